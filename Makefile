@@ -1,0 +1,32 @@
+# Every target makes its own virtual environment from nothing but python3 and pip.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo check test bench lint clean
+
+demo: $(READY)        ## release the bundled table and ask it a few questions
+	$(BIN)/dpcube demo
+
+check: lint           ## the quick tests: under a minute
+	$(BIN)/pytest -q -n 2 -m "not slow"
+
+test: lint            ## everything CI runs
+	$(BIN)/pytest -q -n 2 --cov --cov-report=term:skip-covered --durations=10
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+bench: $(READY)       ## speed, as ratios measured in one run
+	$(BIN)/python -m benchmarks
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage

@@ -1,0 +1,65 @@
+"""Differentially private data cubes.
+
+The analyst's side is here: `dpcube.open("adult.dpcube")` gives a `Release` that answers counting queries. Private rows
+are opened only through `dpcube.curator`, so that access to them shows on the import line. Submodules load when used.
+
+    dpcube.open            a released file, as a Release
+    dpcube.Domain          the declared axes of a cube: Integer, Float, Category, Date
+    dpcube.Workload        many range queries at once
+    dpcube.curator         publish a private table                     (trusted)
+    dpcube.strategy        what to measure
+    dpcube.evaluate        truth against release, for public data
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpcube.analyst import Answer, Answers, Release
+    from dpcube.domain import Category, Date, Domain, Float, Integer
+    from dpcube.errors import DpcubeError
+    from dpcube.query import Workload
+
+    open = Release.open
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Answer": "dpcube.analyst",
+    "Answers": "dpcube.analyst",
+    "Category": "dpcube.domain",
+    "Date": "dpcube.domain",
+    "Domain": "dpcube.domain",
+    "DpcubeError": "dpcube.errors",
+    "Float": "dpcube.domain",
+    "Integer": "dpcube.domain",
+    "Release": "dpcube.analyst",
+    "Workload": "dpcube.query",
+}
+
+__all__ = [
+    "Answer",
+    "Answers",
+    "Category",
+    "Date",
+    "Domain",
+    "DpcubeError",
+    "Float",
+    "Integer",
+    "Release",
+    "Workload",
+    "open",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "open":
+        return import_module("dpcube.analyst").Release.open
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    msg = f"module 'dpcube' has no attribute '{name}'"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,56 @@
+"""Every error a user can meet.
+
+    DpcubeError
+    ├── InputError          bad input: the caller can mend it (exit code 2)
+    │   ├── DomainError     a domain, attribute or box that cannot be
+    │   ├── QueryError      a question the cube cannot be asked
+    │   ├── SourceError     a table that cannot be read as declared
+    │   └── ReleaseFileError  a file that is not a whole, honest release
+    └── RefusedError        a well-formed request that is refused (exit code 1)
+        ├── BudgetError     more privacy than is left
+        ├── LedgerError     a ledger that cannot be trusted or written
+        └── MemoryLimitError  more memory than is there
+
+Messages name the object, the offending value, what is allowed and the remedy. They never contain a row, a value
+read from a row, or an exact count: an error message is an output like any other.
+"""
+
+
+class DpcubeError(Exception):
+    """Anything dpcube raises on purpose."""
+
+
+class InputError(DpcubeError):
+    """Bad input; the message says what is allowed."""
+
+
+class DomainError(InputError):
+    """A domain, attribute, box or partitioning that cannot be."""
+
+
+class QueryError(InputError):
+    """A question the cube cannot be asked."""
+
+
+class SourceError(InputError):
+    """A table that cannot be read as declared."""
+
+
+class ReleaseFileError(InputError):
+    """A file that is not a whole, honest release."""
+
+
+class RefusedError(DpcubeError):
+    """A well-formed request that is refused; nothing was drawn."""
+
+
+class BudgetError(RefusedError):
+    """A request for more privacy budget than is left."""
+
+
+class LedgerError(RefusedError):
+    """A ledger that cannot be read, written or understood: refused rather than guessed."""
+
+
+class MemoryLimitError(RefusedError):
+    """A request that needs more memory than the machine has."""

@@ -1,0 +1,166 @@
+"""What every attribute can do: lay out the cells of one axis, and say what a question about it selects.
+
+An attribute is declared by the user and never read from the data. Its cells are the declared bins in order, then one
+cell of its own for each irregular kind of value (null, NaN, infinite, unknown, outside) declared `"cell"`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
+from datetime import date
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.domain.selection import Selection
+from dpcube.errors import DomainError, QueryError
+
+Destination = Literal["drop", "clip", "cell"]
+Scalar = str | int | float | date
+
+IRREGULAR = ("null", "nan", "infinite", "unknown", "outside")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """One axis of the cube: a name, bins in a coordinate, and destinations for irregular values.
+
+    The coordinate of a number is itself, of a date its ordinal, of a category its position; `step` is the length of
+    one value in it, so that a value is an interval and every question a union of intervals.
+    """
+
+    kind: ClassVar[str]
+    step: ClassVar[float] = 1.0
+    name: str
+
+    def __post_init__(self) -> None:
+        if not is_text(self.name) or not self.name.strip():
+            msg = f"an attribute's name must be text that is not blank, got {self.name!r}"
+            raise DomainError(msg)
+        self._check()
+
+    @property
+    def bins(self) -> int:
+        """Number of declared bins, cells of their own not counted."""
+        return len(self.bin_edges()) - 1
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a range of values means something."""
+        return True
+
+    @property
+    def own_cells(self) -> tuple[str, ...]:
+        """Irregular kinds of value that have a cell of their own, in the order of their cells after the bins."""
+        return tuple(kind for kind in IRREGULAR if getattr(self, kind, "drop") == "cell")
+
+    @property
+    def size(self) -> int:
+        """Number of cells along this axis."""
+        return self.bins + len(self.own_cells)
+
+    def bin_edges(self) -> NDArray[np.float64]:
+        """Return the bins' edges in the coordinate, rising."""
+        raise NotImplementedError
+
+    def coordinate(self, value: Scalar) -> float:
+        """Return where a value starts in the coordinate; QueryError when it is no value of this attribute."""
+        raise NotImplementedError
+
+    def labels(self) -> list[str]:
+        """Return the names of all cells in order, as printed in answers."""
+        edges = self.bin_edges()
+        bins = [self.bin_label(low, high) for low, high in pairwise(edges)]
+        return bins + [f"({kind})" for kind in self.own_cells]
+
+    def bin_label(self, low: float, high: float) -> str:
+        """Return the name of the bin between two edges."""
+        raise NotImplementedError
+
+    def extent(self) -> str:
+        """Return the domain in words, for messages."""
+        edges = self.bin_edges()
+        return f"{self.bin_label(edges[0], edges[1])} to {self.bin_label(edges[-2], edges[-1])}"
+
+    def everything(self) -> Selection:
+        """Select every cell, cells of their own included."""
+        edges = self.bin_edges()
+        return Selection(((float(edges[0]), float(edges[-1])),), frozenset(self.own_cells))
+
+    def equal(self, value: Scalar) -> Selection:
+        """Select one value, or a cell of its own by its label, such as `"(null)"`."""
+        own = {f"({kind})": kind for kind in self.own_cells}
+        if isinstance(value, str) and value in own:
+            return Selection(own_cells=frozenset({own[value]}))
+        start = self.coordinate(value)
+        if self.step == 0:
+            msg = f"attribute '{self.name}' is continuous, so no single value of it can be counted; ask for a range"
+            raise QueryError(msg)
+        return self._within_domain(start, start + self.step, shown=f"at {_shown(value)}")
+
+    def range(
+        self, low: Scalar | None, high: Scalar | None, *, low_open: bool = False, high_open: bool = False
+    ) -> Selection:
+        """Select from `low` to `high`, both included unless said to be open; None is no bound."""
+        start = -math.inf if low is None else self.coordinate(low) + (self.step if low_open else 0)
+        stop = math.inf if high is None else self.coordinate(high) + (0 if high_open else self.step)
+        if start >= stop:
+            remedy = "ask for a range of some width" if low == high else "put the lower end first"
+            msg = f"attribute '{self.name}': nothing lies from {_shown(low)} to {_shown(high)}; {remedy}"
+            raise QueryError(msg)
+        from_low = "" if low is None else f"{'above' if low_open else 'from'} {_shown(low)}"
+        to_high = "" if high is None else f"{'below' if high_open else 'up to'} {_shown(high)}"
+        return self._within_domain(start, stop, shown=f"{from_low} {to_high}".strip())
+
+    def _within_domain(self, start: float, stop: float, *, shown: str) -> Selection:
+        edges = self.bin_edges()
+        if stop <= edges[0] or start >= edges[-1]:
+            msg = f"attribute '{self.name}' has nothing {shown}; its domain is {self.extent()}"
+            raise QueryError(msg)
+        return Selection(((max(start, float(edges[0])), min(stop, float(edges[-1]))),))
+
+    def complement(self, selection: Selection) -> Selection:
+        """Select the declared bins that `selection` leaves out."""
+        edges = self.bin_edges()
+        return selection.complement(float(edges[0]), float(edges[-1]))
+
+    def weights(self, selection: Selection) -> NDArray[np.float64]:
+        """Return the selected share of each cell of this axis, in [0, 1]."""
+        own = [float(kind in selection.own_cells) for kind in self.own_cells]
+        return np.concatenate([selection.shares(self.bin_edges()), own])
+
+    def declaration(self) -> dict[str, object]:
+        """Return the keys of a domain file that declare this attribute, defaults left out."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
+        defaults = {f.name: f.default for f in fields(self)}
+        changed = {k: v for k, v in given.items() if defaults[k] is MISSING or v != defaults[k]}
+        return {"name": self.name, "type": self.kind, **changed}
+
+    def _check(self) -> None:
+        """Raise DomainError unless the declaration can be."""
+        raise NotImplementedError
+
+    def _check_destinations(self, **allowed: tuple[str, ...]) -> None:
+        for kind, destinations in allowed.items():
+            given = getattr(self, kind)
+            if given not in destinations:
+                choices = ", ".join(f'"{d}"' for d in destinations)
+                msg = f"attribute '{self.name}': {kind} must be one of {choices}, got {given!r}"
+                raise DomainError(msg)
+
+
+def _shown(value: Scalar | None) -> str:
+    return str(value) if isinstance(value, date | np.generic) else repr(value)
+
+
+def is_text(value: object) -> bool:
+    """Say whether a value is text that a file can hold; half of a surrogate pair is not."""
+    return isinstance(value, str) and value.encode(errors="ignore").decode() == value
+
+
+def listing(items: Sequence[str], *, most: int = 12) -> str:
+    """Return the first few items in quotes, and how many more there are."""
+    shown = ", ".join(f"'{item}'" for item in items[:most])
+    return shown + (f" and {len(items) - most} more" if len(items) > most else "")

@@ -1,0 +1,83 @@
+"""Attributes of listed values."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.domain.attribute import Attribute, Destination, Scalar, is_text, listing
+from dpcube.domain.selection import Selection
+from dpcube.errors import DomainError, QueryError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category(Attribute):
+    """Listed values of text, matched exactly; `ordered=True` lets a question name a range of them.
+
+    >>> Category(name="sex", values=("Female", "Male")).size
+    2
+    """
+
+    kind: ClassVar[str] = "category"
+    values: tuple[str, ...]
+    ordered: bool = False
+    null: Destination = "drop"
+    unknown: Destination = "drop"
+
+    @property
+    def bins(self) -> int:
+        """Number of listed values."""
+        return len(self.values)
+
+    def bin_edges(self) -> NDArray[np.float64]:
+        """Return the positions 0, 1, ... up to the number of values."""
+        return np.arange(len(self.values) + 1, dtype=np.float64)
+
+    def coordinate(self, value: Scalar) -> float:
+        """Return the position of a listed value."""
+        if not isinstance(value, str) or value not in self.values:
+            msg = f"attribute '{self.name}' has no value {value!r}; its values are {listing(self.labels())}"
+            raise QueryError(msg)
+        return float(self.values.index(value))
+
+    def range(
+        self, low: Scalar | None, high: Scalar | None, *, low_open: bool = False, high_open: bool = False
+    ) -> Selection:
+        """Select a range of values in their declared order."""
+        if not self.ordered:
+            msg = f"attribute '{self.name}' has no order, so it has no ranges; list the values you want"
+            raise QueryError(msg)
+        return Attribute.range(self, low, high, low_open=low_open, high_open=high_open)
+
+    def bin_label(self, low: float, high: float) -> str:  # noqa: ARG002 (a category's bins are its values)
+        """Return the value itself."""
+        return self.values[int(low)]
+
+    def extent(self) -> str:
+        """Return the first values."""
+        return listing(self.values)
+
+    def _check(self) -> None:
+        self._check_destinations(null=("drop", "cell"), unknown=("drop", "cell"))
+        if isinstance(self.values, str):
+            msg = f"attribute '{self.name}': values must be a list of texts, got the one text {self.values!r}"
+            raise DomainError(msg)
+        object.__setattr__(self, "values", tuple(self.values))
+        if not self.values:
+            msg = f"attribute '{self.name}' needs values, a list of at least one text"
+            raise DomainError(msg)
+        for value in self.values:
+            if not is_text(value):
+                msg = f"attribute '{self.name}': values must be texts in quotes, got {value!r}"
+                raise DomainError(msg)
+            if value[1:-1] in self.own_cells and value == f"({value[1:-1]})":
+                msg = f"attribute '{self.name}' lists the value '{value}', the name of its cell for other values"
+                raise DomainError(msg)
+        if len(set(self.values)) < len(self.values):
+            twice = next(v for v in self.values if self.values.count(v) > 1)
+            msg = f"attribute '{self.name}' lists the value '{twice}' twice; list each value once"
+            raise DomainError(msg)
+        if not isinstance(self.ordered, bool):
+            msg = f"attribute '{self.name}': ordered must be true or false, got {self.ordered!r}"
+            raise DomainError(msg)

@@ -1,0 +1,98 @@
+"""The domain of a cube: its attributes, in the order of its axes."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpcube.domain.attribute import Attribute, listing
+from dpcube.domain.file import format_declaration, parse_declaration, read_text, write_text
+from dpcube.domain.number import Integer
+from dpcube.errors import DomainError
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Attributes in the order of the cube's axes; public by nature, and declared, never read from the data.
+
+    `drafted_from_data` marks a draft whose bounds or values were looked up in the private table: it may not be used
+    for a release until somebody signs, in `signed_public_by`, that what it says is public knowledge.
+
+    >>> Domain((Integer(name="age", min=0, max=9), Integer(name="hours", min=1, max=4))).shape
+    (10, 4)
+    """
+
+    attributes: tuple[Attribute, ...]
+    drafted_from_data: bool = False
+    signed_public_by: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        if not self.attributes:
+            msg = "a domain needs at least one attribute"
+            raise DomainError(msg)
+        if wrong := [item for item in self.attributes if not isinstance(item, Attribute)]:
+            msg = f"a domain is made of attributes such as Integer(name='age', min=0, max=99), got {wrong[0]!r}"
+            raise DomainError(msg)
+        names = self.names
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            msg = f"the domain declares the attribute '{twice}' twice; give each attribute its own name"
+            raise DomainError(msg)
+
+    @classmethod
+    def of_shape(cls, shape: tuple[int, ...]) -> "Domain":
+        """Return the domain of a bare array: axes `axis0`, `axis1`, ... of whole numbers from 0."""
+        return cls(tuple(Integer(name=f"axis{j}", min=0, max=n - 1) for j, n in enumerate(shape)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Domain":
+        """Read a domain file (TOML)."""
+        text = read_text(Path(path))
+        try:
+            return cls(*parse_declaration(text, beside=Path(path).parent))
+        except DomainError as error:
+            msg = f"{path}: {error}"
+            raise DomainError(msg) from None
+
+    @classmethod
+    def loads(cls, text: str) -> "Domain":
+        """Read a domain from the text of a domain file."""
+        return cls(*parse_declaration(text))
+
+    def dumps(self) -> str:
+        """Return the text of a domain file; `loads` reads it back to an equal domain."""
+        return format_declaration(self.attributes, self.drafted_from_data, self.signed_public_by)
+
+    def save(self, path: str | Path) -> None:
+        """Write a domain file (TOML), replacing the file at `path` in one step."""
+        write_text(Path(path), self.dumps())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Attribute names in axis order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of cells along each axis."""
+        return tuple(attribute.size for attribute in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """Number of cells of the cube."""
+        return math.prod(self.shape)
+
+    def axis(self, name: str) -> int:
+        """Return the axis of an attribute; DomainError with the names there are otherwise."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            msg = f"there is no attribute '{name}'; the attributes are {listing(self.names, most=30)}"
+            raise DomainError(msg) from None
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.axis(name)]
+
+    def project(self, names: tuple[str, ...]) -> "Domain":
+        """Keep the named attributes, in the order given."""
+        return Domain(tuple(self[name] for name in names), self.drafted_from_data, self.signed_public_by)

@@ -1,0 +1,155 @@
+"""The domain file: TOML, one `[[attribute]]` table per axis whose keys are the fields of its class.
+
+Enters: a path or text. Leaves: the fields of a `Domain`, or one DomainError that names the attribute, the key and
+what is allowed.
+"""
+
+import io
+import json
+import os
+import tomllib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import fields
+from datetime import date
+from pathlib import Path
+
+from dpcube.domain.attribute import Attribute, listing
+from dpcube.domain.calendar import Date
+from dpcube.domain.category import Category
+from dpcube.domain.number import Float, Integer
+from dpcube.errors import DomainError
+
+FORMAT = 1
+LARGEST_FILE = 64 * 2**20
+KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
+Declaration = tuple[tuple[Attribute, ...], bool, str | None]  # attributes, drafted_from_data, signed_public_by
+HEADER = ("format", "drafted_from_data", "signed_public_by", "attribute")
+
+
+def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
+    """Read a domain's fields from text.
+
+    Category lists named by `values_from` are read in the directory `beside`, one value a line; without a directory
+    they are refused, so that the domain inside a released file cannot make its reader open other files.
+    """
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        msg = f"not a TOML file: {error}"
+        raise DomainError(msg) from None
+    _check_keys(table, HEADER, owner="a domain file")
+    if table.get("format", FORMAT) != FORMAT or table.get("format") is True:
+        msg = f"format must be {FORMAT}, got {table['format']!r}; a newer dpcube may read it"
+        raise DomainError(msg)
+    declared = table.get("attribute", [])
+    if not isinstance(declared, list) or not all(isinstance(item, dict) for item in declared):
+        msg = "attributes must be declared as [[attribute]] tables"
+        raise DomainError(msg)
+    drafted, signed = table.get("drafted_from_data", False), table.get("signed_public_by")
+    if not isinstance(drafted, bool) or not isinstance(signed, str | None):
+        msg = "drafted_from_data must be true or false, and signed_public_by a name in quotes"
+        raise DomainError(msg)
+    return tuple(_attribute(item, beside) for item in declared), drafted, signed
+
+
+def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
+    given = dict(table)
+    name, kind = given.get("name"), given.pop("type", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        msg = f"attribute {name!r}: type must be one of {listing(list(KINDS))}, got {kind!r}"
+        raise DomainError(msg)
+    owner = f"attribute {name!r} of type {kind}"
+    allowed = ["type", *(f.name for f in fields(KINDS[kind])), *(["values_from"] if kind == "category" else [])]
+    _check_keys(given, allowed, owner=owner)
+    if "values_from" in given:
+        if "values" in given:
+            msg = f"{owner} has values as well as values_from; keep one of the two"
+            raise DomainError(msg)
+        given["values"] = _listed_values(given.pop("values_from"), beside, owner=owner)
+    for key in ("edges", "values"):
+        if key in given:
+            given[key] = _tuple(given[key], key, owner=owner)
+    required = {"name", *{"category": ("values",), "date": ("start", "end")}.get(kind, ())}
+    if missing := sorted(required - set(given)):
+        msg = f"{owner} needs {listing(missing)}"
+        raise DomainError(msg)
+    return KINDS[kind](**given)  # type: ignore[arg-type]
+
+
+def _tuple(value: object, key: str, *, owner: str) -> tuple[object, ...]:
+    if not isinstance(value, list):
+        msg = f"{owner}: {key} must be a list in square brackets, got {value!r}"
+        raise DomainError(msg)
+    return tuple(value)
+
+
+def _listed_values(path: object, beside: Path | None, *, owner: str) -> list[str]:
+    if not isinstance(path, str):
+        msg = f"{owner}: values_from must be the name of a file, got {path!r}"
+        raise DomainError(msg)
+    if beside is None:
+        msg = f"{owner}: values_from can be used in a domain file only; list the values instead"
+        raise DomainError(msg)
+    # Not splitlines(), which also cuts at the separators that Unicode has inside text.
+    return [line.removesuffix("\n") for line in io.StringIO(read_text(beside / path))]
+
+
+def _check_keys(table: dict[str, object], allowed: Sequence[str], *, owner: str) -> None:
+    for key in table:
+        if key not in allowed:
+            msg = f"{owner} has no key '{key}'; its keys are {listing(allowed, most=30)}"
+            raise DomainError(msg)
+
+
+def read_text(path: Path) -> str:
+    """Read a file of UTF-8 text that is not unreasonably large; DomainError otherwise."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            msg = f"{path} is larger than {LARGEST_FILE // 2**20} MiB, too large for a domain file"
+            raise DomainError(msg)
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        msg = f"{path} is not text in UTF-8"
+        raise DomainError(msg) from None
+    except (OSError, ValueError) as error:  # a ValueError is a path with a null character
+        msg = f"cannot read {path}: {getattr(error, 'strerror', error)}"
+        raise DomainError(msg) from None
+
+
+def format_declaration(attributes: tuple[Attribute, ...], drafted: bool, signed: str | None) -> str:  # noqa: FBT001
+    """Write a domain's fields as text that `parse_declaration` reads back."""
+    lines = [f"format = {FORMAT}"]
+    if drafted:
+        lines.append("drafted_from_data = true")
+    if signed is not None:
+        lines.append(f"signed_public_by = {_toml(signed)}")
+    for attribute in attributes:
+        lines += ["", "[[attribute]]"]
+        lines += [f"{key} = {_toml(value)}" for key, value in attribute.declaration().items()]
+    return "\n".join(lines) + "\n"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one step: a reader sees the old file or the new one, never half of one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror}"
+        raise DomainError(msg) from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        # JSON's string escapes are TOML's; only DEL must be escaped besides.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return value.isoformat() if isinstance(value, date) else repr(value)

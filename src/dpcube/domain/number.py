@@ -1,0 +1,197 @@
+"""Attributes of numbers, in bins: whole numbers and real numbers."""
+
+import math
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.domain.attribute import Attribute, Destination, Scalar
+from dpcube.errors import DomainError, QueryError
+
+LARGEST = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
+MOST_BINS = 2**31
+NUMBERS = (int, float, np.integer, np.floating)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Attribute):
+    """Bins by `min`, `max` and `width`, or by explicit `edges`; a bin holds its lower edge, not its upper."""
+
+    min: float | None = None
+    max: float | None = None
+    width: float = 1
+    edges: tuple[float, ...] | None = None
+    null: Destination = "drop"
+    nan: Destination = "drop"
+    infinite: Destination = "drop"
+    unknown: Destination = "drop"
+    outside: Destination = "drop"
+
+    @property
+    def bins(self) -> int:
+        """Number of declared bins."""
+        return self._regular_bins() if self.edges is None else len(self.edges) - 1
+
+    @property
+    def start(self) -> float:
+        """Return the lowest edge."""
+        return self.min if self.min is not None else self.bin_edges()[0]
+
+    def coordinate(self, value: Scalar) -> float:
+        """Return a number as it is."""
+        if isinstance(value, bool) or not isinstance(value, NUMBERS) or not abs(value) <= sys.float_info.max:
+            msg = f"attribute '{self.name}' holds numbers ({self.extent()}), got {value!r}"
+            raise QueryError(msg)
+        return float(value)
+
+    def bin_edges(self) -> NDArray[np.float64]:
+        """Return the bins' edges: `min + k * width` in IEEE double arithmetic, and the end of the last bin."""
+        if self.edges is not None:
+            return np.asarray(self.edges, np.float64)
+        edges = np.asarray(self.start + np.arange(self.bins + 1) * self.width, np.float64)
+        edges[-1] = self._stop()
+        return edges
+
+    def extent(self) -> str:
+        """Return the least and the greatest value."""
+        stop = self._stop() if self.edges is None else self.edges[-1]
+        return f"{self.start:.15g} to {stop - self.step:.15g}"
+
+    def _stop(self) -> float:
+        """Return the end of the last regular bin."""
+        raise NotImplementedError
+
+    def _regular_bins(self) -> int:
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        for key in ("min", "max", "width"):
+            object.__setattr__(self, key, _plain(getattr(self, key)))
+        if self.edges is not None:
+            object.__setattr__(self, "edges", tuple(map(_plain, self.edges)))
+        beyond = ("drop", "clip", "cell")
+        here = ("drop", "cell")
+        self._check_destinations(null=here, nan=here, infinite=beyond, unknown=here, outside=beyond)
+        if self.edges is None:
+            self._check_regular()
+        else:
+            self._check_edges(self.edges)
+
+    def _check_regular(self) -> None:
+        if self.min is None or self.max is None:
+            msg = (
+                f"attribute '{self.name}' needs min and max (and a width), or edges; "
+                "take them from what is publicly known, not from the data"
+            )
+            raise DomainError(msg)
+        for key in ("min", "max", "width"):
+            self._check_number(key, getattr(self, key))
+        if not self.width > 0:
+            msg = f"attribute '{self.name}': width must be above 0, got {self.width!r}"
+            raise DomainError(msg)
+        if self._stop() <= self.min:
+            msg = f"attribute '{self.name}': max {self.max!r} must be above min {self.min!r}"
+            raise DomainError(msg)
+        if (self._stop() - self.min) / self.width > MOST_BINS:
+            msg = f"attribute '{self.name}' would have more than 2^31 bins; use a larger width than {self.width!r}"
+            raise DomainError(msg)
+
+    def _check_edges(self, edges: tuple[float, ...]) -> None:
+        if self.min is not None or self.max is not None or self.width != 1:
+            msg = f"attribute '{self.name}' has edges as well as min, max or width; keep one of the two forms"
+            raise DomainError(msg)
+        for edge in edges:
+            self._check_number("edges", edge)
+        if len(edges) < 2 or any(b <= a for a, b in pairwise(edges)):
+            msg = f"attribute '{self.name}': edges must be at least two numbers in rising order"
+            raise DomainError(msg)
+
+    def _check_number(self, key: str, value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+            msg = f"attribute '{self.name}': {key} must be a number between -2^53 and 2^53, got {value!r}"
+            raise DomainError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integer(Number):
+    """Whole numbers from `min` to `max`, both included, in bins `width` wide (the last may be narrower).
+
+    With `edges`, bin i holds the whole numbers from `edges[i]` up to but not including `edges[i + 1]`.
+
+    >>> Integer(name="age", min=17, max=90, width=10).labels()[:2]
+    ['17-26', '27-36']
+    """
+
+    kind: ClassVar[str] = "integer"
+
+    def coordinate(self, value: Scalar) -> float:
+        """Return a whole number as it is; a fraction is no value of this attribute."""
+        number = Number.coordinate(self, value)
+        if not number.is_integer():
+            msg = f"attribute '{self.name}' holds whole numbers ({self.extent()}), got {value!r}"
+            raise QueryError(msg)
+        return number
+
+    def bin_label(self, low: float, high: float) -> str:
+        """Return `17` or `17-26`."""
+        return f"{low:.0f}" if high - low == 1 else f"{low:.0f}-{high - 1:.0f}"
+
+    def _stop(self) -> float:
+        assert self.max is not None
+        return self.max + 1
+
+    def _regular_bins(self) -> int:
+        return -int(-(self._stop() - self.start) // self.width)
+
+    def _check_number(self, key: str, value: object) -> None:
+        Number._check_number(self, key, value)
+        if not isinstance(value, int):
+            msg = f"attribute '{self.name}': {key} must be a whole number, got {value!r}; or declare it as a float"
+            raise DomainError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Float(Number):
+    """Real numbers from `min` to `max` in bins `width` wide; the last bin holds its upper edge too.
+
+    >>> Float(name="dose", min=0.0, max=2.0, width=0.5).labels()
+    ['[0, 0.5)', '[0.5, 1)', '[1, 1.5)', '[1.5, 2]']
+    """
+
+    kind: ClassVar[str] = "float"
+    step: ClassVar[float] = 0.0
+
+    def bin_label(self, low: float, high: float) -> str:
+        """Return `[1.5, 2)`, and `[3.5, 4]` for the last bin."""
+        last = high == (self._stop() if self.edges is None else self.edges[-1])
+        return f"[{low:.10g}, {high:.10g}{']' if last else ')'}"
+
+    def _stop(self) -> float:
+        assert self.max is not None
+        return float(self.max)
+
+    def _regular_bins(self) -> int:
+        count = math.ceil((self._stop() - self.start) / self.width)
+        # Rounding may put the last inner edge at max, past it, or a hair below: that would be a bin of nothing.
+        while count > 1 and self.start + (count - 1) * float(self.width) >= self._stop() - 4 * self._rounding():
+            count -= 1
+        return count
+
+    def _rounding(self) -> float:
+        """Return the distance between doubles at the largest edge."""
+        return math.ulp(max(abs(self.start), abs(self._stop())))
+
+    def _check_regular(self) -> None:
+        Number._check_regular(self)
+        if self.width < 8 * self._rounding():
+            msg = f"attribute '{self.name}': width {self.width!r} is lost in rounding from {self.extent()}; widen it"
+            raise DomainError(msg)
+
+
+def _plain(value: Any) -> Any:
+    """Return a NumPy scalar as Python's own, which prints as a number."""
+    return value.item() if isinstance(value, np.generic) else value

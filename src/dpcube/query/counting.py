@@ -1,0 +1,79 @@
+"""A counting query: one weight vector per axis; its answer is the sum of cells times the product of their weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.domain import Attribute, Domain, Scalar, Selection
+from dpcube.domain.attribute import listing
+from dpcube.errors import QueryError
+from dpcube.query.expression import parse
+
+Condition = Scalar | tuple[Scalar | None, Scalar | None] | list[Scalar] | set[Scalar] | frozenset[Scalar]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountingQuery:
+    """How much of each cell is counted, as the product of one weight in [0, 1] per axis.
+
+    A weight strictly between 0 and 1 is a bin that the question cuts: the bin is taken to be spread evenly.
+    """
+
+    weights: tuple[NDArray[np.float64], ...]
+
+    def __post_init__(self) -> None:
+        for axis_weights in self.weights:
+            axis_weights.setflags(write=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the cubes it can be asked of."""
+        return tuple(len(axis_weights) for axis_weights in self.weights)
+
+    def dense(self) -> NDArray[np.float64]:
+        """Return the row of the query matrix: one weight per cell, in the shape of the cube."""
+        return reduce(np.multiply.outer, self.weights)
+
+
+def query(domain: Domain, expression: str | None = None, /, **conditions: Condition) -> CountingQuery:
+    """Return the query that counts rows meeting the expression and every condition.
+
+    A condition is a value, a pair (low, high) that includes both ends (None is no bound), or a list of values.
+    """
+    return query_of(domain, {} if expression is None else parse(expression, domain), conditions)
+
+
+def query_of(domain: Domain, parsed: Mapping[str, Selection], conditions: Mapping[str, Condition]) -> CountingQuery:
+    """Return the query of selections and conditions by attribute name."""
+    for name in conditions:
+        if name not in domain.names:
+            msg = f"there is no attribute '{name}'; the attributes are {listing(domain.names, most=30)}"
+            raise QueryError(msg)
+    weights = []
+    for attribute in domain.attributes:
+        chosen = parsed.get(attribute.name, attribute.everything())
+        if attribute.name in conditions:
+            chosen &= select(attribute, conditions[attribute.name])
+        weights.append(attribute.weights(chosen))
+    return CountingQuery(tuple(weights))
+
+
+def select(attribute: Attribute, condition: Condition) -> Selection:
+    """Return what a condition selects of an attribute."""
+    if isinstance(condition, tuple):
+        if len(condition) != 2:
+            msg = f"attribute '{attribute.name}': a range is a pair (low, high), got {condition!r}; values go in a list"
+            raise QueryError(msg)
+        return attribute.range(*condition)
+    if isinstance(condition, list | set | frozenset):
+        if not condition:
+            msg = f"attribute '{attribute.name}': the list of values is empty; leave the attribute out to count all"
+            raise QueryError(msg)
+        return reduce(Selection.__or__, (attribute.equal(value) for value in condition))
+    if condition is None:
+        msg = f"attribute '{attribute.name}' cannot equal None; ask for '(null)' if nulls have a cell of their own"
+        raise QueryError(msg)
+    return attribute.equal(condition)

@@ -1,0 +1,32 @@
+"""The public table that comes with the package: UCI's Adult census extract of 1994.
+
+Nothing enters; paths of installed files leave. `adult/LICENSE.md` says whose table it is, and what was changed.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+
+__all__ = ["adult_domain", "adult_table"]
+
+
+def adult_table() -> Path:
+    """Where the Adult table is: Parquet, UCI's 32,561 training rows and then its 16,281 test rows.
+
+    >>> adult_table().name
+    'adult.parquet'
+    """
+    return _bundled("adult.parquet")
+
+
+def adult_domain(*, full: bool = False) -> Path:
+    """Where the Adult table's domain file is: the demo's five attributes, or all fifteen to pick from.
+
+    >>> adult_domain().name, adult_domain(full=True).name
+    ('adult.toml', 'adult-full.toml')
+    """
+    return _bundled("adult-full.toml" if full else "adult.toml")
+
+
+def _bundled(name: str) -> Path:
+    # A plain path, as DuckDB needs one; an installed wheel is always unpacked.
+    return Path(str(files(__name__) / "adult" / name))

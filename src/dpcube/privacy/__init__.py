@@ -1,0 +1,1 @@
+"""TRUSTED. Budgets, exact noise and randomness; the proofs stand beside the code."""

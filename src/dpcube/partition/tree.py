@@ -1,0 +1,136 @@
+"""The tree of boxes that a partitioning strategy grows: bounds and parents enter, a checked tree leaves.
+
+Nodes are in preorder, so the descendants of node i are i+1..end[i]-1 and a traversal needs no stack: from node i go to
+i+1 to descend and to end[i] to pass over the subtree.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.compiled import compiled
+from dpcube.domain.box import Boxes, Partitioning, paint_chosen
+from dpcube.errors import DomainError
+
+Ints = NDArray[np.int64]
+
+_FAULTS = (
+    "the first node must be the only root, with parent -1",
+    "its parent must come before it",
+    "the nodes must be in preorder: each parent, then its subtrees one after another",
+    "it must lie inside its parent",
+    "its children must have as many cells as it has",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BoxTree:
+    """Nested boxes in preorder: the root is the whole shape and the children of a node partition it.
+
+    >>> lower, upper = np.array([[0], [0], [1]]), np.array([[3], [1], [3]])
+    >>> BoxTree((3,), lower, upper, parent=np.array([-1, 0, 0])).leaves
+    array([1, 2])
+    """
+
+    shape: tuple[int, ...]
+    lower: Ints
+    upper: Ints
+    parent: Ints
+    sizes: Ints = field(init=False)
+    end: Ints = field(init=False)
+    leaves: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        boxes = Boxes(self.shape, self.lower, self.upper)
+        parent = self._checked_parent(len(boxes))
+        if len(boxes) == 0 or boxes[0].size != np.prod(boxes.shape, dtype=np.int64):
+            message = f"the first node of a tree must be the whole shape {boxes.shape}"
+            raise DomainError(message)
+        sizes, end = boxes.sizes, np.empty(len(boxes), dtype=np.int64)
+        fault, node = _first_fault(boxes.lower, boxes.upper, parent, sizes, end)
+        if fault >= 0:
+            message = f"node {node} ({boxes[node]}, parent {parent[node]}) of the tree is wrong: {_FAULTS[fault]}"
+            raise DomainError(message)
+        leaves = np.flatnonzero(_is_leaf(end))
+        try:
+            paint_chosen(boxes, leaves)
+        except DomainError as error:
+            message = f"the leaves of the tree do not partition its shape: {error}"
+            raise DomainError(message) from None
+        for array in (sizes, end, leaves, parent):
+            array.flags.writeable = False
+        fixed = {"shape": boxes.shape, "lower": boxes.lower, "upper": boxes.upper, "parent": parent}
+        for name, value in (fixed | {"sizes": sizes, "end": end, "leaves": leaves}).items():
+            object.__setattr__(self, name, value)
+
+    def _checked_parent(self, nodes: int) -> Ints:
+        parent = np.asarray(self.parent)
+        if parent.shape != (nodes,) or parent.dtype.kind not in "iu":
+            message = f"parents must be {nodes} whole numbers, one for each node, not {parent.dtype} {parent.shape}"
+            raise DomainError(message)
+        shared = parent.dtype == np.int64 and parent.flags.c_contiguous and not parent.flags.writeable
+        return parent if shared else np.array(parent, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def __repr__(self) -> str:
+        return f"<BoxTree: {len(self)} nodes, {len(self.leaves)} leaves in {self.shape}>"
+
+    @property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Whether each node has no children."""
+        return _is_leaf(self.end)
+
+    def partitioning(self) -> Partitioning:
+        """Return the leaves, in preorder, as a partitioning of the shape; paint its labels anew at each call."""
+        lower, upper = self.lower[self.leaves], self.upper[self.leaves]
+        lower.flags.writeable = upper.flags.writeable = False  # spares a copy
+        return Partitioning(self.shape, lower, upper)
+
+
+@compiled
+def _is_leaf(end: Ints) -> NDArray[np.bool_]:
+    return np.equal(end, np.arange(1, len(end) + 1))
+
+
+@compiled
+def _first_fault(lower: Ints, upper: Ints, parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
+    """Fill `end`; return which rule of `_FAULTS` is broken first and by which node, or -1 and -1."""
+    if parent[0] != -1:
+        return 0, 0
+    for node in range(1, len(parent)):
+        if not 0 <= parent[node] < node:
+            return 1 if parent[node] >= node else 0, node
+        if not _is_next_in_preorder(parent, node):
+            return 2, node
+        for axis in range(lower.shape[1]):
+            if lower[node, axis] < lower[parent[node], axis] or upper[node, axis] > upper[parent[node], axis]:
+                return 3, node
+    return _first_leak(parent, sizes, end)
+
+
+@compiled
+def _is_next_in_preorder(parent: Ints, node: int) -> bool:
+    """Whether the parent of `node` is the node before it or one of that node's ancestors."""
+    # Each node is climbed past once at most in a whole tree, so this is linear over all nodes.
+    ancestor = node - 1
+    while ancestor > parent[node]:
+        ancestor = parent[ancestor]
+    return bool(ancestor == parent[node])
+
+
+@compiled
+def _first_leak(parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
+    """Fill `end` from the last node to the first, and check that children have all the cells of their parent."""
+    inside = np.zeros(len(parent), dtype=np.int64)
+    for node in range(len(parent)):
+        end[node] = node + 1
+    for node in range(len(parent) - 1, -1, -1):
+        if inside[node] not in (0, sizes[node]):
+            return 4, node
+        if node > 0:
+            inside[parent[node]] += sizes[node]
+            end[parent[node]] = max(end[parent[node]], end[node])
+    return -1, -1

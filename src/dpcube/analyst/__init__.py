@@ -1,0 +1,6 @@
+"""The analyst's side: from a released file alone."""
+
+from dpcube.analyst.answer import Answer, Answers
+from dpcube.analyst.release import Release
+
+__all__ = ["Answer", "Answers", "Release"]

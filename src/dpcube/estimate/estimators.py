@@ -1,0 +1,149 @@
+"""The estimators: functions of a transcript that give an estimate of every cell. All are closed forms per box.
+
+Given a box with n cells, phase-I cells y_i (noise variance v1) and a phase-II count y (variance v2), each estimate is
+x_i = t/n + lambda (y_i - mean y_i): `uniform` has t = y and lambda = 0; least squares has lambda = 1 and moves the
+cells' sum S towards y by t = S + n kappa (y - S), kappa = 1/(n + 1) for the paper's unweighted form and
+v1/(v2 + n v1) when each count is weighted by its precision (paper's H+, spec 4.6 and 4.9).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.domain import Boxes, box_sums
+from dpcube.domain.attribute import listing
+from dpcube.domain.box import spread
+from dpcube.errors import QueryError
+from dpcube.estimate.consistent import consistent_totals
+from dpcube.estimate.estimate import BoxPart, Estimate
+from dpcube.estimate.within import WithinBoxes
+from dpcube.transcript import BoxCounts, CellCounts, Transcript
+
+Floats = NDArray[np.float64]
+
+
+def cells(transcript: Transcript) -> Estimate:
+    """Return the noisy cells themselves: unbiased, every cell with its own noise."""
+    counts = _cells_of(transcript, "cells").counts
+    return Estimate("cells", transcript.shape, detail=counts.astype(np.float64), cell_variance=transcript.cell_variance)
+
+
+def uniform(transcript: Transcript) -> Estimate:
+    """Spread each box's noisy count evenly over its cells; the noise variance is exact given the boxes."""
+    boxes = _boxes_of(transcript, "uniform")
+    totals, variance = _leaf_counts(boxes, transcript)
+    return _evenly_spread("uniform", transcript, totals, variance)
+
+
+def consistent(transcript: Transcript) -> Estimate:
+    """Make the tree's counts add up with none below zero, then spread evenly.
+
+    The stated noise variance is that of `uniform`: approximate here, because what is cut at zero depends on the noise.
+    """
+    boxes = _boxes_of(transcript, "consistent")
+    measured, variance = boxes.by_node(transcript.grain)
+    totals = consistent_totals(boxes.tree, measured, variance)[boxes.tree.leaves]
+    return _evenly_spread("consistent", transcript, totals, variance[boxes.tree.leaves])
+
+
+def least_squares(transcript: Transcript) -> Estimate:
+    """Reconcile cells and boxes by the paper's unweighted least squares (H+)."""
+    return _reconciled("least_squares", transcript, lambda n, _v1, _v2: 1 / (n + 1))
+
+
+def weighted_least_squares(transcript: Transcript) -> Estimate:
+    """Reconcile cells and boxes by least squares, each count weighted by its precision."""
+    return _reconciled("weighted_least_squares", transcript, lambda n, v1, v2: v1 / (v2 + n * v1))
+
+
+def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float, Floats], Floats]) -> Estimate:
+    """Return x_i = y_i + kappa (y - S) as total and detail of each box.
+
+    The noise of a query with s cells in a box is s kappa N2 + (1 - s kappa) sum_in N1 - s kappa sum_out N1, whose
+    variance is v1 s + s^2 (kappa^2 (v2 + n v1) - 2 kappa v1).
+    """
+    noisy = _cells_of(transcript, name).counts
+    boxes = _boxes_of(transcript, name)
+    totals, v2 = _leaf_counts(boxes, transcript)
+    leaves = _leaf_boxes(boxes)
+    n, v1 = leaves.sizes.astype(np.float64), transcript.cell_variance
+    kappa = gain(n, v1, v2)
+    sums = box_sums(noisy, leaves).astype(np.float64)
+    part = BoxPart(boxes.tree, sums + n * kappa * (totals - sums), kappa**2 * (v2 + n * v1) - 2 * kappa * v1)
+    return Estimate(name, transcript.shape, part, detail=_deviations(noisy, leaves), cell_variance=v1)
+
+
+def _evenly_spread(name: str, transcript: Transcript, totals: Floats, variance: Floats) -> Estimate:
+    boxes = _boxes_of(transcript, name)
+    part = BoxPart(boxes.tree, totals, variance / _leaf_boxes(boxes).sizes.astype(np.float64) ** 2)
+    within = None
+    if transcript.cells is not None:
+        within = WithinBoxes(_deviations(transcript.cells.counts, _leaf_boxes(boxes)), transcript.cell_variance)
+    return Estimate(name, transcript.shape, part, within=within)
+
+
+def _deviations(noisy: NDArray[np.int64], leaves: Boxes) -> Floats:
+    """Return each noisy cell less the mean of its box."""
+    return noisy - spread(leaves, box_sums(noisy, leaves) / leaves.sizes)
+
+
+def _leaf_boxes(boxes: BoxCounts) -> Boxes:
+    leaves = boxes.tree.leaves
+    return Boxes(boxes.tree.shape, boxes.tree.lower[leaves], boxes.tree.upper[leaves])
+
+
+def _leaf_counts(boxes: BoxCounts, transcript: Transcript) -> tuple[Floats, Floats]:
+    measured, variance = boxes.by_node(transcript.grain)
+    leaves = boxes.tree.leaves
+    if np.isinf(variance[leaves]).any():
+        msg = "this release did not count every leaf of its tree; use the estimate 'consistent'"
+        raise QueryError(msg)
+    return measured[leaves], variance[leaves]
+
+
+def _cells_of(transcript: Transcript, name: str) -> CellCounts:
+    if transcript.cells is None:
+        raise _unavailable(name, transcript)
+    return transcript.cells
+
+
+def _boxes_of(transcript: Transcript, name: str) -> BoxCounts:
+    if transcript.boxes is None:
+        raise _unavailable(name, transcript)
+    return transcript.boxes
+
+
+def _unavailable(name: str, transcript: Transcript) -> QueryError:
+    return QueryError(
+        f"the estimate '{name}' needs counts this release does not have; it has {listing(available(transcript))}"
+    )
+
+
+ESTIMATORS: dict[str, Callable[[Transcript], Estimate]] = {
+    "consistent": consistent,
+    "uniform": uniform,
+    "least_squares": least_squares,
+    "weighted_least_squares": weighted_least_squares,
+    "cells": cells,
+}
+
+
+def available(transcript: Transcript) -> list[str]:
+    """Return the names of the estimates a transcript allows, the default first."""
+    needs_boxes = {"consistent", "uniform", "least_squares", "weighted_least_squares"}
+    needs_cells = {"least_squares", "weighted_least_squares", "cells"}
+    return [
+        name
+        for name in ESTIMATORS
+        if not (name in needs_boxes and transcript.boxes is None)
+        and not (name in needs_cells and transcript.cells is None)
+    ]
+
+
+def estimate(transcript: Transcript, name: str = "auto") -> Estimate:
+    """Return the named estimate; `"auto"` is the default of the release, the one behind every answer."""
+    if name != "auto" and name not in ESTIMATORS:
+        msg = f"there is no estimate '{name}'; this release has {listing(available(transcript))}"
+        raise QueryError(msg)
+    return ESTIMATORS[available(transcript)[0] if name == "auto" else name](transcript)

@@ -1,0 +1,105 @@
+"""Compiled loops behind answers: sums over ranges by summed-area table, and over trees of boxes by descent."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.compiled import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def summed_area_table(cells: Floats) -> Floats:
+    """Return prefix sums along every axis: entry i holds the sum of all cells at or before i on every axis."""
+    table = np.array(cells, np.float64, order="C")
+    for axis in range(table.ndim):
+        np.cumsum(table, axis=axis, out=table)
+    return table
+
+
+def range_sums(table: Floats, lower: Ints, upper: Ints) -> Floats:
+    """Return the sum of cells in each half-open range from a summed-area table, 2^d look-ups a range."""
+    strides = np.array(table.strides, np.int64) // table.itemsize
+    return _corner_sums(table.reshape(-1), strides, lower, upper)
+
+
+@compiled
+def _corner_sums(table: Floats, strides: Ints, lower: Ints, upper: Ints) -> Floats:
+    queries, dims = lower.shape
+    sums = np.zeros(queries)
+    for query in range(queries):
+        for corner in range(1 << dims):
+            index, sign, empty = 0, 1.0, False
+            for axis in range(dims):
+                if corner >> axis & 1:
+                    edge = lower[query, axis] - 1
+                    sign = -sign
+                    empty = empty or edge < 0
+                else:
+                    edge = upper[query, axis] - 1
+                index += edge * strides[axis]
+            if not empty:
+                sums[query] += sign * table[index]
+    return sums
+
+
+@compiled
+def subtree_sums(parent: Ints, values: Floats) -> Floats:
+    """Return, for every node in preorder and each column, the sum of `values` over itself and its descendants."""
+    sums = values.copy()
+    for node in range(len(parent) - 1, 0, -1):
+        sums[parent[node]] += sums[node]
+    return sums
+
+
+@compiled
+def range_sums_of_boxes(
+    node_lower: Ints,
+    node_upper: Ints,
+    end: Ints,
+    inside: Floats,
+    linear: Floats,
+    square: Floats,
+    lower: Ints,
+    upper: Ints,
+) -> Floats:
+    """Return, for each range and column, the sum over leaf boxes of linear * s + square * s^2, s cells in the range.
+
+    The walk goes down the tree in preorder without a stack: a subtree that lies inside the range adds its `inside`
+    sum and is passed over, one that lies outside is passed over, and only leaves that the range cuts are computed.
+    """
+    queries, dims = lower.shape
+    columns = inside.shape[1]
+    sums = np.zeros((queries, columns))
+    for query in range(queries):
+        node = 0
+        while node < len(end):
+            overlap, contained = 1, True
+            for axis in range(dims):
+                low = max(node_lower[node, axis], lower[query, axis])
+                high = min(node_upper[node, axis], upper[query, axis])
+                overlap *= max(high - low, 0)
+                contained &= low == node_lower[node, axis] and high == node_upper[node, axis]
+            if contained:
+                for column in range(columns):
+                    sums[query, column] += inside[node, column]
+            elif overlap > 0 and end[node] == node + 1:
+                for column in range(columns):
+                    sums[query, column] += overlap * (linear[node, column] + square[node, column] * overlap)
+            node = node + 1 if overlap > 0 and not contained else end[node]
+    return sums
+
+
+@compiled
+def product_overlaps(lower: Ints, upper: Ints, prefix: Floats, start: Ints) -> Floats:
+    """Return the weight of each box under a product of axis weights, given as concatenated prefix sums.
+
+    Axis j's prefix sums begin at `start[j]` with a zero; a box's weight is the product of one difference per axis.
+    """
+    boxes, dims = lower.shape
+    weights = np.ones(boxes)
+    for box in range(boxes):
+        for axis in range(dims):
+            base = start[axis]
+            weights[box] *= prefix[base + upper[box, axis]] - prefix[base + lower[box, axis]]
+    return weights

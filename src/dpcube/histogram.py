@@ -1,0 +1,51 @@
+"""What a strategy sees of the private table: a `NoisyCounter`, and nothing else.
+
+A job has UNITS units of budget for every cell. A call spends some of them on every cell it measures, and the counter
+refuses a call that would overdraw any cell. `grain` is the noise parameter of one unit: a count measured with u units
+carries noise P(z) proportional to exp(-u * grain * |z|).
+"""
+
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.domain import Boxes
+from dpcube.privacy.law import DiscreteLaplace
+
+UNITS = 2**40
+
+
+class NoisyCounter(Protocol):
+    """Counts cells and boxes with noise, for budget."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the cube."""
+        ...
+
+    @property
+    def grain(self) -> Fraction:
+        """Noise parameter of one unit of budget."""
+        ...
+
+    def count_cells(self, units: int) -> NDArray[np.int64]:
+        """Return a noisy count of every cell, each cell charged `units`."""
+        ...
+
+    def count_boxes(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a noisy count of each box; a cell is charged the sum over the boxes that hold it."""
+        ...
+
+
+def share_units(share: Fraction) -> int:
+    """Return a share of the whole budget in units, rounded down so that shares of one never add up to more."""
+    return int(share * UNITS)
+
+
+def noise_variances(units: NDArray[np.int64], grain: Fraction) -> NDArray[np.float64]:
+    """Return the noise variance of counts measured with the given units, infinite where there were none."""
+    distinct, inverse = np.unique(units, return_inverse=True)
+    variances = [DiscreteLaplace(int(u) * grain).variance if u > 0 else np.inf for u in distinct]
+    return np.asarray(variances, np.float64)[inverse].reshape(units.shape)

@@ -1,0 +1,95 @@
+"""Algorithms 2 and 3 of the paper: noisy cells, a kd-tree learnt from them, noisy counts of its boxes."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from dpcube.errors import InputError
+from dpcube.histogram import UNITS, NoisyCounter, share_units
+from dpcube.partition import grow
+from dpcube.privacy.law import DiscreteLaplace
+from dpcube.strategy.strategy import Parameter
+from dpcube.transcript import BoxCounts, CellCounts, Transcript
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoPhase:
+    """The paper's DPCube: phase I measures cells with `share` of the budget, phase II the boxes with the rest.
+
+    A box is split while the variance of its noisy cells, less the variance that the noise alone would give them,
+    exceeds `threshold` (in squared counts). The default, `slack` standard deviations of that noise variance, follows
+    from the noise and needs no choice. The literal paper is `TwoPhase(noise_corrected=False, slack=0, threshold=xi0)`.
+    """
+
+    name: str = "dpcube"
+    share: Fraction = Fraction(1, 2)
+    rule: Literal["best", "longest"] = "best"
+    weight: Literal["cells", "records"] = "cells"
+    threshold: float = 0.0
+    noise_corrected: bool = True
+    slack: float = 1.0
+    min_cells: int = 1
+    max_depth: int | None = None
+    max_boxes: int | None = None
+    partition_on: Literal["counts", "records"] = "counts"
+
+    def __post_init__(self) -> None:
+        self._check(0 < self.share < 1, "share", "between 0 and 1")
+        self._check(self.rule in ("best", "longest"), "rule", "'best' or 'longest'")
+        self._check(self.weight in ("cells", "records"), "weight", "'cells' or 'records'")
+        self._check(0 <= self.threshold < np.inf, "threshold", "a number that is not negative")
+        self._check(0 <= self.slack < np.inf, "slack", "a number that is not negative")
+        self._check(self.min_cells >= 1, "min_cells", "at least 1")
+        self._check(self.max_depth is None or self.max_depth >= 0, "max_depth", "None or at least 0")
+        self._check(self.max_boxes is None or self.max_boxes >= 1, "max_boxes", "None or at least 1")
+        self._check(self.partition_on in ("counts", "records"), "partition_on", "'counts' or 'records'")
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return what was chosen, for the release's manifest."""
+        names = ("rule", "weight", "threshold", "noise_corrected", "slack", "min_cells", "max_depth", "max_boxes")
+        chosen: dict[str, Parameter] = {name: getattr(self, name) for name in names}
+        return {"share": str(self.share), **chosen, "partition_on": self.partition_on}
+
+    def peak_bytes(self, shape: tuple[int, ...]) -> int:
+        """Return the memory of counts, the table of sums and a tree of as many boxes as cells, twice for its file.
+
+        Real trees are far smaller; how much smaller depends on the rows, so it may not decide whether a run fails.
+        """
+        return math.prod(shape) * (100 + 64 * len(shape))
+
+    def run(self, counter: NoisyCounter) -> Transcript:
+        """Measure cells, grow the tree on them, measure its leaves.
+
+        Privacy: phase I costs `share` of every cell's budget; the tree is a function of phase I's output; the leaves
+        are disjoint, so phase II costs what is left of it. The sum is the whole budget (sequential composition).
+        """
+        cell_units = share_units(self.share)
+        noisy_cells = counter.count_cells(cell_units)
+        noise_variance = DiscreteLaplace(cell_units * counter.grain).variance
+        tree = grow(
+            np.maximum(noisy_cells, 0) if self.partition_on == "records" else noisy_cells,
+            threshold=self.threshold,
+            rule=self.rule,
+            weight=self.weight,
+            noise_variance=noise_variance if self.noise_corrected else 0.0,
+            slack=self.slack,
+            min_cells=self.min_cells,
+            max_depth=self.max_depth,
+            max_boxes=self.max_boxes,
+        )
+        box_units = np.full(len(tree.leaves), UNITS - cell_units, np.int64)
+        noisy_boxes = counter.count_boxes(tree.partitioning(), box_units)
+        return Transcript(
+            counter.shape,
+            counter.grain,
+            cells=CellCounts(noisy_cells, cell_units),
+            boxes=BoxCounts(tree, tree.leaves, noisy_boxes, box_units),
+        )
+
+    def _check(self, holds: bool, parameter: str, allowed: str) -> None:  # noqa: FBT001
+        if not holds:
+            msg = f"strategy dpcube: {parameter} must be {allowed}, got {getattr(self, parameter)!r}"
+            raise InputError(msg)

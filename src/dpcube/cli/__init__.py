@@ -1,0 +1,59 @@
+"""The `dpcube` command. Verbs import what they need when they run, so that the command starts fast."""
+
+import sys
+
+import click
+
+from dpcube import __version__
+from dpcube.cli.analyst import count, info
+from dpcube.cli.curator import domain, release
+from dpcube.cli.demo import demo
+from dpcube.cli.ledger import ledger
+from dpcube.cli.output import visible
+from dpcube.errors import DpcubeError, InputError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="dpcube")
+def commands() -> None:
+    """Publish a private table once, as a differentially private cube; ask the cube for ever.
+
+    \b
+    Try it:        dpcube demo
+    Own a table:   dpcube domain TABLE -o D.toml        (then edit D.toml)
+                   dpcube release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube
+                   dpcube ledger TABLE.ledger
+    Hold a cube:   dpcube info R.dpcube
+                   dpcube count R.dpcube "age between 30 and 39 and sex = 'Female'"
+    """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
+
+
+for verb in (demo, domain, release, ledger, info, count):
+    commands.add_command(verb)
+
+
+def main() -> None:
+    """Run the command; an error is one line on stderr: exit code 2 for bad input, 1 for a refusal or a failure."""
+    try:
+        outcome = commands.main(standalone_mode=False)
+        sys.exit(outcome if isinstance(outcome, int) else 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        see = "" if context is None else f" (see {context.command_path} --help)"
+        _fail(error.format_message().rstrip(".") + see, 2)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted; files appear whole or not at all", 130)
+    except DpcubeError as error:
+        _fail(str(error), 2 if isinstance(error, InputError) else 1)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has gone; there is nobody to tell
+        sys.exit(1)
+    except Exception as error:  # noqa: BLE001, RUF100 (a traceback could show rows, so only the kind of error is named)
+        _fail(f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo(f"dpcube: {visible(' '.join(message.split()))}", err=True)
+    sys.exit(code)

@@ -1,0 +1,109 @@
+"""Verbs for whoever holds a released file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpcube.cli.output import as_json, print_json, print_table
+
+if TYPE_CHECKING:
+    from dpcube.analyst import Release
+    from dpcube.domain import Attribute
+
+release_file = click.argument("release", type=click.Path(path_type=Path))
+
+
+@click.command()
+@release_file
+@as_json
+def info(release: Path, *, as_json: bool) -> None:
+    """Say what a released cube holds, and what was spent on it."""
+    from dpcube.analyst import Release
+
+    opened = Release.open(release)
+    facts = _facts(opened)
+    if as_json:
+        print_json({**facts, "attributes": _attributes(opened)})
+        return
+    for name, fact in facts.items():
+        shown = ", ".join(f"{k} {v}" for k, v in fact.items()) if isinstance(fact, dict) else fact
+        click.echo(f"{name.replace('_', ' '):<12} {shown}")
+    click.echo()
+    header = ("attribute", "type", "cells", "irregular values", "domain")
+    rows = [tuple(str(attribute[name]) for name in header) for attribute in _attributes(opened)]
+    print_table(header, rows, left=(0, 3, 4))
+
+
+def _facts(release: "Release") -> dict[str, object]:
+    from dpcube.transcript.file import spent
+
+    made = release.provenance
+    boxes = release.transcript.boxes
+    unit = "one row" if made.unit is None else f"all rows of one {made.unit} (at most {made.max_rows})"
+    return {
+        "private": "yes" if made.private else "NO: made with test noise",
+        "epsilon": str(made.epsilon),
+        "protects": unit,
+        "rows": made.period or "all",
+        "spent_on": spent(release.transcript, made),
+        "ledger": "yes" if made.ledger else "none kept",
+        "strategy": made.strategy,
+        "cells": release.domain.size,
+        "boxes": 0 if boxes is None else len(boxes.tree.leaves),
+        "estimates": ", ".join(release.estimates),
+        "digest": release.digest,
+        "made_by": made.library,
+    }
+
+
+def _attributes(release: "Release") -> list[dict[str, object]]:
+    return [
+        {
+            "attribute": attribute.name,
+            "type": attribute.kind,
+            "cells": attribute.size,
+            "domain": attribute.extent(),
+            "irregular values": _irregular(attribute),
+        }
+        for attribute in release.domain.attributes
+    ]
+
+
+def _irregular(attribute: "Attribute") -> str:
+    """Say where values without a bin went, such as `null own cell, outside clipped, others dropped`."""
+    from dpcube.domain.attribute import IRREGULAR
+
+    given = {kind: getattr(attribute, kind) for kind in IRREGULAR if hasattr(attribute, kind)}
+    kept = [f"{kind} {'clipped' if went == 'clip' else 'own cell'}" for kind, went in given.items() if went != "drop"]
+    dropped = [] if len(kept) == len(given) else ["others dropped" if kept else "dropped"]
+    return ", ".join(kept + dropped)
+
+
+@click.command()
+@release_file
+@click.argument("questions", nargs=-1, metavar="QUESTION...")
+@click.option("--confidence", default=0.95, show_default=True, help="Confidence of the interval.")
+@click.option("--estimate", default="auto", show_default=True, help="Estimate to answer from; `info` lists them.")
+@as_json
+def count(release: Path, questions: tuple[str, ...], *, confidence: float, estimate: str, as_json: bool) -> None:
+    """Count the rows that meet each question; with no question, count all.
+
+    A question is like: age between 30 and 39 and sex = 'Female'
+    """
+    from dataclasses import asdict
+
+    from dpcube.analyst import Release
+
+    opened = Release.open(release)
+    asked = questions or ("",)
+    answers = [opened.count(text or None, confidence=confidence, estimate=estimate) for text in asked]
+    if as_json:
+        print_json([{"question": text, **asdict(answer)} for text, answer in zip(asked, answers, strict=True)])
+        return
+    header = ("question", "count", "noise", "within boxes", f"{100 * confidence:.4g}% interval")
+    rows = [
+        (text or "(all)", f"{a.value:,.1f}", f"{a.stderr:,.1f}", f"{a.within:,.1f}", f"{a.low:,.1f} to {a.high:,.1f}")
+        for text, a in zip(asked, answers, strict=True)
+    ]
+    print_table(header, rows)

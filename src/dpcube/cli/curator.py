@@ -1,0 +1,161 @@
+"""Verbs for the owner of a private table."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import click
+
+from dpcube.cli.output import as_json, print_json, stage, stages_done
+
+if TYPE_CHECKING:
+    from dpcube.curator import CsvDialect
+
+Verb = TypeVar("Verb", bound=Callable[..., object])
+
+table = click.argument("table", type=click.Path(path_type=Path))
+
+
+def csv_options(verb: Verb) -> Verb:
+    """Add the options that declare how a CSV file is written."""
+    for option in (
+        click.option("--null-text", multiple=True, help="Text that means null in a CSV file; empty unless given."),
+        click.option("--names", help="Comma-separated column names of a CSV file that has no header."),
+        click.option("--delimiter", help="Delimiter of a CSV file: a comma, or a tab in .tsv files, unless given."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@click.command()
+@table
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft here instead of printing it.")
+@click.option("--columns", help="Comma-separated columns to draft; all of them unless given.")
+@click.option(
+    "--from-data",
+    is_flag=True,
+    help="Look up bounds and values in the table. The draft is then private, and refused until you sign it as public.",
+)
+@csv_options
+def domain(
+    table: Path,
+    *,
+    output: Path | None,
+    columns: str | None,
+    from_data: bool,
+    delimiter: str | None,
+    names: str | None,
+    null_text: tuple[str, ...],
+) -> None:
+    """Draft a domain file for TABLE, from its column names and types only.
+
+    Fill in the bounds and values from what is publicly known, then run `dpcube release`.
+    """
+    from dpcube.curator.draft import draft
+    from dpcube.domain.file import write_text
+    from dpcube.errors import InputError
+
+    if output is not None and output.exists():
+        msg = f"{output} exists; choose another name, or remove it first"
+        raise InputError(msg)
+    chosen = None if columns is None else tuple(name.strip() for name in columns.split(","))
+    text = draft(table, columns=chosen, from_data=from_data, csv=_dialect(table, delimiter, names, null_text))
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    write_text(output, text)
+    click.echo(f"wrote {output}; edit it, then: dpcube release {table} --domain {output} --epsilon E -o R.dpcube")
+
+
+@click.command()
+@table
+@click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
+@click.option("--epsilon", required=True, help="The privacy budget to spend, such as 0.5 or 1/3.")
+@click.option("--strategy", default="dpcube", show_default=True, help="What to measure: dpcube or cells.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .dpcube file to make.")
+@click.option(
+    "--ledger", type=click.Path(path_type=Path), help="The ledger; TABLE.ledger beside the table unless given."
+)
+@click.option("--total", help="What a new ledger allows in all; this release's epsilon unless given.")
+@click.option("--no-ledger", is_flag=True, help="Keep no account; the release says so.")
+@click.option("--unit", help="Column whose values are protected, such as patient_id; one row unless given.")
+@click.option("--max-rows", default=1, show_default=True, help="Rows kept of each unit, at most; noise grows with it.")
+@click.option(
+    "--null-unit",
+    type=click.Choice(["drop", "each"]),
+    default="drop",
+    show_default=True,
+    help="Rows without a unit: drop them, or count each as a unit.",
+)
+@click.option(
+    "--period", nargs=3, metavar="COLUMN FIRST LAST", help="Release only rows in a range, both ends included."
+)
+@click.option("--purpose", default="", help="A note to keep in the ledger.")
+@csv_options
+@as_json
+def release(
+    table: Path,
+    *,
+    domain_file: Path,
+    epsilon: str,
+    strategy: str,
+    output: Path,
+    ledger: Path | None,
+    total: str | None,
+    no_ledger: bool,
+    unit: str | None,
+    max_rows: int,
+    null_unit: Literal["drop", "each"],
+    period: tuple[str, str, str] | None,
+    purpose: str,
+    delimiter: str | None,
+    names: str | None,
+    null_text: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Release TABLE as a differentially private cube."""
+    from dpcube.curator import BESIDE, publish
+    from dpcube.domain import Domain
+    from dpcube.errors import InputError
+
+    if no_ledger and (ledger is not None or total is not None):
+        msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
+        raise InputError(msg)
+    declared = Domain.load(domain_file)
+    made = publish(
+        table,
+        declared,
+        epsilon=epsilon,
+        strategy=strategy,
+        ledger=None if no_ledger else ledger or BESIDE,
+        total=total,
+        unit=unit,
+        max_rows=max_rows,
+        null_unit=null_unit,
+        period=period,
+        purpose=purpose,
+        csv=_dialect(table, delimiter, names, null_text),
+        save_to=output,
+        progress=stage,
+    )
+    stages_done()
+    facts = {"release": str(output), "epsilon": str(made.provenance.epsilon), "digest": made.digest}
+    if as_json:
+        print_json({**facts, "ledger": made.provenance.ledger})
+        return
+    click.echo(f"wrote {output}: {declared.size:,} cells at epsilon {facts['epsilon']}, digest {made.digest[:16]}")
+    if no_ledger:
+        click.echo("no ledger was kept: nothing stops another release of this table, and this one says so")
+    click.echo(f'ask it: dpcube info {output}; dpcube count {output} "..."')
+
+
+def _dialect(table: Path, delimiter: str | None, names: str | None, null_text: tuple[str, ...]) -> "CsvDialect":
+    from dpcube.curator import CsvDialect
+
+    usual = "\t" if ".tsv" in table.suffixes else ","
+    return CsvDialect(
+        delimiter=usual if delimiter is None else delimiter.replace("\\t", "\t"),
+        header=names is None,
+        columns=None if names is None else tuple(name.strip() for name in names.split(",")),
+        null_text=null_text or ("",),
+    )

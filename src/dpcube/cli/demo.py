@@ -1,0 +1,50 @@
+"""The demonstration: release the bundled census table, and show answers beside the truth."""
+
+from pathlib import Path
+
+import click
+
+from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
+
+QUESTIONS = (
+    "age between 30 and 39",
+    "age between 30 and 39 and sex = 'Female'",
+    "hours-per-week >= 50 and income = '>50K'",
+    "marital-status = 'Divorced' and age < 40",
+    "sex = 'Male' and marital-status in ('Widowed', 'Separated')",
+    "age >= 60 and hours-per-week < 20 and income = '<=50K'",
+)
+
+
+@click.command()
+@click.option("--epsilon", default="1", show_default=True, help="The privacy budget to spend.")
+@click.option("--strategy", default="dpcube", show_default=True, help="What to measure: dpcube or cells.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("dpcube-demo"),
+    show_default=True,
+    help="Directory for the released file and the report.",
+)
+@as_json
+def demo(*, epsilon: str, strategy: str, output: Path, as_json: bool) -> None:
+    """Release the bundled census table and ask it a few questions, beside the truth."""
+    from dpcube.evaluate.demo import run_demo
+
+    shown = run_demo(QUESTIONS, output, epsilon=epsilon, strategy=strategy, progress=stage)
+    stages_done()
+    if as_json:
+        print_json(shown.as_dict())
+        return
+    click.echo(f"Released the UCI Adult census table ({shown.rows:,} rows, public) at epsilon {epsilon}, once.")
+    click.echo(f"From {shown.release_path} alone, without the rows:\n")
+    rows = [
+        (q, f"{t:,}", f"{a.value:,.0f}", f"{a.stderr:,.0f}", f"{a.within:,.0f}", f"{a.low:,.0f} to {a.high:,.0f}")
+        for q, t, a in zip(shown.questions, shown.truths, shown.answers, strict=True)
+    ]
+    print_table(("question", "truth", "answer", "noise", "within boxes", "95% interval"), rows)
+    click.echo("\nnoise: standard error of the noise added for privacy; within boxes: error expected from spreading")
+    click.echo("counts evenly inside boxes, estimated from the release. The interval covers both.")
+    click.echo(f"\nReport:  {shown.report_path}")
+    click.echo(f"Ask it:  dpcube count {shown.release_path} \"age >= 65 and income = '>50K'\"")

@@ -1,0 +1,107 @@
+"""Verbs for the ledger of a table: show it, start one, raise its total."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpcube.cli.output import as_json, print_json, print_table
+
+if TYPE_CHECKING:
+    from dpcube.privacy.ledger import Charge, Statement
+
+ledger_file = click.argument("ledger", type=click.Path(path_type=Path))
+
+
+class ShowByDefault(click.Group):
+    """`dpcube ledger L` is `dpcube ledger show L`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `show` before a first word that is not a verb."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["show", *args]
+        return click.Group.parse_args(self, ctx, args)
+
+
+@click.group(cls=ShowByDefault)
+def ledger() -> None:
+    """Show what was spent on a table, when and on what, and what is left."""
+
+
+@ledger.command()
+@ledger_file
+@as_json
+def show(ledger: Path, *, as_json: bool) -> None:
+    """Show a ledger (also: dpcube ledger LEDGER)."""
+    from dpcube.privacy.ledger import Ledger
+
+    statement = Ledger(ledger).statement()
+    if as_json:
+        print_json(_as_dict(statement))
+        return
+    click.echo(f"total      {statement.total}")
+    click.echo(f"spent      {statement.spent}")
+    click.echo(f"left       {statement.remaining}")
+    click.echo(f"protects   {'one row' if statement.unit is None else 'one ' + statement.unit}\n")
+    rows = [
+        (str(c.number), c.time, str(c.epsilon), c.strategy, _period(c), (c.digest or "not completed")[:16], c.purpose)
+        for c in statement.charges
+    ]
+    print_table(("charge", "time", "epsilon", "strategy", "period", "release", "purpose"), rows)
+
+
+@ledger.command()
+@ledger_file
+@click.option("--total", required=True, help="The epsilon that may be spent on the table in all.")
+@click.option("--unit", help="The column whose values are the units to protect; one row unless given.")
+@click.option("--purpose", default="", help="A note to keep with it.")
+def init(ledger: Path, *, total: str, unit: str | None, purpose: str) -> None:
+    """Start a ledger with a total of your own, before the first release."""
+    from dpcube.privacy.epsilon import parse_epsilon
+    from dpcube.privacy.ledger import Ledger
+
+    made = Ledger.create(ledger, total=parse_epsilon(total), unit=unit, purpose=purpose)
+    click.echo(f"wrote {made.path}: {made.statement().total} may be spent")
+
+
+@ledger.command("raise")
+@ledger_file
+@click.option("--total", required=True, help="The new total.")
+@click.option("--purpose", required=True, help="Who decided it and why; kept in the ledger.")
+def raise_(ledger: Path, *, total: str, purpose: str) -> None:
+    """Raise the total. It stays on record."""
+    from dpcube.privacy.epsilon import parse_epsilon
+    from dpcube.privacy.ledger import Ledger
+
+    opened = Ledger(ledger)
+    opened.raise_total(parse_epsilon(total), purpose=purpose)
+    statement = opened.statement()
+    click.echo(f"{ledger}: {statement.total} may be spent, {statement.remaining} is left")
+
+
+def _period(charge: "Charge") -> str:
+    return "" if charge.period is None else charge.period.words
+
+
+def _as_dict(statement: "Statement") -> dict[str, object]:
+    charges = [
+        {
+            "number": c.number,
+            "time": c.time,
+            "epsilon": str(c.epsilon),
+            "strategy": c.strategy,
+            "domain": c.domain,
+            "purpose": c.purpose,
+            "period": None if c.period is None else c.period.words,
+            "release": c.digest,
+        }
+        for c in statement.charges
+    ]
+    return {
+        "total": str(statement.total),
+        "spent": str(statement.spent),
+        "left": str(statement.remaining),
+        "unit": statement.unit,
+        "charges": charges,
+        "totals": [{"time": t, "total": str(e), "purpose": p} for t, e, p in statement.totals],
+    }

@@ -1,0 +1,127 @@
+"""Publish: from a private table to a release, in the one order that is safe.
+
+Enters: a table, its declared domain, an epsilon. Leaves: a `Release`. The request is checked, the rows are counted,
+the budget is charged on disk, and only then is noise drawn.
+
+What a release costs. Counting reads rows and lets nothing out. The strategy sees a gate that spends the job's epsilon
+and no more (`curator/gate.py`, `privacy/regions.py`); whatever follows is computed from what the gate let out. So each
+release costs the unit it protects at most its epsilon, and releases add up in the ledger (`privacy/ledger.py`).
+"""
+
+import hashlib
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube import __version__
+from dpcube.analyst import Release
+from dpcube.curator.gate import Gate
+from dpcube.curator.request import (
+    BESIDE,
+    Bound,
+    Place,
+    PrivacyUnit,
+    Range,
+    check_fits,
+    check_public,
+    ledger_path,
+    open_ledger,
+)
+from dpcube.curator.sources import CsvDialect, counts_from_array, open_rows
+from dpcube.domain import Domain
+from dpcube.errors import InputError
+from dpcube.privacy.epsilon import parse_epsilon
+from dpcube.strategy import DEFAULT, Strategy, strategy_of
+from dpcube.transcript import Provenance
+from dpcube.transcript.file import check_writable
+
+ONE_ROW = PrivacyUnit()
+
+
+def publish(
+    source: object,
+    domain: Domain,
+    *,
+    epsilon: str | float | Fraction,
+    strategy: str | Strategy = DEFAULT,
+    ledger: str | Path | Place | None = BESIDE,
+    total: str | float | Fraction | None = None,
+    unit: str | None = None,
+    max_rows: int = 1,
+    null_unit: Literal["drop", "each"] = "drop",
+    period: tuple[str, Bound, Bound] | None = None,
+    purpose: str = "",
+    csv: CsvDialect | None = None,
+    save_to: str | Path | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Release:
+    """Release a private table as a differentially private cube.
+
+    `source` is the path of a CSV or Parquet file, an Arrow, pandas or Polars table, or a NumPy array of counts in the
+    shape of the domain. Whatever the rows hold, the release costs `epsilon` and is as likely to fail with them as
+    without them. `ledger` is the file that keeps account: by default TABLE.ledger beside a table that is a file, made
+    by the first release with `total` (its own epsilon unless given), and none for tables in memory; None keeps none,
+    and the release says so. `unit` names the column whose values are protected, each with at most `max_rows` rows, and
+    `period` (column, first, last) releases only the rows of a range. `progress` is told what is being done, never how
+    much of it.
+    """
+    amount, chosen = parse_epsilon(epsilon), strategy_of(strategy)
+    allowed = amount if total is None else parse_epsilon(total)
+    protected = PrivacyUnit(unit, max_rows, null_unit)
+    rows_of = None if period is None else Range(*period)
+    spell = None if rows_of is None else rows_of.period()
+    check_public(domain)
+    check_fits(domain, chosen)
+    if save_to is not None:
+        check_writable(Path(save_to), needed=chosen.peak_bytes(domain.shape) // 4)
+    place = ledger_path(ledger, source)
+    progress("counting the rows")
+    exact_counts = count(source, domain, unit=protected, rows_of=rows_of, csv=csv)
+    progress("measuring")
+    book = charge = None
+    if place is not None:
+        book = open_ledger(place, total=allowed, unit=unit)
+        digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
+        charge = book.charge(amount, strategy=chosen.name, domain=digest, purpose=purpose, unit=unit, period=spell)
+    transcript = chosen.run(Gate(exact_counts, amount, max_rows=protected.max_rows))
+    provenance = Provenance(
+        chosen.name,
+        amount,
+        f"dpcube {__version__}",
+        chosen.parameters(),
+        unit=unit,
+        max_rows=protected.max_rows,
+        period=None if spell is None else spell.words,
+        ledger=book is not None,
+    )
+    release = Release(domain, transcript, provenance)
+    digest = release.digest if save_to is None else release.save(save_to)
+    if book is not None and charge is not None:
+        book.complete(charge, digest)
+    return release
+
+
+def count(
+    source: object,
+    domain: Domain,
+    *,
+    unit: PrivacyUnit = ONE_ROW,
+    rows_of: Range | None = None,
+    csv: CsvDialect | None = None,
+) -> NDArray[np.int64]:
+    """Return the exact count of every cell."""
+    if isinstance(source, np.ndarray):
+        if unit.column is not None or rows_of is not None:
+            msg = "an array of counts has no rows to choose by unit or period; pass the table itself"
+            raise InputError(msg)
+        return counts_from_array(source, domain)
+    rows = open_rows(source, csv=csv)
+    if rows_of is not None:
+        rows = rows_of.select(rows)
+    if unit.column is not None:
+        rows = rows.limit(unit.column, max_rows=unit.max_rows, null=unit.null)
+    return rows.count_cells(domain)

@@ -1,0 +1,144 @@
+"""What a curator asks for, checked before any row is read: whom to protect, which rows, where the ledger is.
+
+Enters: what the caller wrote. Leaves: values that are valid, or one error that says what is allowed.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from dpcube.curator.sources import Rows
+from dpcube.domain import Date, Domain, Integer
+from dpcube.domain.box import MOST_CELLS
+from dpcube.errors import DomainError, InputError, LedgerError, MemoryLimitError
+from dpcube.memory import available_bytes, in_words
+from dpcube.privacy.ledger import Ledger, Period
+from dpcube.strategy import Strategy
+
+
+class Place(Enum):
+    """Where a ledger is when the caller does not say."""
+
+    BESIDE = "beside the table"
+
+
+BESIDE = Place.BESIDE
+Bound = int | str | date
+COMPRESSED = (".gz", ".zst")
+MOST_ROWS = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyUnit:
+    """Whom a release protects: one row, or all rows of one value of `column`, of which `max_rows` are kept.
+
+    A row without a unit (null in `column`) is dropped, or with `null="each"` counts as a unit of its own.
+    """
+
+    column: str | None = None
+    max_rows: int = 1
+    null: Literal["drop", "each"] = "drop"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= MOST_ROWS:
+            msg = f"max_rows must be a whole number from 1 to {MOST_ROWS}, got {self.max_rows!r}"
+            raise InputError(msg)
+        if self.column is None and (self.max_rows != 1 or self.null != "drop"):
+            msg = (
+                "max_rows and null_unit go with a unit; name the column that holds the unit, such as unit='patient_id'"
+            )
+            raise InputError(msg)
+        if self.null not in ("drop", "each"):
+            msg = f"null_unit must be 'drop' or 'each', got {self.null!r}"
+            raise InputError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The rows whose value of a column lies from `first` to `last`, both included: dates or whole numbers."""
+
+    column: str
+    first: Bound
+    last: Bound
+
+    def attribute(self) -> Date | Integer:
+        """Return the range as one attribute all of whose bins are in it; everything else is dropped by it."""
+        first, last = (_bound(end, self.column) for end in (self.first, self.last))
+        if isinstance(first, date) and isinstance(last, date):
+            return Date(name=self.column, start=first, end=last, every="year")
+        if isinstance(first, int) and isinstance(last, int) and first <= last:
+            return Integer(name=self.column, edges=(first, last + 1))
+        msg = f"a period of '{self.column}' goes from one date or whole number to a later one, got {first} to {last}"
+        raise InputError(msg)
+
+    def select(self, rows: Rows) -> Rows:
+        """Return the rows in the range."""
+        attribute = self.attribute()
+        return rows.restrict(attribute, range(attribute.bins))
+
+    def period(self) -> Period:
+        """Return the range as the ledger keeps it."""
+        attribute = self.attribute()
+        edges = attribute.bin_edges()
+        return Period(self.column, attribute.kind, int(edges[0]), int(edges[-1]))
+
+
+def _bound(end: Bound, column: str) -> int | date:
+    if isinstance(end, str):
+        try:
+            return int(end) if end.lstrip("+-").isdigit() else date.fromisoformat(end)
+        except ValueError:
+            msg = f"a period of '{column}' is bounded by dates (2026-01-31) or whole numbers, got {end!r}"
+            raise InputError(msg) from None
+    return end
+
+
+def check_public(domain: Domain) -> None:
+    """Refuse a domain that was drafted from the data, until somebody has signed that it is public."""
+    if domain.drafted_from_data and domain.signed_public_by is None:
+        msg = (
+            "this domain was drafted from the private data, so its bounds and values may give rows away; check that "
+            'each is publicly known, then add the line signed_public_by = "your name" to its file'
+        )
+        raise DomainError(msg)
+
+
+def check_fits(domain: Domain, strategy: Strategy) -> None:
+    """Refuse a cube that is too large for this machine, before anything is read or spent."""
+    needed, available = strategy.peak_bytes(domain.shape), available_bytes()
+    fits = MOST_CELLS if available is None else min(MOST_CELLS, domain.size * available // needed)
+    if domain.size <= fits:
+        return
+    widest = max(domain.attributes, key=lambda attribute: attribute.size)
+    msg = (
+        f"the domain has {domain.size:,} cells, which may take {in_words(needed)} of memory; about {fits:,} cells "
+        f"fit here. Make it {-(-domain.size // fits):,} times smaller: leave attributes out, or use wider bins, for "
+        f"example of '{widest.name}' ({widest.size:,} cells)"
+    )
+    raise MemoryLimitError(msg)
+
+
+def ledger_path(ledger: str | Path | Place | None, source: object) -> Path | None:
+    """Return where the ledger is: beside a table that is a file unless said otherwise; None for no ledger."""
+    if ledger is None or isinstance(ledger, str | Path):
+        return None if ledger is None else Path(ledger)
+    if not isinstance(source, str | Path):
+        return None
+    table = Path(source)
+    if table.suffix.lower() in COMPRESSED:
+        table = table.with_suffix("")
+    return table.with_suffix(".ledger")
+
+
+def open_ledger(path: Path, *, total: Fraction, unit: str | None) -> Ledger:
+    """Open the ledger at `path`, made anew with this total if there is none."""
+    if not path.exists():
+        try:
+            return Ledger.create(path, total=total, unit=unit, purpose="made by the first release")
+        except LedgerError:
+            if not path.exists():
+                raise
+    return Ledger(path)

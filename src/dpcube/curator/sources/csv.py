@@ -1,0 +1,171 @@
+"""CSV files: bytes enter, fields of text cut by a declared dialect leave. No row can raise.
+
+A row is a line, ended by LF or CR LF: whatever the bytes of a line are, it changes the counts by at most one. The
+engine's CSV reader is not used, for it samples the rows, lets one stray quote swallow the lines that follow, and raises
+(quoting the line) on what it cannot read. Here every line has a destination:
+
+- bytes that are not UTF-8 become replacement characters; a NUL or a lone CR is a character like any other;
+- a line is dropped if it is empty, is longer than `LONGEST` bytes, has more or fewer fields than there are columns,
+  leaves a quote open or has text after a closing one;
+- a quote inside a field that does not start with one is a character like any other.
+
+With `multiline=True` a quoted field may hold line breaks, as RFC 4180 allows. The guarantee is then for a file that was
+written by that rule: in any other, a stray quote joins the lines up to the next one into a single row.
+"""
+
+import codecs
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpcube.curator.sources.sql import literal
+from dpcube.curator.sources.table import Scan, Table
+from dpcube.errors import SourceError
+
+BLOCK = 4 * 2**20
+LONGEST = 2**20
+COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
+LINE = pa.schema([("line", pa.large_string())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvDialect:
+    """How a CSV file is written: declared, never guessed from its rows.
+
+    `columns` names the columns of a file without a header, or renames those of one with a header. A field that equals
+    one of `null_text`, in quotes or not, is null. With `quote=None` quotes are characters like any other.
+    """
+
+    delimiter: str = ","
+    quote: str | None = '"'
+    escape: str = '"'
+    header: bool = True
+    columns: tuple[str, ...] | None = None
+    null_text: tuple[str, ...] = ("",)
+    multiline: bool = False
+
+    def __post_init__(self) -> None:
+        marks = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape}
+        for key, mark in marks.items():
+            if mark is not None and not (len(mark) == 1 and mark.isascii() and mark not in "\r\n\0"):
+                msg = f"a CSV dialect's {key} must be one ASCII character that ends no line, got {mark!r}"
+                raise SourceError(msg)
+        if self.quote is not None and self.delimiter in (self.quote, self.escape):
+            msg = f"a CSV dialect's delimiter {self.delimiter!r} cannot be its quote or escape as well"
+            raise SourceError(msg)
+        if self.multiline and self.quote != self.escape:
+            msg = "a CSV dialect can be multiline only if a quote is escaped by doubling it"
+            raise SourceError(msg)
+        if not self.header and self.columns is None:
+            msg = "a CSV file without a header needs names: CsvDialect(header=False, columns=('age', 'sex'))"
+            raise SourceError(msg)
+
+    @property
+    def field(self) -> str:
+        """Regular expression of a field, quotes included, and the delimiter after it."""
+        d, e = re.escape(self.delimiter), re.escape(self.escape)
+        if self.quote is None:
+            return f"(?s:([^{d}]*){d})"
+        q = re.escape(self.quote)
+        inside = f"[^{q}]|{q}{q}" if q == e else f"[^{q}{e}]|{e}."
+        return f"(?s:({q}(?:{inside})*{q}|[^{d}{q}][^{d}]*|){d})"
+
+
+def csv_table(path: Path, dialect: CsvDialect) -> Table:
+    """Return a table that reads a CSV file; only its header, if it has one, is read here."""
+    with _open(path) as stream:
+        start = stream.read(LONGEST)
+    skip = len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0
+    names = dialect.columns
+    if dialect.header:
+        header = start[skip:].split(b"\n", 1)[0]
+        skip += len(header) + 1
+        names = names or _names(header.decode("utf-8", "replace").removesuffix("\r"), dialect)
+    schema = pa.schema([(name, pa.string()) for name in names or ()])
+
+    def scans(columns: Sequence[int]) -> list[Scan]:
+        # A line ends in a delimiter, so an empty one is 1 long, and after the last field comes an empty one.
+        lines = f"SELECT {_split(dialect)} AS f FROM stream WHERE strlen(line) BETWEEN 2 AND {LONGEST}"
+        fields = ", ".join(f"{_field(dialect, i)} AS c{i}" for i in columns)
+        sql = f"(SELECT {fields} FROM ({lines}) WHERE len(f) = {len(schema) + 1})"
+        return [Scan(sql, lambda: pa.RecordBatchReader.from_batches(LINE, _lines(path, dialect, skip)))]
+
+    return Table(str(path), schema, scans)
+
+
+def _open(path: Path) -> pa.NativeFile:
+    return pa.input_stream(str(path), compression=COMPRESSION.get(path.suffix.lower()))
+
+
+def _names(header: str, dialect: CsvDialect) -> tuple[str, ...]:
+    fields = re.findall(dialect.field, header + dialect.delimiter)
+    quoted = [dialect.quote is not None and field.startswith(dialect.quote) for field in fields]
+    escaped = re.escape(dialect.escape) + "(.)"
+    return tuple(re.sub(escaped, r"\1", f[1:-1]) if q else f for f, q in zip(fields, quoted, strict=True))
+
+
+def _lines(path: Path, dialect: CsvDialect, skip: int) -> Iterable[pa.RecordBatch]:
+    """Yield the lines in batches, the end of each line made a delimiter."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with _open(path) as stream:
+        stream.read(skip)
+        rest = b""
+        while block := stream.read(BLOCK):
+            data = (rest + decoder.decode(block).encode()).replace(b"\r\n", b"\n")
+            ends = _ends(data, dialect)
+            rest = _shortened(data[ends[-1] :] if len(ends) else data, dialect)
+            yield _batch(data, ends, dialect)
+        data = rest + decoder.decode(b"", final=True).encode() + b"\n"
+        yield _batch(data, np.array([len(data)]), dialect)
+
+
+def _ends(data: bytes, dialect: CsvDialect) -> NDArray[np.int64]:
+    """Return where each whole line of `data` ends."""
+    octets = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(octets == ord("\n")) + 1
+    if dialect.multiline:
+        quotes = np.cumsum(octets == ord(dialect.escape))
+        ends = ends[quotes[ends - 1] % 2 == 0]
+    return ends.astype(np.int64)
+
+
+def _shortened(rest: bytes, dialect: CsvDialect) -> bytes:
+    """Keep of a line that is too long no more than shows that it is, and whether a quote is open."""
+    if len(rest) <= LONGEST:
+        return rest
+    quote = dialect.escape.encode() if dialect.multiline else b""
+    return b"x" * LONGEST + quote * (rest.count(quote) % 2) + b"x"
+
+
+def _batch(data: bytes, ends: NDArray[np.int64], dialect: CsvDialect) -> pa.RecordBatch:
+    octets = np.frombuffer(data, np.uint8).copy()
+    octets[ends - 1] = ord(dialect.delimiter)
+    offsets = np.concatenate([np.zeros(1, np.int64), ends])
+    lines = pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(octets))
+    return pa.record_batch([lines], LINE)
+
+
+def _split(dialect: CsvDialect) -> str:
+    """Return SQL that cuts `line` into fields, quotes included; NULL for a line that breaks the rules."""
+    bare = f"string_split(line, {literal(dialect.delimiter)})"
+    if dialect.quote is None:
+        return bare
+    fields = f"list_append(regexp_extract_all(line, {literal(dialect.field)}, 1), '')"
+    quoted = f"CASE WHEN regexp_full_match(line, {literal(dialect.field + '*')}) THEN {fields} END"
+    return f"CASE WHEN contains(line, {literal(dialect.quote)}) THEN {quoted} ELSE {bare} END"
+
+
+def _field(dialect: CsvDialect, i: int) -> str:
+    """Return SQL for the text of a field, NULL if it is a null's text."""
+    field = f"f[{i + 1}]"
+    if dialect.quote is not None:
+        escaped, itself = literal(re.escape(dialect.escape) + "(.)"), literal(r"\1")
+        inside = f"regexp_replace({field}[2:-2], {escaped}, {itself}, 'gs')"
+        field = f"CASE WHEN starts_with({field}, {literal(dialect.quote)}) THEN {inside} ELSE {field} END"
+    nulls = ", ".join(map(literal, dialect.null_text))
+    return f"CASE WHEN {field} IN ({nulls}) THEN NULL ELSE {field} END" if nulls else field

@@ -1,0 +1,263 @@
+"""Rows behind a counting interface: a domain, an attribute or a bound enters, exact integers leave.
+
+Each question is one pass over the rows, in a DuckDB connection of its own that can open no file but the table's, and
+that installs, logs and spills nothing. The exact integers go to the caller alone; how many rows were read or dropped
+goes nowhere.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.curator.sources.sql import EPOCH, Cell, cell, clamped, day, kind, literal, number
+from dpcube.curator.sources.table import Scan, Table
+from dpcube.domain import Attribute, Domain
+from dpcube.domain.attribute import listing
+from dpcube.errors import MemoryLimitError, SourceError
+
+LARGEST_BOUND = 2**31
+LARGEST_COUNT = 2**53
+SETTINGS = """
+SET enable_external_access = false;
+SET python_enable_replacements = false;
+SET enable_progress_bar = false;
+SET perfect_ht_threshold = 20;
+SET disabled_optimizers = 'filter_pushdown';
+SET lock_configuration = true;
+"""
+# Filters stay where they are written: pushed down, each would compute anew the expressions that it is about.
+
+
+class Limit(NamedTuple):
+    """At most `max_rows` rows of each value of a column; what becomes of rows without one."""
+
+    column: str
+    max_rows: int
+    null: Literal["drop", "each"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rows:
+    """The rows of a private table that fall in chosen cells of some attributes; at first, all of them."""
+
+    _table: Table
+    _within: tuple[tuple[Attribute, tuple[int, ...]], ...] = ()
+    _limit: Limit | None = None
+
+    def __post_init__(self) -> None:
+        names = self.columns
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            msg = f"{self._table.name} has two columns named '{twice}'; give each column a name of its own"
+            raise SourceError(msg)
+
+    def __repr__(self) -> str:
+        return f"<private rows of {self._table.name}>"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self._table.schema.names)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Physical types of the columns, by the schema alone; a CSV file's are all text."""
+        return {field.name: str(field.type) for field in self._table.schema}
+
+    @property
+    def kinds(self) -> dict[str, str | None]:
+        """What each column holds by its type: "text", "integer", "real", "boolean", "date", or None if unusable."""
+        return {field.name: kind(field.type) for field in self._table.schema}
+
+    def restrict(self, attribute: Attribute, cells: Sequence[int]) -> "Rows":
+        """Return the rows that fall in one of these cells of an attribute."""
+        if self._limit is not None:
+            msg = "rows are restricted first and limited then: a limit of each part would not limit the whole"
+            raise SourceError(msg)
+        for index in cells:
+            if not 0 <= index < attribute.size:
+                msg = f"attribute '{attribute.name}' has no cell {index}; its cells are 0 to {attribute.size - 1}"
+                raise SourceError(msg)
+        return Rows(self._table, (*self._within, (attribute, tuple(map(int, cells)))))
+
+    def limit(self, column: str, *, max_rows: int, null: Literal["drop", "each"] = "drop") -> "Rows":
+        """Return at most `max_rows` of the rows of each unit, a unit being a value of the column.
+
+        Which rows of a unit are kept is drawn from that unit's own rows alone, so adding or removing a unit adds or
+        removes at most `max_rows` rows and leaves all others as they were (in law, and for any outcome of the draws
+        of the others). A row without a unit is dropped, or with `"each"` is a unit of its own.
+        """
+        if self.kinds.get(column, "") is None:
+            msg = f"column '{column}' has the type {self.types[column]}, which cannot name a unit"
+            raise SourceError(msg)
+        self._position(column)
+        return Rows(self._table, self._within, Limit(column, max_rows, null))
+
+    def count_cells(self, domain: Domain) -> NDArray[np.int64]:
+        """Return the exact count of every cell, in the domain's shape."""
+        return self._tally(domain, "count(*)")
+
+    def sum_cells(self, domain: Domain, column: str) -> NDArray[np.int64]:
+        """Return the sum of a column of counts in every cell; text in the other columns may be a cell's label.
+
+        A count is rounded and clamped to 0 to 2^53, and is 0 if it is no number. A cell holds at most its share of
+        2^63, so that no sum of cells overflows.
+        """
+        number(*self._column(column), owner=f"column '{column}'")
+        total = f"sum({clamped('n', low=0, high=LARGEST_COUNT)})"
+        most = (2**63 - 1) // domain.size
+        return self._tally(domain, f"least({total}, {most})::BIGINT", n=column)
+
+    def count(self) -> int:
+        """Return the exact number of rows."""
+        usable = [name for name, held in self.kinds.items() if held is not None]
+        if not usable:
+            msg = f"{self._table.name} has no column that can be counted; its columns are {listing(self.columns)}"
+            raise SourceError(msg)
+        return int(self._ask("count(*) AS answer", usable[:1])["answer"][0])
+
+    def check_sum(self, column: str, *, step: Fraction | float, bound: int) -> Fraction:
+        """Return the exact step of a sum, or raise if there can be no such sum; no row is read."""
+        number(*self._column(column), owner=f"column '{column}'")
+        if not isinstance(bound, int) or not 1 <= bound <= LARGEST_BOUND:
+            msg = f"the sum of '{column}' needs a whole bound from 1 to 2^31, got {bound}"
+            raise SourceError(msg)
+        with suppress(ValueError):
+            exact_step = step if isinstance(step, Fraction) else Fraction(str(step))
+            if exact_step > 0 and max(exact_step.as_integer_ratio()) <= LARGEST_COUNT:
+                return exact_step
+        msg = f"the sum of '{column}' needs a step above 0, a ratio of whole numbers up to 2^53, got {step}"
+        raise SourceError(msg)
+
+    def sum(self, column: str, *, step: Fraction | float, bound: int) -> int:
+        """Return the exact sum of a column in units of `step`, each row's part clamped to [-bound, bound].
+
+        A value is divided by the step in double arithmetic and rounded, ties away from zero. A row without a number
+        adds 0, an infinite one the bound. A float step is read by its decimal text.
+        """
+        over, times = self.check_sum(column, step=step, bound=bound).as_integer_ratio()
+        part = clamped("n", times=times, over=over, low=-bound, high=bound)
+        # Fewer than 2^63 rows of at most 2^31 each: the sum stays below 2^94, and the engine sums in 128 bits.
+        answer = self._ask(f"coalesce(sum({part}), 0)::VARCHAR AS answer", [column], n=column)
+        return int(answer["answer"][0])
+
+    def distinct(self, column: str, *, most: int) -> list[str] | None:
+        """Return a column's values as text, None if there are more than `most`: private, for drafts that say so."""
+        name, _ = self._column(column)
+        answer = self._ask(f"DISTINCT {name}::VARCHAR AS answer", [column], tail=f"LIMIT {most + 2}")["answer"]
+        values = sorted(value for value in answer.tolist() if isinstance(value, str))
+        return values if len(values) <= most else None
+
+    def extremes(self, column: str) -> tuple[float, float] | tuple[date, date] | None:
+        """Return a column's least and greatest number or date, None if it has none: private, for drafts that say so."""
+        held = self.kinds[column]
+        least, most = (1 - EPOCH, date.max.toordinal() - EPOCH) if held == "date" else (-LARGEST_COUNT, LARGEST_COUNT)
+        ends = ", ".join(f"{end}(n) FILTER (n BETWEEN {least} AND {most})::VARCHAR AS {end}" for end in ("min", "max"))
+        answer = self._ask(ends, [column], n=column)
+        low, high = answer["min"].tolist()[0], answer["max"].tolist()[0]
+        if not isinstance(low, str) or not isinstance(high, str):
+            return None
+        if held == "date":
+            return date.fromordinal(int(low) + EPOCH), date.fromordinal(int(high) + EPOCH)
+        return (int(low), int(high)) if held == "integer" else (float(low), float(high))
+
+    def _tally(self, domain: Domain, aggregate: str, *, n: str | None = None) -> NDArray[np.int64]:
+        """Aggregate the rows of each cell; a table with counts in a column `n` may name cells by their labels."""
+        try:
+            exact_counts = np.zeros(domain.size + 1, np.int64)  # one more, for rows that are dropped
+        except (MemoryError, ValueError):
+            msg = f"the domain has {domain.size} cells, more than memory holds; leave attributes out or widen bins"
+            raise MemoryLimitError(msg) from None
+        cells = [
+            self._cell(attribute, f"v{j}", labelled=n is not None) for j, attribute in enumerate(domain.attributes)
+        ]
+        flat = "0"
+        for part, size in zip(cells, domain.shape, strict=True):
+            flat = f"({flat} * {size} + ({part.index})::BIGINT)"
+        select = f"coalesce({flat}, {domain.size}) AS cell, {aggregate} AS answer"
+        answer = self._ask(select, domain.names, cells=cells, n=n, where=f"({flat}) IS NOT NULL", tail="GROUP BY cell")
+        exact_counts[answer["cell"]] = answer["answer"]
+        return exact_counts[:-1].reshape(domain.shape)
+
+    def _ask(
+        self,
+        select: str,
+        names: Sequence[str],
+        *,
+        cells: Sequence[Cell] = (),
+        n: str | None = None,
+        where: str = "true",
+        tail: str = "",
+    ) -> dict[str, NDArray[Any]]:
+        """Query the rows; `cells` are called v0, v1, ... in `select`, and the number in the column `n` is called n.
+
+        Rows that are not `where` need not be counted: a unit's limited number of rows is chosen among those that are.
+        """
+        limit = self._limit
+        within = [self._cell(attribute, f"w{j}") for j, (attribute, _) in enumerate(self._within)]
+        values = [f"{part.value} AS v{j}" for j, part in enumerate(cells)]
+        values += [f"{part.value} AS w{j}" for j, part in enumerate(within)]
+        if n is not None:
+            values.append(f"{self._number(n)} AS n")
+            names = [*names, n]
+        keep = ["true", *(part.keep for part in (*cells, *within))]
+        for part, (_, chosen) in zip(within, self._within, strict=True):
+            keep.append(f"({part.index}) IN ({', '.join(map(str, chosen)) or 'NULL'})")
+        names = [*names, *(attribute.name for attribute, _ in self._within), *([] if limit is None else [limit.column])]
+        read = sorted({self._position(name) for name in names})
+        inner = ", ".join([*(f"c{i}" for i in read), *values])
+        for scan in self._table.scans(read):
+            kept = f"(SELECT {inner} FROM {scan.sql}) WHERE {' AND '.join(keep)}"
+            if limit is not None:
+                kept = self._limited(f"{kept} AND {where}", limit)
+            # What the engine says may quote a row: it goes no further, not even as the context of another error.
+            with suppress(Exception):
+                return _run(scan, f"SELECT {select} FROM {kept} {tail}")
+        msg = f"{self._table.name} could not be read to its end; check that it is whole and that memory suffices"
+        raise SourceError(msg)
+
+    def _limited(self, kept: str, limit: Limit) -> str:
+        """Return the kept rows that come first in a random order of their unit's rows."""
+        unit, _ = self._column(limit.column)
+        drawn = f"(SELECT *, random() AS draw FROM {kept})"
+        turns = f"SELECT *, row_number() OVER (PARTITION BY {unit} ORDER BY draw) AS turn FROM {drawn}"
+        null = "false" if limit.null == "drop" else "true"
+        return f"({turns}) WHERE CASE WHEN {unit} IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
+
+    def _cell(self, attribute: Attribute, v: str, *, labelled: bool = False) -> Cell:
+        column, type_ = self._column(attribute.name)
+        return cell(attribute, column, v, type_, labelled=labelled)
+
+    def _number(self, name: str) -> str:
+        column, type_ = self._column(name)
+        owner = f"column '{name}'"
+        return day(column, type_, owner=owner) if kind(type_) == "date" else number(column, type_, owner=owner)[0]
+
+    def _column(self, name: str) -> tuple[str, Any]:
+        i = self._position(name)
+        return f"c{i}", self._table.schema.types[i]
+
+    def _position(self, name: str) -> int:
+        if name not in self.columns:
+            there = listing(self.columns, most=30)
+            msg = f"{self._table.name} has no column '{name}'; its columns are {there}; name attributes after columns"
+            raise SourceError(msg)
+        return self.columns.index(name)
+
+
+def _run(scan: Scan, sql: str) -> dict[str, NDArray[Any]]:
+    allowed = "" if scan.path is None else literal(scan.path)
+    with duckdb.connect(
+        config={"autoload_known_extensions": False, "autoinstall_known_extensions": False, "temp_directory": ""}
+    ) as connection:
+        connection.execute(f"SET allowed_paths = [{allowed}]; {SETTINGS}")
+        if scan.stream is not None:
+            connection.register("stream", scan.stream())
+        return connection.execute(sql).fetchnumpy()

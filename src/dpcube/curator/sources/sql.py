@@ -1,0 +1,199 @@
+"""Attributes as SQL: a column and its type enter, an expression for the index of a row's cell leaves.
+
+Every expression is total: it has a value for every value the column can hold, so no row can make a query fail. That is
+why casts of text are safe casts, and why numbers are clamped before arithmetic even where a condition leaves out those
+that could overflow. No name given by a user enters the SQL (columns are called c0, c1, ...), and text only as literals.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpcube.domain import Attribute, Category, Date, Float
+from dpcube.domain.number import Number
+from dpcube.errors import SourceError
+
+EPOCH = date(1970, 1, 1).toordinal()
+UNITS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+MOST_LABELS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One attribute in SQL: `value` is computed once a row and then called v; `index` and `keep` are in terms of v.
+
+    A row is dropped if `keep` is false or `index` is NULL; if `keep` is false, `index` may be anything.
+    """
+
+    value: str
+    index: str
+    keep: str = "true"
+
+
+def literal(text: str) -> str:
+    """Return text as a SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def plain(type_: pa.DataType) -> pa.DataType:
+    """Return the type of a column's values, be they in a dictionary or not."""
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
+def kind(type_: pa.DataType) -> str | None:
+    """Return what a column of an Arrow type holds, None if it is nothing that can be counted."""
+    types = pa.types
+    tests = {
+        "text": (types.is_string, types.is_large_string, types.is_string_view, types.is_null),
+        "integer": (types.is_integer,),
+        "real": (types.is_floating, lambda t: types.is_decimal(t) and t.bit_width <= 128),
+        "boolean": (types.is_boolean,),
+        "date": (types.is_date, types.is_timestamp),
+    }
+    return next((name for name, matches in tests.items() if any(match(plain(type_)) for match in matches)), None)
+
+
+def number(column: str, type_: pa.DataType, *, owner: str) -> tuple[str, bool]:
+    """Return a column's number, NULL where its text is none, and whether the engine holds it as an integer."""
+    numbers = {
+        "integer": (column, True),
+        "boolean": (f"{column}::TINYINT", True),
+        "real": (f"{column}::DOUBLE", False),
+        "text": (f"TRY_CAST({column} AS DOUBLE)", False),  # spaces around a number are allowed
+    }
+    held = kind(type_)
+    if held not in numbers:
+        _refuse(type_, "numbers, booleans or text", owner=owner)
+    return numbers[held]
+
+
+def cell(attribute: Attribute, column: str, v: str, type_: pa.DataType, *, labelled: bool = False) -> Cell:
+    """Return an attribute's SQL; with `labelled`, text may also be the label of a cell."""
+    owner = f"attribute '{attribute.name}'"
+    labels = _labels(attribute) if labelled and kind(type_) == "text" else []
+    if isinstance(attribute, Category):
+        if kind(type_) in (None, "date"):
+            _refuse(type_, "text, numbers or booleans", owner=owner)
+        code = _position(f"{column}::VARCHAR", labels or attribute.values)
+        others = f"WHEN {column} IS NULL THEN {_own(attribute, 'null')} ELSE {_own(attribute, 'unknown')}"
+        return Cell(code, f"CASE WHEN {v} IS NOT NULL THEN {v} {others} END" if attribute.own_cells else v)
+    if isinstance(attribute, Date):
+        value, exact = day(column, type_, owner=owner), True
+    else:
+        value, exact = number(column, type_, owner=owner)
+    index, keep = _binned(attribute, column, v, exact=exact)
+    if labels:
+        index, keep = f"coalesce({_position(column, labels)}, CASE WHEN {keep} THEN {index} END)", "true"
+    return Cell(value, index, keep)
+
+
+def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int) -> str:
+    """Return v * times / over, rounded (ties away from zero) and clamped, as an integer; 0 if v is no number."""
+    scaled = f"round({v}::DOUBLE * {_real(times)} / {_real(over)})"
+    within = f"greatest({low}, least({high}, {scaled}))"
+    return f"CASE WHEN {v} IS NULL OR isnan({v}::DOUBLE) THEN 0 ELSE {within} END::BIGINT"
+
+
+def day(column: str, type_: pa.DataType, *, owner: str) -> str:
+    """Return days since 1970, in UTC; times come as the integers they are stored as (`table.py`)."""
+    if kind(type_) == "text":
+        text = f"trim({column}, ' ')"
+        return f"CASE WHEN {text} LIKE '____-__-__' THEN TRY_CAST({text} AS DATE) - DATE '1970-01-01' END"
+    if kind(type_) != "date":
+        _refuse(type_, "dates, times or text such as 2026-01-31", owner=owner)
+    if pa.types.is_date32(plain(type_)):
+        return f"{column} - DATE '1970-01-01'"
+    units = UNITS_A_DAY["ms" if pa.types.is_date64(plain(type_)) else plain(type_).unit]
+    return f"{column} // {units} - ({column} % {units} < 0)::BIGINT"
+
+
+def _binned(attribute: Attribute, column: str, v: str, *, exact: bool) -> tuple[str, str]:
+    """Return SQL for the cell of a number v, and for whether the row is kept."""
+    edges = attribute.bin_edges() - (EPOCH if isinstance(attribute, Date) else 0)
+    # The last bin of real numbers holds its upper edge; any other ends at the double before it.
+    top = edges[-1] if isinstance(attribute, Float) else np.nextafter(edges[-1], -np.inf)
+    low, high = (str(math.ceil(edges[0])), str(math.floor(top))) if exact else (_real(edges[0]), _real(top))
+    inside, bin_ = f"{v} BETWEEN {low} AND {high}", _bin(attribute, edges, v, low, high, exact=exact)
+    tests = {"null": f"{column} IS NULL", "unknown": f"{v} IS NULL"}
+    if not exact:
+        tests |= {"nan": f"isnan({v})", "infinite": f"isinf({v})"}
+    tests["outside"] = "true"
+    if all(getattr(attribute, name) == "drop" for name in tests):
+        return bin_, inside
+    nearest = f"CASE WHEN {v} < {low} THEN 0 ELSE {attribute.bins - 1} END"
+    cases = " ".join(f"WHEN {test} THEN {_own(attribute, name, nearest)}" for name, test in tests.items())
+    return f"CASE WHEN {inside} THEN {bin_} {cases} END", "true"
+
+
+def _bin(attribute: Attribute, edges: NDArray[np.float64], v: str, low: str, high: str, *, exact: bool) -> str:
+    start, width, last = *_regular(attribute), len(edges) - 2
+    if width is None:
+        return _search(v, [str(math.ceil(edge)) if exact else _real(edge) for edge in edges], 0, last + 1)
+    x = f"least(greatest({v}, {low}), {high})"
+    if not (isinstance(start, int) and isinstance(width, int)):
+        return _divide(f"{x}::DOUBLE", _real(start), _real(width), last)
+    # Between whole edges a number falls where its whole part does.
+    whole = f"({x if exact else f'floor({x})'}::BIGINT - {start})" + (f" // {width}" if width > 1 else "")
+    return f"least({whole}, {last})" if isinstance(attribute, Float) else whole
+
+
+def _regular(attribute: Attribute) -> tuple[float, float | None]:
+    """Return the start and width of bins that are all as wide, or no width."""
+    if isinstance(attribute, Date):
+        return attribute.start.toordinal() - EPOCH, {"day": 1, "week": 7}.get(attribute.every)
+    assert isinstance(attribute, Number)
+    return attribute.start, attribute.width if attribute.edges is None else None
+
+
+def _divide(x: str, start: str, width: str, last: int) -> str:
+    """Divide, then correct by one bin against `start + k * width` in doubles, which is how `bin_edges` has the edges.
+
+    The quotient is off by less than 2^-20, since there are at most 2^31 bins, and an edge by less than a quarter of a
+    bin, since a bin is at least 8 spacings of doubles wide: so the quotient is off by at most one bin.
+    """
+    k = f"least(floor(({x} - {start}) / {width}), {last})"
+    below = f"({x} < {start} + {k} * {width})::INTEGER"
+    above = f"({k} < {last} AND {x} >= {start} + ({k} + 1) * {width})::INTEGER"
+    return f"({k} - {below} + {above})::BIGINT"
+
+
+def _search(v: str, edges: Sequence[str], first: int, last: int) -> str:
+    """Search the bins from `first` up to `last` by halves."""
+    if last - first == 1:
+        return str(first)
+    middle = (first + last) // 2
+    lower, upper = _search(v, edges, first, middle), _search(v, edges, middle, last)
+    return f"CASE WHEN {v} < {edges[middle]} THEN {lower} ELSE {upper} END"
+
+
+def _own(attribute: Attribute, name: str, nearest: str = "NULL") -> str:
+    """Return the destination of an irregular kind of value."""
+    if getattr(attribute, name) == "cell":
+        return str(attribute.bins + attribute.own_cells.index(name))
+    return nearest if getattr(attribute, name) == "clip" else "NULL"
+
+
+def _position(text: str, values: Sequence[str]) -> str:
+    # An ENUM's values are looked up in a hash table.
+    return f"enum_code(TRY_CAST({text} AS ENUM({', '.join(map(literal, values))})))::BIGINT"
+
+
+def _labels(attribute: Attribute) -> list[str]:
+    """Return the labels of all cells, or none if they do not tell the cells apart."""
+    labels = attribute.labels() if attribute.size <= MOST_LABELS else []
+    return labels if len(set(labels)) == len(labels) else []
+
+
+def _real(number: float) -> str:
+    return f"'{float(number)!r}'::DOUBLE"
+
+
+def _refuse(type_: pa.DataType, usable: str, *, owner: str) -> NoReturn:
+    msg = f"{owner} needs a column of {usable}, and its column holds {type_}; cast the column, or leave it out"
+    raise SourceError(msg)

@@ -1,0 +1,163 @@
+"""Where rows lie: Arrow batches or a Parquet file enter, scans of chosen columns that the engine can run leave.
+
+A scan calls its columns c0, c1, ... by position, and hands the engine nothing that it could refuse for its value: text
+that is not UTF-8 gets replacement characters, and times go as the integers they are stored as (the engine's own
+conversions raise on some). In all else an Arrow array is taken to be valid.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+
+from dpcube.curator.sources.sql import kind, literal, plain
+from dpcube.errors import SourceError
+
+Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What follows FROM, and what it needs: a stream to be called `stream`, or leave to open one file."""
+
+    sql: str
+    stream: Callable[[], pa.RecordBatchReader] | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table by its name in messages, its schema, and ways to scan some of its columns, to be tried in turn."""
+
+    name: str
+    schema: pa.Schema
+    scans: Callable[[Sequence[int]], Iterable[Scan]]
+
+
+def arrow_table(name: str, schema: pa.Schema, batches: Batches) -> Table:
+    """Return a table of Arrow batches, which are asked for anew in each scan."""
+
+    def scans(columns: Sequence[int]) -> list[Scan]:
+        sent = pa.schema([(f"c{i}", _sent(schema.types[i])) for i in columns])
+
+        def mended() -> Iterable[pa.RecordBatch]:
+            for batch in batches(columns):
+                yield pa.record_batch(list(map(_mend, batch.columns, sent.types)), sent)
+
+        return [Scan("stream", lambda: pa.RecordBatchReader.from_batches(sent, mended()))]
+
+    return Table(name, schema, scans)
+
+
+def stream_table(name: str, reader: pa.RecordBatchReader) -> Table:
+    """Return a table that reads a stream of batches, once."""
+    unread = [reader]
+    table = arrow_table(name, reader.schema, lambda columns: (batch.select(list(columns)) for batch in reader))
+
+    def scans(columns: Sequence[int]) -> Iterable[Scan]:
+        if not unread:
+            msg = f"{name} can be read once, and has been; pass a table or a dataset instead"
+            raise SourceError(msg)
+        unread.clear()
+        return table.scans(columns)
+
+    return Table(name, table.schema, scans)
+
+
+def dataset_table(name: str, dataset: pads.Dataset) -> Table:
+    """Return a table that reads an Arrow dataset."""
+    names, types = dataset.schema.names, dataset.schema.types
+    table = arrow_table(
+        name, dataset.schema, lambda i: dataset.to_batches(columns={f"c{j}": pads.field(names[j]) for j in i})
+    )
+
+    def scans(columns: Sequence[int]) -> Iterable[Scan]:
+        # Arrow refuses text that is not UTF-8 when it reads a Parquet file's text into a dictionary.
+        for i in columns:
+            if (
+                kind(types[i]) == "text"
+                and types[i] != plain(types[i])
+                and not isinstance(dataset, pads.InMemoryDataset)
+            ):
+                msg = (
+                    f"{name} reads the column '{names[i]}' into a dictionary, where some text fails; pass a file's path"
+                )
+                raise SourceError(msg)
+        return table.scans(columns)
+
+    return Table(name, dataset.schema, scans)
+
+
+def parquet_table(path: Path) -> Table:
+    """Return a table that reads a Parquet file: by the engine's own reader if it can, else through Arrow.
+
+    The engine's reader raises on some times, and before DuckDB 2.0 on text that is not UTF-8; Arrow's raises on such
+    text in dictionary columns, unless it reads by the types of Parquet instead of those that Arrow noted in the file.
+    """
+    metadata = _metadata_without_arrow(path)
+    schema = metadata.schema.to_arrow_schema()
+
+    def batches(columns: Sequence[int]) -> Iterable[pa.RecordBatch]:
+        names = [schema.names[i] for i in columns]
+        for batch in pq.ParquetFile(path, metadata=metadata).iter_batches(columns=names):
+            yield batch.select(names)
+
+    through_arrow = arrow_table(str(path), schema, batches)
+    aliases = ", ".join(f"c{i}" for i in range(len(schema)))
+    options = "hive_partitioning = false, utf8_validation = 'replace'"
+    direct = Scan(f"read_parquet({literal(str(path))}, {options}) AS t({aliases})", path=str(path))
+    pattern = any(mark in str(path) for mark in "*?[")  # the engine would read every file that matches
+
+    def scans(columns: Sequence[int]) -> Iterable[Scan]:
+        if not pattern and not any(pa.types.is_timestamp(schema.types[i]) for i in columns):
+            yield direct
+        yield from through_arrow.scans(columns)
+
+    return Table(str(path), schema, scans)
+
+
+def _metadata_without_arrow(path: Path) -> pq.FileMetaData:
+    """Return the metadata of a Parquet file with the key to its Arrow schema changed, so that nobody finds it."""
+    with path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        end = file.read()
+        file.seek(-8 - int.from_bytes(end[:4], "little"), os.SEEK_END)
+        footer = file.read().replace(b"ARROW:schema", b"arrow-schema")
+    return pq.read_metadata(pa.BufferReader(b"PAR1" + footer))
+
+
+def _sent(type_: pa.DataType) -> pa.DataType:
+    """Return the type in which a column goes to the engine."""
+    if pa.types.is_dictionary(type_) and kind(type_) == "text":
+        return type_
+    type_ = plain(type_)
+    if _is_time(type_):
+        return pa.int64()
+    if pa.types.is_float16(type_):
+        return pa.float32()
+    return pa.string() if pa.types.is_null(type_) else type_
+
+
+def _is_time(type_: pa.DataType) -> bool:
+    return kind(type_) == "date" and not pa.types.is_date32(type_)
+
+
+def _mend(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(type_):
+        return pa.DictionaryArray.from_arrays(array.indices, _mend(array.dictionary, type_.value_type))
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if _is_time(array.type):
+        return array.view(type_)
+    array = array.cast(type_)
+    if kind(type_) == "text":
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:
+            raw = array.cast(pa.large_binary()).to_pylist()
+            return pa.array([None if octets is None else octets.decode("utf-8", "replace") for octets in raw], type_)
+    return array

@@ -1,0 +1,87 @@
+"""Budgets in exact rationals, composed as PINQ composes them.
+
+Enters: requests to spend epsilon. Leaves: nothing, or a BudgetError raised before anything is drawn.
+
+Proof. Sequential: if M1 is a-DP and M2, which may depend on M1's output, is b-DP, releasing both multiplies the two
+probability ratios, so the loss is at most a + b; `Budget` adds. Parallel: a record lies in at most one part of a
+partition, so two neighbouring tables differ in one part and the loss is that part's; `PartitionBudget` charges its
+parent for the largest part only, and the sum of its charges is that maximum because each charge is its increase.
+"""
+
+from collections.abc import Hashable
+from fractions import Fraction
+from typing import Protocol
+
+from dpcube.errors import BudgetError
+
+
+class Agent(Protocol):
+    """Whatever can be asked to spend."""
+
+    def charge(self, epsilon: Fraction) -> None:
+        """Spend epsilon, or raise BudgetError and change nothing."""
+
+
+class Budget:
+    """An amount of epsilon that can be spent and never returns.
+
+    >>> budget = Budget(Fraction(1, 5))
+    >>> budget.charge(Fraction(1, 10))
+    >>> budget.remaining
+    Fraction(1, 10)
+    """
+
+    def __init__(self, total: Fraction) -> None:
+        self.total = check_positive(total)
+        self.spent = Fraction(0)
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left to spend."""
+        return self.total - self.spent
+
+    def charge(self, epsilon: Fraction) -> None:
+        """Spend epsilon, or raise BudgetError and change nothing."""
+        if check_positive(epsilon) > self.remaining:
+            left = f"{self.remaining} of {self.total} is left"
+            msg = f"a request for epsilon {epsilon} was refused: {left}; nothing was drawn"
+            raise BudgetError(msg)
+        self.spent += epsilon
+
+
+class PartitionBudget:
+    """The budget of a table cut into disjoint parts: its parent pays for the part that spends most."""
+
+    def __init__(self, parent: Agent) -> None:
+        self._parent = parent
+        self._spent: dict[Hashable, Fraction] = {}
+        self._largest = Fraction(0)
+
+    def part(self, key: Hashable) -> Agent:
+        """Return the agent of one part."""
+        return _Part(self, key)
+
+    def charge_part(self, key: Hashable, epsilon: Fraction) -> None:
+        """Spend epsilon on one part; the parent is asked for the increase of the maximum, and first."""
+        would_be = self._spent.get(key, Fraction(0)) + check_positive(epsilon)
+        if would_be > self._largest:
+            self._parent.charge(would_be - self._largest)
+            self._largest = would_be
+        self._spent[key] = would_be
+
+
+class _Part:
+    def __init__(self, partition: PartitionBudget, key: Hashable) -> None:
+        self._partition = partition
+        self._key = key
+
+    def charge(self, epsilon: Fraction) -> None:
+        self._partition.charge_part(self._key, epsilon)
+
+
+def check_positive(epsilon: Fraction) -> Fraction:
+    """Return epsilon, or raise BudgetError unless it is a rational above zero."""
+    if not isinstance(epsilon, Fraction) or epsilon <= 0:
+        msg = f"a charge must be an exact rational above 0, got {epsilon!r}"
+        raise BudgetError(msg)
+    return epsilon

@@ -1,0 +1,41 @@
+"""How fast a hundred thousand range queries are, beside one NumPy fancy-indexing pass over the same corners."""
+
+import numpy as np
+
+from benchmarks.release import counts_of
+from benchmarks.timing import seconds
+from dpcube import evaluate
+from dpcube.testing import SeededNoise
+
+SHAPE = (1024, 1024)
+QUERIES = 100_000
+MOST_OVER_INDEXING = 20
+
+
+def run() -> list[str]:
+    """Measure answers and the indexing they cannot do without."""
+    release = evaluate.experiment(counts_of(SHAPE), epsilon=1, noise=SeededNoise(1))
+    workload = evaluate.random_ranges(SHAPE, QUERIES, seed=2)
+    estimate = release.estimate()
+    table = np.pad(release.cells().cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    (top, left), (bottom, right) = workload.lower.T, workload.upper.T
+
+    def index() -> np.ndarray:
+        return table[bottom, right] - table[top, right] - table[bottom, left] + table[top, left]
+
+    assert np.allclose(index(), estimate.range_values(workload))
+    indexing = seconds(index)
+    values = seconds(lambda: estimate.range_values(workload))
+    errors = seconds(lambda: release.answer(workload))
+    return [
+        f"{QUERIES:,} random ranges on a {SHAPE[0]} x {SHAPE[1]} cube of "
+        f"{len(release.transcript.boxes.tree.leaves):,} boxes",
+        f"numpy fancy indexing of the corners   {indexing * 1e3:8.1f} ms",
+        f"values                                {values * 1e3:8.1f} ms = {values / indexing:.1f}x "
+        f"(target: at most {MOST_OVER_INDEXING})",
+        f"values and errors                     {errors * 1e3:8.1f} ms = {errors / indexing:.1f}x",
+    ]
+
+
+if __name__ == "__main__":
+    print("\n".join(run()))

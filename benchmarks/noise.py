@@ -1,0 +1,62 @@
+"""How fast exact noise is, beside OpenDP's exact sampler and NumPy's inexact one, on one thread in one run."""
+
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from statistics import median
+
+import numpy as np
+import opendp.prelude as dp
+
+from dpcube.privacy.noise import ExactNoise
+
+EPSILON = Fraction(1, 10)
+SIZES = (1_000_000, 10_000_000)
+OPENDP_SIZE = 100_000
+REPEATS = 7
+LEAST_OVER_OPENDP = 30
+MOST_OVER_NUMPY = 6
+
+
+def run() -> list[str]:
+    """Measure every sampler and return the lines of a report."""
+    exact = {size: _seconds_per_value(lambda n: ExactNoise().draw(EPSILON, n), size) for size in SIZES}
+    rng = np.random.default_rng()
+    inexact = {
+        size: _seconds_per_value(lambda n: rng.laplace(scale=float(1 / EPSILON), size=n), size) for size in SIZES
+    }
+    opendp = _seconds_per_value(_opendp_sampler(), OPENDP_SIZE)
+    lines = [f"two-sided geometric noise at epsilon {EPSILON}, one thread, median of {REPEATS} runs"]
+    lines += [_line(f"dpcube exact, {size:,} values", seconds) for size, seconds in exact.items()]
+    lines += [_line(f"numpy laplace (inexact), {size:,} values", seconds) for size, seconds in inexact.items()]
+    lines.append(_line(f"OpenDP exact vector Laplace, {OPENDP_SIZE:,} values", opendp))
+    slowest = max(exact.values())
+    over_numpy = max(exact[size] / inexact[size] for size in SIZES)
+    lines.append(f"OpenDP takes {opendp / slowest:.0f} times as long (target: at least {LEAST_OVER_OPENDP})")
+    lines.append(f"dpcube takes {over_numpy:.2f} times as long as numpy (target: at most {MOST_OVER_NUMPY})")
+    return lines
+
+
+def _opendp_sampler() -> Callable[[int], object]:
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    measurement = dp.m.make_laplace(*space, scale=float(1 / EPSILON))
+    return lambda size: measurement(np.zeros(size, dtype=np.int64))
+
+
+def _seconds_per_value(sampler: Callable[[int], object], size: int) -> float:
+    sampler(1000)  # compiles, and fills caches of thresholds
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        sampler(size)
+        seconds.append(time.perf_counter() - start)
+    return median(seconds) / size
+
+
+def _line(name: str, seconds: float) -> str:
+    return f"{name:45} {seconds * 1e9:10.1f} ns per value {1 / seconds:14,.0f} values/s"
+
+
+if __name__ == "__main__":
+    print("\n".join(run()))

@@ -1,0 +1,82 @@
+"""How long a `dpcube` release takes with counts given: time, memory and time per cell, on cubes of several sizes."""
+
+import json
+import resource
+import subprocess
+import sys
+
+import numpy as np
+
+from benchmarks.timing import seconds
+from dpcube import Domain
+from dpcube.curator import publish
+
+SHAPES = {
+    "128 x 128": (128, 128),
+    "1024 x 1024": (1024, 1024),
+    "6 attributes, 10^6 cells": (10, 10, 10, 10, 10, 10),
+    "6 attributes, 10^7 cells": (15, 15, 15, 15, 14, 14),
+}
+EPSILON = "0.1"
+MOST_OVER_NOISE = 60
+MOST_GROWTH = 1.5
+
+
+def run() -> list[str]:
+    """Measure each cube in a process of its own, so that peak memory is that cube's."""
+    lines = [f"dpcube release from counts, epsilon {EPSILON}, warm"]
+    measured = {name: _measure(shape) for name, shape in SHAPES.items()}
+    for name, result in measured.items():
+        per_cell = result["seconds"] / result["cells"] * 1e9
+        lines.append(
+            f"{name:26} {result['seconds']:8.3f} s  {per_cell:6.0f} ns a cell  {result['bytes_a_cell']:5.0f} bytes a "
+            f"cell at peak  {result['boxes']:9,} boxes  {result['seconds'] / result['noise_seconds']:5.1f}x one numpy "
+            "noise pass"
+        )
+    square = measured["1024 x 1024"]
+    small, large = measured["6 attributes, 10^6 cells"], measured["6 attributes, 10^7 cells"]
+    growth = (large["seconds"] / large["cells"]) / (small["seconds"] / small["cells"])
+    over_noise = square["seconds"] / square["noise_seconds"]
+    lines.append(f"1024 x 1024 takes {over_noise:.1f}x one numpy float-noise pass (target: at most {MOST_OVER_NOISE})")
+    lines.append(f"time per cell grows {growth:.2f}x from 10^6 to 10^7 cells (target: at most {MOST_GROWTH})")
+    return lines
+
+
+def _measure(shape: tuple[int, ...]) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.release", *map(str, shape)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def counts_of(shape: tuple[int, ...]) -> np.ndarray:
+    """Return counts with dense clusters on an empty ground: 20 rows a cell on average."""
+    generator = np.random.default_rng(1)
+    grid = np.meshgrid(*(np.linspace(-1, 1, n) for n in shape), indexing="ij", sparse=True)
+    density = np.zeros(shape)
+    for _ in range(8):
+        centre, width = generator.uniform(-0.8, 0.8, len(shape)), generator.uniform(0.05, 0.3)
+        density += np.exp(-sum((axis - c) ** 2 for axis, c in zip(grid, centre, strict=True)) / (2 * width**2))
+    return generator.poisson(density * (20 * density.size / density.sum()))
+
+
+def _measure_here(shape: tuple[int, ...]) -> dict[str, float]:
+    counts, domain = counts_of(shape), Domain.of_shape(shape)
+    publish(np.zeros((2,) * len(shape), np.int64), Domain.of_shape((2,) * len(shape)), epsilon=EPSILON)  # compiles
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    release = publish(counts, domain, epsilon=EPSILON)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    generator = np.random.default_rng()
+    repeats = 5 if counts.size < 5e6 else 3
+    return {
+        "cells": counts.size,
+        "boxes": len(release.transcript.boxes.tree.leaves),
+        "seconds": seconds(lambda: publish(counts, domain, epsilon=EPSILON), repeats=repeats),
+        "noise_seconds": seconds(lambda: counts + generator.laplace(scale=10.0, size=shape)),
+        "bytes_a_cell": peak * 1024 / counts.size,
+    }
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(_measure_here(tuple(map(int, sys.argv[1:])))))
+    else:
+        print("\n".join(run()))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.timing import seconds
 from dpcube import Domain
@@ -44,10 +45,11 @@ def run() -> list[str]:
 
 def _measure(shape: tuple[int, ...]) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.release", *map(str, shape)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    measured: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return measured
 
 
-def counts_of(shape: tuple[int, ...]) -> np.ndarray:
+def counts_of(shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return counts with dense clusters on an empty ground: 20 rows a cell on average."""
     generator = np.random.default_rng(1)
     grid = np.meshgrid(*(np.linspace(-1, 1, n) for n in shape), indexing="ij", sparse=True)
@@ -55,7 +57,8 @@ def counts_of(shape: tuple[int, ...]) -> np.ndarray:
     for _ in range(8):
         centre, width = generator.uniform(-0.8, 0.8, len(shape)), generator.uniform(0.05, 0.3)
         density += np.exp(-sum((axis - c) ** 2 for axis, c in zip(grid, centre, strict=True)) / (2 * width**2))
-    return generator.poisson(density * (20 * density.size / density.sum()))
+    counts: NDArray[np.int64] = generator.poisson(density * (20 * density.size / density.sum()))
+    return counts
 
 
 def _measure_here(shape: tuple[int, ...]) -> dict[str, float]:
@@ -64,11 +67,13 @@ def _measure_here(shape: tuple[int, ...]) -> dict[str, float]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     release = publish(counts, domain, epsilon=EPSILON)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    boxes = release.transcript.boxes
+    assert boxes is not None
     generator = np.random.default_rng()
     repeats = 5 if counts.size < 5e6 else 3
     return {
         "cells": counts.size,
-        "boxes": len(release.transcript.boxes.tree.leaves),
+        "boxes": len(boxes.tree.leaves),
         "seconds": seconds(lambda: publish(counts, domain, epsilon=EPSILON), repeats=repeats),
         "noise_seconds": seconds(lambda: counts + generator.laplace(scale=10.0, size=shape)),
         "bytes_a_cell": peak * 1024 / counts.size,

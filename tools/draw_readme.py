@@ -33,7 +33,9 @@ def main() -> None:
         shown = np.sqrt(np.clip(panel, 0, None)).T
         axis.imshow(shown, origin="lower", extent=(17, 91, 1, 100), aspect="auto", cmap="Blues", vmax=22, vmin=0)
         axis.set(title=title, xlabel="age")
-    tree = release.transcript.boxes.tree
+    counted = release.transcript.boxes
+    assert counted is not None
+    tree = counted.tree
     corners = zip(tree.lower[tree.leaves], tree.upper[tree.leaves], strict=True)
     boxes = [Rectangle((17 + a[0], 1 + a[1]), b[0] - a[0], b[1] - a[1]) for a, b in corners]
     axes[2].add_collection(PatchCollection(boxes, facecolor="none", edgecolor="#00000055", linewidth=0.4))

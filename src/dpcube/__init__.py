@@ -1,14 +1,15 @@
 """Differentially private data cubes.
 
 The analyst's side is here: `dpcube.open("adult.dpcube")` gives a `Release` that answers counting queries. Private rows
-are opened only through `dpcube.curator`, so that access to them shows on the import line. Submodules load when used.
+are opened only by importing `dpcube.curator`, so that access to them shows on the import line.
 
     dpcube.open            a released file, as a Release
     dpcube.Domain          the declared axes of a cube: Integer, Float, Category, Date
     dpcube.Workload        many range queries at once
-    dpcube.curator         publish a private table                     (trusted)
     dpcube.strategy        what to measure
-    dpcube.evaluate        truth against release, for public data
+    dpcube.theory          the paper's formal results
+    import dpcube.curator  publish a private table                     (trusted)
+    import dpcube.evaluate truth against release, for public data
 """
 
 from importlib import import_module
@@ -37,6 +38,9 @@ _HOMES = {
     "Workload": "dpcube.query",
 }
 
+# Not `curator`: private rows are reached by importing it, so that it shows.
+_SUBMODULES = ("strategy", "theory")
+
 __all__ = [
     "Answer",
     "Answers",
@@ -55,6 +59,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name == "open":
         return import_module("dpcube.analyst").Release.open
+    if name in _SUBMODULES:
+        return import_module(f"dpcube.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     msg = f"module 'dpcube' has no attribute '{name}'"

@@ -38,9 +38,13 @@ def _meminfo() -> int | None:
 
 
 def _control_group() -> int | None:
+    group = Path("/sys/fs/cgroup")
     try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-        used = Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii").strip()
+        limit = (group / "memory.max").read_text(encoding="ascii").strip()
+        used = int((group / "memory.current").read_text(encoding="ascii"))
+        # Cached files count as used, and make way when memory is asked for.
+        lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    return int(limit) - int(used) if limit.isdigit() else None
+    cached = next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
+    return max(int(limit) - used + cached, 0) if limit.isdigit() else None

@@ -1,24 +1,50 @@
 import doctest
 import math
+from collections.abc import Callable
 from datetime import date, datetime
 from fractions import Fraction
+from types import ModuleType
+from typing import Literal, TypedDict
 
 import numpy as np
 import pytest
 
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer, Selection, attribute, calendar, category
+from dpcube.domain import (
+    Attribute,
+    Category,
+    Date,
+    Destination,
+    Domain,
+    Float,
+    Integer,
+    Selection,
+    attribute,
+    calendar,
+    category,
+)
 from dpcube.domain import domain as domain_module
 from dpcube.domain import number as number_module
 from dpcube.domain import selection as selection_module
 from dpcube.errors import DomainError, QueryError
 from dpcube.query.counting import Condition, select
 
+Every = Literal["day", "week", "month", "year"]
+
+
+class Irregular(TypedDict):
+    null: Destination
+    nan: Destination
+    infinite: Destination
+    unknown: Destination
+    outside: Destination
+
+
 AGE = Integer(name="age", min=17, max=90, width=10)
 DOSE = Float(name="dose", min=0.0, max=2.0, width=0.5)
 GRADE = Category(name="grade", values=("low", "mid", "high"), ordered=True)
 SEX = Category(name="sex", values=("Female", "Male"))
 VISIT = Date(name="visit", start=date(2024, 1, 15), end=date(2024, 4, 2), every="month")
-EVERY_KIND = {kind: "cell" for kind in ("null", "nan", "infinite", "unknown", "outside")}
+EVERY_KIND: Irregular = {"null": "cell", "nan": "cell", "infinite": "cell", "unknown": "cell", "outside": "cell"}
 
 
 def shares(declared: Attribute, condition: Condition) -> list[float]:
@@ -30,21 +56,21 @@ def shares(declared: Attribute, condition: Condition) -> list[float]:
     [attribute, calendar, category, domain_module, number_module, selection_module],
     ids=lambda module: module.__name__,
 )
-def test_examples_in_docstrings(module):
+def test_examples_in_docstrings(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
 
 # --- bins, edges, labels -----------------------------------------------------------------------------------------
 
 
-def test_integer_bins_hold_both_ends_and_the_last_may_be_narrower():
+def test_integer_bins_hold_both_ends_and_the_last_may_be_narrower() -> None:
     assert AGE.bins == AGE.size == 8
     assert AGE.bin_edges().tolist() == [17, 27, 37, 47, 57, 67, 77, 87, 91]
     assert AGE.labels() == ["17-26", "27-36", "37-46", "47-56", "57-66", "67-76", "77-86", "87-90"]
     assert AGE.extent() == "17 to 90"
 
 
-def test_integer_bins_of_width_one_are_named_by_their_value():
+def test_integer_bins_of_width_one_are_named_by_their_value() -> None:
     assert Integer(name="n", min=-2, max=1).labels() == ["-2", "-1", "0", "1"]
     assert Integer(name="n", min=5, max=5).bins == 1
 
@@ -52,20 +78,20 @@ def test_integer_bins_of_width_one_are_named_by_their_value():
 @pytest.mark.parametrize(
     ("low", "high", "width", "bins"), [(0, 9, 10, 1), (0, 10, 10, 2), (0, 9, 11, 1), (-7, 7, 4, 4), (-8, -1, 4, 2)]
 )
-def test_number_of_integer_bins(low, high, width, bins):
+def test_number_of_integer_bins(low: int, high: int, width: int, bins: int) -> None:
     declared = Integer(name="n", min=low, max=high, width=width)
     assert declared.bins == bins == len(declared.bin_edges()) - 1
     assert declared.bin_edges()[-1] == high + 1
 
 
-def test_integer_edges_hold_their_lower_end_only():
+def test_integer_edges_hold_their_lower_end_only() -> None:
     declared = Integer(name="age", edges=(0, 18, 19, 65))
     assert declared.labels() == ["0-17", "18", "19-64"]
     assert declared.extent() == "0 to 64"
     assert shares(declared, 18) == [0, 1, 0]
 
 
-def test_the_largest_whole_numbers_are_exact():
+def test_the_largest_whole_numbers_are_exact() -> None:
     top = 2**53 - 1
     assert np.diff(Integer(name="n", min=top - 2, max=top).bin_edges()).tolist() == [1, 1, 1]
     width = 2**52 + 1  # three widths are no double, though every edge is one
@@ -73,7 +99,7 @@ def test_the_largest_whole_numbers_are_exact():
     assert [int(edge) for edge in wide.bin_edges()] == [*(-top + k * width for k in range(4)), top + 1]
 
 
-def test_float_edges_are_exactly_min_plus_k_widths():
+def test_float_edges_are_exactly_min_plus_k_widths() -> None:
     declared = Float(name="x", min=0.1, max=1.0, width=0.1)
     edges = declared.bin_edges()
     assert declared.bins == 9
@@ -82,7 +108,7 @@ def test_float_edges_are_exactly_min_plus_k_widths():
     assert Float(name="x", min=0, max=1, width=0.3).bin_edges().tolist() == [0, 0.3, 0.6, 3 * 0.3, 1]
 
 
-def test_float_labels_close_the_last_bin():
+def test_float_labels_close_the_last_bin() -> None:
     assert DOSE.labels() == ["[0, 0.5)", "[0.5, 1)", "[1, 1.5)", "[1.5, 2]"]
     assert Float(name="x", edges=(0.0, 0.25, 9)).labels() == ["[0, 0.25)", "[0.25, 9]"]
     assert DOSE.extent() == "0 to 2"
@@ -90,7 +116,7 @@ def test_float_labels_close_the_last_bin():
 
 @pytest.mark.parametrize("low", [0.0, 0.1, -0.3, 1.0, 1000.7])
 @pytest.mark.parametrize("width", [0.1, 0.2, 0.05, 0.3, 0.7, 1.1])
-def test_rounding_never_makes_a_bin_of_nothing(low, width):
+def test_rounding_never_makes_a_bin_of_nothing(low: float, width: float) -> None:
     for count in range(1, 600):
         high = float(Fraction(str(low)) + count * Fraction(str(width)))  # what a user would type as the max
         declared = Float(name="x", min=low, max=high, width=width)
@@ -109,7 +135,7 @@ def test_rounding_never_makes_a_bin_of_nothing(low, width):
         ("year", ["2024"], ["2024-01-15"]),
     ],
 )
-def test_calendar_bins(every, labels, starts):
+def test_calendar_bins(every: Every, labels: list[str], starts: list[str]) -> None:
     declared = Date(name="visit", start=VISIT.start, end=VISIT.end, every=every)
     edges = [date.fromordinal(int(edge)).isoformat() for edge in declared.bin_edges()]
     assert declared.labels() == labels
@@ -117,7 +143,7 @@ def test_calendar_bins(every, labels, starts):
     assert declared.extent() == "2024-01-15 to 2024-04-02"
 
 
-def test_days_and_weeks():
+def test_days_and_weeks() -> None:
     days = Date(name="d", start=date(2024, 2, 27), end=date(2024, 3, 2))
     assert days.labels() == ["2024-02-27", "2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02"]
     weeks = Date(name="d", start=date(2024, 2, 27), end=date(2024, 3, 12), every="week")
@@ -126,14 +152,14 @@ def test_days_and_weeks():
 
 
 @pytest.mark.parametrize(("year", "days"), [(2024, 29), (2023, 28), (1900, 28), (2000, 29)])
-def test_february_is_as_long_as_it_was(year, days):
+def test_february_is_as_long_as_it_was(year: int, days: int) -> None:
     declared = Date(name="d", start=date(year, 1, 1), end=date(year, 12, 31), every="month")
     assert np.diff(declared.bin_edges())[1] == days
     assert np.diff(declared.bin_edges()).sum() == 337 + days
 
 
 @pytest.mark.parametrize("every", ["day", "week", "month", "year"])
-def test_the_ends_of_the_calendar(every):
+def test_the_ends_of_the_calendar(every: Every) -> None:
     first = Date(name="d", start=date(1, 1, 1), end=date(1, 1, 31), every=every)
     last = Date(name="d", start=date(9999, 12, 1), end=date(9999, 12, 31), every=every)
     assert first.bin_edges()[0] == 1
@@ -144,14 +170,14 @@ def test_the_ends_of_the_calendar(every):
     assert last.weights(last.equal("9999-12-31")).sum() == pytest.approx(1 / np.diff(last.bin_edges())[-1])
 
 
-def test_the_whole_calendar():
+def test_the_whole_calendar() -> None:
     declared = Date(name="d", start=date.min, end=date.max, every="year")
     assert declared.bins == 9999
     assert np.unique(np.diff(declared.bin_edges())).tolist() == [365, 366]
     assert declared.weights(declared.range(date.min, date.max)).tolist() == [1.0] * 9999
 
 
-def test_category_labels_are_its_values():
+def test_category_labels_are_its_values() -> None:
     assert SEX.labels() == ["Female", "Male"]
     assert SEX.extent() == "'Female', 'Male'"
     assert SEX.bin_edges().tolist() == [0, 1, 2]
@@ -160,7 +186,7 @@ def test_category_labels_are_its_values():
 # --- cells of their own ------------------------------------------------------------------------------------------
 
 
-def test_own_cells_come_after_the_bins_in_one_order():
+def test_own_cells_come_after_the_bins_in_one_order() -> None:
     declared = Float(name="x", min=0, max=1, width=0.5, outside="cell", nan="cell", null="cell")
     assert declared.own_cells == ("null", "nan", "outside")
     assert (declared.bins, declared.size) == (2, 5)
@@ -180,12 +206,12 @@ def test_own_cells_come_after_the_bins_in_one_order():
         (Integer(name="x", min=0, max=1, outside="clip", infinite="clip"), ()),
     ],
 )
-def test_every_type_has_its_irregular_kinds(declared, own):
+def test_every_type_has_its_irregular_kinds(declared: Attribute, own: tuple[str, ...]) -> None:
     assert declared.own_cells == own
     assert declared.size == declared.bins + len(own)
 
 
-def test_an_own_cell_is_selected_by_its_label_alone():
+def test_an_own_cell_is_selected_by_its_label_alone() -> None:
     declared = Integer(name="x", min=0, max=1, null="cell", outside="cell")
     assert shares(declared, "(null)") == [0, 0, 1, 0]
     assert shares(declared, "(outside)") == [0, 0, 0, 1]
@@ -195,14 +221,14 @@ def test_an_own_cell_is_selected_by_its_label_alone():
     assert declared.weights(declared.complement(declared.equal(0))).tolist() == [0, 1, 0, 0]
 
 
-def test_a_cell_that_was_not_declared_cannot_be_asked_for():
+def test_a_cell_that_was_not_declared_cannot_be_asked_for() -> None:
     with pytest.raises(QueryError, match=r"attribute 'age' holds numbers \(17 to 90\), got '\(null\)'"):
         AGE.equal("(null)")
     with pytest.raises(QueryError, match=r"'sex' has no value '\(null\)'; its values are 'Female', 'Male'"):
         SEX.equal("(null)")
 
 
-def test_the_values_of_a_category_with_own_cells_are_listed_with_them():
+def test_the_values_of_a_category_with_own_cells_are_listed_with_them() -> None:
     declared = Category(name="sex", values=("F",), null="cell")
     with pytest.raises(QueryError, match=r"no value 'x'; its values are 'F', '\(null\)'"):
         declared.equal("x")
@@ -232,11 +258,11 @@ def test_the_values_of_a_category_with_own_cells_are_listed_with_them():
         ((np.int32(17), np.float64(26.0)), [1, 0, 0, 0, 0, 0, 0, 0]),
     ],
 )
-def test_shares_of_integer_bins_are_exact(condition, expected):
+def test_shares_of_integer_bins_are_exact(condition: Condition, expected: list[float]) -> None:
     assert shares(AGE, condition) == expected
 
 
-def test_open_ranges_of_whole_numbers_leave_their_ends_out():
+def test_open_ranges_of_whole_numbers_leave_their_ends_out() -> None:
     whole = Integer(name="n", min=0, max=9)
     assert np.flatnonzero(whole.weights(whole.range(3, 6, low_open=True, high_open=True))).tolist() == [4, 5]
     assert np.flatnonzero(whole.weights(whole.range(3, 6, low_open=True))).tolist() == [4, 5, 6]
@@ -256,7 +282,7 @@ def test_open_ranges_of_whole_numbers_leave_their_ends_out():
         ((1, 2), [0, 0, 1, 1]),
     ],
 )
-def test_shares_of_float_bins(condition, expected):
+def test_shares_of_float_bins(condition: Condition, expected: list[float]) -> None:
     assert shares(DOSE, condition) == expected
 
 
@@ -272,11 +298,11 @@ def test_shares_of_float_bins(condition, expected):
         (["2024-02-01", "2024-02-03"], [0, 2 / 29, 0, 0]),
     ],
 )
-def test_shares_of_months(condition, expected):
+def test_shares_of_months(condition: Condition, expected: list[float]) -> None:
     assert shares(VISIT, condition) == expected
 
 
-def test_categories_are_selected_by_value_list_or_declared_order():
+def test_categories_are_selected_by_value_list_or_declared_order() -> None:
     assert shares(SEX, "Male") == [0, 1]
     assert shares(SEX, ["Male", "Female"]) == [1, 1]
     assert shares(GRADE, ("mid", "high")) == [0, 1, 1]
@@ -285,14 +311,14 @@ def test_categories_are_selected_by_value_list_or_declared_order():
     assert GRADE.weights(GRADE.range("low", None, low_open=True)).tolist() == [0, 1, 1]
 
 
-def test_the_selection_of_the_complement_covers_the_rest_of_the_bins():
+def test_the_selection_of_the_complement_covers_the_rest_of_the_bins() -> None:
     half = DOSE.range(0.25, 0.75)
     assert DOSE.complement(half) == Selection(((0.0, 0.25), (0.75, 2.0)))
     assert DOSE.complement(DOSE.complement(half)) == half
     assert AGE.complement(AGE.everything()) == Selection()
 
 
-def test_rounding_never_selects_more_than_the_whole_bin():
+def test_rounding_never_selects_more_than_the_whole_bin() -> None:
     cuts = (-0.012770326689636374, 0.12422683460716419, 0.12939643462177405)
     low, high = -0.16659299645723083, 1.229789455277151
     starts = (low, *(math.nextafter(cut, math.inf) for cut in cuts))
@@ -353,20 +379,20 @@ def test_rounding_never_selects_more_than_the_whole_bin():
         ),
     ],
 )
-def test_a_question_that_cannot_be_asked_says_why(declared, condition, message):
+def test_a_question_that_cannot_be_asked_says_why(declared: Attribute, condition: object, message: str) -> None:
     with pytest.raises(QueryError) as caught:
-        select(declared, condition)
+        select(declared, condition)  # type: ignore[arg-type]
     assert str(caught.value) == message
 
 
-def test_open_bounds_outside_the_domain_say_which_side():
+def test_open_bounds_outside_the_domain_say_which_side() -> None:
     with pytest.raises(QueryError, match="'age' has nothing above 90; its domain is 17 to 90"):
         AGE.range(90, None, low_open=True)
     with pytest.raises(QueryError, match="'age' has nothing below 17; its domain is 17 to 90"):
         AGE.range(None, 17, high_open=True)
 
 
-def test_long_lists_of_values_are_cut():
+def test_long_lists_of_values_are_cut() -> None:
     many = Category(name="code", values=tuple(f"c{i}" for i in range(30)))
     with pytest.raises(QueryError, match=r"its values are 'c0', .*'c11' and 18 more$"):
         many.equal("c30")
@@ -449,26 +475,28 @@ def test_long_lists_of_values_are_cut():
         ),
     ],
 )
-def test_a_declaration_that_cannot_be_says_why(kind, given, message):
+def test_a_declaration_that_cannot_be_says_why(
+    kind: Callable[..., Attribute], given: dict[str, object], message: str
+) -> None:
     with pytest.raises(DomainError) as caught:
         kind(name="x", **given)
     assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("name", ["", " ", "\t\n", None, 5, "\udfff"])
-def test_a_name_must_be_text(name):
+def test_a_name_must_be_text(name: object) -> None:
     with pytest.raises(DomainError, match="an attribute's name must be text that is not blank, got "):
-        Integer(name=name, min=0, max=1)
+        Integer(name=name, min=0, max=1)  # type: ignore[arg-type]
 
 
-def test_a_value_in_brackets_is_only_refused_when_it_is_a_cell():
+def test_a_value_in_brackets_is_only_refused_when_it_is_a_cell() -> None:
     assert Category(name="x", values=("(null)", "(odd)"), unknown="cell").labels() == ["(null)", "(odd)", "(unknown)"]
 
 
 # --- values as users have them -----------------------------------------------------------------------------------
 
 
-def test_lists_and_numpy_numbers_become_plain_values():
+def test_lists_and_numpy_numbers_become_plain_values() -> None:
     from_numpy = Float(name="x", edges=np.linspace(0, 1, 3))  # type: ignore[arg-type]
     assert from_numpy == Float(name="x", edges=(0.0, 0.5, 1.0))
     assert [type(edge) for edge in from_numpy.edges or ()] == [float, float, float]
@@ -478,7 +506,7 @@ def test_lists_and_numpy_numbers_become_plain_values():
     assert hash(Category(name="x", values=["a"])) == hash(Category(name="x", values=("a",)))  # type: ignore[arg-type]
 
 
-def test_attributes_cannot_be_changed():
+def test_attributes_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         AGE.min = 0  # type: ignore[misc]
 
@@ -486,7 +514,7 @@ def test_attributes_cannot_be_changed():
 # --- domains -----------------------------------------------------------------------------------------------------
 
 
-def test_a_domain_lays_its_attributes_out_in_order():
+def test_a_domain_lays_its_attributes_out_in_order() -> None:
     domain = Domain((AGE, SEX, DOSE))
     assert domain.names == ("age", "sex", "dose")
     assert domain.shape == (8, 2, 4)
@@ -497,14 +525,14 @@ def test_a_domain_lays_its_attributes_out_in_order():
     assert Domain([AGE, SEX]) == Domain((AGE, SEX))  # type: ignore[arg-type]
 
 
-def test_a_domain_of_a_bare_array():
+def test_a_domain_of_a_bare_array() -> None:
     domain = Domain.of_shape((3, 1, 4))
     assert domain.shape == (3, 1, 4)
     assert domain.names == ("axis0", "axis1", "axis2")
     assert domain["axis2"].labels() == ["0", "1", "2", "3"]
 
 
-def test_the_size_of_a_huge_domain_is_exact():
+def test_the_size_of_a_huge_domain_is_exact() -> None:
     huge = Domain(tuple(Integer(name=f"x{i}", min=0, max=2**31 - 1) for i in range(5)))
     assert huge.size == 2**155
 
@@ -517,19 +545,19 @@ def test_the_size_of_a_huge_domain_is_exact():
         ((AGE, "sex"), "a domain is made of attributes such as Integer(name='age', min=0, max=99), got 'sex'"),
     ],
 )
-def test_a_domain_that_cannot_be(attributes, message):
+def test_a_domain_that_cannot_be(attributes: tuple[object, ...], message: str) -> None:
     with pytest.raises(DomainError) as caught:
-        Domain(attributes)
+        Domain(attributes)  # type: ignore[arg-type]
     assert str(caught.value) == message
 
 
-def test_an_attribute_that_is_not_there():
+def test_an_attribute_that_is_not_there() -> None:
     with pytest.raises(DomainError, match="there is no attribute 'Age'; the attributes are 'age', 'sex'"):
         Domain((AGE, SEX))["Age"]
     with pytest.raises(DomainError, match="there is no attribute 'income'"):
         Domain((AGE, SEX)).project(("income",))
 
 
-def test_projecting_keeps_the_stamp():
+def test_projecting_keeps_the_stamp() -> None:
     stamped = Domain((AGE, SEX), drafted_from_data=True, signed_public_by="me")
     assert stamped.project(("sex",)) == Domain((SEX,), drafted_from_data=True, signed_public_by="me")

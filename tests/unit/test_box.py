@@ -1,17 +1,18 @@
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from dpcube.domain.box import Box, Boxes, Partitioning, box_sums, paint
+from dpcube.domain.box import Box, Boxes, Number, Partitioning, box_sums, paint
 from dpcube.errors import DomainError
 
 
-def random_boxes(shape, count, seed):
+def random_boxes(shape: tuple[int, ...], count: int, seed: int) -> Boxes:
     rng = np.random.default_rng(seed)
     lower = rng.integers(0, shape, (count, len(shape)))
     return Boxes(shape, lower, rng.integers(lower + 1, np.array(shape) + 1))
 
 
-def cut_up(shape, cuts, seed):
+def cut_up(shape: tuple[int, ...], cuts: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Disjoint boxes that cover the shape: one of them is cut in two, again and again."""
     rng = np.random.default_rng(seed)
     boxes = [((0,) * len(shape), tuple(shape))]
@@ -30,7 +31,7 @@ def cut_up(shape, cuts, seed):
 SHAPES = [(7,), (5, 8), (8, 5, 1), (3, 4, 2, 5), (2, 3, 2, 3, 2, 2)]
 
 
-def test_box_of_cells():
+def test_box_of_cells() -> None:
     box = Box((1, 0), (3, 4))
     assert box.size == 8
     assert box.contains(Box((2, 1), (3, 4)))
@@ -42,19 +43,19 @@ def test_box_of_cells():
 @pytest.mark.parametrize(
     ("lower", "upper"), [((), ()), ((1,), (1,)), ((2, 0), (1, 1)), ((-1,), (1,)), ((0,), (1, 2)), ((0, 1), (2,))]
 )
-def test_box_that_cannot_be(lower, upper):
+def test_box_that_cannot_be(lower: tuple[int, ...], upper: tuple[int, ...]) -> None:
     with pytest.raises(DomainError, match="box"):
         Box(lower, upper)
 
 
-def test_boxes_of_different_cubes_do_not_meet():
+def test_boxes_of_different_cubes_do_not_meet() -> None:
     with pytest.raises(DomainError, match="2 attributes cannot meet one of 1"):
         Box((0, 0), (1, 1)).intersect(Box((0,), (1,)))
     with pytest.raises(DomainError, match="1 attributes cannot meet one of 2"):
         Box((0,), (1,)).contains(Box((0, 0), (1, 1)))
 
 
-def test_boxes_are_read_only_copies():
+def test_boxes_are_read_only_copies() -> None:
     lower, upper = np.array([[0, 1], [2, 0]]), np.array([[1, 3], [4, 2]])
     boxes = Boxes((4, 3), lower, upper)
     lower[:] = 9
@@ -80,13 +81,15 @@ def test_boxes_are_read_only_copies():
         ((4,), [[0.5]], [[1.0]], "whole numbers"),
     ],
 )
-def test_boxes_that_cannot_be(shape, lower, upper, message):
+def test_boxes_that_cannot_be(
+    shape: tuple[int, ...], lower: list[list[float]], upper: list[list[float]], message: str
+) -> None:
     with pytest.raises(DomainError, match=message):
         Boxes(shape, np.array(lower), np.array(upper))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_labels_name_the_box_of_each_cell(shape):
+def test_labels_name_the_box_of_each_cell(shape: tuple[int, ...]) -> None:
     lower, upper = cut_up(shape, cuts=40, seed=len(shape))
     partitioning = Partitioning(shape, lower, upper)
     expected = np.full(shape, -1)
@@ -100,7 +103,7 @@ def test_labels_name_the_box_of_each_cell(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_overlap_and_gap_are_refused(shape):
+def test_overlap_and_gap_are_refused(shape: tuple[int, ...]) -> None:
     lower, upper = cut_up(shape, cuts=40, seed=1)
     assert len(lower) > 2
     with pytest.raises(DomainError, match=f"box {len(lower)} .* overlaps"):
@@ -109,19 +112,19 @@ def test_overlap_and_gap_are_refused(shape):
         Partitioning(shape, lower[1:], upper[1:])
 
 
-def test_equal_volume_does_not_hide_an_overlap():
+def test_equal_volume_does_not_hide_an_overlap() -> None:
     with pytest.raises(DomainError, match=r"box 1 .* overlaps"):
         paint((4,), np.array([[0], [1]]), np.array([[2], [3]]))
 
 
-def test_too_many_cells_to_label():
+def test_too_many_cells_to_label() -> None:
     with pytest.raises(DomainError, match="2147483648 cells"):
         paint((2**16, 2**15), np.array([[0, 0]]), np.array([[2**16, 2**15]]))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
-def test_sums_are_those_of_slices(shape, dtype):
+def test_sums_are_those_of_slices(shape: tuple[int, ...], dtype: type[Number]) -> None:
     boxes = random_boxes(shape, count=50, seed=2)
     array = np.random.default_rng(3).integers(-9, 10, shape).astype(dtype)
     sums = box_sums(array, boxes)
@@ -131,14 +134,14 @@ def test_sums_are_those_of_slices(shape, dtype):
     np.testing.assert_array_equal(box_sums(np.asfortranarray(array), boxes), sums)
 
 
-def test_sums_beyond_the_integers_of_a_float_are_exact():
+def test_sums_beyond_the_integers_of_a_float_are_exact() -> None:
     array = np.array([2**60, 1, -(2**60)])
     assert box_sums(array, Boxes((3,), np.array([[0], [0]]), np.array([[2], [3]]))).tolist() == [2**60 + 1, 1]
 
 
-def test_sums_of_another_shape_or_type_are_refused():
+def test_sums_of_another_shape_or_type_are_refused() -> None:
     boxes = Boxes((3,), np.array([[0]]), np.array([[2]]))
     with pytest.raises(DomainError, match=r"shape \(3,\), not int64 \(4,\)"):
         box_sums(np.zeros(4, np.int64), boxes)
     with pytest.raises(DomainError, match="not int32"):
-        box_sums(np.zeros(3, np.int32), boxes)
+        box_sums(np.zeros(3, np.int32), boxes)  # type: ignore[type-var]

@@ -1,5 +1,8 @@
+from typing import TypedDict, TypeVar
+
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from dpcube.errors import DomainError
 from dpcube.partition.tree import BoxTree
@@ -9,16 +12,27 @@ LOWER = [[0, 0], [0, 0], [1, 0], [1, 0], [1, 2], [3, 0]]
 UPPER = [[4, 3], [1, 3], [3, 3], [3, 2], [3, 3], [4, 3]]
 PARENT = [-1, 0, 0, 2, 2, 0]
 
+Item = TypeVar("Item")
 
-def tree(lower=LOWER, upper=UPPER, parent=PARENT, shape=(4, 3)):
+
+class Fields(TypedDict, total=False):
+    lower: ArrayLike
+    upper: ArrayLike
+    parent: ArrayLike
+    shape: tuple[int, ...]
+
+
+def tree(
+    lower: ArrayLike = LOWER, upper: ArrayLike = UPPER, parent: ArrayLike = PARENT, shape: tuple[int, ...] = (4, 3)
+) -> BoxTree:
     return BoxTree(shape, np.array(lower), np.array(upper), np.array(parent))
 
 
-def changed(rows, row, value):
+def changed(rows: list[Item], row: int, value: Item) -> list[Item]:
     return [value if i == row else old for i, old in enumerate(rows)]
 
 
-def test_what_follows_from_the_bounds():
+def test_what_follows_from_the_bounds() -> None:
     grown = tree()
     assert len(grown) == 6
     assert grown.end.tolist() == [6, 2, 5, 4, 5, 6]
@@ -29,13 +43,13 @@ def test_what_follows_from_the_bounds():
     assert repr(grown) == "<BoxTree: 6 nodes, 4 leaves in (4, 3)>"
 
 
-def test_a_root_alone_is_a_tree():
+def test_a_root_alone_is_a_tree() -> None:
     grown = tree([[0, 0]], [[4, 3]], [-1])
     assert grown.end.tolist() == [1]
     assert grown.leaves.tolist() == [0]
 
 
-def test_arrays_are_read_only_and_the_callers_are_not():
+def test_arrays_are_read_only_and_the_callers_are_not() -> None:
     parent = np.array(PARENT)
     grown = BoxTree((4, 3), np.array(LOWER), np.array(UPPER), parent)
     assert parent.flags.writeable
@@ -64,12 +78,12 @@ def test_arrays_are_read_only_and_the_callers_are_not():
         ({"shape": (4, 2)}, "box 0 .* not inside"),
     ],
 )
-def test_what_is_no_tree(faulty, message):
+def test_what_is_no_tree(faulty: Fields, message: str) -> None:
     with pytest.raises(DomainError, match=message):
         tree(**faulty)
 
 
-def test_preorder_is_what_was_checked():
+def test_preorder_is_what_was_checked() -> None:
     # The last case above is refused for its order alone: in preorder the same boxes are a tree.
     order = [0, 1, 5, 2, 3, 4]
     assert len(tree([LOWER[i] for i in order], [UPPER[i] for i in order], [-1, 0, 0, 0, 3, 3])) == 6

@@ -47,9 +47,6 @@ def main() -> None:
         _fail("interrupted; files appear whole or not at all", 130)
     except DpcubeError as error:
         _fail(str(error), 2 if isinstance(error, InputError) else 1)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone; there is nobody to tell
-        sys.exit(1)
     except Exception as error:  # noqa: BLE001, RUF100 (a traceback could show rows, so only the kind of error is named)
         _fail(f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it", 1)
 

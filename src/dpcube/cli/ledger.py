@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcube.cli.output import as_json, print_json, print_table
+from dpcube.cli.output import as_json, print_json, print_table, visible
 
 if TYPE_CHECKING:
     from dpcube.privacy.ledger import Charge, Statement
@@ -42,7 +42,7 @@ def show(ledger: Path, *, as_json: bool) -> None:
     click.echo(f"total      {statement.total}")
     click.echo(f"spent      {statement.spent}")
     click.echo(f"left       {statement.remaining}")
-    click.echo(f"protects   {'one row' if statement.unit is None else 'one ' + statement.unit}\n")
+    click.echo(f"protects   {'one row' if statement.unit is None else visible('one ' + statement.unit)}\n")
     rows = [
         (str(c.number), c.time, str(c.epsilon), c.strategy, _period(c), (c.digest or "not completed")[:16], c.purpose)
         for c in statement.charges

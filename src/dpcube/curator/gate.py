@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.domain import Boxes, box_sums
+from dpcube.errors import InputError
 from dpcube.histogram import UNITS
 from dpcube.privacy.budget import check_positive
 from dpcube.privacy.noise import ExactNoise, Noise
@@ -26,6 +27,9 @@ class Gate:
     def __init__(
         self, exact_counts: NDArray[np.int64], epsilon: Fraction, *, max_rows: int = 1, noise: Noise | None = None
     ) -> None:
+        if max_rows < 1:
+            msg = f"a unit has at least one row, got max_rows {max_rows}"
+            raise InputError(msg)
         self._exact_counts = np.ascontiguousarray(exact_counts, np.int64)
         self._noise = ExactNoise() if noise is None else noise
         self._regions = RegionBudget(self._exact_counts.shape, UNITS)

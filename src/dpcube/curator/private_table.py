@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.domain import Attribute
 from dpcube.privacy.budget import Agent, Budget, PartitionBudget
-from dpcube.privacy.epsilon import parse_epsilon
+from dpcube.privacy.epsilon import check_share, parse_epsilon
 from dpcube.privacy.noise import ExactNoise
 
 Number = str | int | float | Decimal | Fraction
@@ -60,6 +60,7 @@ class PrivateTable:
         """
         amount = parse_epsilon(epsilon)
         self._rows.check_sum(column, step=step, bound=bound)
+        check_share(amount / bound)
         self._agent.charge(amount)
         steps = self._rows.sum(column, step=step, bound=bound) + int(self._noise.draw(amount / bound, 1)[0])
         return steps * (step if isinstance(step, Fraction) else Fraction(str(step)))

@@ -26,6 +26,7 @@ from dpcube.curator.request import (
     Place,
     PrivacyUnit,
     Range,
+    check_drawable,
     check_fits,
     check_public,
     ledger_path,
@@ -74,6 +75,7 @@ def publish(
     protected = PrivacyUnit(unit, max_rows, null_unit)
     rows_of = None if period is None else Range(*period)
     spell = None if rows_of is None else rows_of.period()
+    check_drawable(amount, protected)
     check_public(domain)
     check_fits(domain, chosen)
     if save_to is not None:

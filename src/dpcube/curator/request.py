@@ -3,6 +3,8 @@
 Enters: what the caller wrote. Leaves: values that are valid, or one error that says what is allowed.
 """
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
@@ -15,6 +17,7 @@ from dpcube.domain import Date, Domain, Integer
 from dpcube.domain.box import MOST_CELLS
 from dpcube.errors import DomainError, InputError, LedgerError, MemoryLimitError
 from dpcube.memory import available_bytes, in_words
+from dpcube.privacy.epsilon import SMALLEST
 from dpcube.privacy.ledger import Ledger, Period
 from dpcube.strategy import Strategy
 
@@ -96,6 +99,13 @@ def _bound(end: Bound, column: str) -> int | date:
     return end
 
 
+def check_drawable(epsilon: Fraction, unit: PrivacyUnit) -> None:
+    """Refuse an epsilon so small for each row that no strategy's share of it could be drawn."""
+    if epsilon / unit.max_rows < SMALLEST:
+        msg = f"epsilon {epsilon} for {unit.max_rows} rows a unit is less than 0.000001 a row; lower max_rows"
+        raise InputError(msg)
+
+
 def check_public(domain: Domain) -> None:
     """Refuse a domain that was drafted from the data, until somebody has signed that it is public."""
     if domain.drafted_from_data and domain.signed_public_by is None:
@@ -109,8 +119,8 @@ def check_public(domain: Domain) -> None:
 def check_fits(domain: Domain, strategy: Strategy) -> None:
     """Refuse a cube that is too large for this machine, before anything is read or spent."""
     needed, available = strategy.peak_bytes(domain.shape), available_bytes()
-    fits = MOST_CELLS if available is None else min(MOST_CELLS, domain.size * available // needed)
-    if domain.size <= fits:
+    fits = MOST_CELLS if available is None else max(1, min(MOST_CELLS, domain.size * available // needed))
+    if domain.size <= MOST_CELLS and (available is None or needed <= available):
         return
     widest = max(domain.attributes, key=lambda attribute: attribute.size)
     msg = (
@@ -128,6 +138,8 @@ def ledger_path(ledger: str | Path | Place | None, source: object) -> Path | Non
     if not isinstance(source, str | Path):
         return None
     table = Path(source)
+    with suppress(OSError, RuntimeError, ValueError):  # a name that leads nowhere is refused when the table is opened
+        table = table.resolve()  # one table, one ledger, whichever link leads to it
     if table.suffix.lower() in COMPRESSED:
         table = table.with_suffix("")
     return table.with_suffix(".ledger")
@@ -135,10 +147,10 @@ def ledger_path(ledger: str | Path | Place | None, source: object) -> Path | Non
 
 def open_ledger(path: Path, *, total: Fraction, unit: str | None) -> Ledger:
     """Open the ledger at `path`, made anew with this total if there is none."""
-    if not path.exists():
+    if not os.path.lexists(path):
         try:
             return Ledger.create(path, total=total, unit=unit, purpose="made by the first release")
         except LedgerError:
-            if not path.exists():
+            if not os.path.lexists(path):
                 raise
     return Ledger(path)

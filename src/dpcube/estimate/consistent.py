@@ -1,6 +1,6 @@
 """Tree-wise consistent, non-negative totals: every node is the sum of its children and none is below zero.
 
-Enters: a measured count and its noise variance for each node of a tree (infinite where a node was not measured).
+Enters: a measured count and its noise variance for each node of a tree (infinite where an inner node was not measured).
 Leaves: a total for each node. Up the tree, generalised least squares pools what the nodes and their descendants say;
 down the tree, each parent's total is divided among its children as closely to their estimates as possible without any
 falling below zero. A single projection of all leaves at once is measurably worse: it moves large ranges.
@@ -38,8 +38,6 @@ def _pool_upwards(parent: Ints, end: Ints, measured: Floats, variance: Floats) -
             pooled[node], spread[node] = measured[node], variance[node]
         elif variance[node] == np.inf:
             pooled[node], spread[node] = below[node], below_spread[node]
-        elif below_spread[node] == np.inf:
-            pooled[node], spread[node] = measured[node], variance[node]
         else:
             both = variance[node] + below_spread[node]
             pooled[node] = (measured[node] * below_spread[node] + below[node] * variance[node]) / both

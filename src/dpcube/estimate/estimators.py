@@ -42,9 +42,9 @@ def consistent(transcript: Transcript) -> Estimate:
     The stated noise variance is that of `uniform`: approximate here, because what is cut at zero depends on the noise.
     """
     boxes = _boxes_of(transcript, "consistent")
-    measured, variance = boxes.by_node(transcript.grain)
-    totals = consistent_totals(boxes.tree, measured, variance)[boxes.tree.leaves]
-    return _evenly_spread("consistent", transcript, totals, variance[boxes.tree.leaves])
+    _, leaf_variance = _leaf_counts(boxes, transcript)
+    totals = consistent_totals(boxes.tree, *boxes.by_node(transcript.grain))[boxes.tree.leaves]
+    return _evenly_spread("consistent", transcript, totals, leaf_variance)
 
 
 def least_squares(transcript: Transcript) -> Estimate:
@@ -97,7 +97,7 @@ def _leaf_counts(boxes: BoxCounts, transcript: Transcript) -> tuple[Floats, Floa
     measured, variance = boxes.by_node(transcript.grain)
     leaves = boxes.tree.leaves
     if np.isinf(variance[leaves]).any():
-        msg = "this release did not count every leaf of its tree; use the estimate 'consistent'"
+        msg = "this release did not count every leaf of its tree, so its boxes have no counts to spread"
         raise QueryError(msg)
     return measured[leaves], variance[leaves]
 

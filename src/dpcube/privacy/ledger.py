@@ -7,8 +7,10 @@ recorded. It is an append-only SQLite file of three kinds of entry: `total` (wha
 Why it cannot be overspent. A charge is decided and written inside one IMMEDIATE transaction, which SQLite grants to
 one process at a time, and is synced before the transaction ends; a process killed at any point leaves either no charge
 or a whole one, and noise is drawn only after. Amounts are exact rationals, kept as text and added as `Fraction`s. A
-file that cannot be read, written or understood refuses. What no file can notice is its own replacement by an older
-copy: see docs/threat-model.md.
+file that cannot be read, written or understood refuses. Entries are numbered without gaps, the last number is kept in a
+table of SQLite's own, and each entry has a seal, the SHA-256 of the seal before it and of its own columns: a ledger in
+which an entry was changed, lost or moved refuses too. What no file can notice is its own replacement by an older copy,
+or a forgery that was sealed anew: see docs/threat-model.md.
 
 Composition. A charge for the whole table adds to every row's loss. A charge for a period (a range of a column that the
 gate itself selects by) adds only to the rows in it, so a row's loss is at most the sum of the whole-table charges plus,
@@ -16,10 +18,12 @@ for each column, the largest sum of period charges that one point of it lies in.
 can have rows in several periods, and periods add up like any charge.
 """
 
+import hashlib
+import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -33,6 +37,7 @@ FORMAT = 1
 PATIENCE = 60  # seconds to wait for another process's transaction
 
 PERIOD = ("period_column", "period_kind", "period_start", "period_stop")
+SEALED = ("number", "time", "kind", "epsilon", "unit", "strategy", "domain", "purpose", *PERIOD, "charge", "digest")
 SCHEMA = f"""
 CREATE TABLE entry (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -49,6 +54,7 @@ CREATE TABLE entry (
     period_stop INTEGER,
     charge INTEGER REFERENCES entry (number),
     digest TEXT,
+    seal TEXT NOT NULL,
     CHECK ((kind = 'completion') = (charge IS NOT NULL AND digest IS NOT NULL)),
     CHECK ((kind IN ('total', 'charge')) = (epsilon IS NOT NULL))
 ) STRICT;
@@ -68,6 +74,12 @@ class Period:
     kind: str
     start: int
     stop: int
+
+    def __post_init__(self) -> None:
+        # A range that holds nothing would be charged to nobody.
+        if self.kind not in ("date", "integer") or not self.start < self.stop:
+            msg = f"a period is a range of dates or whole numbers, got {self.kind} from {self.start} to {self.stop}"
+            raise InputError(msg)
 
     @property
     def words(self) -> str:
@@ -124,9 +136,8 @@ class Ledger:
         The file is made under another name and linked into place whole, so nobody ever sees half a ledger.
         """
         path = Path(path)
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part = path.parent / f".dpcube-{os.urandom(8).hex()}.part"  # a name that no thread or container shares
         try:
-            part.unlink(missing_ok=True)
             with closing(sqlite3.connect(part, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.executescript(SCHEMA)
@@ -136,11 +147,12 @@ class Ledger:
         except FileExistsError:
             msg = f"{path} exists; a ledger is never replaced"
             raise LedgerError(msg) from None
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, ValueError, sqlite3.Error) as error:
             msg = f"cannot make the ledger {path}: {_reason(error)}; nothing was spent"
             raise LedgerError(msg) from None
         finally:
-            part.unlink(missing_ok=True)
+            with suppress(OSError, ValueError):
+                part.unlink()
         return cls(path)
 
     def charge(
@@ -162,7 +174,7 @@ class Ledger:
                 raise BudgetError(msg)
             wanted = _spent([*((c.epsilon, c.period) for c in state.charges), (epsilon, period)], unit)
             if wanted > state.total:
-                raise BudgetError(_over(self.path.name, epsilon, state, period))
+                raise BudgetError(_over(self.path.name, epsilon, state, period, wanted))
             placed = {} if period is None else dict(zip(PERIOD, astuple(period), strict=True))
             return _append(
                 connection,
@@ -176,8 +188,11 @@ class Ledger:
             )
 
     def complete(self, charge: int, digest: str) -> None:
-        """Record the digest of the release that a charge paid for."""
+        """Record the digest of the release that a charge paid for, once."""
         with self._transaction() as connection:
+            if charge not in (c.number for c in _statement(connection).charges if c.digest is None):
+                msg = f"{self.path} has no charge {charge} that waits for its release"
+                raise LedgerError(msg)
             _append(connection, kind="completion", charge=charge, digest=digest)
 
     def raise_total(self, total: Fraction, *, purpose: str) -> None:
@@ -214,8 +229,8 @@ class Ledger:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 _check_ours(connection, self.path)
                 yield connection
-        except (OSError, sqlite3.Error) as error:
-            msg = f"cannot use the ledger {self.path}: {_reason(error)}; nothing was spent"
+        except (OSError, UnicodeError, sqlite3.Error) as error:
+            msg = f"cannot use the ledger {self.path}: {_reason(error)}; nothing was drawn or completed"
             raise LedgerError(msg) from None
 
 
@@ -229,22 +244,46 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     if version != FORMAT:
         msg = f"{path} has the format {version} and this dpcube reads {FORMAT}; install a newer dpcube"
         raise LedgerError(msg)
-    if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+    if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
         msg = f"{path} is damaged; restore it from a copy made after its last release"
         raise LedgerError(msg)
 
 
 def _append(connection: sqlite3.Connection, **columns: object) -> int:
-    columns["time"] = datetime.now(UTC).isoformat(timespec="seconds")
-    names, marks = ", ".join(columns), ", ".join("?" for _ in columns)
-    cursor = connection.execute(f"INSERT INTO entry ({names}) VALUES ({marks})", tuple(columns.values()))
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
+    last = connection.execute("SELECT number, seal FROM entry ORDER BY number DESC LIMIT 1").fetchone()
+    number, seal = (1, "") if last is None else (last[0] + 1, last[1])
+    columns |= {"number": number, "time": datetime.now(UTC).isoformat(timespec="seconds")}
+    entry = [columns.get(name) for name in SEALED]
+    marks = ", ".join("?" for _ in SEALED)
+    connection.execute(
+        f"INSERT INTO entry ({', '.join(SEALED)}, seal) VALUES ({marks}, ?)", (*entry, _seal(seal, entry))
+    )
+    return number
+
+
+def _seal(before: str, entry: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps([before, *entry]).encode()).hexdigest()
+
+
+def _entries(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """Return the entries in order, or raise LedgerError unless each is there and is as it was written."""
+    connection.row_factory = sqlite3.Row
+    last = "(SELECT seq FROM sqlite_sequence WHERE name = 'entry')"
+    # One query, so that no charge comes in between the entries and their last number.
+    sql = f"SELECT {', '.join(SEALED)}, seal, {last} AS last FROM entry ORDER BY number"
+    entries = connection.execute(sql).fetchall()
+    seal, whole = "", bool(entries) and entries[-1]["last"] == len(entries)
+    for number, entry in enumerate(entries, 1):
+        seal = _seal(seal, tuple(entry)[: len(SEALED)])
+        whole = whole and (entry["number"], entry["seal"]) == (number, seal)
+    if not whole:
+        msg = "an entry of the ledger is damaged or missing; restore it from a copy made after its last release"
+        raise LedgerError(msg)
+    return entries
 
 
 def _statement(connection: sqlite3.Connection) -> Statement:
-    connection.row_factory = sqlite3.Row
-    entries = connection.execute("SELECT * FROM entry ORDER BY number").fetchall()
+    entries = _entries(connection)
     try:
         totals = tuple((e["time"], Fraction(e["epsilon"]), e["purpose"] or "") for e in entries if e["kind"] == "total")
         digests = {e["charge"]: e["digest"] for e in entries if e["kind"] == "completion"}
@@ -283,20 +322,23 @@ def _spent(charges: Sequence[tuple[Fraction, Period | None]], unit: str | None) 
     return spent
 
 
-def _over(name: str, epsilon: Fraction, state: Statement, period: Period | None) -> str:
-    where = "" if period is None else f" for this period of '{period.column}'"
-    return (
-        f"the release asks for epsilon {epsilon}{where} but {state.remaining} of {state.total} is left in {name}; "
-        "nothing was drawn. The owner of the table may raise the total: dpcube ledger raise"
-    )
+def _over(name: str, epsilon: Fraction, state: Statement, period: Period | None, wanted: Fraction) -> str:
+    if period is None:
+        over = f"but {state.remaining} of {state.total} is left in {name}"
+    else:
+        over = f"for {period.words}, which would take {name} to {wanted} of {state.total}"
+    owner = "The owner of the table may raise the total: dpcube ledger raise"
+    return f"the release asks for epsilon {epsilon} {over}; nothing was drawn. {owner}"
 
 
 def _protects(unit: str | None) -> str:
     return "one row" if unit is None else f"one '{unit}'"
 
 
-def _reason(error: OSError | sqlite3.Error) -> str:
-    return (error.strerror or "it cannot be read or written") if isinstance(error, OSError) else str(error)
+def _reason(error: Exception) -> str:
+    if isinstance(error, sqlite3.Error):
+        return str(error)
+    return getattr(error, "strerror", None) or "a name or note that was given cannot be written"
 
 
 def _sync_directory(directory: Path) -> None:

@@ -37,7 +37,7 @@ class TwoPhase:
     partition_on: Literal["counts", "records"] = "counts"
 
     def __post_init__(self) -> None:
-        self._check(0 < self.share < 1, "share", "between 0 and 1")
+        self._check(Fraction(1, 1000) <= self.share <= Fraction(999, 1000), "share", "between 0.001 and 0.999")
         self._check(self.rule in ("best", "longest"), "rule", "'best' or 'longest'")
         self._check(self.weight in ("cells", "records"), "weight", "'cells' or 'records'")
         self._check(0 <= self.threshold < np.inf, "threshold", "a number that is not negative")

@@ -1,8 +1,9 @@
 """The `.dpcube` file: a zip of `manifest.json`, `domain.toml` and Parquet tables, self-describing and without pickle.
 
 Enters: a domain, a transcript and its provenance. Leaves: a file written in one step, or the three of them again.
-The manifest holds the SHA-256 of every other member, and its own SHA-256 is the digest of the release. Members are
-stored without zip compression (Parquet compresses), so the size of the file bounds what reading it can cost.
+The manifest holds the SHA-256 of every other member. The digest of a release is of what it says, not of how Parquet
+happens to encode it, so it is the same in memory and in any file. Members are stored without zip compression (Parquet
+compresses), so the size of the file bounds what reading it can cost.
 A file that is damaged, truncated, hostile or of a future version gets one clear ReleaseFileError.
 """
 
@@ -14,7 +15,6 @@ import re
 import shutil
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dpcube.domain import Domain
 from dpcube.errors import DomainError, MemoryLimitError, ReleaseFileError
+from dpcube.files import new_file
 from dpcube.histogram import UNITS
 from dpcube.memory import check_memory, in_words
 from dpcube.partition import BoxTree
@@ -47,29 +48,24 @@ T = TypeVar("T")
 _RATIONAL = re.compile(r"[0-9]{1,200}(/[1-9][0-9]{0,199})?")
 
 
+class FutureFormatError(ReleaseFileError):
+    """A file of a format that this version does not know yet."""
+
+
 def write(path: Path, record: Record) -> str:
     """Write a release to a new file and return its digest; a file that is there already is never replaced."""
     members = _members(record)
     manifest = _manifest(record, members)
-    # A name that nothing else has, opened only if new: a part left by a crash may share its bytes with a release.
-    part = path.parent / f".dpcube-{os.urandom(8).hex()}.part"
     try:
-        with part.open("xb") as sink:
-            with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
-                for name, content in {MANIFEST: manifest, **members}.items():
-                    archive.writestr(zipfile.ZipInfo(name), content)  # ZipInfo's fixed date keeps files reproducible
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.link(part, path)  # appears whole, and fails if there is a file already
+        with new_file(path) as part, zipfile.ZipFile(part, "x", zipfile.ZIP_STORED) as archive:
+            for name, content in {MANIFEST: manifest, **members}.items():
+                archive.writestr(zipfile.ZipInfo(name), content)  # ZipInfo's fixed date keeps files reproducible
     except FileExistsError:
         raise _exists(path) from None
     except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
         msg = f"cannot write {path}: {getattr(error, 'strerror', None) or 'no file can have this name'}"
         raise ReleaseFileError(msg) from None
-    finally:
-        with suppress(OSError, ValueError):
-            part.unlink()
-    return hashlib.sha256(manifest).hexdigest()
+    return digest(record)
 
 
 def check_writable(path: Path, *, needed: int) -> None:
@@ -89,8 +85,15 @@ def _exists(path: Path) -> ReleaseFileError:
 
 
 def digest(record: Record) -> str:
-    """Return the digest that `write` would give the release."""
-    return hashlib.sha256(_manifest(record, _members(record))).hexdigest()
+    """Return the SHA-256 that identifies a release by its domain, its facts and everything measured."""
+    domain, transcript, _ = record
+    whole = hashlib.sha256(json.dumps(_facts(record), sort_keys=True).encode())
+    whole.update(domain.dumps().encode())
+    for columns in _tables(transcript).values():
+        for name, column in columns.items():
+            whole.update(f"\n{name} {column.size}\n".encode())
+            whole.update(column.astype("<i8").tobytes())
+    return whole.hexdigest()
 
 
 def read(path: Path) -> Record:
@@ -106,7 +109,10 @@ def read(path: Path) -> Record:
     except Exception as error:  # bytes from anywhere: zipfile, json, tomllib and Arrow raise errors of a dozen kinds
         ours = isinstance(error, DomainError | ReleaseFileError)
         reason = _one_line(str(error)) if ours else "it is damaged or not a .dpcube file"
-        msg = f"cannot read {path}: {reason}; ask its publisher for a fresh copy"
+        remedy = (
+            "install a newer dpcube" if isinstance(error, FutureFormatError) else "ask its publisher for a fresh copy"
+        )
+        msg = f"cannot read {path}: {reason}; {remedy}"
         raise ReleaseFileError(msg) from None
 
 
@@ -118,16 +124,21 @@ def _one_line(reason: str) -> str:
 
 def _members(record: Record) -> dict[str, bytes]:
     domain, transcript, _ = record
-    members = {DOMAIN: domain.dumps().encode()}
+    tables = {name: _parquet(columns) for name, columns in _tables(transcript).items()}
+    return {DOMAIN: domain.dumps().encode(), **tables}
+
+
+def _tables(transcript: Transcript) -> dict[str, dict[str, NDArray[np.int64]]]:
+    tables = {}
     if transcript.cells is not None:
-        members[CELLS] = _parquet({"noisy_count": transcript.cells.counts.reshape(-1)})
+        tables[CELLS] = {"noisy_count": transcript.cells.counts.reshape(-1)}
     if transcript.boxes is not None:
         tree, axes = transcript.boxes.tree, range(len(transcript.shape))
         bounds = {f"lower_{j}": tree.lower[:, j] for j in axes} | {f"upper_{j}": tree.upper[:, j] for j in axes}
-        members[TREE] = _parquet({"parent": tree.parent, **bounds})
+        tables[TREE] = {"parent": tree.parent, **bounds}
         boxes = transcript.boxes
-        members[BOXES] = _parquet({"node": boxes.node, "noisy_count": boxes.counts, "units": boxes.units})
-    return members
+        tables[BOXES] = {"node": boxes.node, "noisy_count": boxes.counts, "units": boxes.units}
+    return tables
 
 
 def _parquet(columns: dict[str, NDArray[np.int64]]) -> bytes:
@@ -140,8 +151,13 @@ def _parquet(columns: dict[str, NDArray[np.int64]]) -> bytes:
 
 
 def _manifest(record: Record, members: dict[str, bytes]) -> bytes:
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
+    return json.dumps({**_facts(record), "members": hashes}, indent=1, ensure_ascii=False).encode()
+
+
+def _facts(record: Record) -> dict[str, object]:
     _, transcript, provenance = record
-    content = {
+    return {
         "format": FORMAT,
         "library": provenance.library,
         "private": provenance.private,
@@ -160,9 +176,7 @@ def _manifest(record: Record, members: dict[str, bytes]) -> bytes:
             "grain": str(transcript.grain),
             "cell_units": 0 if transcript.cells is None else transcript.cells.units,
         },
-        "members": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
     }
-    return json.dumps(content, indent=1, ensure_ascii=False).encode()
 
 
 def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
@@ -180,8 +194,8 @@ def _record(archive: zipfile.ZipFile) -> Record:
         msg = "it has no format version"
         raise ReleaseFileError(msg)
     if manifest["format"] > FORMAT:
-        msg = f"its format is {manifest['format']} and this dpcube reads up to {FORMAT}; install a newer dpcube"
-        raise ReleaseFileError(msg)
+        msg = f"its format is {manifest['format']} and this dpcube reads up to {FORMAT}"
+        raise FutureFormatError(msg)
     content = _checked_members(archive, _value(manifest, "members", dict))
     noise = _value(manifest, "noise", dict)
     cell_units = _value(noise, "cell_units", int)
@@ -196,7 +210,18 @@ def _record(archive: zipfile.ZipFile) -> Record:
         cells = CellCounts(columns["noisy_count"].reshape(domain.shape), cell_units)
     if BOXES in content:
         boxes = _boxes(content, domain)
-    return domain, Transcript(domain.shape, _rational(noise, "grain"), cells, boxes), _provenance(manifest)
+    transcript, provenance = Transcript(domain.shape, _rational(noise, "grain"), cells, boxes), _provenance(manifest)
+    _check_claim(transcript, provenance)
+    return domain, transcript, provenance
+
+
+def _check_claim(transcript: Transcript, provenance: Provenance) -> None:
+    """Refuse a file whose measurements cost more than the epsilon it claims."""
+    units = 0 if transcript.cells is None else transcript.cells.units
+    units += 0 if transcript.boxes is None else transcript.boxes.deepest_units()
+    if units * transcript.grain * provenance.max_rows > provenance.epsilon:
+        msg = f"what it measured costs more than the epsilon {provenance.epsilon} it claims"
+        raise ReleaseFileError(msg)
 
 
 def _checked_members(archive: zipfile.ZipFile, listed: dict[str, str]) -> dict[str, bytes]:

@@ -24,7 +24,8 @@ def counts_from_array(array: Any, domain: Domain) -> NDArray[np.int64]:
     if given.dtype.kind not in "iuf":
         msg = f"the counts have the type {given.dtype}; they must be whole numbers"
         raise SourceError(msg)
-    if not np.all((given >= 0) & (given <= LARGEST_COUNT) & (given == np.floor(given))):
+    whole = given.dtype.kind != "f" or bool(np.all(given == np.floor(given)))
+    if not whole or not (given.min() >= 0 and given.max() <= LARGEST_COUNT):
         msg = "the counts must be whole numbers from 0 to 2^53, and they are not"
         raise SourceError(msg)
     if np.sum(given, dtype=np.float64) > 2.0**62:  # a sum of doubles is off by a small part of itself

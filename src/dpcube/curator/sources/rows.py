@@ -81,6 +81,7 @@ class Rows:
         if self._limit is not None:
             msg = "rows are restricted first and limited then: a limit of each part would not limit the whole"
             raise SourceError(msg)
+        self._cell(attribute, "v")  # raises for a column that is not there, or of a type the attribute cannot read
         for index in cells:
             if not 0 <= index < attribute.size:
                 msg = f"attribute '{attribute.name}' has no cell {index}; its cells are 0 to {attribute.size - 1}"

@@ -1,0 +1,47 @@
+"""How a new file appears: whole, under a name that was free, or not at all."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # what file systems without them say
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Give a place to write a file; on leaving without an error the file gets the name `path`, on disk and whole.
+
+    FileExistsError if the name is taken by then. Nothing is left at the place, whatever happens; its name is nobody
+    else's, so neither another process nor what a crash left behind can get in the way.
+    """
+    part = path.parent / f".dpcube-{os.urandom(8).hex()}.part"
+    try:
+        yield part
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        _name(part, path)
+        _sync_directory(path.parent)
+    finally:
+        with suppress(OSError, ValueError):
+            part.unlink()
+
+
+def _name(part: Path, path: Path) -> None:
+    try:
+        os.link(part, path)
+    except OSError as error:
+        if error.errno not in NO_HARD_LINKS:
+            raise
+        # Reserve the name, then put the file in its place.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        part.replace(path)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,182 @@
+"""The layers hold, and the linter that says so can say no."""
+
+import ast
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dpcube
+from dpcube.curator import publish
+from dpcube.curator.private_table import PrivateTable
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "dpcube"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def lint(directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on the package in `directory`/src, by the contracts in `directory`/pyproject.toml."""
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(directory / "src"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package and its contracts, to be spoilt."""
+    shutil.copytree(SOURCE, tmp_path / "src" / "dpcube", ignore=shutil.ignore_patterns("__pycache__", "*.parquet"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_contracts_are_kept() -> None:
+    result = lint(ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "0 broken" in result.stdout
+
+
+LAYERS = "each layer imports only layers below it"
+ANALYST = "the analyst's side never reaches private rows"
+STRATEGIES = "strategies and estimators see noisy counts only"
+CURATOR = "the curator's path draws exact noise only"
+
+
+@pytest.mark.parametrize(
+    ("module", "added", "contract"),
+    [
+        ("analyst/release.py", "from dpcube.curator import publish", ANALYST),
+        ("analyst/release.py", "import dpcube.curator.sources", LAYERS),
+        ("cli/analyst.py", "from dpcube.curator.sources import open_rows", ANALYST),
+        ("strategy/two_phase.py", "from dpcube.privacy.noise import ExactNoise", STRATEGIES),
+        ("strategy/cells.py", "import dpcube.privacy.randomness", STRATEGIES),
+        ("estimate/estimators.py", "from dpcube.curator.gate import Gate", STRATEGIES),
+        ("curator/gate.py", "from dpcube.testing import SilentNoise", CURATOR),
+        ("curator/publish.py", "import random", CURATOR),
+        ("privacy/noise.py", "import random", CURATOR),
+        ("domain/box.py", "from dpcube.estimate import estimate", LAYERS),
+        ("partition/growth.py", "import dpcube.strategy", LAYERS),
+        ("errors.py", "import dpcube.domain", LAYERS),
+    ],
+)
+def test_a_forbidden_import_breaks_its_contract(copy: Path, module: str, added: str, contract: str) -> None:
+    path = copy / "src" / "dpcube" / module
+    path.write_text(f"{path.read_text()}\n\n{added}\n")
+    result = lint(copy)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert f"{contract} BROKEN" in result.stdout
+
+
+def test_an_import_inside_a_function_is_seen(copy: Path) -> None:
+    path = copy / "src" / "dpcube" / "analyst" / "answer.py"
+    path.write_text(f"{path.read_text()}\n\ndef peek() -> None:\n    from dpcube.curator import publish\n")
+    assert f"{ANALYST} BROKEN" in lint(copy).stdout
+
+
+def test_a_module_in_no_layer_breaks_the_contract(copy: Path) -> None:
+    (copy / "src" / "dpcube" / "elsewhere.py").write_text("import dpcube.curator\n")
+    assert f"{LAYERS} BROKEN" in lint(copy).stdout
+
+
+def test_an_untouched_copy_keeps_its_contracts(copy: Path) -> None:
+    """Otherwise the copies above could be broken by being copies."""
+    result = lint(copy)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+# What import-linter cannot see.
+
+
+def test_nobody_can_give_publish_its_noise() -> None:
+    for function in (publish, PrivateTable, PrivateTable.noisy_count, PrivateTable.noisy_sum):
+        parameters = set(inspect.signature(function).parameters)
+        assert not {name for name in parameters if "noise" in name or "seed" in name or "random" in name}
+    assert "epsilon" in inspect.signature(publish).parameters
+
+
+def parsed() -> Iterator[tuple[str, ast.Module]]:
+    assert len(MODULES) > 50
+    for path in MODULES:
+        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [name for name, tree in parsed() if not ast.get_docstring(tree)] == []
+
+
+RANDOM = {"random", "numpy.random"}
+
+
+def random_uses(tree: ast.Module) -> list[str]:
+    """Every import or use of a generator that a seed repeats."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name in RANDOM]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found += [node.module] if node.module in RANDOM else []
+            found += [f"{node.module}.{a.name}" for a in node.names if f"{node.module}.{a.name}" in RANDOM]
+        elif isinstance(node, ast.Attribute) and node.attr == "random" and isinstance(node.value, ast.Name):
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_only_tests_and_experiments_use_seeded_randomness() -> None:
+    allowed = ("testing.py", "evaluate/")
+    used = {name: random_uses(tree) for name, tree in parsed() if random_uses(tree)}
+    assert {name for name in used if not name.startswith(allowed)} == set()
+    assert "testing.py" in used  # the search does find what is there
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import random",
+        "import numpy as np\nnp.random.default_rng(0)",
+        "from numpy import random",
+        "from numpy.random import default_rng",
+        "def f():\n    import random as r",
+        "import numpy\nx = numpy.random",
+    ],
+)
+def test_the_search_for_randomness_finds_it(text: str) -> None:
+    assert random_uses(ast.parse(text))
+
+
+def asks_the_system(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "urandom" for node in ast.walk(tree))
+
+
+def test_the_operating_systems_randomness_is_asked_for_in_few_places() -> None:
+    """Keys of noise in one module; elsewhere only names of files that are being written."""
+    names_of_files = {"files.py", "privacy/ledger.py"}
+    assert {name for name, tree in parsed() if asks_the_system(tree)} <= {"privacy/randomness.py", *names_of_files}
+
+
+def test_importing_the_package_does_not_open_the_curators_side() -> None:
+    """Access to rows shows on the import line: the analyst's side loads without it."""
+    script = (
+        "import sys, dpcube; dpcube.Release; dpcube.Workload; dpcube.open; "
+        "print([m for m in sys.modules if m.startswith(('dpcube.curator', 'dpcube.evaluate', 'dpcube.testing'))])"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_what_is_promised_is_exported() -> None:
+    for name in dpcube.__all__:
+        assert getattr(dpcube, name) is not None
+    assert set(dpcube.__all__) <= set(dir(dpcube))
+    with pytest.raises(AttributeError, match="no attribute 'publish'"):
+        dpcube.publish  # noqa: B018

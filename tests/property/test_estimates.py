@@ -1,0 +1,351 @@
+"""One estimate, many ways to ask it: they all agree, whatever was measured."""
+
+import itertools
+import math
+import tempfile
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dpcube import Category, Date, Domain, Float, Integer, Release, Workload
+from dpcube import open as open_release
+from dpcube.curator.gate import Gate
+from dpcube.domain import Attribute, Boxes
+from dpcube.domain.attribute import Destination
+from dpcube.estimate import Estimate, available, estimate
+from dpcube.histogram import UNITS
+from dpcube.partition import BoxTree
+from dpcube.query import CountingQuery
+from dpcube.strategy import Cells, TwoPhase
+from dpcube.testing import SeededNoise
+from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+quick = settings(deadline=None, max_examples=60, derandomize=True)
+SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple).filter(lambda shape: math.prod(shape) <= 200)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def random_tree(shape: tuple[int, ...], generator: np.random.Generator) -> BoxTree:
+    """Cut boxes in two to four along a random axis, to a random depth."""
+
+    def visit(lower: Ints, upper: Ints, parent: int, depth: int) -> Iterator[tuple[Ints, Ints, int]]:
+        me = next(number)
+        yield lower, upper, parent
+        wide = np.flatnonzero(upper - lower > 1)
+        if not len(wide) or generator.random() < 0.2 * depth:
+            return
+        axis = generator.choice(wide)
+        places = np.arange(lower[axis] + 1, upper[axis])
+        cuts = np.sort(generator.choice(places, size=min(len(places), int(generator.integers(1, 4))), replace=False))
+        for low, high in itertools.pairwise([lower[axis], *cuts, upper[axis]]):
+            below, above = lower.copy(), upper.copy()
+            below[axis], above[axis] = low, high
+            yield from visit(below, above, me, depth + 1)
+
+    number = itertools.count()
+    lowers, uppers, parents = zip(*visit(np.zeros(len(shape), np.int64), np.array(shape), -1, 0), strict=True)
+    return BoxTree(shape, np.array(lowers), np.array(uppers), np.array(parents))
+
+
+def random_transcript(shape: tuple[int, ...], generator: np.random.Generator) -> Transcript:
+    """Measure cells or not, every leaf and some other nodes, some twice, each with units of its own."""
+    tree = random_tree(shape, generator)
+    node = np.concatenate([tree.leaves, generator.integers(0, len(tree), generator.integers(0, 4))])
+    units = generator.integers(UNITS // 100, UNITS // 4, len(node))
+    counts = generator.integers(-30, 200, len(node))
+    cells = None
+    if generator.random() < 0.7:
+        cells = CellCounts(generator.integers(-20, 60, shape), int(generator.integers(UNITS // 100, UNITS // 2)))
+    grain = Fraction(int(generator.integers(1, 40)), 10 * UNITS)
+    return Transcript(shape, grain, cells, BoxCounts(tree, node, counts, units))
+
+
+def random_workload(shape: tuple[int, ...], generator: np.random.Generator, *, queries: int = 12) -> Workload:
+    """Random ranges, the whole cube and its first cell."""
+    ends = generator.integers(0, np.array(shape), (2, queries, len(shape)))
+    lower, upper = ends.min(axis=0), ends.max(axis=0) + 1
+    lower[:2], upper[0], upper[1] = 0, shape, 1
+    return Workload(shape, lower, upper)
+
+
+def queries_of(workload: Workload) -> Iterator[CountingQuery]:
+    for lower, upper in zip(workload.lower, workload.upper, strict=True):
+        sides = zip(workload.shape, lower, upper, strict=True)
+        yield CountingQuery(
+            tuple(np.where((np.arange(side) >= low) & (np.arange(side) < high), 1.0, 0.0) for side, low, high in sides)
+        )
+
+
+def released(transcript: Transcript) -> Release:
+    return Release(
+        Domain.of_shape(transcript.shape), transcript, Provenance("test", Fraction(1), "test", private=False)
+    )
+
+
+def range_variances(transcript: Transcript, name: str, workload: Workload) -> Floats:
+    return released(transcript).answer(workload, estimate=name).stderrs ** 2
+
+
+def every_estimate(transcript: Transcript) -> Iterator[Estimate]:
+    names = available(transcript)
+    assert {"uniform", "consistent"} <= set(names)
+    for name in names:
+        yield estimate(transcript, name)
+
+
+@quick
+@given(SHAPES, SEEDS)
+def test_ranges_agree_by_table_by_sum_and_by_descent(shape: tuple[int, ...], seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    transcript = random_transcript(shape, generator)
+    workload = random_workload(shape, generator)
+    for got in every_estimate(transcript):
+        cells = got.cells()
+        direct = workload.matrix() @ cells.reshape(-1)
+        slices = [tuple(map(slice, a, b)) for a, b in zip(workload.lower, workload.upper, strict=True)]
+        np.testing.assert_allclose(got.range_values(workload), [cells[where].sum() for where in slices], atol=1e-8)
+        np.testing.assert_allclose(got.range_values(workload), direct, atol=1e-8)
+        if got.boxes is not None and got.detail is None:
+            np.testing.assert_allclose(got.boxes.range_values(workload), direct, atol=1e-8)
+
+
+@quick
+@given(SHAPES, SEEDS)
+def test_single_answers_agree_with_many(shape: tuple[int, ...], seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    transcript = random_transcript(shape, generator)
+    workload = random_workload(shape, generator)
+    for got in every_estimate(transcript):
+        values, variances = got.range_values(workload), range_variances(transcript, got.name, workload)
+        for asked, value, variance in zip(queries_of(workload), values, variances, strict=True):
+            alone = got.answer(asked)
+            assert alone[0] == pytest.approx(value, abs=1e-8)
+            assert alone[1] == pytest.approx(variance, rel=1e-9, abs=1e-9)
+            assert variance > 0
+
+
+@quick
+@given(SHAPES, SEEDS)
+def test_weighted_queries_are_dense_rows(shape: tuple[int, ...], seed: int) -> None:
+    """Any weights, fractions and zeros included: the value is the dense row times the cells."""
+    generator = np.random.default_rng(seed)
+    transcript = random_transcript(shape, generator)
+    weights = [generator.random(side) * (generator.random(side) < 0.7) for side in shape]
+    asked = CountingQuery(tuple(weights))
+    for got in every_estimate(transcript):
+        assert got.answer(asked)[0] == pytest.approx((asked.dense() * got.cells()).sum(), abs=1e-8)
+
+
+@settings(quick, max_examples=25)
+@given(SHAPES.filter(lambda shape: math.prod(shape) <= 40), SEEDS)
+def test_variances_are_those_of_the_noise_that_enters_each_estimate(shape: tuple[int, ...], seed: int) -> None:
+    """Estimates are linear: the variance of an answer is the sum over counts of (its weight)^2 times its variance."""
+    generator = np.random.default_rng(seed)
+    transcript = random_transcript(shape, generator)
+    boxes = transcript.boxes
+    assert boxes is not None
+    workload = random_workload(shape, generator, queries=4)
+    leaves_only = BoxCounts(boxes.tree, boxes.tree.leaves, *_of_leaves(boxes))
+    transcript = Transcript(shape, transcript.grain, transcript.cells, leaves_only)
+    for name in set(available(transcript)) - {"consistent"}:
+        expected: Floats = np.zeros(4)
+        for moved, variance in _one_more_in_each_count(transcript):
+            effect = estimate(moved, name).range_values(workload) - estimate(transcript, name).range_values(workload)
+            expected += effect**2 * variance
+        np.testing.assert_allclose(range_variances(transcript, name, workload), expected, rtol=1e-6, atol=1e-6)
+
+
+def _of_leaves(boxes: BoxCounts) -> tuple[Ints, Ints]:
+    leaves = len(boxes.tree.leaves)
+    return boxes.counts[:leaves].copy(), boxes.units[:leaves].copy()
+
+
+def _one_more_in_each_count(transcript: Transcript) -> Iterator[tuple[Transcript, float]]:
+    """Every transcript with one measured count larger by one, and the noise variance of that count."""
+    boxes, cells, grain = transcript.boxes, transcript.cells, transcript.grain
+    assert boxes is not None
+
+    def law(units: int) -> float:
+        return 0.5 / math.sinh(float(units * grain) / 2) ** 2
+
+    for k, units in enumerate(boxes.units.tolist()):
+        counts = boxes.counts + (np.arange(len(boxes.counts)) == k)
+        yield (
+            Transcript(transcript.shape, grain, cells, BoxCounts(boxes.tree, boxes.node, counts, boxes.units)),
+            law(units),
+        )
+    if cells is not None:
+        for k in range(cells.counts.size):
+            one = (np.arange(cells.counts.size) == k).reshape(transcript.shape)
+            yield (
+                Transcript(transcript.shape, grain, CellCounts(cells.counts + one, cells.units), boxes),
+                law(cells.units),
+            )
+
+
+@quick
+@given(SHAPES, SEEDS)
+def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    transcript = random_transcript(shape, generator)
+    release = released(transcript)
+    workload = random_workload(shape, generator, queries=5)
+    for name in ("auto", *release.estimates):
+        answers = release.answer(workload, estimate=name)
+        cells = release.cells(name)
+        for k in range(5):
+            bounds = zip(workload.lower[k].tolist(), workload.upper[k].tolist(), strict=True)
+            conditions = {f"axis{j}": (low, high - 1) for j, (low, high) in enumerate(bounds)}
+            counted = release.count(conditions, estimate=name)
+            assert counted.value == pytest.approx(answers.values[k], abs=1e-8)
+            assert counted.stderr == pytest.approx(answers.stderrs[k], rel=1e-6, abs=1e-9)
+            assert counted.value == pytest.approx(workload.matrix()[k] @ cells.reshape(-1), abs=1e-8)
+            assert counted.low <= max(counted.value, 0) <= counted.high
+    np.testing.assert_array_equal(release.cells(), release.cells(release.estimates[0]))
+
+
+class Replayed:
+    """A counter without data: it gives the noisy counts it was made with, for whatever boxes it is asked."""
+
+    def __init__(self, noisy_cells: Ints, box_noise: Ints, grain: Fraction) -> None:
+        self.shape, self.grain = noisy_cells.shape, grain
+        self._noisy_cells, self._box_noise = noisy_cells, box_noise
+
+    def count_cells(self, units: int) -> Ints:
+        assert 0 < units <= UNITS
+        return self._noisy_cells.copy()
+
+    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
+        assert units.shape == (len(boxes),)
+        sums = [self._noisy_cells[tuple(map(slice, a, b))].sum() for a, b in zip(boxes.lower, boxes.upper, strict=True)]
+        return np.array(sums, np.int64) + self._box_noise[: len(boxes)]
+
+
+@quick
+@given(SHAPES.filter(lambda shape: len(shape) > 1), SEEDS, st.data())
+def test_permuting_attributes_permutes_everything(shape: tuple[int, ...], seed: int, data: st.DataObject) -> None:
+    """Counts are drawn from a wide range: only a tie between splits would be broken by the order of the axes."""
+    axes = data.draw(st.permutations(range(len(shape))))
+    max_boxes = data.draw(st.sampled_from([None, 3, 9]))
+    generator = np.random.default_rng(seed)
+    cells = generator.integers(-(10**6), 10**6, shape)
+    noise = generator.integers(-50, 50, cells.size)
+    strategy = TwoPhase(threshold=1e9, noise_corrected=False, slack=0, max_boxes=max_boxes)
+    grain = Fraction(1, 2 * UNITS)
+    straight = strategy.run(Replayed(cells, noise, grain))
+    turned = strategy.run(Replayed(np.ascontiguousarray(cells.transpose(axes)), noise, grain))
+    assert straight.boxes is not None
+    assert turned.boxes is not None
+    np.testing.assert_array_equal(straight.boxes.tree.lower[:, axes], turned.boxes.tree.lower)
+    np.testing.assert_array_equal(straight.boxes.tree.upper[:, axes], turned.boxes.tree.upper)
+    np.testing.assert_array_equal(straight.boxes.counts, turned.boxes.counts)
+    workload = random_workload(shape, generator, queries=6)
+    moved = Workload(turned.shape, workload.lower[:, axes], workload.upper[:, axes])
+    for name in available(straight):
+        one, other = estimate(straight, name), estimate(turned, name)
+        np.testing.assert_allclose(one.cells().transpose(axes), other.cells(), rtol=1e-12, atol=1e-6)
+        np.testing.assert_allclose(one.range_values(workload), other.range_values(moved), rtol=1e-9, atol=1e-4)
+        variances = range_variances(straight, name, workload), range_variances(turned, name, moved)
+        np.testing.assert_allclose(*variances, rtol=1e-9)
+
+
+NAMES = st.text(min_size=1, max_size=12).filter(str.strip)
+TEXTS = st.lists(st.text(max_size=8), min_size=1, max_size=4, unique=True)
+
+
+@st.composite
+def attributes(draw: st.DrawFn, name: str) -> Attribute:
+    kind = draw(st.sampled_from(["integer", "edges", "float", "category", "date"]))
+    null: Destination = draw(st.sampled_from(["drop", "cell"]))
+    low = draw(st.integers(-50, 50))
+    if kind == "integer":
+        return Integer(name=name, min=low, max=low + draw(st.integers(0, 9)), width=draw(st.integers(1, 4)), null=null)
+    if kind == "edges":
+        edges = draw(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=5, unique=True).map(sorted))
+        return Float(name=name, edges=tuple(edges), null=null, outside="clip")
+    if kind == "float":
+        return Float(name=name, min=low / 7, max=low / 7 + draw(st.integers(1, 4)), width=0.5, nan="cell")
+    if kind == "category":
+        return Category(name=name, values=tuple(draw(TEXTS)), ordered=draw(st.booleans()), null=null)
+    start = draw(st.dates())
+    return Date(name=name, start=start, end=start, every="month")
+
+
+@st.composite
+def domains(draw: st.DrawFn) -> Domain:
+    names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
+    return Domain(tuple(draw(attributes(name)) for name in names))
+
+
+def assert_same(one: Release, other: Release) -> None:
+    assert one.domain == other.domain
+    assert one.provenance == other.provenance
+    assert one.digest == other.digest
+    a, b = one.transcript, other.transcript
+    assert (a.shape, a.grain) == (b.shape, b.grain)
+    assert (a.cells is None, a.boxes is None) == (b.cells is None, b.boxes is None)
+    if a.cells is not None and b.cells is not None:
+        assert a.cells.units == b.cells.units
+        _assert_bit_equal(a.cells.counts, b.cells.counts)
+    if a.boxes is not None and b.boxes is not None:
+        for name in ("node", "counts", "units"):
+            _assert_bit_equal(getattr(a.boxes, name), getattr(b.boxes, name))
+        for name in ("lower", "upper", "parent", "end", "leaves"):
+            _assert_bit_equal(getattr(a.boxes.tree, name), getattr(b.boxes.tree, name))
+    for name in one.estimates:
+        _assert_bit_equal(one.cells(name), other.cells(name))
+
+
+def _assert_bit_equal(one: NDArray[np.generic], other: NDArray[np.generic]) -> None:
+    assert one.dtype == other.dtype
+    assert one.shape == other.shape
+    assert one.tobytes() == other.tobytes()
+
+
+@quick
+@given(domains(), SEEDS, st.sampled_from(["cells", "dpcube", "random"]), st.data())
+def test_save_and_open_is_the_identity(domain: Domain, seed: int, made: str, data: st.DataObject) -> None:
+    generator = np.random.default_rng(seed)
+    shape, epsilon = domain.shape, Fraction(data.draw(st.integers(1, 300)), data.draw(st.integers(1, 7)) * 100)
+    strategy = Cells() if made == "cells" else TwoPhase(share=Fraction(data.draw(st.integers(1, 9)), 10))
+    if made == "random":
+        transcript = random_transcript(shape, generator)
+    else:
+        transcript = strategy.run(Gate(generator.integers(0, 90, shape), epsilon, noise=SeededNoise(seed)))
+    provenance = Provenance(
+        strategy.name,
+        epsilon,
+        data.draw(st.text(max_size=9)),
+        strategy.parameters(),
+        unit=data.draw(st.none() | st.text(max_size=5)),
+        max_rows=data.draw(st.integers(1, 9)),
+        period=data.draw(st.none() | st.text(max_size=5)),
+        ledger=data.draw(st.booleans()),
+        private=data.draw(st.booleans()),
+    )
+    release = Release(domain, transcript, provenance)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "a.dpcube"
+        assert release.save(path) == release.digest
+        again = open_release(path)
+        assert_same(release, again)
+        assert again.save(Path(directory) / "b.dpcube") == release.digest
+        assert (Path(directory) / "b.dpcube").read_bytes() == path.read_bytes()
+
+
+def test_different_releases_have_different_digests() -> None:
+    digests = set()
+    for seed, epsilon in itertools.product(range(3), (Fraction(1), Fraction(2))):
+        gate = Gate(np.arange(12).reshape(3, 4), epsilon, noise=SeededNoise(seed))
+        transcript = Cells().run(gate)
+        digests.add(Release(Domain.of_shape((3, 4)), transcript, Provenance("cells", epsilon, "test")).digest)
+    assert len(digests) == 6

@@ -1,0 +1,151 @@
+"""The ledger against a model that is slow and plainly right: the loss of every row there could be, worked out anew.
+
+The model knows no rule of composition. It lists the rows that the charges can tell apart, one for each combination of
+values of the period columns, adds up what each was charged, and takes the largest sum; for a unit, which may have any
+rows, it adds up everything.
+"""
+
+import itertools
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from dpcube.errors import BudgetError, InputError, LedgerError
+from dpcube.privacy.ledger import Ledger, Period
+
+RAM = Path("/dev/shm")
+AMOUNTS = st.fractions(Fraction(1, 1000), Fraction(1, 2), max_denominator=1000)
+COLUMNS = (("admitted", "date"), ("admitted", "integer"), ("age", "integer"))
+LAST = 5
+
+
+@st.composite
+def periods(draw: st.DrawFn) -> Period:
+    column, kind = draw(st.sampled_from(COLUMNS))
+    start = draw(st.integers(1, LAST))
+    return Period(column, kind, start, draw(st.integers(start + 1, LAST + 1)))
+
+
+def loss(charges: list[tuple[Fraction, Period | None]], unit: str | None) -> Fraction:
+    """The most that any row, or any unit with all the rows it likes, was charged."""
+    if unit is not None:
+        return sum((epsilon for epsilon, _ in charges), Fraction(0))
+    rows = (dict(zip(COLUMNS, values, strict=True)) for values in itertools.product(range(1, LAST + 2), repeat=3))
+    return max(sum((epsilon for epsilon, period in charges if touches(period, row)), Fraction(0)) for row in rows)
+
+
+def touches(period: Period | None, row: dict[tuple[str, str], int]) -> bool:
+    return period is None or period.start <= row[period.column, period.kind] < period.stop
+
+
+class Accounts(RuleBasedStateMachine):
+    """Everything that can be asked of a ledger, in any order, from a fresh handle or an old one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.TemporaryDirectory(dir=RAM if RAM.is_dir() else None)
+        self.path = Path(self.directory.name) / "t.ledger"
+
+    def teardown(self) -> None:
+        self.directory.cleanup()
+
+    @initialize(
+        total=st.fractions(Fraction(1, 100), Fraction(2), max_denominator=1000),
+        unit=st.sampled_from([None, None, "patient"]),
+    )
+    def create(self, total: Fraction, unit: str | None) -> None:
+        self.ledger = Ledger.create(self.path, total=total, unit=unit)
+        self.totals, self.unit = [total], unit
+        self.charges: list[tuple[Fraction, Period | None]] = []
+        self.numbers: list[int] = []
+        self.digests: dict[int, str] = {}
+
+    @rule(epsilon=AMOUNTS, period=st.none() | periods())
+    def charge(self, epsilon: Fraction, period: Period | None) -> None:
+        would_be = loss([*self.charges, (epsilon, period)], self.unit)
+        if would_be > self.totals[-1]:
+            with pytest.raises(BudgetError, match="nothing was drawn"):
+                self._charge(epsilon, period)
+        else:
+            self.numbers.append(self._charge(epsilon, period))
+            self.charges.append((epsilon, period))
+
+    @rule(period=st.none() | periods())
+    def charge_the_rest(self, period: Period | None) -> None:
+        """What the model says is left for a period can be spent to the last, and nothing after it."""
+        without = loss(self.charges, self.unit)
+        probe = 2 * self.totals[-1]
+        left = self.totals[-1] - (loss([*self.charges, (probe, period)], self.unit) - probe)
+        assert left >= self.totals[-1] - without
+        if left > 0:
+            self.charge(left, period)
+        with pytest.raises(BudgetError):
+            self._charge(Fraction(1, 10**12), period)
+
+    def _charge(self, epsilon: Fraction, period: Period | None) -> int:
+        return self.ledger.charge(epsilon, strategy="cells", domain="d", unit=self.unit, period=period)
+
+    @rule(epsilon=AMOUNTS, other=st.sampled_from([None, "patient", "visit"]))
+    def charge_for_another_unit(self, epsilon: Fraction, other: str | None) -> None:
+        if other != self.unit:
+            with pytest.raises(BudgetError, match="counts epsilon for"):
+                self.ledger.charge(epsilon, strategy="cells", domain="d", unit=other)
+
+    @rule(number=st.integers(0, 12), digest=st.text(st.characters(codec="utf-8"), max_size=5))
+    def complete(self, number: int, digest: str) -> None:
+        if number in self.numbers and number not in self.digests:
+            self.ledger.complete(number, digest)
+            self.digests[number] = digest
+        else:
+            with pytest.raises(LedgerError):
+                self.ledger.complete(number, digest)
+
+    @precondition(lambda self: self.totals[-1] < 8)
+    @rule(total=st.fractions(Fraction(1, 100), Fraction(4), max_denominator=100))
+    def raise_total(self, total: Fraction) -> None:
+        if total > self.totals[-1]:
+            self.ledger.raise_total(total, purpose="more")
+            self.totals.append(total)
+        else:
+            with pytest.raises(InputError):
+                self.ledger.raise_total(total, purpose="no more")
+
+    @rule()
+    def open_again(self) -> None:
+        self.ledger = Ledger(self.path)
+
+    @invariant()
+    def the_statement_is_the_model_s(self) -> None:
+        state = self.ledger.statement()
+        assert state.spent == loss(self.charges, self.unit) <= state.total == self.totals[-1]
+        assert state.remaining == state.total - state.spent
+        assert [(charge.epsilon, charge.period) for charge in state.charges] == self.charges
+        assert [charge.number for charge in state.charges] == self.numbers
+        assert {c.number: c.digest for c in state.charges if c.digest is not None} == self.digests
+        assert [total for _, total, _ in state.totals] == self.totals
+        assert state.unit == self.unit
+
+
+TestAccounts = Accounts.TestCase
+TestAccounts.settings = settings(deadline=None, max_examples=40, stateful_step_count=25, derandomize=True)
+
+
+def test_the_model_can_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger that lets overlapping periods compose in parallel is found out by the same machine."""
+
+    def parallel(charges: list[tuple[Fraction, Period | None]], unit: str | None) -> Fraction:
+        return max((epsilon for epsilon, _ in charges), default=Fraction(0))
+
+    monkeypatch.setattr("dpcube.privacy.ledger._spent", parallel)
+    machine = Accounts()
+    machine.create(total=Fraction(1), unit=None)
+    machine.charge(Fraction(1, 2), None)
+    machine.charge(Fraction(1, 4), Period("age", "integer", 1, 5))
+    with pytest.raises(AssertionError):
+        machine.the_statement_is_the_model_s()
+    machine.teardown()

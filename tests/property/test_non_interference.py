@@ -1,0 +1,213 @@
+"""A strategy knows noisy counts and nothing else: give it the same ones without the data, and it does the same."""
+
+import itertools
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+
+from dpcube.curator.gate import Gate
+from dpcube.domain import Boxes
+from dpcube.domain.box import Partitioning
+from dpcube.histogram import UNITS, NoisyCounter
+from dpcube.partition import grow
+from dpcube.strategy import BY_NAME, Cells, Strategy, TwoPhase
+from dpcube.testing import SeededNoise, SilentNoise
+from dpcube.transcript import CellCounts, Transcript
+
+Ints = NDArray[np.int64]
+Asked = tuple[object, ...]
+
+quick = settings(deadline=None, max_examples=80, derandomize=True)
+CUBES = hnp.arrays(np.int64, hnp.array_shapes(max_dims=4, max_side=5), elements=st.integers(0, 60))
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def asked_boxes(boxes: Boxes, units: Ints) -> Asked:
+    return ("boxes", boxes.shape, boxes.lower.tolist(), boxes.upper.tolist(), units.tolist())
+
+
+@dataclass
+class Recording:
+    """A counter around a counter, which keeps what it was asked and what it said."""
+
+    counter: NoisyCounter
+    said: list[tuple[Asked, Ints]] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.counter.shape
+
+    @property
+    def grain(self) -> Fraction:
+        return self.counter.grain
+
+    def count_cells(self, units: int) -> Ints:
+        noisy = self.counter.count_cells(units)
+        self.said.append((("cells", units), noisy.copy()))
+        return noisy
+
+    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
+        noisy = self.counter.count_boxes(boxes, units)
+        self.said.append((asked_boxes(boxes, units), noisy.copy()))
+        return noisy
+
+
+class Replay:
+    """A counter without data: it says again what was recorded, and fails when it is asked anything else."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.shape, self.grain = recording.shape, recording.grain
+        self._said = iter(recording.said)
+
+    def count_cells(self, units: int) -> Ints:
+        asked, noisy = next(self._said)
+        assert asked == ("cells", units)
+        return noisy
+
+    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
+        asked, noisy = next(self._said)
+        assert asked == asked_boxes(boxes, units)
+        return noisy
+
+    def is_over(self) -> bool:
+        return next(self._said, None) is None
+
+
+def bits(transcript: Transcript) -> tuple[object, ...]:
+    """Everything a transcript holds, to be compared bit for bit."""
+    cells, boxes = transcript.cells, transcript.boxes
+    parts: list[object] = [transcript.shape, transcript.grain]
+    if cells is not None:
+        parts += ["cells", cells.units, cells.counts.dtype, cells.counts.tobytes()]
+    if boxes is not None:
+        arrays = (boxes.node, boxes.counts, boxes.units, boxes.tree.lower, boxes.tree.upper, boxes.tree.parent)
+        parts += ["boxes", *itertools.chain.from_iterable((array.dtype, array.tobytes()) for array in arrays)]
+    return tuple(parts)
+
+
+two_phases = st.builds(
+    TwoPhase,
+    share=st.fractions(Fraction(1, 20), Fraction(19, 20), max_denominator=40),
+    rule=st.sampled_from(["best", "longest"]),
+    weight=st.sampled_from(["cells", "records"]),
+    threshold=st.sampled_from([0.0, 3.5, 100.0]),
+    noise_corrected=st.booleans(),
+    slack=st.sampled_from([0.0, 1.0, 2.5]),
+    min_cells=st.integers(1, 4),
+    max_depth=st.none() | st.integers(0, 5),
+    max_boxes=st.none() | st.integers(1, 9),
+    partition_on=st.sampled_from(["counts", "records"]),
+)
+STRATEGIES = st.one_of(st.just(Cells()), two_phases)
+
+
+def test_every_strategy_is_replayed_here() -> None:
+    assert set(BY_NAME.values()) == {Cells, TwoPhase}
+
+
+@quick
+@given(CUBES, STRATEGIES, SEEDS, st.fractions(Fraction(1, 50), Fraction(5), max_denominator=100))
+def test_replayed_counts_give_the_same_transcript(
+    counts: Ints, strategy: Strategy, seed: int, epsilon: Fraction
+) -> None:
+    recording = Recording(Gate(counts, epsilon, noise=SeededNoise(seed)))
+    transcript = strategy.run(recording)
+    replay = Replay(recording)
+    assert bits(strategy.run(replay)) == bits(transcript)
+    assert replay.is_over()
+
+
+@quick
+@given(CUBES, STRATEGIES, SEEDS)
+def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, strategy: Strategy, seed: int) -> None:
+    """Nothing is rounded, clipped or left out on the way, and the units told are the units charged."""
+    recording = Recording(Gate(counts, Fraction(1), noise=SeededNoise(seed)))
+    transcript = strategy.run(recording)
+    (asked, noisy), *rest = recording.said
+    assert transcript.cells is not None
+    assert asked == ("cells", transcript.cells.units)
+    np.testing.assert_array_equal(transcript.cells.counts, noisy)
+    if transcript.boxes is None:
+        assert not rest
+        return
+    ((_, shape, lower, upper, units), noisy_boxes) = rest[0]
+    boxes = transcript.boxes
+    assert len(rest) == 1
+    assert shape == transcript.shape
+    assert boxes.tree.lower[boxes.node].tolist() == lower
+    assert boxes.tree.upper[boxes.node].tolist() == upper
+    assert boxes.units.tolist() == units
+    np.testing.assert_array_equal(boxes.counts, noisy_boxes)
+    assert transcript.cells.units + boxes.deepest_units() <= UNITS
+
+
+def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
+    """The replay must be able to fail: this strategy looks through the recording at the gate."""
+
+    def peek(counter: NoisyCounter) -> Transcript:
+        honest = Cells().run(counter)
+        exact = getattr(getattr(counter, "counter", None), "_exact_counts", None)
+        return honest if exact is None else Transcript(honest.shape, honest.grain, CellCounts(exact.copy(), UNITS))
+
+    recording = Recording(Gate(np.arange(50), Fraction(1, 10), noise=SeededNoise(3)))
+    transcript = peek(recording)
+    assert bits(peek(Replay(recording))) != bits(transcript)
+
+
+def test_a_strategy_that_asks_by_the_data_is_caught() -> None:
+    recording = Recording(Gate(np.arange(50), Fraction(1), noise=SeededNoise(3)))
+    Cells().run(recording)
+    with pytest.raises(AssertionError):
+        Replay(recording).count_cells(UNITS - 1)
+    with pytest.raises(AssertionError):
+        Replay(recording).count_boxes(Boxes((50,), np.array([[0]]), np.array([[1]])), np.array([1]))
+
+
+@st.composite
+def partitionings(draw: st.DrawFn, shape: tuple[int, ...]) -> Partitioning:
+    """Every cell by itself, the whole cube, or the leaves of a tree grown on anything."""
+    guide = draw(hnp.arrays(np.int64, shape, elements=st.integers(-9, 9)))
+    return grow(guide, threshold=0, max_boxes=draw(st.none() | st.integers(1, 12))).partitioning()
+
+
+@quick
+@given(CUBES, st.data())
+def test_one_record_more_changes_box_counts_by_one(counts: Ints, data: st.DataObject) -> None:
+    parts = data.draw(partitionings(counts.shape))
+    cell = tuple(data.draw(st.integers(0, side - 1)) for side in counts.shape)
+    neighbour = counts.copy()
+    neighbour[cell] += 1
+    units = np.full(len(parts), UNITS // 2)
+    one, other = (Gate(table, Fraction(1), noise=SilentNoise()) for table in (counts, neighbour))
+    assert np.abs(other.count_boxes(parts, units) - one.count_boxes(parts, units)).sum() == 1
+    assert np.abs(other.count_cells(UNITS // 4) - one.count_cells(UNITS // 4)).sum() == 1
+
+
+@quick
+@given(CUBES, st.data())
+def test_one_record_more_changes_overlapping_counts_by_the_boxes_that_hold_it(
+    counts: Ints, data: st.DataObject
+) -> None:
+    """What the gate debits a cell for a call is what the call tells of a record in it."""
+    shape = counts.shape
+    sides = [
+        [sorted(data.draw(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)))) for n in shape] for _ in range(4)
+    ]
+    lower = np.array([[low for low, _ in box] for box in sides])
+    upper = np.array([[high + 1 for _, high in box] for box in sides])
+    cell = tuple(data.draw(st.integers(0, side - 1)) for side in shape)
+    neighbour = counts.copy()
+    neighbour[cell] += 1
+    units = np.full(4, UNITS // 4)
+    said = [
+        Gate(table, Fraction(1), noise=SilentNoise()).count_boxes(Boxes(shape, lower, upper), units)
+        for table in (counts, neighbour)
+    ]
+    holding = ((lower <= cell) & (np.array(cell) < upper)).all(axis=1)
+    assert (said[1] - said[0]).tolist() == holding.astype(int).tolist()

@@ -1,0 +1,748 @@
+"""The `.dpcube` file: whatever is wrong with one, opening it gives one clear line and leaves nothing behind."""
+
+import errno
+import hashlib
+import io
+import json
+import os
+import struct
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpcube import Category, Domain, Integer, Release, memory
+from dpcube.curator.gate import Gate
+from dpcube.errors import DpcubeError, MemoryLimitError, ReleaseFileError
+from dpcube.histogram import UNITS
+from dpcube.strategy import TwoPhase
+from dpcube.testing import SeededNoise
+from dpcube.transcript import Provenance
+from dpcube.transcript import file as release_file
+
+DOMAIN = Domain((Integer(name="age", min=20, max=24), Category(name="sex", values=("F", "M", "X"), null="cell")))
+PARAMETERS = TwoPhase().parameters()
+
+Manifest = dict[str, Any]
+Change = Callable[[Manifest], object]
+
+
+def make_release(*, seed: int = 1) -> Release:
+    exact = np.arange(20).reshape(5, 4) ** 2 % 37
+    transcript = TwoPhase(slack=0, noise_corrected=False).run(Gate(exact, Fraction(1, 2), noise=SeededNoise(seed)))
+    return Release(DOMAIN, transcript, Provenance("dpcube", Fraction(1, 2), "dpcube test", PARAMETERS, private=False))
+
+
+RELEASE = make_release()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("release") / "whole.dpcube"
+    RELEASE.save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A directory in which a test must leave the file it was given and nothing else."""
+    yield tmp_path
+    assert {path.name for path in tmp_path.iterdir()} <= {"bad.dpcube"}
+
+
+def opened(place: Path, content: bytes) -> Release:
+    path = place / "bad.dpcube"
+    path.write_bytes(content)
+    return Release.open(path)
+
+
+def refused(place: Path, content: bytes, *, kind: type[DpcubeError] = ReleaseFileError) -> str:
+    """Open a bad file; return the one line that says what is wrong with it."""
+    with pytest.raises(kind) as caught:
+        opened(place, content)
+    line = str(caught.value)
+    assert line.isprintable(), line
+    assert len(line) < 600
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    if kind is ReleaseFileError:
+        assert line.startswith(f"cannot read {place / 'bad.dpcube'}: ")
+    return line
+
+
+def outcome(place: Path, content: bytes) -> Release | None:
+    """Open a file that may or may not be good; None if it is refused as it should be."""
+    with suppress(ReleaseFileError, MemoryLimitError):
+        return opened(place, content)
+    refused(place, content, kind=DpcubeError)
+    return None
+
+
+def members_of(whole: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def zipped(members: list[tuple[str, bytes]], **options: Any) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", **options) as archive:
+        for name, content in members:
+            archive.writestr(zipfile.ZipInfo(name), content, compress_type=options.get("compression"))
+    return sink.getvalue()
+
+
+def forged(whole: bytes, change: Change = lambda _: None, /, **replaced: bytes | None) -> bytes:
+    """Change the manifest or replace members (`cells=` for `cells.parquet`), with every digest right again."""
+    members = members_of(whole)
+    manifest = json.loads(members.pop("manifest.json"))
+    for stem, content in replaced.items():
+        name = f"{stem}.toml" if stem == "domain" else f"{stem}.parquet"
+        members.pop(name, None)
+        if content is not None:
+            members[name] = content
+    manifest["members"] = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
+    change(manifest)
+    return zipped([("manifest.json", json.dumps(manifest).encode()), *members.items()])
+
+
+def table_of(whole: bytes, stem: str) -> pa.Table:
+    return pq.read_table(io.BytesIO(members_of(whole)[f"{stem}.parquet"]))
+
+
+def parquet(table: pa.Table | dict[str, Any], **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table if isinstance(table, pa.Table) else pa.table(table), sink, **options)
+    return sink.getvalue()
+
+
+def changed(table: pa.Table, column: str, at: int, value: int) -> bytes:
+    values = table[column].to_numpy().copy()
+    values[at] = value
+    return parquet(table.set_column(table.schema.get_field_index(column), column, pa.array(values)))
+
+
+def assert_same_release(one: Release, other: Release) -> None:
+    assert one.digest == other.digest
+    assert one.domain == other.domain
+    assert one.provenance == other.provenance
+
+
+def test_the_forger_can_make_a_good_file(whole: bytes, place: Path) -> None:
+    """Otherwise every refusal below would prove nothing."""
+    assert_same_release(opened(place, forged(whole)), RELEASE)
+    again = forged(whole, cells=parquet(table_of(whole, "cells")), boxes=parquet(table_of(whole, "boxes")))
+    np.testing.assert_array_equal(opened(place, again).cells(), RELEASE.cells())
+
+
+# Damage: bytes lost or changed on the way.
+
+
+def test_truncated_files_are_refused(whole: bytes, place: Path) -> None:
+    for length in sorted({*range(0, len(whole), 23), *range(len(whole) - 90, len(whole))}):
+        refused(place, whole[:length])
+
+
+def test_files_without_their_beginning_are_refused(whole: bytes, place: Path) -> None:
+    for start in range(1, len(whole), 97):
+        refused(place, whole[start:])
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
+def test_a_changed_byte_is_refused_or_means_nothing(whole: bytes, place: Path, flip: int) -> None:
+    """Zip keeps dates and attributes that nobody reads; a change anywhere else is found."""
+    silent = 0
+    central = whole.index(b"PK\x01\x02")
+    for at in [*range(0, central, 11), *range(central, len(whole), 2)]:
+        content = bytearray(whole)
+        content[at] ^= flip
+        release = outcome(place, bytes(content))
+        if release is not None:
+            silent += 1
+            assert_same_release(release, RELEASE)
+    assert silent < 250
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "domain.toml", "cells.parquet", "tree.parquet", "boxes.parquet"])
+def test_a_changed_byte_of_any_member_is_refused(whole: bytes, place: Path, name: str) -> None:
+    member = members_of(whole)[name]
+    start = whole.index(member)
+    for at in range(start, start + len(member), max(1, len(member) // 60)):
+        content = bytearray(whole)
+        content[at] ^= 0x20
+        refused(place, bytes(content))
+
+
+def test_a_changed_count_is_refused_even_if_the_zip_is_whole(whole: bytes, place: Path) -> None:
+    members = members_of(whole)
+    members["cells.parquet"] = changed(table_of(whole, "cells"), "noisy_count", 3, 10**6)
+    assert "cells.parquet is not what its manifest says" in refused(place, zipped(list(members.items())))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 5000,
+        b"PK",
+        b"PK\x05\x06" + b"\0" * 18,
+        b"age,sex\n31,F\n",
+        b"\x80\x04]\x94.",
+        bytes(range(1, 256)) * 16,
+    ],
+    ids=["empty", "zeros", "PK", "empty zip", "csv", "pickle", "bytes"],
+)
+def test_what_is_no_release_is_refused(content: bytes, place: Path) -> None:
+    refused(place, content)
+
+
+def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseFileError, match="No such file"):
+        Release.open(tmp_path / "nothing.dpcube")
+    with pytest.raises(ReleaseFileError, match="directory"):
+        Release.open(tmp_path)
+    with pytest.raises(ReleaseFileError):
+        Release.open("a\0b.dpcube")
+
+
+# Hostile or foreign zips.
+
+
+def test_members_must_be_those_listed(whole: bytes, place: Path) -> None:
+    members = members_of(whole)
+    for name in members:
+        refused(place, zipped([item for item in members.items() if item[0] != name]))
+    for extra in ("extra.txt", "../../etc/cron.d/job", "/etc/passwd", "cells.parquet/", "CELLS.PARQUET", "a" * 60_000):
+        refused(place, zipped([*members.items(), (extra, b"x")]))
+
+
+@pytest.mark.parametrize("extra", ["extra.txt", "../../etc/cron.d/job", "/etc/passwd", "notes.parquet"])
+def test_other_members_are_refused_even_if_listed(whole: bytes, place: Path, extra: str) -> None:
+    members = members_of(whole)
+    manifest = json.loads(members.pop("manifest.json"))
+    manifest["members"][extra] = hashlib.sha256(b"x").hexdigest()
+    content = [("manifest.json", json.dumps(manifest).encode()), *members.items(), (extra, b"x")]
+    assert "members" in refused(place, zipped(content))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["manifest.json", "domain.toml", "cells.parquet"])
+def test_duplicate_members_are_refused(whole: bytes, place: Path, name: str) -> None:
+    members = members_of(whole)
+    refused(place, zipped([(name, members[name]), *members.items()]))
+    refused(place, zipped([*members.items(), (name, b"{}")]))
+
+
+@pytest.mark.parametrize(
+    "renamed", ["../domain.toml", "/domain.toml", "domain.toml\0.txt", "DOMAIN.TOML", "x/domain.toml"]
+)
+def test_members_of_other_names_are_refused_even_if_listed(whole: bytes, place: Path, renamed: str) -> None:
+    members = members_of(whole)
+    manifest = json.loads(members.pop("manifest.json"))
+    members[renamed] = members.pop("domain.toml")
+    manifest["members"][renamed] = manifest["members"].pop("domain.toml")
+    refused(place, zipped([("manifest.json", json.dumps(manifest).encode()), *members.items()]))
+    assert not (place.parent / "domain.toml").exists()
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compressed_members_are_refused(whole: bytes, place: Path, compression: int) -> None:
+    line = refused(place, zipped(list(members_of(whole).items()), compression=compression))
+    assert "compressed" in line
+
+
+def test_a_bomb_of_compressed_zeros_is_refused_unopened(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = zipped([("manifest.json", b"\0" * 10_000_000)], compression=zipfile.ZIP_DEFLATED)
+    assert len(bomb) < 20_000
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("a compressed member was unpacked"))
+    refused(place, bomb)
+
+
+def test_a_manifest_of_megabytes_is_refused(whole: bytes, place: Path) -> None:
+    line = refused(place, forged(whole, lambda manifest: manifest.update(padding="x" * 2**20)))
+    assert "manifest.json is too large" in line
+
+
+def test_encrypted_members_and_unknown_zip_versions_are_refused(whole: bytes, place: Path) -> None:
+    central = whole.index(b"PK\x01\x02")
+    for offset, value in ((6, 99), (8, 1), (8, 0x20), (8, 0x40), (10, 77)):  # version needed, flags, method
+        content = bytearray(whole)
+        content[central + offset : central + offset + 2] = struct.pack("<H", value)
+        refused(place, bytes(content))
+
+
+# Manifests that are not what they should be.
+
+
+def paths_of(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if path != ("strategy", "parameters"):
+                yield (*path, key)
+                yield from paths_of(inner, (*path, key))
+
+
+def at(manifest: Manifest, path: tuple[str, ...]) -> Manifest:
+    for key in path[:-1]:
+        manifest = manifest[key]
+    return manifest
+
+
+UNREAD = {("privacy", "neighbours"), ("privacy", "spent"), ("privacy", "spent", "cells"), ("privacy", "spent", "boxes")}
+UNREAD |= {("noise", "law")}
+FAIR: dict[tuple[str, ...], Any] = {
+    ("strategy", "name"): str,
+    ("strategy", "parameters"): dict,
+    ("library",): str,
+    ("private",): bool,
+    ("privacy", "ledger"): bool,
+    ("privacy", "unit"): str | None,
+    ("privacy", "max_rows"): int,
+    ("privacy", "period"): str | None,
+}
+
+
+def test_every_key_of_the_manifest_is_needed(whole: bytes, place: Path) -> None:
+    manifest = json.loads(members_of(whole)["manifest.json"])
+    needed = [path for path in paths_of(manifest) if path not in UNREAD]
+    assert len(needed) > 15
+    for path in needed:
+        refused(place, forged(whole, lambda manifest, path=path: at(manifest, path).pop(path[-1])))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("wrong", [None, [], {}, "x", -1, 0, 1.5, True, "1/0", "-1/2", "1e9999", "1e999999999", 10**30])
+def test_every_key_of_the_manifest_is_checked(whole: bytes, place: Path, wrong: object) -> None:
+    """A wrong value is refused, or it is a value that could have been written."""
+    manifest = json.loads(members_of(whole)["manifest.json"])
+    began = time.perf_counter()
+    for path in paths_of(manifest):
+        if path in UNREAD:
+            continue
+        content = forged(whole, lambda manifest, path=path: at(manifest, path).update({path[-1]: wrong}))  # type: ignore[misc]
+        release = outcome(place, content)
+        if release is not None:
+            assert isinstance(wrong, FAIR[path])
+            assert len(release.digest) == 64  # it can be written again
+    assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [b"", b"{", b"[]", b"null", b"7", b'"x"', b"\xff\xfe{}", b"[" * 500_000, b'{"format": 1}', b'{"format": Infinity}'],
+    ids=lambda content: repr(content[:12]),
+)
+def test_manifests_that_are_none_are_refused(whole: bytes, place: Path, manifest: bytes) -> None:
+    members = members_of(whole) | {"manifest.json": manifest}
+    refused(place, zipped(list(members.items())))
+
+
+def test_infinities_in_a_manifest_are_refused(whole: bytes, place: Path) -> None:
+    for value in (float("inf"), float("nan")):
+        refused(place, forged(whole, lambda manifest, value=value: manifest["noise"].update(grain=value)))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("version", [2, 99, 10**9])
+def test_a_future_format_names_the_remedy(whole: bytes, place: Path, version: int) -> None:
+    line = refused(place, forged(whole, lambda manifest: manifest.update(format=version)))
+    assert f"its format is {version}" in line
+    assert "install a newer dpcube" in line
+
+
+def test_a_future_format_is_recognised_before_anything_else_is_looked_at(place: Path) -> None:
+    future = zipped([("manifest.json", b'{"format": 2, "anything": []}'), ("new.bin", b"?")])
+    assert "install a newer dpcube" in refused(place, future)
+
+
+# Tables that are not what they should be.
+
+
+def test_tables_of_other_types_are_refused(whole: bytes, place: Path) -> None:
+    for stem in ("cells", "tree", "boxes"):
+        table = table_of(whole, stem)
+        for type_ in (np.int32, np.float64, np.uint64, np.str_):
+            other = {name: np.abs(table[name].to_numpy()).astype(type_) for name in table.schema.names}
+            refused(place, forged(whole, **{stem: parquet(other)}))
+
+
+def test_nulls_are_refused(whole: bytes, place: Path) -> None:
+    for stem in ("cells", "tree", "boxes"):
+        table = table_of(whole, stem)
+        for name in table.schema.names:
+            values = [None, *table[name].to_pylist()[1:]]
+            holed = table.set_column(table.schema.get_field_index(name), name, pa.array(values, pa.int64()))
+            assert "rows it should" in refused(place, forged(whole, **{stem: parquet(holed)}))
+
+
+def test_columns_renamed_missing_or_added_are_refused(whole: bytes, place: Path) -> None:
+    for stem in ("cells", "tree", "boxes"):
+        table = table_of(whole, stem)
+        first = table.schema.names[0]
+        others = [
+            table.rename_columns(["x", *table.schema.names[1:]]),
+            table.append_column("x", table[first]),
+            table.append_column(first, table[first]),
+        ]
+        if len(table.schema) > 1:
+            others += [table.drop_columns(first), table.select(table.schema.names[::-1])]
+        for other in others:
+            refused(place, forged(whole, **{stem: parquet(other)}))
+
+
+def test_too_few_and_too_many_cells_are_refused(whole: bytes, place: Path) -> None:
+    table = table_of(whole, "cells")
+    for wrong in (table[:0], table[:-1], pa.concat_tables([table, table[:1]])):
+        refused(place, forged(whole, cells=parquet(wrong)))
+
+
+@pytest.mark.parametrize("stem", ["cells", "tree", "boxes"])
+def test_what_is_no_parquet_is_refused(whole: bytes, place: Path, stem: str) -> None:
+    good = members_of(whole)[f"{stem}.parquet"]
+    for content in (b"", b"PAR1", b"PAR1" + b"\0" * 100 + b"PAR1", good[:-1], good[:200], good[::-1], b"x" * 1000):
+        refused(place, forged(whole, **{stem: content}))
+
+
+def test_damaged_parquet_is_refused_even_if_its_digest_is_right(whole: bytes, place: Path) -> None:
+    good = members_of(whole)["boxes.parquet"]
+    for position in range(4, len(good), 13):
+        content = bytearray(good)
+        content[position] ^= 0xFF
+        release = outcome(place, forged(whole, boxes=bytes(content)))
+        assert release is None or len(release.digest) == 64
+
+
+@pytest.mark.parametrize("units", [0, -1, -(2**63), UNITS + 1, 2**62])
+def test_units_that_cannot_be_are_refused(whole: bytes, place: Path, units: int) -> None:
+    line = refused(place, forged(whole, boxes=changed(table_of(whole, "boxes"), "units", 2, units)))
+    assert "units" in line
+    refused(place, forged(whole, lambda manifest: manifest["noise"].update(cell_units=units)))
+
+
+@pytest.mark.parametrize("node", [-1, 10**6, -(2**63), 2**63 - 1])
+def test_boxes_that_are_no_nodes_are_refused(whole: bytes, place: Path, node: int) -> None:
+    assert "nodes" in refused(place, forged(whole, boxes=changed(table_of(whole, "boxes"), "node", 0, node)))
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value"),
+    [
+        ("parent", 0, 0),
+        ("parent", 1, -1),
+        ("parent", 1, 5),
+        ("parent", 2, -(2**63)),
+        ("lower_0", 0, 1),
+        ("upper_0", 1, 2**62),
+        ("lower_1", 1, -3),
+        ("upper_1", 2, 0),
+        ("upper_0", 0, 4),
+    ],
+)
+def test_trees_that_do_not_partition_are_refused(whole: bytes, place: Path, column: str, row: int, value: int) -> None:
+    table = table_of(whole, "tree")
+    assert len(table) > 3
+    refused(place, forged(whole, tree=changed(table, column, row, value)))
+
+
+def test_a_tree_whose_leaves_overlap_is_refused(whole: bytes, place: Path) -> None:
+    """Children of the right number of cells that lie on one another."""
+    tree = {
+        "parent": [-1, 0, 0],
+        "lower_0": [0, 0, 0],
+        "lower_1": [0, 0, 0],
+        "upper_0": [5, 5, 5],
+        "upper_1": [4, 2, 2],
+    }
+    line = refused(
+        place, forged(whole, tree=parquet(tree), boxes=parquet({"node": [1], "noisy_count": [3], "units": [5]}))
+    )
+    assert "overlap" in line
+
+
+def test_an_empty_tree_is_refused(whole: bytes, place: Path) -> None:
+    refused(place, forged(whole, tree=parquet(table_of(whole, "tree")[:0])))
+
+
+def test_a_tree_without_boxes_or_boxes_without_a_tree_are_refused(whole: bytes, place: Path) -> None:
+    refused(place, forged(whole, tree=None))
+    refused(place, forged(whole, boxes=None))
+    refused(place, forged(whole, cells=None))
+    refused(place, forged(whole, domain=None))
+    refused(place, forged(whole, cells=None, tree=None, boxes=None))
+
+
+# Declarations far larger than the file: refused from what is declared, before anything is unpacked.
+
+
+def huge_domain(cells: int) -> bytes:
+    return Domain((Integer(name="a", min=0, max=cells - 1), Integer(name="b", min=0, max=3))).dumps().encode()
+
+
+@pytest.mark.parametrize("cells", [2**31, 2**31 - 1])
+def test_huge_declared_shapes_are_refused_at_once(whole: bytes, place: Path, cells: int) -> None:
+    began = time.perf_counter()
+    line = refused(place, forged(whole, domain=huge_domain(cells)), kind=DpcubeError)
+    assert time.perf_counter() - began < 1
+    assert f"{4 * cells:,} cells" in line
+
+
+def test_a_large_shape_is_not_allocated_for_a_small_table(
+    whole: bytes, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where memory is unknown or vast, the number of rows still tells."""
+    monkeypatch.setattr(memory, "available_bytes", lambda: None)
+    for cells in (10**7, 2**31):
+        before = pa.total_allocated_bytes()
+        began = time.perf_counter()
+        refused(place, forged(whole, domain=huge_domain(cells), tree=None, boxes=None))
+        assert time.perf_counter() - began < 1
+        assert pa.total_allocated_bytes() - before < 2**20
+
+
+@pytest.mark.parametrize("stem", ["cells", "tree", "boxes"])
+def test_tables_of_too_many_rows_are_refused_unread(
+    whole: bytes, place: Path, stem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal rows pack into next to nothing: three million take 2 kB here, and any number more would not take much."""
+    names = table_of(whole, stem).schema.names
+    rows = np.zeros(3_000_000, np.int64)
+    bomb = parquet(
+        {name: rows for name in names}, compression="zstd", use_dictionary=False, column_encoding="DELTA_BINARY_PACKED"
+    )
+    assert len(bomb) < 100_000
+    content = forged(whole, **{stem: bomb})
+    monkeypatch.setattr(pq.ParquetFile, "read", read_if_small)
+    assert "rows it should" in refused(place, content)
+
+
+def read_if_small(file: pq.ParquetFile, *arguments: Any) -> pa.Table:
+    assert file.metadata.num_rows < 10_000, "a table was read before its rows were counted"
+    return file.reader.read_all(*arguments)
+
+
+def test_too_little_memory_names_the_remedy(whole: bytes, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100)
+    line = refused(place, whole, kind=MemoryLimitError)
+    assert "20 cells" in line
+    assert "larger machine" in line
+
+
+# Domains that are not what they should be.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\xff\xfe",
+        b"not toml [",
+        b"[" * 100_000,
+        b"format = 2",
+        b'[[attribute]]\nname = "a"\ntype = "integer"\nmin = 0\nmax = -5\n',
+        b'[[attribute]]\nname = "a\\nb\\u001b[31m"\ntype = "bogus"\n',
+        b'[[attribute]]\nname = "a\\nb\\u001b[31m"\ntype = "integer"\nmin = 5\nmax = 0\n',
+        b'[[attribute]]\nname = "a"\ntype = "category"\nvalues = ["' + b"x" * 5000 + b'", 3]\n',
+        b'[[attribute]]\nname = "' + b"x" * 5000 + b'"\ntype = "bogus"\n',
+        b'[[attribute]]\nname = "a"\ntype = "integer"\nmin = 0\nmax = 19\n',
+    ],
+    ids=range(11),
+)
+def test_domains_that_cannot_be_are_refused_in_one_line(whole: bytes, place: Path, text: bytes) -> None:
+    refused(place, forged(whole, domain=text))
+
+
+def test_a_domain_cannot_have_files_of_the_reader_read(
+    whole: bytes, place: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A release that names a list of values on the analyst's disk must not be given it."""
+    secret = tmp_path_factory.mktemp("home") / "secret.txt"
+    secret.write_text("\n".join(f"line {i}" for i in range(20)))
+    text = f'[[attribute]]\nname = "a"\ntype = "category"\nvalues_from = "{secret}"\n'
+    content = forged(whole, domain=text.encode(), tree=None, boxes=None)
+    assert "line 1" not in refused(place, content)
+
+
+# Writing.
+
+
+def test_a_release_never_overwrites(tmp_path: Path) -> None:
+    path = tmp_path / "a.dpcube"
+    path.write_bytes(b"precious")
+    with pytest.raises(ReleaseFileError, match="never overwrites"):
+        RELEASE.save(path)
+    with pytest.raises(ReleaseFileError, match="never overwrites"):
+        release_file.check_writable(path, needed=0)
+    assert path.read_bytes() == b"precious"
+    assert [found.name for found in tmp_path.iterdir()] == ["a.dpcube"]
+
+
+def test_a_dangling_link_is_not_followed(tmp_path: Path) -> None:
+    link = tmp_path / "a.dpcube"
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ReleaseFileError):
+        RELEASE.save(link)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_of_many_savers_one_wins_and_its_file_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.dpcube"
+    releases = [make_release(seed=seed) for seed in range(8)]
+
+    def save(release: Release) -> str | None:
+        try:
+            return release.save(path)
+        except ReleaseFileError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        saved = [digest for digest in pool.map(save, releases) if digest]
+    assert len(saved) == 1
+    assert Release.open(path).digest == saved[0]
+    assert [found.name for found in tmp_path.iterdir()] == ["a.dpcube"]
+
+
+@pytest.mark.parametrize(
+    "claim", [{"epsilon": "1/3"}, {"max_rows": 2}, {"epsilon": "499999/1000000"}], ids=["epsilon", "rows", "a little"]
+)
+def test_a_file_that_cost_more_than_it_claims_is_refused(whole: bytes, place: Path, claim: dict[str, object]) -> None:
+    assert "costs more than the epsilon" in refused(place, forged(whole, lambda m: m["privacy"].update(claim)))
+
+
+def test_a_file_system_without_hard_links_holds_releases_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    path = tmp_path / "a.dpcube"
+    assert RELEASE.save(path) == Release.open(path).digest
+    with pytest.raises(ReleaseFileError, match="never overwrites"):
+        RELEASE.save(path)
+    assert [found.name for found in tmp_path.iterdir()] == ["a.dpcube"]
+
+
+@pytest.mark.parametrize("failing", ["fsync", "link"])
+def test_a_failure_leaves_no_part_behind(tmp_path: Path, failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(ReleaseFileError, match="No space left on device"):
+        RELEASE.save(tmp_path / "a.dpcube")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_leaves_no_part_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        RELEASE.save(tmp_path / "a.dpcube")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_until_it_is_whole_a_file_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, seen = tmp_path / "a.dpcube", []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append(path.exists()))
+    RELEASE.save(path)
+    assert seen == [False, True]  # the file before it has its name, the directory after
+    assert Release.open(path).digest == RELEASE.digest
+
+
+def test_a_part_left_by_a_crash_is_not_written_through(tmp_path: Path) -> None:
+    """A crash between the link and the removal of the part leaves two names of one file."""
+    path = tmp_path / "a.dpcube"
+    RELEASE.save(path)
+    for name in (f".a.dpcube.{os.getpid()}.part", ".a.dpcube.part"):
+        os.link(path, tmp_path / name)
+    with pytest.raises(ReleaseFileError, match="never overwrites"):
+        make_release(seed=2).save(path)
+    assert Release.open(path).digest == RELEASE.digest
+
+
+def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for path in (
+        tmp_path / "no" / "a.dpcube",
+        tmp_path / "file" / "a.dpcube",
+        tmp_path / ("x" * 300),
+        tmp_path / "a\0b",
+    ):
+        with pytest.raises(ReleaseFileError, match="cannot write") as caught:
+            RELEASE.save(path)
+        assert "\n" not in str(caught.value)
+    for path in (Path(), Path("/"), tmp_path):
+        with pytest.raises(ReleaseFileError):
+            RELEASE.save(path)
+    with pytest.raises(ReleaseFileError, match="not a directory that can be written to"):
+        release_file.check_writable(tmp_path / "no" / "a.dpcube", needed=0)
+    release_file.check_writable(tmp_path / "new.dpcube", needed=1)
+    with pytest.raises(ReleaseFileError, match="less free"):
+        release_file.check_writable(tmp_path / "new.dpcube", needed=2**60)
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_longest_name_of_a_file_can_be_used(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 248 + ".dpcube")
+    RELEASE.save(path)
+    assert Release.open(path).digest == RELEASE.digest
+
+
+def test_files_and_digests_are_reproducible(tmp_path: Path, whole: bytes) -> None:
+    digest = make_release().save(tmp_path / "again.dpcube")
+    assert (tmp_path / "again.dpcube").read_bytes() == whole
+    assert digest == RELEASE.digest
+    assert make_release(seed=2).digest != digest
+
+
+def test_a_file_describes_itself(whole: bytes) -> None:
+    members = members_of(whole)
+    manifest = json.loads(members["manifest.json"])
+    assert set(members) == {"manifest.json", "domain.toml", "cells.parquet", "tree.parquet", "boxes.parquet"}
+    assert manifest["format"] == 1
+    assert manifest["private"] is False
+    assert manifest["privacy"]["epsilon"] == "1/2"
+    assert manifest["privacy"]["spent"] == {"cells": "1/4", "boxes": "1/4"}
+    assert Fraction(manifest["noise"]["grain"]) == Fraction(1, 2 * UNITS)
+    assert Domain.loads(members["domain.toml"].decode()) == DOMAIN
+    assert table_of(whole, "cells")["noisy_count"].to_numpy().reshape(5, 4).tolist() == (
+        RELEASE.cells("cells").astype(int).tolist()
+    )
+
+
+def test_the_digest_is_that_of_the_file_whatever_encoded_its_tables(whole: bytes, place: Path) -> None:
+    """Another version of Arrow writes other bytes; the release that a ledger names must stay recognisable."""
+    content = forged(whole, cells=parquet(table_of(whole, "cells"), compression="snappy"))
+    assert content != whole
+    assert opened(place, content).digest == RELEASE.digest
+
+
+def test_the_digest_depends_on_all_that_is_told(whole: bytes, place: Path) -> None:
+    moved = changed(table_of(whole, "boxes"), "node", 0, 0)
+    others = [
+        forged(whole, cells=changed(table_of(whole, "cells"), "noisy_count", 7, 12345)),
+        forged(whole, boxes=changed(table_of(whole, "boxes"), "noisy_count", 1, 12345)),
+        forged(whole, boxes=changed(table_of(whole, "boxes"), "units", 1, 12345)),
+        forged(whole, boxes=changed(pq.read_table(pa.BufferReader(moved)), "units", 0, 1)),
+        forged(whole, domain=DOMAIN.dumps().replace("age", "Age").encode()),
+        forged(whole, lambda manifest: manifest["noise"].update(grain=f"1/{3 * UNITS}")),
+        forged(whole, lambda manifest: manifest["noise"].update(cell_units=12345)),
+        forged(whole, lambda manifest: manifest["privacy"].update(epsilon="2/3")),
+        forged(whole, lambda manifest: manifest["privacy"].update(max_rows=2, epsilon="1")),
+        forged(whole, lambda manifest: manifest["privacy"].update(unit="person")),
+        forged(whole, lambda manifest: manifest["privacy"].update(period="day 1")),
+        forged(whole, lambda manifest: manifest["privacy"].update(ledger=True)),
+        forged(whole, lambda manifest: manifest["strategy"].update(name="other")),
+        forged(whole, lambda manifest: manifest["strategy"]["parameters"].update(share="1/3")),
+        forged(whole, lambda manifest: manifest.update(private=True)),
+        forged(whole, lambda manifest: manifest.update(library="another")),
+    ]
+    digests = {opened(place, content).digest for content in others}
+    assert len(digests) == len(others)
+    assert RELEASE.digest not in digests

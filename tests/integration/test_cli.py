@@ -287,8 +287,8 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
     assert re.search(r"3\.0  .* 3\.0 to 3\.0$", rows[0])
     about = facts.json()
     assert isinstance(about, dict)
-    assert (about["private"], about["epsilon"], about["cells"], about["strategy"]) == ("yes", "50", 12, "cells")
-    assert about["ledger"] == "none kept"
+    assert (about["private"], about["epsilon"], about["cells"], about["strategy"]) == (True, "50", 12, "cells")
+    assert about["ledger"] is False
     assert re.fullmatch("[0-9a-f]{64}", about["digest"])
     assert about["attributes"] == [
         {
@@ -307,7 +307,7 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
         },
     ]
     for name in about:
-        assert name == "attributes" or re.search(f"^{name.replace('_', ' ')} +", told.out, re.MULTILINE)
+        assert name == "attributes" or re.search(f"^{name.replace('_', ' ')}( +|$)", told.out, re.MULTILINE)
 
 
 def test_names_in_a_release_cannot_steer_the_terminal(clinic: Path) -> None:
@@ -580,7 +580,7 @@ def refusals(clinic: Path, released: Path) -> dict[str, Outcome]:
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_gets_one_line_and_leaves_nothing(refusals: dict[str, Outcome], case: str) -> None:
+def test_bad_input_gets_one_line_and_leaves_nothing(refusals: dict[str, Outcome], case: str, clinic: Path) -> None:
     _, code, message = BAD[case]
     outcome = refusals[case]
     assert (outcome.code, outcome.out, outcome.changed) == (code, "", ())
@@ -589,7 +589,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing(refusals: dict[str, Outcome]
     assert outcome.err.endswith("\n")
     assert outcome.err.rstrip("\n").isprintable()
     for secret in ("203", "0.125", "east-wing", "2025-03", "Traceback", "internal error"):
-        assert secret not in outcome.err
+        assert secret not in outcome.err.replace(str(clinic), "")  # a directory's name may hold any digits
 
 
 @pytest.mark.parametrize("case", ["epsilon -1", "too large", "release is cut"])

@@ -243,7 +243,7 @@ def test_a_question_about_another_attribute_counts_every_own_cell() -> None:
         ("age ,", "expected a comparison, found ','; "),
         ("age >", "expected a number, or text in single quotes, found the end; "),
         ("age = sex", "expected a number, or text in single quotes, found 'sex'; "),
-        ('sex = "Male"', "expected a number, or text in single quotes, found 'Male'; "),
+        ('sex = "Male"', "double quotes and backticks are for names of attributes; write text in single quotes, found"),
         ("sex = Male", "expected a number, or text in single quotes, found 'Male'; "),
         ("3 = age", "expected the name of an attribute, found '3'; "),
         ("age = 3 and", "expected the name of an attribute, found the end; "),

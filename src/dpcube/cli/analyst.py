@@ -27,8 +27,7 @@ def info(release: Path, *, as_json: bool) -> None:
         print_json({**facts, "attributes": _attributes(opened)})
         return
     for name, fact in facts.items():
-        shown = ", ".join(f"{k} {v}" for k, v in fact.items()) if isinstance(fact, dict) else fact
-        click.echo(f"{name.replace('_', ' '):<12} {shown}")
+        click.echo(f"{name.replace('_', ' '):<12} {_words(fact)}".rstrip())
     click.echo()
     header = ("attribute", "type", "cells", "irregular values", "domain")
     rows = [tuple(str(attribute[name]) for name in header) for attribute in _attributes(opened)]
@@ -40,21 +39,31 @@ def _facts(release: "Release") -> dict[str, object]:
 
     made = release.provenance
     boxes = release.transcript.boxes
-    unit = "one row" if made.unit is None else f"all rows of one {made.unit} (at most {made.max_rows})"
+    unit = "one row" if made.unit is None else f"all rows of one {made.unit}, at most {made.max_rows} of them counted"
     return {
-        "private": "yes" if made.private else "NO: made with test noise",
+        "private": made.private,
         "epsilon": str(made.epsilon),
         "protects": unit,
         "rows": made.period or "all",
         "spent_on": spent(release.transcript, made),
-        "ledger": "yes" if made.ledger else "none kept",
+        "ledger": made.ledger,
         "strategy": made.strategy,
+        "parameters": dict(made.parameters),
         "cells": release.domain.size,
         "boxes": 0 if boxes is None else len(boxes.tree.leaves),
-        "estimates": ", ".join(release.estimates),
+        "estimates": list(release.estimates),
         "digest": release.digest,
         "made_by": made.library,
     }
+
+
+def _words(fact: object) -> str:
+    """Return a fact of a release for people to read."""
+    if isinstance(fact, bool):
+        return "yes" if fact else "NO"
+    if isinstance(fact, dict):
+        return ", ".join(f"{key} {value}" for key, value in fact.items() if value is not None)
+    return ", ".join(fact) if isinstance(fact, list) else f"{fact:,}" if isinstance(fact, int) else str(fact)
 
 
 def _attributes(release: "Release") -> list[dict[str, object]]:

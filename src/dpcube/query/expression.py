@@ -186,6 +186,8 @@ class _Parser:
 
     def literal(self) -> Scalar:
         kind, value = self.tokens[self.position]
+        if kind == "name":
+            self.refuse("double quotes and backticks are for names of attributes; write text in single quotes")
         if kind not in ("number", "text"):
             self.refuse("expected a number, or text in single quotes")
         self.position += 1

@@ -1,0 +1,105 @@
+"""The error within boxes: exact where noise is silent, zero where no box is cut, and honest on structured data."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcube import evaluate
+from dpcube.analyst import Release
+from dpcube.estimate.within import POOLED_RANGES, WithinBoxes, evenly_placed_ranges
+from dpcube.query import Workload
+from dpcube.strategy import TwoPhase
+from dpcube.testing import SeededNoise, SilentNoise
+
+
+def hills(shape: tuple[int, int], rows: int) -> NDArray[np.int64]:
+    """Return counts with two broad hills, from a seed: structure that boxes cannot follow exactly."""
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    density = np.exp(-((y - 20) ** 2 + (x - 15) ** 2) / 150) + 0.5 * np.exp(-((y - 45) ** 2 + (x - 40) ** 2) / 400)
+    counts: NDArray[np.int64] = np.random.default_rng(5).poisson(rows * density / density.sum())
+    return counts
+
+
+def released(counts: NDArray[np.int64], seed: int, **parameters: int) -> Release:
+    return evaluate.experiment(
+        counts,
+        epsilon="1/2",
+        strategy=TwoPhase(**parameters),
+        noise=SeededNoise(seed),  # type: ignore[arg-type]
+    )
+
+
+def test_without_noise_the_guess_is_the_error() -> None:
+    counts = np.array([[10, 21, 37, 4], [20, 0, 0, 9], [53, 0, 0, 1]])
+    release = evaluate.experiment(counts, epsilon=1, strategy=TwoPhase(max_boxes=3), noise=SilentNoise())
+    ends = [(a, b, c, d) for a in range(3) for b in range(4) for c in range(a + 1, 4) for d in range(b + 1, 5)]
+    every = Workload((3, 4), *np.hsplit(np.array(ends), 2))
+    estimate = release.estimate("uniform")
+    assert estimate.within is not None
+    wrong = estimate.range_values(every) - evaluate.exact_answers(counts, every)
+    np.testing.assert_allclose(estimate.within.range_guesses(every), -wrong, atol=1e-9)
+    assert np.abs(wrong).max() > 5  # three boxes cannot follow these counts
+
+
+def test_a_question_that_cuts_no_box_has_no_error_within() -> None:
+    release = released(hills((64, 64), 50_000), 1)
+    whole = release.count()
+    assert whole.within == pytest.approx(0, abs=1e-6)
+    assert whole.stderr > 0
+    assert release.count(axis0=(3, 17), axis1=(2, 40)).within > 0
+
+
+def test_one_answer_and_many_say_the_same() -> None:
+    release = released(hills((64, 64), 50_000), 2)
+    workload = evaluate.random_ranges((64, 64), 40, seed=3)
+    many = release.answer(workload)
+    for k, (low, high) in enumerate(zip(workload.lower.tolist(), workload.upper.tolist(), strict=True)):
+        one = release.count(axis0=(low[0], high[0] - 1), axis1=(low[1], high[1] - 1))
+        assert one.value == pytest.approx(many.values[k])
+        assert one.stderr == pytest.approx(many.stderrs[k])
+        assert one.within == pytest.approx(many.withins[k], abs=1e-6)
+        assert (one.low, one.high) == pytest.approx([end[k] for end in many.interval()])
+
+
+def test_intervals_cover_the_truth_where_noise_alone_would_not() -> None:
+    counts = hills((64, 64), 50_000)
+    workload = evaluate.random_ranges((64, 64), 400, seed=4)
+    truth = evaluate.exact_answers(counts, workload)
+    covered, by_noise = [], []
+    for seed in range(10):
+        answers = released(counts, seed, max_boxes=40).answer(workload)
+        low, high = answers.interval(0.95)
+        covered.append((low <= truth) & (truth <= high))
+        by_noise.append(np.abs(answers.values - truth) <= 2.12 * answers.stderrs)
+    assert np.mean(covered) > 0.93
+    assert np.mean(by_noise) < 0.8
+
+
+def test_intervals_are_not_idle_on_even_data() -> None:
+    """Where every cell holds the same, boxes miss nothing; the interval must beat the one of the noisy cells alone."""
+    release = released(np.full((64, 64), 20), 6)
+    workload = evaluate.random_ranges((64, 64), 400, seed=4)
+    answers, by_cells = release.answer(workload), release.answer(workload, estimate="cells")
+    assert np.median(np.hypot(answers.stderrs, answers.withins) / by_cells.stderrs) < 0.8
+
+
+def test_more_noise_within_boxes_is_shrunk_less() -> None:
+    within = WithinBoxes(np.zeros((2, 2)), 4.0)
+    guess, cut = np.array([6.0]), np.array([1.0])
+    assert within.expected_square(guess, cut, 0.0) == 0
+    assert within.expected_square(guess, cut, 1.0) == pytest.approx(6.0**2 / 4 + 4 / 2)
+    assert within.expected_square(guess, cut, 1e12) == pytest.approx(6.0**2 + 4)
+    assert within.pooled_ratio(guess, cut) == pytest.approx(36 / 4 - 0.5)
+    assert within.pooled_ratio(guess, np.zeros(1)) == 0
+
+
+@pytest.mark.parametrize("shape", [(4096,), (128, 128), (16, 20, 7, 2, 2), (1, 1)])
+def test_pooled_ranges_have_every_size(shape: tuple[int, ...]) -> None:
+    ranges = evenly_placed_ranges(shape)
+    assert len(ranges) == POOLED_RANGES
+    share = ranges.sizes / np.prod(shape)
+    if np.prod(shape) > 1000:
+        assert share.min() < 0.02
+        assert share.max() > 0.4
+    again = evenly_placed_ranges(shape)
+    np.testing.assert_array_equal(ranges.lower, again.lower)

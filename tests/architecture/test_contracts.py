@@ -160,7 +160,7 @@ def asks_the_system(tree: ast.Module) -> bool:
 
 def test_the_operating_systems_randomness_is_asked_for_in_few_places() -> None:
     """Keys of noise in one module; elsewhere only names of files that are being written."""
-    names_of_files = {"files.py", "privacy/ledger.py"}
+    names_of_files = {"files.py"}
     assert {name for name, tree in parsed() if asks_the_system(tree)} <= {"privacy/randomness.py", *names_of_files}
 
 

@@ -317,6 +317,7 @@ Ledger._transaction, module._statement = unlocked, slow
 """
 
 
+@pytest.mark.slow
 def test_sabotage_a_ledger_that_decides_without_a_lock_oversells(tmp_path: Path) -> None:
     """The race must be able to fail."""
     path = tmp_path / "t.ledger"

@@ -321,13 +321,16 @@ def test_save_and_open_is_the_identity(domain: Domain, seed: int, made: str, dat
         transcript = random_transcript(shape, generator)
     else:
         transcript = strategy.run(Gate(generator.integers(0, 90, shape), epsilon, noise=SeededNoise(seed)))
+    max_rows = data.draw(st.integers(1, 9))
+    units = 0 if transcript.cells is None else transcript.cells.units
+    units += 0 if transcript.boxes is None else transcript.boxes.deepest_units()
     provenance = Provenance(
         strategy.name,
-        epsilon,
+        units * transcript.grain * max_rows,  # what it cost: a file that claims less is refused
         data.draw(st.text(max_size=9)),
         strategy.parameters(),
         unit=data.draw(st.none() | st.text(max_size=5)),
-        max_rows=data.draw(st.integers(1, 9)),
+        max_rows=max_rows,
         period=data.draw(st.none() | st.text(max_size=5)),
         ledger=data.draw(st.booleans()),
         private=data.draw(st.booleans()),

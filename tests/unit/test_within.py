@@ -20,13 +20,8 @@ def hills(shape: tuple[int, int], rows: int) -> NDArray[np.int64]:
     return counts
 
 
-def released(counts: NDArray[np.int64], seed: int, **parameters: int) -> Release:
-    return evaluate.experiment(
-        counts,
-        epsilon="1/2",
-        strategy=TwoPhase(**parameters),
-        noise=SeededNoise(seed),  # type: ignore[arg-type]
-    )
+def released(counts: NDArray[np.int64], seed: int, *, max_boxes: int | None = None) -> Release:
+    return evaluate.experiment(counts, epsilon="1/2", strategy=TwoPhase(max_boxes=max_boxes), noise=SeededNoise(seed))
 
 
 def test_without_noise_the_guess_is_the_error() -> None:

@@ -20,16 +20,16 @@ can have rows in several periods, and periods add up like any charge.
 
 import hashlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from pathlib import Path
 
 from dpcube.errors import BudgetError, InputError, LedgerError
+from dpcube.files import new_file
 from dpcube.privacy.budget import check_positive
 
 APPLICATION = 0x64706375  # "dpcu": marks the file as ours
@@ -136,23 +136,17 @@ class Ledger:
         The file is made under another name and linked into place whole, so nobody ever sees half a ledger.
         """
         path = Path(path)
-        part = path.parent / f".dpcube-{os.urandom(8).hex()}.part"  # a name that no thread or container shares
         try:
-            with closing(sqlite3.connect(part, isolation_level=None)) as connection:
+            with new_file(path) as part, closing(sqlite3.connect(part, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.executescript(SCHEMA)
                 _append(connection, kind="total", epsilon=str(check_positive(total)), unit=unit, purpose=purpose)
-            os.link(part, path)
-            _sync_directory(path.parent)
         except FileExistsError:
             msg = f"{path} exists; a ledger is never replaced"
             raise LedgerError(msg) from None
         except (OSError, ValueError, sqlite3.Error) as error:
             msg = f"cannot make the ledger {path}: {_reason(error)}; nothing was spent"
             raise LedgerError(msg) from None
-        finally:
-            with suppress(OSError, ValueError):
-                part.unlink()
         return cls(path)
 
     def charge(
@@ -339,11 +333,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, sqlite3.Error):
         return str(error)
     return getattr(error, "strerror", None) or "a name or note that was given cannot be written"
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

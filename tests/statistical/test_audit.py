@@ -1,0 +1,883 @@
+"""Audits of epsilon: what is said of one table against what could have been said of a neighbour.
+
+*Exact.* Noise comes from a tape, so what a job says is a function of the table and the tape. For a neighbour, the
+auditor works out the one tape that makes the job say the same, call after call. The log-ratio of the two probabilities
+is then a rational number: each value on the tapes contributes epsilon_b (|z'| - |z|), where epsilon_b is what the noise
+was asked for. Where no tape makes the neighbour say the same, the loss is infinite. An honest job loses at most
+epsilon on every tape, and exactly epsilon on some: all that was charged was spent on measuring the table.
+
+*Sampled.* Where exact ratios would say nothing about the sampler, events are counted over many runs of both tables, and
+Clopper and Pearson's exact bounds give an epsilon that the mechanism has at least, false with probability ALARM.
+
+*By order and arithmetic.* What no audit of outputs sees (a budget kept in floats, a charge after the draw, noise that
+repeats in another process) has exact tests at the end.
+
+Each sabotage of the table below is caught by the same function that passes the honest code.
+"""
+
+import hashlib
+import itertools
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from checks import ALARM, Values, two_sided, union
+from numpy.typing import NDArray
+from scipy import stats
+from test_gate import FromNoisyCells, SilentWhereEmpty
+
+from dpcube import Category, Domain, Integer
+from dpcube.curator import PrivateTable, publish
+from dpcube.curator.gate import Gate
+from dpcube.curator.publish import count
+from dpcube.curator.request import PrivacyUnit
+from dpcube.curator.sources import Rows, open_rows
+from dpcube.domain import Boxes, box_sums
+from dpcube.errors import BudgetError
+from dpcube.histogram import UNITS, NoisyCounter
+from dpcube.privacy import noise as noise_module
+from dpcube.privacy.budget import Agent, Budget, PartitionBudget, check_positive
+from dpcube.privacy.ledger import Ledger
+from dpcube.privacy.noise import ExactNoise, Noise, two_sided_geometric
+from dpcube.privacy.randomness import RandomWords
+from dpcube.privacy.regions import RegionBudget
+from dpcube.strategy import Cells, Strategy, TwoPhase
+
+EPSILON = Fraction(2)
+INFINITE = Fraction(10**9)  # the loss of what a neighbour could never have said
+Draw = Callable[[Fraction, int], Values]
+Said = list[Values]
+
+
+# Exact: the log-ratio of a transcript.
+
+
+class Tape:
+    """Noise that was told beforehand, then noise of another kind; it keeps what was drawn at what epsilon."""
+
+    private = False
+
+    def __init__(self, told: Sequence[Values] = (), *, then: Draw = lambda _, size: np.zeros(size, np.int64)) -> None:
+        self._told = list(told)
+        self._then = then
+        self.drawn: list[tuple[Fraction, Values]] = []
+
+    def draw(self, epsilon: Fraction, size: int) -> Values:
+        turn = len(self.drawn)
+        values = self._told[turn] if turn < len(self._told) else self._then(epsilon, size)
+        self.drawn.append((epsilon, np.resize(values, size)))
+        return self.drawn[-1][1].copy()
+
+
+class Job(Protocol):
+    """From exact counts and noise to everything that is said: the counts of each call, then the boxes chosen."""
+
+    def __call__(self, exact: Values, noise: Noise, /) -> Said: ...
+
+
+class MakeGate(Protocol):
+    """How a gate is made."""
+
+    def __call__(self, exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> NoisyCounter: ...
+
+
+def job(strategy: Strategy, gate: MakeGate = Gate, *, max_rows: int = 1) -> Job:
+    def run(exact: Values, noise: Noise) -> Said:
+        transcript = strategy.run(gate(exact, EPSILON, max_rows=max_rows, noise=noise))
+        said = [part.counts.reshape(-1) for part in (transcript.cells, transcript.boxes) if part is not None]
+        if transcript.boxes is not None:
+            said.append(np.concatenate([transcript.boxes.tree.lower, transcript.boxes.tree.upper]).reshape(-1))
+        assert transcript.grain * UNITS * max_rows == EPSILON
+        return said
+
+    return run
+
+
+def loss(run: Job, exact: Values, other: Values, draw: Draw) -> Fraction:
+    """log P(said | exact) - log P(said | other) of what the job says of `exact` with this noise."""
+    said = run(exact, tape := Tape(then=draw))
+    needed: Said = []
+    for turn, heard in enumerate(said):
+        trial = run(other, Tape(needed))[turn]
+        if trial.shape != heard.shape:
+            return INFINITE
+        needed.append(heard - trial)
+    again = Tape(needed)
+    if any(not np.array_equal(a, b) for a, b in zip(run(other, again), said, strict=True)):
+        return INFINITE
+    assert [epsilon for epsilon, _ in tape.drawn] == [epsilon for epsilon, _ in again.drawn]
+    pairs = zip(tape.drawn, again.drawn, strict=True)
+    return sum((e * int(np.abs(z).sum() - np.abs(t).sum()) for (e, t), (_, z) in pairs), Fraction(0))
+
+
+def draws() -> list[Draw]:
+    """Noise with which losses are largest, and fresh noise."""
+
+    def constant(value: int) -> Draw:
+        return lambda _, size: np.full(size, value)
+
+    def alternating(_: Fraction, size: int) -> Values:
+        return np.asarray(9 * (-1) ** np.arange(size), np.int64)
+
+    return [*map(constant, (9, -9, 0, 1, -1)), alternating, *[ExactNoise().draw] * 10]
+
+
+def neighbours(exact: Values, *, rows: int = 1) -> Iterator[Values]:
+    """Every table with up to `rows` rows more, or as many less, in any cells."""
+    for number in range(1, rows + 1):
+        for cells in itertools.combinations_with_replacement(range(exact.size), number):
+            change = np.bincount(cells, minlength=exact.size).reshape(exact.shape)
+            yield exact + change
+            if (exact >= change).all():
+                yield exact - change
+
+
+def worst(run: Job, exact: Values, *, rows: int = 1) -> Fraction:
+    """The largest loss of any noise and any neighbour."""
+    return max(abs(loss(run, exact, other, draw)) for draw in draws() for other in neighbours(exact, rows=rows))
+
+
+CUBES = {
+    "line": np.array([3, 0, 1, 1]),
+    "square": np.array([[4, 0, 0], [1, 2, 0]]),
+    "cube": np.array([[[1, 0], [0, 7]], [[0, 0], [2, 2]]]),
+    "cell": np.array([[2]]),
+}
+JOBS: dict[str, Strategy] = {
+    "cells": Cells(),
+    "dpcube": TwoPhase(),
+    "dpcube at 1/3": TwoPhase(share=Fraction(1, 3), slack=0),
+    "dpcube of the paper": TwoPhase(share=Fraction(1, 5), noise_corrected=False, slack=0, rule="longest"),
+}
+
+
+@pytest.mark.parametrize("cube", CUBES)
+@pytest.mark.parametrize("strategy", JOBS)
+def test_no_transcript_loses_more_than_epsilon_and_some_lose_all_of_it(strategy: str, cube: str) -> None:
+    assert worst(job(JOBS[strategy]), CUBES[cube]) == EPSILON
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cube", "rows"), [("line", 4), ("square", 3), ("cell", 5)])
+@pytest.mark.parametrize("strategy", ["cells", "dpcube"])
+def test_no_transcript_loses_more_than_epsilon_for_a_unit_of_several_rows(strategy: str, cube: str, rows: int) -> None:
+    assert worst(job(JOBS[strategy], max_rows=rows), CUBES[cube], rows=rows) == EPSILON
+
+
+def test_a_unit_of_more_rows_than_declared_would_lose_more() -> None:
+    """The bound is the bound's, not slack: one row too many shows."""
+    assert worst(job(Cells(), max_rows=2), CUBES["line"], rows=3) == EPSILON * Fraction(3, 2)
+
+
+def regions(gate: MakeGate, *, times: int) -> Job:
+    """Half of the budget on every cell, then a quarter on one region, several times."""
+
+    def run(exact: Values, noise: Noise) -> Said:
+        counter = gate(exact, EPSILON, max_rows=1, noise=noise)
+        part = Boxes(exact.shape, np.array([[0]]), np.array([[2]]))
+        said = [counter.count_cells(UNITS // 2)]
+        return said + [counter.count_boxes(part, np.array([UNITS // 4])) for _ in range(times)]
+
+    return run
+
+
+def test_a_region_may_spend_what_it_has_and_no_more() -> None:
+    assert worst(regions(Gate, times=1), CUBES["line"]) == EPSILON * Fraction(3, 4)
+    assert worst(regions(Gate, times=2), CUBES["line"]) == EPSILON
+    with pytest.raises(BudgetError):
+        worst(regions(Gate, times=3), CUBES["line"])
+
+
+# The sabotages that an exact audit sees.
+
+
+class Scaled:
+    """Nine tenths of the noise."""
+
+    private = False
+
+    def __init__(self, noise: Noise) -> None:
+        self._noise = noise
+
+    def draw(self, epsilon: Fraction, size: int) -> Values:
+        return self._noise.draw(epsilon / Fraction(9, 10), size)
+
+
+def too_little(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> Gate:
+    return Gate(exact_counts, epsilon, max_rows=max_rows, noise=Scaled(noise))
+
+
+class ReusesNoise(Gate):
+    """The count of a box gets the noise of its first cell again."""
+
+    def count_cells(self, units: int) -> Values:
+        noisy = super().count_cells(units)
+        self._kept = noisy - self._exact_counts
+        return noisy
+
+    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
+        self._regions.charge(boxes, units)
+        noisy: Values = box_sums(self._exact_counts, boxes) + self._kept[tuple(boxes.lower.T)]
+        return noisy
+
+
+def rows_forgotten(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> Gate:
+    """A gate that adds the noise for one row a unit, and says that it added more."""
+
+    class Louder:
+        private = False
+
+        def draw(self, epsilon: Fraction, size: int) -> Values:
+            return noise.draw(epsilon * max_rows, size)
+
+    return Gate(exact_counts, epsilon, max_rows=max_rows, noise=Louder())
+
+
+class OneAccount(RegionBudget):
+    """A budget for the cube as a whole: a region may spend what others have left."""
+
+    def __init__(self, shape: tuple[int, ...], units: int) -> None:
+        super().__init__(shape, units)
+        self._together = units * math.prod(shape)
+
+    def charge(self, boxes: Boxes, units: Values) -> None:
+        self._together -= int((units * (boxes.upper - boxes.lower).prod(axis=1)).sum())
+        if self._together < 0:
+            self._refuse()
+
+
+def one_account(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> Gate:
+    gate = Gate(exact_counts, epsilon, max_rows=max_rows, noise=noise)
+    gate._regions = OneAccount(gate.shape, UNITS)
+    return gate
+
+
+HALVES = TwoPhase(share=Fraction(1, 2), slack=0)
+SEEN_EXACTLY: dict[str, tuple[Job, int, Fraction]] = {
+    "noise scale x 0.9 (cells)": (job(Cells(), too_little), 1, EPSILON * Fraction(10, 9)),
+    "noise scale x 0.9 (dpcube)": (job(HALVES, too_little), 1, EPSILON * Fraction(10, 9)),
+    "noise reused between phases": (job(HALVES, ReusesNoise), 1, INFINITE),
+    "empty cells without noise": (job(Cells(), SilentWhereEmpty), 1, INFINITE),
+    "unit bound ignored by the gate": (job(Cells(), rows_forgotten, max_rows=3), 3, 3 * EPSILON),
+    "overspending one region": (regions(one_account, times=3), 1, EPSILON * Fraction(5, 4)),
+    # Less than was charged: nobody is harmed, and phase II measured nothing. See below.
+    "phase II counted from noisy cells": (job(HALVES, FromNoisyCells), 1, EPSILON / 2),
+}
+
+
+@pytest.mark.parametrize("sabotage", SEEN_EXACTLY)
+def test_sabotage_does_not_lose_epsilon_exactly(sabotage: str) -> None:
+    run, rows, expected = SEEN_EXACTLY[sabotage]
+    assert worst(run, CUBES["line"], rows=rows) == expected != EPSILON
+
+
+def phases_measure_the_table(gate: MakeGate) -> bool:
+    """Whether what each phase says is an exact count plus the noise that was drawn for it, to the digit.
+
+    Counting boxes from the noisy cells is post-processing: it loses no more than phase I did, so no audit for too much
+    loss can see it. What it breaks is the release's word: the boxes claim a budget that was not spent on measuring and
+    an independent noise that they have not, and every error stated from them is too small. An audit sees only that
+    the losses never reach what was charged; this sees the thing itself.
+    """
+    exact = CUBES["square"]
+    for draw in draws():
+        transcript = HALVES.run(gate(exact, EPSILON, max_rows=1, noise=(tape := Tape(then=draw))))
+        assert transcript.cells is not None
+        assert transcript.boxes is not None
+        told = [transcript.cells.counts - exact]
+        told.append(transcript.boxes.counts - box_sums(exact, transcript.boxes.tree.partitioning()))
+        if any(not np.array_equal(t.reshape(-1), z) for t, (_, z) in zip(told, tape.drawn, strict=False)):
+            return False
+        if len(tape.drawn) != 2:
+            return False
+    return True
+
+
+def test_both_phases_measure_the_table() -> None:
+    assert phases_measure_the_table(Gate)
+
+
+@pytest.mark.parametrize("gate", [FromNoisyCells, ReusesNoise, SilentWhereEmpty])
+def test_sabotage_a_phase_that_does_not_measure_the_table_is_caught(gate: MakeGate) -> None:
+    assert not phases_measure_the_table(gate)
+
+
+# Sampled: an epsilon that a mechanism has at least.
+
+
+def at_least(more: NDArray[np.bool_], fewer: NDArray[np.bool_]) -> float:
+    """A lower bound of log P(event | one table) / P(event | another), false with probability ALARM at most."""
+    low = stats.beta.ppf(ALARM / 2, more.sum(), more.size - more.sum() + 1) if more.any() else 0.0
+    high = stats.beta.isf(ALARM / 2, fewer.sum() + 1, fewer.size - fewer.sum()) if not fewer.all() else 1.0
+    return float(np.log(low / high)) if low > 0 else -math.inf
+
+
+def test_the_lower_bound_is_clopper_and_pearson_s() -> None:
+    """Against their definition: the tails of the binomial law at each end are half of ALARM."""
+    more, fewer = np.arange(1000) < 700, np.arange(1000) < 200
+    bound = at_least(more, fewer)
+    low = float(np.exp(bound)) * stats.beta.isf(ALARM / 2, 201, 800)
+    assert stats.binom.sf(699, 1000, low) == pytest.approx(ALARM / 2, rel=1e-6)
+    assert stats.binom.cdf(200, 1000, stats.beta.isf(ALARM / 2, 201, 800)) == pytest.approx(ALARM / 2, rel=1e-6)
+    assert at_least(fewer, fewer) < 0 < bound < math.log(3.5)
+    assert at_least(np.zeros(9, bool), fewer) == -math.inf
+
+
+Audit = Callable[[Any, int], float]
+# Enough to see a tenth too little noise at 6 standard deviations; what is gross is seen in fewer.
+RUNS, CALLS, CALLS_OF_SUMS, FEW = 200_000, 25_000, 35_000, 4_000
+
+
+def by_default(exact_counts: Values, epsilon: Fraction) -> Gate:
+    return Gate(exact_counts, epsilon)
+
+
+def gate_cells(make: Callable[[Values, Fraction], Gate], runs: int) -> float:
+    """A cube of many cells is many cubes of one cell: with a row, and without."""
+    rows, none = (make(np.full(runs, exact), EPSILON).count_cells(UNITS) >= 1 for exact in (1, 0))
+    return max(at_least(rows, none), at_least(~none, ~rows))
+
+
+def gate_phases(make: Callable[[Values, Fraction], Gate], runs: int) -> float:
+    """Half on the cells, then half on boxes of two cells, of which the second has a row or none."""
+    lower = np.stack([np.arange(runs), np.zeros(runs, np.int64)], axis=1)
+    boxes = Boxes((runs, 2), lower, lower + np.array([1, 2]))
+    both, apart = [], []
+    for exact in (1, 0):
+        gate = make(np.tile([0, exact], (runs, 1)), EPSILON)
+        cells, pairs = gate.count_cells(UNITS // 2), gate.count_boxes(boxes, np.full(runs, UNITS // 2))
+        both.append((cells[:, 1] >= 1) & (pairs >= 1))
+        apart.append(pairs - cells[:, 0] >= 1)  # exact, if a box has the noise of its first cell
+    return max(at_least(*both), at_least(*apart))
+
+
+@dataclass
+class Counted:
+    """Rows whose exact answers were asked for once."""
+
+    rows: Rows
+    answers: dict[object, Any] = field(default_factory=dict)
+
+    def ask(self, key: object, ask: Callable[[], Any]) -> Any:
+        if key not in self.answers:
+            self.answers[key] = ask()
+        return self.answers[key]
+
+    def count(self) -> int:
+        return int(self.ask("count", self.rows.count))
+
+    def check_sum(self, column: str, **more: Any) -> Fraction:
+        return Fraction(self.ask(("check", column, *more.items()), lambda: self.rows.check_sum(column, **more)))
+
+    def sum(self, column: str, **more: Any) -> int:
+        return int(self.ask((column, *more.items()), lambda: self.rows.sum(column, **more)))
+
+    def restrict(self, attribute: Category, cells: list[int]) -> "Counted":
+        part = self.ask((attribute.name, *cells), lambda: Counted(self.rows.restrict(attribute, cells)))
+        assert isinstance(part, Counted)
+        return part
+
+
+WARD = Category(name="ward", values=("south", "west"))
+TABLE = pa.table({"ward": ["north"] * 3 + ["south"] * 2, "pay": [1, 2, 2, 2, 0]})
+NEIGHBOUR = pa.concat_tables([TABLE, pa.table({"ward": ["south"], "pay": [100]})])
+
+
+def tables(make: type[PrivateTable]) -> Iterator[Callable[[], PrivateTable]]:
+    """Ways to open the neighbour, and the table, each time with a budget of its own."""
+    for rows in (NEIGHBOUR, TABLE):
+        counted = Counted(open_rows(rows))
+
+        def opened(rows: pa.Table = rows, counted: Counted = counted) -> PrivateTable:
+            table = make(rows, epsilon=EPSILON)
+            table._rows = counted  # type: ignore[assignment]
+            return table
+
+        yield opened
+
+
+def events(
+    opened: Callable[[], PrivateTable], happens: Callable[[PrivateTable], bool], calls: int
+) -> NDArray[np.bool_]:
+    return np.fromiter((happens(opened()) for _ in range(calls)), np.bool_, calls)
+
+
+def noisy_count(make: type[PrivateTable], calls: int) -> float:
+    """Six rows, or five."""
+
+    def happens(table: PrivateTable) -> bool:
+        return table.noisy_count(epsilon=EPSILON) >= 6
+
+    return at_least(*(events(opened, happens, calls) for opened in tables(make)))
+
+
+def noisy_sum(make: type[PrivateTable], calls: int) -> float:
+    """The row more is of 100, clamped to 2: the sum is 9 with it and 7 without."""
+
+    def happens(table: PrivateTable) -> bool:
+        return table.noisy_sum("pay", epsilon=EPSILON, bound=2) >= 9
+
+    return at_least(*(events(opened, happens, calls) for opened in tables(make)))
+
+
+def partition(make: type[PrivateTable], calls: int) -> float:
+    """Every part is counted at epsilon; the row more should be in one of them, so it is the event in all it is in."""
+    opened = list(tables(make))
+    sizes = [{ward: part._rows.count() for ward, part in open_().partition(WARD).items()} for open_ in opened]
+    threshold = {ward: rows for ward, rows in sizes[0].items() if rows != sizes[1][ward]}
+    assert threshold
+
+    def happens(table: PrivateTable) -> bool:
+        noisy = {ward: part.noisy_count(epsilon=EPSILON) for ward, part in table.partition(WARD).items()}
+        assert table.remaining == 0
+        return all(noisy[ward] >= least for ward, least in threshold.items())
+
+    return at_least(*(events(open_, happens, calls) for open_ in opened))
+
+
+AUDITS: dict[str, tuple[Audit, Any, int]] = {
+    "cells of the gate": (gate_cells, by_default, RUNS),
+    "phases of the gate": (gate_phases, by_default, RUNS),
+    "NoisyCount": (noisy_count, PrivateTable, CALLS),
+    "NoisySum": (noisy_sum, PrivateTable, CALLS_OF_SUMS),
+    "Partition": (partition, PrivateTable, CALLS),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", AUDITS)
+def test_no_mechanism_has_more_than_its_epsilon(mechanism: str) -> None:
+    audit, honest, calls = AUDITS[mechanism]
+    found = audit(honest, calls)
+    assert found <= EPSILON
+    assert found > 0.85 * EPSILON  # an audit that finds little would let much pass
+
+
+class Quieter(PrivateTable):
+    def _bind(self, *bound: Any) -> None:
+        super()._bind(*bound)
+        self._noise = Scaled(ExactNoise())  # type: ignore[assignment]
+
+    def _part(self, rows: Rows, agent: Agent) -> PrivateTable:
+        part = super()._part(rows, agent)
+        part._noise = self._noise
+        return part
+
+
+class Unclamped(PrivateTable):
+    """The bound sets the noise, and is not enforced on the rows."""
+
+    def noisy_sum(self, column: str, *, epsilon: Any, bound: int, step: Fraction | float = 1) -> Fraction:
+        honest = super().noisy_sum(column, epsilon=epsilon, bound=bound, step=step)
+        return honest + self._rows.sum(column, step=1, bound=10**6) - self._rows.sum(column, step=1, bound=bound)
+
+
+class BoundForgotten(PrivateTable):
+    """Noise of a count for a sum of larger values."""
+
+    def noisy_sum(self, column: str, *, epsilon: Any, bound: int, step: Fraction | float = 1) -> Fraction:
+        return Fraction(self._rows.sum(column, step=step, bound=bound) + int(self._noise.draw(epsilon, 1)[0]))
+
+
+class Overlapping(PrivateTable):
+    """A part holds the rows of the part before it as well, and is paid for as if it did not."""
+
+    def partition(self, attribute: Any) -> dict[str, PrivateTable]:
+        parts = PartitionBudget(self._agent)
+        return {
+            label: self._part(self._rows.restrict(attribute, [max(cell - 1, 0), cell]), parts.part(cell))
+            for cell, label in enumerate(attribute.labels())
+        }
+
+
+def quieter(exact_counts: Values, epsilon: Fraction) -> Gate:
+    return Gate(exact_counts, epsilon, noise=Scaled(ExactNoise()))
+
+
+SEEN_BY_SAMPLING: dict[str, tuple[Audit, Any, int]] = {
+    "noise scale x 0.9: cells": (gate_cells, quieter, RUNS),
+    "noise scale x 0.9: phases": (gate_phases, quieter, RUNS),
+    "noise scale x 0.9: NoisyCount": (noisy_count, Quieter, CALLS),
+    "noise scale x 0.9: NoisySum": (noisy_sum, Quieter, CALLS_OF_SUMS),
+    "noise scale x 0.9: Partition": (partition, Quieter, CALLS),
+    "noise reused between phases": (gate_phases, ReusesNoise, FEW),
+    "empty cells without noise": (gate_cells, SilentWhereEmpty, FEW),
+    "a sum that is not clamped": (noisy_sum, Unclamped, FEW),
+    "a sum with the noise of a count": (noisy_sum, BoundForgotten, FEW),
+    "parts that share rows": (partition, Overlapping, FEW),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sabotage", SEEN_BY_SAMPLING)
+def test_sabotage_has_provably_more_than_its_epsilon(sabotage: str) -> None:
+    audit, broken, calls = SEEN_BY_SAMPLING[sabotage]
+    assert audit(broken, calls) > EPSILON
+
+
+# The unit: of whom how many rows are counted, and which.
+
+AGE = Domain((Integer(name="age", min=0, max=5),))
+MOST = 3
+PATIENTS = pa.table({"who": ["a", "a", "b", "c", "c", "c", None], "age": [0, 1, 1, 5, 5, 2, 4]})
+PROTECTED = PrivacyUnit("who", MOST)
+
+
+def patient(rows: int) -> pa.Table:
+    return pa.concat_tables([PATIENTS, pa.table({"who": ["new"] * rows, "age": [i % 6 for i in range(rows)]})])
+
+
+def unit_loss() -> Fraction:
+    """The largest loss of a patient with up to seven rows, of whom three are declared to count."""
+    run, exact = job(Cells(), max_rows=MOST), count(PATIENTS, AGE, unit=PROTECTED)
+    assert exact.tolist() == [1, 2, 1, 0, 0, 2]  # nobody here has more than three, and null is dropped
+    others = [count(patient(rows), AGE, unit=PROTECTED) for rows in (1, 3, 4, 7)]
+    return max(abs(loss(run, exact, other, draw)) for draw in draws() for other in others)
+
+
+def test_a_patient_of_any_number_of_rows_loses_at_most_epsilon() -> None:
+    assert unit_loss() == EPSILON
+
+
+def test_sabotage_rows_of_a_unit_that_are_not_limited_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the gate declares is not enforced: the row without a patient is counted too, so it is taken out here."""
+    monkeypatch.setattr(Rows, "limit", lambda rows, *_, **__: rows.restrict(WHO, range(4)))
+    assert unit_loss() == EPSILON * Fraction(7, 3)
+
+
+WHO = Category(name="who", values=("a", "b", "c", "new"))
+
+
+def chosen_evenly() -> float:
+    """One of three rows is counted of each of many units: any of them, alike, whatever the others' turn out to be."""
+    units = 3000
+    table = pa.table({"who": np.repeat(np.arange(units), 3), "age": np.tile([0, 1, 2], units)})
+    exact = count(table, AGE, unit=PrivacyUnit("who", 1))
+    assert exact.sum() == units
+    return union(two_sided(stats.binom(units, 1 / 3), exact[:3]))
+
+
+def test_the_rows_of_a_unit_that_count_are_chosen_at_random() -> None:
+    assert chosen_evenly() > ALARM
+
+
+def chosen_anew() -> bool:
+    """Whether two counts choose other rows: each unit has two, in cells of its own, and all choices agree by chance
+    with probability 2^-200."""
+    one_each = Domain((Integer(name="age", min=0, max=399),))
+    table = pa.table({"who": np.repeat(np.arange(200), 2), "age": np.arange(400)})
+    first, second = (count(table, one_each, unit=PrivacyUnit("who", 1)) for _ in range(2))
+    return not np.array_equal(first, second)
+
+
+def test_the_rows_of_a_unit_that_count_are_chosen_anew_each_time() -> None:
+    assert chosen_anew()
+
+
+def test_sabotage_rows_that_are_not_chosen_at_random_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Rows._limited
+    monkeypatch.setattr(Rows, "_limited", lambda *given: honest(*given).replace("random()", "c1"))
+    assert chosen_evenly() < ALARM
+    assert not chosen_anew()
+
+
+# What no audit sees: arithmetic.
+
+
+def spends_exactly(make: Callable[[Fraction], Agent]) -> bool:
+    """Whether tenths add up to what they should, neither more nor less, by being charged and refused."""
+    three, ten = make(Fraction(3, 10)), make(Fraction(1))
+    try:
+        three.charge(Fraction(1, 10))
+        three.charge(Fraction(2, 10))
+        for _ in range(10):
+            ten.charge(Fraction(1, 10))
+    except BudgetError:
+        return False
+    for agent in (three, ten):
+        try:
+            agent.charge(Fraction(1, 10**17))
+        except BudgetError:
+            continue
+        return False
+    return True
+
+
+class LedgerAgent:
+    """A ledger as something that can be asked to spend."""
+
+    def __init__(self, path: Path, total: Fraction) -> None:
+        self._ledger = Ledger.create(path, total=total)
+
+    def charge(self, epsilon: Fraction) -> None:
+        self._ledger.charge(epsilon, strategy="cells", domain="d")
+
+
+class FloatBudget(Budget):
+    """A budget that adds floats."""
+
+    def charge(self, epsilon: Fraction) -> None:
+        spent = float(self.spent) + float(check_positive(epsilon))
+        if spent > float(self.total):
+            msg = "no"
+            raise BudgetError(msg)
+        self.spent = Fraction(spent)
+
+
+def test_budgets_add_up_exactly(tmp_path: Path) -> None:
+    names = iter("ab")
+    assert spends_exactly(Budget)
+    assert spends_exactly(lambda total: PartitionBudget(Budget(total)).part("x"))
+    assert spends_exactly(lambda total: LedgerAgent(tmp_path / next(names), total))
+
+
+def test_sabotage_a_budget_in_floats_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not spends_exactly(FloatBudget)
+    monkeypatch.setattr("dpcube.privacy.ledger._spent", lambda charges, _: sum(float(e) for e, _ in charges))
+    names = iter("ab")
+    assert not spends_exactly(lambda total: LedgerAgent(tmp_path / next(names), total))
+
+
+# What no audit sees: the order of charge and draw.
+
+
+class Witness:
+    """Real noise, which asks at every draw whether it has been paid for."""
+
+    private = True
+
+    def __init__(self, paid: Callable[[], bool]) -> None:
+        self._paid = paid
+        self.draws: list[bool] = []
+
+    def draw(self, epsilon: Fraction, size: int) -> Values:
+        self.draws.append(self._paid())
+        return ExactNoise().draw(epsilon, size)
+
+
+def gate_pays_first(gate: Callable[..., Gate]) -> bool:
+    """A refused call draws nothing, and at every draw what was left has gone down already."""
+    counts, whole = np.arange(6), Boxes((6,), np.array([[0]]), np.array([[6]]))
+    left = (UNITS // 2, 0)
+    noise = Witness(lambda: bool(np.all(made._regions._left == left[min(1, len(noise.draws))])))
+    made = gate(counts, EPSILON, noise=noise)
+    made.count_cells(UNITS // 2)
+    made.count_boxes(whole, np.array([UNITS // 2]))
+    with pytest.raises(BudgetError):
+        made.count_cells(UNITS // 4)
+    with pytest.raises(BudgetError):
+        made.count_boxes(whole, np.array([UNITS // 4]))
+    return noise.draws == [True, True]
+
+
+def table_pays_first(make: type[PrivateTable]) -> bool:
+    table = make(TABLE, epsilon=EPSILON)
+    table._noise = noise = Witness(lambda: table.remaining < EPSILON)  # type: ignore[assignment]
+    table.noisy_count(epsilon=1)
+    table.noisy_sum("pay", epsilon=1, bound=3)
+    for ask in (lambda: table.noisy_count(epsilon=1), lambda: table.noisy_sum("pay", epsilon=1, bound=3)):
+        with pytest.raises(BudgetError):
+            ask()
+    return noise.draws == [True, True]
+
+
+def publish_pays_first(path: Path) -> bool:
+    """At every draw the charge is in the file, whole, for another process to see."""
+    noise = Witness(lambda: path.exists() and Ledger(path).statement().spent == EPSILON)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpcube.curator.gate.ExactNoise", lambda: noise)
+        publish(np.arange(6), AGE, epsilon=EPSILON, ledger=path)
+    return noise.draws == [True, True]
+
+
+class DrawsFirst(Gate):
+    def count_cells(self, units: int) -> Values:
+        noisy = self._exact_counts + self._noise.draw(units * self.grain, self._exact_counts.size)
+        self._regions.charge_all(units)
+        return noisy
+
+
+class CountsFirst(PrivateTable):
+    def noisy_count(self, *, epsilon: Any) -> int:
+        noisy = self._rows.count() + int(self._noise.draw(Fraction(epsilon), 1)[0])
+        self._agent.charge(Fraction(epsilon))
+        return noisy
+
+
+def test_every_charge_comes_before_its_draw(tmp_path: Path) -> None:
+    assert gate_pays_first(Gate)
+    assert table_pays_first(PrivateTable)
+    assert publish_pays_first(tmp_path / "t.ledger")
+
+
+def test_sabotage_a_charge_after_the_draw_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not gate_pays_first(DrawsFirst)
+    assert not table_pays_first(CountsFirst)
+    charge, complete = Ledger.charge, Ledger.complete
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(Ledger, "charge", lambda _, epsilon, **more: asked.update(more, epsilon=epsilon) or 2)
+    monkeypatch.setattr(Ledger, "complete", lambda ledger, _, digest: complete(ledger, charge(ledger, **asked), digest))
+    assert not publish_pays_first(tmp_path / "t.ledger")
+    assert Ledger(tmp_path / "t.ledger").statement().spent == EPSILON  # nothing in the file tells that it came late
+
+
+# What no audit sees: noise that somebody else has too.
+
+FAMILY = """
+import os, sys
+from fractions import Fraction
+from dpcube.privacy.noise import ExactNoise
+from dpcube.testing import SeededNoise
+noise = {"exact": ExactNoise, "seeded": lambda: SeededNoise(7)}[sys.argv[1]]()
+kept = []
+
+def tell():
+    os.write(1, (noise.draw(Fraction(1, 1000), 16).tobytes().hex() + "\\n").encode())
+
+before = noise.draw(Fraction(1, 1000), 16) if sys.argv[2] == "used" else None
+for _ in range(3):
+    if (child := os.fork()) == 0:
+        tell()
+        if os.fork() == 0:
+            tell()
+            os._exit(0)
+        os.wait()
+        os._exit(0)
+    os.waitpid(child, 0)
+tell()
+"""
+
+
+def repeats(kind: str) -> int:
+    """How many draws of sixteen values at scale 1000 occur twice in two families of processes; by chance, none."""
+    lines: list[str] = []
+    for state in ("fresh", "used"):
+        ran = subprocess.run([sys.executable, "-c", FAMILY, kind, state], capture_output=True, text=True, check=True)
+        lines += ran.stdout.split()
+    assert len(lines) == 14
+    return len(lines) - len({hashlib.sha256(line.encode()).digest() for line in lines})
+
+
+@pytest.mark.slow
+def test_no_process_and_no_fork_shares_noise() -> None:
+    assert repeats("exact") == 0
+
+
+@pytest.mark.slow
+def test_sabotage_seeded_noise_is_shared() -> None:
+    assert repeats("seeded") > 0
+
+
+# The work of a draw does not depend on what is drawn.
+
+
+@dataclass
+class Words:
+    """A source of two words, one for the number that is added and one for the number that is taken away."""
+
+    plus: int
+    minus: int = 2**32 - 1  # below no threshold: the number is 0
+    asked: list[int] = field(default_factory=list)
+
+    def fill(self, words: NDArray[np.uint32], /) -> None:
+        self.asked.append(words.size)
+        words[: -(-len(words) // 2)] = self.plus
+        words[-(-len(words) // 2) :] = self.minus
+
+
+class Mixed(Words):
+    """A source of words of all sizes, from a seed with which none of them ties."""
+
+    def fill(self, words: NDArray[np.uint32], /) -> None:
+        self.asked.append(words.size)
+        words[...] = np.random.default_rng(3).integers(2, 2**32 - 1, words.shape)
+
+
+def naive(source: Any, epsilon: Fraction, *, size: int) -> Values:
+    """A geometric variable by counting successes until the first failure: the work is the value."""
+    word, threshold = np.empty(1, np.uint32), math.exp(-float(epsilon)) * 2**32
+    values = np.zeros(size, np.int64)
+    for i in range(size):
+        source.fill(word)
+        while word[0] < threshold and values[i] < 500:
+            values[i] += 1
+            source.fill(word)
+    return values
+
+
+def work(sampler: Callable[..., Values], epsilon: Fraction, size: int) -> set[tuple[int, ...]]:
+    """What a sampler asks of its source, for words that make values 0, the largest without a tie, and mixed."""
+    sources = [Words(2**32 - 1), Words(1), Words(2**32 - 1, 1), Mixed(0)]
+    drawn = [sampler(source, epsilon, size=size) for source in sources]
+    assert len({values.tobytes() for values in drawn}) > 1
+    return {tuple(source.asked) for source in sources}
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(7)], ids=str)
+def test_a_draw_asks_for_as_many_words_whatever_it_draws(epsilon: Fraction) -> None:
+    digits = next(j for j in itertools.count() if epsilon * 2**j >= 23)
+    (asked,) = work(two_sided_geometric, epsilon, 777)
+    assert sum(asked) == 777 * 2 * (digits + 1)
+
+
+def test_sabotage_a_sampler_that_counts_is_caught() -> None:
+    assert len(work(naive, Fraction(1), 20)) > 1
+
+
+def words_of_a_job(exact: Values, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    sizes: list[int] = []
+
+    class Counting(RandomWords):
+        def fill(self, words: Any, /) -> None:
+            sizes.append(words.size)
+            super().fill(words)
+
+    monkeypatch.setattr(noise_module, "RandomWords", Counting)
+    Cells().run(Gate(exact, Fraction(1, 10)))
+    return sizes
+
+
+def test_a_job_asks_for_as_many_words_whatever_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five thousand words tie with probability 1e-6, and only then is there one more."""
+    tables = [np.zeros((5, 7), np.int64), np.full((5, 7), 2**40), np.arange(35).reshape(5, 7)]
+    sizes = [words_of_a_job(exact, monkeypatch) for exact in tables]
+    assert sizes[0] == sizes[1] == sizes[2]
+    assert sum(sizes[0]) == 35 * 2 * 9
+
+
+def slower(sampler: Callable[..., Values], *, size: int, pairs: int = 61) -> bool:
+    """Whether large values take longer than small ones, or the other way round, time and again.
+
+    The two are timed in turn, in random order. If their work is the same, either is the slower in a pair with
+    probability 1/2 whatever else the machine does, so the sign test's tail is exact; a difference below a twentieth
+    does not count, for the two differ in their place in memory.
+    """
+    order = np.random.default_rng(11)
+    times: dict[int, list[float]] = {1: [], 2**32 - 1: []}  # the largest values, and zeros
+    for _ in range(pairs):
+        for word in order.permutation(list(times)).tolist():
+            source = Words(word)
+            start = time.perf_counter()
+            sampler(source, Fraction(1, 100), size=size)
+            times[word].append(time.perf_counter() - start)
+    large, small = (np.array(taken) for taken in times.values())
+    ratio = float(np.median(large) / np.median(small))
+    p_value = float(two_sided(stats.binom(pairs, 0.5), np.count_nonzero(large > small)))
+    return p_value < ALARM and not 20 / 21 < ratio < 21 / 20
+
+
+def test_a_draw_takes_as_long_whatever_it_draws() -> None:
+    assert not slower(two_sided_geometric, size=20_000)
+
+
+def test_sabotage_a_draw_that_takes_longer_for_large_values_is_caught() -> None:
+    assert slower(naive, size=5)

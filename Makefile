@@ -18,7 +18,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	$(BIN)/lint-imports
 
 bench: $(READY)       ## speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,84 @@
+"""Checks that the functions of this package share: what a caller wrote enters, float arrays or a one-line error leave.
+
+Every function of `dpcube.theory` follows NumPy's broadcasting, and returns a NumPy scalar when all it was given are
+scalars.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpcube.errors import InputError
+
+Floats = NDArray[np.float64]
+Noise = Literal["laplace", "discrete"]
+
+
+def numbers(name: str, value: ArrayLike) -> Floats:
+    """Return finite numbers as floats."""
+    return _checked(name, value, np.isfinite, "a finite number")
+
+
+def positive(name: str, value: ArrayLike) -> Floats:
+    """Return numbers above zero as floats."""
+    return _checked(name, value, lambda v: np.isfinite(v) & (v > 0), "a number above 0")
+
+
+def not_negative(name: str, value: ArrayLike) -> Floats:
+    """Return numbers of at least zero as floats."""
+    return _checked(name, value, lambda v: np.isfinite(v) & (v >= 0), "0 or a number above it")
+
+
+def whole(name: str, value: ArrayLike, *, least: int = 1) -> Floats:
+    """Return whole numbers of at least `least` as floats."""
+    return _checked(
+        name, value, lambda v: np.isfinite(v) & (v >= least) & (v == np.floor(v)), f"a whole number, {least} or more"
+    )
+
+
+def fraction(name: str, value: ArrayLike) -> Floats:
+    """Return numbers strictly between zero and one as floats."""
+    return _checked(name, value, lambda v: (v > 0) & (v < 1), "a number between 0 and 1")
+
+
+def box_and_query(n_p: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats]:
+    """Return the size of a box and of a query inside it."""
+    n, size = np.broadcast_arrays(whole("n_p", n_p), whole("s", s))
+    if np.any(size > n):
+        first = np.argmax(size > n)
+        message = f"s is {size.flat[first]:g} but the box has n_p = {n.flat[first]:g} cells; give s from 1 to n_p"
+        raise InputError(message)
+    return n, size
+
+
+def is_discrete(noise: str) -> bool:
+    """Whether the discrete law was asked for; only two names are known."""
+    if noise not in ("laplace", "discrete"):
+        message = f"noise is {noise!r}; it must be 'laplace' or 'discrete'"
+        raise InputError(message)
+    return noise == "discrete"
+
+
+def plain(values: ArrayLike) -> Floats:
+    """Return an array as it is, and an array without axes as a NumPy scalar."""
+    return np.asarray(values, dtype=np.float64)[()]
+
+
+def each(function: Callable[..., float], *arguments: ArrayLike) -> Floats:
+    """Return a function of numbers for every set of broadcast arguments."""
+    return plain(np.vectorize(function, otypes=[np.float64])(*arguments))
+
+
+def _checked(name: str, value: ArrayLike, holds: Callable[[Floats], NDArray[np.bool_]], wanted: str) -> Floats:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        message = f"{name} is {value!r}; it must be {wanted}"
+        raise InputError(message) from None
+    good = holds(array)
+    if not np.all(good):
+        message = f"{name} is {array[~good].flat[0]:g}; it must be {wanted}"
+        raise InputError(message)
+    return array

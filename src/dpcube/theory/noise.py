@@ -1,0 +1,49 @@
+"""One noise value: alpha enters; its variance, expected size and expected shifted size leave (spec 1 and 4.10)."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpcube.theory.arguments import Floats, Noise, is_discrete, numbers, plain, positive
+from dpcube.theory.contour import lattice_scales
+
+
+def noise_variance(alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
+    """Return v(alpha): 2/alpha^2, or 1/(2 sinh^2(alpha/2)) for discrete Laplace noise, which is less.
+
+    >>> print(f"{noise_variance(0.05):.0f} {noise_variance(0.05, noise='discrete'):.3f}")
+    800 799.833
+    """
+    a = positive("alpha", alpha)
+    return plain(2 * lattice_scales(a) ** 2 if is_discrete(noise) else 2 / a**2)
+
+
+def noise_mean_abs(alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
+    """Return E|N|: 1/alpha, or 1/sinh(alpha) for discrete Laplace noise.
+
+    >>> print(f"{noise_mean_abs(0.2):.0f} {noise_mean_abs(0.2, noise='discrete'):.5f}")
+    5 4.96682
+    """
+    a = positive("alpha", alpha)
+    return plain(1 / np.sinh(np.minimum(a, 700.0)) if is_discrete(noise) else 1 / a)
+
+
+def discrete_sf(k: Floats, alpha: Floats) -> Floats:
+    """Return P(Z > k) of one discrete Laplace noise, for whole k."""
+    # By symmetry P(Z >= j) = 1 - P(Z >= 1 - j), so that only j >= 1 are computed.
+    least = np.where(k >= 0, k + 1, -k)
+    tail = np.asarray(np.exp(-alpha * least) / (1 + np.exp(-alpha)))
+    return np.where(k >= 0, tail, 1 - tail)
+
+
+def noise_mean_abs_shift(w: ArrayLike, alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
+    """Return E|w + N|: |w| + exp(-alpha|w|)/alpha, and the piecewise linear form of spec 4.10 when discrete.
+
+    >>> print(f"{noise_mean_abs_shift(2.5, 1.0):.5f} {noise_mean_abs_shift(2.5, 1.0, noise='discrete'):.5f}")
+    2.58208 2.57876
+    """
+    at, a = np.broadcast_arrays(np.abs(numbers("w", w)), positive("alpha", alpha))
+    if not is_discrete(noise):
+        return plain(at + np.exp(-a * at) / a)
+    # w + 2 (1-q)/(1+q) q^(k+1) [(k+1-w)/(1-q) + q/(1-q)^2], with k = floor(w)
+    k, q, p = np.floor(at), np.exp(-a), -np.expm1(-a)
+    return plain(at + 2 * np.exp(-a * (k + 1)) / (1 + q) * (k + 1 - at + q / p))

@@ -8,8 +8,8 @@ READY := .venv/.ready
 demo: $(READY)        ## release the bundled table and ask it a few questions
 	$(BIN)/dpcube demo
 
-check: lint           ## the quick tests: under a minute
-	$(BIN)/pytest -q -n 2 -m "not slow"
+check: lint           ## the quick tests, without processes and statistics: under a minute
+	$(BIN)/pytest -q -n 2 -m "not slow" tests/unit tests/golden tests/property tests/architecture
 
 test: lint            ## everything CI runs
 	$(BIN)/pytest -q -n 2 --cov --cov-report=term:skip-covered --durations=10

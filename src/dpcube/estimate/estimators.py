@@ -41,7 +41,7 @@ def consistent(transcript: Transcript) -> Estimate:
 
     The stated noise variance is that of `uniform`: approximate here, because what is cut at zero depends on the noise.
     """
-    boxes = _boxes_of(transcript, "consistent")
+    boxes = _boxes_of(transcript, "consistent")  # note P8
     _, leaf_variance = _leaf_counts(boxes, transcript)
     totals = consistent_totals(boxes.tree, *boxes.by_node(transcript.grain))[boxes.tree.leaves]
     return _evenly_spread("consistent", transcript, totals, leaf_variance)
@@ -49,6 +49,7 @@ def consistent(transcript: Transcript) -> Estimate:
 
 def least_squares(transcript: Transcript) -> Estimate:
     """Reconcile cells and boxes by the paper's unweighted least squares (H+)."""
+    # note P7; note P11: the stated variance takes the boxes as given
     return _reconciled("least_squares", transcript, lambda n, _v1, _v2: 1 / (n + 1))
 
 

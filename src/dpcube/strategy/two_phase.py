@@ -26,15 +26,15 @@ class TwoPhase:
 
     name: str = "dpcube"
     share: Fraction = Fraction(1, 2)
-    rule: Literal["best", "longest"] = "best"
-    weight: Literal["cells", "records"] = "cells"
+    rule: Literal["best", "longest"] = "best"  # note P3
+    weight: Literal["cells", "records"] = "cells"  # note P4
     threshold: float = 0.0
-    noise_corrected: bool = True
+    noise_corrected: bool = True  # note P5
     slack: float = 1.0
     min_cells: int = 1
     max_depth: int | None = None
     max_boxes: int | None = None
-    partition_on: Literal["counts", "records"] = "counts"
+    partition_on: Literal["counts", "records"] = "counts"  # note P10
 
     def __post_init__(self) -> None:
         self._check(Fraction(1, 1000) <= self.share <= Fraction(999, 1000), "share", "between 0.001 and 0.999")

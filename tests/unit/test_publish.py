@@ -477,3 +477,10 @@ def test_the_release_is_what_the_analyst_holds(tmp_path: Path) -> None:
     again = Release.open(tmp_path / "t.dpcube")
     assert again.count(sex="F").value == 5
     assert again.digest == release.digest
+
+
+@pytest.mark.parametrize("strategy", ["cells", "dpcube"])
+def test_no_count_however_large_fails_a_release_that_was_charged(strategy: str) -> None:
+    counts = np.array([[2**53, 0, 1], [0, 2**53, 2]])
+    release = publish(counts, Domain.of_shape((2, 3)), epsilon=LOUD, strategy=strategy)
+    assert release.count().value == pytest.approx(2**54, rel=1e-9)

@@ -14,6 +14,9 @@ from dpcube.privacy.law import DiscreteLaplace
 from dpcube.strategy.strategy import Parameter
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
 
+LARGEST = 2**30
+"""Cells are partitioned as if none held more, which keeps the sums of squares in range whatever the rows hold."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoPhase:
@@ -70,7 +73,7 @@ class TwoPhase:
         noisy_cells = counter.count_cells(cell_units)
         noise_variance = DiscreteLaplace(cell_units * counter.grain).variance
         tree = grow(
-            np.maximum(noisy_cells, 0) if self.partition_on == "records" else noisy_cells,
+            np.clip(noisy_cells, 0 if self.partition_on == "records" else -LARGEST, LARGEST),
             threshold=self.threshold,
             rule=self.rule,
             weight=self.weight,

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.sql import literal
+from dpcube.curator.sources.dialect import literal
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.errors import SourceError
 

@@ -1,4 +1,4 @@
-"""Opening a table: a path, a frame or Arrow data enters, `Rows` leave. Only names and types are read here."""
+"""Opening a table: a path, an address, a frame or Arrow data enters, `Rows` leave. Only names and types are read."""
 
 import re
 from os import PathLike
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from dpcube.curator.sources.csv import CsvDialect, csv_table
+from dpcube.curator.sources.engines import address_table, ibis_table, is_address, spark_table
 from dpcube.curator.sources.frames import pandas_table, polars_table
 from dpcube.curator.sources.rows import Rows
 from dpcube.curator.sources.table import Table, arrow_table, dataset_table, parquet_table, stream_table
@@ -18,16 +19,19 @@ ALLOWED = ".csv, .tsv (also .gz or .zst), .parquet"
 
 
 def open_rows(source: Any, *, csv: CsvDialect | None = None) -> Rows:
-    """Open a file, an Arrow table, dataset or stream, or a pandas or Polars frame.
+    """Open a file, an Arrow table, dataset or stream, a pandas, Polars or Spark frame, or a table in a database.
 
-    A file's kind goes by its name. `csv` is the dialect of a CSV file; without it, fields are divided by commas, or
-    by tabs in a .tsv file, and the first line names the columns.
+    Tables in a database are Ibis tables of PostgreSQL or Spark, postgresql://user@host/database#schema.table, or
+    spark:PATH of Parquet that Spark reads. A file's kind goes by its name. `csv` is the dialect of a CSV file; without
+    it, fields are divided by commas, or by tabs in a .tsv file, and the first line names the columns.
     """
     return Rows(_table(source, csv))
 
 
 def _table(source: Any, dialect: CsvDialect | None) -> Table:
     library = type(source).__module__.partition(".")[0]
+    if isinstance(source, str) and is_address(source):
+        return address_table(source)
     if isinstance(source, str | PathLike):
         return _file(Path(source).absolute(), dialect)
     if isinstance(source, pa.Table | pa.RecordBatch):
@@ -40,7 +44,14 @@ def _table(source: Any, dialect: CsvDialect | None) -> Table:
         return pandas_table(source)
     if library == "polars" and hasattr(source, "lazy"):
         return polars_table(source)
-    msg = f"rows cannot be read from a {type(source).__name__}; pass a path, a pandas or Polars frame, or Arrow data"
+    if library == "ibis" and hasattr(source, "get_backend"):
+        return ibis_table(source)
+    if library == "pyspark" and hasattr(source, "sparkSession"):
+        return spark_table(source)
+    msg = (
+        f"rows cannot be read from a {type(source).__name__}; pass a path, an address, a pandas, Polars or Spark "
+        "frame, an Ibis table, or Arrow data"
+    )
     raise SourceError(msg)
 
 

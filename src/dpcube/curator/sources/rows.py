@@ -1,11 +1,11 @@
 """Rows behind a counting interface: a domain, an attribute or a bound enters, exact integers leave.
 
-Each question is one pass over the rows, in a DuckDB connection of its own that can open no file but the table's, and
-that installs, logs and spills nothing. The exact integers go to the caller alone; how many rows were read or dropped
-goes nowhere.
+Each question is one pass over the rows, where they are: sent to the database that holds them (`engines.py`), or run in
+a DuckDB connection of its own that can open no file but the table's, and that installs, logs and spills nothing. The
+exact integers go to the caller alone; how many rows were read or dropped goes nowhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +16,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.sql import EPOCH, Cell, cell, clamped, day, kind, literal, number
+from dpcube.curator.sources.dialect import literal
+from dpcube.curator.sources.sql import EPOCH, Cell, cell, clamped, day, kind, number
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
 from dpcube.domain.attribute import listing
@@ -105,6 +106,11 @@ class Rows:
         """Return the exact count of every cell, in the domain's shape."""
         return self._tally(domain, "count(*)")
 
+    def explain(self, domain: Domain) -> str:
+        """Return the SQL that `count_cells` would run first; no row is read."""
+        _, sql = next(self._queries(**self._question(domain, "count(*)")))
+        return sql
+
     def sum_cells(self, domain: Domain, column: str) -> NDArray[np.int64]:
         """Return the sum of a column of counts in every cell; text in the other columns may be a cell's label.
 
@@ -112,9 +118,10 @@ class Rows:
         2^63, so that no sum of cells overflows.
         """
         number(*self._column(column), owner=f"column '{column}'")
-        total = f"sum({clamped('n', low=0, high=LARGEST_COUNT)})"
+        dialect = self._table.dialect
+        total = dialect.total(clamped("n", low=0, high=LARGEST_COUNT, dialect=dialect))
         most = (2**63 - 1) // domain.size
-        return self._tally(domain, f"least({total}, {most})::BIGINT", n=column)
+        return self._tally(domain, f"CAST(least({total}, {most}) AS BIGINT)", n=column)
 
     def count(self) -> int:
         """Return the exact number of rows."""
@@ -144,15 +151,18 @@ class Rows:
         adds 0, an infinite one the bound. A float step is read by its decimal text.
         """
         over, times = self.check_sum(column, step=step, bound=bound).as_integer_ratio()
-        part = clamped("n", times=times, over=over, low=-bound, high=bound)
-        # Fewer than 2^63 rows of at most 2^31 each: the sum stays below 2^94, and the engine sums in 128 bits.
-        answer = self._ask(f"coalesce(sum({part}), 0)::VARCHAR AS answer", [column], n=column)
+        dialect = self._table.dialect
+        part = clamped("n", times=times, over=over, low=-bound, high=bound, dialect=dialect)
+        # Fewer than 2^63 rows of at most 2^31 each: the sum stays below 2^94, and engines sum in at least 96 bits.
+        answer = self._ask(f"CAST(coalesce({dialect.total(part)}, 0) AS {dialect.text}) AS answer", [column], n=column)
         return int(answer["answer"][0])
 
     def distinct(self, column: str, *, most: int) -> list[str] | None:
         """Return a column's values as text, None if there are more than `most`: private, for drafts that say so."""
         name, _ = self._column(column)
-        answer = self._ask(f"DISTINCT {name}::VARCHAR AS answer", [column], tail=f"LIMIT {most + 2}")["answer"]
+        answer = self._ask(
+            f"DISTINCT CAST({name} AS {self._table.dialect.text}) AS answer", [column], tail=f"LIMIT {most + 2}"
+        )["answer"]
         values = sorted(value for value in answer.tolist() if isinstance(value, str))
         return values if len(values) <= most else None
 
@@ -160,7 +170,8 @@ class Rows:
         """Return a column's least and greatest number or date, None if it has none: private, for drafts that say so."""
         held = self.kinds[column]
         least, most = (1 - EPOCH, date.max.toordinal() - EPOCH) if held == "date" else (-LARGEST_COUNT, LARGEST_COUNT)
-        ends = ", ".join(f"{end}(n) FILTER (n BETWEEN {least} AND {most})::VARCHAR AS {end}" for end in ("min", "max"))
+        kept = f"CASE WHEN n BETWEEN {least} AND {most} THEN n END"
+        ends = ", ".join(f"CAST({end}({kept}) AS {self._table.dialect.text}) AS {end}" for end in ("min", "max"))
         answer = self._ask(ends, [column], n=column)
         low, high = answer["min"].tolist()[0], answer["max"].tolist()[0]
         if not isinstance(low, str) or not isinstance(high, str):
@@ -176,18 +187,32 @@ class Rows:
         except (MemoryError, ValueError):
             msg = f"the domain has {domain.size} cells, more than memory holds; leave attributes out or widen bins"
             raise MemoryLimitError(msg) from None
+        answer = self._ask(**self._question(domain, aggregate, n=n))
+        exact_counts[answer["cell"]] = answer["answer"]
+        return exact_counts[:-1].reshape(domain.shape)
+
+    def _question(self, domain: Domain, aggregate: str, *, n: str | None = None) -> dict[str, Any]:
+        """Return the arguments of `_ask` that aggregate the rows of each cell."""
         cells = [
             self._cell(attribute, f"v{j}", labelled=n is not None) for j, attribute in enumerate(domain.attributes)
         ]
         flat = "0"
         for part, size in zip(cells, domain.shape, strict=True):
-            flat = f"({flat} * {size} + ({part.index})::BIGINT)"
+            flat = f"({flat} * {size} + CAST({part.index} AS BIGINT))"
         select = f"coalesce({flat}, {domain.size}) AS cell, {aggregate} AS answer"
-        answer = self._ask(select, domain.names, cells=cells, n=n, where=f"({flat}) IS NOT NULL", tail="GROUP BY cell")
-        exact_counts[answer["cell"]] = answer["answer"]
-        return exact_counts[:-1].reshape(domain.shape)
+        where = f"({flat}) IS NOT NULL"
+        return {"select": select, "names": domain.names, "cells": cells, "n": n, "where": where, "tail": "GROUP BY 1"}
 
-    def _ask(
+    def _ask(self, select: str, names: Sequence[str], **question: Any) -> dict[str, NDArray[Any]]:
+        """Return the columns of the answer to a question, as `_queries` puts it."""
+        for scan, sql in self._queries(select, names, **question):
+            # What the engine says may quote a row: it goes no further, not even as the context of another error.
+            with suppress(Exception):
+                return _run(scan, sql) if scan.run is None else scan.run(sql)
+        msg = f"{self._table.name} could not be read to its end; check that it is whole and that memory suffices"
+        raise SourceError(msg)
+
+    def _queries(
         self,
         select: str,
         names: Sequence[str],
@@ -196,8 +221,10 @@ class Rows:
         n: str | None = None,
         where: str = "true",
         tail: str = "",
-    ) -> dict[str, NDArray[Any]]:
-        """Query the rows; `cells` are called v0, v1, ... in `select`, and the number in the column `n` is called n.
+    ) -> Iterator[tuple[Scan, str]]:
+        """Yield ways to query the rows, to be tried in turn.
+
+        `cells` are called v0, v1, ... in `select`, and the number in the column `n` is called n.
 
         Rows that are not `where` need not be counted: a unit's limited number of rows is chosen among those that are.
         """
@@ -214,32 +241,32 @@ class Rows:
         names = [*names, *(attribute.name for attribute, _ in self._within), *([] if limit is None else [limit.column])]
         read = sorted({self._position(name) for name in names})
         inner = ", ".join([*(f"c{i}" for i in read), *values])
+        # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
+        barrier = self._table.dialect.barrier if any("CASE" in value for value in values) else ""
         for scan in self._table.scans(read):
-            kept = f"(SELECT {inner} FROM {scan.sql}) WHERE {' AND '.join(keep)}"
+            kept = f"(SELECT {inner} FROM {scan.sql}{barrier}) AS q WHERE {' AND '.join(keep)}"
             if limit is not None:
                 kept = self._limited(f"{kept} AND {where}", limit)
-            # What the engine says may quote a row: it goes no further, not even as the context of another error.
-            with suppress(Exception):
-                return _run(scan, f"SELECT {select} FROM {kept} {tail}")
-        msg = f"{self._table.name} could not be read to its end; check that it is whole and that memory suffices"
-        raise SourceError(msg)
+            yield scan, f"SELECT {select} FROM {kept} {tail}"
 
     def _limited(self, kept: str, limit: Limit) -> str:
         """Return the kept rows that come first in a random order of their unit's rows."""
         unit, _ = self._column(limit.column)
-        drawn = f"(SELECT *, random() AS draw FROM {kept})"
+        drawn = f"(SELECT *, {self._table.dialect.random} AS draw FROM {kept}) AS d"
         turns = f"SELECT *, row_number() OVER (PARTITION BY {unit} ORDER BY draw) AS turn FROM {drawn}"
         null = "false" if limit.null == "drop" else "true"
-        return f"({turns}) WHERE CASE WHEN {unit} IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
+        return f"({turns}) AS u WHERE CASE WHEN {unit} IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
 
     def _cell(self, attribute: Attribute, v: str, *, labelled: bool = False) -> Cell:
         column, type_ = self._column(attribute.name)
-        return cell(attribute, column, v, type_, labelled=labelled)
+        return cell(attribute, column, v, type_, labelled=labelled, dialect=self._table.dialect)
 
     def _number(self, name: str) -> str:
         column, type_ = self._column(name)
-        owner = f"column '{name}'"
-        return day(column, type_, owner=owner) if kind(type_) == "date" else number(column, type_, owner=owner)[0]
+        owner, dialect = f"column '{name}'", self._table.dialect
+        if kind(type_) == "date":
+            return day(column, type_, owner=owner, dialect=dialect)
+        return number(column, type_, owner=owner, dialect=dialect)[0]
 
     def _column(self, name: str) -> tuple[str, Any]:
         i = self._position(name)

@@ -1,8 +1,10 @@
 """Attributes as SQL: a column and its type enter, an expression for the index of a row's cell leaves.
 
 Every expression is total: it has a value for every value the column can hold, so no row can make a query fail. That is
-why casts of text are safe casts, and why numbers are clamped before arithmetic even where a condition leaves out those
-that could overflow. No name given by a user enters the SQL (columns are called c0, c1, ...), and text only as literals.
+why text is cast only if it has the one form that every engine reads alike (`dialect.py`), and why numbers are clamped
+before arithmetic even where a condition leaves out those that could overflow. No name given by a user enters the SQL
+(columns are called c0, c1, ...), and text only as literals. The rules are the same for every engine, down to the last
+bit: a number is an integer if its column holds integers, and otherwise the nearest double. Engines differ in words.
 """
 
 import math
@@ -15,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpcube.curator.sources.dialect import DUCKDB, Dialect
 from dpcube.domain import Attribute, Category, Date, Float
 from dpcube.domain.number import Number
 from dpcube.errors import SourceError
@@ -36,11 +39,6 @@ class Cell:
     keep: str = "true"
 
 
-def literal(text: str) -> str:
-    """Return text as a SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def plain(type_: pa.DataType) -> pa.DataType:
     """Return the type of a column's values, be they in a dictionary or not."""
     return type_.value_type if pa.types.is_dictionary(type_) else type_
@@ -59,13 +57,15 @@ def kind(type_: pa.DataType) -> str | None:
     return next((name for name, matches in tests.items() if any(match(plain(type_)) for match in matches)), None)
 
 
-def number(column: str, type_: pa.DataType, *, owner: str) -> tuple[str, bool]:
+def number(column: str, type_: pa.DataType, *, owner: str, dialect: Dialect = DUCKDB) -> tuple[str, bool]:
     """Return a column's number, NULL where its text is none, and whether the engine holds it as an integer."""
+    # Decimals of up to 15 digits are quotients of two exact doubles; the engine rounds longer ones twice.
+    wide = dialect.decimals_as_text and pa.types.is_decimal(plain(type_)) and plain(type_).precision > 15
     numbers = {
         "integer": (column, True),
-        "boolean": (f"{column}::TINYINT", True),
-        "real": (f"{column}::DOUBLE", False),
-        "text": (f"TRY_CAST({column} AS DOUBLE)", False),  # spaces around a number are allowed
+        "boolean": (f"CAST({column} AS INTEGER)", True),
+        "real": (f"CAST({f'CAST({column} AS VARCHAR)' if wide else column} AS {dialect.double})", False),
+        "text": (dialect.number(column), False),
     }
     held = kind(type_)
     if held not in numbers:
@@ -73,56 +73,68 @@ def number(column: str, type_: pa.DataType, *, owner: str) -> tuple[str, bool]:
     return numbers[held]
 
 
-def cell(attribute: Attribute, column: str, v: str, type_: pa.DataType, *, labelled: bool = False) -> Cell:
+def cell(
+    attribute: Attribute,
+    column: str,
+    v: str,
+    type_: pa.DataType,
+    *,
+    labelled: bool = False,
+    dialect: Dialect = DUCKDB,
+) -> Cell:
     """Return an attribute's SQL; with `labelled`, text may also be the label of a cell."""
     owner = f"attribute '{attribute.name}'"
     labels = _labels(attribute) if labelled and kind(type_) == "text" else []
     if isinstance(attribute, Category):
         if kind(type_) in (None, "date"):
             _refuse(type_, "text, numbers or booleans", owner=owner)
-        code = _position(f"{column}::VARCHAR", labels or attribute.values)
+        if kind(type_) == "real" and not dialect.real_categories:
+            _refuse(type_, "text, whole numbers or booleans", owner=owner)
+        code = dialect.position(f"CAST({column} AS {dialect.text})", labels or attribute.values)
         others = f"WHEN {column} IS NULL THEN {_own(attribute, 'null')} ELSE {_own(attribute, 'unknown')}"
         return Cell(code, f"CASE WHEN {v} IS NOT NULL THEN {v} {others} END" if attribute.own_cells else v)
     if isinstance(attribute, Date):
-        value, exact = day(column, type_, owner=owner), True
+        value, exact = day(column, type_, owner=owner, dialect=dialect), True
     else:
-        value, exact = number(column, type_, owner=owner)
-    index, keep = _binned(attribute, column, v, exact=exact)
+        value, exact = number(column, type_, owner=owner, dialect=dialect)
+    index, keep = _binned(attribute, column, v, exact=exact, dialect=dialect)
     if labels:
-        index, keep = f"coalesce({_position(column, labels)}, CASE WHEN {keep} THEN {index} END)", "true"
+        index, keep = f"coalesce({dialect.position(column, labels)}, CASE WHEN {keep} THEN {index} END)", "true"
     return Cell(value, index, keep)
 
 
-def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int) -> str:
+def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int, dialect: Dialect = DUCKDB) -> str:
     """Return v * times / over, rounded (ties away from zero) and clamped, as an integer; 0 if v is no number."""
-    scaled = f"round({v}::DOUBLE * {_real(times)} / {_real(over)})"
-    within = f"greatest({low}, least({high}, {scaled}))"
-    return f"CASE WHEN {v} IS NULL OR isnan({v}::DOUBLE) THEN 0 ELSE {within} END::BIGINT"
+    within = dialect.rounded(v, times=times, over=over, low=low, high=high)
+    nan = dialect.is_nan(f"CAST({v} AS {dialect.double})")
+    return f"CAST(CASE WHEN {v} IS NULL OR {nan} THEN 0 ELSE {within} END AS BIGINT)"
 
 
-def day(column: str, type_: pa.DataType, *, owner: str) -> str:
-    """Return days since 1970, in UTC; times come as the integers they are stored as (`table.py`)."""
+def day(column: str, type_: pa.DataType, *, owner: str, dialect: Dialect = DUCKDB) -> str:
+    """Return days since 1970, in UTC; to DuckDB times come as the integers they are stored as (`table.py`)."""
     if kind(type_) == "text":
-        text = f"trim({column}, ' ')"
-        return f"CASE WHEN {text} LIKE '____-__-__' THEN TRY_CAST({text} AS DATE) - DATE '1970-01-01' END"
+        return dialect.day(column)
     if kind(type_) != "date":
         _refuse(type_, "dates, times or text such as 2026-01-31", owner=owner)
+    if dialect.counts_days:
+        return column
     if pa.types.is_date32(plain(type_)):
         return f"{column} - DATE '1970-01-01'"
     units = UNITS_A_DAY["ms" if pa.types.is_date64(plain(type_)) else plain(type_).unit]
     return f"{column} // {units} - ({column} % {units} < 0)::BIGINT"
 
 
-def _binned(attribute: Attribute, column: str, v: str, *, exact: bool) -> tuple[str, str]:
+def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: Dialect) -> tuple[str, str]:
     """Return SQL for the cell of a number v, and for whether the row is kept."""
     edges = attribute.bin_edges() - (EPOCH if isinstance(attribute, Date) else 0)
     # The last bin of real numbers holds its upper edge; any other ends at the double before it.
     top = edges[-1] if isinstance(attribute, Float) else np.nextafter(edges[-1], -np.inf)
-    low, high = (str(math.ceil(edges[0])), str(math.floor(top))) if exact else (_real(edges[0]), _real(top))
-    inside, bin_ = f"{v} BETWEEN {low} AND {high}", _bin(attribute, edges, v, low, high, exact=exact)
+    low, high = (edges[0], top) if not exact else (math.ceil(edges[0]), math.floor(top))
+    low, high = (str(end) if exact else dialect.real(end) for end in (low, high))
+    inside, bin_ = f"{v} BETWEEN {low} AND {high}", _bin(attribute, edges, v, low, high, exact=exact, dialect=dialect)
     tests = {"null": f"{column} IS NULL", "unknown": f"{v} IS NULL"}
     if not exact:
-        tests |= {"nan": f"isnan({v})", "infinite": f"isinf({v})"}
+        tests |= {"nan": dialect.is_nan(v), "infinite": f"abs({v}) = {dialect.real(math.inf)}"}
     tests["outside"] = "true"
     if all(getattr(attribute, name) == "drop" for name in tests):
         return bin_, inside
@@ -131,15 +143,18 @@ def _binned(attribute: Attribute, column: str, v: str, *, exact: bool) -> tuple[
     return f"CASE WHEN {inside} THEN {bin_} {cases} END", "true"
 
 
-def _bin(attribute: Attribute, edges: NDArray[np.float64], v: str, low: str, high: str, *, exact: bool) -> str:
+def _bin(
+    attribute: Attribute, edges: NDArray[np.float64], v: str, low: str, high: str, *, exact: bool, dialect: Dialect
+) -> str:
     start, width, last = *_regular(attribute), len(edges) - 2
     if width is None:
-        return _search(v, [str(math.ceil(edge)) if exact else _real(edge) for edge in edges], 0, last + 1)
+        return _search(v, [str(math.ceil(edge)) if exact else dialect.real(edge) for edge in edges], 0, last + 1)
     x = f"least(greatest({v}, {low}), {high})"
     if not (isinstance(start, int) and isinstance(width, int)):
-        return _divide(f"{x}::DOUBLE", _real(start), _real(width), last)
+        return _divide(f"CAST({x} AS {dialect.double})", start, width, last, dialect)
     # Between whole edges a number falls where its whole part does.
-    whole = f"({x if exact else f'floor({x})'}::BIGINT - {start})" + (f" // {width}" if width > 1 else "")
+    whole = f"(CAST({x if exact else f'floor({x})'} AS BIGINT) - {start})"
+    whole = dialect.whole_part(whole, width) if width > 1 else whole
     return f"least({whole}, {last})" if isinstance(attribute, Float) else whole
 
 
@@ -151,16 +166,17 @@ def _regular(attribute: Attribute) -> tuple[float, float | None]:
     return attribute.start, attribute.width if attribute.edges is None else None
 
 
-def _divide(x: str, start: str, width: str, last: int) -> str:
+def _divide(x: str, start: float, width: float, last: int, dialect: Dialect) -> str:
     """Divide, then correct by one bin against `start + k * width` in doubles, which is how `bin_edges` has the edges.
 
     The quotient is off by less than 2^-20, since there are at most 2^31 bins, and an edge by less than a quarter of a
     bin, since a bin is at least 8 spacings of doubles wide: so the quotient is off by at most one bin.
     """
-    k = f"least(floor(({x} - {start}) / {width}), {last})"
-    below = f"({x} < {start} + {k} * {width})::INTEGER"
-    above = f"({k} < {last} AND {x} >= {start} + ({k} + 1) * {width})::INTEGER"
-    return f"({k} - {below} + {above})::BIGINT"
+    first, wide = dialect.real(start), dialect.real(width)
+    k = f"least(floor({dialect.ratio(f'({x} - {first})', wide)}), {last})"
+    below = dialect.one_if(f"{x} < {first} + {k} * {wide}")
+    above = dialect.one_if(f"{k} < {last} AND {x} >= {first} + ({k} + 1) * {wide}")
+    return f"CAST({k} - {below} + {above} AS BIGINT)"
 
 
 def _search(v: str, edges: Sequence[str], first: int, last: int) -> str:
@@ -179,19 +195,10 @@ def _own(attribute: Attribute, name: str, nearest: str = "NULL") -> str:
     return nearest if getattr(attribute, name) == "clip" else "NULL"
 
 
-def _position(text: str, values: Sequence[str]) -> str:
-    # An ENUM's values are looked up in a hash table.
-    return f"enum_code(TRY_CAST({text} AS ENUM({', '.join(map(literal, values))})))::BIGINT"
-
-
 def _labels(attribute: Attribute) -> list[str]:
     """Return the labels of all cells, or none if they do not tell the cells apart."""
     labels = attribute.labels() if attribute.size <= MOST_LABELS else []
     return labels if len(set(labels)) == len(labels) else []
-
-
-def _real(number: float) -> str:
-    return f"'{float(number)!r}'::DOUBLE"
 
 
 def _refuse(type_: pa.DataType, usable: str, *, owner: str) -> NoReturn:

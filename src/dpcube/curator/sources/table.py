@@ -9,12 +9,15 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from dpcube.curator.sources.sql import kind, literal, plain
+from dpcube.curator.sources.dialect import DUCKDB, Dialect, literal
+from dpcube.curator.sources.sql import kind, plain
 from dpcube.errors import SourceError
 
 Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
@@ -22,11 +25,15 @@ Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What follows FROM, and what it needs: a stream to be called `stream`, or leave to open one file."""
+    """What follows FROM, and what it needs: a stream to be called `stream`, leave to open one file, or its own engine.
+
+    `run` sends SQL to an engine elsewhere and brings back the columns of the answer.
+    """
 
     sql: str
     stream: Callable[[], pa.RecordBatchReader] | None = None
     path: str | None = None
+    run: Callable[[str], dict[str, NDArray[Any]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,7 @@ class Table:
     name: str
     schema: pa.Schema
     scans: Callable[[Sequence[int]], Iterable[Scan]]
+    dialect: Dialect = DUCKDB
 
 
 def arrow_table(name: str, schema: pa.Schema, batches: Batches) -> Table:

@@ -1,0 +1,276 @@
+"""Words in which engines differ: an expression enters, the engine's SQL for it leaves. The rules are in `sql.py`.
+
+What text is read as a number or a date is said here once, as regular expressions that every engine runs alike before
+it casts, so that no text means one thing in a file and another in a database, and no cast meets text that it refuses:
+
+- a number (`NUMBER`): digits with or without a point, a sign and an exponent of at most four digits; or `inf`,
+  `infinity`, `nan` in any case, with or without a sign; spaces around it; at most `LONGEST_NUMBER` characters in all.
+  It is rounded to the nearest double, which beyond the greatest double is infinite;
+- a date (`DATE`): a day of the Gregorian calendar from 0001-01-01 to 9999-12-31, as YYYY-MM-DD; spaces around it.
+
+Text is compared byte by byte: case, trailing spaces and the ways to compose a character (NFC, NFD) all matter.
+"""
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+
+DIGITS = "(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
+INFINITY = "[iI][nN][fF](?:[iI][nN][iI][tT][yY])?"
+NAN = "[nN][aA][nN]"
+NUMBER = f" *[+-]?(?:{DIGITS}|{INFINITY}|{NAN}) *"
+LONGEST_NUMBER = 1000
+
+_LONG = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+_SHORT = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+_LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
+DATE = f" *(?:[0-9]{{4}}-(?:{_LONG}|{_SHORT}|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}) *"
+
+FEW_VALUES = 16  # which are compared one by one; more are looked up
+
+
+def literal(text: str) -> str:
+    """Return text as a literal of standard SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Dialect:
+    """The words of DuckDB, where files and frames are counted."""
+
+    double = "DOUBLE"
+    text = "VARCHAR"
+    random = "random()"
+    barrier = ""  # what ends a subquery whose expressions are to be computed once
+    counts_days = False  # whether scans turn dates and times into days since 1970
+    decimals_as_text = True  # whether text is the one exact way from a decimal to the nearest double
+    real_categories = True  # whether the text of a real number is the one that files have
+
+    def literal(self, text: str) -> str:
+        """Return a literal of text."""
+        return literal(text)
+
+    def real(self, number: float) -> str:
+        """Return a literal of a double, bit for bit."""
+        return f"CAST('{float(number)!r}' AS {self.double})"
+
+    def is_nan(self, v: str) -> str:
+        """Say whether a double is no number."""
+        return f"isnan({v})"
+
+    def one_if(self, condition: str) -> str:
+        """Return 1 or 0."""
+        return f"({condition})::INTEGER"
+
+    def whole_part(self, a: str, b: int) -> str:
+        """Return the whole part of a / b for integers, a at least 0."""
+        return f"{a} // {b}"
+
+    def ratio(self, a: str, b: str) -> str:
+        """Return a / b for doubles; if a is less than b, anything from 0 up to 1 will do."""
+        return f"{a} / {b}"
+
+    def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
+        """Return v * times / over in doubles, rounded (ties away from zero) and clamped; v is a number."""
+        scaled = f"round({v}::DOUBLE * {self.real(times)} / {self.real(over)})"
+        return f"greatest({low}, least({high}, {scaled}))"
+
+    def total(self, part: str) -> str:
+        """Return the sum of 64-bit integers, which may need more bits."""
+        return f"sum({part})"
+
+    def position(self, text: str, values: Sequence[str]) -> str:
+        """Return the position of text among values, NULL if it is none of them."""
+        # An ENUM's values are looked up in a hash table.
+        return f"enum_code(TRY_CAST({text} AS ENUM({', '.join(map(literal, values))})))::BIGINT"
+
+    def number(self, text: str) -> str:
+        """Return the double that text writes, NULL if it writes none."""
+        fits = f"strlen({text}) <= {LONGEST_NUMBER} AND regexp_full_match({text}, {literal(NUMBER)})"
+        return f"CASE WHEN {fits} THEN TRY_CAST({text} AS DOUBLE) END"
+
+    def day(self, text: str) -> str:
+        """Return the day since 1970 that text writes, NULL if it writes none."""
+        fits = f"regexp_full_match({text}, {literal(DATE)}) AND NOT starts_with(ltrim({text}, ' '), '0000')"
+        return f"CASE WHEN {fits} THEN TRY_CAST(trim({text}, ' ') AS DATE) - DATE '1970-01-01' END"
+
+
+class Pushed(Dialect):
+    """What the engines have in common to which SQL is sent: scans of theirs turn columns into few types (`engines.py`).
+
+    Those are text, 64-bit integers (days among them), doubles and booleans.
+    """
+
+    counts_days = True
+    decimals_as_text = False
+    real_categories = False  # 2.0 is '2' in PostgreSQL, '2.0' in Spark
+
+    def one_if(self, condition: str) -> str:
+        """Return 1 or 0."""
+        return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
+
+    def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
+        """Return v * times / over in doubles, rounded (ties away from zero) and clamped; v is a number.
+
+        The factors are below 2^54, so beyond 2^120 a number ends at a bound, and below 2^-120 at 0, without arithmetic
+        that could overflow or underflow, which PostgreSQL refuses. What is left of a double after its whole part, and
+        twice that, are exact.
+        """
+        large, small = self.real(2.0**120), self.real(2.0**-120)
+        kept = f"least(greatest(CAST({v} AS {self.double}), -{large}), {large})"
+        scaled = f"{kept} * {self.real(times)} / {self.real(over)}"
+        part = f"least(greatest({scaled}, {self.real(low)}), {self.real(high)})"
+        nearest = f"{self.truncated(part)} + {self.truncated(f'({part} - {self.truncated(part)}) * 2')}"
+        return f"CASE WHEN abs({kept}) < {small} THEN 0 ELSE {nearest} END"
+
+    def truncated(self, x: str) -> str:
+        """Return a double's whole part, towards zero."""
+        raise NotImplementedError
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Say whether the whole text matches; a dollar would let Java pass over a line's end."""
+        raise NotImplementedError
+
+    def sign(self, text: str) -> str:
+        """Return the sign that text starts with, as a double."""
+        return f"CASE WHEN {self.trimmed(text)} LIKE '-%' THEN {self.real(-1)} ELSE {self.real(1)} END"
+
+    def trimmed(self, text: str) -> str:
+        """Return text without spaces around it."""
+        return f"trim(BOTH ' ' FROM {text})"
+
+    def finite(self, text: str) -> str:
+        """Return the double nearest to what text writes, text being `DIGITS` with a sign."""
+        raise NotImplementedError
+
+    def number(self, text: str) -> str:
+        """Return the double that text writes, NULL if it writes none."""
+        cases = {
+            f" *[+-]?{DIGITS} *": self.finite(text),
+            f" *[+-]?{INFINITY} *": f"{self.sign(text)} * {self.real(float('inf'))}",
+            f" *[+-]?{NAN} *": self.real(float("nan")),
+        }
+        read = " ".join(f"WHEN {self.matches(text, pattern)} THEN {value}" for pattern, value in cases.items())
+        return f"CASE WHEN length({text}) <= {LONGEST_NUMBER} THEN CASE {read} END END"
+
+    def one_by_one(self, text: str, values: Sequence[str]) -> str:
+        """Return the position of text among values by comparing."""
+        cases = " ".join(f"WHEN {self.literal(value)} THEN {i}" for i, value in enumerate(values))
+        return f"CAST(CASE {text} {cases} END AS BIGINT)"
+
+
+class PostgreSQL(Pushed):
+    """The words of PostgreSQL, whose casts and arithmetic raise on what they cannot do."""
+
+    double = "DOUBLE PRECISION"
+    text = "TEXT"
+    barrier = " OFFSET 0"
+
+    def literal(self, text: str) -> str:
+        """Return a literal that reads the same whatever the server's setting of standard_conforming_strings."""
+        return f"E{literal(text.replace(chr(92), chr(92) * 2))}" if "\\" in text else literal(text)
+
+    def is_nan(self, v: str) -> str:
+        """Say whether a double is no number, which PostgreSQL holds to be equal to itself."""
+        return f"({v} = {self.real(float('nan'))})"
+
+    def whole_part(self, a: str, b: int) -> str:
+        """Return the whole part of a / b for integers."""
+        return f"{a} / {b}"
+
+    def ratio(self, a: str, b: str) -> str:
+        """Return a / b, but 0 where it is less than 1: an underflow would raise."""
+        return f"CASE WHEN {a} < {b} THEN 0 ELSE {a} / {b} END"
+
+    def truncated(self, x: str) -> str:
+        """Return a double's whole part."""
+        return f"trunc({x})"
+
+    def position(self, text: str, values: Sequence[str]) -> str:
+        """Return the position of text among values; the keys of a binary JSON object are searched by halves."""
+        places = {value: i for i, value in enumerate(values) if "\0" not in value}  # which no text of theirs holds
+        if len(places) <= FEW_VALUES and len(places) == len(values):
+            return self.one_by_one(text, values)
+        keys = self.literal(json.dumps(places, ensure_ascii=False))
+        return f"CAST(jsonb_object_field_text(CAST({keys} AS JSONB), {text}) AS BIGINT)"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Say whether the whole text matches."""
+        return f"{text} ~ {self.literal(f'^(?:{pattern})$')}"
+
+    def finite(self, text: str) -> str:
+        """Return the double nearest to what text writes: at most 11,000 digits, which NUMERIC holds."""
+        return self.nearest(f"CAST({self.trimmed(text)} AS NUMERIC)")
+
+    def nearest(self, numeric: str) -> str:
+        """Return the double nearest to a NUMERIC, ties to even; the cast alone raises beyond the doubles' range."""
+        greatest, least = f"CAST('{GREATEST}' AS NUMERIC)", f"CAST('{LEAST}' AS NUMERIC)"
+        infinite = self.real(float("inf"))
+        cases = (
+            f"WHEN {numeric} = CAST('NaN' AS NUMERIC) THEN {self.real(float('nan'))} "
+            f"WHEN {numeric} >= {greatest} THEN {infinite} WHEN {numeric} <= -{greatest} THEN -{infinite} "
+            f"WHEN abs({numeric}) <= {least} THEN 0 "
+        )
+        return f"CASE {cases}ELSE CAST({numeric} AS {self.double}) END"
+
+    def day(self, text: str) -> str:
+        """Return the day since 1970 that text writes, NULL if it writes none."""
+        read = f"CAST({self.trimmed(text)} AS DATE) - DATE '1970-01-01'"
+        return f"CASE WHEN {self.matches(text, DATE)} AND {text} !~ '^ *0000' THEN {read} END"
+
+
+def _exact(base: int, power: int) -> Decimal:
+    with localcontext() as context:
+        context.prec = 1200
+        return Decimal(base) ** power
+
+
+GREATEST = str(int(_exact(2, 1024) - _exact(2, 970)))  # from here on a number is nearer to 2^1024, which is no double
+LEAST = str(_exact(2, -1075))  # up to here a number is nearer to 0
+
+
+class Spark(Pushed):
+    """The words of Spark, the same with and without its ANSI mode."""
+
+    text = "STRING"
+    random = "rand()"
+
+    def literal(self, text: str) -> str:
+        """Return a literal that no setting of the parser reads otherwise: in hexadecimal if it has odd characters."""
+        plain = text.isprintable() and not set(text) & set("'\\${")
+        return f"'{text}'" if plain else f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+    def whole_part(self, a: str, b: int) -> str:
+        """Return the whole part of a / b for integers; a slash would divide doubles."""
+        return f"{a} DIV {b}"
+
+    def total(self, part: str) -> str:
+        """Return the sum of 64-bit integers, of which a sum of its own would overflow."""
+        return f"sum(CAST({part} AS DECIMAL(20, 0)))"
+
+    def truncated(self, x: str) -> str:
+        """Return the whole part of a double below 2^63."""
+        return f"CAST({x} AS BIGINT)"
+
+    def position(self, text: str, values: Sequence[str]) -> str:
+        """Return the position of text among values."""
+        if len(values) <= FEW_VALUES:
+            return self.one_by_one(text, values)
+        keys = ", ".join(map(self.literal, values))
+        places = ", ".join(f"{i}L" for i in range(len(values)))
+        return f"try_element_at(map_from_arrays(array({keys}), array({places})), {text})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Say whether the whole text matches: nothing follows, not even a line's end, which a dollar would allow."""
+        return f"{text} RLIKE '(?s)^(?:{pattern})(?!.)'"
+
+    def finite(self, text: str) -> str:
+        """Return the double nearest to what text writes."""
+        return f"TRY_CAST({self.trimmed(text)} AS DOUBLE)"
+
+    def day(self, text: str) -> str:
+        """Return the day since 1970 that text writes, NULL if it writes none."""
+        read = f"CAST(unix_date(TRY_CAST({self.trimmed(text)} AS DATE)) AS BIGINT)"
+        return f"CASE WHEN {self.matches(text, DATE)} AND NOT {self.trimmed(text)} LIKE '0000%' THEN {read} END"
+
+
+DUCKDB, POSTGRESQL, SPARK = Dialect(), PostgreSQL(), Spark()

@@ -1,0 +1,40 @@
+"""Real servers, started by the first test that needs one: PostgreSQL from the `pgserver` wheel, Spark on this machine."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a database of PostgreSQL."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # platformdirs misses a variable that a login would have set
+        import pgserver
+
+        server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+        yield server.get_uri()
+        server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session in local mode, with settings that tests of small tables do not wait for."""
+    from pyspark.sql import SparkSession
+
+    local = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "America/Santiago",  # which must not matter
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = SparkSession.builder.master("local[1]").config(map=local).getOrCreate()
+        yield session
+        session.stop()

@@ -1,0 +1,281 @@
+"""The same rows give the same counts, bit for bit, wherever they are: tables and domains at random on every source.
+
+PostgreSQL, DuckDB (Arrow and Parquet), pandas and Polars count 300 tables, Spark 25, with and without its ANSI mode.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from psycopg import sql
+
+from dpcube.curator.sources import open_rows
+from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.errors import DomainError
+
+RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+NAMES = [
+    "a",
+    "A",
+    "a.b",
+    "it's",
+    'say "hi"',
+    "select",
+    "two words",
+    "größe",
+    "`tick`",
+    "c1",
+    "%s {0} $1",
+    "v0",
+    "back\\",
+]
+WORDS = ["", " ", "a", "a ", " a", "A", "caf\u00e9", "cafe\u0301", "it's", "\\", "$x{y}", "\t", "null", "0", "é" * 40]
+LOOSE = [
+    "1.",
+    ".5",
+    "+1",
+    "1e3",
+    "1E-2",
+    "inf",
+    "-Infinity",
+    "+iNf",
+    "nan",
+    "-NaN",
+    "1e400",
+    "-1e999",
+    "1e-400",
+    "1e99999",
+]
+LOOSE += ["1_0", "0x1", "1 2", "", " ", "1\n", "\t1", "1d", "1f", "+-1", "--1", "\u0661", "1,5", "9" * 400, "1" * 2000]
+LOOSE += ["true", "nan(1)", "0" * 999 + "1", "0" * 1000 + "1", "2.4703282292062327e-324", "2.4703282292062328e-324"]
+DAYS = ["2024-02-29", "2023-02-29", "1900-02-29", "2000-02-29", "0000-01-01", "0001-01-01", "9999-12-31", "2024-13-01"]
+DAYS += [
+    " 2024-06-30 ",
+    "2024-06-31",
+    "2024-6-3",
+    "2024-06-03T00:00",
+    "infinity",
+    "now",
+    "today",
+    "2024-06-03\n",
+    "J2451187",
+]
+
+here = st.sampled_from(["drop", "cell"])
+beyond = st.sampled_from(["drop", "clip", "cell"])
+POSTGRES_TYPES = {
+    pa.int16(): "smallint",
+    pa.int32(): "integer",
+    pa.int64(): "bigint",
+    pa.float32(): "real",
+    pa.float64(): "double precision",
+    pa.bool_(): "boolean",
+    pa.string(): "text",
+    pa.date32(): "date",
+    pa.timestamp("us"): "timestamp",
+    pa.timestamp("us", "UTC"): "timestamptz",
+    pa.decimal128(38, 10): "numeric(38, 10)",
+    pa.decimal128(12, 3): "numeric",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table and a domain of its columns."""
+
+    table: pa.Table
+    domain: Domain
+
+
+def near(edges: np.ndarray) -> list[float]:
+    return [float(x) for x in (*edges, *np.nextafter(edges, -np.inf), *np.nextafter(edges, np.inf))]
+
+
+@st.composite
+def number_attributes(draw: st.DrawFn, name: str) -> Attribute:
+    kinds: Any = {key: draw(here) for key in ("null", "nan", "unknown")}
+    kinds |= {key: draw(beyond) for key in ("infinite", "outside")}
+    limit = draw(st.sampled_from([3, 1000, 2**40, 2**53 - 2]))
+    low = draw(st.integers(-limit, limit))
+    bins = draw(st.integers(1, 12))
+    try:
+        match draw(st.integers(0, 4)):
+            case 0:
+                width = draw(st.integers(1, 1 + limit // 20))
+                return Integer(name=name, min=low, max=min(low + bins * width, 2**53 - 2), width=width, **kinds)
+            case 1:
+                edges = draw(st.lists(st.integers(-limit, limit), min_size=2, max_size=20, unique=True))
+                return Integer(name=name, edges=tuple(sorted(edges)), **kinds)
+            case 2:
+                step = draw(st.sampled_from([0.1, 1 / 3, 2.5]) | st.floats(1e-3, 10)) * max(1, limit / 100)
+                return Float(name=name, min=float(low), max=low + step * bins * 0.9, width=step, **kinds)
+            case 3:
+                width = draw(st.integers(1, 1 + limit // 20))
+                return Float(name=name, min=low, max=low + bins * width, width=width, **kinds)
+            case _:
+                cuts = draw(st.lists(st.floats(-limit, limit), min_size=2, max_size=20, unique=True))
+                return Float(name=name, edges=tuple(sorted(cuts)), **kinds)
+    except DomainError:
+        return Integer(name=name, min=0, max=9, **kinds)
+
+
+@st.composite
+def number_columns(draw: st.DrawFn, attribute: Attribute, rows: int) -> pa.Array:
+    edges = attribute.bin_edges()
+    type_ = draw(
+        st.sampled_from(
+            [t for t in POSTGRES_TYPES if pa.types.is_primitive(t) and not pa.types.is_temporal(t)] + [pa.string()]
+        )
+    )
+    floats = st.sampled_from(near(edges)) | st.floats(float(edges[0]), float(edges[-1])) | st.floats()
+    whole = st.sampled_from([math.floor(edge) + shift for edge in edges for shift in (-1, 0, 1)])
+    whole |= st.sampled_from([2**53, 2**53 + 1, 2**63 - 1, -(2**63), 0])
+    values: st.SearchStrategy[Any]
+    if pa.types.is_integer(type_):
+        top = 2 ** (type_.bit_width - 1)
+        values = whole.map(lambda x: max(-top, min(top - 1, x)))
+    elif pa.types.is_floating(type_):
+        values = floats if type_ == pa.float64() else floats.map(lambda x: float(np.float32(x)))
+    elif pa.types.is_decimal(type_):
+        largest, scale = 10 ** (type_.precision - type_.scale) - 1, Decimal(1).scaleb(-type_.scale)
+        values = floats.filter(math.isfinite).map(Decimal) | whole.map(Decimal) | st.decimals(-largest, largest)
+        values = values.map(lambda x: quantized(max(Decimal(-largest), min(Decimal(largest), x)), scale))
+    elif pa.types.is_boolean(type_):
+        values = st.booleans()
+    else:
+        values = (
+            st.sampled_from(LOOSE) | floats.map(lambda x: f" {x!r}") | whole.map(str) | st.text(NOT_NUL, max_size=4)
+        )
+    return pa.array(draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), type_)
+
+
+def quantized(value: Decimal, scale: Decimal) -> Decimal:
+    with pa_context() as context:
+        return value.quantize(scale, context=context)
+
+
+def pa_context() -> Any:
+    from decimal import Context, localcontext
+
+    return localcontext(Context(prec=60))
+
+
+NOT_NUL = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+
+
+@st.composite
+def category_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, pa.Array]:
+    words = st.sampled_from(WORDS) | st.text(NOT_NUL, max_size=4)
+    listed = draw(st.lists(words, min_size=1, max_size=draw(st.sampled_from([3, 40])), unique=True))
+    type_ = draw(st.sampled_from([pa.string(), pa.string(), pa.int32(), pa.bool_()]))
+    values: st.SearchStrategy[Any] = st.sampled_from(listed) | words
+    if type_ != pa.string():
+        listed = ["true", "0", "-1", "7", "false", "07"]
+        values = st.booleans() if type_ == pa.bool_() else st.sampled_from([0, -1, 7, 8])
+    attribute = Category(name=name, values=tuple(listed), null=draw(here), unknown=draw(here))  # type: ignore[arg-type]
+    return attribute, pa.array(draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), type_)
+
+
+@st.composite
+def date_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, pa.Array]:
+    start = draw(st.dates(date(1850, 1, 1), date(2100, 1, 1)))
+    end = start + timedelta(draw(st.integers(0, 400)))
+    every = draw(st.sampled_from(["day", "week", "month", "year"]))
+    kinds: Any = {"null": draw(here), "unknown": draw(here), "outside": draw(beyond)}
+    attribute = Date(name=name, start=start, end=end, every=every, **kinds)
+    type_ = draw(st.sampled_from([pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.string()]))
+    days = st.sampled_from([start, end, start - timedelta(1), end + timedelta(1)]) | st.dates(start, end) | st.dates()
+    values: st.SearchStrategy[Any] = days
+    if pa.types.is_timestamp(type_):
+        zone = UTC if type_.tz else None
+        times = st.sampled_from([timedelta(0), timedelta(days=1, microseconds=-1), timedelta(hours=12)])
+        inner = days.filter(lambda d: date(2, 1, 1) < d < date(9998, 1, 1))
+        values = st.builds(lambda d, t: datetime(d.year, d.month, d.day, tzinfo=zone) + t, inner, times)
+    elif type_ == pa.string():
+        values = days.map(str) | st.sampled_from(DAYS) | st.text(NOT_NUL, max_size=4)
+    return attribute, pa.array(draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), type_)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    rows = draw(st.integers(0, 25))
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
+    columns = []
+    for name in names:
+        match draw(st.sampled_from(["number", "number", "category", "date"])):
+            case "number":
+                attribute = draw(number_attributes(name))
+                columns.append((attribute, draw(number_columns(attribute, rows))))
+            case "category":
+                columns.append(draw(category_columns(name, rows)))
+            case _:
+                columns.append(draw(date_columns(name, rows)))
+    table = pa.table([column for _, column in columns], names=names)
+    return Case(table, Domain(tuple(attribute for attribute, _ in columns)))
+
+
+def load(connection: psycopg.Connection, table: pa.Table, name: str) -> None:
+    """Make a table of PostgreSQL."""
+    columns = [sql.SQL("{} {}").format(sql.Identifier(f.name), sql.SQL(POSTGRES_TYPES[f.type])) for f in table.schema]
+    holds = sql.Identifier(name)
+    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(holds))
+    connection.execute(sql.SQL("CREATE TABLE {} ({})").format(holds, sql.SQL(", ").join(columns)))
+    with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(holds)) as copy:
+        for row in table.to_pylist():
+            copy.write_row(tuple(row.values()))
+
+
+def check(case: Case, *sources: Any) -> None:
+    expected = open_rows(case.table).count_cells(case.domain)
+    sums = [name for name, held in open_rows(case.table).kinds.items() if held in ("integer", "real", "text")]
+    for source in sources:
+        rows = open_rows(source)
+        np.testing.assert_array_equal(rows.count_cells(case.domain), expected, err_msg=str(type(source)))
+        for name in sums[:1]:
+            exact = open_rows(case.table).sum(name, step=0.7, bound=1000)
+            assert rows.sum(name, step=0.7, bound=1000) == exact
+        assert (
+            rows.limit(case.domain.names[0], max_rows=10**6, null="each").count_cells(case.domain).sum()
+            == expected.sum()
+        )
+
+
+@pytest.mark.slow
+@seed(4)
+@settings(max_examples=300, deadline=None, suppress_health_check=RELAXED, phases=PHASES, database=None)
+@given(case=cases())
+def test_postgres_and_frames_agree_with_arrow(case: Case, postgres: str, tmp_path: Path) -> None:
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("SET synchronous_commit = off")
+        load(connection, case.table, "Agree.ment")
+    pq.write_table(case.table, tmp_path / "t.parquet")
+    check(
+        case,
+        f"{postgres}#Agree%2Ement",
+        tmp_path / "t.parquet",
+        pl.from_arrow(case.table),
+        case.table.to_pandas(types_mapper=pd.ArrowDtype),
+    )
+
+
+@pytest.mark.slow
+@seed(5)
+@settings(max_examples=25, deadline=None, suppress_health_check=RELAXED, phases=PHASES, database=None)
+@given(case=cases(), ansi=st.booleans())
+def test_spark_agrees_with_arrow(case: Case, spark: Any, tmp_path: Path, *, ansi: bool) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
+    pq.write_table(case.table, tmp_path / "t.parquet")
+    check(case, spark.read.parquet(str(tmp_path / "t.parquet")))

@@ -1,4 +1,4 @@
-"""Real servers, started by the first test that needs one: PostgreSQL from the `pgserver` wheel, Spark on this machine."""
+"""Real servers, started by the first test that needs one: PostgreSQL from the `pgserver` wheel, Spark in local mode."""
 
 import warnings
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a database of PostgreSQL."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # platformdirs misses a variable that a login would have set
-        import pgserver
+        from pgserver.postgres_server import get_server
 
-        server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+        server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
         yield server.get_uri()
         server.cleanup()
 
@@ -24,7 +24,7 @@ def spark() -> Iterator[Any]:
     """A Spark session in local mode, with settings that tests of small tables do not wait for."""
     from pyspark.sql import SparkSession
 
-    local = {
+    local: dict[str, Any] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -193,9 +193,9 @@ def category_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, 
 def date_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, pa.Array]:
     start = draw(st.dates(date(1850, 1, 1), date(2100, 1, 1)))
     end = start + timedelta(draw(st.integers(0, 400)))
-    every = draw(st.sampled_from(["day", "week", "month", "year"]))
     kinds: Any = {"null": draw(here), "unknown": draw(here), "outside": draw(beyond)}
-    attribute = Date(name=name, start=start, end=end, every=every, **kinds)
+    kinds["every"] = draw(st.sampled_from(["day", "week", "month", "year"]))
+    attribute = Date(name=name, start=start, end=end, **kinds)
     type_ = draw(st.sampled_from([pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.string()]))
     days = st.sampled_from([start, end, start - timedelta(1), end + timedelta(1)]) | st.dates(start, end) | st.dates()
     values: st.SearchStrategy[Any] = days
@@ -238,19 +238,18 @@ def load(connection: psycopg.Connection, table: pa.Table, name: str) -> None:
             copy.write_row(tuple(row.values()))
 
 
-def check(case: Case, *sources: Any) -> None:
+def check(case: Case, engine: Any, *others: Any) -> None:
+    """Check that an engine and others answer as DuckDB does from Arrow."""
     expected = open_rows(case.table).count_cells(case.domain)
-    sums = [name for name, held in open_rows(case.table).kinds.items() if held in ("integer", "real", "text")]
-    for source in sources:
-        rows = open_rows(source)
-        np.testing.assert_array_equal(rows.count_cells(case.domain), expected, err_msg=str(type(source)))
-        for name in sums[:1]:
-            exact = open_rows(case.table).sum(name, step=0.7, bound=1000)
-            assert rows.sum(name, step=0.7, bound=1000) == exact
-        assert (
-            rows.limit(case.domain.names[0], max_rows=10**6, null="each").count_cells(case.domain).sum()
-            == expected.sum()
-        )
+    rows = open_rows(engine)
+    np.testing.assert_array_equal(rows.count_cells(case.domain), expected)
+    for other in others:
+        np.testing.assert_array_equal(open_rows(other).count_cells(case.domain), expected, err_msg=str(type(other)))
+    name = case.domain.names[0]
+    if rows.kinds[name] in ("integer", "real", "text"):
+        assert rows.sum(name, step=0.7, bound=1000) == open_rows(case.table).sum(name, step=0.7, bound=1000)
+    every_row = rows.limit(name, max_rows=10**6, null="each")
+    np.testing.assert_array_equal(every_row.count_cells(case.domain), expected)
 
 
 @pytest.mark.slow
@@ -272,10 +271,13 @@ def test_postgres_and_frames_agree_with_arrow(case: Case, postgres: str, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark leaves its sockets to be collected
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @seed(5)
 @settings(max_examples=25, deadline=None, suppress_health_check=RELAXED, phases=PHASES, database=None)
 @given(case=cases(), ansi=st.booleans())
 def test_spark_agrees_with_arrow(case: Case, spark: Any, tmp_path: Path, *, ansi: bool) -> None:
     spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
-    pq.write_table(case.table, tmp_path / "t.parquet")
-    check(case, spark.read.parquet(str(tmp_path / "t.parquet")))
+    names = case.table.column_names
+    pq.write_table(case.table.rename_columns([f"x{i}" for i in range(len(names))]), tmp_path / "t.parquet")
+    check(case, spark.read.parquet(str(tmp_path / "t.parquet")).toDF(*names))  # names may differ in case alone

@@ -6,14 +6,26 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import click
 
-from dpcube.cli.output import as_json, print_json, stage, stages_done
+from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
 
 if TYPE_CHECKING:
     from dpcube.curator import CsvDialect
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
 
-table = click.argument("table", type=click.Path(path_type=Path))
+
+class Source(click.ParamType[Path | str]):
+    """A file's path, or the address of a table in PostgreSQL or Spark, whose slashes a path would not keep."""
+
+    name = "table"
+
+    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:  # noqa: ARG002 (click's signature)
+        """Keep an address as it is."""
+        address = isinstance(value, str) and value.startswith(("postgresql://", "postgres://", "spark:"))
+        return value if address else Path(value)
+
+
+table = click.argument("table", type=Source())
 
 
 def csv_options(verb: Verb) -> Verb:
@@ -38,7 +50,7 @@ def csv_options(verb: Verb) -> Verb:
 )
 @csv_options
 def domain(
-    table: Path,
+    table: Path | str,
     *,
     output: Path | None,
     columns: str | None,
@@ -48,6 +60,8 @@ def domain(
     null_text: tuple[str, ...],
 ) -> None:
     """Draft a domain file for TABLE, from its column names and types only.
+
+    TABLE is a file, postgresql://user@host/database#schema.table or spark:FILE.parquet.
 
     Fill in the bounds and values from what is publicly known, then run `dpcube release`.
     """
@@ -64,7 +78,8 @@ def domain(
         click.echo(text, nl=False)
         return
     write_text(output, text)
-    click.echo(f"wrote {output}; edit it, then: dpcube release {table} --domain {output} --epsilon E -o R.dpcube")
+    shown = "TABLE" if isinstance(table, str) else table  # an address may name a user or a host
+    click.echo(f"wrote {output}; edit it, then: dpcube release {shown} --domain {output} --epsilon E -o R.dpcube")
 
 
 @click.command()
@@ -91,10 +106,11 @@ def domain(
     "--period", nargs=3, metavar="COLUMN FIRST LAST", help="Release only rows in a range, both ends included."
 )
 @click.option("--purpose", default="", help="A note to keep in the ledger.")
+@click.option("--explain", is_flag=True, help="Print the SQL that would count the rows, and stop: nothing is spent.")
 @csv_options
 @as_json
 def release(
-    table: Path,
+    table: Path | str,
     *,
     domain_file: Path,
     epsilon: str,
@@ -108,13 +124,19 @@ def release(
     null_unit: Literal["drop", "each"],
     period: tuple[str, str, str] | None,
     purpose: str,
+    explain: bool,
     delimiter: str | None,
     names: str | None,
     null_text: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Release TABLE as a differentially private cube."""
+    """Release TABLE as a differentially private cube.
+
+    TABLE is a file, postgresql://user@host/database#schema.table (its password in PGPASSWORD or ~/.pgpass) or
+    spark:FILE.parquet.
+    """
     from dpcube.curator import BESIDE, publish
+    from dpcube.curator import explain as explained
     from dpcube.domain import Domain
     from dpcube.errors import InputError
 
@@ -122,6 +144,11 @@ def release(
         msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
         raise InputError(msg)
     declared = Domain.load(domain_file)
+    csv = _dialect(table, delimiter, names, null_text)
+    if explain:
+        sql = explained(table, declared, unit=unit, max_rows=max_rows, null_unit=null_unit, period=period, csv=csv)
+        click.echo(visible(sql))
+        return
     made = publish(
         table,
         declared,
@@ -134,7 +161,7 @@ def release(
         null_unit=null_unit,
         period=period,
         purpose=purpose,
-        csv=_dialect(table, delimiter, names, null_text),
+        csv=csv,
         save_to=output,
         progress=stage,
     )
@@ -149,9 +176,13 @@ def release(
     click.echo(f'ask it: dpcube info {output}; dpcube count {output} "..."')
 
 
-def _dialect(table: Path, delimiter: str | None, names: str | None, null_text: tuple[str, ...]) -> "CsvDialect":
+def _dialect(
+    table: Path | str, delimiter: str | None, names: str | None, null_text: tuple[str, ...]
+) -> "CsvDialect | None":
     from dpcube.curator import CsvDialect
 
+    if isinstance(table, str):
+        return None
     usual = "\t" if ".tsv" in table.suffixes else ","
     return CsvDialect(
         delimiter=usual if delimiter is None else delimiter.replace("\\t", "\t"),

@@ -32,7 +32,7 @@ from dpcube.curator.request import (
     ledger_path,
     open_ledger,
 )
-from dpcube.curator.sources import CsvDialect, counts_from_array, open_rows
+from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.privacy.epsilon import parse_epsilon
@@ -62,13 +62,14 @@ def publish(
 ) -> Release:
     """Release a private table as a differentially private cube.
 
-    `source` is the path of a CSV or Parquet file, an Arrow, pandas or Polars table, or a NumPy array of counts in the
-    shape of the domain. Whatever the rows hold, the release costs `epsilon` and is as likely to fail with them as
-    without them. `ledger` is the file that keeps account: by default TABLE.ledger beside a table that is a file, made
-    by the first release with `total` (its own epsilon unless given), and none for tables in memory; None keeps none,
-    and the release says so. `unit` names the column whose values are protected, each with at most `max_rows` rows, and
-    `period` (column, first, last) releases only the rows of a range. `progress` is told what is being done, never how
-    much of it.
+    `source` is the path of a CSV or Parquet file, an Arrow, pandas or Polars table, a table in PostgreSQL or Spark
+    (`sources.open_rows` says how to name one), or a NumPy array of counts in the shape of the domain. Whatever the
+    rows hold, the release costs `epsilon` and is as likely to fail with them as without them. `ledger` is the file that
+    keeps account: by default TABLE.ledger beside a table that is a file, made by the first release with `total` (its
+    own epsilon unless given), and none for tables that are objects in memory; the address of a database needs one
+    named; None keeps none, and the release says so. `unit` names the column whose values are protected, each with at
+    most `max_rows` rows, and `period` (column, first, last) releases only the rows of a range. `progress` is told what
+    is being done, never how much of it.
     """
     amount, chosen = parse_epsilon(epsilon), strategy_of(strategy)
     allowed = amount if total is None else parse_epsilon(total)
@@ -121,9 +122,34 @@ def count(
             msg = "an array of counts has no rows to choose by unit or period; pass the table itself"
             raise InputError(msg)
         return counts_from_array(source, domain)
+    return _chosen(source, unit, rows_of, csv).count_cells(domain)
+
+
+def explain(
+    source: object,
+    domain: Domain,
+    *,
+    unit: str | None = None,
+    max_rows: int = 1,
+    null_unit: Literal["drop", "each"] = "drop",
+    period: tuple[str, Bound, Bound] | None = None,
+    csv: CsvDialect | None = None,
+) -> str:
+    """Return the SQL by which `publish` would count a table; no row is read, and nothing is spent.
+
+    For files and frames it is DuckDB's, where `stream` stands for the rows that are read.
+    """
+    if isinstance(source, np.ndarray):
+        msg = "an array of counts is taken as it is, without SQL; pass the table itself"
+        raise InputError(msg)
+    rows_of = None if period is None else Range(*period)
+    return _chosen(source, PrivacyUnit(unit, max_rows, null_unit), rows_of, csv).explain(domain)
+
+
+def _chosen(source: object, unit: PrivacyUnit, rows_of: Range | None, csv: CsvDialect | None) -> Rows:
     rows = open_rows(source, csv=csv)
     if rows_of is not None:
         rows = rows_of.select(rows)
     if unit.column is not None:
         rows = rows.limit(unit.column, max_rows=unit.max_rows, null=unit.null)
-    return rows.count_cells(domain)
+    return rows

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from dpcube.curator.sources import Rows
+from dpcube.curator.sources.engines import is_address
 from dpcube.domain import Date, Domain, Integer
 from dpcube.domain.box import MOST_CELLS
 from dpcube.errors import DomainError, InputError, LedgerError, MemoryLimitError
@@ -135,6 +136,12 @@ def ledger_path(ledger: str | Path | Place | None, source: object) -> Path | Non
     """Return where the ledger is: beside a table that is a file unless said otherwise; None for no ledger."""
     if ledger is None or isinstance(ledger, str | Path):
         return None if ledger is None else Path(ledger)
+    if is_address(source):
+        msg = (
+            "a table in a database has no place for a ledger beside it; say where the ledger is (ledger, --ledger "
+            "FILE), one for each table, or that none is kept (None, --no-ledger)"
+        )
+        raise InputError(msg)
     if not isinstance(source, str | Path):
         return None
     table = Path(source)

@@ -84,7 +84,7 @@ def postgres_table(address: str) -> Table:
     with suppress(Exception), connect() as connection:
         reached = True
         backend = ibis.postgres.from_connection(connection)
-        table = backend.table(path[-1], database=path[0] if len(path) == 2 else None)
+        table = backend.table(path[-1], database=tuple(path[:-1]) or None)  # a text would be parsed
     if not reached:
         msg = f"{name} cannot be reached; check the address, that its server runs, and that psql would let you in"
         raise SourceError(msg)

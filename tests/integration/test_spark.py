@@ -1,0 +1,210 @@
+"""A real Spark counts, and nothing else: hostile rows, odd names, units, addresses, and what it is sent."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpcube.curator import PrivateTable, explain
+from dpcube.curator.sources import open_rows
+from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.errors import InputError, SourceError
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # PySpark leaves its sockets to be collected
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+SECRET = "Zebulon"
+OWN: Any = {"null": "cell", "nan": "cell", "infinite": "cell", "unknown": "cell", "outside": "cell"}
+FLOAT = Float(name="v", min=0.0, max=1.0, width=0.1, **OWN)
+DATE = Date(name="v", start=date(2025, 1, 1), end=date(2025, 12, 31), null="cell", unknown="cell", outside="cell")
+WARD = Category(name="v", values=("north", "south"), null="cell", unknown="cell")
+
+
+@pytest.fixture(params=["true", "false"], ids=["ANSI", "not ANSI"])
+def session(spark: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    spark.conf.set("spark.sql.ansi.enabled", request.param)
+    yield spark
+    assert [table.name for table in spark.catalog.listTables()] == []  # nothing is left behind
+
+
+def cells(session: Any, type_: str, values: list[Any], attribute: Attribute) -> list[int]:
+    frame = session.createDataFrame(list(enumerate(values)), f"n int, v {type_}")
+    counts = open_rows(frame).count_cells(Domain((Integer(name="n", min=0, max=len(values) - 1), attribute)))
+    assert set(counts.sum(axis=1)) <= {0, 1}
+    return [int(row.argmax()) if row.any() else -1 for row in counts]
+
+
+def test_where_hostile_values_go(session: Any) -> None:
+    null, nan, infinite, unknown, outside = range(10, 15)
+    texts = {"1e400": infinite, "-1e-400": 0, " .5 ": 5, "NaN": nan, "+inf": infinite, "9" * 1000: infinite}
+    texts |= dict.fromkeys(["1e99999", "1d", "1\n", "1_0", SECRET, "", "1e", "\0", "9" * 100_000], unknown)
+    assert cells(session, "string", [*texts, None], FLOAT) == [*texts.values(), null]
+    numbers = [float("nan"), float("-inf"), 5e-324, -0.0, 1.7e308, None]
+    assert cells(session, "double", numbers, FLOAT) == [nan, infinite, 0, 0, outside, null]
+    assert cells(session, "float", numbers[:4], FLOAT) == [nan, infinite, 0, 0]
+    decimals = [Decimal("0.29999999999999998"), Decimal("0.1"), Decimal(10) ** 17, None]
+    assert cells(session, "decimal(38, 20)", decimals, FLOAT) == [2, 1, outside, null]
+    whole = Integer(name="v", min=2**53 - 4, max=2**53 - 1, width=3, **OWN)
+    values = [2**53 - 1, 2**53, 2**63 - 1, -(2**63), 2**53 - 4]
+    assert cells(session, "bigint", values, whole) == [1, 6, 6, 6, 0]
+    assert cells(session, "boolean", [True, False, None], Integer(name="v", min=0, max=1)) == [1, 0, -1]
+
+
+def test_where_dates_go(session: Any) -> None:
+    null, unknown, outside = 365, 366, 367
+    days = {"2025-02-29": unknown, " 2025-01-02": 1, "0000-01-01": unknown, "2025-1-2": unknown, "now": unknown,
+            "2025-01-02\n": unknown, "epoch": unknown, "9999-12-31": outside}  # fmt: skip
+    assert cells(session, "string", [*days, None], DATE) == [*days.values(), null]
+    assert cells(session, "date", [date(2025, 1, 2), date.max, date.min, None], DATE) == [1, outside, outside, null]
+    moments = [datetime(2025, 1, 1, 23, 59, tzinfo=UTC), datetime(2024, 12, 31, 23, 59, tzinfo=UTC), None]
+    assert cells(session, "timestamp", moments, DATE) == [0, outside, null]
+    naive = [datetime(2025, 1, 1, 23, 59), datetime(2024, 12, 31, 23, 59)]
+    assert cells(session, "timestamp_ntz", naive, DATE) == [0, outside]
+
+
+def test_categories_are_compared_by_bytes(session: Any) -> None:
+    assert cells(session, "string", ["north", "north ", "North", None], WARD) == [0, 3, 3, 2]
+    assert cells(session, "string collate UTF8_LCASE", ["north", "North"], WARD) == [0, 3]
+    values = ("it's", "back\\", "${x}", "\n", '"', "\\'", "'; DROP TABLE x; --", "caf\u00e9")
+    odd = Category(name="v", values=values, unknown="cell")
+    assert cells(session, "string", [*values, "cafe\u0301", "x"], odd) == [*range(8), 8, 8]
+    many = Category(name="v", values=(*values, *(f"value {i}" for i in range(100))), unknown="cell")
+    assert cells(session, "string", [*values, "value 99", "value"], many) == [*range(8), 107, 108]
+    assert cells(session, "string collate UTF8_LCASE", ["value 0", "VALUE 0"], many) == [8, 108]
+
+
+def test_sums(session: Any) -> None:
+    frame = session.createDataFrame(
+        [("1.5",), ("x",), ("1e400",), ("-0.5",), (None,), ("0.49999999999999994",)], "v string"
+    )
+    rows = open_rows(frame)
+    assert rows.sum("v", step=1, bound=100) == 2 + 100 - 1
+    assert rows.sum("v", step=1, bound=2**31) == 2 + 2**31 - 1
+    large = session.range(8).selectExpr("9223372036854775807 AS v")
+    assert open_rows(large).sum("v", step=1e-9, bound=2**31) == 8 * 2**31
+
+
+ODD = [
+    'say "hi"',
+    "it's",
+    "a.b",
+    "select",
+    "two words",
+    "größe",
+    "c1",
+    "AGE",
+    "age",
+    "a\nb",
+    "v0",
+    "%s{}",
+    "`q`",
+    "a,b",
+]
+
+
+def test_odd_names(session: Any) -> None:
+    frame = session.createDataFrame([tuple(range(len(ODD)))], ", ".join(f"x{i} int" for i in range(len(ODD)))).toDF(
+        *ODD
+    )
+    rows = open_rows(frame)
+    assert rows.columns == tuple(ODD)
+    counts = rows.count_cells(Domain(tuple(Integer(name=name, min=i, max=i) for i, name in enumerate(ODD))))
+    assert counts.sum() == 1
+
+
+def test_units_are_limited(session: Any) -> None:
+    frame = session.sql("SELECT u, k FROM (SELECT id AS u, explode(sequence(1, id)) AS k FROM range(1, 21))")
+    frame = frame.union(session.sql("SELECT NULL, id FROM range(1, 6)"))
+    domain = Domain((Integer(name="u", min=1, max=20, null="cell"), Integer(name="k", min=1, max=20)))
+    draws = [open_rows(frame).limit("u", max_rows=3).count_cells(domain) for _ in range(3)]
+    for counts in draws:
+        assert counts.sum(axis=1).tolist() == [*(min(u, 3) for u in range(1, 21)), 0]
+    assert len({counts.tobytes() for counts in draws}) > 1
+    each = open_rows(frame).limit("u", max_rows=1, null="each").count_cells(domain)
+    assert each.sum(axis=1).tolist() == [1] * 20 + [5]
+
+
+def test_paths_and_private_tables(session: Any, tmp_path: Path) -> None:
+    path = tmp_path / "it's a table.parquet"
+    path.mkdir()
+    for i in range(2):
+        pq.write_table(pa.table({"v": [i, None]}), path / f"{i}.parquet")
+    rows = open_rows(f"spark:{path}")
+    assert rows.count_cells(Domain((Integer(name="v", min=0, max=1, null="cell"),))).tolist() == [1, 1, 2]
+    assert str(tmp_path) not in repr(rows)
+    assert abs(PrivateTable(f"spark:{path}", epsilon=50).noisy_count(epsilon=30) - 4) <= 1
+    for address, match in {
+        f"spark:{tmp_path}/nowhere.parquet": "the Spark table nowhere.parquet cannot be opened",
+        f"spark:{tmp_path}/t.csv.gz": "is CSV, which is read without Spark",
+    }.items():
+        with pytest.raises(SourceError, match=match) as raised:
+            open_rows(address)
+        assert str(tmp_path) not in str(raised.value)
+        assert raised.value.__context__ is None
+
+
+@pytest.mark.filterwarnings("ignore")  # of what Ibis asks of Spark
+def test_an_ibis_table_of_spark(session: Any) -> None:
+    session.createDataFrame([(1, "x"), (2, "y")], "v int, `odd name` string").createOrReplaceTempView("mine")
+    zone = session.conf.get("spark.sql.session.timeZone")
+    table = ibis.pyspark.connect(session).table("mine")
+    rows = open_rows(table.filter(table.v > 1))
+    assert rows.count_cells(Domain((Category(name="odd name", values=("x", "y")),))).tolist() == [0, 1]
+    session.catalog.dropTempView("mine")
+    session.conf.set("spark.sql.session.timeZone", zone)  # Ibis sets its own
+
+
+def test_failures_are_told_in_words_of_our_own(
+    session: Any, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="dpcube")
+    frame = session.sql(f"SELECT IF(id = 1, raise_error('{SECRET}'), 1) AS v FROM range(2)")
+    with pytest.raises(SourceError, match="the Spark frame could not be read to its end") as raised:
+        open_rows(frame).count_cells(Domain((Integer(name="v", min=0, max=1),)))
+    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
+    assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_unusable_columns(session: Any) -> None:
+    rows = open_rows(session.sql("SELECT array(1) AS a, X'00' AS b, 1.5D AS d"))
+    for name in ("a", "b"):
+        with pytest.raises(SourceError, match=f"attribute '{name}' needs a column of numbers"):
+            rows.count_cells(Domain((Integer(name=name, min=0, max=1),)))
+    with pytest.raises(SourceError, match="needs a column of text, whole numbers or booleans"):
+        rows.count_cells(Domain((Category(name="d", values=("1.5",)),)))
+
+
+def test_explaining_runs_nothing(session: Any) -> None:
+    frame = session.sql(f"SELECT raise_error('{SECRET}') AS v FROM range(2)")
+    sql = explain(frame, Domain((Category(name="v", values=("it's",)),)))
+    assert "CAST(X'69742773' AS STRING)" in sql
+
+
+def test_the_command_starts_a_session_of_its_own(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"v": np.arange(10)}), tmp_path / "t.parquet")
+    Domain((Integer(name="v", min=0, max=9),)).save(tmp_path / "d.toml")
+    command: list[str | Path] = [Path(sys.executable).with_name("dpcube"), "release", f"spark:{tmp_path}/t.parquet"]
+    command += ["--domain", tmp_path / "d.toml", "--epsilon", "1", "-o", tmp_path / "r.dpcube"]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert refused.returncode == 2
+    assert "no place for a ledger beside it" in refused.stderr
+    command += ["--ledger", tmp_path / "t.ledger"]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ})
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "r.dpcube").exists()
+    with pytest.raises(InputError):
+        open_rows("spark:")

@@ -6,7 +6,7 @@ of `sql.py` in the engine's words. Before that, each column is turned into one o
 
 - text: PostgreSQL's CHAR(n) loses its padding and nothing else does; collations do not count, bytes do. Enumerations,
   UUIDs and JSON are their text;
-- integers of 64 bits, and booleans;
+- integers of up to 64 bits, and booleans;
 - doubles: decimals become the nearest double, NaN and infinities stay what they are;
 - days since 1970: times with a time zone (in Spark, TIMESTAMP) by their day in UTC, times without one by the day they
   say, and PostgreSQL's dates at infinity lie outside of every domain.
@@ -200,7 +200,7 @@ def _arrow_of_spark(type_: str) -> pa.DataType:
 
 
 def _value(column: str, type_: pa.DataType, dialect: Dialect) -> str:
-    names = {"text": dialect.text, "integer": "BIGINT", "real": dialect.double}
+    names = {"text": dialect.text, "real": dialect.double}
     held = kind(type_)
     return f"CAST({column} AS {names[held]})" if held in names else column
 

@@ -196,9 +196,10 @@ class Rows:
         cells = [
             self._cell(attribute, f"v{j}", labelled=n is not None) for j, attribute in enumerate(domain.attributes)
         ]
-        flat = "0"
+        flat = ""
         for part, size in zip(cells, domain.shape, strict=True):
-            flat = f"({flat} * {size} + CAST({part.index} AS BIGINT))"
+            index = f"CAST({part.index} AS BIGINT)"
+            flat = f"({flat} * {size} + {index})" if flat else index
         select = f"coalesce({flat}, {domain.size}) AS cell, {aggregate} AS answer"
         where = f"({flat}) IS NOT NULL"
         return {"select": select, "names": domain.names, "cells": cells, "n": n, "where": where, "tail": "GROUP BY 1"}
@@ -235,18 +236,20 @@ class Rows:
         if n is not None:
             values.append(f"{self._number(n)} AS n")
             names = [*names, n]
-        keep = ["true", *(part.keep for part in (*cells, *within))]
+        keep = " AND ".join(["true", *(part.keep for part in (*cells, *within))])
         for part, (_, chosen) in zip(within, self._within, strict=True):
-            keep.append(f"({part.index}) IN ({', '.join(map(str, chosen)) or 'NULL'})")
+            keep = _and_then(keep, f"({part.index}) IN ({', '.join(map(str, chosen)) or 'NULL'})")
         names = [*names, *(attribute.name for attribute, _ in self._within), *([] if limit is None else [limit.column])]
         read = sorted({self._position(name) for name in names})
         inner = ", ".join([*(f"c{i}" for i in read), *values])
         # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
-        barrier = self._table.dialect.barrier if any("CASE" in value for value in values) else ""
+        parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
+        barrier = self._table.dialect.barrier if parsed else ""
         for scan in self._table.scans(read):
-            kept = f"(SELECT {inner} FROM {scan.sql}{barrier}) AS q WHERE {' AND '.join(keep)}"
+            kept = f"(SELECT {inner} FROM {scan.sql}{barrier}) AS q WHERE "
+            kept += keep if limit is None else _and_then(keep, where)
             if limit is not None:
-                kept = self._limited(f"{kept} AND {where}", limit)
+                kept = self._limited(kept, limit)
             yield scan, f"SELECT {select} FROM {kept} {tail}"
 
     def _limited(self, kept: str, limit: Limit) -> str:
@@ -278,6 +281,11 @@ class Rows:
             msg = f"{self._table.name} has no column '{name}'; its columns are {there}; name attributes after columns"
             raise SourceError(msg)
         return self.columns.index(name)
+
+
+def _and_then(first: str, second: str) -> str:
+    """Say whether both hold; the second is not computed unless the first does."""
+    return f"CASE WHEN {first} THEN {second} ELSE false END"
 
 
 def _run(scan: Scan, sql: str) -> dict[str, NDArray[Any]]:

@@ -31,12 +31,14 @@ MOST_LABELS = 100_000
 class Cell:
     """One attribute in SQL: `value` is computed once a row and then called v; `index` and `keep` are in terms of v.
 
-    A row is dropped if `keep` is false or `index` is NULL; if `keep` is false, `index` may be anything.
+    A row is dropped if `keep` is false or `index` is NULL; if `keep` is false, `index` may be anything, and in some
+    dialects must not be computed. `parsed` says that `value` is read from text, which takes time.
     """
 
     value: str
     index: str
     keep: str = "true"
+    parsed: bool = False
 
 
 def plain(type_: pa.DataType) -> pa.DataType:
@@ -100,7 +102,7 @@ def cell(
     index, keep = _binned(attribute, column, v, exact=exact, dialect=dialect)
     if labels:
         index, keep = f"coalesce({dialect.position(column, labels)}, CASE WHEN {keep} THEN {index} END)", "true"
-    return Cell(value, index, keep)
+    return Cell(value, index, keep, parsed=kind(type_) == "text")
 
 
 def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int, dialect: Dialect = DUCKDB) -> str:
@@ -147,15 +149,23 @@ def _bin(
     attribute: Attribute, edges: NDArray[np.float64], v: str, low: str, high: str, *, exact: bool, dialect: Dialect
 ) -> str:
     start, width, last = *_regular(attribute), len(edges) - 2
+    whole_bins = isinstance(start, int) and isinstance(width, int)
+    if not whole_bins and (found := dialect.search(v, _edges(edges[:-1], exact=exact))):
+        return found
     if width is None:
-        return _search(v, [str(math.ceil(edge)) if exact else dialect.real(edge) for edge in edges], 0, last + 1)
-    x = f"least(greatest({v}, {low}), {high})"
-    if not (isinstance(start, int) and isinstance(width, int)):
+        ends = [str(edge) if exact else dialect.real(edge) for edge in _edges(edges, exact=exact)]
+        return _search(v, ends, 0, last + 1)
+    x = dialect.within(v, low, high)
+    if not whole_bins:
         return _divide(f"CAST({x} AS {dialect.double})", start, width, last, dialect)
     # Between whole edges a number falls where its whole part does.
     whole = f"(CAST({x if exact else f'floor({x})'} AS BIGINT) - {start})"
-    whole = dialect.whole_part(whole, width) if width > 1 else whole
+    whole = dialect.whole_part(whole, int(width)) if width > 1 else whole
     return f"least({whole}, {last})" if isinstance(attribute, Float) else whole
+
+
+def _edges(edges: NDArray[np.float64], *, exact: bool) -> list[float]:
+    return [math.ceil(edge) if exact else float(edge) for edge in edges]
 
 
 def _regular(attribute: Attribute) -> tuple[float, float | None]:

@@ -15,8 +15,8 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         from pgserver.postgres_server import get_server
 
         server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-        yield server.get_uri()
-        server.cleanup()
+    yield server.get_uri()
+    server.cleanup()
 
 
 @pytest.fixture(scope="session")
@@ -36,5 +36,5 @@ def spark() -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = SparkSession.builder.master("local[1]").config(map=local).getOrCreate()
-        yield session
-        session.stop()
+    yield session
+    session.stop()

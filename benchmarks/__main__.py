@@ -1,8 +1,11 @@
 """Run every benchmark in one go: `make bench`, or `python -m benchmarks`."""
 
-from benchmarks import answers, counting, noise, release, startup
+from importlib.util import find_spec
 
-for benchmark in (counting, noise, release, answers, startup):
+from benchmarks import answers, counting, engines, noise, release, startup
+
+servers = [engines] if all(map(find_spec, ("ibis", "psycopg", "pgserver", "pyspark"))) else []
+for benchmark in (counting, *servers, noise, release, answers, startup):
     print(f"## {benchmark.__name__.removeprefix('benchmarks.')}")
     for line in benchmark.run():
         print(line)

@@ -1,6 +1,6 @@
 """The same rows give the same counts, bit for bit, wherever they are: tables and domains at random on every source.
 
-PostgreSQL, DuckDB (Arrow and Parquet), pandas and Polars count 300 tables, Spark 25, with and without its ANSI mode.
+PostgreSQL, DuckDB (Arrow and Parquet), pandas and Polars count 300 tables, Spark 30, with and without its ANSI mode.
 """
 
 import math
@@ -26,7 +26,11 @@ from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.errors import DomainError
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+# Hypothesis varies what it has drawn, so 300 of its examples are few in truth: these are 20 families with seeds apart.
+FAMILIES, TABLES = 20, 15
+FAMILY = settings(
+    max_examples=TABLES, deadline=None, suppress_health_check=RELAXED, phases=[Phase.generate], database=None
+)
 NAMES = [
     "a",
     "A",
@@ -125,6 +129,11 @@ def near(edges: np.ndarray) -> list[float]:
     return [float(x) for x in (*edges, *np.nextafter(edges, -np.inf), *np.nextafter(edges, np.inf))]
 
 
+def mostly(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Nulls now and then."""
+    return st.integers(0, 7).flatmap(lambda dice: values if dice else st.none())
+
+
 @st.composite
 def number_attributes(draw: st.DrawFn, name: str) -> Attribute:
     kinds: Any = {key: draw(here) for key in ("null", "nan", "unknown")}
@@ -180,7 +189,7 @@ def number_columns(draw: st.DrawFn, attribute: Attribute, rows: int) -> pa.Array
         values = (
             st.sampled_from(LOOSE) | floats.map(lambda x: f" {x!r}") | whole.map(str) | st.text(NOT_NUL, max_size=4)
         )
-    return pa.array(draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), type_)
+    return pa.array(draw(st.lists(mostly(values), min_size=rows, max_size=rows)), type_)
 
 
 def single(value: float) -> float:
@@ -205,7 +214,7 @@ def category_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, 
         listed = ["true", "0", "-1", "7", "false", "07"]
         values = st.booleans() if type_ == pa.bool_() else st.sampled_from([0, -1, 7, 8])
     attribute = Category(name=name, values=tuple(listed), null=draw(here), unknown=draw(here))  # type: ignore[arg-type]
-    return attribute, pa.array(draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), type_)
+    return attribute, pa.array(draw(st.lists(mostly(values), min_size=rows, max_size=rows)), type_)
 
 
 @st.composite
@@ -216,7 +225,8 @@ def date_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, pa.A
     kinds["every"] = draw(st.sampled_from(["day", "week", "month", "year"]))
     attribute = Date(name=name, start=start, end=end, **kinds)
     type_ = draw(st.sampled_from([pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.string()]))
-    days = st.sampled_from([start, end, start - timedelta(1), end + timedelta(1)]) | st.dates(start, end) | st.dates()
+    days = st.sampled_from([start, end, start - timedelta(1), end + timedelta(1)]) | st.dates(start, end)
+    days |= st.sampled_from([date.min, date.max, date(1, 1, 2), date(1970, 1, 1), date(9999, 12, 30)])
     values: st.SearchStrategy[Any] = days
     if pa.types.is_timestamp(type_):
         zone = UTC if type_.tz else None
@@ -227,7 +237,7 @@ def date_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, pa.A
         values = st.builds(lambda d, t: datetime(d.year, d.month, d.day, tzinfo=zone) + t, inner, times)
     elif type_ == pa.string():
         values = days.map(str) | st.sampled_from(DAYS) | st.text(NOT_NUL, max_size=4)
-    return attribute, pa.array(draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), type_)
+    return attribute, pa.array(draw(st.lists(mostly(values), min_size=rows, max_size=rows)), type_)
 
 
 @st.composite
@@ -274,31 +284,35 @@ def check(case: Case, engine: Any, *others: Any) -> None:
 
 
 @pytest.mark.slow
-@seed(4)
-@settings(max_examples=300, deadline=None, suppress_health_check=RELAXED, phases=PHASES, database=None)
-@given(case=cases())
-def test_postgres_and_frames_agree_with_arrow(case: Case, postgres: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", range(FAMILIES))
+def test_postgres_and_frames_agree_with_arrow(family: int, postgres: str, tmp_path: Path) -> None:
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("SET synchronous_commit = off")
-        load(connection, case.table, "Agree.ment")
-    pq.write_table(case.table, tmp_path / "t.parquet")
-    check(
-        case,
-        f"{postgres}#Agree%2Ement",
-        tmp_path / "t.parquet",
-        pl.from_arrow(case.table),
-        case.table.to_pandas(types_mapper=pd.ArrowDtype),
-    )
+
+        @seed(family)
+        @FAMILY
+        @given(case=cases())
+        def agree(case: Case) -> None:
+            load(connection, case.table, "Agree.ment")
+            pq.write_table(case.table, tmp_path / "t.parquet")
+            pandas = case.table.to_pandas(types_mapper=pd.ArrowDtype)
+            check(case, f"{postgres}#Agree%2Ement", tmp_path / "t.parquet", pl.from_arrow(case.table), pandas)
+
+        agree()
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark leaves its sockets to be collected
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@seed(5)
-@settings(max_examples=25, deadline=None, suppress_health_check=RELAXED, phases=PHASES, database=None)
-@given(case=cases(), ansi=st.booleans())
-def test_spark_agrees_with_arrow(case: Case, spark: Any, tmp_path: Path, *, ansi: bool) -> None:
-    spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
-    names = case.table.column_names
-    pq.write_table(case.table.rename_columns([f"x{i}" for i in range(len(names))]), tmp_path / "t.parquet")
-    check(case, spark.read.parquet(str(tmp_path / "t.parquet")).toDF(*names))  # names may differ in case alone
+@pytest.mark.parametrize("family", range(6))
+def test_spark_agrees_with_arrow(family: int, spark: Any, tmp_path: Path) -> None:
+    @seed(family)
+    @settings(FAMILY, max_examples=5)
+    @given(case=cases())
+    def agree(case: Case) -> None:
+        names = case.table.column_names
+        pq.write_table(case.table.rename_columns([f"x{i}" for i in range(len(names))]), tmp_path / "t.parquet")
+        check(case, spark.read.parquet(str(tmp_path / "t.parquet")).toDF(*names))  # names may differ in case alone
+
+    spark.conf.set("spark.sql.ansi.enabled", str(family % 2 == 0).lower())
+    agree()

@@ -677,3 +677,17 @@ def test_dates_with_a_time_zone_among_objects_are_read_in_utc() -> None:
     )
     attribute = Date(name="v", start=date(2025, 12, 31), end=date(2026, 1, 1))
     assert open_rows(frame).count_cells(Domain((attribute,))).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float32()])
+def test_a_nan_in_parquet_is_no_number_whatever_the_other_rows_are(type_: pa.DataType, tmp_path: Path) -> None:
+    """A file's statistics leave NaN out: from them the engine concluded that all rows lay within the bounds."""
+    for attribute in (Float(name="v", min=0, max=2, width=0.5), Float(name="v", min=0, max=2, width=1, nan="cell")):
+        for others in ([1.0], [1.0, 9.0], []):
+            pq.write_table(pa.table({"v": pa.array([math.nan, *others], type_)}), tmp_path / "t.parquet")
+            counts = open_rows(tmp_path / "t.parquet").count_cells(Domain((attribute,)))
+            assert counts[: attribute.bins].sum() == (1.0 in others)
+            assert counts.sum() == (1.0 in others) + (attribute.nan == "cell")
+            assert open_rows(tmp_path / "t.parquet").restrict(attribute, range(attribute.bins)).count() == (
+                1.0 in others
+            )

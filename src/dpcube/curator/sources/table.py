@@ -27,13 +27,15 @@ Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
 class Scan:
     """What follows FROM, and what it needs: a stream to be called `stream`, leave to open one file, or its own engine.
 
-    `run` sends SQL to an engine elsewhere and brings back the columns of the answer.
+    `run` sends SQL to an engine elsewhere and brings back the columns of the answer. `bounds_hold` says whether the
+    least and the greatest value that a file states for a column are so for every row.
     """
 
     sql: str
     stream: Callable[[], pa.RecordBatchReader] | None = None
     path: str | None = None
     run: Callable[[str], dict[str, NDArray[Any]]] | None = None
+    bounds_hold: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +119,13 @@ def parquet_table(path: Path) -> Table:
     through_arrow = arrow_table(str(path), schema, batches)
     aliases = ", ".join(f"c{i}" for i in range(len(schema)))
     options = "hive_partitioning = false, utf8_validation = 'replace'"
-    direct = Scan(f"read_parquet({literal(str(path))}, {options}) AS t({aliases})", path=str(path))
+    direct = f"read_parquet({literal(str(path))}, {options}) AS t({aliases})"
     pattern = any(mark in str(path) for mark in "*?[")  # the engine would read every file that matches
 
     def scans(columns: Sequence[int]) -> Iterable[Scan]:
         if not pattern and not any(pa.types.is_timestamp(schema.types[i]) for i in columns):
-            yield direct
+            real = any(pa.types.is_floating(schema.types[i]) for i in columns)
+            yield Scan(direct, path=str(path), bounds_hold=not real)
         yield from through_arrow.scans(columns)
 
     return Table(str(path), schema, scans)

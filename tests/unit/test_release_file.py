@@ -322,7 +322,7 @@ def test_every_key_of_the_manifest_is_needed(whole: bytes, place: Path) -> None:
 def test_every_key_of_the_manifest_is_checked(whole: bytes, place: Path, wrong: object) -> None:
     """A wrong value is refused, or it is a value that could have been written."""
     manifest = json.loads(members_of(whole)["manifest.json"])
-    began = time.perf_counter()
+    began = time.process_time()
     for path in paths_of(manifest):
         if path in UNREAD:
             continue
@@ -331,7 +331,7 @@ def test_every_key_of_the_manifest_is_checked(whole: bytes, place: Path, wrong: 
         if release is not None:
             assert isinstance(wrong, FAIR[path])
             assert len(release.digest) == 64  # it can be written again
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(
@@ -486,9 +486,9 @@ def huge_domain(cells: int) -> bytes:
 
 @pytest.mark.parametrize("cells", [2**31, 2**31 - 1])
 def test_huge_declared_shapes_are_refused_at_once(whole: bytes, place: Path, cells: int) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     line = refused(place, forged(whole, domain=huge_domain(cells)), kind=DpcubeError)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert f"{4 * cells:,} cells" in line
 
 
@@ -499,9 +499,9 @@ def test_a_large_shape_is_not_allocated_for_a_small_table(
     monkeypatch.setattr(memory, "available_bytes", lambda: None)
     for cells in (10**7, 2**31):
         before = pa.total_allocated_bytes()
-        began = time.perf_counter()
+        began = time.process_time()
         refused(place, forged(whole, domain=huge_domain(cells), tree=None, boxes=None))
-        assert time.perf_counter() - began < 1
+        assert time.process_time() - began < 1
         assert pa.total_allocated_bytes() - before < 2**20
 
 

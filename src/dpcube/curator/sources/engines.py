@@ -175,7 +175,7 @@ def _arrow(type_: Any) -> pa.DataType:
         return pa.float64()
     try:
         return type_.to_pyarrow()
-    except Exception:
+    except Exception:  # a geometry, say, raises ImportError: whatever it is, no attribute can read such a column
         return pa.opaque(pa.null(), str(type_), "Ibis")
 
 

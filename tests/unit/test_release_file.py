@@ -2,13 +2,12 @@
 
 import errno
 import hashlib
-import io
 import json
 import os
 import struct
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from fractions import Fraction
@@ -20,27 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcube import Category, Domain, Integer, Release, memory
-from dpcube.curator.gate import Gate
+from dpcube import Domain, Integer, Release, memory
 from dpcube.errors import DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.histogram import UNITS
-from dpcube.strategy import TwoPhase
-from dpcube.testing import SeededNoise
-from dpcube.transcript import Provenance
 from dpcube.transcript import file as release_file
-
-DOMAIN = Domain((Integer(name="age", min=20, max=24), Category(name="sex", values=("F", "M", "X"), null="cell")))
-PARAMETERS = TwoPhase().parameters()
-
-Manifest = dict[str, Any]
-Change = Callable[[Manifest], object]
-
-
-def make_release(*, seed: int = 1) -> Release:
-    exact = np.arange(20).reshape(5, 4) ** 2 % 37
-    transcript = TwoPhase(slack=0, noise_corrected=False).run(Gate(exact, Fraction(1, 2), noise=SeededNoise(seed)))
-    return Release(DOMAIN, transcript, Provenance("dpcube", Fraction(1, 2), "dpcube test", PARAMETERS, private=False))
-
+from forge import DOMAIN, Manifest, changed, forged, make_release, members_of, parquet, table_of, zipped
 
 RELEASE = make_release()
 
@@ -85,49 +68,6 @@ def outcome(place: Path, content: bytes) -> Release | None:
         return opened(place, content)
     refused(place, content, kind=DpcubeError)
     return None
-
-
-def members_of(whole: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def zipped(members: list[tuple[str, bytes]], **options: Any) -> bytes:
-    sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w", **options) as archive:
-        for name, content in members:
-            archive.writestr(zipfile.ZipInfo(name), content, compress_type=options.get("compression"))
-    return sink.getvalue()
-
-
-def forged(whole: bytes, change: Change = lambda _: None, /, **replaced: bytes | None) -> bytes:
-    """Change the manifest or replace members (`cells=` for `cells.parquet`), with every digest right again."""
-    members = members_of(whole)
-    manifest = json.loads(members.pop("manifest.json"))
-    for stem, content in replaced.items():
-        name = f"{stem}.toml" if stem == "domain" else f"{stem}.parquet"
-        members.pop(name, None)
-        if content is not None:
-            members[name] = content
-    manifest["members"] = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
-    change(manifest)
-    return zipped([("manifest.json", json.dumps(manifest).encode()), *members.items()])
-
-
-def table_of(whole: bytes, stem: str) -> pa.Table:
-    return pq.read_table(io.BytesIO(members_of(whole)[f"{stem}.parquet"]))
-
-
-def parquet(table: pa.Table | dict[str, Any], **options: Any) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table if isinstance(table, pa.Table) else pa.table(table), sink, **options)
-    return sink.getvalue()
-
-
-def changed(table: pa.Table, column: str, at: int, value: int) -> bytes:
-    values = table[column].to_numpy().copy()
-    values[at] = value
-    return parquet(table.set_column(table.schema.get_field_index(column), column, pa.array(values)))
 
 
 def assert_same_release(one: Release, other: Release) -> None:

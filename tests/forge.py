@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import warnings
 import zipfile
 from collections.abc import Callable
 from fractions import Fraction
@@ -48,7 +49,8 @@ def members_of(whole: bytes) -> dict[str, bytes]:
 
 def zipped(members: list[tuple[str, bytes]], **options: Any) -> bytes:
     sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w", **options) as archive:
+    with zipfile.ZipFile(sink, "w", **options) as archive, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Duplicate name")
         for name, content in members:
             archive.writestr(zipfile.ZipInfo(name), content, compress_type=options.get("compression"))
     return sink.getvalue()

@@ -5,8 +5,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # what file systems without them say
+
+
+def is_special(path: Path) -> bool:
+    """Say whether there is a pipe, a device or a socket at `path`: opening or reading one may never end."""
+    mode = path.stat().st_mode
+    return not S_ISREG(mode) and not S_ISDIR(mode)
 
 
 @contextmanager

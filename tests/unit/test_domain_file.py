@@ -318,8 +318,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.toml"
     with path.open("wb") as sink:
-        sink.truncate(65 * 2**20)
-    with pytest.raises(DomainError, match=r"huge\.toml is larger than 64 MiB, too large for a domain file"):
+        sink.truncate(17 * 2**20)
+    with pytest.raises(DomainError, match=r"huge\.toml is larger than 16 MiB, too large for a domain file"):
         Domain.load(path)
 
 

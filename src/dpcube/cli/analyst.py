@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcube.cli.output import as_json, print_json, print_table
+from dpcube.cli.output import as_json, print_json, print_table, visible
 
 if TYPE_CHECKING:
     from dpcube.analyst import Release
@@ -27,7 +27,7 @@ def info(release: Path, *, as_json: bool) -> None:
         print_json({**facts, "attributes": _attributes(opened)})
         return
     for name, fact in facts.items():
-        click.echo(f"{name.replace('_', ' '):<12} {_words(fact)}".rstrip())
+        click.echo(f"{name.replace('_', ' '):<12} {visible(_words(fact))}".rstrip())
     click.echo()
     header = ("attribute", "type", "cells", "irregular values", "domain")
     rows = [tuple(str(attribute[name]) for name in header) for attribute in _attributes(opened)]

@@ -1,5 +1,6 @@
 """Attributes of listed values."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -75,7 +76,7 @@ class Category(Attribute):
                 msg = f"attribute '{self.name}' lists the value '{value}', the name of its cell for other values"
                 raise DomainError(msg)
         if len(set(self.values)) < len(self.values):
-            twice = next(v for v in self.values if self.values.count(v) > 1)
+            twice = next(value for value, times in Counter(self.values).items() if times > 1)
             msg = f"attribute '{self.name}' lists the value '{twice}' twice; list each value once"
             raise DomainError(msg)
         if not isinstance(self.ordered, bool):

@@ -9,6 +9,8 @@ from dpcube.domain.file import format_declaration, parse_declaration, read_text,
 from dpcube.domain.number import Integer
 from dpcube.errors import DomainError
 
+MOST_ATTRIBUTES = 32  # of two cells each: already more cells than can be held
+
 
 @dataclass(frozen=True, slots=True)
 class Domain:
@@ -32,6 +34,9 @@ class Domain:
             raise DomainError(msg)
         if wrong := [item for item in self.attributes if not isinstance(item, Attribute)]:
             msg = f"a domain is made of attributes such as Integer(name='age', min=0, max=99), got {wrong[0]!r}"
+            raise DomainError(msg)
+        if len(self.attributes) > MOST_ATTRIBUTES:
+            msg = f"the domain declares {len(self.attributes)} attributes; a cube has at most {MOST_ATTRIBUTES}"
             raise DomainError(msg)
         names = self.names
         if len(set(names)) < len(names):

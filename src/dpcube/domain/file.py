@@ -7,6 +7,7 @@ what is allowed.
 import io
 import json
 import os
+import re
 import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,11 +20,23 @@ from dpcube.domain.calendar import Date
 from dpcube.domain.category import Category
 from dpcube.domain.number import Float, Integer
 from dpcube.errors import DomainError
+from dpcube.files import is_special
 
 FORMAT = 1
-LARGEST_FILE = 64 * 2**20
+LARGEST_FILE = 16 * 2**20
 KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
 Declaration = tuple[tuple[Attribute, ...], bool, str | None]  # attributes, drafted_from_data, signed_public_by
+# The work of tomllib grows with the square of the number of parts of a dotted key, of which a domain file has none.
+DEEPEST_KEY = 16
+_DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{DEEPEST_KEY}}}', re.ASCII)
+_LITERAL = re.compile(
+    r'''
+      """ (?: [^"\\] | \\. | "(?!"") )*+ "{3,5}+ | \'\'\' (?: [^'] | '(?!'') )*+ '{3,5}+
+    | " (?: [^"\\\n] | \\. )*+ "               | ' [^'\n]*+ '
+    | \#[^\n]*+
+    ''',
+    re.DOTALL | re.VERBOSE,
+)
 HEADER = ("format", "drafted_from_data", "signed_public_by", "attribute")
 
 
@@ -33,6 +46,9 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
     Category lists named by `values_from` are read in the directory `beside`, one value a line; without a directory
     they are refused, so that the domain inside a released file cannot make its reader open other files.
     """
+    if _DEEP_KEY.search(_LITERAL.sub('""', text)):
+        msg = f"not a TOML file of a domain: it nests keys {DEEPEST_KEY} deep or deeper"
+        raise DomainError(msg)
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -105,6 +121,9 @@ def _check_keys(table: dict[str, object], allowed: Sequence[str], *, owner: str)
 def read_text(path: Path) -> str:
     """Read a file of UTF-8 text that is not unreasonably large; DomainError otherwise."""
     try:
+        if is_special(path):
+            msg = f"cannot read {path}: it is not a regular file"
+            raise DomainError(msg)
         if path.stat().st_size > LARGEST_FILE:
             msg = f"{path} is larger than {LARGEST_FILE // 2**20} MiB, too large for a domain file"
             raise DomainError(msg)

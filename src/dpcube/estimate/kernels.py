@@ -18,7 +18,11 @@ def summed_area_table(cells: Floats) -> Floats:
 
 
 def range_sums(table: Floats, lower: Ints, upper: Ints) -> Floats:
-    """Return the sum of cells in each half-open range from a summed-area table, 2^d look-ups a range."""
+    """Return the sum of cells in each half-open range from a summed-area table.
+
+    A range takes 2^k look-ups, k being the number of axes on which it does not start at the first cell: no more than
+    the cube has cells, however many axes have one cell only.
+    """
     strides = np.array(table.strides, np.int64) // table.itemsize
     return _corner_sums(table.reshape(-1), strides, lower, upper)
 
@@ -28,18 +32,23 @@ def _corner_sums(table: Floats, strides: Ints, lower: Ints, upper: Ints) -> Floa
     queries, dims = lower.shape
     sums = np.zeros(queries)
     for query in range(queries):
-        for corner in range(1 << dims):
-            index, sign, empty = 0, 1.0, False
+        cut = 0
+        for axis in range(dims):
+            cut |= int(lower[query, axis] > 0) << axis
+        corner = cut
+        while True:  # over every subset of the axes in `cut`, the empty one last
+            index, sign = 0, 1.0
             for axis in range(dims):
                 if corner >> axis & 1:
                     edge = lower[query, axis] - 1
                     sign = -sign
-                    empty = empty or edge < 0
                 else:
                     edge = upper[query, axis] - 1
                 index += edge * strides[axis]
-            if not empty:
-                sums[query] += sign * table[index]
+            sums[query] += sign * table[index]
+            if corner == 0:
+                break
+            corner = (corner - 1) & cut
     return sums
 
 

@@ -10,6 +10,7 @@ A file that is damaged, truncated, hostile or of a future version gets one clear
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -25,8 +26,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcube.domain import Domain
+from dpcube.domain.attribute import is_text
+from dpcube.domain.file import LARGEST_FILE as LARGEST_DOMAIN
 from dpcube.errors import DomainError, MemoryLimitError, ReleaseFileError
-from dpcube.files import new_file
+from dpcube.files import is_special, new_file
 from dpcube.histogram import UNITS
 from dpcube.memory import check_memory, in_words
 from dpcube.partition import BoxTree
@@ -40,7 +43,6 @@ CELLS = "cells.parquet"
 TREE = "tree.parquet"
 BOXES = "boxes.parquet"
 LARGEST_MANIFEST = 2**20
-LARGEST_DOMAIN = 64 * 2**20
 
 Record = tuple[Domain, Transcript, Provenance]
 T = TypeVar("T")
@@ -99,6 +101,9 @@ def digest(record: Record) -> str:
 def read(path: Path) -> Record:
     """Read a release file."""
     try:
+        if is_special(path):
+            msg = "it is not a regular file"
+            raise ReleaseFileError(msg)
         with zipfile.ZipFile(path) as archive:
             return _record(archive)
     except OSError as error:
@@ -279,7 +284,7 @@ def _provenance(manifest: dict[str, object]) -> Provenance:
         strategy=_value(strategy, "name", str),
         epsilon=_rational(privacy, "epsilon"),
         library=_value(manifest, "library", str),
-        parameters=_value(strategy, "parameters", dict),
+        parameters=_parameters(strategy),
         unit=None if privacy["unit"] is None else _value(privacy, "unit", str),
         max_rows=_value(privacy, "max_rows", int),
         period=None if privacy["period"] is None else _value(privacy, "period", str),
@@ -288,9 +293,21 @@ def _provenance(manifest: dict[str, object]) -> Provenance:
     )
 
 
+def _parameters(strategy: Mapping[str, object]) -> dict[str, object]:
+    """Return a strategy's parameters, each of them one plain value."""
+    parameters = _value(strategy, "parameters", dict)
+    for name, value in parameters.items():
+        plain = value is None or type(value) in (bool, int) or (type(value) is float and math.isfinite(value))
+        if not is_text(name) or not (plain or is_text(value)):
+            msg = "its manifest's parameters are not what they should be"
+            raise ReleaseFileError(msg)
+    return parameters
+
+
 def _value(table: Mapping[str, object], key: str, kind: type[T]) -> T:
     value = table[key]
-    if type(value) is not kind:  # not isinstance: true is no number
+    # Not isinstance: true is no number. Half of a surrogate pair is no text that could be shown.
+    if type(value) is not kind or (kind is str and not is_text(value)):
         msg = f"its manifest's {key} is not what it should be"
         raise ReleaseFileError(msg)
     return value

@@ -13,6 +13,7 @@ from dpcube.compiled import compiled
 from dpcube.errors import DomainError
 from dpcube.histogram import UNITS, noise_variances
 from dpcube.partition.tree import BoxTree
+from dpcube.privacy.epsilon import LARGEST_SHARE, SMALLEST_SHARE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +99,17 @@ class Transcript:
         if not self.grain > 0:
             msg = f"the grain of a transcript must be above 0, got {self.grain}"
             raise DomainError(msg)
+        for units in self._units_at_ends():
+            if not SMALLEST_SHARE <= units * self.grain <= LARGEST_SHARE:
+                msg = f"counts measured with {units} units are measured with an epsilon outside 1e-9 to 100"
+                raise DomainError(msg)
+
+    def _units_at_ends(self) -> list[int]:
+        """Return the least and the most units that anything was measured with."""
+        units = [] if self.cells is None else [self.cells.units]
+        if self.boxes is not None and len(self.boxes.units):
+            units += [int(self.boxes.units.min()), int(self.boxes.units.max())]
+        return units
 
     @property
     def cell_variance(self) -> float:

@@ -26,7 +26,8 @@ MEMBERS = members_of(WHOLE)
 CELLS_THAT_FIT = 2**17
 
 EXTREMES = st.sampled_from([0, 1, -1, 2**31, 2**40, 2**40 + 1, 2**53, 2**62, 2**63 - 1, -(2**63)])
-TEXTS = st.sampled_from(["1/3", "1e9", f"1/{10**150}", f"{10**199}/1", "\x1b[2J", "\ud800", "x" * 5000, "٣"]) | st.text()
+ODD = ["1/3", "1e9", f"1/{10**150}", f"{10**199}/1", "\x1b[2J", "\ud800", "x" * 5000, "\u0663"]
+TEXTS = st.sampled_from(ODD) | st.text()
 JSON: st.SearchStrategy[object] = st.recursive(
     st.none() | st.booleans() | EXTREMES | st.integers() | st.just(10**4000) | st.floats() | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
@@ -173,16 +174,20 @@ def examine(content: bytes) -> Release | None:
     with TemporaryDirectory() as place, patch.object(memory, "available_bytes", lambda: 16 * CELLS_THAT_FIT):
         path = Path(place) / "bad.dpcube"
         path.write_bytes(content)
-        try:
-            release = Release.open(path)
-        except DpcubeError as error:
-            assert str(error).isprintable()
-            assert len(str(error)) < 600 + len(place)
-            return None
-        finally:
-            assert [found.name for found in Path(place).iterdir()] == ["bad.dpcube"]
-    _ask(release)
+        release, said = _opened(path)
+        assert [found.name for found in Path(place).iterdir()] == ["bad.dpcube"]
+    assert said.isprintable()
+    assert len(said) < 600 + len(place)
+    if release is not None:
+        _ask(release)
     return release
+
+
+def _opened(path: Path) -> tuple[Release | None, str]:
+    try:
+        return Release.open(path), ""
+    except DpcubeError as error:
+        return None, str(error)
 
 
 def _ask(release: Release) -> None:
@@ -190,7 +195,8 @@ def _ask(release: Release) -> None:
     shown = json.dumps({**_facts(release), "attributes": _attributes(release)}, indent=1, allow_nan=False)
     assert shown.encode()
     assert all(_words(fact).encode() is not None for fact in _facts(release).values())
-    whole = Workload.inclusive(release.domain.shape, [[0] * len(release.domain.shape)], [[n - 1 for n in release.domain.shape]])
+    shape = release.domain.shape
+    whole = Workload(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]))
     for name in ("auto", *release.estimates):
         with suppress(QueryError):
             answer = release.count(estimate=name)

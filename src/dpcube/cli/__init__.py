@@ -1,6 +1,8 @@
 """The `dpcube` command. Verbs import what they need when they run, so that the command starts fast."""
 
+import io
 import sys
+from contextlib import suppress
 
 import click
 
@@ -28,12 +30,17 @@ def commands() -> None:
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
 
 
+LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
+
 for verb in (demo, domain, release, ledger, info, count):
     commands.add_command(verb)
 
 
 def main() -> None:
     """Run the command; an error is one line on stderr: exit code 2 for bad input, 1 for a refusal or a failure."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file's name may be no text
     try:
         outcome = commands.main(standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else 0)
@@ -47,10 +54,14 @@ def main() -> None:
         _fail("interrupted; files appear whole or not at all", 130)
     except DpcubeError as error:
         _fail(str(error), 2 if isinstance(error, InputError) else 1)
+    except OSError as error:
+        _fail(f"a file or the output cannot be read or written: {error.strerror or type(error).__name__}", 1)
     except Exception as error:  # noqa: BLE001, RUF100 (a traceback could show rows, so only the kind of error is named)
         _fail(f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it", 1)
 
 
 def _fail(message: str, code: int) -> None:
-    click.echo(f"dpcube: {visible(' '.join(message.split()))}", err=True)
+    line = visible(" ".join(message[: 8 * LONGEST_MESSAGE].split()))
+    with suppress(OSError):  # when nobody can be told, the exit code still tells
+        click.echo(f"dpcube: {line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + '...'}", err=True)
     sys.exit(code)

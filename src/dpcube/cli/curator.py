@@ -1,5 +1,6 @@
 """Verbs for the owner of a private table."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -69,7 +70,7 @@ def domain(
     from dpcube.domain.file import write_text
     from dpcube.errors import InputError
 
-    if output is not None and output.exists():
+    if output is not None and os.path.lexists(output):
         msg = f"{output} exists; choose another name, or remove it first"
         raise InputError(msg)
     chosen = None if columns is None else tuple(name.strip() for name in columns.split(","))
@@ -79,7 +80,8 @@ def domain(
         return
     write_text(output, text)
     shown = "TABLE" if isinstance(table, str) else table  # an address may name a user or a host
-    click.echo(f"wrote {output}; edit it, then: dpcube release {shown} --domain {output} --epsilon E -o R.dpcube")
+    then = f"dpcube release {shown} --domain {output} --epsilon E -o R.dpcube"
+    click.echo(visible(f"wrote {output}; edit it, then: {then}"))
 
 
 @click.command()
@@ -170,10 +172,11 @@ def release(
     if as_json:
         print_json({**facts, "ledger": made.provenance.ledger})
         return
-    click.echo(f"wrote {output}: {declared.size:,} cells at epsilon {facts['epsilon']}, digest {made.digest[:16]}")
+    cells = f"{declared.size:,} cells at epsilon {facts['epsilon']}"
+    click.echo(visible(f"wrote {output}: {cells}, digest {made.digest[:16]}"))
     if no_ledger:
         click.echo("no ledger was kept: nothing stops another release of this table, and this one says so")
-    click.echo(f'ask it: dpcube info {output}; dpcube count {output} "..."')
+    click.echo(visible(f'ask it: dpcube info {output}; dpcube count {output} "..."'))
 
 
 def _dialect(

@@ -61,7 +61,7 @@ def init(ledger: Path, *, total: str, unit: str | None, purpose: str) -> None:
     from dpcube.privacy.ledger import Ledger
 
     made = Ledger.create(ledger, total=parse_epsilon(total), unit=unit, purpose=purpose)
-    click.echo(f"wrote {made.path}: {made.statement().total} may be spent")
+    click.echo(visible(f"wrote {made.path}: {made.statement().total} may be spent"))
 
 
 @ledger.command("raise")
@@ -76,7 +76,7 @@ def raise_(ledger: Path, *, total: str, purpose: str) -> None:
     opened = Ledger(ledger)
     opened.raise_total(parse_epsilon(total), purpose=purpose)
     statement = opened.statement()
-    click.echo(f"{ledger}: {statement.total} may be spent, {statement.remaining} is left")
+    click.echo(visible(f"{ledger}: {statement.total} may be spent, {statement.remaining} is left"))
 
 
 def _period(charge: "Charge") -> str:

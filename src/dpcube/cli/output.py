@@ -11,7 +11,8 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the result
 
 def print_json(result: object) -> None:
     """Print a result as one JSON document."""
-    click.echo(json.dumps(result, ensure_ascii=False, indent=1))
+    unicode = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+    click.echo(json.dumps(result, ensure_ascii=not unicode, indent=1))
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: tuple[int, ...] = (0,)) -> None:

@@ -33,8 +33,9 @@ from dpcube.files import is_special, new_file
 from dpcube.histogram import UNITS
 from dpcube.memory import check_memory, in_words
 from dpcube.partition import BoxTree
+from dpcube.transcript.pages import check_pages
 from dpcube.transcript.provenance import Provenance
-from dpcube.transcript.transcript import BoxCounts, CellCounts, Transcript
+from dpcube.transcript.transcript import MOST_UNITS, BoxCounts, CellCounts, Transcript
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -72,7 +73,7 @@ def write(path: Path, record: Record) -> str:
 
 def check_writable(path: Path, *, needed: int) -> None:
     """Raise ReleaseFileError unless a new file of `needed` bytes can be written; asked before anything is spent."""
-    if path.exists():
+    if os.path.lexists(path):  # a link that leads nowhere is there too, and would be found out after the charge
         raise _exists(path)
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         msg = f"cannot write {path}: {path.parent} is not a directory that can be written to"
@@ -221,10 +222,10 @@ def _record(archive: zipfile.ZipFile) -> Record:
 
 
 def _check_claim(transcript: Transcript, provenance: Provenance) -> None:
-    """Refuse a file whose measurements cost more than the epsilon it claims."""
+    """Refuse a file whose measurements cost more than the epsilon it claims, or than can be added up."""
     units = 0 if transcript.cells is None else transcript.cells.units
     units += 0 if transcript.boxes is None else transcript.boxes.deepest_units()
-    if units * transcript.grain * provenance.max_rows > provenance.epsilon:
+    if units >= MOST_UNITS or units * transcript.grain * provenance.max_rows > provenance.epsilon:
         msg = f"what it measured costs more than the epsilon {provenance.epsilon} it claims"
         raise ReleaseFileError(msg)
 
@@ -271,6 +272,10 @@ def _columns(content: bytes, names: tuple[str, ...], *, least: int = 0, most: in
     if not right or not file.schema_arrow.equals(wanted) or not least <= sum(declared) <= most:
         msg = "one of its tables does not have the columns or rows it should"
         raise ReleaseFileError(msg)
+    # Arrow's table, NumPy's copy of it, and what becomes of it.
+    needed = 24 * sum(declared) * len(names)
+    check_memory(needed, what=f"a table of {sum(declared):,} rows", remedy="open it on a larger machine")
+    check_pages(content, file.metadata)
     table = file.read()
     if table.num_rows != sum(declared) or any(column.null_count for column in table.columns):
         msg = "one of its tables does not have the rows it should"

@@ -15,6 +15,8 @@ from dpcube.histogram import UNITS, noise_variances
 from dpcube.partition.tree import BoxTree
 from dpcube.privacy.epsilon import LARGEST_SHARE, SMALLEST_SHARE
 
+MOST_UNITS = 2**61  # so that the sum of two such is a 64-bit integer
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellCounts:
@@ -63,7 +65,10 @@ class BoxCounts:
             return np.where(precision > 0, weighted / precision, 0.0), 1 / precision
 
     def deepest_units(self) -> int:
-        """Return the most units that any cell was charged: the largest sum along a path from the root to a leaf."""
+        """Return the most units that any cell was charged: the largest sum along a path from the root to a leaf.
+
+        A sum is exact up to 2^61, and then stays there.
+        """
         return int(_path_sums(self.tree.parent, self.node, self.units).max())
 
 
@@ -71,9 +76,9 @@ class BoxCounts:
 def _path_sums(parent: NDArray[np.int64], node: NDArray[np.int64], units: NDArray[np.int64]) -> NDArray[np.int64]:
     charged = np.zeros(len(parent), np.int64)
     for row in range(len(node)):
-        charged[node[row]] += units[row]
+        charged[node[row]] = min(charged[node[row]] + units[row], MOST_UNITS)
     for child in range(1, len(parent)):
-        charged[child] += charged[parent[child]]
+        charged[child] = min(charged[child] + charged[parent[child]], MOST_UNITS)
     return charged
 
 

@@ -60,10 +60,10 @@ def _file(path: Path, dialect: CsvDialect | None) -> Table:
     if kind is None or (kind[1] != "parquet" and kind[2] not in (None, ".gz", ".zst")):
         msg = f"{path.name} has no extension that says how to read it; allowed are {ALLOWED}"
         raise SourceError(msg)
-    if not path.is_file():
-        msg = f"there is no file {path}"
-        raise SourceError(msg)
     try:
+        if not path.is_file():
+            msg = f"there is no file {path}"
+            raise SourceError(msg)
         if kind[1] == "parquet":
             return parquet_table(path)
         return csv_table(path, dialect or CsvDialect(delimiter="\t" if kind[1] == "tsv" else ","))

@@ -33,7 +33,7 @@ from dpcube.files import is_special, new_file
 from dpcube.histogram import UNITS
 from dpcube.memory import check_memory, in_words
 from dpcube.partition import BoxTree
-from dpcube.transcript.pages import check_pages
+from dpcube.transcript.pages import checked_rows
 from dpcube.transcript.provenance import Provenance
 from dpcube.transcript.transcript import MOST_UNITS, BoxCounts, CellCounts, Transcript
 
@@ -264,20 +264,19 @@ def _boxes(content: dict[str, bytes], domain: Domain) -> BoxCounts:
 
 def _columns(content: bytes, names: tuple[str, ...], *, least: int = 0, most: int) -> dict[str, NDArray[np.int64]]:
     """Return the columns of a Parquet member after checking its schema and number of rows against the domain."""
-    file = pq.ParquetFile(io.BytesIO(content))
-    wanted = pa.schema([(name, pa.int64()) for name in names])
     # Counted before anything is read: a few bytes can declare, and unpack to, any number of rows.
-    declared = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-    right = file.metadata.num_rows == sum(declared) and min(declared, default=0) >= 0
-    if not right or not file.schema_arrow.equals(wanted) or not least <= sum(declared) <= most:
-        msg = "one of its tables does not have the columns or rows it should"
+    rows = checked_rows(content)
+    if not least <= rows <= most:
+        msg = "one of its tables does not have the rows it should"
         raise ReleaseFileError(msg)
-    # Arrow's table, NumPy's copy of it, and what becomes of it.
-    needed = 24 * sum(declared) * len(names)
-    check_memory(needed, what=f"a table of {sum(declared):,} rows", remedy="open it on a larger machine")
-    check_pages(content, file.metadata)
+    needed = 24 * rows * len(names)  # Arrow's table, NumPy's copy of it, and what becomes of it
+    check_memory(needed, what=f"a table of {rows:,} rows", remedy="open it on a larger machine")
+    file = pq.ParquetFile(io.BytesIO(content))
+    if not file.schema_arrow.equals(pa.schema([(name, pa.int64()) for name in names])):
+        msg = "one of its tables does not have the columns it should"
+        raise ReleaseFileError(msg)
     table = file.read()
-    if table.num_rows != sum(declared) or any(column.null_count for column in table.columns):
+    if table.num_rows != rows or any(column.null_count for column in table.columns):
         msg = "one of its tables does not have the rows it should"
         raise ReleaseFileError(msg)
     return {name: np.ascontiguousarray(table[name].to_numpy()) for name in names}

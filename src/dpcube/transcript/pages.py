@@ -1,97 +1,100 @@
-"""What the pages of a Parquet member would unpack to, by their own headers, before any of them is unpacked.
+"""How many rows a Parquet member holds and what its pages unpack to, by its own words, before Arrow is given it.
 
-Enters: the bytes of a Parquet file and its metadata. Leaves: nothing, or a ReleaseFileError. Arrow unpacks a page into
-as many bytes as the page's header says, and the footer need not say the same: 66 kB can hold a page of 2 GB. Here the
-headers are read as Arrow reads them (Thrift's compact protocol), and what they add up to is held against the rows.
+Enters: the bytes of a Parquet file. Leaves: its number of rows, or a ReleaseFileError. Arrow unpacks a page into as
+many bytes as the page's header says, and the footer need not say the same: 66 kB can hold a page of 2 GB. Nor can Arrow
+be asked first: pyarrow's view of a forged footer may end the process. So footer and headers are read here (Thrift's
+compact protocol, numbers kept and all else skipped), and what the pages add up to is held against the rows.
 """
 
-from typing import NoReturn
-
-import pyarrow.parquet as pq
+from typing import Any, NoReturn
 
 from dpcube.errors import ReleaseFileError
 
 BYTES_A_ROW = 16  # of a 64-bit integer in any encoding, levels and dictionary included
 BYTES_A_PAGE = 4096  # besides: a block of differences is padded to 128 of them
-UNPACKED, PACKED = 2, 3  # fields of a page's header
+LARGEST_FOOTER = 4 * 2**20
+MAGIC = b"PAR1"
+
+# Fields by number, of the footer, a row group, a column of it, what is said of the column, and a page's header.
+ROW_GROUPS, COLUMNS, ROWS, ABOUT = 4, 1, 3, 3
+VALUES, PACKED_PAGES, FIRST_PAGE, DICTIONARY_PAGE = 5, 7, 9, 11
+UNPACKED, PACKED = 2, 3
+
 STOP, TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
 
 
-def check_pages(content: bytes, metadata: pq.FileMetaData) -> None:
-    """Raise unless every column's pages unpack to no more than its rows can take."""
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(metadata.num_columns)):
-            start, rows = column.data_page_offset, group.num_rows
-            if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
-                start = column.dictionary_page_offset
-            if column.num_values != rows or not _fits(content, start, start + column.total_compressed_size, rows):
-                msg = "one of its tables would unpack to more than its rows can take"
-                raise ReleaseFileError(msg)
+def checked_rows(content: bytes) -> int:
+    """Return the number of rows, after checking that every column's pages unpack to no more than they can take."""
+    size = int.from_bytes(content[-8:-4], "little")
+    if content[-4:] != MAGIC or not 0 < size <= min(LARGEST_FOOTER, len(content) - 12):
+        _refuse()
+    footer = _Reader(content, len(content) - 8 - size).struct()
+    groups = footer.get(ROW_GROUPS, [])
+    for group in groups:
+        for column in group[COLUMNS]:
+            about = column[ABOUT]
+            start = min(about[FIRST_PAGE], about.get(DICTIONARY_PAGE) or about[FIRST_PAGE])
+            if about[VALUES] != group[ROWS] or start < len(MAGIC) or about[PACKED_PAGES] < 0:
+                _refuse()
+            _check_pages(content, start, start + about[PACKED_PAGES], rows=group[ROWS])
+    rows = [int(group[ROWS]) for group in groups]
+    if min(rows, default=0) < 0 or sum(rows) != footer[ROWS]:
+        _refuse()
+    return sum(rows)
 
 
-def _fits(content: bytes, start: int, stop: int, rows: int) -> bool:
-    """Say whether the pages from `start` to `stop` are few and small enough."""
-    unpacked = pages = 0
-    reader = _Reader(content, start)
+def _check_pages(content: bytes, start: int, stop: int, *, rows: int) -> None:
+    reader, unpacked, pages = _Reader(content, start), 0, 0
     while reader.position < stop:
         header = reader.struct()
         pages += 1
-        unpacked += header.get(UNPACKED, -1)
-        sizes = (header.get(UNPACKED, -1), header.get(PACKED, -1))
-        if min(sizes) < 0 or pages > rows + 1 or unpacked > BYTES_A_ROW * rows + BYTES_A_PAGE * pages:
-            return False
-        reader.skip_bytes(header[PACKED])
-    return True
+        unpacked += header[UNPACKED]
+        few = pages <= rows + 1 and unpacked <= BYTES_A_ROW * rows + BYTES_A_PAGE * pages
+        if not few or header[UNPACKED] < 0 or header[PACKED] < 0:
+            msg = "one of its tables would unpack to more than its rows can take"
+            raise ReleaseFileError(msg)
+        reader.pass_over(header[PACKED])
 
 
 class _Reader:
-    """A reader of Thrift's compact protocol that keeps the whole numbers of a struct and skips all else."""
+    """A reader of Thrift's compact protocol that keeps whole numbers, and structs and lists of them."""
 
     def __init__(self, content: bytes, position: int) -> None:
         self.content = content
         self.position = position
 
-    def struct(self) -> dict[int, int]:
-        numbers, field = {}, 0
+    def struct(self) -> dict[int, Any]:
+        fields, number = {}, 0
         while (head := self.byte()) & 15 != STOP:
-            field = field + (head >> 4) if head >> 4 else self.number()
-            if BYTE < head & 15 < DOUBLE:
-                numbers[field] = self.number()
-            else:
-                self.skip(head & 15, in_field=True)
-        return numbers
+            number = number + (head >> 4) if head >> 4 else self.whole()
+            # The head of a field that is true or false says which.
+            fields[number] = None if head & 15 in (TRUE, FALSE) else self.value(head & 15)
+        return fields
 
-    def skip(self, kind: int, *, in_field: bool = False) -> None:
+    def value(self, kind: int) -> Any:
         if kind in (TRUE, FALSE, BYTE):
-            self.skip_bytes(0 if in_field and kind != BYTE else 1)  # a field's head holds its truth
-        elif kind < DOUBLE:
-            self.number()
-        elif kind in (DOUBLE, BINARY):
-            self.skip_bytes(8 if kind == DOUBLE else self.natural())
-        elif kind in (LIST, SET):
+            return self.byte()
+        if kind < DOUBLE:
+            return self.whole()
+        if kind in (DOUBLE, BINARY):
+            return self.pass_over(8 if kind == DOUBLE else self.natural())
+        if kind in (LIST, SET):
             head = self.byte()
-            self.skip_all(self.natural() if head >> 4 == 15 else head >> 4, (head & 15,))
-        elif kind == MAP:
+            size = self.natural() if head >> 4 == 15 else head >> 4
+            return [self.value(head & 15) for _ in range(size)]
+        if kind == MAP:
             size = self.natural()
             kinds = self.byte() if size else 0
-            self.skip_all(size, (kinds >> 4, kinds & 15))
-        elif kind == STRUCT:
-            self.struct()
-        else:
-            self.refuse()
+            return [(self.value(kinds >> 4), self.value(kinds & 15)) for _ in range(size)]
+        return self.struct() if kind == STRUCT else _refuse()
 
-    def skip_all(self, size: int, kinds: tuple[int, ...]) -> None:
-        for _ in range(size):
-            for kind in kinds:
-                self.skip(kind)
-
-    def skip_bytes(self, count: int) -> None:
+    def pass_over(self, count: int) -> None:
         self.position += count
         if self.position > len(self.content):
-            self.refuse()
+            _refuse()
 
     def byte(self) -> int:
-        self.skip_bytes(1)
+        self.pass_over(1)
         return self.content[self.position - 1]
 
     def natural(self) -> int:
@@ -101,10 +104,11 @@ class _Reader:
             shift += 7
         return value | byte << shift
 
-    def number(self) -> int:
+    def whole(self) -> int:
         value = self.natural()
         return value >> 1 ^ -(value & 1)
 
-    def refuse(self) -> NoReturn:
-        msg = "a page of one of its tables has no proper header"
-        raise ReleaseFileError(msg)
+
+def _refuse() -> NoReturn:
+    msg = "one of its tables is no Parquet file, or one that contradicts itself"
+    raise ReleaseFileError(msg)

@@ -30,6 +30,7 @@ DOMAIN = Domain(
         Date(name="visit", start=date(2024, 1, 1), end=date(2024, 12, 31), every="month"),
     )
 )
+EXAMPLES = 120  # of each structured target in a run of the tests
 QUESTIONS = (
     "age between 30 and 39 and sex = 'Female'",
     "not (age < 5 or age >= 90) and grade in ('low', 'high') and dose > .5e0",
@@ -52,7 +53,7 @@ def command(arguments: list[str]) -> None:
 
 
 def _structured(strategy: st.SearchStrategy[Any], examine: Callable[[Any], object]) -> Any:
-    @settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(strategy)
     def target(drawn: Any) -> None:
         with bounded():

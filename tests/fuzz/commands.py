@@ -169,9 +169,10 @@ class Outcome:
 
 def run(arguments: list[str], place: Path) -> Outcome:
     """Run a command in this process; what it prints must be UTF-8, and it must end soon."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    before = sys.argv
-    sys.argv, code = ["dpcube", *arguments], 0
+    printed = io.BytesIO(), io.BytesIO()
+    out, err = (io.TextIOWrapper(stream, encoding="utf-8", write_through=True) for stream in printed)
+    before, code = sys.argv, None
+    sys.argv = ["dpcube", *arguments]
     with chdir(place), redirect_stdout(out), redirect_stderr(err), _ending():
         try:
             main()
@@ -179,8 +180,7 @@ def run(arguments: list[str], place: Path) -> Outcome:
             code = stop.code
         finally:
             sys.argv = before
-    said = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
-    return Outcome(code, *said)
+    return Outcome(code or 0, *(stream.getvalue().decode() for stream in printed))
 
 
 @contextmanager

@@ -119,7 +119,7 @@ def page_bomb(*, rows: int = 2500, unpacked: int = 200 * 2**20) -> bytes:
     good = parquet({"noisy_count": random}, compression="zstd", use_dictionary=False, write_statistics=False)
     column = pq.ParquetFile(io.BytesIO(good)).metadata.row_group(0).column(0)
     start, size = column.data_page_offset, column.total_compressed_size
-    packed = pa.Codec("zstd").compress(bytes(unpacked), asbytes=True)
+    packed: bytes = pa.Codec("zstd").compress(bytes(unpacked), asbytes=True)
 
     def page(padding: int) -> bytes:
         body = packed + struct.pack("<II", 0x184D2A50, padding) + bytes(padding)  # a frame that is passed over
@@ -239,3 +239,11 @@ def test_a_link_that_leads_nowhere_is_refused_before_the_charge(tmp_path: Path) 
     with pytest.raises(ReleaseFileError, match="never overwrites"):
         publish(tmp_path / "t.csv", DOMAIN, epsilon=Fraction(1), save_to=tmp_path / "new.dpcube")
     assert not (tmp_path / "t.ledger").exists()
+
+
+def test_a_domain_that_could_not_be_read_again_is_refused_before_the_charge(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("code\na\n")
+    domain = Domain((Category(name="code", values=("a", "b" * (17 * 2**20))),))
+    with pytest.raises(DomainError, match=r"takes 17\.8 MB of text and a release holds 16\.8 MB"):
+        publish(tmp_path / "t.csv", domain, epsilon=Fraction(1))
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

@@ -33,7 +33,11 @@ def csv_options(verb: Verb) -> Verb:
     """Add the options that declare how a CSV file is written."""
     for option in (
         click.option("--null-text", multiple=True, help="Text that means null in a CSV file; empty unless given."),
-        click.option("--names", help="Comma-separated column names of a CSV file that has no header."),
+        click.option(
+            "--names",
+            help="Comma-separated names of all columns of a CSV file without a header, whose first row would else be "
+            "taken for names and shown. Lines of more or fewer fields than names are dropped, and nothing says so.",
+        ),
         click.option("--delimiter", help="Delimiter of a CSV file: a comma, or a tab in .tsv files, unless given."),
     ):
         verb = option(verb)

@@ -38,7 +38,7 @@ from dpcube.errors import InputError
 from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.strategy import DEFAULT, Strategy, strategy_of
 from dpcube.transcript import Provenance
-from dpcube.transcript.file import check_writable
+from dpcube.transcript.file import check_domain, check_writable
 
 ONE_ROW = PrivacyUnit()
 
@@ -78,6 +78,7 @@ def publish(
     spell = None if rows_of is None else rows_of.period()
     check_drawable(amount, protected)
     check_public(domain)
+    check_domain(domain)
     check_fits(domain, chosen)
     if save_to is not None:
         check_writable(Path(save_to), needed=chosen.peak_bytes(domain.shape) // 4)

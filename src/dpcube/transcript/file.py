@@ -57,6 +57,7 @@ class FutureFormatError(ReleaseFileError):
 
 def write(path: Path, record: Record) -> str:
     """Write a release to a new file and return its digest; a file that is there already is never replaced."""
+    check_domain(record[0])
     members = _members(record)
     manifest = _manifest(record, members)
     try:
@@ -81,6 +82,14 @@ def check_writable(path: Path, *, needed: int) -> None:
     if shutil.disk_usage(path.parent).free < needed:
         msg = f"cannot write {path}: the release may take {in_words(needed)} and the disk has less free"
         raise ReleaseFileError(msg)
+
+
+def check_domain(domain: Domain) -> None:
+    """Raise DomainError if a file of this domain could not be read again; asked before anything is spent."""
+    size = len(domain.dumps().encode())
+    if size > LARGEST_DOMAIN:
+        msg = f"the domain takes {in_words(size)} of text and a release holds {in_words(LARGEST_DOMAIN)}; shorten it"
+        raise DomainError(msg)
 
 
 def _exists(path: Path) -> ReleaseFileError:

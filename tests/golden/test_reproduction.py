@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from golden_file import GOLDEN
 
 from dpcube import theory
 from dpcube.errors import InputError
@@ -18,7 +19,6 @@ from dpcube.evaluate.reproduce.draw import digest, draw, spread
 from dpcube.evaluate.reproduce.files import page
 from dpcube.evaluate.reproduce.theory import even_error_given_eta
 
-GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 FIGURES = GOLDEN["figures"]
 DOCS = Path(__file__).parents[2] / "docs"
 MADE = {figure.name: figure for figure in figures(["theory"])}

@@ -1,13 +1,12 @@
 """The paper's 3x3 example and the estimators, against numbers and solvers that share no code with them."""
 
 import itertools
-import json
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_file import GOLDEN
 from numpy.typing import NDArray
 
 from dpcube import Category, Domain, Release
@@ -26,7 +25,6 @@ from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 EXAMPLE = GOLDEN["example_3x3"]
 CUBE = np.array(EXAMPLE["x"], np.int64).reshape(3, 3)
 # Rows are incomes, highest first; columns are ages (spec 1).
@@ -105,6 +103,22 @@ def test_the_boxes_of_the_example_are_31_37_73_0() -> None:
     assert gate.count_boxes(Partitioning((3, 3), lower, upper), np.full(4, UNITS)).tolist() == [31, 37, 73, 0]
     assert EXAMPLE["HII_x"] == [31, 37, 73, 0]
     assert EXAMPLE["paper_yII"] != [31, 37, 73, 0]  # erratum E1
+
+
+def test_golden_answers_of_the_example() -> None:
+    transcript = two_phase(CUBE, flat_tree((3, 3), *paper_boxes()))
+    release = Release(DOMAIN, transcript, Provenance("dpcube", FIFTH, "test", private=False))
+    assert CUBE.reshape(-1).tolist() == EXAMPLE["x"]
+    assert CUBE.sum() == EXAMPLE["total"]
+    assert release.count(age="20-30", income=">20K", estimate="cells").value == EXAMPLE["Q1"]
+    assert release.count(age="30-40", estimate="cells").value == EXAMPLE["Q2"]
+    q2 = release.count(age="30-40", estimate="uniform").value
+    assert q2 == pytest.approx(EXAMPLE["Q2_uniform_noiseless"], abs=1e-12)
+    least = release.count(age="30-40", estimate="least_squares").value
+    assert least == pytest.approx(EXAMPLE["Q2_LS_noiseless"], abs=1e-12)
+    weights = np.array(EXAMPLE["Q2_weights_on_y10_y13"])
+    assert weights @ np.array(EXAMPLE["HII_x"])[[0, 3]] == pytest.approx(q2, abs=1e-12)
+    assert weights @ np.array(EXAMPLE["paper_yII"])[[0, 3]] == EXAMPLE["Q2_uniform_with_papers_numbers"]
 
 
 def test_the_cells_of_the_example_come_out_as_they_are_without_noise() -> None:

@@ -1,7 +1,6 @@
 """The paper's 3x3 example and the estimators, against numbers and solvers that share no code with them."""
 
 import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +20,7 @@ from dpcube.partition import BoxTree
 from dpcube.query import CountingQuery
 from dpcube.testing import SilentNoise
 from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
+from random_trees import random_tree
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,28 +52,6 @@ def flat_tree(shape: tuple[int, ...], lower: Ints, upper: Ints) -> BoxTree:
 
 def one_box(shape: tuple[int, ...]) -> BoxTree:
     return BoxTree(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]), np.array([-1]))
-
-
-def random_tree(shape: tuple[int, ...], generator: np.random.Generator) -> BoxTree:
-    """Cut boxes in two to four along a random axis, to a random depth."""
-
-    def visit(lower: Ints, upper: Ints, parent: int, depth: int) -> Iterator[tuple[Ints, Ints, int]]:
-        me = next(number)
-        yield lower, upper, parent
-        wide = np.flatnonzero(upper - lower > 1)
-        if not len(wide) or generator.random() < 0.3 * depth:
-            return
-        axis = generator.choice(wide)
-        places = np.arange(lower[axis] + 1, upper[axis])
-        cuts = np.sort(generator.choice(places, size=min(len(places), int(generator.integers(1, 4))), replace=False))
-        for low, high in itertools.pairwise([lower[axis], *cuts, upper[axis]]):
-            below, above = lower.copy(), upper.copy()
-            below[axis], above[axis] = low, high
-            yield from visit(below, above, me, depth + 1)
-
-    number = itertools.count()
-    lowers, uppers, parents = zip(*visit(np.zeros(len(shape), np.int64), np.array(shape), -1, 0), strict=True)
-    return BoxTree(shape, np.array(lowers), np.array(uppers), np.array(parents))
 
 
 def two_phase(exact: Ints, tree: BoxTree, *, epsilon: Fraction = FIFTH) -> Transcript:
@@ -163,7 +141,7 @@ SHAPES = [(7,), (4, 3), (5, 2, 3), (2, 3, 2, 2)]
 def measured(shape: tuple[int, ...], seed: int) -> tuple[Transcript, Floats, Floats, Floats]:
     """A transcript with boxes of unequal epsilons; its query matrix, counts and noise variances."""
     generator = np.random.default_rng(seed)
-    tree, epsilon = random_tree(shape, generator), Fraction(int(generator.integers(1, 30)), 10)
+    tree, epsilon = random_tree(shape, generator, stop=0.3), Fraction(int(generator.integers(1, 30)), 10)
     leaves = tree.leaves
     units = generator.integers(UNITS // 50, UNITS // 2, len(leaves))
     cell_units = int(generator.integers(UNITS // 50, UNITS // 2))
@@ -294,7 +272,7 @@ def consistent_by_brute_force(tree: BoxTree, counts: Floats, variance: Floats) -
 def noisy_tree(seed: int) -> tuple[BoxTree, Floats, Floats]:
     """A small tree, a noisy count for each node and its variance; some inner nodes are not measured."""
     generator = np.random.default_rng(seed)
-    tree = random_tree([(9,), (4, 3), (2, 3, 3)][seed % 3], generator)
+    tree = random_tree([(9,), (4, 3), (2, 3, 3)][seed % 3], generator, stop=0.3)
     variance = generator.uniform(0.5, 20, len(tree))
     variance[~tree.is_leaf & (generator.random(len(tree)) < 0.4)] = np.inf
     return tree, np.where(np.isinf(variance), 0.0, generator.normal(3, 12, len(tree))), variance
@@ -336,7 +314,7 @@ def test_consistent_totals_by_hand() -> None:
 def test_without_noise_the_consistent_leaves_are_the_truth(seed: int) -> None:
     generator = np.random.default_rng(seed)
     exact = generator.integers(0, 30, (5, 4)) * (generator.random((5, 4)) < 0.6)
-    tree = random_tree((5, 4), generator)
+    tree = random_tree((5, 4), generator, stop=0.3)
     everything = np.arange(len(tree))
     units = generator.integers(UNITS // 100, UNITS // 10, len(tree))
     truth = Gate(exact, FIFTH, noise=SilentNoise()).count_boxes(Boxes((5, 4), tree.lower, tree.upper), units)

@@ -50,11 +50,13 @@ def test_every_function_has_a_doctest_and_all_of_them_hold() -> None:
 
 def test_one_expected_error_takes_less_than_a_millisecond() -> None:
     terms = theory.ls_terms(N_P, 5, a1=A1, a2=A2)
+    parts = np.array([3 / 7, 5 / 11, 9 / 20])  # of three boxes
     calls: dict[str, Callable[[], Numbers]] = {
         "laplace": lambda: theory.mean_abs(terms.scales, terms.multiplicities),
         "discrete": lambda: theory.mean_abs(
             terms.scales, terms.multiplicities, noise="discrete", weights=terms.weights
         ),
+        "three weights": lambda: theory.mean_abs(parts / A2, [1, 1, 1], noise="discrete", weights=parts),
     }
     for name, call in calls.items():
         call()

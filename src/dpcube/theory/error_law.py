@@ -9,12 +9,13 @@ the scales where they are not 1: scales stay |weight|/alpha.
 
 The last axis of `scales`, `multiplicities` and `weights` runs over the terms; the other axes broadcast.
 
-Accuracy of a mean, relative, and what it takes: 1e-12 and 0.2 ms for Laplace noise, and for discrete noise with one or
-two different weights. With three or more 1e-10 from points (`dpcube.theory.lattice_points`, up to 4 ms where there are
-a million of them); beyond that 1e-9 from a series (`dpcube.theory.many_lattices`, measured: 9e-10 at the 90th
-percentile, 6e-9 at most; 0.3 to 5 ms, but up to 0.2 s for eight weights and more with alphas above 1).
-Probabilities and quantiles: 1e-12 relative for one weight, 1e-10 absolute from points; a series gives quantiles up to
-0.004 standard deviations too wide.
+Accuracy of a mean, relative, and what it takes: 1e-12 and 0.3 ms for Laplace noise, and for discrete noise with one or
+two different weights (two: from alpha = .0015 on). With three or more, 1e-10 from points, which takes up to 5 ms where
+there are two million (`dpcube.theory.lattice_points`); beyond that 1e-9 from a series (`dpcube.theory.many_lattices`,
+measured: 6e-10 to 1e-9 at the 90th percentile, 7e-9 at most). Three to six weights take 0.2 to 1 ms for most alphas and
+up to 9 ms between .1 and 1; more weights 1 ms up to alpha = .5, and up to 0.2 s above. Probabilities and quantiles:
+1e-12 relative for one weight, 1e-10 absolute from points; a series gives quantiles up to 0.004 standard deviations too
+wide.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpcube.errors import InputError
 from dpcube.theory.arguments import Floats, Noise, is_discrete, not_negative, numbers, plain, positive, whole
 from dpcube.theory.contour import log_tail, tail_point
-from dpcube.theory.lattice_points import Lattice, LatticePoints
+from dpcube.theory.lattice_points import LARGEST_OF_MORE, LARGEST_OF_TWO, Lattice, LatticePoints
 from dpcube.theory.lattices import Law, OneLattice
 from dpcube.theory.many_lattices import ManyLattices
 
@@ -199,7 +200,8 @@ def _discrete_law(b: Floats, k: Floats, w: Floats, *, shift: float) -> Law:
     if starts.size == 1:
         return OneLattice(float(weights[0]), alphas, counts)
     ends = zip(starts, [*starts[1:], None], strict=True)
-    lattices = [Lattice.of(float(weights[i]), alphas[i:j], counts[i:j]) for i, j in ends]
+    most = LARGEST_OF_TWO if starts.size == 2 else LARGEST_OF_MORE
+    lattices = [Lattice.of(float(weights[i]), alphas[i:j], counts[i:j], most=most) for i, j in ends]
     few = [lattice for lattice in lattices if lattice is not None]
     points = LatticePoints.of(few) if len(few) == len(lattices) else None
     # A lattice of too many points has next to none of its probability at 0.

@@ -21,9 +21,9 @@ from dpcube.theory.arguments import Floats
 from dpcube.theory.contour import lattice_scales
 from dpcube.theory.lattices import SAME, reach, smallest_reach
 
-# Beyond these, `dpcube.theory.many_lattices` is faster.
-LARGEST_LATTICE = 1 << 15
-MOST_POINTS = 1 << 20
+# Beyond these, `dpcube.theory.many_lattices` is faster: points of one of two lattices, of one of more, of all of them.
+LARGEST_OF_TWO, LARGEST_OF_MORE = 1 << 15, 1 << 12
+MOST_POINTS = 1 << 21
 _UNLIKELY = np.exp(-35.0)
 
 
@@ -35,10 +35,10 @@ class Lattice:
     mass: Floats
 
     @classmethod
-    def of(cls, step: float, alphas: Floats, multiplicities: Floats) -> "Lattice | None":
-        """Return `step` times a sum of discrete Laplace variables, or None if it has too many points."""
+    def of(cls, step: float, alphas: Floats, multiplicities: Floats, *, most: int) -> "Lattice | None":
+        """Return `step` times a sum of discrete Laplace variables, or None if it has more than `most` points."""
         largest = reach(alphas, multiplicities)
-        return None if largest > LARGEST_LATTICE else cls(step, _mass(alphas, multiplicities, int(largest) + 1))
+        return None if largest > most else cls(step, _mass(alphas, multiplicities, int(largest) + 1))
 
 
 @dataclass(frozen=True)

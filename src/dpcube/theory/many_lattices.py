@@ -3,7 +3,8 @@
 Weights, parameters alpha and multiplicities enter; tails, expected absolute values and quantiles leave.
 
 Let phi be the characteristic function of the sum X, and let |X| stay below L (but for a probability of 1e-13). A
-triangle wave and a square wave of half-period L are |x| and sign(x) there, so with t_n = n pi / L, n odd,
+triangle wave of half-period L is |x| there, and a square wave of half-period 2 L is sign(x) of all x - X with x < L. So
+with t_n = n pi over the half-period, n odd,
 
     E|b + X| = L/2 - (4 L / pi^2) sum phi(t_n) cos(b t_n) / n^2,     P(|X| < x) = (4 / pi) sum phi(t_n) sin(x t_n) / n.
 
@@ -67,16 +68,16 @@ class ManyLattices:
         """The standard deviation of X."""
         return float(np.sqrt(2 * self.multiplicities @ (self.weights * self.scales) ** 2))
 
-    def _phi(self, nodes: int) -> Floats:
-        """Return the characteristic function at the first odd multiples of pi / L."""
-        angles = self.weights * (np.pi / (2 * self.half_period))
+    def _phi(self, nodes: int, *, half_period: float) -> Floats:
+        """Return the characteristic function at the first odd multiples of pi over a half-period."""
+        angles = self.weights * (np.pi / (2 * half_period))
         return _characteristic(nodes, angles, 2 * self.scales, self.multiplicities.astype(np.int64))
 
     def mean_abs(self, shift: float) -> float:
         """Return E|shift + X|."""
         nodes, atom = self._nodes(), 0.0 if shift else self.atom
         while True:
-            phi = self._phi(nodes)
+            phi = self._phi(nodes, half_period=self.half_period)
             if shift:
                 phi *= np.cos(shift * np.pi / self.half_period * (2 * np.arange(nodes) + 1))
             coarse, fine = self._mean_of(phi[: nodes // 2], atom), self._mean_of(phi, atom)
@@ -108,11 +109,13 @@ class ManyLattices:
 
     @cached_property
     def _blurred(self) -> tuple[Floats, Floats]:
-        """The angles t_n and phi(t_n)/n, blurred."""
-        nodes = int(_LAST * self.half_period / (2 * np.pi * self._tau))
+        """The angles t_n and phi(t_n)/n, blurred. The square wave sees x + |X|, so its half-period is 2 L."""
+        half_period = 2 * self.half_period
+        nodes = int(_LAST * half_period / (2 * np.pi * self._tau))
         orders = 2.0 * np.arange(nodes) + 1
-        angles = np.asarray(np.pi / self.half_period * orders, np.float64)
-        waves = np.asarray(self._phi(nodes) * np.exp(-0.5 * (self._tau * angles) ** 2) / orders, np.float64)
+        angles = np.asarray(np.pi / half_period * orders, np.float64)
+        blur = np.exp(-0.5 * (self._tau * angles) ** 2)
+        waves = np.asarray(self._phi(nodes, half_period=half_period) * blur / orders, np.float64)
         kept = waves > _NEGLIGIBLE
         return angles[kept], waves[kept]
 

@@ -22,6 +22,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "even": {"color": "#56707F", "linestyle": (0, (5, 1.5, 1, 1.5)), "marker": "v"},
     "cells": {"color": "#D55E00", "linestyle": "-", "marker": None, "linewidth": 2.6},
 }
+LINE: dict[str, Any] = {"linewidth": 1.4, "markersize": 3.6, "clip_on": False}
 FONT: Any = {"font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 9.5, "axes.labelsize": 9}
 WIDTH, HEIGHT = 4.3, 3.1
 _MARKERS = 11
@@ -63,8 +64,7 @@ def _saved(canvas: Any, **how: Any) -> bytes:
 def _panel(axis: Any, panel: Panel) -> None:
     every = max(1, len(panel.at) // _MARKERS)
     for curve in panel.curves:
-        style = {"linewidth": 1.4, "markersize": 3.6, "markevery": every, "clip_on": False, **STYLES[curve.role]}
-        axis.plot(panel.at, curve.values, **style)
+        axis.plot(panel.at, curve.values, markevery=every, **(LINE | STYLES[curve.role]))
     axis.set_title(f"({panel.name}) {panel.title}", loc="left")
     axis.set_xlabel(panel.axis_label)
     axis.set_xlim(panel.at[0], panel.at[-1])
@@ -94,16 +94,18 @@ def _panel(axis: Any, panel: Panel) -> None:
 
 
 def _label_ends(axis: Any, panel: Panel) -> None:
-    """Write each curve's name beside its end, moved up or down where two would touch."""
+    """Write each curve's name beside its end, with a piece of it, moved up or down where two would touch."""
     ends = np.array([curve.values[-1] for curve in panel.curves])
     low, high = axis.get_ylim()
     places = np.log(ends / low) / np.log(high / low) if panel.log else (ends - low) / (high - low)
     for curve, place in zip(panel.curves, spread(places), strict=True):
+        style = LINE | STYLES[curve.role]
+        axis.plot((1.03, 1.07, 1.11), [place] * 3, transform=axis.transAxes, markevery=[1], **style)
         axis.annotate(
             curve.label,
-            (1, place),
+            (1.12, place),
             xycoords="axes fraction",
-            xytext=(5, 0),
+            xytext=(3, 0),
             textcoords="offset points",
             va="center",
             fontsize=8,

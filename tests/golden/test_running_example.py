@@ -1,13 +1,11 @@
 """The paper's 3x3 example and the estimators, against numbers and solvers that share no code with them."""
 
 import itertools
-import json
-from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_file import GOLDEN
 from numpy.typing import NDArray
 
 from dpcube import Category, Domain, Release
@@ -22,11 +20,11 @@ from dpcube.partition import BoxTree
 from dpcube.query import CountingQuery
 from dpcube.testing import SilentNoise
 from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
+from random_trees import random_tree
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 EXAMPLE = GOLDEN["example_3x3"]
 CUBE = np.array(EXAMPLE["x"], np.int64).reshape(3, 3)
 # Rows are incomes, highest first; columns are ages (spec 1).
@@ -56,28 +54,6 @@ def one_box(shape: tuple[int, ...]) -> BoxTree:
     return BoxTree(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]), np.array([-1]))
 
 
-def random_tree(shape: tuple[int, ...], generator: np.random.Generator) -> BoxTree:
-    """Cut boxes in two to four along a random axis, to a random depth."""
-
-    def visit(lower: Ints, upper: Ints, parent: int, depth: int) -> Iterator[tuple[Ints, Ints, int]]:
-        me = next(number)
-        yield lower, upper, parent
-        wide = np.flatnonzero(upper - lower > 1)
-        if not len(wide) or generator.random() < 0.3 * depth:
-            return
-        axis = generator.choice(wide)
-        places = np.arange(lower[axis] + 1, upper[axis])
-        cuts = np.sort(generator.choice(places, size=min(len(places), int(generator.integers(1, 4))), replace=False))
-        for low, high in itertools.pairwise([lower[axis], *cuts, upper[axis]]):
-            below, above = lower.copy(), upper.copy()
-            below[axis], above[axis] = low, high
-            yield from visit(below, above, me, depth + 1)
-
-    number = itertools.count()
-    lowers, uppers, parents = zip(*visit(np.zeros(len(shape), np.int64), np.array(shape), -1, 0), strict=True)
-    return BoxTree(shape, np.array(lowers), np.array(uppers), np.array(parents))
-
-
 def two_phase(exact: Ints, tree: BoxTree, *, epsilon: Fraction = FIFTH) -> Transcript:
     """Measure cells and leaves without noise."""
     gate = Gate(exact, epsilon, noise=SilentNoise())
@@ -105,6 +81,22 @@ def test_the_boxes_of_the_example_are_31_37_73_0() -> None:
     assert gate.count_boxes(Partitioning((3, 3), lower, upper), np.full(4, UNITS)).tolist() == [31, 37, 73, 0]
     assert EXAMPLE["HII_x"] == [31, 37, 73, 0]
     assert EXAMPLE["paper_yII"] != [31, 37, 73, 0]  # erratum E1
+
+
+def test_golden_answers_of_the_example() -> None:
+    transcript = two_phase(CUBE, flat_tree((3, 3), *paper_boxes()))
+    release = Release(DOMAIN, transcript, Provenance("dpcube", FIFTH, "test", private=False))
+    assert CUBE.reshape(-1).tolist() == EXAMPLE["x"]
+    assert CUBE.sum() == EXAMPLE["total"]
+    assert release.count(age="20-30", income=">20K", estimate="cells").value == EXAMPLE["Q1"]
+    assert release.count(age="30-40", estimate="cells").value == EXAMPLE["Q2"]
+    q2 = release.count(age="30-40", estimate="uniform").value
+    assert q2 == pytest.approx(EXAMPLE["Q2_uniform_noiseless"], abs=1e-12)
+    least = release.count(age="30-40", estimate="least_squares").value
+    assert least == pytest.approx(EXAMPLE["Q2_LS_noiseless"], abs=1e-12)
+    weights = np.array(EXAMPLE["Q2_weights_on_y10_y13"])
+    assert weights @ np.array(EXAMPLE["HII_x"])[[0, 3]] == pytest.approx(q2, abs=1e-12)
+    assert weights @ np.array(EXAMPLE["paper_yII"])[[0, 3]] == EXAMPLE["Q2_uniform_with_papers_numbers"]
 
 
 def test_the_cells_of_the_example_come_out_as_they_are_without_noise() -> None:
@@ -149,7 +141,7 @@ SHAPES = [(7,), (4, 3), (5, 2, 3), (2, 3, 2, 2)]
 def measured(shape: tuple[int, ...], seed: int) -> tuple[Transcript, Floats, Floats, Floats]:
     """A transcript with boxes of unequal epsilons; its query matrix, counts and noise variances."""
     generator = np.random.default_rng(seed)
-    tree, epsilon = random_tree(shape, generator), Fraction(int(generator.integers(1, 30)), 10)
+    tree, epsilon = random_tree(shape, generator, stop=0.3), Fraction(int(generator.integers(1, 30)), 10)
     leaves = tree.leaves
     units = generator.integers(UNITS // 50, UNITS // 2, len(leaves))
     cell_units = int(generator.integers(UNITS // 50, UNITS // 2))
@@ -280,7 +272,7 @@ def consistent_by_brute_force(tree: BoxTree, counts: Floats, variance: Floats) -
 def noisy_tree(seed: int) -> tuple[BoxTree, Floats, Floats]:
     """A small tree, a noisy count for each node and its variance; some inner nodes are not measured."""
     generator = np.random.default_rng(seed)
-    tree = random_tree([(9,), (4, 3), (2, 3, 3)][seed % 3], generator)
+    tree = random_tree([(9,), (4, 3), (2, 3, 3)][seed % 3], generator, stop=0.3)
     variance = generator.uniform(0.5, 20, len(tree))
     variance[~tree.is_leaf & (generator.random(len(tree)) < 0.4)] = np.inf
     return tree, np.where(np.isinf(variance), 0.0, generator.normal(3, 12, len(tree))), variance
@@ -322,7 +314,7 @@ def test_consistent_totals_by_hand() -> None:
 def test_without_noise_the_consistent_leaves_are_the_truth(seed: int) -> None:
     generator = np.random.default_rng(seed)
     exact = generator.integers(0, 30, (5, 4)) * (generator.random((5, 4)) < 0.6)
-    tree = random_tree((5, 4), generator)
+    tree = random_tree((5, 4), generator, stop=0.3)
     everything = np.arange(len(tree))
     units = generator.integers(UNITS // 100, UNITS // 10, len(tree))
     truth = Gate(exact, FIFTH, noise=SilentNoise()).count_boxes(Boxes((5, 4), tree.lower, tree.upper), units)

@@ -20,11 +20,11 @@ from dpcube.domain import Attribute, Boxes
 from dpcube.domain.attribute import Destination
 from dpcube.estimate import Estimate, available, estimate
 from dpcube.histogram import UNITS
-from dpcube.partition import BoxTree
 from dpcube.query import CountingQuery
 from dpcube.strategy import Cells, TwoPhase
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
+from random_trees import random_tree
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -34,31 +34,9 @@ SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple).filter(l
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def random_tree(shape: tuple[int, ...], generator: np.random.Generator) -> BoxTree:
-    """Cut boxes in two to four along a random axis, to a random depth."""
-
-    def visit(lower: Ints, upper: Ints, parent: int, depth: int) -> Iterator[tuple[Ints, Ints, int]]:
-        me = next(number)
-        yield lower, upper, parent
-        wide = np.flatnonzero(upper - lower > 1)
-        if not len(wide) or generator.random() < 0.2 * depth:
-            return
-        axis = generator.choice(wide)
-        places = np.arange(lower[axis] + 1, upper[axis])
-        cuts = np.sort(generator.choice(places, size=min(len(places), int(generator.integers(1, 4))), replace=False))
-        for low, high in itertools.pairwise([lower[axis], *cuts, upper[axis]]):
-            below, above = lower.copy(), upper.copy()
-            below[axis], above[axis] = low, high
-            yield from visit(below, above, me, depth + 1)
-
-    number = itertools.count()
-    lowers, uppers, parents = zip(*visit(np.zeros(len(shape), np.int64), np.array(shape), -1, 0), strict=True)
-    return BoxTree(shape, np.array(lowers), np.array(uppers), np.array(parents))
-
-
 def random_transcript(shape: tuple[int, ...], generator: np.random.Generator) -> Transcript:
     """Measure cells or not, every leaf and some other nodes, some twice, each with units of its own."""
-    tree = random_tree(shape, generator)
+    tree = random_tree(shape, generator, stop=0.2)
     node = np.concatenate([tree.leaves, generator.integers(0, len(tree), generator.integers(0, 4))])
     units = generator.integers(UNITS // 100, UNITS // 4, len(node))
     counts = generator.integers(-30, 200, len(node))

@@ -12,6 +12,7 @@ from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
 from dpcube.cli.output import visible
+from dpcube.cli.reproduce import reproduce
 from dpcube.errors import DpcubeError, InputError
 
 
@@ -27,12 +28,13 @@ def commands() -> None:
                    dpcube ledger TABLE.ledger
     Hold a cube:   dpcube info R.dpcube
                    dpcube count R.dpcube "age between 30 and 39 and sex = 'Female'"
+    The paper:     dpcube reproduce theory
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
 
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-for verb in (demo, domain, release, ledger, info, count):
+for verb in (demo, domain, release, ledger, info, count, reproduce):
     commands.add_command(verb)
 
 

@@ -1,0 +1,64 @@
+"""The paper's figures, made again: pictures, numbers, and what of the paper's claims holds."""
+
+import textwrap
+from pathlib import Path
+
+import click
+
+from dpcube.cli.output import as_json, print_json, stage, stages_done
+
+DIRECTORY = Path("dpcube-figures")
+
+
+@click.command()
+@click.argument("figure", nargs=-1)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Directory for the pictures (SVG, PNG), numbers (CSV) and the page.  [default: {DIRECTORY}]",
+)
+@click.option("--replace", is_flag=True, help="Replace files of the same names in the directory.")
+@as_json
+def reproduce(*, figure: tuple[str, ...], output: Path | None, replace: bool, as_json: bool) -> None:
+    """Make figures of the paper: give names of figures, of groups, or all; without names, list them.
+
+    With --json the numbers and verdicts are printed, and files are written only if -o is given.
+    """
+    from dpcube.evaluate.reproduce import figures, groups
+
+    if not figure:
+        _list(groups(), as_json=as_json)
+        return
+    stage("computing the figures")
+    made = figures(figure)
+    files: list[Path] = []
+    if output is not None or not as_json:
+        from dpcube.evaluate.reproduce.files import write
+
+        stage("drawing")
+        files = write(made, output or DIRECTORY, replace=replace)
+    stages_done()
+    if as_json:
+        print_json({"figures": [one.as_dict() for one in made], "files": [str(path) for path in files]})
+        return
+    from dpcube.evaluate.reproduce.files import verdicts
+
+    for one in made:
+        click.echo(f"{one.title} ({one.label}; {one.setting})")
+        for what, text in verdicts(one):
+            click.echo(textwrap.fill(f"{what}: {text}", 100, initial_indent="  ", subsequent_indent="    "))
+        click.echo("")
+    verb = "Wrote or replaced" if replace else "Wrote"
+    click.echo(f"{verb} {len(files)} files; start with {files[0]}")
+
+
+def _list(known: dict[str, tuple[str, tuple[str, ...]]], *, as_json: bool) -> None:
+    if as_json:
+        print_json({group: {"about": about, "figures": list(names)} for group, (about, names) in known.items()})
+        return
+    for group, (about, names) in known.items():
+        click.echo(f"{group}: {about}")
+        for name in names:
+            click.echo(f"  {name}")
+    click.echo("\nMake some with  dpcube reproduce NAME...  or everything with  dpcube reproduce all")

@@ -1,0 +1,113 @@
+"""A figure as numbers: panels of curves, and what the paper says about them beside what is so."""
+
+import csv
+import io
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A named line of a panel. Curves of one role look the same in every figure."""
+
+    name: str
+    label: str
+    role: str
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Curves over one axis; `mark` is a place on the axis worth a vertical line, with its label."""
+
+    name: str
+    title: str
+    axis: str
+    axis_label: str
+    at: Floats
+    curves: tuple[Curve, ...]
+    log: bool = False
+    mark: tuple[float, str] | None = None
+
+    def __getitem__(self, curve: str) -> Floats:
+        """Return the values of a curve by its name."""
+        return next(c.values for c in self.curves if c.name == curve)
+
+    def value(self, curve: str, at: float) -> float:
+        """Return the value of a curve at a place of the axis that was computed."""
+        return float(self[curve][np.flatnonzero(np.isclose(self.at, at))[0]])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Something the paper claims, what of it holds and what does not."""
+
+    claim: str
+    holds: str
+    fails: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of the paper; `label` is the paper's own, `left_out` what the paper should have drawn beside it."""
+
+    name: str
+    title: str
+    label: str
+    setting: str
+    panels: tuple[Panel, ...]
+    verdicts: tuple[Verdict, ...]
+    left_out: str
+    value_label: str = field(default="expected absolute error")
+
+    def panel(self, name: str) -> Panel:
+        """Return a panel by its letter."""
+        return next(panel for panel in self.panels if panel.name == name)
+
+    def csv(self) -> str:
+        """Return the numbers behind the figure, to nine significant digits, one per line.
+
+        >>> line = Curve("E_LS", "least squares", "least squares", np.array([37.0479270541]))
+        >>> panel = Panel("a", "one point", "s", "query size s", np.array([5.0]), (line,))
+        >>> print(Figure("f", "t", "l", "", (panel,), (), "").csv().splitlines())
+        ['panel,axis,at,curve,value', 'a,s,5,E_LS,37.0479271']
+        """
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(("panel", "axis", "at", "curve", "value"))
+        for panel in self.panels:
+            for curve in panel.curves:
+                for at, value in zip(panel.at, curve.values, strict=True):
+                    lines.writerow((panel.name, panel.axis, f"{at:.9g}", curve.name, f"{value:.9g}"))
+        return text.getvalue()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the picture, for JSON."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "paper_label": self.label,
+            "setting": self.setting,
+            "panels": [
+                {
+                    "panel": panel.name,
+                    "title": panel.title,
+                    "axis": panel.axis,
+                    "at": panel.at.tolist(),
+                    "curves": {curve.name: curve.values.tolist() for curve in panel.curves},
+                }
+                for panel in self.panels
+            ],
+            "verdicts": [{"claim": v.claim, "holds": v.holds, "fails": v.fails} for v in self.verdicts],
+            "left_out_by_the_paper": self.left_out,
+        }
+
+
+def curve(name: str, label: str, role: str, values: ArrayLike, at: Floats) -> Curve:
+    """Return a curve over the places `at`; one value stands for a horizontal line."""
+    return Curve(name, label, role, np.broadcast_to(np.asarray(values, np.float64), at.shape))

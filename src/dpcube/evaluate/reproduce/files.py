@@ -1,0 +1,68 @@
+"""Figures as files: for each a picture twice (SVG, PNG) and its numbers (CSV), and one page that explains them all."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpcube.errors import InputError
+from dpcube.evaluate.reproduce.draw import draw
+from dpcube.evaluate.reproduce.figure import Figure
+from dpcube.files import new_file
+
+PAGE = "figures.md"
+
+
+def write(figures: Sequence[Figure], directory: Path, *, replace: bool = False) -> list[Path]:
+    """Write figures into a directory and return the files; a name that is taken is refused unless `replace`."""
+    names = [PAGE, *(f"{figure.name}.{ending}" for figure in figures for ending in ("svg", "png", "csv"))]
+    taken = [directory / name for name in names if (directory / name).exists()]
+    if taken and not replace:
+        message = f"{taken[0]} exists; give another directory (-o), or --replace"
+        raise InputError(message)
+    contents = {PAGE: page(figures).encode()}
+    for figure in figures:
+        contents[f"{figure.name}.csv"] = figure.csv().encode()
+        contents |= {f"{figure.name}.{ending}": picture for ending, picture in draw(figure).items()}
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            if replace:
+                (directory / name).unlink(missing_ok=True)
+            with new_file(directory / name) as part:
+                part.write_bytes(content)
+    except OSError as error:
+        message = f"cannot write figures to {directory}: {error.strerror}; give another directory (-o)"
+        raise InputError(message) from None
+    return [directory / name for name in names]
+
+
+def page(figures: Sequence[Figure], *, pictures: str = "") -> str:
+    """Return the page: each figure, the paper's claims about it, what holds and what does not.
+
+    `pictures` goes before the name of each picture, as "folder/" does where they lie elsewhere.
+    """
+    return "\n".join(_section(figure, pictures) for figure in figures)
+
+
+def verdicts(figure: Figure) -> list[tuple[str, str]]:
+    """Return what is to be said about a figure, each with what it is: claims, what holds, what does not, left out."""
+    said = [
+        pair
+        for verdict in figure.verdicts
+        for pair in (
+            ("The paper claims", verdict.claim),
+            ("What holds", verdict.holds),
+            ("What does not", verdict.fails),
+        )
+    ]
+    return [*said, ("What the paper leaves out", figure.left_out)]
+
+
+def _section(figure: Figure, pictures: str) -> str:
+    name = f"{pictures}{figure.name}"
+    head = (
+        f"## {figure.title}\n\n![{figure.title}]({name}.svg)\n\nThe paper's `{figure.label}`; {figure.setting}. "
+        f"Numbers: [{figure.name}.csv]({name}.csv).\n\n"
+    )
+    new_claim = ("The paper claims", "What the paper leaves out")
+    lines = [f"{'* ' if what in new_claim else '  '}**{what}**: {text}\n" for what, text in verdicts(figure)]
+    return head + "\n".join(lines)

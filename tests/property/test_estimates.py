@@ -19,6 +19,7 @@ from dpcube.curator.gate import Gate
 from dpcube.domain import Attribute, Boxes
 from dpcube.domain.attribute import Destination
 from dpcube.estimate import Estimate, available, estimate
+from dpcube.estimate.estimate import BoxEstimate
 from dpcube.histogram import UNITS
 from dpcube.query import CountingQuery
 from dpcube.strategy import Cells, TwoPhase
@@ -92,7 +93,7 @@ def test_ranges_agree_by_table_by_sum_and_by_descent(shape: tuple[int, ...], see
         slices = [tuple(map(slice, a, b)) for a, b in zip(workload.lower, workload.upper, strict=True)]
         np.testing.assert_allclose(got.range_values(workload), [cells[where].sum() for where in slices], atol=1e-8)
         np.testing.assert_allclose(got.range_values(workload), direct, atol=1e-8)
-        if got.boxes is not None and got.detail is None:
+        if isinstance(got, BoxEstimate) and got.boxes is not None and got.detail is None:
             np.testing.assert_allclose(got.boxes.range_values(workload), direct, atol=1e-8)
 
 
@@ -134,7 +135,7 @@ def test_variances_are_those_of_the_noise_that_enters_each_estimate(shape: tuple
     workload = random_workload(shape, generator, queries=4)
     leaves_only = BoxCounts(boxes.tree, boxes.tree.leaves, *_of_leaves(boxes))
     transcript = Transcript(shape, transcript.grain, transcript.cells, leaves_only)
-    for name in set(available(transcript)) - {"consistent"}:
+    for name in set(available(transcript)) - {"consistent", "posterior"}:  # what these cut at zero depends on noise
         expected: Floats = np.zeros(4)
         for moved, variance in _one_more_in_each_count(transcript):
             effect = estimate(moved, name).range_values(workload) - estimate(transcript, name).range_values(workload)

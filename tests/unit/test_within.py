@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from dpcube import evaluate
 from dpcube.analyst import Release
+from dpcube.estimate.estimate import BoxEstimate
 from dpcube.estimate.within import POOLED_RANGES, WithinBoxes, evenly_placed_ranges
 from dpcube.query import Workload
 from dpcube.strategy import TwoPhase
@@ -30,6 +31,7 @@ def test_without_noise_the_guess_is_the_error() -> None:
     ends = [(a, b, c, d) for a in range(3) for b in range(4) for c in range(a + 1, 4) for d in range(b + 1, 5)]
     every = Workload((3, 4), *np.hsplit(np.array(ends), 2))
     estimate = release.estimate("uniform")
+    assert isinstance(estimate, BoxEstimate)
     assert estimate.within is not None
     wrong = estimate.range_values(every) - evaluate.exact_answers(counts, every)
     np.testing.assert_allclose(estimate.within.range_guesses(every), -wrong, atol=1e-9)

@@ -92,7 +92,7 @@ def domain(
 @table
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
 @click.option("--epsilon", required=True, help="The privacy budget to spend, such as 0.5 or 1/3.")
-@click.option("--strategy", default="dpcube", show_default=True, help="What to measure: dpcube or cells.")
+@click.option("--strategy", default="adaptive", show_default=True, help="What to measure: adaptive, dpcube or cells.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .dpcube file to make.")
 @click.option(
     "--ledger", type=click.Path(path_type=Path), help="The ledger; TABLE.ledger beside the table unless given."

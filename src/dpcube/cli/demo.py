@@ -18,7 +18,7 @@ QUESTIONS = (
 
 @click.command()
 @click.option("--epsilon", default="1", show_default=True, help="The privacy budget to spend.")
-@click.option("--strategy", default="dpcube", show_default=True, help="What to measure: dpcube or cells.")
+@click.option("--strategy", default="adaptive", show_default=True, help="What to measure: adaptive, dpcube or cells.")
 @click.option(
     "-o",
     "--output",

@@ -71,7 +71,7 @@ def publish(
     most `max_rows` rows, and `period` (column, first, last) releases only the rows of a range. `progress` is told what
     is being done, never how much of it.
     """
-    amount, chosen = parse_epsilon(epsilon), strategy_of(strategy)
+    amount, chosen = parse_epsilon(epsilon), strategy_of(strategy, domain)
     allowed = amount if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
     rows_of = None if period is None else Range(*period)

@@ -11,7 +11,7 @@ of a cell is its own, and least squares moves a cell's noise into its whole box.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,9 +87,39 @@ class BoxPart:
         )
 
 
+class Estimate(Protocol):
+    """An estimate of the whole cube: what every estimator gives and every answer comes from."""
+
+    @property
+    def name(self) -> str:
+        """Name of the estimator."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the cube."""
+        ...
+
+    def cells(self) -> Floats:
+        """Return the estimated count of every cell, in the shape of the cube."""
+        ...
+
+    def answer(self, query: CountingQuery) -> Estimated:
+        """Return the estimated answer of one query and what its error is made of."""
+        ...
+
+    def range_values(self, workload: Workload) -> Floats:
+        """Return the estimated answers of many ranges."""
+        ...
+
+    def range_errors(self, workload: Workload) -> tuple[Floats, Floats]:
+        """Return the noise variances and the expected squared within-box errors of many ranges."""
+        ...
+
+
 @dataclass(frozen=True)
-class Estimate:
-    """An estimate of the whole cube by one estimator."""
+class BoxEstimate:
+    """An estimate by totals of boxes and details of cells, each linear in what was measured."""
 
     name: str
     shape: tuple[int, ...]

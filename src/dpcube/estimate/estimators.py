@@ -16,7 +16,8 @@ from dpcube.domain.attribute import listing
 from dpcube.domain.box import spread
 from dpcube.errors import QueryError
 from dpcube.estimate.consistent import consistent_totals
-from dpcube.estimate.estimate import BoxPart, Estimate
+from dpcube.estimate.estimate import BoxEstimate, BoxPart, Estimate
+from dpcube.estimate.posterior import PosteriorEstimate, infer
 from dpcube.estimate.within import WithinBoxes
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
 
@@ -26,7 +27,9 @@ Floats = NDArray[np.float64]
 def cells(transcript: Transcript) -> Estimate:
     """Return the noisy cells themselves: unbiased, every cell with its own noise."""
     counts = _cells_of(transcript, "cells").counts
-    return Estimate("cells", transcript.shape, detail=counts.astype(np.float64), cell_variance=transcript.cell_variance)
+    return BoxEstimate(
+        "cells", transcript.shape, detail=counts.astype(np.float64), cell_variance=transcript.cell_variance
+    )
 
 
 def uniform(transcript: Transcript) -> Estimate:
@@ -45,6 +48,12 @@ def consistent(transcript: Transcript) -> Estimate:
     _, leaf_variance = _leaf_counts(boxes, transcript)
     totals = consistent_totals(boxes.tree, *boxes.by_node(transcript.grain))[boxes.tree.leaves]
     return _evenly_spread("consistent", transcript, totals, leaf_variance)
+
+
+def posterior(transcript: Transcript) -> Estimate:
+    """Return the posterior of the tree's counts; for the trees of binary cuts that strategies without cells measure."""
+    boxes = _boxes_of(transcript, "posterior")
+    return PosteriorEstimate("posterior", infer(boxes.tree, *boxes.by_node(transcript.grain)))
 
 
 def least_squares(transcript: Transcript) -> Estimate:
@@ -72,7 +81,7 @@ def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float
     kappa = gain(n, v1, v2)
     sums = box_sums(noisy, leaves).astype(np.float64)
     part = BoxPart(boxes.tree, sums + n * kappa * (totals - sums), kappa**2 * (v2 + n * v1) - 2 * kappa * v1)
-    return Estimate(name, transcript.shape, part, detail=_deviations(noisy, leaves), cell_variance=v1)
+    return BoxEstimate(name, transcript.shape, part, detail=_deviations(noisy, leaves), cell_variance=v1)
 
 
 def _evenly_spread(name: str, transcript: Transcript, totals: Floats, variance: Floats) -> Estimate:
@@ -81,7 +90,7 @@ def _evenly_spread(name: str, transcript: Transcript, totals: Floats, variance: 
     within = None
     if transcript.cells is not None:
         within = WithinBoxes(_deviations(transcript.cells.counts, _leaf_boxes(boxes)), transcript.cell_variance)
-    return Estimate(name, transcript.shape, part, within=within)
+    return BoxEstimate(name, transcript.shape, part, within=within)
 
 
 def _deviations(noisy: NDArray[np.int64], leaves: Boxes) -> Floats:
@@ -122,6 +131,7 @@ def _unavailable(name: str, transcript: Transcript) -> QueryError:
 
 
 ESTIMATORS: dict[str, Callable[[Transcript], Estimate]] = {
+    "posterior": posterior,
     "consistent": consistent,
     "uniform": uniform,
     "least_squares": least_squares,
@@ -130,16 +140,28 @@ ESTIMATORS: dict[str, Callable[[Transcript], Estimate]] = {
 }
 
 
+def _has_binary_cuts(transcript: Transcript) -> bool:
+    """Whether every box of the tree is a leaf or has two halves, and every leaf was measured."""
+    boxes = transcript.boxes
+    if boxes is None:
+        return False
+    halves = np.bincount(boxes.tree.parent[1:], minlength=len(boxes.tree))
+    measured = np.zeros(len(boxes.tree), np.bool_)
+    measured[boxes.node] = True
+    return bool(np.isin(halves, (0, 2)).all() and measured[boxes.tree.leaves].all())
+
+
 def available(transcript: Transcript) -> list[str]:
     """Return the names of the estimates a transcript allows, the default first."""
-    needs_boxes = {"consistent", "uniform", "least_squares", "weighted_least_squares"}
+    has_cells, has_boxes = transcript.cells is not None, transcript.boxes is not None
+    needs_boxes = {"posterior", "consistent", "uniform", "least_squares", "weighted_least_squares"}
     needs_cells = {"least_squares", "weighted_least_squares", "cells"}
-    return [
-        name
-        for name in ESTIMATORS
-        if not (name in needs_boxes and transcript.boxes is None)
-        and not (name in needs_cells and transcript.cells is None)
+    names = [
+        name for name in ESTIMATORS if (has_boxes or name not in needs_boxes) and (has_cells or name not in needs_cells)
     ]
+    if "posterior" in names and (has_cells or not _has_binary_cuts(transcript)):
+        names.remove("posterior")
+    return names
 
 
 def estimate(transcript: Transcript, name: str = "auto") -> Estimate:

@@ -38,7 +38,7 @@ def experiment(
     """Return the release of an array of exact counts under a given noise, stamped as that noise says."""
     array = np.asarray(counts)
     domain = Domain.of_shape(array.shape)
-    chosen, amount = strategy_of(strategy), parse_epsilon(epsilon)
+    chosen, amount = strategy_of(strategy, domain), parse_epsilon(epsilon)
     gate = Gate(counts_from_array(array, domain), amount, noise=noise)
     provenance = Provenance(chosen.name, amount, f"dpcube {__version__}", chosen.parameters(), private=False)
     return Release(domain, chosen.run(gate), provenance)

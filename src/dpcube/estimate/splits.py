@@ -1,0 +1,274 @@
+"""Compiled loops of the posterior over a binary tree of counts: evidence goes up, totals are divided going down.
+
+A node's total T is divided between its two halves. The prior of the left half, given T, is a mixture of four guesses:
+nothing on the left, nothing on the right, anything from 0 to T, and near a predicted share of T. Noise is taken as
+normal with its true variance. What the measurements below a node say of its total is kept as one normal likelihood
+and one number more: the likelihood that it is empty.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.compiled import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+GUESSES = 4
+PRIOR = (0.2, 0.2, 0.3, 0.3)
+"""Nothing left, nothing right, anything, near the prediction: before anything is learnt."""
+NEARNESS = 0.15
+"""Standard deviation of a share around its prediction, as a part of what an even split would allow."""
+PSEUDO_SPLITS = 4.0
+"""How many splits the prior of a level (that of the level above it) counts for when its weights are learnt."""
+LEARNING_STEPS = 10
+SHARPNESS = 2
+"""Chances of the guesses are squared before they are averaged, between a posterior mean (1) and a median (large)."""
+LEAST_SHARE = 0.02
+"""A predicted share stays this far from 0 and 1, so that it does not pass for an empty half."""
+NEARLY_ALL = 0.03
+"""A share predicted this close to 0 or 1 speaks for an empty half when totals are pooled."""
+BULK = 0.7
+"""Where on the likelihood of a sum its splits are weighed when the sum is near zero, in its standard deviations."""
+FARTHEST = 700.0  # exp of it is still a float
+_EMPTY = 1e-6
+
+
+@compiled
+def log_normal(distance: float, variance: float) -> float:
+    """Return the log density of a normal at a distance from its mean."""
+    return -0.5 * (distance * distance / variance + math.log(2 * math.pi * variance))
+
+
+@compiled
+def between(mean: float, deviation: float, top: float) -> tuple[float, float, float]:
+    """Return the log mass of a normal between 0 and `top`, and its mean and variance there."""
+    low, high = -mean / deviation, (top - mean) / deviation
+    if low > 0:  # by symmetry, so that the tail is taken where it is small
+        mass = 0.5 * (math.erfc(low / math.sqrt(2)) - math.erfc(high / math.sqrt(2)))
+    else:
+        mass = 0.5 * (math.erfc(-high / math.sqrt(2)) - math.erfc(-low / math.sqrt(2)))
+    if mass < 1e-12:
+        distance = min(abs(low), abs(high))
+        log_mass = -0.5 * distance * distance - math.log(math.sqrt(2 * math.pi) * max(distance, 1.0))
+        return log_mass, min(max(mean, 0.0), top), 0.0
+    at_low = math.exp(-0.5 * low * low) / math.sqrt(2 * math.pi)
+    at_high = math.exp(-0.5 * high * high) / math.sqrt(2 * math.pi)
+    shift = (at_low - at_high) / mass
+    spread = max(1 + (low * at_low - high * at_high) / mass - shift * shift, 0.0)
+    inside = min(max(mean + deviation * shift, 0.0), top)
+    return math.log(mass), inside, min(deviation * deviation * spread, top * top / 4)
+
+
+@compiled
+def gather(
+    end: Ints, level: Ints, measured: Floats, variance: Floats, share: Floats, weights: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return what each node's own and lower measurements say of it: mean, variance, log likelihood of being empty.
+
+    The last is relative to the weight of the normal. Children come after their parent, so going backwards meets them
+    first. Every leaf must be measured.
+    """
+    nodes = len(end)
+    mean, spread, empty = np.zeros(nodes), np.ones(nodes), np.zeros(nodes)
+    for node in range(nodes - 1, -1, -1):
+        left = node + 1
+        if end[node] == left:
+            mean[node], spread[node] = measured[node], variance[node]
+            empty[node] = log_normal(measured[node], variance[node])
+        else:
+            _combine(node, left, end[left], share[node], weights[level[node]], mean, spread, empty)
+            if variance[node] < np.inf:
+                both = spread[node] + variance[node]
+                surprise = log_normal(measured[node] - mean[node], both)
+                empty[node] += log_normal(measured[node], variance[node]) - surprise
+                gain = spread[node] / both
+                mean[node] += gain * (measured[node] - mean[node])
+                spread[node] *= 1 - gain
+        spread[node] = max(spread[node], 1e-9)
+        empty[node] = min(max(empty[node], -FARTHEST), FARTHEST)
+    return mean, spread, empty
+
+
+@compiled
+def _combine(
+    node: int,
+    left: int,
+    right: int,
+    share: float,
+    weights: Floats,
+    mean: Floats,
+    spread: Floats,
+    empty: Floats,
+) -> None:
+    """Write what two halves say of their sum: a mixture over the guesses, matched by its mean and variance."""
+    total, wide = mean[left] + mean[right], spread[left] + spread[right]
+    # The chance of a split is a density on [0, T], taken at a T in the bulk of the likelihood but never near zero.
+    top = max(total, BULK * math.sqrt(wide))
+    middle = mean[left] + (top - total) * spread[left] / wide
+    log_mass = between(middle, math.sqrt(spread[left] * spread[right] / wide), top)[0]
+    to_right, to_left, to_both = weights[0], weights[1], weights[2]
+    if share > 1 - NEARLY_ALL:
+        to_left += weights[3]
+    elif share < NEARLY_ALL:
+        to_right += weights[3]
+    else:
+        to_both += weights[3]
+    only_left, only_right = empty[right] + math.log(to_left), empty[left] + math.log(to_right)
+    divided = math.log(to_both) + log_mass - math.log(top)
+    most = max(only_left, only_right, divided)
+    a, b, c = math.exp(only_left - most), math.exp(only_right - most), math.exp(divided - most)
+    whole = a + b + c
+    middle = (a * mean[left] + b * mean[right] + c * total) / whole
+    apart = a * (spread[left] + (mean[left] - middle) ** 2) + b * (spread[right] + (mean[right] - middle) ** 2)
+    mean[node], spread[node] = middle, (apart + c * (wide + (total - middle) ** 2)) / whole
+    empty[node] = empty[left] + empty[right] - most - math.log(whole)
+
+
+@compiled
+def divide(
+    end: Ints,
+    level: Ints,
+    mean: Floats,
+    spread: Floats,
+    empty: Floats,
+    share: Floats,
+    weights: Floats,
+    likelihood: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """Return each node's total, the variance of the split below it, and the variance of its total.
+
+    Fills `likelihood` with how well each guess explains each split, and last how much the split can tell.
+    """
+    nodes = len(end)
+    total, split, variance = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
+    total[0], variance[0] = max(mean[0], 0.0), spread[0]
+    for node in range(nodes):
+        left = node + 1
+        if end[node] == left:
+            continue
+        right, top = end[left], total[node]
+        part, split[node] = top * share[node], 0.0
+        if top > _EMPTY:
+            part, split[node] = _split(
+                top,
+                mean[left],
+                mean[right],
+                spread[left],
+                spread[right],
+                empty[left],
+                empty[right],
+                share[node],
+                weights[level[node]],
+                likelihood[node],
+            )
+        total[left], total[right] = part, top - part
+        kept = part / top if top > _EMPTY else share[node]
+        variance[left] = split[node] + kept**2 * variance[node]
+        variance[right] = split[node] + (1 - kept) ** 2 * variance[node]
+    return total, split, variance
+
+
+@compiled
+def _split(
+    top: float,
+    mean_left: float,
+    mean_right: float,
+    spread_left: float,
+    spread_right: float,
+    empty_left: float,
+    empty_right: float,
+    share: float,
+    weights: Floats,
+    likelihood: Floats,
+) -> tuple[float, float]:
+    """Return the posterior mean and variance of the left half of a total."""
+    wide = spread_left + spread_right
+    middle = mean_left + (top - mean_left - mean_right) * spread_left / wide
+    narrow = spread_left * spread_right / wide
+    log_mass, inside, inside_variance = between(middle, math.sqrt(narrow), top)
+    near = 4 * share * (1 - share) * (NEARNESS * top) ** 2 + 1e-12
+    common = log_normal(top - mean_left - mean_right, wide)
+    likelihood[0] = log_normal(top - mean_right, spread_right) + empty_left
+    likelihood[1] = log_normal(top - mean_left, spread_left) + empty_right
+    likelihood[2] = common + log_mass - math.log(top)
+    likelihood[3] = common + log_normal(middle - share * top, narrow + near)
+    most = likelihood[:GUESSES].max()
+    for guess in range(GUESSES):
+        likelihood[guess] = math.exp(max(likelihood[guess] - most, -FARTHEST))
+    close = min(max((middle * near + share * top * narrow) / (near + narrow), 0.0), top)
+    values = (0.0, top, inside, close)
+    whole, sharp, part = 0.0, 0.0, 0.0
+    for guess in range(GUESSES):
+        chance = likelihood[guess] * weights[guess]
+        whole += chance
+        sharp += chance**SHARPNESS
+        part += chance**SHARPNESS * values[guess]
+    part /= sharp
+    variances = (0.0, 0.0, inside_variance, near * narrow / (near + narrow))
+    square = 0.0
+    for guess in range(GUESSES):
+        chance = likelihood[guess] * weights[guess] / whole
+        square += chance * (variances[guess] + (values[guess] - part) ** 2)
+    likelihood[GUESSES] = min(1.0, top / math.sqrt(narrow))
+    return part, square
+
+
+@compiled
+def learn(level: Ints, likelihood: Floats, weights: Floats) -> None:
+    """Learn each level's weights of the guesses from its splits, by expectation maximisation, in place.
+
+    The prior of a level is the level above it, worth `PSEUDO_SPLITS`; left and right are alike by symmetry.
+    """
+    levels = len(weights)
+    for _ in range(LEARNING_STEPS):
+        counts = np.zeros((levels, GUESSES))
+        for node in range(len(level)):
+            if likelihood[node, GUESSES] > 0:
+                row, whole = weights[level[node]], 0.0
+                for guess in range(GUESSES):
+                    whole += likelihood[node, guess] * row[guess]
+                told = likelihood[node, GUESSES] / whole
+                for guess in range(GUESSES):
+                    counts[level[node], guess] += told * likelihood[node, guess] * row[guess]
+        above = np.array(PRIOR)
+        for row_level in range(levels):
+            row = counts[row_level] + PSEUDO_SPLITS * above
+            row[0] = row[1] = (row[0] + row[1]) / 2
+            weights[row_level] = np.maximum(row / row.sum(), 1e-6)
+            above = weights[row_level].copy()
+
+
+@compiled
+def predicted_shares(lower: Ints, upper: Ints, end: Ints, prefix: Floats, start: Ints) -> Floats:
+    """Return the share of each node's left half if attributes were independent: that of the marginal of the cut axis.
+
+    Axis j's prefix sums of its marginal begin at `start[j]`.
+    """
+    share = np.zeros(len(end))
+    for node in range(len(end)):
+        left = node + 1
+        if end[node] > left:
+            axis = 0
+            while upper[left, axis] == upper[node, axis]:
+                axis += 1
+            low = prefix[start[axis] + lower[node, axis]]
+            below = prefix[start[axis] + upper[left, axis]] - low
+            below /= prefix[start[axis] + upper[node, axis]] - low
+            share[node] = min(max(below, LEAST_SHARE), 1 - LEAST_SHARE)
+    return share
+
+
+@compiled
+def add_marginals(lower: Ints, upper: Ints, leaves: Ints, total: Floats, prefix: Floats, start: Ints) -> Floats:
+    """Return the marginals of all axes, one after another, each leaf spread along its side by the marginals given."""
+    marginal = np.zeros(len(prefix))
+    for leaf in leaves:
+        for axis in range(lower.shape[1]):
+            base, low, high = start[axis], lower[leaf, axis], upper[leaf, axis]
+            dense = total[leaf] / (prefix[base + high] - prefix[base + low])
+            for cell in range(low, high):
+                marginal[base + cell] += dense * (prefix[base + cell + 1] - prefix[base + cell])
+    return marginal

@@ -1,0 +1,164 @@
+"""The public tree of a shape: halve the longest axis again and again. Only where to stop depends on what was measured.
+
+Enters: a tree and the leaves to cut. Leaves: the tree with each of them cut in halves, so many times over.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.compiled import compiled
+from dpcube.partition.tree import BoxTree
+
+Ints = NDArray[np.int64]
+
+
+class Halved(NamedTuple):
+    """A tree with some leaves cut: where the old nodes are in it, and which of its leaves are new."""
+
+    tree: BoxTree
+    moved: Ints
+    new_leaves: Ints
+
+
+def whole(shape: tuple[int, ...]) -> BoxTree:
+    """Return the tree that is one box: every cell."""
+    return BoxTree(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]), np.array([-1]))
+
+
+def depth(shape: tuple[int, ...]) -> int:
+    """Return how many cuts it takes to come from the whole shape down to every single cell.
+
+    >>> depth((128, 100)), depth((1,))
+    (14, 0)
+    """
+    return sum((extent - 1).bit_length() for extent in shape)
+
+
+def halve(tree: BoxTree, chosen: Ints, cuts: int) -> Halved:
+    """Cut each chosen leaf into up to 2^cuts boxes, by halving its longest axis, then each half's, and so on.
+
+    Lengths are compared by how many halvings they still take, and the first such axis is cut at its middle; a single
+    cell is left as it is.
+    """
+    grow = np.zeros(len(tree), np.bool_)
+    grow[chosen] = True
+    most = sum(min(2 ** (cuts + 1) - 1, 2 * int(size) - 1) for size in tree.sizes[chosen].tolist())
+    size = len(tree) - len(chosen) + most
+    lower, upper = (np.empty((size, len(tree.shape)), np.int64) for _ in range(2))
+    parent, fresh, moved = np.empty(size, np.int64), np.zeros(size, np.bool_), np.empty(len(tree), np.int64)
+    used = _halve(tree.lower, tree.upper, tree.parent, grow, cuts, lower, upper, parent, fresh, moved)
+    for bounds in (lower, upper):
+        bounds.flags.writeable = False
+    grown = BoxTree(tree.shape, lower[:used], upper[:used], parent[:used])
+    return Halved(grown, moved, np.flatnonzero(fresh[:used] & grown.is_leaf))
+
+
+@compiled
+def cut_axis(lower: Ints, upper: Ints, node: int) -> int:
+    """Return the axis of a box that still takes most halvings, the first of them; -1 for a single cell."""
+    best, most = -1, 0
+    for axis in range(lower.shape[1]):
+        halvings, extent = 0, upper[node, axis] - lower[node, axis] - 1
+        while extent > 0:
+            extent >>= 1
+            halvings += 1
+        if halvings > most:
+            best, most = axis, halvings
+    return best
+
+
+@compiled
+def _halve(
+    lower: Ints,
+    upper: Ints,
+    parent: Ints,
+    grow: NDArray[np.bool_],
+    cuts: int,
+    new_lower: Ints,
+    new_upper: Ints,
+    new_parent: Ints,
+    fresh: NDArray[np.bool_],
+    moved: Ints,
+) -> int:
+    """Copy the tree in preorder, growing the chosen leaves in place; return how many nodes there are."""
+    used = 0
+    for node in range(len(parent)):
+        new_lower[used], new_upper[used] = lower[node], upper[node]
+        new_parent[used] = moved[parent[node]] if node > 0 else -1
+        moved[node] = used
+        used += 1
+        if grow[node]:
+            used = _grow(used - 1, cuts, new_lower, new_upper, new_parent, fresh)
+    return used
+
+
+@compiled
+def _grow(root: int, cuts: int, lower: Ints, upper: Ints, parent: Ints, fresh: NDArray[np.bool_]) -> int:
+    """Write the halves below `root` in preorder with a stack of boxes still to be written; return the next free row."""
+    dims = lower.shape[1]
+    stack_lower, stack_upper = np.empty((cuts + 2, dims), np.int64), np.empty((cuts + 2, dims), np.int64)
+    stack_parent, stack_left = np.empty(cuts + 2, np.int64), np.empty(cuts + 2, np.int64)
+    used, node, left, top = root + 1, root, cuts, 0
+    while True:
+        axis = cut_axis(lower, upper, node) if left > 0 else -1
+        if axis >= 0:
+            middle = (lower[node, axis] + upper[node, axis]) // 2
+            stack_lower[top], stack_upper[top] = lower[node], upper[node]
+            stack_lower[top, axis] = middle
+            stack_parent[top], stack_left[top] = node, left - 1
+            top += 1
+            lower[used], upper[used] = lower[node], upper[node]
+            upper[used, axis] = middle
+            parent[used], fresh[used] = node, True
+            node, left, used = used, left - 1, used + 1
+        elif top > 0:
+            top -= 1
+            lower[used], upper[used] = stack_lower[top], stack_upper[top]
+            parent[used], fresh[used] = stack_parent[top], True
+            node, left, used = used, stack_left[top], used + 1
+        else:
+            return used
+
+
+class Cuts(NamedTuple):
+    """The cut below each node: across which axis (-1 below a single cell) and where."""
+
+    axis: Ints
+    middle: Ints
+
+
+def cuts_of(tree: BoxTree) -> Cuts:
+    """Return the cut below each node of a binary tree; for a leaf, the one it would get."""
+    return Cuts(*_cuts(tree.lower, tree.upper, tree.end))
+
+
+@compiled
+def _cuts(lower: Ints, upper: Ints, end: Ints) -> tuple[Ints, Ints]:
+    axes, middles = np.empty(len(end), np.int64), np.zeros(len(end), np.int64)
+    for node in range(len(end)):
+        left = node + 1
+        if end[node] == left:
+            axis = cut_axis(lower, upper, node)
+            middles[node] = (lower[node, axis] + upper[node, axis]) // 2 if axis >= 0 else 0
+        else:
+            axis = 0
+            while upper[left, axis] == upper[node, axis]:
+                axis += 1
+            middles[node] = upper[left, axis]
+        axes[node] = axis
+    return axes, middles
+
+
+def levels(tree: BoxTree) -> Ints:
+    """Return how many cuts lie above each node."""
+    return _levels(tree.parent)
+
+
+@compiled
+def _levels(parent: Ints) -> Ints:
+    level = np.zeros(len(parent), np.int64)
+    for node in range(1, len(parent)):
+        level[node] = level[parent[node]] + 1
+    return level

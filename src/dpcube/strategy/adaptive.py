@@ -1,0 +1,241 @@
+"""Ours: look from the top down, stop where nothing is left to learn, then spend all that is left on fitting boxes.
+
+Halving the longest axis again and again makes a tree of boxes that is public. The total is counted first; then, at a
+few levels of the tree, the boxes below those still worth a look; at last each region's whole remainder goes on the
+boxes that cost least. Every decision weighs what a query would lose (`query/kernel.py`): noise of variance v on a box
+costs F v, a split that stays unknown with variance u costs K u.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.compiled import compiled
+from dpcube.domain import Boxes, Domain
+from dpcube.errors import InputError
+from dpcube.estimate.posterior import Posterior, infer
+from dpcube.histogram import UNITS, NoisyCounter, noise_variances, share_units
+from dpcube.partition import BoxTree
+from dpcube.partition.halving import cuts_of, depth, halve, whole
+from dpcube.query.kernel import AXIS_KERNELS, QueryKernel
+from dpcube.strategy.strategy import Parameter
+from dpcube.transcript import BoxCounts, Transcript
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# The constants below are flat optima: a quarter more or less of any moves the error by less than its own noise
+# (docs/adaptive.md has the measurements).
+TOTAL_SHARE = Fraction(4, 100)
+"""Share of the budget for the count of the whole table, which chooses the level that gets most."""
+LOOK_SHARE = Fraction(70, 100)
+"""Share for looking, at all levels together; the rest, and what is not spent, is for the boxes."""
+LAST_CUTS, CUTS = 6, 4
+"""Cuts between the last two levels that are looked at, and between the levels above them."""
+ABOVE_PEAK, BELOW_PEAK = 0.5, 0.7
+"""Ratio of a level's budget to the next one's, on the two sides of the level that gets most."""
+CLEAR = 2.0
+"""How many noise deviations (times sqrt(F/K)) a level's mean count must reach for the level below to get most."""
+LEFT_TO_LEARN = 0.25
+"""Expected sum of K times the split variances below a box, in units of K times its squared count."""
+LEAF_NOISE = 0.15
+"""How much of a box's noise matters: boxes around it are counted too, so only queries that cut those see all of it."""
+LEAST = UNITS // 1000
+"""A remainder below this is not worth a count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptive:
+    """The default strategy; it has nothing to choose but the kind of queries, which is public and costs nothing.
+
+    `queries` is a name for every attribute or one name each: "ranges" (ends anywhere), "prefixes", "short" ranges or
+    "groups" (one value or all together). By default it is ranges, and groups where values have no order.
+    """
+
+    name: str = "adaptive"
+    queries: str | tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        given = () if self.queries is None else (self.queries,) if isinstance(self.queries, str) else self.queries
+        for kind in given:
+            if kind not in AXIS_KERNELS:
+                msg = f"strategy adaptive: queries must be among {', '.join(AXIS_KERNELS)}, got {kind!r}"
+                raise InputError(msg)
+
+    def for_domain(self, domain: Domain) -> "Adaptive":
+        """Return the strategy with the kind of queries that each attribute of a domain suggests."""
+        if self.queries is not None:
+            return self
+        return replace(self, queries=tuple("ranges" if a.ordered else "groups" for a in domain.attributes))
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the kinds of queries, for the release's manifest."""
+        queries = self.queries or "ranges"
+        return {"queries": queries if isinstance(queries, str) else ", ".join(queries)}
+
+    def peak_bytes(self, shape: tuple[int, ...]) -> int:
+        """Return the memory of a tree cut down to every cell with all that its posterior keeps of a node."""
+        return math.prod(shape) * (400 + 64 * len(shape))
+
+    def run(self, counter: NoisyCounter) -> Transcript:
+        """Count the total, look level by level, count the boxes.
+
+        Privacy: every count goes through `counter`, which refuses what any cell cannot pay (privacy/regions.py), and
+        what is asked follows from earlier answers and the shape alone. So the loss is at most the job's epsilon.
+        """
+        kernel = QueryKernel(counter.shape, self._kinds(counter.shape))
+        seen = _Seen(counter)
+        seen.count(np.zeros(1, np.int64), np.array([share_units(TOTAL_SHARE)]))
+        looks = _levels(depth(counter.shape))
+        active = seen.tree.leaves
+        for level, units in zip(looks, _look_units(counter, kernel, looks, seen.total()), strict=True):
+            above = looks[looks.index(level) - 1] if level != looks[0] else 0
+            fresh = seen.cut(active, level - above)
+            seen.count(fresh, np.full(len(fresh), units))
+            active = _worth_a_look(seen, fresh, kernel)
+            if len(active) == 0:
+                break
+        seen.count(*_best_boxes(seen, kernel))
+        return Transcript(counter.shape, counter.grain, boxes=seen.counts())
+
+    def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
+        queries = self.queries or "ranges"
+        return (queries,) * len(shape) if isinstance(queries, str) else queries
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The tree so far, the counts of its nodes, and the units that each node's cells have left at least."""
+
+    counter: NoisyCounter
+    tree: BoxTree = field(init=False)
+    left: Ints = field(init=False)
+    rows: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tree, self.left = whole(self.counter.shape), np.full(1, UNITS, np.int64)
+
+    def count(self, nodes: Ints, units: Ints) -> None:
+        """Have nodes counted; no two of them overlap."""
+        if len(nodes) == 0:
+            return
+        boxes = Boxes(self.tree.shape, self.tree.lower[nodes], self.tree.upper[nodes])
+        self.rows.append((nodes, self.counter.count_boxes(boxes, units), units))
+        self.left[nodes] -= units
+
+    def cut(self, leaves: Ints, cuts: int) -> Ints:
+        """Cut leaves into halves so many times over, and return the new leaves."""
+        grown = halve(self.tree, leaves, cuts)
+        left = np.full(len(grown.tree), -1, np.int64)
+        left[grown.moved] = self.left
+        self.tree, self.left = grown.tree, _inherit(grown.tree.parent, left)
+        self.rows = [(grown.moved[nodes], counts, units) for nodes, counts, units in self.rows]
+        return grown.new_leaves
+
+    def total(self) -> float:
+        """Return the noisy count of the whole table, the first count of all."""
+        return float(self.rows[0][1][0])
+
+    def counts(self) -> BoxCounts:
+        """Return everything counted."""
+        node, counts, units = (np.concatenate(columns) for columns in zip(*self.rows, strict=True))
+        return BoxCounts(self.tree, node, counts, units)
+
+    def posterior(self) -> Posterior:
+        """Return what the counts say of every node."""
+        return infer(self.tree, *self.counts().by_node(self.counter.grain))
+
+
+def _levels(deepest: int) -> list[int]:
+    """Return the levels that are looked at, the cells last.
+
+    >>> _levels(14), _levels(12), _levels(3), _levels(0)
+    ([4, 8, 14], [2, 6, 12], [3], [])
+    """
+    levels, cuts = [deepest], LAST_CUTS
+    while levels[0] - cuts >= 2:
+        levels.insert(0, levels[0] - cuts)
+        cuts = CUTS
+    return [level for level in levels if level > 0]
+
+
+def _look_units(counter: NoisyCounter, kernel: QueryKernel, levels: list[int], total: float) -> list[int]:
+    """Divide the budget for looking: most for the deepest level whose boxes still stand out of the noise."""
+    deviation = math.sqrt(2) / float(UNITS * counter.grain)
+    peak = 0
+    for number, above in enumerate(levels[:-1], start=1):
+        tree = halve(whole(counter.shape), np.zeros(1, np.int64), above).tree
+        covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree))
+        cut = tree.is_leaf & (differ > 0)
+        hard = float(np.median(np.sqrt(covered[cut] / differ[cut]))) if cut.any() else math.inf
+        if max(total, deviation) / cut.sum() >= CLEAR * deviation * hard:
+            peak = number
+    ratios = [ABOVE_PEAK ** (peak - n) if n <= peak else BELOW_PEAK ** (n - peak) for n in range(len(levels))]
+    return [share_units(LOOK_SHARE * Fraction(ratio) / Fraction(sum(ratios))) for ratio in ratios]
+
+
+def _worth_a_look(seen: _Seen, fresh: Ints, kernel: QueryKernel) -> Ints:
+    """Return the fresh leaves whose cuts could teach more than all their remaining budget spent on them would."""
+    fresh = fresh[seen.tree.sizes[fresh] > 1]
+    if len(fresh) == 0:
+        return fresh
+    posterior = seen.posterior()
+    covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree))
+    unknown = LEFT_TO_LEARN * (posterior.totals[fresh] ** 2 + posterior.variances[fresh])
+    noise = noise_variances(seen.left[fresh], seen.counter.grain)
+    return fresh[differ[fresh] * unknown > covered[fresh] * noise]
+
+
+def _best_boxes(seen: _Seen, kernel: QueryKernel) -> tuple[Ints, Ints]:
+    """Return disjoint nodes that cost a query least, and all the units that each can still pay."""
+    tree = seen.tree
+    left = _least_below(tree.parent, seen.left)
+    covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree))
+    with np.errstate(invalid="ignore"):  # a box with nothing left costs infinitely much, unless no query covers it
+        noise = np.nan_to_num(LEAF_NOISE * covered * noise_variances(left, seen.counter.grain), posinf=np.inf)
+    chosen = np.flatnonzero(_cheapest(tree.parent, tree.end, differ * seen.posterior().splits, noise))
+    chosen = chosen[left[chosen] >= LEAST]
+    return chosen, left[chosen]
+
+
+@compiled
+def _inherit(parent: Ints, left: Ints) -> Ints:
+    """Give new nodes, marked -1, what their parents have left."""
+    for node in range(1, len(parent)):
+        if left[node] < 0:
+            left[node] = left[parent[node]]
+    return left
+
+
+@compiled
+def _least_below(parent: Ints, left: Ints) -> Ints:
+    """Return what every cell of a node has left at least."""
+    least = left.copy()
+    for node in range(len(parent) - 1, 0, -1):
+        least[parent[node]] = min(least[parent[node]], least[node])
+    return least
+
+
+@compiled
+def _cheapest(parent: Ints, end: Ints, unknown: Floats, noise: Floats) -> NDArray[np.bool_]:
+    """Mark the nodes to stop at: a node alone costs its noise and all that is unknown below it, or else its halves do.
+
+    Optimal pruning from the leaves up: nodes are in preorder, so going backwards meets the halves first.
+    """
+    nodes = len(parent)
+    inside, below, cut = unknown.copy(), np.zeros(nodes), np.zeros(nodes, np.bool_)
+    for node in range(nodes - 1, -1, -1):
+        alone = inside[node] + noise[node]
+        cut[node] = end[node] > node + 1 and below[node] < alone
+        if node > 0:
+            inside[parent[node]] += inside[node]
+            below[parent[node]] += below[node] if cut[node] else alone
+    chosen = np.zeros(nodes, np.bool_)
+    node = 0
+    while node < nodes:
+        chosen[node] = not cut[node]
+        node = node + 1 if cut[node] else end[node]
+    return chosen

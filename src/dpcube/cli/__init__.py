@@ -10,6 +10,7 @@ from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
 from dpcube.cli.output import visible
+from dpcube.cli.plan import plan
 from dpcube.errors import DpcubeError, InputError
 
 
@@ -21,6 +22,7 @@ def commands() -> None:
     \b
     Try it:        dpcube demo
     Own a table:   dpcube domain TABLE -o D.toml        (then edit D.toml)
+                   dpcube plan D.toml --epsilon 0.5 --rows 10000
                    dpcube release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube
                    dpcube ledger TABLE.ledger
     Hold a cube:   dpcube info R.dpcube
@@ -28,7 +30,7 @@ def commands() -> None:
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
 
 
-for verb in (demo, domain, release, ledger, info, count):
+for verb in (demo, domain, plan, release, ledger, info, count):
     commands.add_command(verb)
 
 

@@ -1,0 +1,95 @@
+"""How good predictions are: `dpcube.plan` beside errors measured on the bundled table, as docs/planning.md shows.
+
+Run it alone: `python -m benchmarks.planning`. It measures accuracy, not speed, so `make bench` leaves it out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpcube import Domain, datasets, evaluate
+from dpcube.curator.publish import count
+from dpcube.estimate.metrics import absolute_errors
+from dpcube.plan import Prediction, plan
+from dpcube.plan.queries import KINDS, workload_of
+from dpcube.strategy import BY_NAME
+
+CUBES = (
+    ("age", "hours-per-week"),
+    ("capital-gain", "capital-loss"),
+    ("education", "occupation"),
+    ("age", "education-num", "sex"),
+    ("age", "hours-per-week", "education-num"),
+    ("occupation", "education", "native-country"),
+    ("age", "education-num", "race", "sex"),
+    ("age", "marital-status", "occupation", "income"),
+)
+EPSILONS = ("0.05", "0.1", "1")
+RUNS = 5
+ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A prediction, and the mean absolute error that was measured."""
+
+    prediction: Prediction
+    measured: float
+
+    @property
+    def outside(self) -> float:
+        """How many times the measured error is above the predicted range, or below it; 1 inside."""
+        return max(self.measured / self.prediction.high, self.prediction.low / self.measured, 1.0)
+
+    @property
+    def off(self) -> float:
+        """How many times the measured error is the typical prediction."""
+        return self.measured / self.prediction.typical
+
+
+def compare(names: tuple[str, ...], epsilon: str, *, runs: int = RUNS) -> Iterator[Compared]:
+    """Predict, release and measure one cube of the bundled table with every strategy."""
+    domain = Domain.load(datasets.adult_domain(full=True)).project(names)
+    exact_counts = count(datasets.adult_table(), domain)
+    workloads = {kind: workload_of(kind, domain.shape, seed=99) for kind in KINDS}
+    predictions = plan(domain, rows=ROWS, epsilon=epsilon).predictions
+    for strategy in BY_NAME:
+        released = [
+            evaluate.release_array(exact_counts, epsilon=epsilon, strategy=strategy, seed=seed) for seed in range(runs)
+        ]
+        for prediction in predictions:
+            if prediction.strategy == strategy:
+                asked = workloads[prediction.queries]
+                errors = [absolute_errors(exact_counts, cells, asked).mean() for cells in released]
+                yield Compared(prediction, float(np.mean(errors)))
+
+
+def run() -> list[str]:
+    """Compare all cubes."""
+    lines = [
+        "| cube | epsilon | questions | strategy | predicted | low | high | measured | measured / predicted |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    every = []
+    for names in CUBES:
+        for epsilon in EPSILONS:
+            for compared in compare(names, epsilon):
+                p = compared.prediction
+                every.append(compared)
+                figures = " | ".join(f"{v:,.3g}" for v in (p.typical, p.low, p.high, compared.measured, compared.off))
+                lines.append(f"| {' x '.join(names)} | {epsilon} | {p.queries} | {p.strategy} | {figures} |")
+    for strategy in BY_NAME:
+        chosen = [c for c in every if c.prediction.strategy == strategy and c.prediction.queries != "total"]
+        off = np.array([max(c.off, 1 / c.off) for c in chosen])
+        outside = np.array([c.outside for c in chosen])
+        lines.append(
+            f"{strategy}: {len(chosen)} predictions, without totals; off by a factor of {np.median(off):.2f} (median), "
+            f"{np.quantile(off, 0.9):.2f} (9 in 10), {off.max():.2f} (all); outside the range by a factor of "
+            f"{np.quantile(outside, 0.9):.2f} (9 in 10), {outside.max():.2f} (all)"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    print("\n".join(run()))

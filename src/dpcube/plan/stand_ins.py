@@ -32,13 +32,18 @@ def smooth(axes: Axes, generator: np.random.Generator) -> Mixture:
 
 
 def clustered(axes: Axes, generator: np.random.Generator) -> Mixture:
-    """Raise a few narrow hills: attributes depend on each other."""
+    """Raise a few narrow hills with nothing between them: attributes depend on each other."""
     weights = generator.dirichlet(np.full(CLUSTERS, 2.0))
-    return [(float(w), [_hill(axis, generator, narrow=0.03, wide=0.12) for axis in axes]) for w in weights]
+    return [(float(w), [_hill(axis, generator, narrow=0.01, wide=0.06) for axis in axes]) for w in weights]
+
+
+def cornered(axes: Axes, generator: np.random.Generator) -> Mixture:
+    """Fill one corner and leave the rest empty, as when bounds are declared generously."""
+    return [(1.0, [_decaying(axis, generator) for axis in axes])]
 
 
 def heavy_tailed(axes: Axes, generator: np.random.Generator) -> Mixture:
-    """Put most rows in few cells and the others in a long tail: most cells of the cube are empty."""
+    """Put most rows in few cells and the others in a long tail."""
     return [(1.0, [_ranked(axis, generator, power=1.5) for axis in axes])]
 
 
@@ -56,6 +61,7 @@ STAND_INS: dict[str, Callable[[Axes, np.random.Generator], Mixture]] = {
     "even": even,
     "smooth": smooth,
     "clustered": clustered,
+    "cornered": cornered,
     "heavy-tailed": heavy_tailed,
     "spiky": spiky,
     "concentrated": concentrated,
@@ -88,6 +94,12 @@ def _ranked(axis: Axis, generator: np.random.Generator, *, power: float) -> Floa
     """Weights 1/rank^power; the order of an unordered attribute's values says nothing about their ranks."""
     weights: Floats = np.arange(1.0, axis.bins + 1) ** -power
     return _marginal(axis, weights if axis.ordered else generator.permutation(weights))
+
+
+def _decaying(axis: Axis, generator: np.random.Generator) -> Floats:
+    if not axis.ordered:
+        return _ranked(axis, generator, power=2.0)
+    return _marginal(axis, np.exp(-20 * _places(axis)))
 
 
 def _heaped(axis: Axis, generator: np.random.Generator) -> Floats:

@@ -90,7 +90,7 @@ def _print(plan: "Plan") -> None:
     order = sorted(plan.predictions, key=lambda p: (p.queries != plan.queries, p.queries))
     print_table(header, [_row(p, plan.rows) for p in order], left=(0, 2, 8))
     click.echo("\nerror: expected absolute error in rows; low, high: over made-up tables of different character;")
-    click.echo("noise below: counts under it cannot be told from none.\n")
+    click.echo("noise below: counts under it can hardly be told from none.\n")
     for sentence in (_best(plan), _advised(plan.advice), *_reaching(plan)):
         click.echo(visible(sentence))
 
@@ -131,12 +131,15 @@ def _advised(advice: "Advice | None") -> str:
 
 
 def _reaching(plan: "Plan") -> list[str]:
-    return [
-        f"With {name}, no epsilon up to 50 reaches an error of {_number(plan.accuracy or 0)} rows."
-        if epsilon is None
-        else f"With {name}, epsilon {float(epsilon):.3g} reaches an error of {_number(plan.accuracy or 0)} rows."
-        for name, epsilon in plan.reaching.items()
-    ]
+    if plan.accuracy is None:
+        return []
+    error = f"an error of {_number(plan.accuracy)} rows"
+    if plan.accuracy >= plan.best.answer:
+        error += f" (more than a typical answer, {_number(plan.best.answer)})"
+    epsilons = {
+        name: "no epsilon up to 50" if e is None else f"epsilon {float(e):.3g}" for name, e in plan.reaching.items()
+    }
+    return [f"With {name}, {epsilon} reaches {error}." for name, epsilon in epsilons.items()]
 
 
 def _number(value: float) -> str:

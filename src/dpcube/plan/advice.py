@@ -1,11 +1,9 @@
 """Advice on bins: how far to coarsen a cube until the asked kind of question stands above noise."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from dpcube.plan.axes import halve_longest
 from dpcube.plan.predict import Prediction, Predictor
-from dpcube.plan.queries import Kind
 from dpcube.strategy import Strategy
 
 
@@ -23,19 +21,18 @@ class Advice:
     enough: bool
 
 
-def advise(predictor: Predictor, strategy: Strategy, *, epsilon: Fraction, queries: Kind) -> Advice | None:
-    """Return how to coarsen the cube, or None when the mean answer stands above noise as it is.
+def advise(predictor: Predictor, strategy: Strategy, *, before: Prediction) -> Advice | None:
+    """Return how to coarsen the cube, or None when the mean answer stands above noise as predicted.
 
     The attribute with most bins gives up half of them, again and again: it is the one whose detail costs most cells.
     """
-    before = after = predictor.predict(strategy, epsilon)[queries]
-    tried = predictor
+    after, tried = before, predictor
     while not after.stands_out:
         fewer = halve_longest(tried.axes)
         if fewer is None:
             break
         tried = tried.on(fewer)
-        after = tried.predict(strategy, epsilon)[queries]
+        after = tried.predict(strategy, before.epsilon)[before.queries]
     pairs = zip(predictor.axes, tried.axes, strict=True)
     coarser = {old.name: (old.bins, new.bins) for old, new in pairs if old != new}
     return None if before.stands_out else Advice(coarser, before, after, after.stands_out)

@@ -1,8 +1,9 @@
 """The plan: what a release would be worth, before anything is spent on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import cache
 
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
@@ -84,34 +85,41 @@ def plan(
     _check(domain, rows, max_rows, accuracy)
     kind = _kind(queries)
     chosen = [strategy_of(s) for s in ([strategies] if isinstance(strategies, str) else strategies or BY_NAME)]
+    if len({strategy.name for strategy in chosen}) < len(chosen):
+        msg = "a plan names its predictions by strategy, so each strategy may be given once; plan variants one by one"
+        raise InputError(msg)
     predictor = Predictor(axes_of(domain), rows, max_rows=max_rows, seed=seed)
 
-    def predict(strategy: Strategy, at: Fraction) -> Prediction:
-        progress(f"{strategy.name} at epsilon {float(at):.3g}")
-        return predictor.predict(strategy, at)[kind]
+    def on(strategy: Strategy) -> Callable[[Fraction], Mapping[Kind, Prediction]]:
+        @cache
+        def at(epsilon: Fraction) -> Mapping[Kind, Prediction]:
+            progress(f"predicting {strategy.name} at epsilon {float(epsilon):.3g}")
+            return predictor.predict(strategy, epsilon)
 
-    predictions = [p for strategy in chosen for p in predictor.predict(strategy, amount).values()]
-    asked = [p for p in predictions if p.queries == kind]
-    best = min(asked, key=lambda p: p.typical)
+        return at
+
+    predict = {strategy.name: on(strategy) for strategy in chosen}
+    best = min((at(amount)[kind] for at in predict.values()), key=lambda p: p.typical)
+    advised = next(strategy for strategy in chosen if strategy.name == best.strategy)
     return Plan(
         domain=domain,
         rows=rows,
         epsilon=amount,
         max_rows=max_rows,
         queries=kind,
-        predictions=tuple(predictions),
+        predictions=tuple(p for at in predict.values() for p in at(amount).values()),
         best=best,
-        advice=advise(predictor, chosen[asked.index(best)], epsilon=amount, queries=kind),
+        advice=advise(predictor, advised, before=best),
         accuracy=accuracy,
-        reaching={} if accuracy is None else {s.name: _reach(predict, s, accuracy, amount) for s in chosen},
-        curve=tuple(predict(strategy, at) for strategy in chosen for at in _around(amount)) if curve else (),
+        reaching={} if accuracy is None else {n: _reach(at, kind, accuracy, amount) for n, at in predict.items()},
+        curve=tuple(at(e)[kind] for at in predict.values() for e in _around(amount)) if curve else (),
     )
 
 
 def _reach(
-    predict: Callable[[Strategy, Fraction], Prediction], strategy: Strategy, accuracy: float, start: Fraction
+    predict: Callable[[Fraction], Mapping[Kind, Prediction]], kind: Kind, accuracy: float, start: Fraction
 ) -> Fraction | None:
-    return least_epsilon(lambda at: predict(strategy, at).typical, accuracy, start=start)
+    return least_epsilon(lambda at: predict(at)[kind].typical, accuracy, start=start)
 
 
 def _around(epsilon: Fraction) -> list[Fraction]:
@@ -144,8 +152,7 @@ def _kind(queries: str) -> Kind:
 
 
 def _plain(prediction: Prediction) -> dict[str, object]:
-    derived = {"noise_below": prediction.noise_below, "of_answer": prediction.of_answer}
-    return {**asdict(prediction), "epsilon": str(prediction.epsilon), **derived}
+    return {**asdict(prediction), "epsilon": str(prediction.epsilon), "of_answer": prediction.of_answer}
 
 
 def _plain_advice(advice: Advice) -> dict[str, object]:

@@ -12,7 +12,7 @@ NEAR = 1.05
 
 
 def least_epsilon(error: Callable[[Fraction], float], wanted: float, *, start: Fraction) -> Fraction | None:
-    """Return the least epsilon, to two digits upwards, whose error is at most `wanted`; None when none is.
+    """Return the least epsilon, whose error is at most `wanted`; None when none is.
 
     The error falls with epsilon: the runs behind it share their random numbers. Where it does not quite, the epsilon
     returned still meets the wanted error and one slightly below it does not.
@@ -41,4 +41,4 @@ def rounded_up(epsilon: float) -> Fraction:
     Fraction(31, 250)
     """
     unit = Fraction(10) ** (math.floor(math.log10(epsilon)) - 2)
-    return math.ceil(Fraction(epsilon) / unit) * unit
+    return math.ceil(Fraction(repr(epsilon)) / unit) * unit  # by its decimal text, as everywhere

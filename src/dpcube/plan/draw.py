@@ -20,6 +20,9 @@ def check_picture(path: Path) -> None:
     if not path.absolute().parent.is_dir():
         msg = f"there is no directory {path.parent} to put {path.name} in"
         raise InputError(msg)
+    if path.is_dir():
+        msg = f"{path} is a directory; name a file to draw into"
+        raise InputError(msg)
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -54,4 +57,8 @@ def draw(plan: Plan, path: str | Path) -> None:
     axes.set_title(f"{plan.domain.size:,} cells, about {plan.rows:,} rows; bands span the stand-ins", fontsize="medium")
     axes.legend()
     axes.grid(visible=True, which="major", color="0.9")
-    figure.savefig(path)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror}"
+        raise InputError(msg) from None

@@ -223,6 +223,12 @@ def test_measured_errors_are_within_the_stated_factor(names: tuple[str, ...], ep
         assert c.outside <= FACTOR, c
 
 
+def test_a_near_constant_table_errs_less_than_predicted_but_never_more() -> None:
+    for c in compare(("capital-gain", "capital-loss"), "0.1", runs=2):
+        if c.prediction.queries != "total":
+            assert c.measured <= FACTOR * c.prediction.high, c
+
+
 def test_the_check_against_the_table_can_fail() -> None:
     prediction = plan.plan(Domain.of_shape((8, 8)), rows=100, epsilon=1).best
     assert Compared(prediction, 1.01 * FACTOR * prediction.high).outside > FACTOR

@@ -96,55 +96,60 @@ def _print(plan: "Plan") -> None:
 
 
 def _row(p: "Prediction", rows: int) -> tuple[str, ...]:
-    errors = (_number(p.typical), _number(p.low), _number(p.high))
+    from dpcube.plan.predict import in_rows
+
+    errors = (in_rows(p.typical), in_rows(p.low), in_rows(p.high))
     return (
         p.queries,
-        _number(p.answer),
+        in_rows(p.answer),
         p.strategy,
         *errors,
         _share(p.typical / rows),
-        _number(p.noise_below),
+        in_rows(p.noise_below),
         p.basis,
     )
 
 
 def _best(plan: "Plan") -> str:
+    from dpcube.plan.predict import in_rows
     from dpcube.plan.queries import IN_WORDS
 
     best = plan.best
     return (
-        f"For {IN_WORDS[plan.queries]}, {best.strategy} errs least: by about {_number(best.typical)} rows, "
+        f"For {IN_WORDS[plan.queries]}, {best.strategy} errs least: by about {in_rows(best.typical)} rows, "
         f"{_share(best.of_answer)} of a typical answer."
     )
 
 
 def _advised(advice: "Advice | None") -> str:
+    from dpcube.plan.predict import in_rows
+
     if advice is None:
         return "The cube is not too fine for that: a typical answer stands above the noise."
     parts = ", ".join(f"'{name}' from {old} bins to {new}" for name, (old, new) in advice.coarser.items())
     gain = f"bring the error from {_share(advice.before.of_answer)} of a typical answer to "
     gain += _share(advice.after.of_answer)
     if advice.enough:
-        return f"The cube is too fine for that. Coarsening {parts} would {gain}, above the noise."
+        stands = (
+            f"a typical answer ({in_rows(advice.after.answer)}) above the noise ({in_rows(advice.after.noise_below)})"
+        )
+        return f"The cube is too fine for that. Coarsening {parts} would {gain}, and {stands}."
     why = f"coarsening {parts} would only {gain}" if parts else "it has no bins to merge"
     return f"The cube is too fine for that, and {why}: spend more, or leave attributes out."
 
 
 def _reaching(plan: "Plan") -> list[str]:
+    from dpcube.plan.predict import in_rows
+
     if plan.accuracy is None:
         return []
-    error = f"an error of {_number(plan.accuracy)} rows"
+    error = f"an error of {in_rows(plan.accuracy)} rows"
     if plan.accuracy >= plan.best.answer:
-        error += f" (more than a typical answer, {_number(plan.best.answer)})"
+        error += f" (more than a typical answer, {in_rows(plan.best.answer)})"
     epsilons = {
         name: "no epsilon up to 50" if e is None else f"epsilon {float(e):.3g}" for name, e in plan.reaching.items()
     }
     return [f"With {name}, {epsilon} reaches {error}." for name, epsilon in epsilons.items()]
-
-
-def _number(value: float) -> str:
-    """Return a number of rows with as many digits as a prediction deserves."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _share(value: float) -> str:

@@ -69,6 +69,15 @@ class Prediction:
         return self.answer >= self.noise_below
 
 
+def in_rows(error: float) -> str:
+    """Return a number of rows with as many digits as a prediction deserves.
+
+    >>> in_rows(1234.5), in_rows(0.98765)
+    ('1,234', '0.988')
+    """
+    return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"
+
+
 class Cube:
     """A cube of made-up tables, on which strategies are run."""
 

@@ -176,15 +176,12 @@ class Predictor:
         return tuple(Cube(axes, density * float(np.prod(shape_of(axes))), seed=self._seed) for axes in chosen)
 
     def _extrapolated(self, strategy: Strategy, epsilon: Fraction) -> Floats:
-        """Carry on the power law of error against the cells in a question: 1/2 if all is noise, 1 if all is bias.
-
-        It is 0 when boxes grow with the cube, as when nothing but one box is found.
-        """
+        """Carry on the power law of error against the cells in a question: 1/2 if all is noise, 1 if all is bias."""
         large, small = (cube.errors(strategy, epsilon) for cube in self._cubes)
         sizes = np.array([[cube.workloads[kind].sizes.mean() for kind in KINDS] for cube in self._cubes])
         wanted = np.array([self._sizes[kind].mean() for kind in KINDS])
         grown = np.log(sizes[0] / sizes[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             power = np.where(grown > 0, np.log(large / small) / grown, 0.0)
-        power = np.clip(np.nan_to_num(power, nan=0.5), 0.0, 1.0)
+        power = np.clip(np.nan_to_num(power, nan=0.5), 0.5, 1.0)
         return np.asarray(large * (wanted / sizes[0]) ** power)

@@ -16,6 +16,8 @@ from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
 from dpcube.strategy import BY_NAME, Strategy, strategy_of
 
+Predictions = Callable[[Fraction], Mapping[Kind, Prediction]]
+
 MOST_ROWS = 10**12
 MOST_CELLS = 10**15
 
@@ -84,23 +86,10 @@ def plan(
     amount = parse_epsilon(epsilon)
     _check(domain, rows, max_rows, accuracy)
     kind = _kind(queries)
-    chosen = [strategy_of(s) for s in ([strategies] if isinstance(strategies, str) else strategies or BY_NAME)]
-    if len({strategy.name for strategy in chosen}) < len(chosen):
-        msg = "a plan names its predictions by strategy, so each strategy may be given once; plan variants one by one"
-        raise InputError(msg)
+    chosen = _by_name(strategies)
     predictor = Predictor(axes_of(domain), rows, max_rows=max_rows, seed=seed)
-
-    def on(strategy: Strategy) -> Callable[[Fraction], Mapping[Kind, Prediction]]:
-        @cache
-        def at(epsilon: Fraction) -> Mapping[Kind, Prediction]:
-            progress(f"predicting {strategy.name} at epsilon {float(epsilon):.3g}")
-            return predictor.predict(strategy, epsilon)
-
-        return at
-
-    predict = {strategy.name: on(strategy) for strategy in chosen}
+    predict = {name: _remembered(predictor, strategy, progress) for name, strategy in chosen.items()}
     best = min((at(amount)[kind] for at in predict.values()), key=lambda p: p.typical)
-    advised = next(strategy for strategy in chosen if strategy.name == best.strategy)
     return Plan(
         domain=domain,
         rows=rows,
@@ -109,16 +98,34 @@ def plan(
         queries=kind,
         predictions=tuple(p for at in predict.values() for p in at(amount).values()),
         best=best,
-        advice=advise(predictor, advised, before=best),
+        advice=advise(predictor, chosen[best.strategy], before=best),
         accuracy=accuracy,
         reaching={} if accuracy is None else {n: _reach(at, kind, accuracy, amount) for n, at in predict.items()},
         curve=tuple(at(e)[kind] for at in predict.values() for e in _around(amount)) if curve else (),
     )
 
 
-def _reach(
-    predict: Callable[[Fraction], Mapping[Kind, Prediction]], kind: Kind, accuracy: float, start: Fraction
-) -> Fraction | None:
+def _by_name(strategies: str | Sequence[str | Strategy]) -> dict[str, Strategy]:
+    given = [strategies] if isinstance(strategies, str) else strategies or list(BY_NAME)
+    chosen = [strategy_of(strategy) for strategy in given]
+    if len({strategy.name for strategy in chosen}) < len(chosen):
+        msg = "a plan names its predictions by strategy, so each strategy may be given once; plan variants one by one"
+        raise InputError(msg)
+    return {strategy.name: strategy for strategy in chosen}
+
+
+def _remembered(predictor: Predictor, strategy: Strategy, progress: Callable[[str], None]) -> Predictions:
+    """Return the predictions of a strategy as a function of epsilon, each made once."""
+
+    @cache
+    def at(epsilon: Fraction) -> Mapping[Kind, Prediction]:
+        progress(f"predicting {strategy.name} at epsilon {float(epsilon):.3g}")
+        return predictor.predict(strategy, epsilon)
+
+    return at
+
+
+def _reach(predict: Predictions, kind: Kind, accuracy: float, start: Fraction) -> Fraction | None:
     return least_epsilon(lambda at: predict(at)[kind].typical, accuracy, start=start)
 
 

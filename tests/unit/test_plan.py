@@ -333,7 +333,13 @@ def test_a_picture_names_its_strategies_and_units(tmp_path: Path, drawable: plan
     with mpl.rc_context({"svg.fonttype": "none"}):
         plan.draw(drawable, tmp_path / "plan.svg")
     text = (tmp_path / "plan.svg").read_text()
-    for words in ("epsilon", "expected error of a single cell, in rows", "64 cells, about 500 rows", *BY_NAME):
+    for words in (
+        "epsilon",
+        "expected error of a single cell, in rows",
+        "64 cells, about 500 rows",
+        "wanted",
+        *BY_NAME,
+    ):
         assert words in text
 
 

@@ -7,6 +7,7 @@ are opened only by importing `dpcube.curator`, so that access to them shows on t
     dpcube.Domain          the declared axes of a cube: Integer, Float, Category, Date
     dpcube.Workload        many range queries at once
     dpcube.strategy        what to measure
+    dpcube.plan            what a release would be worth, before anything is spent
     dpcube.theory          the paper's formal results
     import dpcube.curator  publish a private table                     (trusted)
     import dpcube.evaluate truth against release, for public data
@@ -39,7 +40,7 @@ _HOMES = {
 }
 
 # Not `curator`: private rows are reached by importing it, so that it shows.
-_SUBMODULES = ("strategy", "theory")
+_SUBMODULES = ("plan", "strategy", "theory")
 
 __all__ = [
     "Answer",

@@ -12,6 +12,7 @@ from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
 from dpcube.cli.output import visible
+from dpcube.cli.plan import plan
 from dpcube.cli.reproduce import reproduce
 from dpcube.errors import DpcubeError, InputError
 
@@ -24,6 +25,7 @@ def commands() -> None:
     \b
     Try it:        dpcube demo
     Own a table:   dpcube domain TABLE -o D.toml        (then edit D.toml)
+                   dpcube plan D.toml --epsilon 0.5 --rows 10000
                    dpcube release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube
                    dpcube ledger TABLE.ledger
     Hold a cube:   dpcube info R.dpcube
@@ -34,7 +36,7 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-for verb in (demo, domain, release, ledger, info, count, reproduce):
+for verb in (demo, domain, plan, release, ledger, info, count, reproduce):
     commands.add_command(verb)
 
 

@@ -1,15 +1,9 @@
-"""Workloads of random ranges, from a seed."""
+"""Workloads of ranges of one size, and of all ranges from the origin."""
 
 import numpy as np
 
 from dpcube.errors import QueryError
 from dpcube.query import Workload
-
-
-def random_ranges(shape: tuple[int, ...], count: int, *, seed: int) -> Workload:
-    """Return ranges whose two ends are uniform on each axis and put in order (the law of the paper's experiments)."""
-    ends = np.random.default_rng(seed).integers(0, np.array(shape), size=(2, count, len(shape)))
-    return Workload(shape, ends.min(axis=0), ends.max(axis=0) + 1)
 
 
 def ranges_of_size(shape: tuple[int, ...], count: int, *, cells: int, seed: int) -> Workload:

@@ -1,4 +1,4 @@
-"""Errors of an estimate against the truth, for public data."""
+"""Errors of an estimate against the truth, for public or made-up counts."""
 
 from dataclasses import dataclass
 
@@ -25,12 +25,16 @@ def exact_answers(exact_counts: ArrayLike, workload: Workload) -> NDArray[np.flo
     return range_sums(table, workload.lower, workload.upper)
 
 
+def absolute_errors(exact_counts: ArrayLike, estimated: ArrayLike, workload: Workload) -> NDArray[np.float64]:
+    """Return how far estimated counts are off in each query of a workload."""
+    wrong = np.asarray(estimated, np.float64) - np.asarray(exact_counts, np.float64)
+    return np.abs(exact_answers(wrong, workload))
+
+
 def errors(exact_counts: ArrayLike, estimated: ArrayLike, workload: Workload) -> Errors:
     """Return the errors of estimated counts over a workload."""
-    exact = np.asarray(exact_counts, np.float64)
-    table = summed_area_table(np.asarray(estimated, np.float64) - exact)
-    wrong = np.abs(range_sums(table, workload.lower, workload.upper))
-    rows = max(float(exact.sum()), 1.0)
+    wrong = absolute_errors(exact_counts, estimated, workload)
+    rows = max(float(np.asarray(exact_counts, np.float64).sum()), 1.0)
     return Errors(
         mean_abs=float(wrong.mean()),
         rms=float(np.sqrt((wrong**2).mean())),

@@ -1,0 +1,156 @@
+"""The verb that says what a release would be worth, before anything is spent."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done, visible
+
+if TYPE_CHECKING:
+    from dpcube.plan import Advice, Plan, Prediction
+
+
+@click.command()
+@click.argument("domain", type=click.Path(path_type=Path))
+@click.option("--epsilon", required=True, help="The privacy budget you would spend, such as 0.5 or 1/3.")
+@click.option(
+    "--rows",
+    type=int,
+    required=True,
+    help="Roughly how many rows there are, as publicly known or guessed; if it is secret, do not look it up for this.",
+)
+@click.option(
+    "--queries",
+    default="ranges",
+    show_default=True,
+    help="What will be asked: ranges, cells, marginals (one-way GROUP BYs) or total.",
+)
+@click.option("--strategy", help="Comma-separated strategies; all of them unless given.")
+@click.option(
+    "--max-rows", default=1, show_default=True, help="Rows that one protected unit may have, as for `release`."
+)
+@click.option("--accuracy", type=float, help="A wanted typical error, in rows: find the epsilon that reaches it.")
+@click.option(
+    "--plot", type=click.Path(path_type=Path), help="Draw error against epsilon into this .svg, .png or .pdf."
+)
+@as_json
+def plan(
+    domain: Path,
+    *,
+    epsilon: str,
+    rows: int,
+    queries: str,
+    strategy: str | None,
+    max_rows: int,
+    accuracy: float | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Predict the error of a release of DOMAIN, before anything is spent.
+
+    From public facts only: no table is opened. Strategies are run on made-up tables of about as many rows, and the
+    error on yours is likely to lie in their range; docs/planning.md says how likely.
+    """
+    from dpcube.domain import Domain
+    from dpcube.plan import draw
+    from dpcube.plan import plan as planned
+    from dpcube.plan.draw import check_picture
+
+    if plot is not None:
+        check_picture(plot)
+    names = () if strategy is None else tuple(name.strip() for name in strategy.split(","))
+    made = planned(
+        Domain.load(domain),
+        rows=rows,
+        epsilon=epsilon,
+        queries=queries,
+        strategies=names,
+        max_rows=max_rows,
+        accuracy=accuracy,
+        curve=plot is not None,
+        progress=stage,
+    )
+    stages_done()
+    if plot is not None:
+        draw(made, plot)
+    if as_json:
+        print_json(made.as_dict())
+        return
+    _print(made)
+    if plot is not None:
+        click.echo(f"Drew error against epsilon into {visible(str(plot))}.")
+
+
+def _print(plan: "Plan") -> None:
+    unit = "" if plan.max_rows == 1 else f", up to {plan.max_rows} rows a unit"
+    facts = f"{plan.domain.size:,} cells, about {plan.rows:,} rows, epsilon {float(plan.epsilon):.6g}{unit}"
+    click.echo(f"{facts}. No table was opened and nothing was spent.\n")
+    header = ("question", "typical answer", "strategy", "error", "low", "high", "of rows", "noise below", "by")
+    order = sorted(plan.predictions, key=lambda p: (p.queries != plan.queries, p.queries))
+    print_table(header, [_row(p, plan.rows) for p in order], left=(0, 2, 8))
+    click.echo("\nerror: expected absolute error in rows; low, high: over made-up tables of different character;")
+    click.echo("noise below: counts under it can hardly be told from none.\n")
+    for sentence in (_best(plan), _advised(plan.advice), *_reaching(plan)):
+        click.echo(visible(sentence))
+
+
+def _row(p: "Prediction", rows: int) -> tuple[str, ...]:
+    from dpcube.plan.predict import in_rows
+
+    errors = (in_rows(p.typical), in_rows(p.low), in_rows(p.high))
+    return (
+        p.queries,
+        in_rows(p.answer),
+        p.strategy,
+        *errors,
+        _share(p.typical / rows),
+        in_rows(p.noise_below),
+        p.basis,
+    )
+
+
+def _best(plan: "Plan") -> str:
+    from dpcube.plan.predict import in_rows
+    from dpcube.plan.queries import IN_WORDS
+
+    best = plan.best
+    return (
+        f"For {IN_WORDS[plan.queries]}, {best.strategy} errs least: by about {in_rows(best.typical)} rows, "
+        f"{_share(best.of_answer)} of a typical answer."
+    )
+
+
+def _advised(advice: "Advice | None") -> str:
+    from dpcube.plan.predict import in_rows
+
+    if advice is None:
+        return "The cube is not too fine for that: a typical answer stands above the noise."
+    parts = ", ".join(f"'{name}' from {old} bins to {new}" for name, (old, new) in advice.coarser.items())
+    gain = f"bring the error from {_share(advice.before.of_answer)} of a typical answer to "
+    gain += _share(advice.after.of_answer)
+    if advice.enough:
+        stands = (
+            f"a typical answer ({in_rows(advice.after.answer)}) above the noise ({in_rows(advice.after.noise_below)})"
+        )
+        return f"The cube is too fine for that. Coarsening {parts} would {gain}, and {stands}."
+    why = f"coarsening {parts} would only {gain}" if parts else "it has no bins to merge"
+    return f"The cube is too fine for that, and {why}: spend more, or leave attributes out."
+
+
+def _reaching(plan: "Plan") -> list[str]:
+    from dpcube.plan.predict import in_rows
+
+    if plan.accuracy is None:
+        return []
+    error = f"an error of {in_rows(plan.accuracy)} rows"
+    if plan.accuracy >= plan.best.answer:
+        error += f" (more than a typical answer, {in_rows(plan.best.answer)})"
+    epsilons = {
+        name: "no epsilon up to 50" if e is None else f"epsilon {float(e):.3g}" for name, e in plan.reaching.items()
+    }
+    return [f"With {name}, {epsilon} reaches {error}." for name, epsilon in epsilons.items()]
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:,.0f}%" if value >= 1 else f"{100 * value:.2g}%"

@@ -1,0 +1,38 @@
+"""Advice on bins: how far to coarsen a cube until the asked kind of question stands above noise."""
+
+from dataclasses import dataclass
+
+from dpcube.plan.axes import halve_longest
+from dpcube.plan.predict import Prediction, Predictor
+from dpcube.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Which attributes to coarsen, from how many bins to how many, and the prediction before and after.
+
+    `enough` is false when even the coarsest bins leave the typical answer below the noise: then only more budget, more
+    rows or fewer attributes help.
+    """
+
+    coarser: dict[str, tuple[int, int]]
+    before: Prediction
+    after: Prediction
+    enough: bool
+
+
+def advise(predictor: Predictor, strategy: Strategy, *, before: Prediction) -> Advice | None:
+    """Return how to coarsen the cube, or None when the mean answer stands above noise as predicted.
+
+    The attribute with most bins gives up half of them, again and again: it is the one whose detail costs most cells.
+    """
+    after, tried = before, predictor
+    while not after.stands_out:
+        fewer = halve_longest(tried.axes)
+        if fewer is None:
+            break
+        tried = tried.on(fewer)
+        after = tried.predict(strategy, before.epsilon)[before.queries]
+    pairs = zip(predictor.axes, tried.axes, strict=True)
+    coarser = {old.name: (old.bins, new.bins) for old, new in pairs if old != new}
+    return None if before.stands_out else Advice(coarser, before, after, after.stands_out)

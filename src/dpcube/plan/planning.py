@@ -1,0 +1,172 @@
+"""The plan: what a release would be worth, before anything is spent on it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cache
+
+from dpcube.domain import Domain
+from dpcube.domain.attribute import listing
+from dpcube.errors import InputError
+from dpcube.plan.advice import Advice, advise
+from dpcube.plan.axes import axes_of
+from dpcube.plan.predict import Prediction, Predictor
+from dpcube.plan.queries import KINDS, Kind
+from dpcube.plan.search import least_epsilon, rounded_up
+from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
+from dpcube.strategy import BY_NAME, Strategy, strategy_of
+
+Predictions = Callable[[Fraction], Mapping[Kind, Prediction]]
+
+MOST_ROWS = 10**12
+MOST_CELLS = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Predicted errors of each strategy, the best of them for the asked kind of question, and advice.
+
+    `reaching` gives for each strategy the least epsilon that reaches the wanted accuracy, None where none up to 50
+    does; `curve` is the predicted error of the asked kind over a range of epsilons. Both are empty unless asked for.
+    """
+
+    domain: Domain
+    rows: int
+    epsilon: Fraction
+    max_rows: int
+    queries: Kind
+    predictions: tuple[Prediction, ...]
+    best: Prediction
+    advice: Advice | None
+    accuracy: float | None
+    reaching: dict[str, Fraction | None]
+    curve: tuple[Prediction, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the plan as plain values."""
+        return {
+            "cells": self.domain.size,
+            "rows": self.rows,
+            "epsilon": str(self.epsilon),
+            "max_rows": self.max_rows,
+            "queries": self.queries,
+            "best": self.best.strategy,
+            "predictions": [_plain(prediction) for prediction in self.predictions],
+            "advice": None if self.advice is None else _plain_advice(self.advice),
+            "accuracy": self.accuracy,
+            "reaching": {name: None if e is None else str(e) for name, e in self.reaching.items()},
+            "curve": [_plain(prediction) for prediction in self.curve],
+        }
+
+
+def plan(
+    domain: Domain,
+    *,
+    rows: int,
+    epsilon: str | float | Fraction,
+    queries: str = "ranges",
+    strategies: str | Sequence[str | Strategy] = (),
+    max_rows: int = 1,
+    accuracy: float | None = None,
+    curve: bool = False,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Plan:
+    """Return what to expect of a release, from public facts only; no table is opened and nothing is spent.
+
+    `rows` is roughly how many rows there are, as publicly known or guessed: if it is secret, do not look it up.
+    `queries` is what will be asked: ranges, cells, marginals or total. `strategies` are all there are unless given.
+    `accuracy` is a wanted typical error in rows.
+
+    >>> from dpcube import Domain
+    >>> made = plan(Domain.of_shape((10, 4)), rows=1000, epsilon=1, queries="cells", strategies="cells")
+    >>> print(f"{made.best.typical:.4f}")
+    0.8509
+    """
+    amount = parse_epsilon(epsilon)
+    _check(domain, rows, max_rows, accuracy)
+    kind = _kind(queries)
+    chosen = _by_name(strategies)
+    predictor = Predictor(axes_of(domain), rows, max_rows=max_rows, seed=seed)
+    predict = {name: _remembered(predictor, strategy, progress) for name, strategy in chosen.items()}
+    best = min((at(amount)[kind] for at in predict.values()), key=lambda p: p.typical)
+    return Plan(
+        domain=domain,
+        rows=rows,
+        epsilon=amount,
+        max_rows=max_rows,
+        queries=kind,
+        predictions=tuple(p for at in predict.values() for p in at(amount).values()),
+        best=best,
+        advice=advise(predictor, chosen[best.strategy], before=best),
+        accuracy=accuracy,
+        reaching={} if accuracy is None else {n: _reach(at, kind, accuracy, amount) for n, at in predict.items()},
+        curve=tuple(at(e)[kind] for at in predict.values() for e in _around(amount)) if curve else (),
+    )
+
+
+def _by_name(strategies: str | Sequence[str | Strategy]) -> dict[str, Strategy]:
+    given = [strategies] if isinstance(strategies, str) else strategies or list(BY_NAME)
+    chosen = [strategy_of(strategy) for strategy in given]
+    if len({strategy.name for strategy in chosen}) < len(chosen):
+        msg = "a plan names its predictions by strategy, so each strategy may be given once; plan variants one by one"
+        raise InputError(msg)
+    return {strategy.name: strategy for strategy in chosen}
+
+
+def _remembered(predictor: Predictor, strategy: Strategy, progress: Callable[[str], None]) -> Predictions:
+    """Return the predictions of a strategy as a function of epsilon, each made once."""
+
+    @cache
+    def at(epsilon: Fraction) -> Mapping[Kind, Prediction]:
+        progress(f"predicting {strategy.name} at epsilon {float(epsilon):.3g}")
+        return predictor.predict(strategy, epsilon)
+
+    return at
+
+
+def _reach(predict: Predictions, kind: Kind, accuracy: float, start: Fraction) -> Fraction | None:
+    return least_epsilon(lambda at: predict(at)[kind].typical, accuracy, start=start)
+
+
+def _around(epsilon: Fraction) -> list[Fraction]:
+    """Return the epsilons of a curve, from a tenth of the asked one to ten times it."""
+    points = (rounded_up(float(epsilon) * 10 ** (step / 4)) for step in range(-4, 5))
+    return sorted({min(max(point, SMALLEST), LARGEST) for point in points})
+
+
+def _check(domain: Domain, rows: int, max_rows: int, accuracy: float | None) -> None:
+    if domain.size > MOST_CELLS:
+        msg = f"a plan is for cubes of up to {MOST_CELLS:,} cells, and this one has {domain.size:,}; declare fewer bins"
+        raise InputError(msg)
+    if not 1 <= rows <= MOST_ROWS:
+        msg = f"a plan is for 1 to {MOST_ROWS:,} rows, got {rows}; say roughly how many there are"
+        raise InputError(msg)
+    if max_rows < 1:
+        msg = f"a unit has at least one row, got max_rows {max_rows}"
+        raise InputError(msg)
+    if accuracy is not None and not 0 < accuracy < float("inf"):
+        msg = f"accuracy is a wanted error in rows, a number above 0, got {accuracy}"
+        raise InputError(msg)
+
+
+def _kind(queries: str) -> Kind:
+    for kind in KINDS:
+        if kind == queries:
+            return kind
+    msg = f"there are no queries '{queries}' to plan for; the kinds are {listing(KINDS)}"
+    raise InputError(msg)
+
+
+def _plain(prediction: Prediction) -> dict[str, object]:
+    return {**asdict(prediction), "epsilon": str(prediction.epsilon), "of_answer": prediction.of_answer}
+
+
+def _plain_advice(advice: Advice) -> dict[str, object]:
+    coarser = {name: {"from": old, "to": new} for name, (old, new) in advice.coarser.items()}
+    return {
+        "coarser": coarser,
+        "before": _plain(advice.before),
+        "after": _plain(advice.after),
+        "enough": advice.enough,
+    }

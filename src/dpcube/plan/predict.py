@@ -1,0 +1,187 @@
+"""Predicted errors: in closed form where there is one, otherwise by running the real strategy on made-up tables.
+
+Enters: axes, roughly how many rows, a strategy, an epsilon. Leaves: the expected absolute error of each kind of
+question, typical and over the range of the stand-ins. A cube of more than SIMULATED_CELLS cells is not run itself: two
+smaller cubes with as many rows per cell are, and the growth of their errors with the size of questions is carried on.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.estimate import estimate
+from dpcube.estimate.metrics import absolute_errors
+from dpcube.plan.axes import Axes, at_most, shape_of
+from dpcube.plan.counter import SimulatedCounter
+from dpcube.plan.queries import KINDS, Kind, workload_of
+from dpcube.plan.stand_ins import STAND_INS, made_up_counts
+from dpcube.query import Workload
+from dpcube.strategy import Cells, Strategy
+from dpcube.theory import cells_error
+
+Floats = NDArray[np.float64]
+
+SIMULATED_CELLS = 2**17
+"""Cubes up to this size are simulated as they are; a run takes a fraction of a second."""
+SMALLER = 8
+"""Of the two cubes that stand for a larger one, how many times smaller the second is."""
+MOST_RUNS = 8
+ABOVE_NOISE = 3
+"""An error of three times the mean has probability 1/20 when it is Laplace noise, and less when it is a sum of many."""
+TOLD_APART = math.log(0.95 / 0.05)
+"""A test of a release that calls k rows of none in 1/20 of cases calls k rows of k in at most exp(k epsilon)/20 of them
+(group privacy): whatever the strategy, it is right in 19/20 of both only if k epsilon is at least this."""
+NODES = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The expected absolute error of one kind of question, in rows, for one strategy at one epsilon.
+
+    `typical` is the median over the stand-ins, `low` and `high` their extremes; `answer` is the mean true answer.
+    Counts under `noise_below` can hardly be told from none: errors alone reach it about one time in twenty.
+    `basis` says where the figures come from: `exact`, `simulated`, or `extrapolated` from smaller cubes.
+    """
+
+    strategy: str
+    queries: Kind
+    epsilon: Fraction
+    typical: float
+    low: float
+    high: float
+    answer: float
+    noise_below: float
+    basis: str
+
+    @property
+    def of_answer(self) -> float:
+        """Typical error as a share of the mean answer."""
+        return self.typical / self.answer
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the mean answer is above what errors alone reach."""
+        return self.answer >= self.noise_below
+
+
+def in_rows(error: float) -> str:
+    """Return a number of rows with as many digits as a prediction deserves.
+
+    >>> in_rows(1234.5), in_rows(0.98765)
+    ('1,234', '0.988')
+    """
+    return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"
+
+
+class Cube:
+    """A cube of made-up tables, on which strategies are run."""
+
+    def __init__(self, axes: Axes, rows: float, *, seed: int) -> None:
+        self.shape = shape_of(axes)
+        self._seed = seed
+        self._made_up = [made_up_counts(name, axes, rows=rows, seed=seed) for name in STAND_INS]
+        self._runs = int(np.clip(2 * SIMULATED_CELLS // np.prod(self.shape), 2, MOST_RUNS))
+        self.workloads = {kind: workload_of(kind, self.shape, seed=seed) for kind in KINDS}
+        self._all = Workload(
+            self.shape,
+            np.concatenate([workload.lower for workload in self.workloads.values()]),
+            np.concatenate([workload.upper for workload in self.workloads.values()]),
+        )
+
+    def errors(self, strategy: Strategy, epsilon: Fraction) -> Floats:
+        """Return the mean absolute error by stand-in (row) and kind of question (column)."""
+        return np.array([self._errors_on(table, strategy, epsilon) for table in range(len(self._made_up))])
+
+    def _errors_on(self, table: int, strategy: Strategy, epsilon: Fraction) -> list[float]:
+        made_up, wrong = self._made_up[table], np.zeros(len(self._all))
+        for run in range(self._runs):
+            # The same seeds for every strategy and epsilon: what differs then is due to them.
+            counter = SimulatedCounter(made_up, epsilon, seed=(self._seed, table, run))
+            wrong += absolute_errors(made_up, estimate(strategy.run(counter)).cells(), self._all)
+        ends = np.cumsum([len(workload) for workload in self.workloads.values()])
+        return [float(part.mean()) / self._runs for part in np.split(wrong, ends[:-1])]
+
+
+class Predictor:
+    """Predicts errors on one planned cube of about `rows` rows; a unit may have up to `max_rows` of them."""
+
+    def __init__(self, axes: Axes, rows: int, *, max_rows: int = 1, seed: int = 0) -> None:
+        self.axes = axes
+        self.rows = rows
+        self._max_rows = max_rows
+        self._seed = seed
+        self._sizes = {kind: workload_of(kind, self.shape, seed=seed).sizes for kind in KINDS}
+
+    def on(self, axes: Axes) -> "Predictor":
+        """Return a predictor for the same rows on other axes."""
+        return Predictor(axes, self.rows, max_rows=self._max_rows, seed=self._seed)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the planned cube."""
+        return shape_of(self.axes)
+
+    @property
+    def size(self) -> float:
+        """Number of cells of the planned cube."""
+        return float(np.prod(self.shape, dtype=float))
+
+    def predict(self, strategy: Strategy, epsilon: Fraction) -> Mapping[Kind, Prediction]:
+        """Return the predicted error of every kind of question."""
+        each = epsilon / self._max_rows
+        if isinstance(strategy, Cells):
+            errors, basis = self._exact(each), "exact"
+        elif self.size <= SIMULATED_CELLS:
+            errors, basis = self._cubes[0].errors(strategy, each), "simulated"
+        else:
+            errors, basis = self._extrapolated(strategy, each), "extrapolated"
+        low, typical, high = np.quantile(errors, [0, 0.5, 1], axis=0).tolist()
+        return {
+            kind: Prediction(
+                strategy.name,
+                kind,
+                epsilon,
+                typical=typical[column],
+                low=low[column],
+                high=high[column],
+                answer=self.rows * float(self._sizes[kind].mean()) / self.size,
+                noise_below=max(ABOVE_NOISE * typical[column], TOLD_APART / float(each)),
+                basis=basis,
+            )
+            for column, kind in enumerate(KINDS)
+        }
+
+    def _exact(self, epsilon: Fraction) -> Floats:
+        """Noisy cells err by their noise alone, whatever the table: the mean of |sum of s noises| over questions."""
+        errors = np.empty((1, len(KINDS)))
+        for column, kind in enumerate(KINDS):
+            sizes = self._sizes[kind]
+            # Between nodes the logarithms are all but linear: within 1e-4, in a tenth of the time.
+            nodes = np.unique(np.geomspace(sizes.min(), sizes.max(), NODES).round())
+            logs = np.log(cells_error(nodes, float(epsilon), noise="discrete"))
+            errors[0, column] = np.exp(np.interp(np.log(sizes), np.log(nodes), logs)).mean()
+        return errors
+
+    @cached_property
+    def _cubes(self) -> tuple[Cube, ...]:
+        """The planned cube, or a large and a small one in its place with as many rows per cell."""
+        within = at_most(self.axes, SIMULATED_CELLS)
+        chosen = [within] if within == self.axes else [within, at_most(within, SIMULATED_CELLS // SMALLER)]
+        density = self.rows / self.size
+        return tuple(Cube(axes, density * float(np.prod(shape_of(axes))), seed=self._seed) for axes in chosen)
+
+    def _extrapolated(self, strategy: Strategy, epsilon: Fraction) -> Floats:
+        """Carry on the power law of error against the cells in a question: 1/2 if all is noise, 1 if all is bias."""
+        large, small = (cube.errors(strategy, epsilon) for cube in self._cubes)
+        sizes = np.array([[cube.workloads[kind].sizes.mean() for kind in KINDS] for cube in self._cubes])
+        wanted = np.array([self._sizes[kind].mean() for kind in KINDS])
+        grown = np.log(sizes[0] / sizes[1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            power = np.where(grown > 0, np.log(large / small) / grown, 0.0)
+        power = np.clip(np.nan_to_num(power, nan=0.5), 0.5, 1.0)
+        return np.asarray(large * (wanted / sizes[0]) ** power)

@@ -1,0 +1,44 @@
+"""Kinds of questions that a plan can be made for, as workloads."""
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.query import Workload
+from dpcube.query.random_ranges import random_ranges
+
+Kind = Literal["ranges", "cells", "marginals", "total"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+IN_WORDS: dict[Kind, str] = {
+    "ranges": "a random range",
+    "cells": "a single cell",
+    "marginals": "a group of a one-way GROUP BY",
+    "total": "the number of rows",
+}
+
+ASKED = 1000
+"""Questions of each kind, at most (of marginals, for each attribute)."""
+
+
+def workload_of(kind: Kind, shape: tuple[int, ...], *, seed: int) -> Workload:
+    """Return a workload of one kind; a seed repeats those drawn at random."""
+    if kind == "ranges":
+        return random_ranges(shape, ASKED, seed=seed)
+    if kind == "cells":
+        cells = np.random.default_rng(seed).integers(0, np.array(shape), size=(ASKED, len(shape)))
+        return Workload(shape, cells, cells + 1)
+    whole = Workload(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]))
+    return whole if kind == "total" else _marginals(whole)
+
+
+def _marginals(whole: Workload) -> Workload:
+    """Return every group of every one-way marginal, or of a long one some groups evenly spaced."""
+    lower: list[NDArray[np.int64]] = []
+    upper: list[NDArray[np.int64]] = []
+    for axis, size in enumerate(whole.shape):
+        groups = np.unique(np.linspace(0, size - 1, min(size, ASKED)).astype(np.int64))
+        lower.append(np.repeat(whole.lower, len(groups), axis=0))
+        upper.append(np.repeat(whole.upper, len(groups), axis=0))
+        lower[-1][:, axis], upper[-1][:, axis] = groups, groups + 1
+    return Workload(whole.shape, np.concatenate(lower), np.concatenate(upper))

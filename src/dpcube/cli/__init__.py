@@ -9,7 +9,7 @@ from dpcube.cli.analyst import count, info
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
-from dpcube.cli.output import visible
+from dpcube.cli.output import stages_done, visible
 from dpcube.errors import DpcubeError, InputError
 
 
@@ -52,5 +52,6 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> None:
+    stages_done()
     click.echo(f"dpcube: {visible(' '.join(message.split()))}", err=True)
     sys.exit(code)

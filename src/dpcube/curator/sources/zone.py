@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from dpcube.errors import SourceError
 
 MARGIN = timedelta(days=2)  # more than any offset
-STEP = 6 * 3600  # seconds; clocks are never moved twice within it
+STEP = 86_400  # seconds; between two changes of a zone's clocks there have never been less than four days
 
 
 class Offsets(NamedTuple):
@@ -46,7 +46,8 @@ def offsets_of(zone: str, start: date, end: date) -> Offsets:
         return round(moment.astimezone(there).utcoffset().total_seconds())  # type: ignore[union-attr]
 
     steps = [*range(low, high, STEP), high]
-    changes = [_change(a, b, offset) for a, b in pairwise(steps) if offset(a) != offset(b)]
+    seen = zip(pairwise(steps), pairwise(map(offset, steps)), strict=True)
+    changes = [_change(a, b, offset) for (a, b), (before, after) in seen if before != after]
     return Offsets((low, *changes, high), tuple(offset(edge) for edge in (low, *changes)))
 
 

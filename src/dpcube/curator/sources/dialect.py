@@ -62,6 +62,7 @@ class Dialect:
     double = "DOUBLE"
     text = "VARCHAR"
     random = "random()"
+    divides_all = True  # whether any double may be divided, and its bin be NULL or anything if it has none
     barrier = ""  # what ends a subquery whose expressions are to be computed once
     real_categories = True  # whether the text of a real number is the one that files have
 
@@ -93,9 +94,16 @@ class Dialect:
         """Return the whole part of a / b for integers, a at least 0."""
         return f"{a} // {b}"
 
-    def ratio(self, a: str, b: float) -> str:
-        """Return a / b for doubles; if a is less than a quarter of b, 0 will do."""
-        return f"{a} / {self.real(b)}"
+    def nearest_bin(self, a: str, width: float, last: int) -> str:
+        """Return a / width, rounded, and `last` if that is less; if a is no number of bins long, NULL will do."""
+        # The cast rounds; an infinite quotient is none that it can do.
+        return f"least(TRY_CAST({a} / {self.real(width)} AS BIGINT), {last})"
+
+    def cell_number(self, flat: str, cells: int) -> str:
+        """Return the number of a row's cell, or `cells` if it has none."""
+        # A narrow key fits the engine's perfect hash table, whatever it knows of the values.
+        type_ = next(type_ for type_, bits in (("USMALLINT", 16), ("UINTEGER", 32), ("UBIGINT", 64)) if cells < 2**bits)
+        return f"coalesce(TRY_CAST({flat} AS {type_}), {cells}::{type_})"
 
     def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
         """Return v * times / over in doubles, rounded (ties away from zero) and clamped; v is a number."""
@@ -158,6 +166,14 @@ class Pushed(Dialect):
     def one_if(self, condition: str) -> str:
         """Return 1 or 0."""
         return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
+
+    def nearest_bin(self, a: str, width: float, last: int) -> str:
+        """Return a / width, rounded, and `last` if that is less."""
+        return f"least(floor({a} / {self.real(width)} + 0.5), {last})"
+
+    def cell_number(self, flat: str, cells: int) -> str:
+        """Return the number of a row's cell, or `cells` if it has none."""
+        return f"coalesce({flat}, {cells})"
 
     def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
         """Return v * times / over in doubles, rounded (ties away from zero) and clamped; v is a number.
@@ -252,9 +268,10 @@ class PostgreSQL(Pushed):
         """Return the whole part of a / b for integers."""
         return f"{a} / {b}"
 
-    def ratio(self, a: str, b: float) -> str:
-        """Return a / b, but 0 where it is small: an underflow would raise."""
-        return f"CASE WHEN {a} < {self.real(b / 4)} THEN 0 ELSE {a} / {self.real(b)} END"
+    def nearest_bin(self, a: str, width: float, last: int) -> str:
+        """Return a / width, rounded, but 0 without dividing where it is small: an underflow would raise."""
+        rounded = super().nearest_bin(a, width, last)
+        return f"CASE WHEN {a} < {self.real(width / 4)} THEN 0 ELSE {rounded} END"
 
     def truncated(self, x: str) -> str:
         """Return a double's whole part."""
@@ -308,6 +325,7 @@ class Spark(Pushed):
 
     text = "STRING"
     random = "rand()"
+    divides_all = False
 
     def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:
         """Return the day since 1970; by itself Spark would take that of a moment in the session's time zone."""

@@ -206,7 +206,7 @@ class Rows:
         for part, size in zip(cells, domain.shape, strict=True):
             index = f"CAST({part.index} AS BIGINT)"
             flat = f"({flat} * {size} + {index})" if flat else index
-        select = f"coalesce({flat}, {domain.size}) AS cell, {aggregate} AS answer"
+        select = f"{self._table.dialect.cell_number(flat, domain.size)} AS cell, {aggregate} AS answer"
         where = f"({flat}) IS NOT NULL"
         return {"select": select, "names": domain.names, "cells": cells, "n": n, "where": where, "tail": "GROUP BY 1"}
 

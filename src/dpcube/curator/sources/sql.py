@@ -154,7 +154,7 @@ def _bin(
         return halved(v, ends[:-1], list(map(str, range(last + 1))))
     x = dialect.within(v, low, high)
     if not whole_bins:
-        return _divide(f"CAST({x} AS {dialect.double})", start, width, last, dialect)
+        return _divide(f"CAST({v if dialect.divides_all else x} AS {dialect.double})", start, width, last, dialect)
     # Between whole edges a number falls where its whole part does.
     whole = f"(CAST({x if exact else f'floor({x})'} AS BIGINT) - {start})"
     whole = dialect.whole_part(whole, int(width)) if width > 1 else whole
@@ -181,7 +181,7 @@ def _divide(x: str, start: float, width: float, last: int, dialect: Dialect) -> 
     b + 1: rounded, it is b or b + 1, and b + 1 just if the value lies below that edge.
     """
     first, wide = dialect.real(start), dialect.real(width)
-    j = f"least(floor({dialect.ratio(f'({x} - {first})', width)} + 0.5), {last})"
+    j = dialect.nearest_bin(f"({x} - {first})", width, last)
     return f"CAST({j} - {dialect.one_if(f'{x} < {first} + {j} * {wide}')} AS BIGINT)"
 
 

@@ -48,13 +48,14 @@ def slow_table(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 
 
 @pytest.mark.slow
-def test_while_a_file_is_counted(slow_table: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_while_a_file_is_counted(slow_table: Path, tmp_path: Path, ending: signal.Signals) -> None:
     with start(tmp_path, str(slow_table), "--unit", "unit", "--ledger", "t.ledger") as process:
         wait_for(lambda: list((tmp_path / "tmp").iterdir()))  # the engine is at work
         time.sleep(0.5)
         assert process.poll() is None
         begun = time.monotonic()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ending)
         out, err = process.communicate(timeout=60)
     assert time.monotonic() - begun < 10
     assert (process.returncode, out, err.decode().strip()) == (130, b"", LINE)

@@ -1,5 +1,6 @@
 """The `dpcube` command. Verbs import what they need when they run, so that the command starts fast."""
 
+import signal
 import sys
 
 import click
@@ -34,6 +35,7 @@ for verb in (demo, domain, release, ledger, info, count):
 
 def main() -> None:
     """Run the command; an error is one line on stderr: exit code 2 for bad input, 1 for a refusal or a failure."""
+    _interrupt_cleanly()
     try:
         outcome = commands.main(standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else 0)
@@ -49,6 +51,13 @@ def main() -> None:
         _fail(str(error), 2 if isinstance(error, InputError) else 1)
     except Exception as error:  # noqa: BLE001, RUF100 (a traceback could show rows, so only the kind of error is named)
         _fail(f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it", 1)
+
+
+def _interrupt_cleanly() -> None:
+    """Let whoever ends the process end it as Ctrl-C does, so that temporary files are removed."""
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+            signal.signal(number, signal.default_int_handler)
 
 
 def _fail(message: str, code: int) -> None:

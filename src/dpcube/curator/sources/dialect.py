@@ -121,12 +121,13 @@ class Dialect:
 
     def number(self, text: str) -> str:
         """Return the double that text writes, NULL if it writes none."""
-        # Of what starts with a digit, the engine reads by itself more than the grammar only if it has an underscore
-        # or a long exponent. To see that takes a third of the time of the regular expression.
+        # Of two bytes, the engine reads by itself what the grammar does (a test tries them all); of what starts with a
+        # digit, more only if it has an underscore or a long exponent, which is seen faster than by the expression.
         digit = f"{text} >= '0' AND {text} < ':' AND NOT contains({text}, '_')"
         no_exponent = f"NOT contains({text}, 'e') AND NOT contains({text}, 'E')"
         matches = f"strlen({text}) <= {LONGEST_NUMBER} AND regexp_full_match({text}, {literal(NUMBER)})"
-        fits = (f"strlen({text}) <= 6 AND {digit}", f"strlen({text}) <= 300 AND {digit} AND {no_exponent}", matches)
+        short = (f"strlen({text}) <= 2", f"strlen({text}) <= 6 AND {digit}")
+        fits = (*short, f"strlen({text}) <= 300 AND {digit} AND {no_exponent}", matches)
         return f"CASE {' '.join(f'WHEN {fit} THEN TRY_CAST({text} AS DOUBLE)' for fit in fits)} END"
 
     def day(self, text: str) -> str:

@@ -39,7 +39,7 @@ SET lock_configuration = true;
 """
 # Filters stay where they are written: pushed down, each would compute anew the expressions that it is about. A Parquet
 # file's statistics leave NaN out, and from them the engine would conclude that NaN lies between bounds that hold for
-# all other rows: then one row more could move every NaN to another cell.
+# all other rows, and that isnan() is false: then one row more could move every NaN to another cell.
 
 
 class Limit(NamedTuple):

@@ -97,8 +97,8 @@ def with_type(type_: pa.DataType) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        ({}, "there is no file in .*data; a table without rows still has a file"),
-        ({".hidden.csv": b"x"}, "there is no file in .*data;"),
+        ({}, "there is no file to be read in .*data; a table without rows still has a file"),
+        ({".hidden.csv": b"x"}, "there is no file to be read in .*data;"),
         ({"a.csv": b"age\n", "b.tsv": b"age\n"}, "has a.csv as well as b.tsv; the files of a table are of one kind"),
         ({"a.csv": b"age\n", "b.parquet": with_type(pa.int8())}, "has a.csv as well as b.parquet; .* as '\\*.csv'"),
         ({"a.csv": b"age\n", "read.me": b""}, "read.me has no extension that says how to read it"),
@@ -114,7 +114,7 @@ def test_files_that_are_no_table_are_refused(tmp_path: Path, content: dict[str, 
     with pytest.raises(SourceError, match=match) as raised:
         open_rows(tmp_path / "data")
     assert raised.value.__context__ is None
-    with pytest.raises(SourceError, match=r"there is no file in .*none-.*.csv"):
+    with pytest.raises(SourceError, match=r"there is no file to be read in .*none-.*.csv"):
         open_rows(tmp_path / "none-*.csv")
 
 

@@ -3,6 +3,7 @@
 import glob
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -88,8 +89,10 @@ def _listed(path: Path) -> Sequence[Path]:
     """
     if path.is_file():
         return [path]
+    paths: list[Path] = []
     if path.is_dir():
-        paths = sorted(file for file in path.iterdir() if not file.name.startswith((".", "_")))
+        with suppress(OSError):  # a directory that may not be read
+            paths = sorted(file for file in path.iterdir() if not file.name.startswith((".", "_")))
     elif glob.has_magic(str(path)):
         paths = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207 (Path's refuses one from the root)
     else:
@@ -97,7 +100,7 @@ def _listed(path: Path) -> Sequence[Path]:
         msg = f"there is no file {path}"
         raise SourceError(msg)
     if not paths:
-        msg = f"there is no file in {path}; a table without rows still has a file, with its columns"
+        msg = f"there is no file to be read in {path}; a table without rows still has a file, with its columns"
         raise SourceError(msg)
     for file in paths:
         if not file.is_file():

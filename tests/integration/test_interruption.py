@@ -95,4 +95,4 @@ def test_a_terminal_is_told_stages_and_seconds_and_nothing_else(slow_table: Path
     os.close(terminal)
     lines = re.split(r"\r\x1b\[K", said.decode())
     assert re.fullmatch(rf"{LINE}\r\n", lines[-1])
-    assert all(re.fullmatch(r"[-\\|/] counting the rows \.\.\. \d+ s", line) for line in lines[1:-2])
+    assert all(re.fullmatch(r"counting the rows \.\.\.( \d+ s)?", line) for line in lines[1:-2])

@@ -1,6 +1,5 @@
 """How verbs print: aligned text for people, JSON for programs, stages and seconds on a terminal only."""
 
-import itertools
 import json
 import sys
 import threading
@@ -44,6 +43,7 @@ class Ticker:
     def say(self, words: str) -> None:
         """Begin a stage."""
         self._words, self._since = words, time.monotonic()
+        click.echo(f"\r\x1b[K{words} ...", err=True, nl=False)
         if self._thread is None:
             self._stop.clear()
             self._thread = threading.Thread(target=self._tick, daemon=True)
@@ -58,11 +58,9 @@ class Ticker:
             click.echo("\r\x1b[K", err=True, nl=False)
 
     def _tick(self) -> None:
-        for mark in itertools.cycle("-\\|/"):
-            seconds = int(time.monotonic() - self._since)
-            click.echo(f"\r\x1b[K{mark} {self._words} ... {seconds} s", err=True, nl=False)
-            if self._stop.wait(0.1):
-                return
+        while not self._stop.wait(1):
+            seconds = round(time.monotonic() - self._since)
+            click.echo(f"\r\x1b[K{self._words} ... {seconds} s", err=True, nl=False)
 
 
 _ticker = Ticker()

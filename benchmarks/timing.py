@@ -1,4 +1,4 @@
-"""How a step is timed: once to warm up, then the median of several runs."""
+"""How a step is timed: once to warm up, then the median of several runs; two steps in turns, so that load hits both."""
 
 import time
 from collections.abc import Callable
@@ -7,10 +7,16 @@ from statistics import median
 
 def seconds(step: Callable[[], object], *, repeats: int = 5) -> float:
     """Return the median time of a step."""
-    step()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return median(times)
+    return in_turns(step, repeats=repeats)[0]
+
+
+def in_turns(*steps: Callable[[], object], repeats: int = 5) -> tuple[float, ...]:
+    """Return the median time of each step, all of them run in turns."""
+    times: list[list[float]] = [[] for _ in steps]
+    for turn in range(repeats + 1):
+        for step, taken in zip(steps, times, strict=True):
+            start = time.perf_counter()
+            step()
+            if turn:
+                taken.append(time.perf_counter() - start)
+    return tuple(median(taken) for taken in times)

@@ -388,6 +388,29 @@ def test_a_second_release_is_refused_by_the_ledger(clinic: Path) -> None:
     assert re.search(r"^left +0$", shown.out, re.MULTILINE)
 
 
+def test_a_directory_and_its_patterns_are_one_table_with_one_ledger(tmp_path: Path) -> None:
+    (tmp_path / "visits").mkdir()
+    for name in ("a.tsv", "b.tsv"):
+        (tmp_path / "visits" / name).write_text("age\tnote\n33\ta,b\n34\tx\n")
+    (tmp_path / "ages.toml").write_text(AGES)
+    spend = ("--domain", "ages.toml", "--epsilon", "50", "-o")
+    drafted, made, again, counted, queried = run_all(
+        ("domain", "visits"),
+        ("release", "visits", *spend, "all.dpcube"),
+        ("release", "visits/*.tsv", *spend, "more.dpcube"),
+        ("count", "all.dpcube", "age = 33", "--json"),
+        ("release", "visits", *spend, "q.dpcube", "--query", "SELECT 1"),
+        cwd=tmp_path,
+    )
+    assert (drafted.code, drafted.out.count("[[attribute]]")) == (0, 2)
+    assert (made.code, made.err, made.changed) == (0, "", ("all.dpcube", "visits.ledger"))
+    assert (again.code, again.changed) == (1, ())
+    assert "visits.ledger" in again.err
+    assert answers(counted) == {"age = 33": 2}
+    assert (queried.code, queried.changed) == (2, ())
+    assert "a query goes with the address of a database" in queried.err
+
+
 # --- bad input ---------------------------------------------------------------------------------------------------
 
 ASK = ("release", "clinic.parquet", "--domain", "clinic.toml", "--epsilon", "1", "-o", "new.dpcube")

@@ -217,6 +217,20 @@ def test_the_engine_s_own_reader_would_fail_and_quote_the_row(tmp_path: Path) ->
         connection.execute(f"SELECT ward FROM read_parquet('{tmp_path}/t.parquet')").fetchall()
 
 
+def test_the_engine_s_own_reader_would_lose_other_rows_if_told_to_pass_over_errors(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"\n".join([b"age,note", *[b"1,x"] * 20, b'1,"Zebulon', *[b"1,x"] * 30, b""]))
+    lenient = (
+        "auto_detect = false, header = true, ignore_errors = true, strict_mode = false, quote = '\"', escape = '\"'"
+    )
+    columns = "columns = {'age': 'VARCHAR', 'note': 'VARCHAR'}"
+    with duckdb.connect() as connection:
+        found = connection.execute(
+            f"SELECT count(*) FROM read_csv('{tmp_path}/t.csv', {columns}, {lenient})"
+        ).fetchall()
+    assert found[0][0] < 50
+    assert open_rows(tmp_path / "t.csv").count() == 50
+
+
 # Arrow and Parquet: a value of any bits.
 
 

@@ -373,6 +373,7 @@ def ran(directory: Path, *arguments: str) -> tuple[int, str, str]:
 
 def masked(text: str) -> str:
     """What only digests, which are of noisy counts, and the clock may change."""
+    text = re.sub(r"\r\x1b\[K[a-z ]+ \.\.\. \d+ s", "", text)  # how long a stage has taken so far
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "<time>", re.sub(r"\b[0-9a-f]{16}(?:[0-9a-f]{48})?\b", "<digest>", text))
 
 

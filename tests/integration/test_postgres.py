@@ -214,6 +214,75 @@ def test_a_private_table_and_a_release(visits: str, tmp_path: Path) -> None:
         assert b"postgresql://" not in content
 
 
+UNIT = Domain((Integer(name="unit", min=1, max=20),))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT unit FROM test.visits WHERE v <= 2",
+        "WITH few AS (SELECT * FROM test.visits WHERE v <= 2) SELECT unit, '%s' || v AS \"c0\" FROM few -- two\n; ",
+        "SELECT unit, v AS note, 1 AS c0 FROM test.visits WHERE v <= 2 /* it's */ ORDER BY v -- the end",
+        "TABLE test.visits LIMIT (SELECT count(*) FROM test.visits) * 0 + 1000000",
+    ],
+)
+def test_a_query_is_counted(visits: str, query: str, tmp_path: Path) -> None:
+    database = visits.partition("#")[0]
+    rows = open_rows(database, query=query)
+    counts = [1, *[2] * 19] if "TABLE" not in query else list(range(1, 21))
+    assert rows.count_cells(UNIT).tolist() == counts
+    assert rows.limit("unit", max_rows=1).count_cells(UNIT).tolist() == [1] * 20
+    assert query.strip().rstrip(";") in explain(database, UNIT, query=query)
+    assert abs(PrivateTable(database, epsilon=50, query=query).noisy_count(epsilon=30) - rows.count()) <= 1
+    publish(database, UNIT, epsilon=1, query=query, ledger=tmp_path / "t.ledger", save_to=tmp_path / "r.dpcube")
+    for file in tmp_path.iterdir():
+        assert b"test.visits" not in file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT '{SECRET}'::int AS unit",
+        f"SELECT {SECRET} FROM test.visits",
+        "SELECT 1 AS unit) AS q; DROP TABLE test.visits; SELECT * FROM (SELECT 1 AS unit",
+        "SELECT 1 AS unit; DELETE FROM test.visits",
+        "DELETE FROM test.visits RETURNING unit",
+        "WITH gone AS (DELETE FROM test.visits RETURNING unit) SELECT * FROM gone",
+        "",
+    ],
+)
+def test_a_query_that_cannot_be_is_refused_without_being_repeated(
+    visits: str, server: psycopg.Connection, query: str
+) -> None:
+    with pytest.raises(SourceError, match="the PostgreSQL query cannot be opened") as raised:
+        open_rows(visits.partition("#")[0], query=query)
+    assert SECRET not in str(raised.value)
+    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
+    assert server.execute("SELECT count(*) FROM test.visits").fetchall() == [(215,)]
+
+
+def test_a_query_that_fails_on_a_row_says_nothing_of_it(visits: str, server: psycopg.Connection) -> None:
+    server.execute(f"CREATE TABLE test.base AS SELECT '{SECRET}' AS v")
+    server.execute("CREATE FUNCTION test.mark() RETURNS int LANGUAGE sql AS $$ DELETE FROM test.base RETURNING 1 $$")
+    for query in ("SELECT v::int AS unit FROM test.base", "SELECT test.mark() AS unit FROM test.base"):
+        rows = open_rows(visits.partition("#")[0], query=query)
+        with pytest.raises(SourceError, match="the PostgreSQL query could not be read to its end") as raised:
+            rows.count_cells(UNIT)
+        assert SECRET not in str(raised.value)
+        assert raised.value.__context__ is None
+    assert server.execute("SELECT count(*) FROM test.base").fetchall() == [(1,)]
+
+
+def test_where_a_query_has_no_place(visits: str, tmp_path: Path) -> None:
+    sources = {visits: "beside a query ends in the database", "spark:x": "pass the Spark frame of the query instead"}
+    for source, match in {**sources, str(tmp_path / "t.csv"): "a query goes with the address of a database"}.items():
+        with pytest.raises(SourceError, match=match):
+            open_rows(source, query="SELECT 1 AS v")
+    with pytest.raises(SourceError, match="must hold no password"):
+        open_rows("postgresql://me:hunter2@host.example/db", query="SELECT 1 AS v")
+
+
 def test_the_connection_writes_nothing(postgres: str, server: psycopg.Connection) -> None:
     server.execute("CREATE TABLE test.base (v int); INSERT INTO test.base VALUES (1)")
     server.execute(
@@ -254,6 +323,7 @@ def test_failures_are_told_in_words_of_our_own(
         ("postgresql://me@host.example/db", "ends in the table"),
         ("postgresql://me@host.example/db#a.b.c", "ends in the table"),
         ("postgresql://me@[host.example/db#t", "ends in the table"),
+        ("postgresql://me:p%40ss@host.example/hunter2", "must hold no password"),
         ("postgresql://me@127.0.0.1:1/db?connect_timeout=2#t", "the PostgreSQL table t cannot be reached"),
     ],
 )

@@ -99,6 +99,8 @@ DAYS += [
     "J2451187",
 ]
 
+ZONES = [None, None, "Europe/Berlin", "America/St_Johns", "Pacific/Apia", "Asia/Kathmandu", "America/Santiago"]
+
 here = st.sampled_from(["drop", "cell"])
 beyond = st.sampled_from(["drop", "clip", "cell"])
 POSTGRES_TYPES = {
@@ -223,6 +225,7 @@ def date_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, pa.A
     end = start + timedelta(draw(st.integers(0, 400)))
     kinds: Any = {"null": draw(here), "unknown": draw(here), "outside": draw(beyond)}
     kinds["every"] = draw(st.sampled_from(["day", "week", "month", "year"]))
+    kinds["zone"] = draw(st.sampled_from(ZONES))
     attribute = Date(name=name, start=start, end=end, **kinds)
     type_ = draw(st.sampled_from([pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.string()]))
     days = st.sampled_from([start, end, start - timedelta(1), end + timedelta(1)]) | st.dates(start, end)
@@ -232,7 +235,7 @@ def date_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, pa.A
         zone = UTC if type_.tz else None
         times = st.sampled_from(
             [timedelta(0), timedelta(hours=1), timedelta(hours=23), timedelta(days=1, microseconds=-1)]
-        )
+        ) | st.timedeltas(timedelta(0), timedelta(days=1, microseconds=-1))
         inner = days.filter(lambda d: date(2, 1, 1) < d < date(9998, 1, 1))
         values = st.builds(lambda d, t: datetime(d.year, d.month, d.day, tzinfo=zone) + t, inner, times)
     elif type_ == pa.string():

@@ -107,3 +107,15 @@ def test_the_pattern_of_dates_is_the_calendar() -> None:
     texts = [f"{y:04}-{m:02}-{d:02}" for y in range(1900, 2300) for m in range(14) for d in range(33)]
     for text in texts:
         assert (re.fullmatch(DATE, text) is not None) == (day_by_hand(text) is not None), text
+
+
+def test_every_text_of_two_bytes() -> None:
+    """Which DuckDB is let read by itself."""
+    ascii_ = [chr(i) for i in range(128)]
+    texts = [*ascii_, *(a + b for a in ascii_ for b in ascii_), *(chr(i) for i in range(128, 2**11))]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE texts AS SELECT unnest($1) AS t", [texts])
+        read = connection.execute(f"SELECT t, {DUCKDB.number('t')} FROM texts").fetchall()
+    assert len(read) == len(texts)
+    for text, number in read:
+        assert number == number_by_hand(text), text

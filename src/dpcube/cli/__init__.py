@@ -1,6 +1,7 @@
 """The `dpcube` command. Verbs import what they need when they run, so that the command starts fast."""
 
 import io
+import signal
 import sys
 from contextlib import suppress
 
@@ -11,7 +12,7 @@ from dpcube.cli.analyst import count, info
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
-from dpcube.cli.output import visible
+from dpcube.cli.output import stages_done, visible
 from dpcube.cli.plan import plan
 from dpcube.cli.reproduce import reproduce
 from dpcube.errors import DpcubeError, InputError
@@ -45,6 +46,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file's name may be no text
+    _interrupt_cleanly()
     try:
         outcome = commands.main(standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else 0)
@@ -64,8 +66,16 @@ def main() -> None:
         _fail(f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it", 1)
 
 
+def _interrupt_cleanly() -> None:
+    """Let whoever ends the process end it as Ctrl-C does, so that temporary files are removed."""
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+            signal.signal(number, signal.default_int_handler)
+
+
 def _fail(message: str, code: int) -> None:
     line = visible(" ".join(message[: 8 * LONGEST_MESSAGE].split()))
     with suppress(OSError):  # when nobody can be told, the exit code still tells
+        stages_done()
         click.echo(f"dpcube: {line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + '...'}", err=True)
     sys.exit(code)

@@ -27,6 +27,9 @@ class Source(click.ParamType[Path | str]):
 
 
 table = click.argument("table", type=Source())
+query = click.option(
+    "--query", metavar="SQL", help="Count the rows of a query; TABLE is postgresql://user@host/database."
+)
 
 
 def csv_options(verb: Verb) -> Verb:
@@ -53,6 +56,7 @@ def csv_options(verb: Verb) -> Verb:
     is_flag=True,
     help="Look up bounds and values in the table. The draft is then private, and refused until you sign it as public.",
 )
+@query
 @csv_options
 def domain(
     table: Path | str,
@@ -60,13 +64,14 @@ def domain(
     output: Path | None,
     columns: str | None,
     from_data: bool,
+    query: str | None,
     delimiter: str | None,
     names: str | None,
     null_text: tuple[str, ...],
 ) -> None:
     """Draft a domain file for TABLE, from its column names and types only.
 
-    TABLE is a file, postgresql://user@host/database#schema.table or spark:FILE.parquet.
+    TABLE is what `dpcube release` takes.
 
     Fill in the bounds and values from what is publicly known, then run `dpcube release`.
     """
@@ -78,7 +83,8 @@ def domain(
         msg = f"{output} exists; choose another name, or remove it first"
         raise InputError(msg)
     chosen = None if columns is None else tuple(name.strip() for name in columns.split(","))
-    text = draft(table, columns=chosen, from_data=from_data, csv=_dialect(table, delimiter, names, null_text))
+    csv = _dialect(table, delimiter, names, null_text)
+    text = draft(table, columns=chosen, from_data=from_data, csv=csv, query=query)
     if output is None:
         click.echo(text, nl=False)
         return
@@ -112,6 +118,7 @@ def domain(
     "--period", nargs=3, metavar="COLUMN FIRST LAST", help="Release only rows in a range, both ends included."
 )
 @click.option("--purpose", default="", help="A note to keep in the ledger.")
+@query
 @click.option("--explain", is_flag=True, help="Print the SQL that would count the rows, and stop: nothing is spent.")
 @csv_options
 @as_json
@@ -130,6 +137,7 @@ def release(
     null_unit: Literal["drop", "each"],
     period: tuple[str, str, str] | None,
     purpose: str,
+    query: str | None,
     explain: bool,
     delimiter: str | None,
     names: str | None,
@@ -138,8 +146,9 @@ def release(
 ) -> None:
     """Release TABLE as a differentially private cube.
 
-    TABLE is a file, postgresql://user@host/database#schema.table (its password in PGPASSWORD or ~/.pgpass) or
-    spark:FILE.parquet.
+    TABLE is a CSV or Parquet file, a directory of files of one kind, a pattern in quotes ('data/*.csv.gz'),
+    postgresql://user@host/database#schema.table (its password in PGPASSWORD or ~/.pgpass; or a --query without
+    the #), or spark:PATH of Parquet.
     """
     from dpcube.curator import BESIDE, publish
     from dpcube.curator import explain as explained
@@ -152,8 +161,8 @@ def release(
     declared = Domain.load(domain_file)
     csv = _dialect(table, delimiter, names, null_text)
     if explain:
-        sql = explained(table, declared, unit=unit, max_rows=max_rows, null_unit=null_unit, period=period, csv=csv)
-        click.echo(visible(sql))
+        chosen = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
+        click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
         return
     made = publish(
         table,
@@ -168,6 +177,7 @@ def release(
         period=period,
         purpose=purpose,
         csv=csv,
+        query=query,
         save_to=output,
         progress=stage,
     )
@@ -190,9 +200,8 @@ def _dialect(
 
     if isinstance(table, str):
         return None
-    usual = "\t" if ".tsv" in table.suffixes else ","
     return CsvDialect(
-        delimiter=usual if delimiter is None else delimiter.replace("\\t", "\t"),
+        delimiter=None if delimiter is None else delimiter.replace("\\t", "\t"),
         header=names is None,
         columns=None if names is None else tuple(name.strip() for name in names.split(",")),
         null_text=null_text or ("",),

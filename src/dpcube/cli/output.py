@@ -1,7 +1,9 @@
-"""How verbs print: aligned text for people, JSON for programs, stages on a terminal only."""
+"""How verbs print: aligned text for people, JSON for programs, stages and seconds on a terminal only."""
 
 import json
 import sys
+import threading
+import time
 from collections.abc import Sequence
 
 import click
@@ -31,13 +33,46 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+class Ticker:
+    """A line on the terminal that says what is being done and for how long: nothing that was counted."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._words, self._since = "", 0.0
+
+    def say(self, words: str) -> None:
+        """Begin a stage."""
+        self._words, self._since = words, time.monotonic()
+        click.echo(f"\r\x1b[K{words} ...", err=True, nl=False)
+        if self._thread is None:
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._tick, daemon=True)
+            self._thread.start()
+
+    def done(self) -> None:
+        """Clear the line."""
+        if self._thread is not None:
+            self._stop.set()
+            self._thread.join()
+            self._thread = None
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+    def _tick(self) -> None:
+        while not self._stop.wait(1):
+            seconds = round(time.monotonic() - self._since)
+            click.echo(f"\r\x1b[K{self._words} ... {seconds} s", err=True, nl=False)
+
+
+_ticker = Ticker()
+
+
 def stage(words: str) -> None:
     """Say on a terminal what is being done; stay quiet otherwise."""
     if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{words} ...", err=True, nl=False)
+        _ticker.say(words)
 
 
 def stages_done() -> None:
     """Clear the line that `stage` wrote."""
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", err=True, nl=False)
+    _ticker.done()

@@ -28,10 +28,15 @@ WANTED_BINS = 50
 
 
 def draft(
-    source: object, *, columns: Sequence[str] | None = None, from_data: bool = False, csv: CsvDialect | None = None
+    source: object,
+    *,
+    columns: Sequence[str] | None = None,
+    from_data: bool = False,
+    csv: CsvDialect | None = None,
+    query: str | None = None,
 ) -> str:
     """Return the text of a draft domain file for a table."""
-    rows = open_rows(source, csv=csv)
+    rows = open_rows(source, csv=csv, query=query)
     chosen = rows.columns if columns is None else tuple(columns)
     for name in chosen:
         if name not in rows.columns:

@@ -25,9 +25,11 @@ class PrivateTable:
     Fraction(1, 2)
     """
 
-    def __init__(self, source: object, *, epsilon: Number, csv: CsvDialect | None = None) -> None:
+    def __init__(
+        self, source: object, *, epsilon: Number, csv: CsvDialect | None = None, query: str | None = None
+    ) -> None:
         budget = Budget(parse_epsilon(epsilon))
-        self._bind(open_rows(source, csv=csv), budget, budget)
+        self._bind(open_rows(source, csv=csv, query=query), budget, budget)
 
     def _bind(self, rows: Rows, agent: Agent, root: Budget) -> None:
         self._rows = rows

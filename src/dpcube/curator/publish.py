@@ -57,19 +57,20 @@ def publish(
     period: tuple[str, Bound, Bound] | None = None,
     purpose: str = "",
     csv: CsvDialect | None = None,
+    query: str | None = None,
     save_to: str | Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Release:
     """Release a private table as a differentially private cube.
 
-    `source` is the path of a CSV or Parquet file, an Arrow, pandas or Polars table, a table in PostgreSQL or Spark
-    (`sources.open_rows` says how to name one), or a NumPy array of counts in the shape of the domain. Whatever the
-    rows hold, the release costs `epsilon` and is as likely to fail with them as without them. `ledger` is the file that
-    keeps account: by default TABLE.ledger beside a table that is a file, made by the first release with `total` (its
-    own epsilon unless given), and none for tables that are objects in memory; the address of a database needs one
-    named; None keeps none, and the release says so. `unit` names the column whose values are protected, each with at
-    most `max_rows` rows, and `period` (column, first, last) releases only the rows of a range. `progress` is told what
-    is being done, never how much of it.
+    `source` is the path of CSV or Parquet files, an Arrow, pandas or Polars table, a table or a `query` in PostgreSQL
+    or Spark (`sources.open_rows` says how to name one), or a NumPy array of counts in the shape of the domain. Whatever
+    the rows hold, the release costs `epsilon` and is as likely to fail with them as without them. `ledger` is the file
+    that keeps account: by default TABLE.ledger beside a table of files, made by the first release with `total` (its own
+    epsilon unless given), and none for tables that are objects in memory; the address of a database needs one named;
+    None keeps none, and the release says so. `unit` names the column whose values are protected, each with at most
+    `max_rows` rows, and `period` (column, first, last) releases only the rows of a range. `progress` is told what is
+    being done, never how much of it.
     """
     amount, chosen = parse_epsilon(epsilon), strategy_of(strategy, domain)
     allowed = amount if total is None else parse_epsilon(total)
@@ -84,7 +85,7 @@ def publish(
         check_writable(Path(save_to), needed=chosen.peak_bytes(domain.shape) // 4)
     place = ledger_path(ledger, source)
     progress("counting the rows")
-    exact_counts = count(source, domain, unit=protected, rows_of=rows_of, csv=csv)
+    exact_counts = count(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
     progress("measuring")
     book = charge = None
     if place is not None:
@@ -103,6 +104,7 @@ def publish(
         ledger=book is not None,
     )
     release = Release(domain, transcript, provenance)
+    progress("writing" if save_to is not None else "finishing")
     digest = release.digest if save_to is None else release.save(save_to)
     if book is not None and charge is not None:
         book.complete(charge, digest)
@@ -116,6 +118,7 @@ def count(
     unit: PrivacyUnit = ONE_ROW,
     rows_of: Range | None = None,
     csv: CsvDialect | None = None,
+    query: str | None = None,
 ) -> NDArray[np.int64]:
     """Return the exact count of every cell."""
     if isinstance(source, np.ndarray):
@@ -123,7 +126,7 @@ def count(
             msg = "an array of counts has no rows to choose by unit or period; pass the table itself"
             raise InputError(msg)
         return counts_from_array(source, domain)
-    return _chosen(source, unit, rows_of, csv).count_cells(domain)
+    return _chosen(open_rows(source, csv=csv, query=query), unit, rows_of).count_cells(domain)
 
 
 def explain(
@@ -135,6 +138,7 @@ def explain(
     null_unit: Literal["drop", "each"] = "drop",
     period: tuple[str, Bound, Bound] | None = None,
     csv: CsvDialect | None = None,
+    query: str | None = None,
 ) -> str:
     """Return the SQL by which `publish` would count a table; no row is read, and nothing is spent.
 
@@ -144,11 +148,11 @@ def explain(
         msg = "an array of counts is taken as it is, without SQL; pass the table itself"
         raise InputError(msg)
     rows_of = None if period is None else Range(*period)
-    return _chosen(source, PrivacyUnit(unit, max_rows, null_unit), rows_of, csv).explain(domain)
+    rows = open_rows(source, csv=csv, query=query)
+    return _chosen(rows, PrivacyUnit(unit, max_rows, null_unit), rows_of).explain(domain)
 
 
-def _chosen(source: object, unit: PrivacyUnit, rows_of: Range | None, csv: CsvDialect | None) -> Rows:
-    rows = open_rows(source, csv=csv)
+def _chosen(rows: Rows, unit: PrivacyUnit, rows_of: Range | None) -> Rows:
     if rows_of is not None:
         rows = rows_of.select(rows)
     if unit.column is not None:

@@ -3,12 +3,14 @@
 Enters: what the caller wrote. Leaves: values that are valid, or one error that says what is allowed.
 """
 
+import glob
 import os
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
 from fractions import Fraction
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -31,7 +33,7 @@ class Place(Enum):
 
 BESIDE = Place.BESIDE
 Bound = int | str | date
-COMPRESSED = (".gz", ".zst")
+COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
 MOST_ROWS = 2**20
 
 
@@ -133,7 +135,7 @@ def check_fits(domain: Domain, strategy: Strategy) -> None:
 
 
 def ledger_path(ledger: str | Path | Place | None, source: object) -> Path | None:
-    """Return where the ledger is: beside a table that is a file unless said otherwise; None for no ledger."""
+    """Return where the ledger is: beside a file or a directory unless said otherwise; None for no ledger."""
     if ledger is None or isinstance(ledger, str | Path):
         return None if ledger is None else Path(ledger)
     if is_address(source):
@@ -144,12 +146,19 @@ def ledger_path(ledger: str | Path | Place | None, source: object) -> Path | Non
         raise InputError(msg)
     if not isinstance(source, str | Path):
         return None
-    table = Path(source)
+    table, directory = Path(source), False
     with suppress(OSError, RuntimeError, ValueError):  # a name that leads nowhere is refused when the table is opened
+        if glob.has_magic(str(source)) and not table.exists():  # a pattern, of files that lie in a directory
+            table = Path(*takewhile(lambda part: not glob.has_magic(part), table.parts))
         table = table.resolve()  # one table, one ledger, whichever link leads to it
+        directory = table.is_dir()
+    if not table.name:
+        msg = f"{source} is a whole file system, with no place for a ledger beside it; say where it is (--ledger FILE)"
+        raise InputError(msg)
     if table.suffix.lower() in COMPRESSED:
         table = table.with_suffix("")
-    return table.with_suffix(".ledger")
+    whole_name = directory and table.suffix.lower() not in KINDS  # such as visits-v1.2
+    return table.with_name(f"{table.name}.ledger") if whole_name else table.with_suffix(".ledger")
 
 
 def open_ledger(path: Path, *, total: Fraction, unit: str | None) -> Ledger:

@@ -1,5 +1,6 @@
 """Attributes of dates."""
 
+import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import ClassVar, Literal
@@ -10,10 +11,14 @@ from numpy.typing import NDArray
 from dpcube.domain.attribute import Attribute, Destination, Scalar
 from dpcube.errors import DomainError, QueryError
 
+ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether there is such a zone is seen when rows are counted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Date(Attribute):
     """Dates from `start` to `end`, both included, by day, week (from `start`), calendar month or calendar year.
+
+    `zone` is the IANA name of the time zone in which times that have a zone are given their day; UTC unless declared.
 
     >>> Date(name="admitted", start=date(2026, 1, 15), end=date(2026, 3, 1), every="month").labels()
     ['2026-01', '2026-02', '2026-03']
@@ -23,6 +28,7 @@ class Date(Attribute):
     start: date
     end: date
     every: Literal["day", "week", "month", "year"] = "day"
+    zone: str | None = None
     null: Destination = "drop"
     unknown: Destination = "drop"
     outside: Destination = "drop"
@@ -66,6 +72,9 @@ class Date(Attribute):
                 raise DomainError(msg)
         if self.every not in ("day", "week", "month", "year"):
             msg = f"attribute '{self.name}': every must be day, week, month or year, got {self.every!r}"
+            raise DomainError(msg)
+        if self.zone is not None and not (isinstance(self.zone, str) and re.fullmatch(ZONE, self.zone)):
+            msg = f"attribute '{self.name}': zone must be an IANA name such as Europe/Berlin, got {self.zone!r}"
             raise DomainError(msg)
         if self.end < self.start:
             msg = f"attribute '{self.name}': end {self.end} must not be before start {self.start}"

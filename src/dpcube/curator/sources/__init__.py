@@ -9,7 +9,8 @@ Why no row can change whether or how a run fails, or be seen in what it prints:
 - What the engine's readers would refuse is mended before they see it: lines of CSV are cut here (`csv.py`), text that
   is not UTF-8 and times beyond the engine's reach are made harmless (`table.py`), and Python objects become text
   (`frames.py`).
-- A database counts its own rows by the same rules in its own words (`engines.py`, `dialect.py`).
+- A database counts its own rows by the same rules in its own words (`postgres.py`, `spark.py`, `dialect.py`). Whether
+  a query that its owner wrote can fail on a row is the owner's to see to.
 - What still fails is the file or the machine, and is reported in words of our own: no engine message is passed on or
   chained (`rows.py`).
 """

@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import literal
-from dpcube.curator.sources.table import Scan, Table
+from dpcube.curator.sources.table import Scan, Table, common_schema, read_each
 from dpcube.errors import SourceError
 
 BLOCK = 4 * 2**20
@@ -38,10 +38,11 @@ class CsvDialect:
     """How a CSV file is written: declared, never guessed from its rows.
 
     `columns` names the columns of a file without a header, or renames those of one with a header. A field that equals
-    one of `null_text`, in quotes or not, is null. With `quote=None` quotes are characters like any other.
+    one of `null_text`, in quotes or not, is null. Fields are divided by commas, or by tabs in .tsv files, unless a
+    delimiter is given. With `quote=None` quotes are characters like any other.
     """
 
-    delimiter: str = ","
+    delimiter: str | None = None
     quote: str | None = '"'
     escape: str = '"'
     header: bool = True
@@ -55,8 +56,8 @@ class CsvDialect:
             if mark is not None and not (len(mark) == 1 and mark.isascii() and mark not in "\r\n\0"):
                 msg = f"a CSV dialect's {key} must be one ASCII character that ends no line, got {mark!r}"
                 raise SourceError(msg)
-        if self.quote is not None and self.delimiter in (self.quote, self.escape):
-            msg = f"a CSV dialect's delimiter {self.delimiter!r} cannot be its quote or escape as well"
+        if self.quote is not None and self.divider in (self.quote, self.escape):
+            msg = f"a CSV dialect's delimiter {self.divider!r} cannot be its quote or escape as well"
             raise SourceError(msg)
         if self.multiline and self.quote != self.escape:
             msg = "a CSV dialect can be multiline only if a quote is escaped by doubling it"
@@ -66,9 +67,14 @@ class CsvDialect:
             raise SourceError(msg)
 
     @property
+    def divider(self) -> str:
+        """The character between fields."""
+        return self.delimiter or ","
+
+    @property
     def field(self) -> str:
         """Regular expression of a field, quotes included, and the delimiter after it."""
-        d, e = re.escape(self.delimiter), re.escape(self.escape)
+        d, e = re.escape(self.divider), re.escape(self.escape)
         if self.quote is None:
             return f"(?s:([^{d}]*){d})"
         q = re.escape(self.quote)
@@ -76,26 +82,35 @@ class CsvDialect:
         return f"(?s:({q}(?:{inside})*{q}|[^{d}{q}][^{d}]*|){d})"
 
 
-def csv_table(path: Path, dialect: CsvDialect) -> Table:
-    """Return a table that reads a CSV file; only its header, if it has one, is read here."""
-    with _open(path) as stream:
-        start = stream.read(LONGEST)
-    skip = len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0
-    names = dialect.columns
-    if dialect.header:
-        header = start[skip:].split(b"\n", 1)[0]
-        skip += len(header) + 1
-        names = names or _names(header.decode("utf-8", "replace").removesuffix("\r"), dialect)
-    schema = pa.schema([(name, pa.string()) for name in names or ()])
+def csv_table(name: str, paths: Sequence[Path], dialect: CsvDialect) -> Table:
+    """Return a table that reads CSV files; only their headers, if they have them, are read here."""
+    starts = read_each(paths, lambda path: _start(path, dialect))
+    schema = common_schema(paths, [pa.schema([(column, pa.string()) for column in columns]) for columns, _ in starts])
+
+    def lines() -> Iterable[pa.RecordBatch]:
+        for path, (_, skip) in zip(paths, starts, strict=True):
+            yield from _lines(path, dialect, skip)
 
     def scans(columns: Sequence[int]) -> list[Scan]:
         # A line ends in a delimiter, so an empty one is 1 long, and after the last field comes an empty one.
-        lines = f"SELECT {_split(dialect)} AS f FROM stream WHERE strlen(line) BETWEEN 2 AND {LONGEST}"
+        cut = f"SELECT {_split(dialect)} AS f FROM stream WHERE strlen(line) BETWEEN 2 AND {LONGEST}"
         fields = ", ".join(f"{_field(dialect, i)} AS c{i}" for i in columns)
-        sql = f"(SELECT {fields} FROM ({lines}) WHERE len(f) = {len(schema) + 1})"
-        return [Scan(sql, lambda: pa.RecordBatchReader.from_batches(LINE, _lines(path, dialect, skip)))]
+        sql = f"(SELECT {fields} FROM ({cut}) WHERE len(f) = {len(schema) + 1})"
+        return [Scan(sql, lambda: pa.RecordBatchReader.from_batches(LINE, lines()))]
 
-    return Table(str(path), schema, scans)
+    return Table(name, schema, scans)
+
+
+def _start(path: Path, dialect: CsvDialect) -> tuple[tuple[str, ...], int]:
+    """Return the names of a file's columns, and how many bytes stand before its first row."""
+    with _open(path) as stream:
+        start = stream.read(LONGEST)
+    skip = len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0
+    if not dialect.header:
+        return dialect.columns or (), skip
+    header = start[skip:].split(b"\n", 1)[0]
+    names = dialect.columns or _names(header.decode("utf-8", "replace").removesuffix("\r"), dialect)
+    return names, skip + len(header) + 1
 
 
 def _open(path: Path) -> pa.NativeFile:
@@ -103,7 +118,7 @@ def _open(path: Path) -> pa.NativeFile:
 
 
 def _names(header: str, dialect: CsvDialect) -> tuple[str, ...]:
-    fields = re.findall(dialect.field, header + dialect.delimiter)
+    fields = re.findall(dialect.field, header + dialect.divider)
     quoted = [dialect.quote is not None and field.startswith(dialect.quote) for field in fields]
     escaped = re.escape(dialect.escape) + "(.)"
     return tuple(re.sub(escaped, r"\1", f[1:-1]) if q else f for f, q in zip(fields, quoted, strict=True))
@@ -144,7 +159,7 @@ def _shortened(rest: bytes, dialect: CsvDialect) -> bytes:
 
 def _batch(data: bytes, ends: NDArray[np.int64], dialect: CsvDialect) -> pa.RecordBatch:
     octets = np.frombuffer(data, np.uint8).copy()
-    octets[ends - 1] = ord(dialect.delimiter)
+    octets[ends - 1] = ord(dialect.divider)
     offsets = np.concatenate([np.zeros(1, np.int64), ends])
     lines = pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(octets))
     return pa.record_batch([lines], LINE)
@@ -152,7 +167,7 @@ def _batch(data: bytes, ends: NDArray[np.int64], dialect: CsvDialect) -> pa.Reco
 
 def _split(dialect: CsvDialect) -> str:
     """Return SQL that cuts `line` into fields, quotes included; NULL for a line that breaks the rules."""
-    bare = f"string_split(line, {literal(dialect.delimiter)})"
+    bare = f"string_split(line, {literal(dialect.divider)})"
     if dialect.quote is None:
         return bare
     fields = f"list_append(regexp_extract_all(line, {literal(dialect.field)}, 1), '')"

@@ -1,6 +1,10 @@
 """Opening a table: a path, an address, a frame or Arrow data enters, `Rows` leave. Only names and types are read."""
 
+import glob
 import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,31 +13,37 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from dpcube.curator.sources.csv import CsvDialect, csv_table
-from dpcube.curator.sources.engines import address_table, ibis_table, is_address, spark_table
+from dpcube.curator.sources.engines import address_table, ibis_table, is_address
 from dpcube.curator.sources.frames import pandas_table, polars_table
 from dpcube.curator.sources.rows import Rows
+from dpcube.curator.sources.spark import spark_table
 from dpcube.curator.sources.table import Table, arrow_table, dataset_table, parquet_table, stream_table
 from dpcube.errors import SourceError
 
 ALLOWED = ".csv, .tsv (also .gz or .zst), .parquet"
 
 
-def open_rows(source: Any, *, csv: CsvDialect | None = None) -> Rows:
-    """Open a file, an Arrow table, dataset or stream, a pandas, Polars or Spark frame, or a table in a database.
+def open_rows(source: Any, *, csv: CsvDialect | None = None, query: str | None = None) -> Rows:
+    """Open files, an Arrow table, dataset or stream, a pandas, Polars or Spark frame, or a table in a database.
 
-    Tables in a database are Ibis tables of PostgreSQL or Spark, postgresql://user@host/database#schema.table, or
-    spark:PATH of Parquet that Spark reads. A file's kind goes by its name. `csv` is the dialect of a CSV file; without
-    it, fields are divided by commas, or by tabs in a .tsv file, and the first line names the columns.
+    Tables in a database are Ibis tables of PostgreSQL or Spark, postgresql://user@host/database#schema.table, the
+    result of a `query` at postgresql://user@host/database, or spark:PATH of Parquet that Spark reads. Files are one
+    file, a directory of files of one kind, or a pattern such as data/*.csv.gz; a file's kind goes by its name. `csv` is
+    the dialect of CSV files; without it, fields are divided by commas, or by tabs in .tsv files, and the first line
+    names the columns.
     """
-    return Rows(_table(source, csv))
+    return Rows(_table(source, csv, query))
 
 
-def _table(source: Any, dialect: CsvDialect | None) -> Table:
+def _table(source: Any, dialect: CsvDialect | None, query: str | None) -> Table:
     library = type(source).__module__.partition(".")[0]
     if isinstance(source, str) and is_address(source):
-        return address_table(source)
+        return address_table(source, query)
+    if query is not None:
+        msg = "a query goes with the address of a database, such as postgresql://user@host/database"
+        raise SourceError(msg)
     if isinstance(source, str | PathLike):
-        return _file(Path(source).absolute(), dialect)
+        return _files(Path(source).absolute(), dialect)
     if isinstance(source, pa.Table | pa.RecordBatch):
         return arrow_table("the Arrow table", source.schema, lambda i: pa.table(source.select(list(i))).to_batches())
     if isinstance(source, pads.Dataset):
@@ -55,18 +65,57 @@ def _table(source: Any, dialect: CsvDialect | None) -> Table:
     raise SourceError(msg)
 
 
-def _file(path: Path, dialect: CsvDialect | None) -> Table:
-    kind = re.search(r"\.(csv|tsv|parquet)(\.\w+)?$", path.name.lower())
-    if kind is None or (kind[1] != "parquet" and kind[2] not in (None, ".gz", ".zst")):
+def _files(path: Path, dialect: CsvDialect | None) -> Table:
+    try:
+        paths = _listed(path)
+    except (OSError, ValueError):  # no file can have this name, or a directory on the way may not be read
+        msg = f"{path} cannot be opened; check its name and that you may read it"
+        raise SourceError(msg) from None
+    kind = _kind(paths[0])
+    for other in paths:
+        if _kind(other) != kind:
+            msg = f"{path} has {paths[0].name} as well as {other.name}; the files of a table are of one kind: choose "
+            msg += f"them by a pattern such as '*.{kind}'"
+            raise SourceError(msg)
+    if kind == "parquet":
+        return parquet_table(str(path), paths)
+    declared = dialect or CsvDialect()
+    if kind == "tsv" and declared.delimiter is None:
+        declared = replace(declared, delimiter="\t")
+    return csv_table(str(path), paths, declared)
+
+
+def _listed(path: Path) -> Sequence[Path]:
+    """Return the files that a path stands for: itself, those of a directory, or those that match it as a pattern.
+
+    Names that begin with a dot or an underscore are not data, by the custom of Spark and others. Which files there are
+    is public; what is in them is not.
+    """
+    if path.is_file():
+        return [path]
+    paths: list[Path] = []
+    if path.is_dir():
+        with suppress(OSError):  # a directory that may not be read
+            paths = sorted(file for file in path.iterdir() if not file.name.startswith((".", "_")))
+    elif glob.has_magic(str(path)):
+        paths = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207 (Path's refuses one from the root)
+    else:
+        _kind(path)
+        msg = f"there is no file {path}"
+        raise SourceError(msg)
+    if not paths:
+        msg = f"there is no file to be read in {path}; a table without rows still has a file, with its columns"
+        raise SourceError(msg)
+    for file in paths:
+        if not file.is_file():
+            msg = f"{path} leads to {file.name}, which is no file; write a pattern of files, such as 'data/*/*.parquet'"
+            raise SourceError(msg)
+    return paths
+
+
+def _kind(path: Path) -> str:
+    found = re.search(r"\.(csv|tsv|parquet)(\.\w+)?$", path.name.lower())
+    if found is None or (found[1] != "parquet" and found[2] not in (None, ".gz", ".zst")):
         msg = f"{path.name} has no extension that says how to read it; allowed are {ALLOWED}"
         raise SourceError(msg)
-    try:
-        if not path.is_file():
-            msg = f"there is no file {path}"
-            raise SourceError(msg)
-        if kind[1] == "parquet":
-            return parquet_table(path)
-        return csv_table(path, dialect or CsvDialect(delimiter="\t" if kind[1] == "tsv" else ","))
-    except (OSError, pa.ArrowException, ValueError):
-        msg = f"{path} cannot be opened as a {kind[0]} file; check that it is whole and that you may read it"
-    raise SourceError(msg)
+    return found[1]

@@ -1,15 +1,18 @@
 """Rows behind a counting interface: a domain, an attribute or a bound enters, exact integers leave.
 
 Each question is one pass over the rows, where they are: sent to the database that holds them (`engines.py`), or run in
-a DuckDB connection of its own that can open no file but the table's, and that installs, logs and spills nothing. The
-exact integers go to the caller alone; how many rows were read or dropped goes nowhere.
+a DuckDB connection of its own that can open no file but the table's, and that installs and logs nothing. Rows that do
+not fit in memory while a unit's are chosen go to a directory of their own, which only this user may enter and which is
+removed with the connection. The exact integers go to the caller alone; how many rows were read or dropped goes nowhere.
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
 import duckdb
@@ -25,6 +28,7 @@ from dpcube.errors import MemoryLimitError, SourceError
 
 LARGEST_BOUND = 2**31
 LARGEST_COUNT = 2**53
+CONFIG: dict[str, Any] = {"autoload_known_extensions": False, "autoinstall_known_extensions": False}
 SETTINGS = """
 SET enable_external_access = false;
 SET python_enable_replacements = false;
@@ -35,7 +39,7 @@ SET lock_configuration = true;
 """
 # Filters stay where they are written: pushed down, each would compute anew the expressions that it is about. A Parquet
 # file's statistics leave NaN out, and from them the engine would conclude that NaN lies between bounds that hold for
-# all other rows: then one row more could move every NaN to another cell.
+# all other rows, and that isnan() is false: then one row more could move every NaN to another cell.
 
 
 class Limit(NamedTuple):
@@ -202,7 +206,7 @@ class Rows:
         for part, size in zip(cells, domain.shape, strict=True):
             index = f"CAST({part.index} AS BIGINT)"
             flat = f"({flat} * {size} + {index})" if flat else index
-        select = f"coalesce({flat}, {domain.size}) AS cell, {aggregate} AS answer"
+        select = f"{self._table.dialect.cell_number(flat, domain.size)} AS cell, {aggregate} AS answer"
         where = f"({flat}) IS NOT NULL"
         return {"select": select, "names": domain.names, "cells": cells, "n": n, "where": where, "tail": "GROUP BY 1"}
 
@@ -291,12 +295,21 @@ def _and_then(first: str, second: str) -> str:
 
 
 def _run(scan: Scan, sql: str) -> dict[str, NDArray[Any]]:
-    allowed = "" if scan.path is None else literal(scan.path)
-    with duckdb.connect(
-        config={"autoload_known_extensions": False, "autoinstall_known_extensions": False, "temp_directory": ""}
-    ) as connection:
-        disabled = "filter_pushdown" if scan.bounds_hold else "filter_pushdown,statistics_propagation"
+    """Ask an engine of our own, in a thread: an interruption then reaches us, who wait, and we stop the engine."""
+    allowed = ", ".join(map(literal, scan.paths))
+    disabled = "filter_pushdown" if scan.bounds_hold else "filter_pushdown,statistics_propagation"
+    with (
+        TemporaryDirectory(prefix="dpcube-") as spilled,  # which nobody else may enter
+        duckdb.connect(config={**CONFIG, "temp_directory": spilled}) as connection,
+        ThreadPoolExecutor(1) as thread,
+    ):
         connection.execute(f"SET allowed_paths = [{allowed}]; {SETTINGS.format(disabled=disabled)}")
         if scan.stream is not None:
             connection.register("stream", scan.stream())
-        return connection.execute(sql).fetchnumpy()
+        asked = thread.submit(lambda: connection.execute(sql).fetchnumpy())
+        try:
+            return asked.result()
+        finally:
+            while not asked.done():
+                connection.interrupt()
+                wait([asked], timeout=0.01)

@@ -8,7 +8,6 @@ bit: a number is an integer if its column holds integers, and otherwise the near
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import NoReturn
@@ -17,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.dialect import DUCKDB, Dialect
+from dpcube.curator.sources.dialect import DUCKDB, Dialect, halved
+from dpcube.curator.sources.zone import offsets_of
 from dpcube.domain import Attribute, Category, Date, Float
 from dpcube.domain.number import Number
 from dpcube.errors import SourceError
 
 EPOCH = date(1970, 1, 1).toordinal()
-UNITS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 MOST_LABELS = 100_000
 
 
@@ -94,7 +93,7 @@ def cell(
         others = f"WHEN {column} IS NULL THEN {_own(attribute, 'null')} ELSE {_own(attribute, 'unknown')}"
         return Cell(code, f"CASE WHEN {v} IS NOT NULL THEN {v} {others} END" if attribute.own_cells else v)
     if isinstance(attribute, Date):
-        value, exact = day(column, type_, owner=owner, dialect=dialect), True
+        value, exact = day(column, type_, owner=owner, attribute=attribute, dialect=dialect), True
     else:
         value, exact = number(column, type_, owner=owner, dialect=dialect)
     index, keep = _binned(attribute, column, v, exact=exact, dialect=dialect)
@@ -110,18 +109,18 @@ def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int, diale
     return f"CAST(CASE WHEN {v} IS NULL OR {nan} THEN 0 ELSE {within} END AS BIGINT)"
 
 
-def day(column: str, type_: pa.DataType, *, owner: str, dialect: Dialect = DUCKDB) -> str:
-    """Return days since 1970, in UTC; to DuckDB times come as the integers they are stored as (`table.py`)."""
+def day(
+    column: str, type_: pa.DataType, *, owner: str, attribute: Date | None = None, dialect: Dialect = DUCKDB
+) -> str:
+    """Return days since 1970: of times with a time zone in UTC, or in the zone that an attribute declares."""
     if kind(type_) == "text":
         return dialect.day(column)
     if kind(type_) != "date":
         _refuse(type_, "dates, times or text such as 2026-01-31", owner=owner)
-    if dialect.counts_days:
-        return column
-    if pa.types.is_date32(plain(type_)):
-        return f"{column} - DATE '1970-01-01'"
-    units = UNITS_A_DAY["ms" if pa.types.is_date64(plain(type_)) else plain(type_).unit]
-    return f"{column} // {units} - ({column} % {units} < 0)::BIGINT"
+    type_, offsets = plain(type_), None
+    if attribute is not None and attribute.zone is not None and pa.types.is_timestamp(type_) and type_.tz is not None:
+        offsets = offsets_of(attribute.zone, attribute.start, attribute.end)
+    return dialect.day_of(column, type_, offsets)
 
 
 def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: Dialect) -> tuple[str, str]:
@@ -152,10 +151,10 @@ def _bin(
         return found
     if width is None:
         ends = [str(edge) if exact else dialect.real(edge) for edge in _edges(edges, exact=exact)]
-        return _search(v, ends, 0, last + 1)
+        return halved(v, ends[:-1], list(map(str, range(last + 1))))
     x = dialect.within(v, low, high)
     if not whole_bins:
-        return _divide(f"CAST({x} AS {dialect.double})", start, width, last, dialect)
+        return _divide(f"CAST({v if dialect.divides_all else x} AS {dialect.double})", start, width, last, dialect)
     # Between whole edges a number falls where its whole part does.
     whole = f"(CAST({x if exact else f'floor({x})'} AS BIGINT) - {start})"
     whole = dialect.whole_part(whole, int(width)) if width > 1 else whole
@@ -175,25 +174,15 @@ def _regular(attribute: Attribute) -> tuple[float, float | None]:
 
 
 def _divide(x: str, start: float, width: float, last: int, dialect: Dialect) -> str:
-    """Divide, then correct by one bin against `start + k * width` in doubles, which is how `bin_edges` has the edges.
+    """Divide and round, then correct against `start + j * width` in doubles, which is how `bin_edges` has the edges.
 
     The quotient is off by less than 2^-20, since there are at most 2^31 bins, and an edge by less than a quarter of a
-    bin, since a bin is at least 8 spacings of doubles wide: so the quotient is off by at most one bin.
+    bin, since a bin is at least 8 spacings of doubles wide. So the quotient of a value of bin b lies within 0.3 of b to
+    b + 1: rounded, it is b or b + 1, and b + 1 just if the value lies below that edge.
     """
     first, wide = dialect.real(start), dialect.real(width)
-    k = f"least(floor({dialect.ratio(f'({x} - {first})', wide)}), {last})"
-    below = dialect.one_if(f"{x} < {first} + {k} * {wide}")
-    above = dialect.one_if(f"{k} < {last} AND {x} >= {first} + ({k} + 1) * {wide}")
-    return f"CAST({k} - {below} + {above} AS BIGINT)"
-
-
-def _search(v: str, edges: Sequence[str], first: int, last: int) -> str:
-    """Search the bins from `first` up to `last` by halves."""
-    if last - first == 1:
-        return str(first)
-    middle = (first + last) // 2
-    lower, upper = _search(v, edges, first, middle), _search(v, edges, middle, last)
-    return f"CASE WHEN {v} < {edges[middle]} THEN {lower} ELSE {upper} END"
+    j = dialect.nearest_bin(f"({x} - {first})", width, last)
+    return f"CAST({j} - {dialect.one_if(f'{x} < {first} + {j} * {wide}')} AS BIGINT)"
 
 
 def _own(attribute: Attribute, name: str, nearest: str = "NULL") -> str:

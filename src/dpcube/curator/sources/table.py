@@ -1,4 +1,4 @@
-"""Where rows lie: Arrow batches or a Parquet file enter, scans of chosen columns that the engine can run leave.
+"""Where rows lie: Arrow batches or Parquet files enter, scans of chosen columns that the engine can run leave.
 
 A scan calls its columns c0, c1, ... by position, and hands the engine nothing that it could refuse for its value: text
 that is not UTF-8 gets replacement characters, and times go as the integers they are stored as (the engine's own
@@ -7,9 +7,11 @@ conversions raise on some). In all else an Arrow array is taken to be valid.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -21,11 +23,12 @@ from dpcube.curator.sources.sql import kind, plain
 from dpcube.errors import SourceError
 
 Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
+Start = TypeVar("Start")
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What follows FROM, and what it needs: a stream to be called `stream`, leave to open one file, or its own engine.
+    """What follows FROM, and what it needs: a stream to be called `stream`, leave to open files, or its own engine.
 
     `run` sends SQL to an engine elsewhere and brings back the columns of the answer. `bounds_hold` says whether the
     least and the greatest value that a file states for a column are so for every row.
@@ -33,7 +36,7 @@ class Scan:
 
     sql: str
     stream: Callable[[], pa.RecordBatchReader] | None = None
-    path: str | None = None
+    paths: tuple[str, ...] = ()
     run: Callable[[str], dict[str, NDArray[Any]]] | None = None
     bounds_hold: bool = True
 
@@ -46,6 +49,28 @@ class Table:
     schema: pa.Schema
     scans: Callable[[Sequence[int]], Iterable[Scan]]
     dialect: Dialect = DUCKDB
+
+
+def normalised(rows: str, columns: Sequence[int], value: Callable[[int], str]) -> str:
+    """Return rows of an engine elsewhere, called r, with the chosen columns turned into types that engines share."""
+    return f"(SELECT {', '.join(f'{value(i)} AS c{i}' for i in columns)} FROM {rows} AS r) AS s"
+
+
+def imported(module: str, extra: str) -> Any:
+    """Return a module of a library that not every installation has."""
+    try:
+        return import_module(module)
+    except ImportError:
+        msg = f"this source needs {module.partition('.')[0]}; install it with: pip install 'dpcube[{extra}]'"
+    raise SourceError(msg)
+
+
+def opened(found: Any, name: str) -> Any:
+    """Return what an engine found, if it did."""
+    if found is None:
+        msg = f"{name} cannot be opened; check that it is there and that you may read it"
+        raise SourceError(msg)
+    return found
 
 
 def arrow_table(name: str, schema: pa.Schema, batches: Batches) -> Table:
@@ -102,33 +127,58 @@ def dataset_table(name: str, dataset: pads.Dataset) -> Table:
     return Table(name, dataset.schema, scans)
 
 
-def parquet_table(path: Path) -> Table:
-    """Return a table that reads a Parquet file: by the engine's own reader if it can, else through Arrow.
+def parquet_table(name: str, paths: Sequence[Path]) -> Table:
+    """Return a table that reads Parquet files: by the engine's own reader if it can, else through Arrow.
 
     The engine's reader raises on some times, and before DuckDB 2.0 on text that is not UTF-8; Arrow's raises on such
     text in dictionary columns, unless it reads by the types of Parquet instead of those that Arrow noted in the file.
     """
-    metadata = _metadata_without_arrow(path)
-    schema = metadata.schema.to_arrow_schema()
+    metadata = read_each(paths, _metadata_without_arrow)
+    schema = common_schema(paths, [part.schema.to_arrow_schema() for part in metadata])
 
     def batches(columns: Sequence[int]) -> Iterable[pa.RecordBatch]:
         names = [schema.names[i] for i in columns]
-        for batch in pq.ParquetFile(path, metadata=metadata).iter_batches(columns=names):
-            yield batch.select(names)
+        for path, part in zip(paths, metadata, strict=True):
+            for batch in pq.ParquetFile(path, metadata=part).iter_batches(columns=names):
+                yield batch.select(names)
 
-    through_arrow = arrow_table(str(path), schema, batches)
+    through_arrow = arrow_table(name, schema, batches)
     aliases = ", ".join(f"c{i}" for i in range(len(schema)))
     options = "hive_partitioning = false, utf8_validation = 'replace'"
-    direct = f"read_parquet({literal(str(path))}, {options}) AS t({aliases})"
-    pattern = any(mark in str(path) for mark in "*?[")  # the engine would read every file that matches
+    texts = tuple(map(str, paths))
+    direct = f"read_parquet([{', '.join(map(literal, texts))}], {options}) AS t({aliases})"
+    pattern = any(mark in text for mark in "*?[" for text in texts)  # the engine would read every file that matches
 
     def scans(columns: Sequence[int]) -> Iterable[Scan]:
         if not pattern and not any(pa.types.is_timestamp(schema.types[i]) for i in columns):
             real = any(pa.types.is_floating(schema.types[i]) for i in columns)
-            yield Scan(direct, path=str(path), bounds_hold=not real)
+            yield Scan(direct, paths=texts, bounds_hold=not real)
         yield from through_arrow.scans(columns)
 
-    return Table(str(path), schema, scans)
+    return Table(name, schema, scans)
+
+
+def read_each(paths: Sequence[Path], read: Callable[[Path], Start]) -> list[Start]:
+    """Return what stands at the start or the end of each file; an error says which cannot be read, and not why."""
+    found: list[Start] = []
+    with suppress(OSError, pa.ArrowException, ValueError):
+        for path in paths:
+            found.append(read(path))
+        return found
+    path = paths[len(found)]
+    msg = f"{path} cannot be opened as a {path.suffix} file; check that it is whole and that you may read it"
+    raise SourceError(msg)
+
+
+def common_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Return the schema that all files have; refuse files whose columns differ in name, order or type."""
+    first = schemas[0]
+    for path, schema in zip(paths, schemas, strict=True):
+        if schema.names != first.names or schema.types != first.types:
+            msg = f"{path} has other columns than {paths[0]}; the files of a table have columns of the same names and "
+            msg += "types, in the same order"
+            raise SourceError(msg)
+    return first
 
 
 def _metadata_without_arrow(path: Path) -> pq.FileMetaData:

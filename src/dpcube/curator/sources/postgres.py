@@ -1,0 +1,157 @@
+"""Tables and queries in PostgreSQL: an address, or SQL and a connection, enter, a `Table` leaves.
+
+Rows stay in the server: one GROUP BY is sent to it, and only occupied cells come back. A query is its owner's own text:
+it becomes a sub-select, as it is written, of one statement in a transaction that writes nothing. What is computed of
+its columns is the SQL of `sql.py`. Before that, a column that is counted as text becomes TEXT compared by bytes
+(CHAR(n) loses its padding and nothing else does; enumerations, UUIDs and JSON are their text), a NUMERIC the nearest
+double, and PostgreSQL's dates at infinity lie outside of every domain (`dialect.py`).
+
+The exceptions of server and driver may hold rows, addresses and users: they are replaced, never chained.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpcube.curator.sources.dialect import POSTGRESQL
+from dpcube.curator.sources.sql import kind
+from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened
+from dpcube.errors import SourceError
+
+SCHEMES = ("postgresql://", "postgres://")
+FETCHED = 100_000
+TEXTS = ("text", "character varying", "character", '"char"', "name", "citext", "uuid", "json", "jsonb", "xml")
+TYPES = {
+    "smallint": pa.int16(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "real": pa.float32(),
+    "double precision": pa.float64(),
+    "numeric": pa.float64(),
+    "money": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp without time zone": pa.timestamp("us"),
+    "timestamp with time zone": pa.timestamp("us", "UTC"),
+    **dict.fromkeys(TEXTS, pa.string()),
+}
+
+
+def postgres_table(address: str, query: str | None = None) -> Table:
+    """Return the table at an address such as postgresql://user@host/database#schema.table, or a query's result.
+
+    The driver looks up what the address leaves out: PGPASSWORD, ~/.pgpass, PGSERVICE and so on.
+    """
+    path = _table_path(address, queried=query is not None)
+    name = "the PostgreSQL query" if query is not None else f"the PostgreSQL table {'.'.join(path)}"
+    psycopg = imported("psycopg", "db")
+
+    def connect() -> Any:
+        connection = psycopg.connect(address.partition("#")[0], application_name="dpcube")
+        connection.read_only = True
+        return connection
+
+    reached = False
+    with suppress(Exception), connect():
+        reached = True
+    if not reached:
+        msg = f"{name} cannot be reached; check the address, that its server runs, and that psql would let you in"
+        raise SourceError(msg)
+    return connected_table(".".join(map(_quoted, path)) if query is None else _nested(query), name, connect)
+
+
+def query_table(sql: str, name: str, connect: Callable[[], Any]) -> Table:
+    """Return a table that counts the result of a query."""
+    return connected_table(_nested(sql), name, connect)
+
+
+def connected_table(relation: str, name: str, connect: Callable[[], Any]) -> Table:
+    """Return a table that counts what follows FROM, by a connection for each question."""
+    described = None
+    with suppress(Exception):
+        described = _describe(relation, connect)
+    columns = opened(described, name)
+    schema = pa.schema([(column, _arrow(type_)) for column, type_, _ in columns])
+
+    def value(i: int) -> str:
+        column, type_, precision = columns[i]
+        return _value(f"r.{_quoted(column)}", type_, precision)
+
+    def scans(chosen: Sequence[int]) -> list[Scan]:
+        return [Scan(normalised(relation, chosen, value), run=lambda question: _ask(connect, question))]
+
+    return Table(name, schema, scans, POSTGRESQL)
+
+
+def _describe(relation: str, connect: Callable[[], Any]) -> list[tuple[str, str, int | None]]:
+    """Return the name, type and precision of each column; an enumeration's type is told as text."""
+    with connect() as connection, connection.transaction(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+        cursor.execute(f"SELECT * FROM {relation} AS r LIMIT 0", binary=True)  # so the server takes one statement only
+        columns = cursor.description
+        cursor.execute(
+            "SELECT oid, CASE typtype WHEN 'e' THEN 'text' ELSE format_type(oid, NULL) END "
+            "FROM pg_type WHERE oid = ANY(%s)",
+            [[column.type_code for column in columns]],
+        )
+        types = dict(cursor.fetchall())
+        return [(column.name, types[column.type_code], column.precision) for column in columns]
+
+
+def _ask(connect: Callable[[], Any], sql: str) -> dict[str, NDArray[Any]]:
+    """Run a query in a transaction that writes nothing; inside a transaction of the caller's, in a part of it."""
+    with connect() as connection, connection.transaction(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+        cursor.execute(sql, binary=True)
+        names = [column.name for column in cursor.description]
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
+        while rows := cursor.fetchmany(FETCHED):
+            for name, values in zip(names, zip(*rows, strict=True), strict=True):
+                parts[name].append(np.array(values))
+    return {name: np.concatenate(arrays) if arrays else np.zeros(0, np.int64) for name, arrays in parts.items()}
+
+
+def _table_path(address: str, *, queried: bool) -> list[str]:
+    """Return the schema, if there is one, and the table; refuse an address that holds a password."""
+    try:
+        parts = urlsplit(address)
+        secret = parts.password or parse_qs(parts.query).keys() & {"password", "sslpassword"}
+    except ValueError:
+        secret, parts = None, urlsplit("#.")
+    if secret:
+        msg = "a PostgreSQL address must hold no password; set PGPASSWORD, or keep it in ~/.pgpass"
+        raise SourceError(msg)
+    path = [unquote(part) for part in parts.fragment.split(".")]
+    if queried and parts.fragment:
+        msg = "a PostgreSQL address beside a query ends in the database, such as postgresql://host/database"
+        raise SourceError(msg)
+    if not queried and (not all(path) or len(path) > 2):
+        msg = "a PostgreSQL address ends in the table, such as postgresql://host/database#schema.table, or has a query"
+        raise SourceError(msg)
+    return path
+
+
+def _nested(query: str) -> str:
+    return f"(\n{query.strip().rstrip(';')}\n)"  # a comment may end the query
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _arrow(type_: str) -> pa.DataType:
+    return TYPES.get(type_, pa.opaque(pa.null(), type_, "PostgreSQL"))
+
+
+def _value(column: str, type_: str, precision: int | None) -> str:
+    if type_ in ("numeric", "money"):
+        numeric = f"CAST({column} AS NUMERIC)"
+        sized = type_ == "money" or (precision is not None and precision <= 38)
+        return f"CAST({numeric} AS {POSTGRESQL.double})" if sized else POSTGRESQL.nearest(numeric)
+    names = {"text": f'CAST({column} AS TEXT) COLLATE "C"', "real": f"CAST({column} AS {POSTGRESQL.double})"}
+    return names.get(kind(_arrow(type_)) or "", column)

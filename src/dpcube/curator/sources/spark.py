@@ -1,0 +1,104 @@
+"""Tables in Spark: a frame or the path of Parquet enters, a `Table` leaves.
+
+Rows stay in Spark: one GROUP BY is sent to it, and only occupied cells come back, computed by the SQL of `sql.py` in
+Spark's words. Collations do not count, bytes do; decimals become the nearest double. Spark's exceptions may hold rows
+and paths: they are replaced, never chained.
+"""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpcube.curator.sources.dialect import SPARK
+from dpcube.curator.sources.sql import kind
+from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened
+from dpcube.errors import SourceError
+
+SCHEME = "spark:"
+TYPES = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+LOCAL = {  # Spark on this machine listens to this machine only, and logs nothing that could hold a row
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+}
+
+
+def spark_path_table(address: str) -> Table:
+    """Return a table that a Spark session reads from Parquet: spark: and a file, a directory or a pattern of either.
+
+    The session is the one that runs, or a local one. CSV is refused: Spark has its own rules for lines that break the
+    rules, by which one stray quote may change many rows.
+    """
+    path = address.removeprefix(SCHEME)
+    name = f"the Spark table {path.rstrip('/').rpartition('/')[2]}"
+    if re.search(r"\.(csv|tsv)(\.\w+)?$", path.lower()):
+        msg = f"{name} is CSV, which is read without Spark: pass the path alone, or a Spark frame if you must"
+        raise SourceError(msg)
+    sql = imported("pyspark.sql", "spark")
+    frame = None
+    with suppress(Exception):
+        frame = (sql.SparkSession.getActiveSession() or _local_session(sql)).read.parquet(path)
+    return spark_table(opened(frame, name), name=name)
+
+
+def spark_table(frame: Any, *, name: str = "the Spark frame") -> Table:
+    """Return a table that counts a Spark DataFrame where it is."""
+    fields = frame.schema.fields
+    types = [field.dataType.simpleString() for field in fields]
+    schema = pa.schema([(field.name, _arrow(type_)) for field, type_ in zip(fields, types, strict=True)])
+
+    def scans(columns: Sequence[int]) -> list[Scan]:
+        view = f"dpcube_{uuid4().hex}"
+        sql = normalised(view, columns, lambda i: _value(f"c{i}", types[i]))
+        return [Scan(sql, run=lambda question: _ask(frame, view, question))]
+
+    return Table(name, schema, scans, SPARK)
+
+
+def _arrow(type_: str) -> pa.DataType:
+    if type_.startswith("decimal"):
+        return pa.float64()
+    text = type_.startswith(("string", "varchar", "char"))
+    return pa.string() if text else TYPES.get(type_, pa.opaque(pa.null(), type_, "Spark"))
+
+
+def _value(column: str, type_: str) -> str:
+    if "collate" in type_:
+        return f"CAST(CAST({column} AS BINARY) AS STRING)"
+    names = {"text": SPARK.text, "real": SPARK.double}
+    held = kind(_arrow(type_))
+    return f"CAST({column} AS {names[held]})" if held in names else column
+
+
+def _ask(frame: Any, view: str, sql: str) -> dict[str, NDArray[Any]]:
+    """Run a query on a view of the frame, its columns called by position, for names may differ in case alone."""
+    session = frame.sparkSession
+    frame.toDF(*(f"c{i}" for i in range(len(frame.columns)))).createOrReplaceTempView(view)
+    try:
+        answer = session.sql(sql).toArrow()
+    finally:
+        session.catalog.dropTempView(view)
+    return {name: answer[name].to_numpy(zero_copy_only=False) for name in answer.column_names}
+
+
+def _local_session(sql: Any) -> Any:
+    return sql.SparkSession.builder.master("local[*]").appName("dpcube").config(map=LOCAL).getOrCreate()

@@ -5,12 +5,15 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answer, Answers
+from dpcube.analyst.synthesize import BYTES_A_VALUE, synthetic_rows
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, available, estimate
+from dpcube.memory import check_memory
 from dpcube.query import Condition, Workload, query
 from dpcube.query.counting import query_of
 from dpcube.transcript import Provenance, Transcript
@@ -20,7 +23,7 @@ from dpcube.transcript import file as release_file
 class Release:
     """A differentially private cube: the domain, what was measured, and where it comes from.
 
-    `count`, `answer` and `cells` speak from one estimate, `"auto"` unless another is named.
+    `count`, `answer`, `cells`, `synthesize` and views speak from one estimate, `"auto"` unless another is named.
     """
 
     def __init__(self, domain: Domain, transcript: Transcript, provenance: Provenance) -> None:
@@ -95,3 +98,20 @@ class Release:
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
         return self.estimate(estimate).cells()
+
+    def synthesize(self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto") -> pa.Table:
+        """Return synthetic rows, as many as the estimated total unless said; a seed repeats them.
+
+        The columns have the attributes' names: int64, double, date32 or text. A value is uniform within its bin, and
+        null in a cell of its own that no value of the column's type can stand for (docs/synthetic.md).
+        """
+        batches = self.synthesize_batches(rows, seed, estimate=estimate)
+        needed = (rows or 0) * len(self.domain.names) * BYTES_A_VALUE
+        check_memory(needed, what=f"a table of {rows or 0:,} rows", remedy="use synthesize_batches, which streams")
+        return batches.read_all()
+
+    def synthesize_batches(
+        self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto"
+    ) -> pa.RecordBatchReader:
+        """Return the rows of `synthesize` as a stream of record batches, for any number of rows in little memory."""
+        return synthetic_rows(self.domain, self.cells(estimate), rows, seed)

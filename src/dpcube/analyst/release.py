@@ -1,16 +1,19 @@
 """The release: what an analyst holds. It answers for ever, at no further cost to anyone's privacy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpcube.analyst import frames
 from dpcube.analyst.answer import Answer, Answers
 from dpcube.analyst.synthesize import BYTES_A_VALUE, synthetic_rows
-from dpcube.domain import Domain
+from dpcube.analyst.view import View
+from dpcube.domain import Domain, Scalar
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, available, estimate
 from dpcube.memory import check_memory
@@ -115,3 +118,59 @@ class Release:
     ) -> pa.RecordBatchReader:
         """Return the rows of `synthesize` as a stream of record batches, for any number of rows in little memory."""
         return synthetic_rows(self.domain, self.cells(estimate), rows, seed)
+
+    def view(self, *, estimate: str = "auto") -> View:
+        """Return the whole cube as a view, with every attribute at its cells."""
+        return View(self, estimate)
+
+    def slice(self, conditions: Mapping[str, Scalar] | None = None, /, **more: Scalar) -> View:
+        """Keep one member of each named attribute and leave the attribute out."""
+        return self.view().slice(conditions, **more)
+
+    def dice(self, question: str | Mapping[str, Condition] | None = None, /, **conditions: Condition) -> View:
+        """Keep the cells that meet every condition."""
+        return self.view().dice(question, **conditions)
+
+    def roll_up(self, *names: str, **levels: str) -> View:
+        """Move each named attribute one level up from its cells, or to the level given."""
+        return self.view().roll_up(*names, **levels)
+
+    def drill_down(self, *names: str, **levels: str) -> View:
+        """Move each named attribute one level down from the total, or to the level given."""
+        return self.view().group_by().drill_down(*names, **levels)
+
+    def group_by(self, *names: str, **levels: str) -> View:
+        """Tell apart exactly the named attributes, at their cells or at the level given."""
+        return self.view().group_by(*names, **levels)
+
+    def pivot(self, rows: str, columns: str, *, measures: Sequence[str] = ("value", "stderr")) -> pa.Table:
+        """Return a wide table: a row for each cell of one attribute, columns for each cell of another."""
+        return self.view().pivot(rows, columns, measures=measures)
+
+    def boxes(self, *, estimate: str = "auto", confidence: float = 0.95) -> pa.Table:
+        """Return the boxes as a table: first and last cell on each axis, noisy count, and estimate with errors."""
+        return frames.boxes(self, estimate=estimate, confidence=confidence)
+
+    def table(self, *, errors: bool = False) -> pa.Table:
+        """Return every cell as a row: the names of its bins, its value, and with errors stderr, low and high."""
+        return self.view().table(errors=errors)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Give the cells, without errors, to any library that reads Arrow streams."""
+        return self.table().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, *, errors: bool = False) -> Any:
+        """Return every cell as a row of a pandas DataFrame."""
+        return self.view().to_pandas(errors=errors)
+
+    def to_polars(self, *, errors: bool = False) -> Any:
+        """Return every cell as a row of a Polars DataFrame."""
+        return self.view().to_polars(errors=errors)
+
+    def to_xarray(self, *, errors: bool = False) -> Any:
+        """Return the cube as an xarray Dataset."""
+        return self.view().to_xarray(errors=errors)
+
+    def to_hist(self, *, errors: bool = False) -> Any:
+        """Return the cube as a Scikit-HEP histogram."""
+        return self.view().to_hist(errors=errors)

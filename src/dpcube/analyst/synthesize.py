@@ -12,19 +12,18 @@ Each batch takes strata from end to end of the line, in random order. Inside its
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.domain import Attribute, Category, Date, Domain, Float
+from dpcube.domain.calendar import EPOCH
 from dpcube.errors import QueryError
 
 BATCH_ROWS = 2**18
 BYTES_A_VALUE = 24  # at most about this much, unless texts are long
 MOST_ROWS = 2**53  # rows are numbered in double precision
-EPOCH = date(1970, 1, 1).toordinal()
 TYPES = {"integer": pa.int64(), "float": pa.float64(), "date": pa.date32(), "category": pa.string()}
 
 Floats = NDArray[np.float64]
@@ -111,7 +110,7 @@ class _Texts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reals:
-    """A column of real numbers: the lower edge, the width and the greatest number of each cell, and whether it is null."""
+    """A column of real numbers: the lower edge, width and greatest number of each cell, and whether it is null."""
 
     low: Floats
     width: Floats

@@ -10,7 +10,7 @@ from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
 from dpcube.cli.output import visible
-from dpcube.cli.synth import synth
+from dpcube.cli.tables import export, synth
 from dpcube.errors import DpcubeError, InputError
 
 
@@ -30,7 +30,7 @@ def commands() -> None:
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
 
 
-for verb in (demo, domain, release, ledger, info, count, synth):
+for verb in (demo, domain, release, ledger, info, count, synth, export):
     commands.add_command(verb)
 
 

@@ -13,6 +13,7 @@ from dpcube.errors import DomainError, QueryError
 
 # What a calendar puts bins together to; weeks begin with the domain's first day, so they fit in no month.
 COARSER = {"day": ("week", "month", "quarter", "year"), "week": (), "month": ("quarter", "year"), "year": ()}
+EPOCH = date(1970, 1, 1).toordinal()
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
@@ -48,7 +49,7 @@ class Date(Attribute):
             unit = "datetime64[M]" if self.every == "month" else "datetime64[Y]"
             first, last = np.array([self.start, self.end], "datetime64[D]").astype(unit)
             periods = np.arange(first, last + 1)
-            starts = periods.astype("datetime64[D]").astype(np.int64) + date(1970, 1, 1).toordinal()
+            starts = periods.astype("datetime64[D]").astype(np.int64) + EPOCH
             starts[0] = self.start.toordinal()
         return np.append(starts, self.end.toordinal() + 1).astype(np.float64)
 
@@ -106,7 +107,7 @@ class Date(Attribute):
             period = (days - days[0]) // 7
             starts = days[np.unique(period, return_index=True)[1]]
             return Level(name, tuple(date.fromordinal(int(day)).isoformat() for day in starts), period)
-        months = (days - date(1970, 1, 1).toordinal()).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        months = (days - EPOCH).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
         periods, group = np.unique(months // MONTHS[name], return_inverse=True)
         firsts = periods * MONTHS[name] + 1970 * 12
         return Level(name, tuple(_period_label(name, *divmod(int(month), 12)) for month in firsts), group)

@@ -38,3 +38,27 @@ def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, es
         print_json({"table": str(output), "rows": written, "seed": seed})
         return
     click.echo(f"wrote {output}: {written:,} synthetic rows")
+
+
+@click.command()
+@release_file
+@output
+@click.option("--boxes", is_flag=True, help="Write the boxes that were counted instead of every cell.")
+@click.option("--errors", is_flag=True, help="Add stderr, low and high to each cell; boxes have them anyway.")
+@estimate
+@as_json
+def export(release: Path, *, output: Path, boxes: bool, errors: bool, estimate: str, as_json: bool) -> None:
+    """Write the estimated cube as a table that any tool reads: a row for each cell, or for each box."""
+    from dpcube.analyst import Release
+    from dpcube.analyst.export import check_new_table, write_table
+
+    check_new_table(output)
+    opened = Release.open(release)
+    stage("estimating")
+    table = opened.boxes(estimate=estimate) if boxes else opened.view(estimate=estimate).table(errors=errors)
+    written = write_table(table.to_reader(), output)
+    stages_done()
+    if as_json:
+        print_json({"table": str(output), "rows": written})
+        return
+    click.echo(f"wrote {output}: {written:,} {'boxes' if boxes else 'cells'}")

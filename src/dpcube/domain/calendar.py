@@ -91,9 +91,10 @@ class Date(Attribute):
         texts = isinstance(given, list | tuple) and all(isinstance(level, str) for level in given)
         rising = texts and tuple(given) == tuple(level for level in allowed if level in given)
         if not rising or ("week" in given and len(given) > 1):
-            choices = "week alone, or some of month, quarter, year in this order" if "week" in allowed else allowed
-            msg = f"attribute '{self.name}': hierarchy of dates by {self.every} must be {choices or 'left out'}, "
-            msg += f"got {given!r}"
+            others = ", ".join(level for level in allowed if level != "week")
+            choices = f"some of {others} in this order" if others else "left out"
+            choices = f"week alone, or {choices}" if "week" in allowed else choices
+            msg = f"attribute '{self.name}': hierarchy of dates by {self.every} must be {choices}, got {given!r}"
             raise DomainError(msg)
         object.__setattr__(self, "hierarchy", tuple(given))
 

@@ -73,7 +73,8 @@ def checked_groups(owner: str, level: str, groups: object, members: Sequence[str
 
 def checked_edges(owner: str, level: str, edges: object, finer: NDArray[np.float64]) -> tuple[float, ...]:
     """Return the edges of one level, which must be some of the edges of the level below, both ends among them."""
-    if isinstance(edges, list | tuple) and len(edges) >= 2 and all(type(edge) in (int, float) for edge in edges):
+    listed = isinstance(edges, list | tuple) and len(edges) >= 2
+    if listed and all(type(edge) in (int, float) and finer[0] <= edge <= finer[-1] for edge in edges):
         # Edges such as 0.1 + 2 * 0.1 are written as people write them: near enough is meant.
         middles = (finer[:-1] + finer[1:]) / 2
         nearest = np.searchsorted(middles, np.asarray(edges, np.float64))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import date
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +52,7 @@ def law_of_a_range(shares: Floats, inside: NDArray[np.bool_], tables: int) -> Fl
 
 def agreement(draw: Callable[[int], pa.Table], cells: Floats, workload: Workload, *, tables: int = 4) -> float:
     """The p-value of the rows in each range of a workload, over several tables."""
-    seen = sum(counted(draw(seed)) for seed in range(tables))
+    seen = np.sum([counted(draw(seed)) for seed in range(tables)], axis=0)
     shares = non_negative(cells)
     shares = shares * (ROWS / shares.sum())
     p_values = []
@@ -129,7 +130,8 @@ def test_values_that_lean_within_bins_are_rejected(name: str) -> None:
     if name == "x":  # leans towards the lower edge
         column = np.where(column < 0.5, -1 + (column + 1) ** 1.2 / 1.5**0.2, column)
     else:  # one in a hundred values is the last of its bin
-        column = np.where(np.arange(len(column)) % 100 == 0, {"n": 9, "d": np.datetime64("2024-03-31")}[name], column)
+        last: Any = {"n": 9, "d": np.datetime64("2024-03-31")}[name]
+        column = np.where(np.arange(len(column)) % 100 == 0, last, column)
     spoilt = table.set_column(table.schema.get_field_index(name), name, pa.array(column))
     assert uniformity(spoilt) < ALARM
 

@@ -126,9 +126,9 @@ class View:
         return frames.to_hist(self, errors=errors)
 
     def _moved(self, names: tuple[str, ...], levels: Mapping[str, str], *, step: int) -> "View":
-        moved = {}
+        moved: dict[str, int] = {}
         for name in names:
-            allowed, now = _names(self._attribute(name)), self.levels.get(name, 0)
+            allowed, now = _names(self._attribute(name)), moved.get(name, self.levels.get(name, 0))
             moved[name] = now + step
             if not 0 <= moved[name] < len(allowed):
                 msg = f"attribute '{name}' is at its {'coarsest' if step > 0 else 'finest'} level, '{allowed[now]}'"

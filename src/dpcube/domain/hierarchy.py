@@ -73,16 +73,17 @@ def checked_groups(owner: str, level: str, groups: object, members: Sequence[str
 
 def checked_edges(owner: str, level: str, edges: object, finer: NDArray[np.float64]) -> tuple[float, ...]:
     """Return the edges of one level, which must be some of the edges of the level below, both ends among them."""
-    listed = isinstance(edges, list | tuple) and len(edges) >= 2
-    if listed and all(type(edge) in (int, float) and finer[0] <= edge <= finer[-1] for edge in edges):
+    first, last = float(finer[0]), float(finer[-1])
+    if isinstance(edges, list | tuple) and all(type(e) in (int, float) and first <= e <= last for e in edges):
+        given = np.asarray(edges, np.float64)
         # Edges such as 0.1 + 2 * 0.1 are written as people write them: near enough is meant.
-        middles = (finer[:-1] + finer[1:]) / 2
-        nearest = np.searchsorted(middles, np.asarray(edges, np.float64))
-        near = np.abs(finer[nearest] - np.asarray(edges, np.float64)) <= 1e-6 * np.diff(finer).min()
-        if near.all() and (np.diff(nearest) > 0).all() and nearest[0] == 0 and nearest[-1] == len(finer) - 1:
+        nearest = np.searchsorted((finer[:-1] + finer[1:]) / 2, given)
+        near = np.abs(finer[nearest] - given) <= 1e-6 * np.diff(finer).min()
+        ends = nearest[[0, -1]].tolist() if len(edges) else []
+        if near.all() and (np.diff(nearest) > 0).all() and ends == [0, len(finer) - 1]:
             return tuple(edges)
     msg = f"attribute '{owner}': level '{level}' of the hierarchy must be rising edges of the level below, from "
-    msg += f"{finer[0]:.15g} to {finer[-1]:.15g}, got {edges!r}"
+    msg += f"{first:.15g} to {last:.15g}, got {edges!r}"
     raise DomainError(msg)
 
 

@@ -1,6 +1,6 @@
 """Synthetic rows against the release they are drawn from: exact laws, false alarms at 1e-6, and sabotage twins."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import date
 from itertools import pairwise
 from typing import Any
@@ -12,8 +12,9 @@ from checks import ALARM, association, two_sided, union
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpcube import Domain, Workload, evaluate
+from dpcube import Domain, Release, datasets, evaluate
 from dpcube.analyst.synthesize import non_negative, synthetic_rows
+from dpcube.curator.publish import count
 from dpcube.domain import Date, Float, Integer
 from dpcube.testing import SeededNoise
 
@@ -30,10 +31,12 @@ def estimated() -> Floats:
     return cells
 
 
-def counted(table: pa.Table) -> Floats:
-    cells = np.zeros(SHAPE)
-    np.add.at(cells, tuple(column.to_numpy() for column in table.columns), 1)
-    return cells
+def drawn(cells: Floats, rows: int = ROWS, *, seed: int) -> Floats:
+    """How many synthetic rows fall in each cell."""
+    table = synthetic_rows(Domain.of_shape(cells.shape), cells, rows, seed).read_all()
+    counts = np.zeros(cells.shape)
+    np.add.at(counts, tuple(column.to_numpy() for column in table.columns), 1)
+    return counts
 
 
 def law_of_a_range(shares: Floats, inside: NDArray[np.bool_], tables: int) -> Floats:
@@ -50,42 +53,64 @@ def law_of_a_range(shares: Floats, inside: NDArray[np.bool_], tables: int) -> Fl
     return together
 
 
-def agreement(draw: Callable[[int], pa.Table], cells: Floats, workload: Workload, *, tables: int = 4) -> float:
-    """The p-value of the rows in each range of a workload, over several tables."""
-    seen = np.sum([counted(draw(seed)) for seed in range(tables)], axis=0)
+def agreement(seen: Sequence[Floats], cells: Floats, ranges: NDArray[np.bool_]) -> float:
+    """The p-value of how many rows of several tables are in each range, a row of booleans over the cells."""
     shares = non_negative(cells)
     shares = shares * (ROWS / shares.sum())
+    together = np.sum(seen, axis=0).reshape(-1)
     p_values = []
-    for row in workload.matrix().astype(bool):
-        law, rows = law_of_a_range(shares, row, tables), int(seen.reshape(-1)[row].sum())
+    for inside in ranges:
+        law, rows = law_of_a_range(shares, inside, len(seen)), int(together[inside].sum())
         p_values.append(2 * min(law[: rows + 1].sum(), law[rows:].sum()))
     return union(np.array(p_values))
 
 
-def test_rows_agree_with_the_release_within_sampling_error() -> None:
-    cells, domain = estimated(), Domain.of_shape(SHAPE)
-    workload = evaluate.random_ranges(SHAPE, 40, seed=1)
-    assert agreement(lambda seed: synthetic_rows(domain, cells, ROWS, seed).read_all(), cells, workload) > ALARM
+def test_ranges_agree_with_the_release_within_sampling_error() -> None:
+    cells, ranges = estimated(), evaluate.random_ranges(SHAPE, 40, seed=1).matrix().astype(bool)
+    assert agreement([drawn(cells, seed=seed) for seed in range(4)], cells, ranges) > ALARM
 
 
 @pytest.mark.parametrize("sabotage", ["clipped alone", "tilted", "uniform"])
 def test_rows_of_another_cube_are_rejected(sabotage: str) -> None:
-    cells, domain = estimated(), Domain.of_shape(SHAPE)
+    cells, ranges = estimated(), evaluate.random_ranges(SHAPE, 40, seed=1).matrix().astype(bool)
     other = {
         "clipped alone": np.maximum(cells, 0),
         "tilted": non_negative(cells).reshape(SHAPE) * np.linspace(0.95, 1.05, 24)[:, None],
         "uniform": np.ones(SHAPE),
     }[sabotage]
-    workload = evaluate.random_ranges(SHAPE, 40, seed=1)
-    assert agreement(lambda seed: synthetic_rows(domain, other, ROWS, seed).read_all(), cells, workload) < ALARM
+    assert agreement([drawn(other, seed=seed) for seed in range(4)], cells, ranges) < ALARM
+
+
+@pytest.fixture(scope="module")
+def adult() -> Release:
+    domain = Domain.load(datasets.adult_domain())
+    made = evaluate.experiment(count(datasets.adult_table(), domain), epsilon="0.5", noise=SeededNoise(1))
+    return Release(domain, made.transcript, made.provenance)
+
+
+def marginals(shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """The cells of each bin of each axis."""
+    places = np.indices(shape).reshape(len(shape), -1)
+    return np.concatenate([places[axis] == np.arange(size)[:, None] for axis, size in enumerate(shape)])
+
+
+def test_marginals_of_the_bundled_table_agree_with_its_release_and_others_do_not(adult: Release) -> None:
+    cells, sets = adult.cells(), marginals(adult.domain.shape)
+    tables = [adult.synthesize(ROWS, seed) for seed in range(4)]
+    seen = [count(table, adult.domain).astype(np.float64) for table in tables]
+    assert agreement(seen, cells, sets) > ALARM
+    tilted = cells * np.linspace(0.9, 1.1, cells.shape[0])[:, None, None, None, None]
+    assert agreement([drawn(tilted, seed=seed) for seed in range(4)], cells, sets) < ALARM
+    swapped = cells[..., ::-1]  # the two incomes for one another
+    assert agreement([drawn(swapped, seed=seed) for seed in range(4)], cells, sets) < ALARM
 
 
 def test_ranges_vary_no_more_than_with_independent_rows() -> None:
     """At these seeds; rows drawn independently would be as far off as the multinomial says."""
-    cells, domain = estimated(), Domain.of_shape(SHAPE)
+    cells = estimated()
     shares = non_negative(cells).reshape(SHAPE)
     shares = shares / shares.sum()
-    tables = np.stack([counted(synthetic_rows(domain, cells, ROWS, seed).read_all()) for seed in range(300)])
+    tables = np.stack([drawn(cells, seed=seed) for seed in range(300)])
     for window in (np.s_[:, 3:17], np.s_[5:20, :], np.s_[4:15, 6:21]):
         p = shares[window].sum()
         errors = tables[(slice(None), *window)].sum(axis=(1, 2)) - ROWS * p

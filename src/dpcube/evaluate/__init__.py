@@ -2,11 +2,15 @@
 
 from dpcube.evaluate.arrays import experiment, release_array
 from dpcube.evaluate.metrics import Errors, errors, exact_answers
+from dpcube.evaluate.synthetic import Distances, SyntheticQuality, distances, synthetic_quality
 from dpcube.evaluate.workloads import prefixes, random_ranges, ranges_of_size
 from dpcube.partition import weighted_variance
 
 __all__ = [
+    "Distances",
     "Errors",
+    "SyntheticQuality",
+    "distances",
     "errors",
     "exact_answers",
     "experiment",
@@ -14,5 +18,6 @@ __all__ = [
     "random_ranges",
     "ranges_of_size",
     "release_array",
+    "synthetic_quality",
     "weighted_variance",
 ]

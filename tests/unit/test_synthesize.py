@@ -174,6 +174,14 @@ def _renamed(path: Path) -> Path:
     return path.rename(path.with_name(path.name.lower()))
 
 
+def test_parquet_files_say_what_their_rows_are(tmp_path: Path) -> None:
+    release = release_of(ODD_COUNTS, ODD, SilentNoise())
+    export.write_table(release.synthesize_batches(10), tmp_path / "rows.parquet")
+    said = pq.read_schema(tmp_path / "rows.parquet").metadata
+    assert said[b"dpcube.synthetic_rows_of"].decode() == release.digest
+    assert said[b"dpcube.private"] == b"false"
+
+
 def test_csv_tells_null_from_empty_text(tmp_path: Path) -> None:
     domain = Domain((Category(name="c", values=("",), null="cell"), Integer(name="n", min=1, max=1)))
     export.write_table(synthetic_rows(domain, np.array([[2.0], [3.0]]), None, 0), tmp_path / "rows.csv")

@@ -1,5 +1,6 @@
 """Writing tables: a stream of record batches enters, a new CSV or Parquet file leaves, whole or not at all."""
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,9 @@ def check_new_table(path: Path) -> None:
         raise InputError(msg)
     if path.exists():
         raise _exists(path)
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or "\0" in path.name:
+        msg = f"cannot write {path}: {path.parent} is no directory that can be written to, or no file has such a name"
+        raise InputError(msg)
 
 
 def write_table(batches: pa.RecordBatchReader, path: Path) -> int:
@@ -32,8 +36,8 @@ def write_table(batches: pa.RecordBatchReader, path: Path) -> int:
                 rows += batch.num_rows
     except FileExistsError:
         raise _exists(path) from None
-    except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
-        msg = f"cannot write {path}: {getattr(error, 'strerror', None) or 'no file can have this name'}"
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror or 'the disk or the file system refused'}"
         raise InputError(msg) from None
     return rows
 

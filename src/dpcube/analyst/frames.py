@@ -81,9 +81,9 @@ def to_xarray(view: "View", *, errors: bool, confidence: float) -> Any:
     coordinates: dict[str, object] = {axis.attribute.name: np.array(axis.labels, object) for axis in shown}
     for axis in shown:
         if not isinstance(axis.attribute, Category):
-            first, stop = _edges(axis)
-            coordinates[f"{axis.attribute.name}_from"] = (axis.attribute.name, first)
-            coordinates[f"{axis.attribute.name}_to"] = (axis.attribute.name, stop)
+            name, (first, stop) = axis.attribute.name, _edges(axis)
+            edges = {f"{name}_from": (name, first), f"{name}_to": (name, stop)}
+            coordinates |= _with_names_of_their_own(edges, coordinates)
     variables = _with_names_of_their_own(measured, coordinates)
     return xarray.Dataset({name: (names, values.reshape(shape)) for name, values in variables.items()}, coordinates)
 
@@ -102,7 +102,7 @@ def to_hist(view: "View", *, errors: bool) -> Any:
         histogram = hist.Hist(*made, storage=hist.storage.Double())
         histogram.view()[...] = group_values(axes, view.release.cells(view.estimate)).reshape(shape)
         return histogram
-    answers = group_answers(axes, view.release.estimate(view.estimate))
+    answers = group_answers(axes, view.release, view.estimate)
     histogram = hist.Hist(*made, storage=hist.storage.Weight())
     histogram.view().value[...] = answers.values.reshape(shape)
     histogram.view().variance[...] = (answers.stderrs**2 + answers.withins**2).reshape(shape)
@@ -136,7 +136,7 @@ def _measures(view: "View", axes: Sequence[Groups], *, errors: bool, confidence:
     check_rows(axes)
     if not errors:
         return {"value": group_values(axes, view.release.cells(view.estimate))}
-    return _of_answers(group_answers(axes, view.release.estimate(view.estimate)), confidence)
+    return _of_answers(group_answers(axes, view.release, view.estimate), confidence)
 
 
 def _of_answers(answers: Answers, confidence: float) -> dict[str, Floats]:

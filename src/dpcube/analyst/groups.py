@@ -7,15 +7,19 @@ region of scattered countries, a bin cut by a question) it is a counting query.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answers
+from dpcube.analyst.answer import Answer, Answers
 from dpcube.domain import Attribute, Level
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
 from dpcube.query import CountingQuery, Workload
+
+if TYPE_CHECKING:
+    from dpcube.analyst.release import Release
 
 MOST_ROWS = 2**24
 MOST_ASKED_APART = 20_000
@@ -107,25 +111,25 @@ def group_values(axes: Sequence[Groups], cells: Floats) -> Floats:
     return cells.reshape(-1)
 
 
-def group_answers(axes: Sequence[Groups], estimate: Estimate) -> Answers:
+def group_answers(axes: Sequence[Groups], release: "Release", estimate: str) -> Answers:
     """Return the estimated count of every row and what its error is made of."""
     rows = check_rows(axes)
     parts = np.zeros((3, rows))
     if rows:
         places = np.stack(np.unravel_index(np.arange(rows), [len(axis) for axis in axes]), axis=1).astype(np.int64)
         ranges = np.logical_and.reduce([axis.is_range[places[:, j]] for j, axis in enumerate(axes)])
-        parts[:, ranges] = _range_answers(axes, places[ranges], estimate)
-        parts[:, ~ranges] = _query_answers(axes, places[~ranges], estimate)
-    return Answers(parts[0], np.sqrt(parts[1]), np.sqrt(parts[2]))
+        parts[:, ranges] = _range_answers(axes, places[ranges], release, estimate)
+        parts[:, ~ranges] = _query_answers(axes, places[~ranges], release.estimate(estimate))
+    return Answers(*parts)
 
 
-def _range_answers(axes: Sequence[Groups], places: Ints, estimate: Estimate) -> Floats:
+def _range_answers(axes: Sequence[Groups], places: Ints, release: "Release", estimate: str) -> Floats:
     if len(places) == 0:
         return np.zeros((3, 0))
     lower = np.stack([axis.lower[places[:, j]] for j, axis in enumerate(axes)], axis=1)
     upper = np.stack([axis.upper[places[:, j]] for j, axis in enumerate(axes)], axis=1)
-    workload = Workload(tuple(len(axis.weights) for axis in axes), lower, upper)
-    return np.stack([estimate.range_values(workload), *estimate.range_errors(workload)])
+    answers = release.answer(Workload(release.domain.shape, lower, upper), estimate=estimate)
+    return np.stack([answers.values, answers.stderrs, answers.withins])
 
 
 def _query_answers(axes: Sequence[Groups], places: Ints, estimate: Estimate) -> Floats:
@@ -137,5 +141,6 @@ def _query_answers(axes: Sequence[Groups], places: Ints, estimate: Estimate) -> 
     answers = np.zeros((3, len(places)))
     for row, place in enumerate(places):
         weights = tuple(axis.weights_of(group) for axis, group in zip(axes, place, strict=True))
-        answers[:, row] = estimate.answer(CountingQuery(weights))
+        answer = Answer.of(estimate.answer(CountingQuery(weights)), confidence=0.5)  # its interval is not used
+        answers[:, row] = answer.value, answer.stderr, answer.within
     return answers

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpcube.analyst import frames
 from dpcube.analyst.answer import Answer, Answers
-from dpcube.analyst.synthesize import BYTES_A_VALUE, synthetic_rows
+from dpcube.analyst.synthesize import BYTES_A_CELL, BYTES_A_VALUE, synthetic_rows
 from dpcube.analyst.view import View
 from dpcube.domain import Domain, Scalar
 from dpcube.errors import QueryError
@@ -117,7 +117,13 @@ class Release:
         self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto"
     ) -> pa.RecordBatchReader:
         """Return the rows of `synthesize` as a stream of record batches, for any number of rows in little memory."""
-        return synthetic_rows(self.domain, self.cells(estimate), rows, seed)
+        needed = self.domain.size * BYTES_A_CELL
+        check_memory(needed, what=f"a cube of {self.domain.size:,} cells", remedy="use a larger machine")
+        origin = {
+            "dpcube.synthetic_rows_of": self.digest,  # so that nobody takes them for the table
+            "dpcube.private": str(self.provenance.private).lower(),
+        }
+        return synthetic_rows(self.domain, self.cells(estimate), rows, seed, origin=origin)
 
     def view(self, *, estimate: str = "auto") -> View:
         """Return the whole cube as a view, with every attribute at its cells."""

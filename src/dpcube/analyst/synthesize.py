@@ -10,7 +10,7 @@ Each batch takes strata from end to end of the line, in random order. Inside its
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from dpcube.domain.calendar import EPOCH
 from dpcube.errors import QueryError
 
 BATCH_ROWS = 2**18
+BYTES_A_CELL = 32  # the estimate, its copy without negatives, its order and its sums
 BYTES_A_VALUE = 24  # at most about this much, unless texts are long
 MOST_ROWS = 2**53  # rows are numbered in double precision
 TYPES = {"integer": pa.int64(), "float": pa.float64(), "date": pa.date32(), "category": pa.string()}
@@ -31,8 +32,13 @@ Ints = NDArray[np.int64]
 Places = NDArray[np.intp]
 
 
-def synthetic_rows(domain: Domain, cells: Floats, rows: int | None, seed: int | None) -> pa.RecordBatchReader:
-    """Return a stream of rows drawn from estimated cells; as many as the cells say when `rows` is None."""
+def synthetic_rows(
+    domain: Domain, cells: Floats, rows: int | None, seed: int | None, *, origin: Mapping[str, str] | None = None
+) -> pa.RecordBatchReader:
+    """Return a stream of rows drawn from estimated cells; as many as the cells say when `rows` is None.
+
+    What `origin` says of the rows goes into the metadata of the schema, which Parquet files keep.
+    """
     expected = non_negative(cells)
     count = _checked_rows(rows, expected)
     try:
@@ -41,7 +47,7 @@ def synthetic_rows(domain: Domain, cells: Floats, rows: int | None, seed: int | 
         msg = f"a seed must be a whole number of at least 0, or None for a fresh one, got {seed!r}"
         raise QueryError(msg) from None
     columns = [_column(attribute) for attribute in domain.attributes]
-    schema = pa.schema([(attribute.name, TYPES[attribute.kind]) for attribute in domain.attributes])
+    schema = pa.schema([(a.name, TYPES[a.kind]) for a in domain.attributes], metadata=origin)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for drawn in _cells_of_rows(expected, count, generator):

@@ -56,10 +56,11 @@ def checked_groups(owner: str, level: str, groups: object, members: Sequence[str
     if not isinstance(pairs, tuple) or not all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
         msg = f'{where} must map names of groups to lists of members, such as Europe = ["France", "Italy"]'
         raise DomainError(msg)
+    named = Counter(group for group, _ in pairs if isinstance(group, str))
     for group, held in pairs:
         texts = isinstance(held, list | tuple) and len(held) > 0 and all(isinstance(member, str) for member in held)
-        if not is_text(group) or group in reserved or not texts:
-            msg = f"{where}: group {group!r} must be a name with a list of at least one member, got {held!r}"
+        if not is_text(group) or group in reserved or not texts or named[group] > 1:
+            msg = f"{where}: group {group!r} must be a name of its own with a list of at least one member, got {held!r}"
             raise DomainError(msg)
     listed = Counter(member for _, held in pairs for member in held)
     wanted = set(members)

@@ -16,7 +16,7 @@ from dpcube.errors import DomainError, QueryError
 
 LARGEST = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
 MOST_BINS = 2**31
-MOST_BINS_IN_LEVELS = 2**24
+MOST_BINS_IN_LEVELS = 2**20
 NUMBERS = (int, float, np.integer, np.floating)
 
 

@@ -64,7 +64,7 @@ def released(tmp_path: Path) -> Path:
 def test_synth_writes_rows_once(name: str, released: Path, dpcube: Command) -> None:
     made = dpcube("synth", "r.dpcube", "-o", name, "--estimate", "cells", "--seed", 3, "--json")
     assert (made.code, made.err) == (0, "")
-    assert json.loads(made.out) == {"table": name, "rows": 66, "seed": 3}
+    assert json.loads(made.out) == {"table": name, "rows": 66, "seed": 3, "private": False}
     np.testing.assert_array_equal(count(released / name, DOMAIN), COUNTS)
     content = (released / name).read_bytes()
     again = dpcube("synth", "r.dpcube", "-o", name)
@@ -77,7 +77,7 @@ def test_synth_writes_rows_once(name: str, released: Path, dpcube: Command) -> N
 def test_a_seed_repeats_a_file(released: Path, dpcube: Command) -> None:
     for name in ("a.csv", "b.csv"):
         made = dpcube("synth", "r.dpcube", "-o", name, "--rows", 1000, "--seed", 7)
-        assert made.out == f"wrote {name}: 1,000 synthetic rows\n"
+        assert made.out == f"wrote {name}: 1,000 synthetic rows of a release that is NOT PRIVATE\n"
     assert (released / "a.csv").read_bytes() == (released / "b.csv").read_bytes()
     assert pacsv.read_csv(released / "a.csv").column_names == ["age", "sex"]
 

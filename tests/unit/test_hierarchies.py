@@ -147,6 +147,22 @@ def test_calendar_levels_put_each_day_where_its_label_says(start: date, days: in
         assert years.labels[years.group[cell]] == f"{day.year:04}"
 
 
+words = st.text(max_size=6).filter(lambda text: text.encode(errors="ignore").decode() == text)
+
+
+@given(
+    st.lists(words, min_size=1, max_size=6, unique=True), st.lists(words, min_size=1, max_size=6, unique=True), words
+)
+def test_odd_names_of_levels_groups_and_members_survive(values: list[str], groups: list[str], level: str) -> None:
+    groups = groups[: len(values)]
+    held = {group: values[number :: len(groups)] for number, group in enumerate(groups)}
+    hierarchy = {f"x{level}": held, f"y{level}": {"": list(held)}}
+    domain = Domain((Category(name="name", values=tuple(values), hierarchy=hierarchy),))
+    assert Domain.loads(domain.dumps()) == domain
+    read = shown(Domain.loads(domain.dumps())["name"])
+    assert read[f"x{level}"] == {group: [values.index(value) for value in members] for group, members in held.items()}
+
+
 def category(hierarchy: object) -> Category:
     return Category(name="country", values=COUNTRIES, null="cell", hierarchy=hierarchy)  # type: ignore[arg-type]
 

@@ -30,14 +30,16 @@ def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, es
     from dpcube.analyst.export import check_new_table, write_table
 
     check_new_table(output)
-    drawn = Release.open(release).synthesize_batches(rows, seed, estimate=estimate)
+    opened = Release.open(release)
+    drawn = opened.synthesize_batches(rows, seed, estimate=estimate)
     stage("drawing rows")
     written = write_table(drawn, output)
     stages_done()
     if as_json:
-        print_json({"table": str(output), "rows": written, "seed": seed})
+        print_json({"table": str(output), "rows": written, "seed": seed, "private": opened.provenance.private})
         return
-    click.echo(f"wrote {output}: {written:,} synthetic rows")
+    stamp = "" if opened.provenance.private else " of a release that is NOT PRIVATE"
+    click.echo(f"wrote {output}: {written:,} synthetic rows{stamp}")
 
 
 @click.command()

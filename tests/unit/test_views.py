@@ -303,6 +303,14 @@ def test_a_release_of_cells_has_no_boxes() -> None:
         release_of(Cells()).boxes()
 
 
+def test_attributes_may_have_any_name_and_numbers_be_numpys() -> None:
+    domain = Domain((Integer(name="self", min=0, max=3), Integer(name="names", min=0, max=2)))
+    made = experiment(np.arange(12).reshape(4, 3), epsilon=1, noise=SeededNoise(1))
+    release = Release(domain, made.transcript, made.provenance)
+    assert release.group_by(self="self").roll_up(**{"self": "all"}).drill_down(names="names").table().num_rows == 3
+    np.testing.assert_allclose(release.slice({"self": np.int64(2)}).table()["value"], release.cells()[2])  # type: ignore[dict-item]
+
+
 def test_reals_are_sliced_by_bin() -> None:
     domain = Domain((Float(name="dose", min=0, max=2, width=0.5), Integer(name="n", min=0, max=2)))
     made = experiment(np.arange(12).reshape(4, 3), epsilon=1, noise=SeededNoise(1))

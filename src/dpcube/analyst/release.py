@@ -137,21 +137,23 @@ class Release:
         """Keep the cells that meet every condition."""
         return self.view().dice(question, **conditions)
 
-    def roll_up(self, *names: str, **levels: str) -> View:
+    def roll_up(self, /, *names: str, **levels: str) -> View:
         """Move each named attribute one level up from its cells, or to the level given."""
         return self.view().roll_up(*names, **levels)
 
-    def drill_down(self, *names: str, **levels: str) -> View:
+    def drill_down(self, /, *names: str, **levels: str) -> View:
         """Move each named attribute one level down from the total, or to the level given."""
         return self.view().group_by().drill_down(*names, **levels)
 
-    def group_by(self, *names: str, **levels: str) -> View:
+    def group_by(self, /, *names: str, **levels: str) -> View:
         """Tell apart exactly the named attributes, at their cells or at the level given."""
         return self.view().group_by(*names, **levels)
 
-    def pivot(self, rows: str, columns: str, *, measures: Sequence[str] = ("value", "stderr")) -> pa.Table:
+    def pivot(
+        self, rows: str, columns: str, *, measures: Sequence[str] = ("value", "stderr"), confidence: float = 0.95
+    ) -> pa.Table:
         """Return a wide table: a row for each cell of one attribute, columns for each cell of another."""
-        return self.view().pivot(rows, columns, measures=measures)
+        return self.view().pivot(rows, columns, measures=measures, confidence=confidence)
 
     def boxes(self, *, estimate: str = "auto", confidence: float = 0.95) -> pa.Table:
         """Return the boxes as a table: first and last cell on each axis, noisy count, and estimate with errors."""

@@ -48,7 +48,7 @@ class View:
         """Keep one member of each named attribute, a value or the name of a group, and leave the attribute out."""
         chosen = {**(conditions or {}), **more}
         for name, value in chosen.items():
-            if not isinstance(value, Scalar):
+            if isinstance(value, tuple | list | set | frozenset):
                 msg = f"slice keeps one member of '{name}', got {value!r}; use dice for ranges and lists"
                 raise QueryError(msg)
         return self.dice(chosen)._at({name: len(_names(self._attribute(name))) - 1 for name in chosen})
@@ -59,18 +59,19 @@ class View:
         met = {name: _selected(self._attribute(name), condition) for name, condition in chosen.items()}
         for name, selection in (parse(question, self.release.domain) if isinstance(question, str) else {}).items():
             met[name] = met[name] & selection if name in met else selection
-        kept = {name: self.kept[name] & chosen if name in self.kept else chosen for name, chosen in met.items()}
-        return replace(self, kept={**self.kept, **kept})
+        for name in met.keys() & self.kept.keys():
+            met[name] = met[name] & self.kept[name]
+        return replace(self, kept={**self.kept, **met})
 
-    def roll_up(self, *names: str, **levels: str) -> "View":
+    def roll_up(self, /, *names: str, **levels: str) -> "View":
         """Move each named attribute one level up, or to the level given, which must not be finer."""
         return self._moved(names, levels, step=1)
 
-    def drill_down(self, *names: str, **levels: str) -> "View":
+    def drill_down(self, /, *names: str, **levels: str) -> "View":
         """Move each named attribute one level down, or to the level given, which must not be coarser."""
         return self._moved(names, levels, step=-1)
 
-    def group_by(self, *names: str, **levels: str) -> "View":
+    def group_by(self, /, *names: str, **levels: str) -> "View":
         """Tell apart exactly the named attributes, at their cells or at the level given; roll up all others."""
         everywhere = {a.name: len(_names(a)) - 1 for a in self.release.domain.attributes}
         finest = {self._attribute(name).name: 0 for name in names}

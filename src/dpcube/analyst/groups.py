@@ -56,9 +56,8 @@ class Groups:
 
     @property
     def labels(self) -> list[str]:
-        """Names of the groups."""
-        if self.level is None:
-            return ["all"]
+        """Names of the groups; where all cells are one group it has none to show."""
+        assert self.level is not None
         return [self.level.labels[self.level.group[cell]] for cell in self._used[self._starts]]
 
     @cached_property

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpcube.analyst import Answer, Answers, Release
+    from dpcube.analyst import Answer, Answers, Release, View
     from dpcube.domain import Category, Date, Domain, Float, Integer
     from dpcube.errors import DpcubeError
     from dpcube.query import Workload
@@ -36,6 +36,7 @@ _HOMES = {
     "Float": "dpcube.domain",
     "Integer": "dpcube.domain",
     "Release": "dpcube.analyst",
+    "View": "dpcube.analyst",
     "Workload": "dpcube.query",
 }
 
@@ -52,6 +53,7 @@ __all__ = [
     "Float",
     "Integer",
     "Release",
+    "View",
     "Workload",
     "open",
 ]

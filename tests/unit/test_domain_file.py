@@ -214,12 +214,12 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
         (
             AGE + "mxa = 5",
             "attribute 'age' of type integer has no key 'mxa'; its keys are 'type', 'name', 'min', 'max', 'width', "
-            "'edges', 'null', 'nan', 'infinite', 'unknown', 'outside'",
+            "'edges', 'null', 'nan', 'infinite', 'unknown', 'outside', 'hierarchy'",
         ),
         (
             "[[attribute]]\nname = 'x'\ntype = 'category'\nvalue = ['a']",
             "attribute 'x' of type category has no key 'value'; its keys are 'type', 'name', 'values', 'ordered', "
-            "'null', 'unknown', 'values_from'",
+            "'null', 'unknown', 'hierarchy', 'values_from'",
         ),
         ("[[attribute]]\nname = 'x'\ntype = 'category'", "attribute 'x' of type category needs 'values'"),
         ("[[attribute]]\nname = 'x'\ntype = 'date'", "attribute 'x' of type date needs 'end', 'start'"),

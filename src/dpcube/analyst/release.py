@@ -1,16 +1,22 @@
 """The release: what an analyst holds. It answers for ever, at no further cost to anyone's privacy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpcube.analyst import frames
 from dpcube.analyst.answer import Answer, Answers
-from dpcube.domain import Domain
+from dpcube.analyst.synthesize import BYTES_A_CELL, BYTES_A_VALUE, synthetic_rows
+from dpcube.analyst.view import View
+from dpcube.domain import Domain, Scalar
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, available, estimate
+from dpcube.memory import check_memory
 from dpcube.query import Condition, Workload, query
 from dpcube.query.counting import query_of
 from dpcube.transcript import Provenance, Transcript
@@ -20,7 +26,7 @@ from dpcube.transcript import file as release_file
 class Release:
     """A differentially private cube: the domain, what was measured, and where it comes from.
 
-    `count`, `answer` and `cells` speak from one estimate, `"auto"` unless another is named.
+    `count`, `answer`, `cells`, `synthesize` and views speak from one estimate, `"auto"` unless another is named.
     """
 
     def __init__(self, domain: Domain, transcript: Transcript, provenance: Provenance) -> None:
@@ -95,3 +101,84 @@ class Release:
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
         return self.estimate(estimate).cells()
+
+    def synthesize(self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto") -> pa.Table:
+        """Return synthetic rows, as many as the estimated total unless said; a seed repeats them.
+
+        The columns have the attributes' names: int64, double, date32 or text. A value is uniform within its bin, and
+        null in a cell of its own that no value of the column's type can stand for (docs/synthetic.md).
+        """
+        batches = self.synthesize_batches(rows, seed, estimate=estimate)
+        needed = (rows or 0) * len(self.domain.names) * BYTES_A_VALUE
+        check_memory(needed, what=f"a table of {rows or 0:,} rows", remedy="use synthesize_batches, which streams")
+        return batches.read_all()
+
+    def synthesize_batches(
+        self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto"
+    ) -> pa.RecordBatchReader:
+        """Return the rows of `synthesize` as a stream of record batches, for any number of rows in little memory."""
+        needed = self.domain.size * BYTES_A_CELL
+        check_memory(needed, what=f"a cube of {self.domain.size:,} cells", remedy="use a larger machine")
+        origin = {
+            "dpcube.synthetic_rows_of": self.digest,  # so that nobody takes them for the table
+            "dpcube.private": str(self.provenance.private).lower(),
+        }
+        return synthetic_rows(self.domain, self.cells(estimate), rows, seed, origin=origin)
+
+    def view(self, *, estimate: str = "auto") -> View:
+        """Return the whole cube as a view, with every attribute at its cells."""
+        return View(self, estimate)
+
+    def slice(self, conditions: Mapping[str, Scalar] | None = None, /, **more: Scalar) -> View:
+        """Keep one member of each named attribute and leave the attribute out."""
+        return self.view().slice(conditions, **more)
+
+    def dice(self, question: str | Mapping[str, Condition] | None = None, /, **conditions: Condition) -> View:
+        """Keep the cells that meet every condition."""
+        return self.view().dice(question, **conditions)
+
+    def roll_up(self, /, *names: str, **levels: str) -> View:
+        """Move each named attribute one level up from its cells, or to the level given."""
+        return self.view().roll_up(*names, **levels)
+
+    def drill_down(self, /, *names: str, **levels: str) -> View:
+        """Move each named attribute one level down from the total, or to the level given."""
+        return self.view().group_by().drill_down(*names, **levels)
+
+    def group_by(self, /, *names: str, **levels: str) -> View:
+        """Tell apart exactly the named attributes, at their cells or at the level given."""
+        return self.view().group_by(*names, **levels)
+
+    def pivot(
+        self, rows: str, columns: str, *, measures: Sequence[str] = ("value", "stderr"), confidence: float = 0.95
+    ) -> pa.Table:
+        """Return a wide table: a row for each cell of one attribute, columns for each cell of another."""
+        return self.view().pivot(rows, columns, measures=measures, confidence=confidence)
+
+    def boxes(self, *, estimate: str = "auto", confidence: float = 0.95) -> pa.Table:
+        """Return the boxes as a table: first and last cell on each axis, noisy count, and estimate with errors."""
+        return frames.boxes(self, estimate=estimate, confidence=confidence)
+
+    def table(self, *, errors: bool = False) -> pa.Table:
+        """Return every cell as a row: the names of its bins, its value, and with errors stderr, low and high."""
+        return self.view().table(errors=errors)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Give the cells, without errors, to any library that reads Arrow streams."""
+        return self.table().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, *, errors: bool = False) -> Any:
+        """Return every cell as a row of a pandas DataFrame."""
+        return self.view().to_pandas(errors=errors)
+
+    def to_polars(self, *, errors: bool = False) -> Any:
+        """Return every cell as a row of a Polars DataFrame."""
+        return self.view().to_polars(errors=errors)
+
+    def to_xarray(self, *, errors: bool = False) -> Any:
+        """Return the cube as an xarray Dataset."""
+        return self.view().to_xarray(errors=errors)
+
+    def to_hist(self, *, errors: bool = False) -> Any:
+        """Return the cube as a Scikit-HEP histogram."""
+        return self.view().to_hist(errors=errors)

@@ -29,9 +29,14 @@ def info(release: Path, *, as_json: bool) -> None:
     for name, fact in facts.items():
         click.echo(f"{name.replace('_', ' '):<12} {visible(_words(fact))}".rstrip())
     click.echo()
-    header = ("attribute", "type", "cells", "irregular values", "domain")
-    rows = [tuple(str(attribute[name]) for name in header) for attribute in _attributes(opened)]
-    print_table(header, rows, left=(0, 3, 4))
+    header = ("attribute", "type", "cells", "irregular values", "levels", "domain")
+    rows = [tuple(_column(attribute[name]) for name in header) for attribute in _attributes(opened)]
+    print_table(header, rows, left=(0, 3, 4, 5))
+
+
+def _column(fact: object) -> str:
+    """Return a fact of an attribute for people to read; a single level is the attribute itself."""
+    return (" < ".join(fact) if len(fact) > 1 else "") if isinstance(fact, list) else str(fact)
 
 
 def _facts(release: "Release") -> dict[str, object]:
@@ -74,6 +79,7 @@ def _attributes(release: "Release") -> list[dict[str, object]]:
             "cells": attribute.size,
             "domain": attribute.extent(),
             "irregular values": _irregular(attribute),
+            "levels": [level.name for level in attribute.levels()],
         }
         for attribute in release.domain.attributes
     ]

@@ -5,6 +5,7 @@ from dpcube.domain.box import Box, Boxes, Partitioning, box_sums
 from dpcube.domain.calendar import Date
 from dpcube.domain.category import Category
 from dpcube.domain.domain import Domain
+from dpcube.domain.hierarchy import Level
 from dpcube.domain.number import Float, Integer
 from dpcube.domain.selection import Selection
 
@@ -18,6 +19,7 @@ __all__ = [
     "Domain",
     "Float",
     "Integer",
+    "Level",
     "Partitioning",
     "Scalar",
     "Selection",

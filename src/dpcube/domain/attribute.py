@@ -14,7 +14,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.domain.hierarchy import Level
 from dpcube.domain.selection import Selection
+from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, QueryError
 
 Destination = Literal["drop", "clip", "cell"]
@@ -77,6 +79,21 @@ class Attribute:
 
     def bin_label(self, low: float, high: float) -> str:
         """Return the name of the bin between two edges."""
+        raise NotImplementedError
+
+    @property
+    def grain(self) -> str:
+        """Name of the finest level: the attribute itself."""
+        return self.name
+
+    def levels(self) -> tuple[Level, ...]:
+        """Return the levels at which this attribute can be looked at, its cells first, then ever coarser groups."""
+        labels = self.labels()
+        finest = Level(self.grain, tuple(labels[: self.bins]), np.arange(self.bins))
+        return tuple(level.with_own_cells(labels[self.bins :]) for level in (finest, *self._coarser()))
+
+    def _coarser(self) -> list[Level]:
+        """Return the levels above the bins."""
         raise NotImplementedError
 
     def extent(self) -> str:
@@ -153,11 +170,6 @@ class Attribute:
 
 def _shown(value: Scalar | None) -> str:
     return str(value) if isinstance(value, date | np.generic) else repr(value)
-
-
-def is_text(value: object) -> bool:
-    """Say whether a value is text that a file can hold; half of a surrogate pair is not."""
-    return isinstance(value, str) and value.encode(errors="ignore").decode() == value
 
 
 def listing(items: Sequence[str], *, most: int = 12) -> str:

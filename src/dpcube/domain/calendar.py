@@ -9,9 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.domain.attribute import Attribute, Destination, Scalar
+from dpcube.domain.hierarchy import Level
 from dpcube.errors import DomainError, QueryError
 
 ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether there is such a zone is seen when rows are counted
+# What a calendar puts bins together to; weeks begin with the domain's first day, so they fit in no month.
+COARSER = {"day": ("week", "month", "quarter", "year"), "week": (), "month": ("quarter", "year"), "year": ()}
+EPOCH = date(1970, 1, 1).toordinal()
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +24,7 @@ class Date(Attribute):
     """Dates from `start` to `end`, both included, by day, week (from `start`), calendar month or calendar year.
 
     `zone` is the IANA name of the time zone in which times that have a zone are given their day; UTC unless declared.
+    Its `hierarchy` is month and year, as far as they are coarser, unless it names others of week, month, quarter, year.
 
     >>> Date(name="admitted", start=date(2026, 1, 15), end=date(2026, 3, 1), every="month").labels()
     ['2026-01', '2026-02', '2026-03']
@@ -32,6 +38,12 @@ class Date(Attribute):
     null: Destination = "drop"
     unknown: Destination = "drop"
     outside: Destination = "drop"
+    hierarchy: tuple[str, ...] = ()
+
+    @property
+    def grain(self) -> str:
+        """Name of the finest level: how dates are binned."""
+        return self.every
 
     def bin_edges(self) -> NDArray[np.float64]:
         """Return the ordinals of the days on which bins start, then one past the last day."""
@@ -41,7 +53,7 @@ class Date(Attribute):
             unit = "datetime64[M]" if self.every == "month" else "datetime64[Y]"
             first, last = np.array([self.start, self.end], "datetime64[D]").astype(unit)
             periods = np.arange(first, last + 1)
-            starts = periods.astype("datetime64[D]").astype(np.int64) + date(1970, 1, 1).toordinal()
+            starts = periods.astype("datetime64[D]").astype(np.int64) + EPOCH
             starts[0] = self.start.toordinal()
         return np.append(starts, self.end.toordinal() + 1).astype(np.float64)
 
@@ -79,3 +91,35 @@ class Date(Attribute):
         if self.end < self.start:
             msg = f"attribute '{self.name}': end {self.end} must not be before start {self.start}"
             raise DomainError(msg)
+        self._check_hierarchy()
+
+    def _check_hierarchy(self) -> None:
+        allowed, given = COARSER[self.every], self.hierarchy
+        texts = isinstance(given, list | tuple) and all(isinstance(level, str) for level in given)
+        rising = texts and tuple(given) == tuple(level for level in allowed if level in given)
+        if not rising or ("week" in given and len(given) > 1):
+            others = ", ".join(level for level in allowed if level != "week")
+            choices = f"some of {others} in this order" if others else "left out"
+            choices = f"week alone, or {choices}" if "week" in allowed else choices
+            msg = f"attribute '{self.name}': hierarchy of dates by {self.every} must be {choices}, got {given!r}"
+            raise DomainError(msg)
+        object.__setattr__(self, "hierarchy", tuple(given))
+
+    def _coarser(self) -> list[Level]:
+        names = self.hierarchy or tuple(name for name in COARSER[self.every] if name in ("month", "year"))
+        return [self._calendar_level(name) for name in names]
+
+    def _calendar_level(self, name: str) -> Level:
+        days = self.bin_edges()[:-1].astype(np.int64)
+        if name == "week":
+            period = (days - days[0]) // 7
+            starts = days[np.unique(period, return_index=True)[1]]
+            return Level(name, tuple(date.fromordinal(int(day)).isoformat() for day in starts), period)
+        months = (days - EPOCH).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+        periods, group = np.unique(months // MONTHS[name], return_inverse=True)
+        firsts = periods * MONTHS[name] + 1970 * 12
+        return Level(name, tuple(_period_label(name, *divmod(int(month), 12)) for month in firsts), group)
+
+
+def _period_label(name: str, year: int, month: int) -> str:
+    return f"{year:04}" + {"month": f"-{month + 1:02}", "quarter": f"-Q{month // 3 + 1}", "year": ""}[name]

@@ -1,20 +1,26 @@
 """Attributes of listed values."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain.attribute import Attribute, Destination, Scalar, is_text, listing
+from dpcube.domain.attribute import Attribute, Destination, Scalar, listing
+from dpcube.domain.hierarchy import Groups, Level, checked_groups, named_levels
 from dpcube.domain.selection import Selection
+from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, QueryError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Category(Attribute):
     """Listed values of text, matched exactly; `ordered=True` lets a question name a range of them.
+
+    A `hierarchy` names levels, the finest first; each maps its groups to lists of members of the level below:
+    `{"region": {"Europe": ["France", "Italy"], "Asia": ["Japan"]}}`.
 
     >>> Category(name="sex", values=("Female", "Male")).size
     2
@@ -25,6 +31,7 @@ class Category(Attribute):
     ordered: bool = False
     null: Destination = "drop"
     unknown: Destination = "drop"
+    hierarchy: Mapping[str, Mapping[str, Sequence[str]]] | tuple[tuple[str, Groups], ...] = ()
 
     @property
     def bins(self) -> int:
@@ -82,3 +89,23 @@ class Category(Attribute):
         if not isinstance(self.ordered, bool):
             msg = f"attribute '{self.name}': ordered must be true or false, got {self.ordered!r}"
             raise DomainError(msg)
+        self._check_hierarchy()
+
+    def _check_hierarchy(self) -> None:
+        members, levels = self.values, []
+        own = [f"({kind})" for kind in self.own_cells]
+        for name, groups in named_levels(self.name, self.hierarchy, form="a table of levels"):
+            levels.append((name, checked_groups(self.name, name, groups, members, own)))
+            members = tuple(group for group, _ in levels[-1][1])
+        object.__setattr__(self, "hierarchy", tuple(levels))
+
+    def _coarser(self) -> list[Level]:
+        levels: list[Level] = []
+        members, below = self.values, np.arange(self.bins)
+        for name, declared in dict(self.hierarchy).items():
+            groups = dict(declared)
+            of_member = {member: number for number, held in enumerate(groups.values()) for member in held}
+            below = np.array([of_member[member] for member in members])[below]
+            members = tuple(groups)
+            levels.append(Level(name, members, below))
+        return levels

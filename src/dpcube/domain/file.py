@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import fields
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from dpcube.domain.attribute import Attribute, listing
 from dpcube.domain.calendar import Date
@@ -83,7 +84,7 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
             msg = f"{owner} has values as well as values_from; keep one of the two"
             raise DomainError(msg)
         given["values"] = _listed_values(given.pop("values_from"), beside, owner=owner)
-    for key in ("edges", "values"):
+    for key in ("edges", "values", *(["hierarchy"] if kind == "date" else [])):
         if key in given:
             given[key] = _tuple(given[key], key, owner=owner)
     required = {"name", *{"category": ("values",), "date": ("start", "end")}.get(kind, ())}
@@ -145,8 +146,22 @@ def format_declaration(attributes: tuple[Attribute, ...], drafted: bool, signed:
         lines.append(f"signed_public_by = {_toml(signed)}")
     for attribute in attributes:
         lines += ["", "[[attribute]]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in attribute.declaration().items()]
+        declared = attribute.declaration()
+        levels = () if isinstance(attribute, Date) else declared.pop("hierarchy", ())
+        lines += [f"{key} = {_toml(value)}" for key, value in declared.items()]
+        lines += _hierarchy(levels)
     return "\n".join(lines) + "\n"
+
+
+def _hierarchy(levels: Any) -> list[str]:
+    """Write the levels of an attribute as tables below its own; their order is that of the file."""
+    lines = []
+    for name, held in levels:
+        if isinstance(held[0], tuple):
+            lines += ["", f"[attribute.hierarchy.{_toml(name)}]", *(f"{_toml(g)} = {_toml(m)}" for g, m in held)]
+        else:
+            lines += [*([] if lines else ["", "[attribute.hierarchy]"]), f"{_toml(name)} = {_toml(held)}"]
+    return lines
 
 
 def write_text(path: Path, text: str) -> None:

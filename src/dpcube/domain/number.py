@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -10,16 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.domain.attribute import Attribute, Destination, Scalar
+from dpcube.domain.hierarchy import Level, checked_edges, group_of_bins, named_levels
 from dpcube.errors import DomainError, QueryError
 
 LARGEST = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
 MOST_BINS = 2**31
+MOST_BINS_IN_LEVELS = 2**20
 NUMBERS = (int, float, np.integer, np.floating)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number(Attribute):
-    """Bins by `min`, `max` and `width`, or by explicit `edges`; a bin holds its lower edge, not its upper."""
+    """Bins by `min`, `max` and `width`, or by explicit `edges`; a bin holds its lower edge, not its upper.
+
+    A `hierarchy` names levels, the finest first, each by some of the edges of the level below.
+    """
 
     min: float | None = None
     max: float | None = None
@@ -30,6 +36,7 @@ class Number(Attribute):
     infinite: Destination = "drop"
     unknown: Destination = "drop"
     outside: Destination = "drop"
+    hierarchy: Mapping[str, Sequence[float]] | tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def bins(self) -> int:
@@ -80,6 +87,25 @@ class Number(Attribute):
             self._check_regular()
         else:
             self._check_edges(self.edges)
+        self._check_hierarchy()
+
+    def _check_hierarchy(self) -> None:
+        if self.hierarchy and self.bins > MOST_BINS_IN_LEVELS:  # a hostile file must not have them laid out
+            msg = f"attribute '{self.name}' has {self.bins} bins; a hierarchy is for at most {MOST_BINS_IN_LEVELS}"
+            raise DomainError(msg)
+        levels = []
+        finer = self.bin_edges() if self.hierarchy else np.zeros(0)
+        for name, edges in named_levels(self.name, self.hierarchy, form="a table of levels and their edges"):
+            levels.append((name, checked_edges(self.name, name, edges, finer)))
+            finer = np.asarray(levels[-1][1], np.float64)
+        object.__setattr__(self, "hierarchy", tuple(levels))
+
+    def _coarser(self) -> list[Level]:
+        bins = self.bin_edges()
+        return [
+            Level(name, tuple(self.bin_label(low, high) for low, high in pairwise(edges)), group_of_bins(bins, edges))
+            for name, edges in dict(self.hierarchy).items()
+        ]
 
     def _check_regular(self) -> None:
         if self.min is None or self.max is None:

@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcube.domain import Domain
-from dpcube.domain.attribute import is_text
 from dpcube.domain.file import LARGEST_FILE as LARGEST_DOMAIN
+from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, MemoryLimitError, ReleaseFileError
 from dpcube.files import is_special, new_file
 from dpcube.histogram import UNITS

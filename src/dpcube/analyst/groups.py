@@ -1,0 +1,145 @@
+"""Groups of cells: what is kept of one attribute and at which level enter, the groups along its axis leave.
+
+A row of a view is one group of every axis. Where all its groups are runs of whole cells it is a range; otherwise (a
+region of scattered countries, a bin cut by a question) it is a counting query.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.analyst.answer import Answer, Answers
+from dpcube.domain import Attribute, Level
+from dpcube.errors import QueryError
+from dpcube.estimate import Estimate
+from dpcube.query import CountingQuery, Workload
+
+if TYPE_CHECKING:
+    from dpcube.analyst.release import Release
+
+MOST_ROWS = 2**24
+MOST_ASKED_APART = 20_000
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group."""
+
+    attribute: Attribute
+    level: Level | None
+    weights: Floats
+
+    @cached_property
+    def _used(self) -> Ints:
+        """Cells with some weight, those of each group side by side; where all are one group, every cell."""
+        if self.level is None:
+            return np.arange(len(self.weights))
+        used = np.flatnonzero(self.weights)
+        return used[np.argsort(self.level.group[used], kind="stable")]
+
+    @cached_property
+    def _starts(self) -> Ints:
+        """Where each group starts in `_used`."""
+        if self.level is None:
+            return np.zeros(1, np.int64)
+        return np.unique(self.level.group[self._used], return_index=True)[1].astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the groups; where all cells are one group it has none to show."""
+        assert self.level is not None
+        return [self.level.labels[self.level.group[cell]] for cell in self._used[self._starts]]
+
+    @cached_property
+    def lower(self) -> Ints:
+        """First cell of each group."""
+        return self._used[self._starts]
+
+    @cached_property
+    def upper(self) -> Ints:
+        """One past the last cell of each group."""
+        last = np.append(self._starts, len(self._used))[1:] - 1
+        return np.asarray(self._used[last] + 1, np.int64)
+
+    @cached_property
+    def is_range(self) -> NDArray[np.bool_]:
+        """Whether each group is a run of whole cells."""
+        cells = np.diff(np.append(self._starts, len(self._used)))
+        whole = np.minimum.reduceat(self.weights[self._used], self._starts) == 1
+        return np.asarray(whole & (cells == self.upper - self.lower))
+
+    def weights_of(self, group: int) -> Floats:
+        """Return the weights of the cells of one group."""
+        chosen = self._used[self._starts[group] : [*self._starts[1:], len(self._used)][group]]
+        weights = np.zeros(len(self.weights))
+        weights[chosen] = self.weights[chosen]
+        return weights
+
+    def sum_groups(self, cells: Floats, axis: int) -> Floats:
+        """Return an array with the cells of each group along `axis` added up."""
+        shape = [-1 if j == axis else 1 for j in range(cells.ndim)]
+        weighted = np.take(cells, self._used, axis) * self.weights[self._used].reshape(shape)
+        return np.asarray(np.add.reduceat(weighted, self._starts, axis))
+
+
+def check_rows(axes: Sequence[Groups]) -> int:
+    """Return how many rows the groups make, refusing more than a frame should hold."""
+    rows = int(np.prod([len(axis) for axis in axes], dtype=object))
+    if rows > MOST_ROWS:
+        msg = f"this view has {rows:,} rows; at most {MOST_ROWS:,} are laid out: roll up or dice it first"
+        raise QueryError(msg)
+    return rows
+
+
+def group_values(axes: Sequence[Groups], cells: Floats) -> Floats:
+    """Return the estimated count of every row, without errors."""
+    for axis, groups in enumerate(axes):
+        if len(groups) == 0:
+            return np.zeros(0)
+        cells = groups.sum_groups(cells, axis)
+    return cells.reshape(-1)
+
+
+def group_answers(axes: Sequence[Groups], release: "Release", estimate: str) -> Answers:
+    """Return the estimated count of every row and what its error is made of."""
+    rows = check_rows(axes)
+    parts = np.zeros((3, rows))
+    if rows:
+        places = np.stack(np.unravel_index(np.arange(rows), [len(axis) for axis in axes]), axis=1).astype(np.int64)
+        ranges = np.logical_and.reduce([axis.is_range[places[:, j]] for j, axis in enumerate(axes)])
+        parts[:, ranges] = _range_answers(axes, places[ranges], release, estimate)
+        parts[:, ~ranges] = _query_answers(axes, places[~ranges], release.estimate(estimate))
+    return Answers(*parts)
+
+
+def _range_answers(axes: Sequence[Groups], places: Ints, release: "Release", estimate: str) -> Floats:
+    if len(places) == 0:
+        return np.zeros((3, 0))
+    lower = np.stack([axis.lower[places[:, j]] for j, axis in enumerate(axes)], axis=1)
+    upper = np.stack([axis.upper[places[:, j]] for j, axis in enumerate(axes)], axis=1)
+    answers = release.answer(Workload(release.domain.shape, lower, upper), estimate=estimate)
+    return np.stack([answers.values, answers.stderrs, answers.withins])
+
+
+def _query_answers(axes: Sequence[Groups], places: Ints, estimate: Estimate) -> Floats:
+    """Ask one query for each row: there are few, since a row here is a group of groups."""
+    if len(places) > MOST_ASKED_APART:
+        msg = f"{len(places):,} rows of this view are no ranges of whole cells, and the errors of at most "
+        msg += f"{MOST_ASKED_APART:,} such rows are worked out; roll up or dice it first, or ask for errors=False"
+        raise QueryError(msg)
+    answers = np.zeros((3, len(places)))
+    for row, place in enumerate(places):
+        weights = tuple(axis.weights_of(group) for axis, group in zip(axes, place, strict=True))
+        answer = Answer.of(estimate.answer(CountingQuery(weights)), confidence=0.5)  # its interval is not used
+        answers[:, row] = answer.value, answer.stderr, answer.within
+    return answers

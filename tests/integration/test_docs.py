@@ -1,0 +1,79 @@
+"""The examples of the documentation, run as they are printed."""
+
+import doctest
+import re
+import shlex
+import sys
+import zipfile
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpcube import Domain, Release, datasets
+from dpcube.cli import main
+from dpcube.curator.publish import count
+from dpcube.evaluate import experiment
+from dpcube.testing import SeededNoise
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("olap.md", "synthetic.md")
+
+
+def fenced(page: str, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The two files that the pages speak of: a clinic with the domain printed there, and the bundled table."""
+    where = tmp_path_factory.mktemp("docs")
+    clinic, adult = Domain.loads(fenced("olap.md", "toml")[0]), Domain.load(datasets.adult_domain())
+    people = np.random.default_rng(1).poisson(10, clinic.shape)
+    for name, domain, counts, strategy in (
+        ("clinic", clinic, people, "cells"),
+        ("adult", adult, count(datasets.adult_table(), adult), "dpcube"),
+    ):
+        made = experiment(counts, epsilon=1, strategy=strategy, noise=SeededNoise(1))
+        Release(domain, made.transcript, made.provenance).save(where / f"{name}.dpcube")
+    return where
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_print_what_the_page_says(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with pd.option_context("display.width", 120):
+        outcome = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")
+    assert outcome.attempted >= 3
+    assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_run(
+    page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    commands = [line for block in fenced(page, "console") for line in block.splitlines()]
+    assert commands
+    for command in commands:
+        assert command.startswith("$ dpcube ")
+        monkeypatch.setattr(sys, "argv", shlex.split(command.removeprefix("$ ")))
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert stop.value.code == 0, capsys.readouterr().err
+        assert capsys.readouterr().out.startswith("wrote ")
+
+
+def test_the_sql_runs_on_the_members_of_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with zipfile.ZipFile("adult.dpcube") as archive:
+        archive.extractall("parts", ["tree.parquet", "boxes.parquet"])
+    boxes = Release.open("adult.dpcube").transcript.boxes
+    assert boxes is not None
+    rows = duckdb.execute(fenced("olap.md", "sql")[0]).fetchall()
+    assert len(rows) == len(boxes.node)
+    assert sum(row[-1] for row in rows) == boxes.counts.sum()

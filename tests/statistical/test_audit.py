@@ -696,7 +696,7 @@ def publish_pays_first(path: Path) -> bool:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpcube.curator.gate.ExactNoise", lambda: noise)
         publish(np.arange(6), AGE, epsilon=EPSILON, ledger=path)
-    return noise.draws == [True, True]
+    return len(noise.draws) > 1 and all(noise.draws)
 
 
 class DrawsFirst(Gate):

@@ -11,8 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.estimate.estimate import DENSE_CELLS, Estimated
+from dpcube.estimate.estimate import DENSE_CELLS, Estimated, contract
 from dpcube.estimate.kernels import range_sums, summed_area_table
+from dpcube.estimate.raking import raked
 from dpcube.estimate.splits import (
     GUESSES,
     NEARNESS,
@@ -62,6 +63,8 @@ class PosteriorEstimate:
 
     name: str
     posterior: Posterior
+    measured: Floats
+    variance: Floats
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,10 +73,22 @@ class PosteriorEstimate:
 
     @cached_property
     def _table(self) -> Floats:
-        return summed_area_table(self.cells())
+        return summed_area_table(self._cells)
+
+    @property
+    def _dense(self) -> bool:
+        return bool(np.prod(self.shape, dtype=float) <= DENSE_CELLS)
 
     def cells(self) -> Floats:
         """Return the estimated count of every cell, in the shape of the cube."""
+        return self._cells.copy()
+
+    @cached_property
+    def _cells(self) -> Floats:
+        cells = self._filled()
+        return raked(cells, self.posterior.tree, self.measured, self.variance) if cells.ndim > 2 else cells
+
+    def _filled(self) -> Floats:
         posterior, leaves = self.posterior, self.posterior.tree.leaves
         cells = np.zeros(self.shape)
         strides = np.array(cells.strides, np.int64) // cells.itemsize
@@ -98,6 +113,7 @@ class PosteriorEstimate:
             posterior.start,
         )
         value, variance, within = found
+        value = contract(self._cells, query) if self._dense else value
         last = [base + extent for base, extent in zip(posterior.start.tolist(), self.shape, strict=True)]
         whole = float(np.prod(weighed[last] / posterior.prefix[last]))
         return Estimated(value, variance + posterior.variances[0] * whole**2, within)
@@ -113,7 +129,7 @@ class PosteriorEstimate:
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
-        if np.prod(self.shape, dtype=float) > DENSE_CELLS:
+        if not self._dense:
             return self._range_sums(workload)[:, 0]
         return range_sums(self._table, workload.lower, workload.upper)
 

@@ -48,7 +48,7 @@ def call_of(node: exp.Expression) -> Call | None:
         return None
     name, argument = AGGREGATES[type(node)], node.this
     if isinstance(argument, exp.Distinct):
-        msg = f"{text!r} counts noise: nearly every value has a noisy count; GROUP BY the value and use HAVING count(*) > t"
+        msg = f"{text!r}: nearly every value has some noisy count; GROUP BY it, with HAVING count(*) above the noise"
         raise QueryError(msg)
     if name.startswith("quantile"):
         quantile = node.args.get("quantile") or node.expression

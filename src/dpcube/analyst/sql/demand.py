@@ -54,7 +54,7 @@ class Demand:
             return self._is_not_null(bare(node.this))
         if not isinstance(node, exp.Between | exp.In | exp.Is) or not isinstance(bare(node.this), Attr):
             return None
-        axis = bare(node.this).axis
+        axis = bare(node.this).args["axis"]
         if isinstance(node, exp.Is):
             return self._is_null(axis) if isinstance(node.expression, exp.Null) else None
         if isinstance(node, exp.In):
@@ -69,6 +69,7 @@ class Demand:
 
     def _compared(self, node: exp.Expression) -> exp.Expression | None:
         left, right, sign = bare(node.this), bare(node.expression), type(node)
+        assert issubclass(sign, exp.Binary)
         if isinstance(right, Attr):
             left, right, sign = right, left, MIRRORED[sign]
         if not isinstance(left, Attr) or not is_constant(right):
@@ -113,7 +114,7 @@ class Demand:
         return exp.cast(exp.Literal.string(repr(place)), "DOUBLE")
 
     def _in_own_cell(self, axis: int, kind: str) -> exp.Expression:
-        """True in that cell, false in the bins, neither in other cells of their own: as in `Release.count`."""
+        """Return a test: true in that cell, false in bins, neither in other own cells, as in `Release.count`."""
         own = self.column(axis, "own", Detail.CUTS)
         here = own.copy().eq(exp.Literal.string(kind))
         return exp.paren(exp.case().when(own.is_(exp.null()), exp.false()).when(here, exp.true()))

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from dpcube.analyst.sql.picks import PICK, PICK_ARGUMENTS, Picker
 from dpcube.errors import MemoryLimitError, QueryError, RefusedError
@@ -60,6 +61,13 @@ def engine(*, confidence: float, seconds: float) -> Iterator[Engine]:
     memory = MOST_MEMORY if free is None else min(MOST_MEMORY, free // 2)
     with duckdb.connect(":memory:", config={**LOCKED, "memory_limit": f"{memory // 2**20}MiB"}) as connection:
         picker = Picker(confidence)
-        connection.create_function(PICK, picker, PICK_ARGUMENTS, "DOUBLE", type="arrow", null_handling="special")
+        connection.create_function(
+            PICK,
+            picker,
+            [*PICK_ARGUMENTS],
+            "DOUBLE",
+            type=PythonUDFType.ARROW,
+            null_handling=FunctionNullHandling.SPECIAL,
+        )
         connection.execute("SET lock_configuration = true")
         yield Engine(connection, seconds)

@@ -99,11 +99,11 @@ def _on_cells(relation: Relation, axis: int, used: NDArray[np.intp], vector: Flo
 
 def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
     """Return products that add up to the grid: one if it is a product, else those of its distinct slices."""
-    pivot = np.unravel_index(int(np.argmax(np.abs(grid))), grid.shape)
+    pivot = tuple(map(int, np.unravel_index(int(np.argmax(np.abs(grid))), grid.shape)))
     scale = float(grid[pivot])
     if scale == 0:
         return []
-    vectors = [grid[(*pivot[:axis], slice(None), *pivot[axis + 1 :])] / scale for axis in range(grid.ndim)]
+    vectors = [np.moveaxis(grid, axis, -1)[pivot[:axis] + pivot[axis + 1 :]] / scale for axis in range(grid.ndim)]
     if np.allclose(reduce(np.multiply.outer, vectors) * scale, grid, rtol=1e-9, atol=1e-12 * abs(scale)):
         return [(scale, vectors)]
     slices = [

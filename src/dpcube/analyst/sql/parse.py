@@ -104,7 +104,7 @@ def _statement(text: str) -> exp.Query:
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         msg = f"one SELECT at a time, got {len(trees)} statements; a release is only read"
         raise QueryError(msg)
-    return trees[0].unnest() if isinstance(trees[0], exp.Subquery) else trees[0]
+    return trees[0]
 
 
 def _check(node: exp.Expression) -> None:

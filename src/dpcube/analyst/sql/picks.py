@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 PICK = "dpcube_pick"
-PICK_ARGUMENTS = ["STRUCT(low DOUBLE, high DOUBLE, w DOUBLE, e DOUBLE)[]", "DOUBLE", "VARCHAR"]
+PICK_ARGUMENTS = ("STRUCT(low DOUBLE, high DOUBLE, w DOUBLE, e DOUBLE)[]", "DOUBLE", "VARCHAR")
 ROUNDING = 1e-9  # of the group's count: what floating-point sums of whole rows may miss by
 
 
@@ -83,7 +83,7 @@ class _Values:
         total = np.bincount(self.group, count, minlength=self.groups)
         running = np.cumsum(count)
         before = np.concatenate([[0.0], running])[np.searchsorted(self.group, np.arange(self.groups))]
-        return np.where(kept, running - before[self.group], -np.inf), total
+        return np.where(kept, running - before[self.group], -np.inf), total.astype(np.float64)
 
     def _quantile(self, below: Floats, total: Floats, quantile: float, kind: str) -> Floats:
         rounding = ROUNDING * np.maximum(total, 1.0)
@@ -92,15 +92,14 @@ class _Values:
             whole = np.floor(place + rounding)
             left = self._at(self._first(below > (whole + rounding)[self.group]), self.low)
             right = self._at(self._first(below > (np.ceil(place - rounding) + rounding)[self.group]), self.low)
-            return left + np.maximum(place - whole, 0.0) * (np.where(np.isnan(right), left, right) - left)
+            between: Floats = np.maximum(place - whole, 0.0) * (np.where(np.isnan(right), left, right) - left)
+            return left + between
         wanted = quantile * total
         reached = self._first((below >= (wanted - rounding)[self.group]) & (below > 0))
         if kind == "disc":
             return self._at(reached, self.low)
-        if len(self.group) == 0:
-            return np.full(self.groups, np.nan)
-        share = np.clip(1 - (below[reached] - wanted) / self.count[reached], 0.0, 1.0)
-        return self._at(reached, self.low) + share * (self._at(reached, self.high) - self._at(reached, self.low))
+        low, high, count, passed = (self._at(reached, v) for v in (self.low, self.high, self.count, below))
+        return low + np.clip(1 - (passed - wanted) / count, 0.0, 1.0) * (high - low)
 
     def _first(self, chosen: NDArray[np.bool_]) -> Ints:
         return self._found(np.flatnonzero(chosen)[::-1])
@@ -115,4 +114,5 @@ class _Values:
         return found
 
     def _at(self, place: Ints, values: Floats) -> Floats:
-        return np.append(values, np.nan)[place]  # place -1 is the NaN at the end
+        found: Floats = np.append(values, np.nan)[place]  # place -1 is the NaN at the end
+        return found

@@ -14,7 +14,7 @@ from dpcube.analyst.sql.aggregates import Call, Writer, Written, bare_argument, 
 from dpcube.analyst.sql.axes import Detail
 from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.names import Attr, attrs, bare
-from dpcube.analyst.sql.parse import DIALECT, shown
+from dpcube.analyst.sql.parse import shown
 from dpcube.analyst.sql.scope import Source, column_name
 from dpcube.domain import Float
 from dpcube.errors import QueryError
@@ -50,10 +50,10 @@ class Rewriter:
         items = self._items(select)
         group = self._group(select.args.get("group"), items)
         made = exp.Select().from_(exp.to_identifier(table, quoted=True))
-        written: dict[str, Written] = {}
+        erring: dict[str, Written] = {}
         for name, item in items.items():
             if (call := call_of(item)) is not None:
-                written[name] = self._aggregate(call)
+                erring[name] = self._aggregate(call)
             made = made.select(exp.alias_(self.out(item), name, quoted=True), copy=False)
         for condition in self._conditions(select, items):
             made = made.where(exp.paren(self.condition(condition)), copy=False)
@@ -61,7 +61,7 @@ class Rewriter:
             made.set("group", group)
         self._finish(select, made, items)
         names = [column_name(item) for item in select.expressions]
-        return Rewritten(made, self.demand, names, self.numbers, self.steady, _erring(written))
+        return Rewritten(made, self.demand, names, self.numbers, self.steady, _erring(erring))
 
     def _items(self, select: exp.Select) -> dict[str, exp.Expression]:
         """Return the columns of the SELECT by name, a number added to names that occur twice."""
@@ -118,7 +118,7 @@ class Rewriter:
 
     def _finish(self, select: exp.Select, made: exp.Select, items: dict[str, exp.Expression]) -> None:
         """Rewrite what comes after grouping."""
-        kept = [] if not self.complete or not self.keys else [exp.condition("bool_or(w <> 0)", dialect=DIALECT)]
+        kept = [] if not self.complete or not self.keys else [written("bool_or(w <> 0)")]
         if having := select.args.get("having"):
             kept.append(exp.paren(self.out(self.source.resolve(having.this, items))))
         if kept:
@@ -152,7 +152,7 @@ class Rewriter:
         return self.condition(node)
 
     def condition(self, node: exp.Expression) -> exp.Expression:
-        """Return an expression that decides about rows: it must not vary inside one, which real numbers need checked."""
+        """Return an expression that decides about rows; it must not vary inside one, to be checked of real numbers."""
         made, loose = self._row(node)
         if loose:
             if attrs(node) != loose:
@@ -200,7 +200,7 @@ class Rewriter:
                 msg = f"attribute '{name}' must be in GROUP BY, or inside an aggregate such as avg"
                 raise QueryError(msg)
             call = call_of(found)
-            return None if call is None else exp.paren(parsed(self._aggregate(call).sql))
+            return None if call is None else exp.paren(written(self._aggregate(call).sql))
 
         return mapped(node, replaced)
 
@@ -223,7 +223,7 @@ class Rewriter:
             return self.condition(call.argument)
         if isinstance(attr := bare_argument(call), Attr):
             return self.demand.column(attr.axis, "value", Detail.BINS)
-        if not is_linear(call.argument, self.demand):
+        if call.name not in ("count", "sum", "avg") or not is_linear(call.argument, self.demand):
             return self._row(call.argument)[0]
 
         def replaced(found: exp.Expression) -> exp.Expression | None:
@@ -248,9 +248,9 @@ def mapped(node: exp.Expression, replaced: Mapped) -> exp.Expression:
     return copied
 
 
-def parsed(text: str) -> exp.Expression:
-    """Return the tree of SQL that was written here."""
-    return exp.maybe_parse(text, dialect=DIALECT)
+def written(text: str) -> exp.Expression:
+    """Return a node that prints as SQL that was written here, from parts that were generated."""
+    return exp.Var(this=text)
 
 
 def _conjuncts(node: exp.Expression) -> list[exp.Expression]:

@@ -1,4 +1,4 @@
-"""SQL enters, an Arrow table leaves: every SELECT from the cube is rewritten, and its rows are made, as they are met."""
+"""SQL enters, an Arrow table leaves: each SELECT from the cube is rewritten, and its rows made, as it is met."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,7 +13,7 @@ from dpcube.analyst.sql.errors import error_columns
 from dpcube.analyst.sql.names import Attr
 from dpcube.analyst.sql.parse import DIALECT, parse
 from dpcube.analyst.sql.relation import Relation
-from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, parsed
+from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
 from dpcube.analyst.sql.scope import CUBE, HOW, Rows, Scope, Source, has_aggregates, listed_rows, renamed
 from dpcube.analyst.sql.steady import check_numbers, check_steady
 from dpcube.domain import Domain
@@ -138,7 +138,7 @@ class Session:
             self._erring = rewritten, relation
             for place, made in enumerate(rewritten.errors.values()):
                 rows = f"list({{'i': i, 'f': {made.coefficient}}}) FILTER ({made.keep})"
-                rewritten.select.select(exp.alias_(parsed(rows), _hidden(place), quoted=True), copy=False)
+                rewritten.select.select(exp.alias_(written(rows), _hidden(place), quoted=True), copy=False)
         return rewritten.select
 
     def _fold_nested(self, select: exp.Select, scope: Scope) -> None:

@@ -86,8 +86,9 @@ class Source:
         """Return an expression with attributes in place of columns; other names may be aliases of the SELECT."""
 
         def replaced(found: exp.Expression) -> exp.Expression:
-            unresolved = isinstance(found, exp.Column) and not isinstance(found, Attr)
-            return self._column(found, aliases) if unresolved else found
+            if isinstance(found, Attr) or not isinstance(found, exp.Column):
+                return found
+            return self._column(found, aliases)
 
         return node.copy().transform(replaced)
 

@@ -19,7 +19,7 @@ def check_numbers(engine: Engine, table: str, arguments: dict[str, str]) -> None
         known = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         if not (known or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
             what = "a date" if pa.types.is_temporal(kind) else "text"
-            msg = f"{text!r} needs a number, and its argument is {what}; dates and ordered categories have min, max, median"
+            msg = f"{text!r} needs a number, and its argument is {what}; count, min, max and median are for any order"
             raise QueryError(msg)
 
 
@@ -42,7 +42,7 @@ def check_steady(
         if not answers[0].equals(answers[1]) or not answers[1].equals(answers[2]):
             attribute = bins.attribute
             msg = (
-                f"{text!r} varies inside the bins of '{attribute.name}' ({attribute.labels()[0]}, ...), which a release "
-                f"cannot tell apart; group by the attribute itself, or compare it with constants"
+                f"{text!r} varies inside the bins of '{attribute.name}' ({attribute.labels()[0]}, ...), which a "
+                "release cannot tell apart; group by the attribute itself, or compare it with constants"
             )
             raise QueryError(msg)

@@ -59,6 +59,7 @@ CURATOR = "the curator's path draws exact noise only"
         ("analyst/release.py", "from dpcube.curator import publish", ANALYST),
         ("analyst/release.py", "import dpcube.curator.sources", LAYERS),
         ("cli/analyst.py", "from dpcube.curator.sources import open_rows", ANALYST),
+        ("cli/sql.py", "from dpcube.curator import publish", ANALYST),
         ("strategy/two_phase.py", "from dpcube.privacy.noise import ExactNoise", STRATEGIES),
         ("strategy/cells.py", "import dpcube.privacy.randomness", STRATEGIES),
         ("estimate/estimators.py", "from dpcube.curator.gate import Gate", STRATEGIES),

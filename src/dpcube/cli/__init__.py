@@ -10,6 +10,7 @@ from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
 from dpcube.cli.output import visible
+from dpcube.cli.sql import sql
 from dpcube.errors import DpcubeError, InputError
 
 
@@ -25,10 +26,11 @@ def commands() -> None:
                    dpcube ledger TABLE.ledger
     Hold a cube:   dpcube info R.dpcube
                    dpcube count R.dpcube "age between 30 and 39 and sex = 'Female'"
+                   dpcube sql R.dpcube "SELECT sex, count(*), avg(age) FROM cube GROUP BY sex"
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
 
 
-for verb in (demo, domain, release, ledger, info, count):
+for verb in (demo, domain, release, ledger, info, count, sql):
     commands.add_command(verb)
 
 

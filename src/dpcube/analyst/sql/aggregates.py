@@ -50,6 +50,9 @@ def call_of(node: exp.Expression) -> Call | None:
     if isinstance(argument, exp.Distinct):
         msg = f"{text!r}: nearly every value has some noisy count; GROUP BY it, with HAVING count(*) above the noise"
         raise QueryError(msg)
+    if isinstance(argument, exp.Order):
+        msg = f"{text!r}: the order of rows means nothing to an aggregate; leave ORDER BY out of it"
+        raise QueryError(msg)
     if name.startswith("quantile"):
         quantile = node.args.get("quantile") or node.expression
     if node.args.get("expressions"):

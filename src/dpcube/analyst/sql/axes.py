@@ -79,6 +79,10 @@ class Pieces:
             return pa.array(self.middle)
         return self._typed(self.middle)
 
+    def _unit(self) -> pa.Array:
+        """Return the first whole number, day or value of the piece; of real numbers the middle."""
+        return self._typed(self.low if self.attribute.step else self.middle)
+
     def _key(self) -> pa.Array:
         return self._typed(self.attribute.bin_edges()[self.lower[: len(self.low)]])
 

@@ -26,13 +26,17 @@ Fold = Callable[[exp.Expression], object]
 
 @dataclass
 class Demand:
-    """The attributes a SELECT uses and how finely, the columns it reads, and whether it needs each row's noise."""
+    """The attributes a SELECT uses and how finely, the columns it reads, and whether it needs each row's noise.
+
+    `steps` holds expressions of one attribute of whole numbers, days or texts: it is cut where any of them changes.
+    """
 
     domain: Domain
     fold: Fold
     uses: dict[int, Use] = field(default_factory=dict)
     columns: dict[str, tuple[int, str]] = field(default_factory=dict)
     noise: bool = False
+    steps: dict[int, list[exp.Expression]] = field(default_factory=dict)
 
     def use(self, axis: int) -> Use:
         """Return how an attribute is used so far."""

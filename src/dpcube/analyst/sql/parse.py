@@ -115,7 +115,7 @@ def _check(node: exp.Expression) -> None:
     elif isinstance(node, exp.Table):
         allowed = isinstance(node.this, exp.Identifier) and set(_present(node)) <= {"this", "alias"}
     else:
-        allowed = type(node) in ALLOWED
+        allowed = type(node) in ALLOWED and not (isinstance(node, exp.Star) and any(_present(node)))
     if isinstance(node, exp.With) and node.args.get("recursive"):
         allowed = False
     if isinstance(node, exp.Select) and (extra := set(_present(node)) - SELECT_PARTS):

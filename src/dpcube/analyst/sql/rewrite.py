@@ -168,17 +168,36 @@ class Rewriter:
 
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if isinstance(found, Attr):
-                if isinstance(self.demand.domain.attributes[found.axis], Float):
-                    loose.add(found.axis)
-                return self.demand.column(found.axis, "value", Detail.UNITS)
+                loose.update({found.axis} if self._is_real(found.axis) else ())
+                return self.demand.column(found.axis, "unit", Detail.UNITS)
             if isinstance(found, exp.Anonymous) and found.name.lower() == "cell":
                 return self._cell(found)
             if isinstance(found, exp.AggFunc):
-                msg = f"{shown(found)!r} cannot stand in WHERE, GROUP BY or another aggregate; use HAVING"
-                raise QueryError(msg)
-            return self.demand.comparison(found)
+                raise _misplaced(found)
+            made = self.demand.comparison(found)
+            return self._step(found) if made is None else made
 
         return mapped(node, replaced), loose
+
+    def _is_real(self, axis: int) -> bool:
+        return isinstance(self.demand.domain.attributes[axis], Float)
+
+    def _step(self, node: exp.Expression) -> exp.Expression | None:
+        """Return an expression of one attribute that is not real, noted as one that cuts its axis where it changes."""
+        named = attrs(node)
+        if len(named) != 1 or self._is_real(min(named)) or any(node.find_all(exp.AggFunc)):
+            return None
+
+        def replaced(found: exp.Expression) -> exp.Expression | None:
+            if isinstance(found, Attr):
+                return self.demand.column(found.axis, "unit", Detail.CUTS)
+            if isinstance(found, exp.Anonymous) and found.name.lower() == "cell":
+                return self._cell(found)
+            return self.demand.comparison(found)
+
+        made = mapped(node, replaced)
+        self.demand.steps.setdefault(named.pop(), []).append(made)
+        return made
 
     def _cell(self, call: exp.Anonymous) -> exp.Expression:
         inside = [bare(argument) for argument in call.expressions]
@@ -219,6 +238,8 @@ class Rewriter:
     def _argument(self, call: Call) -> exp.Expression | None:
         if call.argument is None:
             return None
+        if nested := next(call.argument.find_all(exp.AggFunc), None):
+            raise _misplaced(nested)
         if call.name == "count_if":
             return self.condition(call.argument)
         if isinstance(attr := bare_argument(call), Attr):
@@ -251,6 +272,12 @@ def mapped(node: exp.Expression, replaced: Mapped) -> exp.Expression:
 def written(text: str) -> exp.Expression:
     """Return a node that prints as SQL that was written here, from parts that were generated."""
     return exp.Var(this=text)
+
+
+def _misplaced(call: exp.Expression) -> QueryError:
+    return QueryError(
+        f"{shown(call)!r} cannot stand in WHERE, GROUP BY or another aggregate; use HAVING, or a sub-query"
+    )
 
 
 def _conjuncts(node: exp.Expression) -> list[exp.Expression]:

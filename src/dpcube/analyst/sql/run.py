@@ -15,7 +15,7 @@ from dpcube.analyst.sql.parse import DIALECT, parse
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
 from dpcube.analyst.sql.scope import CUBE, HOW, Rows, Scope, Source, has_aggregates, listed_rows, renamed
-from dpcube.analyst.sql.steady import check_numbers, check_steady
+from dpcube.analyst.sql.steady import check_numbers, check_steady, cut_at_steps
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
@@ -47,6 +47,7 @@ class Session:
     confidence: float
     made: int = field(default=0)
     _erring: tuple[Rewritten, Relation] | None = field(default=None)
+    _names: list[str] = field(default_factory=list)
 
     def result(self, tree: exp.Query) -> pa.Table:
         """Run the whole query."""
@@ -129,11 +130,14 @@ class Session:
         name = f"dpcube rows {self.made}"
         rewritten = Rewriter(source, Demand(self.domain, self.fold), complete=complete).rewrite(select, name)
         demand = rewritten.demand
+        cut_at_steps(self.engine, demand)
         pieces = {axis: pieces_of(self.domain.attributes[axis], demand.uses[axis]) for axis in sorted(demand.uses)}
         relation = Relation(self.domain, self.estimate, pieces, complete)
         self.engine.add(name, relation.table(demand.columns, noise=demand.noise))
         check_numbers(self.engine, name, rewritten.numbers)
         check_steady(self.engine, pieces, rewritten.steady, demand.columns)
+        if outermost and len(set(rewritten.names)) == len(rewritten.names):
+            self._names = rewritten.names  # the engine takes names that differ in case for the same
         if complete:
             self._erring = rewritten, relation
             for place, made in enumerate(rewritten.errors.values()):
@@ -170,9 +174,9 @@ class Session:
         return self.engine.run(f"SELECT {_sql(node)} AS v").column(0)[0].as_py()
 
     def _finished(self, table: pa.Table) -> pa.Table:
-        """Put the errors in place of the hidden columns, and texts in place of codes."""
+        """Put the errors in place of the hidden columns, and and give columns their names."""
         if self._erring is None:
-            return table
+            return table.rename_columns(self._names) if self._names else table
         rewritten, relation = self._erring
         columns = {name: table[name] for name in table.column_names[: len(rewritten.names)]}
         made: dict[str, pa.Array] = {}

@@ -1,10 +1,15 @@
-"""Checks made on the rows before a query runs: aggregates of numbers have numbers, and keys do not vary inside bins."""
+"""What is found out about expressions by evaluating them, before a query runs.
+
+Aggregates of numbers must have numbers; an expression of one attribute cuts its axis where it changes; an expression of
+a real number must not change inside a bin.
+"""
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from dpcube.analyst.sql.axes import Pieces
+from dpcube.analyst.sql.axes import Detail, Pieces, Use, pieces_of
+from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.engine import Engine
 from dpcube.analyst.sql.parse import DIALECT
 from dpcube.errors import QueryError
@@ -23,6 +28,23 @@ def check_numbers(engine: Engine, table: str, arguments: dict[str, str]) -> None
             raise QueryError(msg)
 
 
+def cut_at_steps(engine: Engine, demand: Demand) -> None:
+    """Cut axes where an expression of them changes from one whole number, day or text to the next."""
+    for axis, expressions in demand.steps.items():
+        use = demand.use(axis)
+        if use.detail == Detail.UNITS:
+            continue
+        units = pieces_of(demand.domain.attributes[axis], Use(Detail.UNITS))
+        columns = {name: units.column(role) for name, (of, role) in demand.columns.items() if of == axis}
+        name = f"dpcube units {axis}"
+        engine.add(name, pa.table({**columns, "i": pa.array(np.arange(len(units)))}))
+        for expression in expressions:
+            query = f'SELECT {expression.sql(dialect=DIALECT, identify=True)} AS v FROM "{name}" ORDER BY i'
+            codes = engine.run(query).column(0).combine_chunks().dictionary_encode("encode").indices.to_numpy()
+            changes = np.flatnonzero(np.diff(codes[: len(units.low)])) + 1
+            use.cuts.update(units.low[changes].tolist())
+
+
 def check_steady(
     engine: Engine,
     pieces: dict[int, Pieces],
@@ -35,7 +57,7 @@ def check_steady(
         answers = []
         for place, values in enumerate((bins.low, bins.middle, np.nextafter(bins.high, bins.low))):
             made = {name: bins.column(role).slice(0, len(values)) for name, (of, role) in columns.items() if of == axis}
-            made[f"value{axis}"] = pa.array(values)
+            made[f"unit{axis}"] = pa.array(values)
             name = f"dpcube check {number} {place}"
             engine.add(name, pa.table(made))
             answers.append(engine.run(f'SELECT {expression.sql(dialect=DIALECT, identify=True)} AS v FROM "{name}"'))

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from checks import ALARM
 from scipy import stats
 
 from dpcube import Domain, Integer, Release, evaluate
 from dpcube.testing import SeededNoise
 
-ALARM = 1e-6
 GROUPS, VALUES = 400, 100
 DOMAIN = Domain((Integer(name="g", min=0, max=GROUPS - 1), Integer(name="v", min=0, max=VALUES - 1)))
 

@@ -213,6 +213,17 @@ def test_errors_are_stated_of_groups_after_having_and_limit(release: Release) ->
         assert [row["n"], row["n_stderr"], row["n_low"]] == pytest.approx([answer.value, answer.stderr, answer.low])
 
 
+def test_listed_values_with_an_order_are_ordered_by_it(release: Release) -> None:
+    for by in ("edu", "e", "1", "cube.edu"):
+        found = release.sql(f"SELECT edu AS e, count(*) AS n FROM cube GROUP BY edu ORDER BY {by} DESC")
+        assert found["e"].to_pylist() == ["high", "mid", "low"]
+    total = release.sql("SELECT edu, count(*) FROM cube GROUP BY ROLLUP (edu) ORDER BY edu NULLS FIRST")
+    assert total["edu"].to_pylist() == [None, "low", "mid", "high"]
+    ends = release.sql("SELECT min(edu) AS a, max(edu) AS b, median(edu) AS m, quantile_disc(edu, 0.9) AS q FROM cube")
+    assert ends.to_pylist() == [{"a": "low", "b": "high", "m": "mid", "q": "high"}]
+    assert release.sql("SELECT var_samp(age), stddev(age) FROM cube").column_names == ["var_samp(age)", "stddev(age)"]
+
+
 # --- names -------------------------------------------------------------------------------------------------------
 
 

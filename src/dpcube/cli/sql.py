@@ -1,5 +1,6 @@
 """The verb that asks a released cube in SQL."""
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +54,9 @@ def sql(
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it; dates and times as ISO text."""
+    """Return a value as JSON has it: dates and times as ISO text, no infinities."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 

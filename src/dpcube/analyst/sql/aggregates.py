@@ -36,16 +36,16 @@ class Call:
 
 def call_of(node: exp.Expression) -> Call | None:
     """Return the aggregate that a node of a query is; None if it is none."""
+    if not isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc):
+        return None
     text, condition, quantile = shown(node), None, None
     if isinstance(node, exp.Filter):
         node, condition = node.this, node.expression.this
     if isinstance(node, exp.WithinGroup):
         return _within_group(node, condition, text)
     if type(node) not in AGGREGATES:
-        if isinstance(node, exp.AggFunc):
-            msg = f"{text!r} is not supported; the aggregates are {SUPPORTED}"
-            raise QueryError(msg)
-        return None
+        msg = f"{text!r} is not supported; the aggregates are {SUPPORTED}"
+        raise QueryError(msg)
     name, argument = AGGREGATES[type(node)], node.this
     if isinstance(argument, exp.Distinct):
         msg = f"{text!r}: nearly every value has some noisy count; GROUP BY it, with HAVING count(*) above the noise"

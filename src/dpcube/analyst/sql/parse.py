@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType
 
@@ -135,7 +136,24 @@ def _present(node: exp.Expression) -> Iterator[str]:
     return (name for name, value in node.args.items() if value)
 
 
+class Printed(DuckDB):
+    """The dialect as users write it."""
+
+    class Generator(DuckDB.Generator):
+        """Writes var_samp for what sqlglot calls variance."""
+
+        TRANSFORMS = {  # noqa: RUF012 (sqlglot's own way of declaring a dialect)
+            **DuckDB.Generator.TRANSFORMS,
+            exp.Variance: lambda self, node: self.func("var_samp", node.this),
+        }
+
+
+def text_of(node: exp.Expression) -> str:
+    """Return a part of a query as a user would write it."""
+    return node.sql(dialect=Printed, normalize_functions="lower")
+
+
 def shown(node: exp.Expression) -> str:
-    """Return a part of a query as a user would write it, cut to a readable length."""
-    text = node.sql(dialect=DIALECT, normalize_functions="lower")
+    """Return a part of a query for a message, cut to a readable length."""
+    text = text_of(node)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -16,7 +16,7 @@ from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.names import Attr, attrs, bare
 from dpcube.analyst.sql.parse import shown
 from dpcube.analyst.sql.scope import Source, column_name
-from dpcube.domain import Float
+from dpcube.domain import Category, Float
 from dpcube.errors import QueryError
 
 Mapped = Callable[[exp.Expression], exp.Expression | None]
@@ -107,11 +107,13 @@ class Rewriter:
                 made.set(part, [key(node) for node in group.args[part]])
         return made
 
-    def _meant(self, node: exp.Expression, items: dict[str, exp.Expression]) -> exp.Expression:
+    def _meant(
+        self, node: exp.Expression, items: dict[str, exp.Expression], *, clause: str = "GROUP BY"
+    ) -> exp.Expression:
         if isinstance(node, exp.Literal) and node.is_int:
             place = int(node.name)
             if not 1 <= place <= len(items):
-                msg = f"GROUP BY {place}: the SELECT has columns 1 to {len(items)}"
+                msg = f"{clause} {place}: the SELECT has columns 1 to {len(items)}"
                 raise QueryError(msg)
             return list(items.values())[place - 1]
         return bare(self.source.resolve(node, items))
@@ -132,18 +134,31 @@ class Rewriter:
                 made.set(part, select.args[part].copy())
 
     def _ordered(self, item: exp.Expression, items: dict[str, exp.Expression]) -> exp.Expression:
+        """Rewrite one ORDER BY: a name is first a column of the result, a number its place among them."""
         ordered = item.copy()
         by = ordered.this
+        if isinstance(by, exp.Var):  # ORDER BY ALL
+            return ordered
         if isinstance(by, exp.Column) and not by.table:
-            alias = next((name for name in items if name == by.name), None) or next(
-                (name for name in items if name.casefold() == by.name.casefold()), None
-            )
-            if alias is not None:
-                ordered.set("this", self.out(items[alias]))
-                return ordered
-        if not (isinstance(by, exp.Literal) or (isinstance(by, exp.Var) and by.name.upper() == "ALL")):
-            ordered.set("this", self.out(self.source.resolve(by, items)))
+            named = [meant for name, meant in items.items() if name == by.name]
+            named += [meant for name, meant in items.items() if name.casefold() == by.name.casefold()]
+            meant = named[0] if named else bare(self.source.resolve(by, items))
+        else:
+            meant = self._meant(by, items, clause="ORDER BY")
+        ordered.set("this", self._rank(meant))
         return ordered
+
+    def _rank(self, node: exp.Expression) -> exp.Expression:
+        """Return what rows are ordered by: listed values that have an order are ordered by it, not as text."""
+        if isinstance(node, Attr) and node in self.keys:
+            attribute = self.demand.domain.attributes[node.axis]
+            if isinstance(attribute, Category) and attribute.ordered:
+                key, place = self.key(node), self.demand.column(node.axis, "place", Detail.BINS)
+                # A subtotal has a null key, and places of all its rows.
+                return written(
+                    f"CASE WHEN {key.sql(identify=True)} IS NOT NULL THEN min({place.sql(identify=True)}) END"
+                )
+        return self.out(node)
 
     def key(self, node: exp.Expression) -> exp.Expression:
         """Return a group key on the rows' own columns."""

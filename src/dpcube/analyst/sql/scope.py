@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpcube.analyst.sql.names import Attr, find
-from dpcube.analyst.sql.parse import AGGREGATES, shown
+from dpcube.analyst.sql.parse import AGGREGATES, shown, text_of
 from dpcube.errors import QueryError
 
 CUBE = "cube"
@@ -163,4 +163,4 @@ def column_name(item: exp.Expression) -> str:
     """Return the name of a column of a SELECT: its alias, the attribute's name, or its text."""
     if isinstance(item, exp.Alias | exp.Column):
         return item.alias_or_name
-    return item.sql(dialect="duckdb", normalize_functions="lower")
+    return text_of(item)

@@ -14,8 +14,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+import sqlglot
 
 from dpcube import Category, Date, Domain, Integer, Release, evaluate
+from dpcube.errors import DpcubeError
 from dpcube.testing import SilentNoise
 
 QUERIES = 60
@@ -173,3 +175,38 @@ def test_sql_equals_duckdb_on_the_rows(release: Release, engine: duckdb.DuckDBPy
         assert same(found, expected), f"{ours}\n{found[:5]}\n{theirs}\n{expected[:5]}"
         rows += len(found)
     assert rows > QUERIES  # the queries are about something
+
+
+@pytest.mark.slow
+def test_a_spoilt_query_is_answered_or_refused_in_one_line(release: Release) -> None:
+    random = Random("spoilt")
+    answered, refused = 0, []
+    words = [
+        "(",
+        ")",
+        ",",
+        "*",
+        "NULL",
+        "'f'",
+        "hours",
+        "count(*)",
+        "OVER ()",
+        "NOT",
+        "GROUP BY",
+        "cell(age)",
+        "DATE",
+        "/",
+    ]
+    for _ in range(400):
+        tokens = [
+            f"'{t.text}'" if t.token_type.name == "STRING" else t.text for t in sqlglot.tokenize(query(random)[0])
+        ]
+        place = random.randrange(1, len(tokens))
+        tokens[place : place + random.randint(0, 1)] = [random.choice(words + tokens)] * random.randint(0, 1)
+        try:
+            release.sql(" ".join(tokens), error=random.random() < 0.3)
+            answered += 1
+        except DpcubeError as error:
+            refused.append(str(error))
+    assert min(answered, len(refused)) > 20
+    assert not any("\n" in message for message in refused)

@@ -224,6 +224,20 @@ def test_listed_values_with_an_order_are_ordered_by_it(release: Release) -> None
     assert release.sql("SELECT var_samp(age), stddev(age) FROM cube").column_names == ["var_samp(age)", "stddev(age)"]
 
 
+def test_windows_and_grouping_are_of_results(release: Release) -> None:
+    found = release.sql(
+        "SELECT edu, grouping(edu) AS g, count(*) AS n, rank() OVER (ORDER BY count(*) DESC) AS r, "
+        "lag(count(*)) OVER (ORDER BY count(*)) AS below, sum(count(*)) OVER () AS total "
+        "FROM cube GROUP BY ROLLUP (edu) ORDER BY r"
+    ).to_pylist()
+    counts = sorted((row["n"] for row in found), reverse=True)
+    assert [row["n"] for row in found] == counts
+    assert [row["r"] for row in found] == [1, 2, 3, 4]
+    assert [row["below"] for row in found] == [*counts[1:], None]
+    assert [(row["edu"] is None, row["g"]) for row in found] == [(True, 1)] + [(False, 0)] * 3
+    assert [row["total"] for row in found] == pytest.approx([2 * counts[0]] * 4)
+
+
 # --- names -------------------------------------------------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ class Call:
 
 def call_of(node: exp.Expression) -> Call | None:
     """Return the aggregate that a node of a query is; None if it is none."""
-    if not isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc):
+    if not isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc) or isinstance(node, exp.Grouping):
         return None
     text, condition, quantile = shown(node), None, None
     if isinstance(node, exp.Filter):

@@ -52,20 +52,20 @@ FUNCTIONS = (
     *(exp.Greatest, exp.Least, exp.Coalesce, exp.Nullif, exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring),
     *(exp.Left, exp.Right, exp.Concat, exp.Contains, exp.StartsWith, exp.Extract, exp.Year, exp.Quarter, exp.Month),
     *(exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.DateTrunc, exp.TimestampTrunc, exp.DateDiff),
-    *(exp.DateAdd, exp.DateSub, exp.TimeToStr),
-    *(exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue),
+    *(exp.DateAdd, exp.DateSub, exp.TimeToStr, exp.DayOfWeekIso, exp.WeekOfYear, exp.Monthname),
 )
-NAMED_FUNCTIONS = (
-    *("cell", "grouping_id", "rank", "dense_rank", "percent_rank", "cume_dist", "weekday", "dayname", "monthname"),
-    *("isodow", "trunc"),
+WINDOW_FUNCTIONS = (
+    *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile),
+    *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue),
 )
+NAMED_FUNCTIONS = ("cell", "grouping_id", "weekday", "dayname", "trunc", "date_part")
 TYPES = (
     *(exp.DataType.Type.TINYINT, exp.DataType.Type.SMALLINT, exp.DataType.Type.INT, exp.DataType.Type.BIGINT),
     *(exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE, exp.DataType.Type.DECIMAL, exp.DataType.Type.BOOLEAN),
     *(exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR, exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP),
     exp.DataType.Type.INTERVAL,
 )
-ALLOWED = frozenset((*CLAUSES, *OPERATORS, *FUNCTIONS, *AGGREGATES))
+ALLOWED = frozenset((*CLAUSES, *OPERATORS, *FUNCTIONS, *WINDOW_FUNCTIONS, *AGGREGATES))
 SUPPORTED = (
     "supported are SELECT with WHERE, GROUP BY (ROLLUP, CUBE, GROUPING SETS), HAVING, ORDER BY, LIMIT, CASE, "
     "sub-queries and WITH, the aggregates count, sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, "

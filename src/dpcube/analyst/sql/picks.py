@@ -57,9 +57,8 @@ class _Values:
         group, low, high, w, e = group[order], low[order], high[order], w[order], e[order]
         if len(group) == 0:
             return cls(groups, group, low, high, w, e)
-        starts = np.flatnonzero(
-            np.concatenate([[True], (np.diff(group) != 0) | (np.diff(low) != 0) | (np.diff(high) != 0)])
-        )
+        differs = [values[1:] != values[:-1] for values in (group, low, high)]  # infinities have no difference
+        starts = np.flatnonzero(np.append(True, np.logical_or.reduce(differs)))
         sums = np.add.reduceat(w, starts), np.add.reduceat(e, starts)
         return cls(groups, group[starts], low[starts], high[starts], *sums)
 

@@ -229,6 +229,8 @@ class Rewriter:
                 return self.key(bare(found))
             if isinstance(found, exp.Window):
                 return self._window(found)
+            if isinstance(found, exp.Grouping):
+                return exp.Grouping(expressions=[self.out(argument) for argument in found.expressions])
             if isinstance(found, Attr):
                 name = self.demand.domain.names[found.axis]
                 msg = f"attribute '{name}' must be in GROUP BY, or inside an aggregate such as avg"

@@ -11,7 +11,7 @@ from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.engine import Engine, engine
 from dpcube.analyst.sql.errors import error_columns
 from dpcube.analyst.sql.names import Attr
-from dpcube.analyst.sql.parse import DIALECT, parse
+from dpcube.analyst.sql.parse import DIALECT, parse, shown
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
 from dpcube.analyst.sql.scope import CUBE, HOW, Rows, Scope, Source, has_aggregates, listed_rows, renamed
@@ -73,8 +73,10 @@ class Session:
                 query.set(side, self._result_of(query.args[side], scope))
         elif isinstance(query, exp.Subquery):
             query.set("this", self._result_of(query.this, scope))
+        elif not isinstance(query, exp.Select):
+            msg = f"{shown(query)!r} is no SELECT; a release is only read by SELECT"
+            raise QueryError(msg)
         else:
-            assert isinstance(query, exp.Select)
             selected = self.select(query, scope, outermost=outermost)
             if isinstance(selected, Rows):
                 return selected

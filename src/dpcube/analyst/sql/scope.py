@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpcube.analyst.sql.names import Attr, find
-from dpcube.analyst.sql.parse import AGGREGATES, shown, text_of
+from dpcube.analyst.sql.parse import AGGREGATES, WINDOW_FUNCTIONS, shown, text_of
 from dpcube.errors import QueryError
 
 CUBE = "cube"
@@ -133,10 +133,7 @@ def _windowed(node: exp.Expression) -> bool:
     parent = node.parent
     while isinstance(parent, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
         parent = parent.parent
-    return isinstance(parent, exp.Window) and type(node) in (*AGGREGATES, *WINDOW_ONLY)
-
-
-WINDOW_ONLY = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+    return isinstance(parent, exp.Window) and type(node) in (*AGGREGATES, *WINDOW_FUNCTIONS)
 
 
 def listed_rows(select: exp.Select, source: Source) -> Rows:

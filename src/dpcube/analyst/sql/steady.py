@@ -39,10 +39,12 @@ def cut_at_steps(engine: Engine, demand: Demand) -> None:
         name = f"dpcube units {axis}"
         engine.add(name, pa.table({**columns, "i": pa.array(np.arange(len(units)))}))
         for expression in expressions:
-            query = f'SELECT {expression.sql(dialect=DIALECT, identify=True)} AS v FROM "{name}" ORDER BY i'
-            codes = engine.run(query).column(0).combine_chunks().dictionary_encode("encode").indices.to_numpy()
-            changes = np.flatnonzero(np.diff(codes[: len(units.low)])) + 1
-            use.cuts.update(units.low[changes].tolist())
+            values = f'SELECT i, {expression.sql(dialect=DIALECT, identify=True)} AS v FROM "{name}"'
+            pairs = f"SELECT i, v, lag(v) OVER (ORDER BY i) AS before FROM ({values})"
+            changes = (
+                f"SELECT i FROM ({pairs}) WHERE i BETWEEN 1 AND {len(units.low) - 1} AND v IS DISTINCT FROM before"
+            )
+            use.cuts.update(units.low[engine.run(changes)["i"].to_numpy()].tolist())
 
 
 def check_steady(

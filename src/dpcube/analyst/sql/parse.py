@@ -52,7 +52,7 @@ FUNCTIONS = (
     *(exp.Greatest, exp.Least, exp.Coalesce, exp.Nullif, exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring),
     *(exp.Left, exp.Right, exp.Concat, exp.Contains, exp.StartsWith, exp.Extract, exp.Year, exp.Quarter, exp.Month),
     *(exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.DateTrunc, exp.TimestampTrunc, exp.DateDiff),
-    *(exp.DateAdd, exp.DateSub, exp.TimeToStr, exp.DayOfWeekIso, exp.WeekOfYear, exp.Monthname),
+    *(exp.DateAdd, exp.TimeToStr, exp.DayOfWeekIso, exp.WeekOfYear, exp.Monthname),
 )
 WINDOW_FUNCTIONS = (
     *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile),

@@ -257,7 +257,6 @@ LISTED = (
     *("day({d})", "dayofweek({d})", "isodow({d})", "weekday({d})", "dayofyear({d})", "dayname({d})", "monthname({d})"),
     *("date_trunc('month', {d})", "date_diff('day', {d}, DATE '2026-05-01')", "date_add({d}, INTERVAL 3 DAY)"),
     *(
-        "date_sub('day', {d}, DATE '2026-05-01')",
         "strftime({d}, '%Y')",
         "{d} - INTERVAL 1 MONTH",
         "CAST('3' AS INTEGER)",

@@ -143,6 +143,20 @@ def test_a_quantile_of_real_numbers_lies_inside_its_bin() -> None:
     assert list(release.sql(asked).to_pylist()[0].values()) == pytest.approx([0.0, 0.25, 1 + 1 / 6, 1.5], abs=1e-6)
 
 
+def test_an_extreme_does_not_depend_on_the_other_columns() -> None:
+    domain = Domain(tuple(Integer(name=name, min=0, max=39) for name in ("g", "a", "b")))
+    counts = np.zeros(domain.shape, np.int64)
+    counts[:, 10:31, 5:20] = 40
+    release = released(domain, counts, strategy="cells", epsilon="0.2")
+    alone = release.sql("SELECT g, min(a) AS low, max(a) AS high FROM cube GROUP BY g ORDER BY g").to_pydict()
+    beside = release.sql(
+        "SELECT g, min(a) AS low, max(a) AS high, median(b) AS m, avg(b) AS mean FROM cube GROUP BY g ORDER BY g"
+    ).to_pydict()
+    assert (beside["low"], beside["high"]) == (alone["low"], alone["high"])
+    assert (set(alone["low"]), set(alone["high"])) == ({10}, {30})
+    assert all(8 <= middle <= 15 for middle in beside["m"])
+
+
 # --- agreement with `count`, errors included ---------------------------------------------------------------------
 
 CONDITIONS = (

@@ -8,7 +8,7 @@ With w the estimated count of a row (any real number) and x the argument where i
 Variances of a bare attribute include that of rows spread evenly inside its bins. min, max and quantiles: `picks.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -83,11 +83,15 @@ class Written:
 
 @dataclass
 class Writer:
-    """Writes aggregates on the columns that a demand names; `numbers` collects arguments that must be numbers."""
+    """Writes aggregates on the columns that a demand names.
+
+    `numbers` collects arguments that must be numbers; `decided` holds the axes of the keys and of WHERE.
+    """
 
     demand: Demand
     numbers: dict[str, str]
     complete: bool
+    decided: set[int] = field(default_factory=set)
 
     def write(self, call: Call, argument: exp.Expression | None, condition: exp.Expression | None) -> Written:
         """Return the SQL of a call; `argument` and `condition` are its parts, already on the rows' own columns."""
@@ -142,13 +146,13 @@ class Writer:
         return f"CASE WHEN {n} > {less} AND {squares} >= -1e-9 * abs({second}) THEN {value} END"
 
     def _pick(self, call: Call, argument: exp.Expression, filters: list[str]) -> str:
-        self.demand.noise = True
+        noise = self.demand.noise(self.decided | attrs(call.argument) | attrs(call.condition))
         kind, quantile = self._kind(call)
         attr = bare_argument(call)
         if not isinstance(attr, Attr):
             self._need_number(call, argument)
             low = high = f"CAST({_sql(argument)} AS DOUBLE)"
-            return f"{PICK}({_rows(low, high, filters)}, {quantile!r}, '{kind}')"
+            return f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
         attribute = self.demand.domain.attributes[attr.axis]
         if not attribute.ordered:
             msg = f"{call.text!r}: attribute '{attribute.name}' has no order, so no least, greatest or middle value"
@@ -157,7 +161,7 @@ class Writer:
         low, high = (_sql(self.demand.column(attr.axis, role, detail)) for role in ("least", "most"))
         if kind == "cont" and not isinstance(attribute, Integer):
             kind = "even" if isinstance(attribute, Float) else "disc"
-        picked = f"{PICK}({_rows(low, high, filters)}, {quantile!r}, '{kind}')"
+        picked = f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
         if isinstance(attribute, Date):
             return f"CAST(DATE '1970-01-01' + CAST({picked} AS INTEGER) AS DATE)"
         if isinstance(attribute, Category):
@@ -220,9 +224,9 @@ def _steady(node: exp.Expression, demand: Demand) -> bool:
     return not attrs(node) or demand.comparison(node) is not None
 
 
-def _rows(low: str, high: str, filters: list[str]) -> str:
+def _rows(low: str, high: str, noise: str, filters: list[str]) -> str:
     keep = _where([*filters, f"{low} IS NOT NULL"])
-    row = f"{{'low': CAST({low} AS DOUBLE), 'high': CAST({high} AS DOUBLE), 'w': w, 'e': e}}"
+    row = f"{{'low': CAST({low} AS DOUBLE), 'high': CAST({high} AS DOUBLE), 'w': w, 'e': {noise}}}"
     return f"list({row}) FILTER ({keep})"
 
 

@@ -26,7 +26,7 @@ Fold = Callable[[exp.Expression], object]
 
 @dataclass
 class Demand:
-    """The attributes a SELECT uses and how finely, the columns it reads, and whether it needs each row's noise.
+    """The attributes a SELECT uses and how finely, the columns it reads, and the columns of noise.
 
     `steps` holds expressions of one attribute of whole numbers, days or texts: it is cut where any of them changes.
     """
@@ -35,7 +35,7 @@ class Demand:
     fold: Fold
     uses: dict[int, Use] = field(default_factory=dict)
     columns: dict[str, tuple[int, str]] = field(default_factory=dict)
-    noise: bool = False
+    noises: dict[frozenset[int], str] = field(default_factory=dict)
     steps: dict[int, list[exp.Expression]] = field(default_factory=dict)
 
     def use(self, axis: int) -> Use:
@@ -49,6 +49,10 @@ class Demand:
         name = f"{role}{axis}"
         self.columns[name] = (axis, role)
         return exp.column(name)
+
+    def noise(self, axes: set[int]) -> str:
+        """Demand a column of the noise of rows told apart by these attributes, and return its name."""
+        return self.noises.setdefault(frozenset(axes), f"e{len(self.noises)}")
 
     def comparison(self, node: exp.Expression) -> exp.Expression | None:
         """Return a comparison of an attribute with constants on the rows' own columns; None if it is something else."""

@@ -46,9 +46,9 @@ def find(name: str, known: Iterable[str], *, what: str) -> str:
     raise QueryError(msg)
 
 
-def attrs(node: exp.Expression) -> set[int]:
+def attrs(node: exp.Expression | None) -> set[int]:
     """Return the axes that a part of a query names."""
-    return {found.axis for found in node.find_all(Attr)}
+    return set() if node is None else {found.axis for found in node.find_all(Attr)}
 
 
 def is_constant(node: exp.Expression) -> bool:

@@ -4,7 +4,8 @@ A value is *present* in a group when its estimated count there exceeds the noise
 such that, over all the values of the group, noise alone makes any absent value present with probability at most
 1 - confidence (Bonferroni, with the wider of the Laplace and normal tails). min and max are the least and greatest
 present values, so that an end of the domain is not reported because of noise; quantiles are of the rows between them.
-The standard error of a value that is made of several rows is taken as the sum of theirs, its largest possible size.
+The standard error of a value that is made of several rows is taken as the sum of theirs, its largest possible size;
+rows that differ only in attributes which do not decide about the value are one row here (`Relation.noise`).
 """
 
 import numpy as np

@@ -76,16 +76,22 @@ class Relation:
         """Estimated count of each row."""
         return self._counts[tuple(self.index.values())].reshape(-1)
 
-    def noise(self) -> Floats:
-        """Return the standard error of the noise in each row's count."""
-        share = np.ones(len(self.weights))
-        for axis, rows in self.index.items():
-            share *= self.pieces[axis].share[rows]
-        variances, _ = self.estimate.range_errors(self._workload(self.index))
-        return share * np.sqrt(variances)
+    def noise(self, axes: frozenset[int]) -> Floats:
+        """Return the noise of each row; that of rows which differ on other axes only adds up to that of their sum."""
+        index = {axis: rows for axis, rows in self.index.items() if axis in axes}
+        code = np.zeros(len(self.weights), np.int64)
+        for axis, rows in index.items():
+            code = code * len(self.pieces[axis]) + rows
+        _, first, which, alike = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+        distinct = {axis: rows[first] for axis, rows in index.items()}
+        variances, _ = self.estimate.range_errors(self._workload(distinct))
+        errors = np.sqrt(variances)
+        for axis, rows in distinct.items():
+            errors = errors * self.pieces[axis].share[rows]
+        return errors[which] / alike[which]
 
-    def table(self, columns: dict[str, tuple[int, str]], *, noise: bool) -> pa.Table:
-        """Return the rows as an Arrow table: named columns of an axis and a role, and what each row weighs."""
+    def table(self, columns: dict[str, tuple[int, str]], noises: dict[frozenset[int], str]) -> pa.Table:
+        """Return the rows as an Arrow table: columns of an axis and a role, the weight of each row, and its noise."""
         made = {}
         for name, (axis, role) in columns.items():
             values = self.pieces[axis].column(role)
@@ -94,8 +100,8 @@ class Relation:
             made[name] = pa.DictionaryArray.from_arrays(rows, values) if coded else values.take(rows)
         made["w"] = pa.array(self.weights)
         made["i"] = pa.array(np.arange(len(self.weights)))
-        if noise:
-            made["e"] = pa.array(self.noise())
+        for axes, name in noises.items():
+            made[name] = pa.array(self.noise(axes))
         return pa.table(made)
 
     def _workload(self, index: dict[int, NDArray[np.intp]] | None) -> Workload:

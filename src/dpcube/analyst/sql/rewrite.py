@@ -49,13 +49,15 @@ class Rewriter:
         """Return the SELECT over `table`."""
         items = self._items(select)
         group = self._group(select.args.get("group"), items)
+        conditions = self._conditions(select, items)
+        self.writer.decided.update(*map(attrs, self.keys), *map(attrs, conditions))
         made = exp.Select().from_(exp.to_identifier(table, quoted=True))
         erring: dict[str, Written] = {}
         for name, item in items.items():
             if (call := call_of(item)) is not None:
                 erring[name] = self._aggregate(call)
             made = made.select(exp.alias_(self.out(item), name, quoted=True), copy=False)
-        for condition in self._conditions(select, items):
+        for condition in conditions:
             made = made.where(exp.paren(self.condition(condition)), copy=False)
         if group is not None:
             made.set("group", group)

@@ -135,7 +135,7 @@ class Session:
         cut_at_steps(self.engine, demand)
         pieces = {axis: pieces_of(self.domain.attributes[axis], demand.uses[axis]) for axis in sorted(demand.uses)}
         relation = Relation(self.domain, self.estimate, pieces, complete)
-        self.engine.add(name, relation.table(demand.columns, noise=demand.noise))
+        self.engine.add(name, relation.table(demand.columns, demand.noises))
         check_numbers(self.engine, name, rewritten.numbers)
         check_steady(self.engine, pieces, rewritten.steady, demand.columns)
         if outermost and len(set(rewritten.names)) == len(rewritten.names):

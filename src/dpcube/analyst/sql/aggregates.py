@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpcube.analyst.sql.axes import Detail
 from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.names import Attr, attrs, bare, is_constant
-from dpcube.analyst.sql.parse import AGGREGATES, DIALECT, shown
+from dpcube.analyst.sql.parse import AGGREGATES, shown, sql_of
 from dpcube.analyst.sql.picks import PICK
 from dpcube.domain import Category, Date, Float, Integer
 from dpcube.errors import QueryError
@@ -95,7 +95,7 @@ class Writer:
 
     def write(self, call: Call, argument: exp.Expression | None, condition: exp.Expression | None) -> Written:
         """Return the SQL of a call; `argument` and `condition` are its parts, already on the rows' own columns."""
-        filters = [] if condition is None else [f"({_sql(condition)})"]
+        filters = [] if condition is None else [f"({sql_of(condition)})"]
         if call.name in ("count", "count_if"):
             return self._count(call, argument, filters)
         if call.argument is None or argument is None:
@@ -104,7 +104,7 @@ class Writer:
         if call.name in ("min", "max", "median") or call.quantile is not None:
             return Written(self._pick(call, argument, filters))
         self._need_number(call, argument)
-        x = f"CAST({_sql(argument)} AS DOUBLE)"
+        x = f"CAST({sql_of(argument)} AS DOUBLE)"
         filters = [*filters, f"{x} IS NOT NULL"]
         keep = self._where(filters)
         n = f"sum(w) FILTER ({keep})"
@@ -118,7 +118,7 @@ class Writer:
     def _count(self, call: Call, argument: exp.Expression | None, filters: list[str]) -> Written:
         if argument is not None:
             tested = "IS TRUE" if call.name == "count_if" else "IS NOT NULL"
-            filters = [*filters, f"({_sql(argument)}) {tested}"]
+            filters = [*filters, f"({sql_of(argument)}) {tested}"]
         keep = _where(filters or ["true"])
         return Written(f"coalesce(sum(w) FILTER ({keep}), 0)", "count", "1.0", keep)
 
@@ -127,7 +127,7 @@ class Writer:
         return _where([*filters, "w <> 0"] if self.complete else filters)
 
     def _need_number(self, call: Call, argument: exp.Expression) -> None:
-        self.numbers[_sql(argument)] = call.text
+        self.numbers[sql_of(argument)] = call.text
 
     def _variance(self, call: Call, x: str, keep: str, n: str) -> str:
         """Return the second moment about the mean, shifted by the middle of the domain to keep its digits."""
@@ -135,7 +135,7 @@ class Writer:
         if isinstance(attr := bare_argument(call), Attr):
             edges = self.demand.domain.attributes[attr.axis].bin_edges()
             shift = float(edges[0] + edges[-1]) / 2
-            spread = _sql(self.demand.column(attr.axis, "spread", Detail.BINS))
+            spread = sql_of(self.demand.column(attr.axis, "spread", Detail.BINS))
         moved = f"({x} - CAST('{shift!r}' AS DOUBLE))"
         first = f"sum(w * {moved}) FILTER ({keep})"
         second = f"sum(w * ({moved} * {moved} + {spread})) FILTER ({keep})"
@@ -151,21 +151,21 @@ class Writer:
         attr = bare_argument(call)
         if not isinstance(attr, Attr):
             self._need_number(call, argument)
-            low = high = f"CAST({_sql(argument)} AS DOUBLE)"
+            low = high = f"CAST({sql_of(argument)} AS DOUBLE)"
             return f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
         attribute = self.demand.domain.attributes[attr.axis]
         if not attribute.ordered:
             msg = f"{call.text!r}: attribute '{attribute.name}' has no order, so no least, greatest or middle value"
             raise QueryError(msg)
         detail = Detail.BINS if kind in ("min", "max") else Detail.UNITS
-        low, high = (_sql(self.demand.column(attr.axis, role, detail)) for role in ("least", "most"))
+        low, high = (sql_of(self.demand.column(attr.axis, role, detail)) for role in ("least", "most"))
         if kind == "cont" and not isinstance(attribute, Integer):
             kind = "even" if isinstance(attribute, Float) else "disc"
         picked = f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
         if isinstance(attribute, Date):
             return f"CAST(DATE '1970-01-01' + CAST({picked} AS INTEGER) AS DATE)"
         if isinstance(attribute, Category):
-            values = ", ".join(_sql(exp.Literal.string(value)) for value in attribute.values)
+            values = ", ".join(sql_of(exp.Literal.string(value)) for value in attribute.values)
             return f"list_extract([{values}], CAST({picked} AS INTEGER) + 1)"
         whole = isinstance(attribute, Integer) and kind != "cont"
         return f"CAST({picked} AS BIGINT)" if whole else picked
@@ -232,7 +232,3 @@ def _rows(low: str, high: str, noise: str, filters: list[str]) -> str:
 
 def _where(filters: list[str]) -> str:
     return "WHERE " + " AND ".join(filters)
-
-
-def _sql(node: exp.Expression) -> str:
-    return node.sql(dialect=DIALECT, identify=True)

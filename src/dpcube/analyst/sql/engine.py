@@ -1,6 +1,7 @@
 """DuckDB in a locked room: no files, no network, no extensions, no settings, bounded memory and time."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,6 +30,7 @@ class Engine:
     def __init__(self, connection: duckdb.DuckDBPyConnection, seconds: float) -> None:
         self._connection = connection
         self._seconds = seconds
+        self._end = time.monotonic() + seconds
 
     def add(self, name: str, table: pa.Table) -> None:
         """Let queries read a table."""
@@ -36,13 +38,15 @@ class Engine:
 
     def run(self, query: str) -> pa.Table:
         """Return the result of a query that was already checked and rewritten."""
-        timer = threading.Timer(self._seconds, self._connection.interrupt)
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise self._late()
+        timer = threading.Timer(left, self._connection.interrupt)
         timer.start()
         try:
             return self._connection.sql(query).to_arrow_table()
         except duckdb.InterruptException:
-            msg = f"the query was stopped after {self._seconds:g} seconds; ask for less, or allow more time"
-            raise RefusedError(msg) from None
+            raise self._late() from None
         except duckdb.OutOfMemoryException:
             msg = "the query needs more memory than is allowed; ask for less"
             raise MemoryLimitError(msg) from None
@@ -52,6 +56,9 @@ class Engine:
             raise QueryError(msg) from None
         finally:
             timer.cancel()
+
+    def _late(self) -> RefusedError:
+        return RefusedError(f"the query was stopped after {self._seconds:g} seconds; ask for less, or allow more time")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 from sqlglot.tokens import TokenType
 
 from dpcube.errors import QueryError
@@ -146,6 +146,15 @@ class Printed(DuckDB):
             **DuckDB.Generator.TRANSFORMS,
             exp.Variance: lambda self, node: self.func("var_samp", node.this),
         }
+
+
+def sql_of(node: exp.Expression) -> str:
+    """Return SQL for the engine, every name in quotes."""
+    try:
+        return node.sql(dialect=DIALECT, identify=True, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError:
+        msg = f"{shown(node)!r} cannot be written for the engine; {SUPPORTED}"
+        raise QueryError(msg) from None
 
 
 def text_of(node: exp.Expression) -> str:

@@ -14,7 +14,7 @@ from dpcube.analyst.sql.aggregates import Call, Writer, Written, bare_argument, 
 from dpcube.analyst.sql.axes import Detail
 from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.names import Attr, attrs, bare
-from dpcube.analyst.sql.parse import shown
+from dpcube.analyst.sql.parse import shown, sql_of
 from dpcube.analyst.sql.scope import Source, column_name
 from dpcube.domain import Category, Float
 from dpcube.errors import QueryError
@@ -157,9 +157,7 @@ class Rewriter:
             if isinstance(attribute, Category) and attribute.ordered:
                 key, place = self.key(node), self.demand.column(node.axis, "place", Detail.BINS)
                 # A subtotal has a null key, and places of all its rows.
-                return written(
-                    f"CASE WHEN {key.sql(identify=True)} IS NOT NULL THEN min({place.sql(identify=True)}) END"
-                )
+                return written(f"CASE WHEN {sql_of(key)} IS NOT NULL THEN min({sql_of(place)}) END")
         return self.out(node)
 
     def key(self, node: exp.Expression) -> exp.Expression:

@@ -11,7 +11,7 @@ from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.engine import Engine, engine
 from dpcube.analyst.sql.errors import error_columns
 from dpcube.analyst.sql.names import Attr
-from dpcube.analyst.sql.parse import DIALECT, parse, shown
+from dpcube.analyst.sql.parse import parse, shown, sql_of
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
 from dpcube.analyst.sql.scope import CUBE, HOW, Rows, Scope, Source, has_aggregates, listed_rows, renamed
@@ -21,6 +21,7 @@ from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
 
 MOST_LISTED = 10_000
+MOST_SELECTS = 100
 ERRORS_OF = "errors are stated for count, sum and avg in the outermost SELECT, when it is FROM cube and not DISTINCT"
 
 
@@ -57,7 +58,7 @@ class Session:
             raise QueryError(HOW)
         if self.error and self._erring is None:
             raise QueryError(ERRORS_OF)
-        return self._finished(self.engine.run(_sql(query)))
+        return self._finished(self.engine.run(sql_of(query)))
 
     def query(self, query: exp.Expression, scope: Scope, *, outermost: bool = False) -> Rows | exp.Query:
         """Return the rows that a query lists, or the query rewritten."""
@@ -129,6 +130,9 @@ class Session:
         if complete and select.args.get("distinct"):
             raise QueryError(ERRORS_OF)
         self.made += 1
+        if self.made > MOST_SELECTS:
+            msg = f"the query selects from the cube more than {MOST_SELECTS} times; ask several queries"
+            raise QueryError(msg)
         name = f"dpcube rows {self.made}"
         rewritten = Rewriter(source, Demand(self.domain, self.fold), complete=complete).rewrite(select, name)
         demand = rewritten.demand
@@ -155,7 +159,7 @@ class Session:
             inner = query.args.get("with")
             if named:
                 query.set("with", exp.With(expressions=[*named, *(inner.expressions if inner else [])]))
-            table, parent = self.engine.run(_sql(query)), nested.parent
+            table, parent = self.engine.run(sql_of(query)), nested.parent
             if isinstance(parent, exp.Exists):
                 parent.replace(exp.true() if table.num_rows else exp.false())
             elif isinstance(parent, exp.In):
@@ -173,7 +177,7 @@ class Session:
             return node.name if node.is_string else int(node.name) if node.is_int else Decimal(node.name)
         if isinstance(node, exp.Null):
             return None
-        return self.engine.run(f"SELECT {_sql(node)} AS v").column(0)[0].as_py()
+        return self.engine.run(f"SELECT {sql_of(node)} AS v").column(0)[0].as_py()
 
     def _finished(self, table: pa.Table) -> pa.Table:
         """Put the errors in place of the hidden columns, and and give columns their names."""
@@ -225,7 +229,3 @@ def _only_column(table: pa.Table, most: int) -> list[object]:
 
 def _hidden(place: int) -> str:
     return f"dpcube error {place}"
-
-
-def _sql(node: exp.Expression) -> str:
-    return node.sql(dialect=DIALECT, identify=True)

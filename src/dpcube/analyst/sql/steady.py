@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpcube.analyst.sql.axes import Detail, Pieces, Use, pieces_of
 from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.engine import Engine
-from dpcube.analyst.sql.parse import DIALECT
+from dpcube.analyst.sql.parse import sql_of
 from dpcube.errors import QueryError
 
 
@@ -39,7 +39,7 @@ def cut_at_steps(engine: Engine, demand: Demand) -> None:
         name = f"dpcube units {axis}"
         engine.add(name, pa.table({**columns, "i": pa.array(np.arange(len(units)))}))
         for expression in expressions:
-            values = f'SELECT i, {expression.sql(dialect=DIALECT, identify=True)} AS v FROM "{name}"'
+            values = f'SELECT i, {sql_of(expression)} AS v FROM "{name}"'
             pairs = f"SELECT i, v, lag(v) OVER (ORDER BY i) AS before FROM ({values})"
             changes = (
                 f"SELECT i FROM ({pairs}) WHERE i BETWEEN 1 AND {len(units.low) - 1} AND v IS DISTINCT FROM before"
@@ -62,7 +62,7 @@ def check_steady(
             made[f"unit{axis}"] = pa.array(values)
             name = f"dpcube check {number} {place}"
             engine.add(name, pa.table(made))
-            answers.append(engine.run(f'SELECT {expression.sql(dialect=DIALECT, identify=True)} AS v FROM "{name}"'))
+            answers.append(engine.run(f'SELECT {sql_of(expression)} AS v FROM "{name}"'))
         if not answers[0].equals(answers[1]) or not answers[1].equals(answers[2]):
             attribute = bins.attribute
             msg = (

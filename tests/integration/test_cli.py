@@ -376,7 +376,7 @@ def test_a_csv_file_is_read_as_declared(clinic: Path) -> None:
     )
     assert re.findall(r'^name = "(.*)"$', drafted.out, re.MULTILINE) == ["age", "ward"]
     assert values_in(drafted.out, pq.read_table(clinic / "clinic.parquet")) == set()
-    assert [outcome.err for outcome in outcomes] == [""] * 9
+    assert [outcome.err for outcome in outcomes] == [""] * 8
     counts = [list(answers(outcome).values()) for outcome in outcomes[1::2]]
     assert counts == [[2, 1, 4], [1, 1, 2], [1, 1, 2], [0, 1, 2]]
     told = outcomes[6].json()

@@ -157,8 +157,7 @@ class Writer:
         if not attribute.ordered:
             msg = f"{call.text!r}: attribute '{attribute.name}' has no order, so no least, greatest or middle value"
             raise QueryError(msg)
-        detail = Detail.BINS if kind in ("min", "max") else Detail.UNITS
-        low, high = (sql_of(self.demand.column(attr.axis, role, detail)) for role in ("least", "most"))
+        low, high = (sql_of(self.demand.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
         if kind == "cont" and not isinstance(attribute, Integer):
             kind = "even" if isinstance(attribute, Float) else "disc"
         picked = f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"

@@ -90,16 +90,26 @@ class _Values:
         if kind == "cont":  # between the rows next to place q (n - 1), counted from 0
             place = np.maximum(quantile * (total - 1), 0.0)
             whole = np.floor(place + rounding)
-            left = self._at(self._first(below > (whole + rounding)[self.group]), self.low)
-            right = self._at(self._first(below > (np.ceil(place - rounding) + rounding)[self.group]), self.low)
+            left, right = (self._row(below, row, rounding) for row in (whole, np.ceil(place - rounding)))
             between: Floats = np.maximum(place - whole, 0.0) * (np.where(np.isnan(right), left, right) - left)
             return left + between
         wanted = quantile * total
         reached = self._first((below >= (wanted - rounding)[self.group]) & (below > 0))
-        if kind == "disc":
-            return self._at(reached, self.low)
         low, high, count, passed = (self._at(reached, v) for v in (self.low, self.high, self.count, below))
-        return low + np.clip(1 - (passed - wanted) / count, 0.0, 1.0) * (high - low)
+        share = np.clip(1 - (passed - wanted) / count, 0.0, 1.0)
+        if kind == "even":
+            return low + share * (high - low)
+        units = _units(low, high)
+        before: Floats = np.clip(np.ceil((share - rounding / count) * units) - 1, 0, units - 1)
+        return low + before
+
+    def _row(self, below: Floats, row: Floats, rounding: Floats) -> Floats:
+        """Return the value of one row of each group, counted from 0; a bin's rows are spread over its whole numbers."""
+        reached = self._first(below > (row + rounding)[self.group])
+        low, high, count, passed = (self._at(reached, v) for v in (self.low, self.high, self.count, below))
+        share, units = 1 - (passed - row) / count, _units(low, high)
+        before: Floats = np.clip(np.floor((share + rounding / count) * units), 0, units - 1)
+        return low + before
 
     def _first(self, chosen: NDArray[np.bool_]) -> Ints:
         return self._found(np.flatnonzero(chosen)[::-1])
@@ -116,3 +126,10 @@ class _Values:
     def _at(self, place: Ints, values: Floats) -> Floats:
         found: Floats = np.append(values, np.nan)[place]  # place -1 is the NaN at the end
         return found
+
+
+def _units(low: Floats, high: Floats) -> Floats:
+    """Return how many whole numbers a bin holds; an expression has one value, which may be infinite."""
+    units: Floats = np.ones(len(low))
+    np.add(units, high - low, out=units, where=low < high)
+    return units

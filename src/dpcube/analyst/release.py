@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Release:
     """A differentially private cube: the domain, what was measured, and where it comes from.
 
-    `count`, `answer` and `cells` speak from one estimate, `"auto"` unless another is named.
+    `count`, `answer`, `sql` and `cells` speak from one estimate, `"auto"` unless another is named.
     """
 
     def __init__(self, domain: Domain, transcript: Transcript, provenance: Provenance) -> None:

@@ -77,4 +77,8 @@ def engine(*, confidence: float, seconds: float) -> Iterator[Engine]:
             null_handling=FunctionNullHandling.SPECIAL,
         )
         connection.execute("SET lock_configuration = true")
-        yield Engine(connection, seconds)
+        locked = Engine(connection, seconds)
+        try:
+            yield locked
+        finally:
+            del locked._connection  # whoever still holds the engine does not keep the connection alive

@@ -61,6 +61,7 @@ SYNTHETIC = "synthetic rows, drawn from a seed, are post-processing only"
         ("analyst/release.py", "import dpcube.curator.sources", LAYERS),
         ("cli/analyst.py", "from dpcube.curator.sources import open_rows", ANALYST),
         ("cli/tables.py", "from dpcube.evaluate import distances", ANALYST),
+        ("cli/sql.py", "from dpcube.curator import publish", ANALYST),
         ("strategy/two_phase.py", "from dpcube.privacy.noise import ExactNoise", STRATEGIES),
         ("strategy/cells.py", "import dpcube.privacy.randomness", STRATEGIES),
         ("estimate/estimators.py", "from dpcube.curator.gate import Gate", STRATEGIES),

@@ -21,7 +21,7 @@ import pytest
 
 from dpcube import __version__, datasets
 
-VERBS = ("demo", "domain", "plan", "release", "ledger", "info", "count", "synth", "export", "reproduce")
+VERBS = ("demo", "domain", "plan", "release", "ledger", "info", "count", "sql", "synth", "export", "reproduce")
 EXACT = ("--epsilon", "50", "--strategy", "cells", "--no-ledger")
 CLINIC = {
     "ward": ["north-wing", "north-wing", "south-wing", None, "east-wing", "north-wing", "south-wing"],
@@ -142,7 +142,7 @@ def test_the_command_starts_without_its_heavy_libraries() -> None:
     code = "import sys, dpcube.cli; print(sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = run(cwd=Path(), command=(sys.executable, "-c", code)).out
     assert "'dpcube'" in loaded
-    for heavy in ("numpy", "numba", "pyarrow", "duckdb", "pandas", "scipy", "cryptography"):
+    for heavy in ("numpy", "numba", "pyarrow", "duckdb", "pandas", "scipy", "sqlglot", "cryptography"):
         assert f"'{heavy}'" not in loaded
 
 
@@ -310,6 +310,34 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
     ]
     for name in about:
         assert name == "attributes" or re.search(f"^{name.replace('_', ' ')}( +|$)", told.out, re.MULTILINE)
+
+
+def test_a_released_cube_answers_sql(clinic: Path, released: Path) -> None:
+    query = "SELECT ward, count(*) AS n, avg(age) AS m FROM cube GROUP BY ward ORDER BY ward NULLS LAST"
+    shown, told, listed, with_error, unknown, written = run_all(
+        ("sql", released, query),
+        ("sql", released, query, "--json"),
+        ("sql", released, query, "--csv"),
+        ("sql", released, "SELECT count(*) AS n FROM cube WHERE age >= 50", "--error", "--json"),
+        ("sql", released, "SELECT avg(agee) FROM cube"),
+        ("sql", released, "COPY (SELECT 1) TO 'stolen.csv'"),
+        cwd=clinic,
+    )
+    assert told.json() == [
+        {"ward": "north-wing", "n": 3.0, "m": pytest.approx((34.5 * 2 + 54.5) / 3)},
+        {"ward": "south-wing", "n": 2.0, "m": pytest.approx((44.5 + 24.5) / 2)},
+        {"ward": None, "n": 1.0, "m": pytest.approx(54.5)},
+    ]
+    assert shown.out.splitlines()[0].split() == ["ward", "n", "m"]
+    assert shown.out.splitlines()[3].split() == ["-", "1.00", "54.50"]
+    assert listed.out.splitlines()[0] == "ward,n,m"
+    assert listed.out.splitlines()[3] == ",1.0,54.5"
+    stated = with_error.json()
+    assert isinstance(stated, list)
+    assert list(stated[0]) == ["n", "n_stderr", "n_within", "n_low", "n_high"]
+    assert (unknown.code, unknown.err) == (2, "dpcube: there is no column 'agee'; did you mean 'age'?\n")
+    assert (written.code, written.changed) == (2, ())
+    assert written.err == "dpcube: a query starts with SELECT or WITH, got 'COPY'; a release is only read\n"
 
 
 def test_names_in_a_release_cannot_steer_the_terminal(clinic: Path) -> None:

@@ -380,7 +380,7 @@ def test_explaining_reads_nothing(visits: str, server: psycopg.Connection, tmp_p
 
 
 def test_the_pin_of_sqlglot_holds() -> None:
-    """Ibis 12 fails with sqlglot 28 and newer when it compiles; see the extras in pyproject.toml."""
+    """Ibis 12 fails with sqlglot 28 and newer when it compiles; see the dependencies in pyproject.toml."""
     ibis_version, sqlglot_version = Version(version("ibis-framework")), Version(version("sqlglot"))
     assert ibis_version >= Version("13") or sqlglot_version < Version("28"), (
         f"Ibis {ibis_version} does not work with sqlglot {sqlglot_version}: pip install 'sqlglot<28'"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,14 @@ from dpcube.query.counting import query_of
 from dpcube.transcript import Provenance, Transcript
 from dpcube.transcript import file as release_file
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 class Release:
     """A differentially private cube: the domain, what was measured, and where it comes from.
 
-    `count`, `answer`, `cells`, `synthesize` and views speak from one estimate, `"auto"` unless another is named.
+    `count`, `answer`, `cells`, `sql`, `synthesize` and views speak from one estimate, `"auto"` unless another is named.
     """
 
     def __init__(self, domain: Domain, transcript: Transcript, provenance: Provenance) -> None:
@@ -97,6 +100,25 @@ class Release:
         chosen = self.estimate(estimate)
         variances, withins = chosen.range_errors(workload)
         return Answers(chosen.range_values(workload), np.sqrt(variances), np.sqrt(withins))
+
+    def sql(
+        self,
+        query: str,
+        *,
+        error: bool = False,
+        confidence: float = 0.95,
+        estimate: str = "auto",
+        seconds: float = 60,
+    ) -> "pa.Table":
+        """Return the result of a SELECT on the table `cube`, whose columns are the attributes (docs/sql.md).
+
+        `error=True` adds columns `_stderr`, `_within`, `_low` and `_high` to counts, sums and averages; `seconds` is
+        the longest the query may run.
+        """
+        from dpcube.analyst import sql
+
+        chosen = self.estimate(estimate)
+        return sql.run(query, self.domain, chosen, error=error, confidence=confidence, seconds=seconds)
 
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""

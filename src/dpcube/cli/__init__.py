@@ -15,6 +15,7 @@ from dpcube.cli.ledger import ledger
 from dpcube.cli.output import stages_done, visible
 from dpcube.cli.plan import plan
 from dpcube.cli.reproduce import reproduce
+from dpcube.cli.sql import sql
 from dpcube.cli.tables import export, synth
 from dpcube.errors import DpcubeError, InputError
 
@@ -32,6 +33,7 @@ def commands() -> None:
                    dpcube ledger TABLE.ledger
     Hold a cube:   dpcube info R.dpcube
                    dpcube count R.dpcube "age between 30 and 39 and sex = 'Female'"
+                   dpcube sql R.dpcube "SELECT sex, count(*), avg(age) FROM cube GROUP BY sex"
                    dpcube synth R.dpcube -o rows.parquet
     The paper:     dpcube reproduce theory
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
@@ -39,7 +41,7 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-for verb in (demo, domain, plan, release, ledger, info, count, synth, export, reproduce):
+for verb in (demo, domain, plan, release, ledger, info, count, sql, synth, export, reproduce):
     commands.add_command(verb)
 
 

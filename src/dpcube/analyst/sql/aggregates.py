@@ -1,0 +1,233 @@
+"""Aggregates over weighted rows: the SQL that an aggregate of the cube is rewritten to.
+
+With w the estimated count of a row (any real number) and x the argument where it is not null:
+
+    count = sum w        sum = sum w x        avg = sum w x / sum w, null unless sum w > 0
+    var_pop = sum w (x - avg)^2 / sum w, null unless sum w > 0 and the result is not negative; var_samp has sum w - 1
+
+Variances of a bare attribute include that of rows spread evenly inside its bins. min, max and quantiles: `picks.py`.
+"""
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpcube.analyst.sql.axes import Detail
+from dpcube.analyst.sql.demand import Demand
+from dpcube.analyst.sql.names import Attr, attrs, bare, is_constant
+from dpcube.analyst.sql.parse import AGGREGATES, shown, sql_of
+from dpcube.analyst.sql.picks import PICK
+from dpcube.domain import Category, Date, Float, Integer
+from dpcube.errors import QueryError
+
+SUPPORTED = "count(*), count(x), sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aggregate of a query: its name, its argument if any, its FILTER if any, and the quantile asked for."""
+
+    name: str
+    argument: exp.Expression | None
+    condition: exp.Expression | None
+    quantile: exp.Expression | None
+    text: str
+
+
+def call_of(node: exp.Expression) -> Call | None:
+    """Return the aggregate that a node of a query is; None if it is none."""
+    if not isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc) or isinstance(node, exp.Grouping):
+        return None
+    text, condition, quantile = shown(node), None, None
+    if isinstance(node, exp.Filter):
+        node, condition = node.this, node.expression.this
+    if isinstance(node, exp.WithinGroup):
+        return _within_group(node, condition, text)
+    if type(node) not in AGGREGATES:
+        msg = f"{text!r} is not supported; the aggregates are {SUPPORTED}"
+        raise QueryError(msg)
+    name, argument = AGGREGATES[type(node)], node.this
+    if isinstance(argument, exp.Distinct):
+        msg = f"{text!r}: nearly every value has some noisy count; GROUP BY it, with HAVING count(*) above the noise"
+        raise QueryError(msg)
+    if isinstance(argument, exp.Order):
+        msg = f"{text!r}: the order of rows means nothing to an aggregate; leave ORDER BY out of it"
+        raise QueryError(msg)
+    if name.startswith("quantile"):
+        quantile = node.args.get("quantile") or node.expression
+    if node.args.get("expressions"):
+        msg = f"{text!r} has more arguments than {name} takes"
+        raise QueryError(msg)
+    if isinstance(argument, exp.Star) or argument is None:
+        argument = None
+    return Call(name, argument, condition, quantile, text)
+
+
+def _within_group(node: exp.WithinGroup, condition: exp.Expression | None, text: str) -> Call:
+    kind, order = AGGREGATES.get(type(node.this), ""), node.expression.expressions
+    if not kind.startswith("quantile_") or len(order) != 1 or order[0].args.get("desc"):
+        msg = f"{text!r} is not supported; write quantile_cont(x, 0.5)"
+        raise QueryError(msg)
+    return Call(kind, order[0].this, condition, node.this.this, text)
+
+
+@dataclass(frozen=True)
+class Written:
+    """SQL of an aggregate; for counts, sums and averages also what each row is multiplied by, for their errors."""
+
+    sql: str
+    kind: str = ""
+    coefficient: str | None = None
+    keep: str | None = None
+
+
+@dataclass
+class Writer:
+    """Writes aggregates on the columns that a demand names.
+
+    `numbers` collects arguments that must be numbers; `decided` holds the axes of the keys and of WHERE.
+    """
+
+    demand: Demand
+    numbers: dict[str, str]
+    complete: bool
+    decided: set[int] = field(default_factory=set)
+
+    def write(self, call: Call, argument: exp.Expression | None, condition: exp.Expression | None) -> Written:
+        """Return the SQL of a call; `argument` and `condition` are its parts, already on the rows' own columns."""
+        filters = [] if condition is None else [f"({sql_of(condition)})"]
+        if call.name in ("count", "count_if"):
+            return self._count(call, argument, filters)
+        if call.argument is None or argument is None:
+            msg = f"{call.text!r} needs an argument, as in {call.name}(x)"
+            raise QueryError(msg)
+        if call.name in ("min", "max", "median") or call.quantile is not None:
+            return Written(self._pick(call, argument, filters))
+        self._need_number(call, argument)
+        x = f"CAST({sql_of(argument)} AS DOUBLE)"
+        filters = [*filters, f"{x} IS NOT NULL"]
+        keep = self._where(filters)
+        n = f"sum(w) FILTER ({keep})"
+        total = f"sum(w * {x}) FILTER ({keep})"
+        if call.name == "sum":
+            return Written(total, call.name, x, _where(filters))
+        if call.name == "avg":
+            return Written(f"CASE WHEN {n} > 0 THEN {total} / {n} END", call.name, x, _where(filters))
+        return Written(self._variance(call, x, keep, n))
+
+    def _count(self, call: Call, argument: exp.Expression | None, filters: list[str]) -> Written:
+        if argument is not None:
+            tested = "IS TRUE" if call.name == "count_if" else "IS NOT NULL"
+            filters = [*filters, f"({sql_of(argument)}) {tested}"]
+        keep = _where(filters or ["true"])
+        return Written(f"coalesce(sum(w) FILTER ({keep}), 0)", "count", "1.0", keep)
+
+    def _where(self, filters: list[str]) -> str:
+        """Keep the rows that are there: those of count zero are at hand only to state errors."""
+        return _where([*filters, "w <> 0"] if self.complete else filters)
+
+    def _need_number(self, call: Call, argument: exp.Expression) -> None:
+        self.numbers[sql_of(argument)] = call.text
+
+    def _variance(self, call: Call, x: str, keep: str, n: str) -> str:
+        """Return the second moment about the mean, shifted by the middle of the domain to keep its digits."""
+        shift, spread = 0.0, "0"
+        if isinstance(attr := bare_argument(call), Attr):
+            edges = self.demand.domain.attributes[attr.axis].bin_edges()
+            shift = float(edges[0] + edges[-1]) / 2
+            spread = sql_of(self.demand.column(attr.axis, "spread", Detail.BINS))
+        moved = f"({x} - CAST('{shift!r}' AS DOUBLE))"
+        first = f"sum(w * {moved}) FILTER ({keep})"
+        second = f"sum(w * ({moved} * {moved} + {spread})) FILTER ({keep})"
+        squares = f"({second} - {first} * {first} / {n})"
+        less = 0 if call.name.endswith("_pop") else 1
+        variance = f"greatest({squares}, 0) / ({n} - {less})"
+        value = f"sqrt({variance})" if call.name.startswith("stddev") else variance
+        return f"CASE WHEN {n} > {less} AND {squares} >= -1e-9 * abs({second}) THEN {value} END"
+
+    def _pick(self, call: Call, argument: exp.Expression, filters: list[str]) -> str:
+        noise = self.demand.noise(self.decided | attrs(call.argument) | attrs(call.condition))
+        kind, quantile = self._kind(call)
+        attr = bare_argument(call)
+        if not isinstance(attr, Attr):
+            self._need_number(call, argument)
+            low = high = f"CAST({sql_of(argument)} AS DOUBLE)"
+            return f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
+        attribute = self.demand.domain.attributes[attr.axis]
+        if not attribute.ordered:
+            msg = f"{call.text!r}: attribute '{attribute.name}' has no order, so no least, greatest or middle value"
+            raise QueryError(msg)
+        low, high = (sql_of(self.demand.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
+        if kind == "cont" and not isinstance(attribute, Integer):
+            kind = "even" if isinstance(attribute, Float) else "disc"
+        picked = f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
+        if isinstance(attribute, Date):
+            return f"CAST(DATE '1970-01-01' + CAST({picked} AS INTEGER) AS DATE)"
+        if isinstance(attribute, Category):
+            values = ", ".join(sql_of(exp.Literal.string(value)) for value in attribute.values)
+            return f"list_extract([{values}], CAST({picked} AS INTEGER) + 1)"
+        whole = isinstance(attribute, Integer) and kind != "cont"
+        return f"CAST({picked} AS BIGINT)" if whole else picked
+
+    def _kind(self, call: Call) -> tuple[str, float]:
+        if call.name in ("min", "max"):
+            return call.name, 0.0
+        if call.quantile is None:
+            return "cont", 0.5
+        share = self.demand.fold(call.quantile) if is_constant(call.quantile) else None
+        try:
+            quantile = float(share)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            quantile = -1.0
+        if not 0 <= quantile <= 1:
+            msg = f"{call.text!r}: the quantile must be a number from 0 to 1"
+            raise QueryError(msg)
+        return "disc" if call.name in ("quantile", "quantile_disc") else "cont", quantile
+
+
+def bare_argument(call: Call) -> exp.Expression | None:
+    """Return the argument without parentheses."""
+    return None if call.argument is None else bare(call.argument)
+
+
+def is_linear(node: exp.Expression, demand: Demand) -> bool:
+    """Whether an expression at the mean of a bin is the mean of the expression over the bin.
+
+    True of sums and of products of different attributes; comparisons with constants do not vary inside a piece.
+    """
+    node = bare(node)
+    if isinstance(node, Attr) or not attrs(node) or demand.comparison(node) is not None:
+        return True
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        left, right = node.this, node.expression
+        apart = isinstance(node, exp.Add | exp.Sub) or not attrs(left) & attrs(right)
+        divided = isinstance(node, exp.Div) and attrs(right)
+        return bool(apart and not divided and is_linear(left, demand) and is_linear(right, demand))
+    if isinstance(node, exp.Neg):
+        return is_linear(node.this, demand)
+    if isinstance(node, exp.Case) and node.this is None:
+        results = [branch.args["true"] for branch in node.args["ifs"]]
+        return all(_steady(branch.this, demand) for branch in node.args["ifs"]) and all(
+            is_linear(result, demand) for result in [*results, *filter(None, [node.args.get("default")])]
+        )
+    return False
+
+
+def _steady(node: exp.Expression, demand: Demand) -> bool:
+    """Whether a condition is made of comparisons with constants, so that it does not vary inside a piece."""
+    node = bare(node)
+    if isinstance(node, exp.And | exp.Or):
+        return _steady(node.this, demand) and _steady(node.expression, demand)
+    if isinstance(node, exp.Not):
+        return _steady(node.this, demand)
+    return not attrs(node) or demand.comparison(node) is not None
+
+
+def _rows(low: str, high: str, noise: str, filters: list[str]) -> str:
+    keep = _where([*filters, f"{low} IS NOT NULL"])
+    row = f"{{'low': CAST({low} AS DOUBLE), 'high': CAST({high} AS DOUBLE), 'w': w, 'e': {noise}}}"
+    return f"list({row}) FILTER ({keep})"
+
+
+def _where(filters: list[str]) -> str:
+    return "WHERE " + " AND ".join(filters)

@@ -1,0 +1,157 @@
+"""What a rewritten SELECT demands of the rows it runs on; comparisons with constants become cuts of an axis.
+
+A comparison is made with the mean place of a piece, and every piece lies on one side of every constant: a bin that the
+constant cuts is two pieces. So `age between 30 and 39` selects the share of each bin that `Release.count` selects.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, time
+from decimal import Decimal
+
+from sqlglot import exp
+
+from dpcube.analyst.sql.axes import Detail, Use
+from dpcube.analyst.sql.names import Attr, bare, is_constant
+from dpcube.domain import Attribute, Date, Domain
+from dpcube.domain.number import Number
+from dpcube.errors import QueryError
+
+COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+MIRRORED = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
+
+Fold = Callable[[exp.Expression], object]
+
+
+@dataclass
+class Demand:
+    """The attributes a SELECT uses and how finely, the columns it reads, and the columns of noise.
+
+    `steps` holds expressions of one attribute of whole numbers, days or texts: it is cut where any of them changes.
+    """
+
+    domain: Domain
+    fold: Fold
+    uses: dict[int, Use] = field(default_factory=dict)
+    columns: dict[str, tuple[int, str]] = field(default_factory=dict)
+    noises: dict[frozenset[int], str] = field(default_factory=dict)
+    steps: dict[int, list[exp.Expression]] = field(default_factory=dict)
+
+    def use(self, axis: int) -> Use:
+        """Return how an attribute is used so far."""
+        return self.uses.setdefault(axis, Use())
+
+    def column(self, axis: int, role: str, detail: Detail) -> exp.Column:
+        """Demand a column of an attribute, and return it."""
+        use = self.use(axis)
+        use.detail = max(use.detail, detail)
+        name = f"{role}{axis}"
+        self.columns[name] = (axis, role)
+        return exp.column(name)
+
+    def noise(self, axes: set[int]) -> str:
+        """Demand a column of the noise of rows told apart by these attributes, and return its name."""
+        return self.noises.setdefault(frozenset(axes), f"e{len(self.noises)}")
+
+    def comparison(self, node: exp.Expression) -> exp.Expression | None:
+        """Return a comparison of an attribute with constants on the rows' own columns; None if it is something else."""
+        if isinstance(node, COMPARED):
+            return self._compared(node)
+        if isinstance(node, exp.Not) and isinstance(bare(node.this), exp.Is):
+            return self._is_not_null(bare(node.this))
+        if not isinstance(node, exp.Between | exp.In | exp.Is) or not isinstance(bare(node.this), Attr):
+            return None
+        axis = bare(node.this).args["axis"]
+        if isinstance(node, exp.Is):
+            return self._is_null(axis) if isinstance(node.expression, exp.Null) else None
+        if isinstance(node, exp.In):
+            if not node.expressions or not all(map(is_constant, node.expressions)):
+                return None
+            return self._in(axis, [self.fold(item) for item in node.expressions])
+        low, high = node.args["low"], node.args["high"]
+        if not (is_constant(low) and is_constant(high)) or node.args.get("symmetric"):
+            return None
+        ends = self._ordered(axis, exp.GTE, self.fold(low)), self._ordered(axis, exp.LTE, self.fold(high))
+        return exp.paren(exp.and_(*ends))
+
+    def _compared(self, node: exp.Expression) -> exp.Expression | None:
+        left, right, sign = bare(node.this), bare(node.expression), type(node)
+        assert issubclass(sign, exp.Binary)
+        if isinstance(right, Attr):
+            left, right, sign = right, left, MIRRORED[sign]
+        if not isinstance(left, Attr) or not is_constant(right):
+            return None
+        value = self.fold(right)
+        if sign is exp.EQ:
+            return self._in(left.axis, [value])
+        if sign is exp.NEQ:
+            return exp.not_(self._in(left.axis, [value]))
+        return self._ordered(left.axis, sign, value)
+
+    def _in(self, axis: int, values: list[object]) -> exp.Expression:
+        attribute = self.domain.attributes[axis]
+        labels = {f"({kind})": kind for kind in attribute.own_cells}
+        own = [labels[value] for value in values if isinstance(value, str) and value in labels]
+        places = [exp.null() if value is None else self._equal(axis, value) for value in values if value not in labels]
+        parts: list[exp.Expression] = [self._in_own_cell(axis, kind) for kind in own]
+        if places:
+            parts.append(exp.In(this=self.column(axis, "place", Detail.CUTS), expressions=places))
+        return exp.paren(exp.or_(*parts))
+
+    def _equal(self, axis: int, value: object) -> exp.Expression:
+        attribute = self.domain.attributes[axis]
+        place = _coordinate(attribute, value)
+        if attribute.step == 0:
+            attribute.equal(place)  # says that no single value can be counted
+        return self._cut(axis, place)
+
+    def _ordered(self, axis: int, sign: type[exp.Binary], value: object) -> exp.Expression:
+        attribute = self.domain.attributes[axis]
+        if value is None:
+            return exp.null()
+        if not attribute.ordered:
+            attribute.range(None, str(value))  # says that it has no ranges
+        place = self._cut(axis, _coordinate(attribute, value))
+        return exp.paren(sign(this=self.column(axis, "place", Detail.CUTS), expression=place))
+
+    def _cut(self, axis: int, place: float) -> exp.Expression:
+        """Cut the axis so that no piece straddles a place, and return the place."""
+        whole = self.domain.attributes[axis].step > 0
+        self.use(axis).cuts |= {float(math.ceil(place)), math.floor(place) + 1.0} if whole else {place}
+        return exp.cast(exp.Literal.string(repr(place)), "DOUBLE")
+
+    def _in_own_cell(self, axis: int, kind: str) -> exp.Expression:
+        """Return a test: true in that cell, false in bins, neither in other own cells, as in `Release.count`."""
+        own = self.column(axis, "own", Detail.CUTS)
+        here = own.copy().eq(exp.Literal.string(kind))
+        return exp.paren(exp.case().when(own.is_(exp.null()), exp.false()).when(here, exp.true()))
+
+    def _is_null(self, axis: int) -> exp.Expression:
+        attribute = self.domain.attributes[axis]
+        if "null" not in attribute.own_cells:
+            msg = f"nulls of '{attribute.name}' were dropped by the domain, so they cannot be counted"
+            raise QueryError(msg)
+        own = self.column(axis, "own", Detail.CUTS)
+        return exp.paren(exp.NullSafeEQ(this=own, expression=exp.Literal.string("null")))
+
+    def _is_not_null(self, node: exp.Expression) -> exp.Expression | None:
+        attr = bare(node.this)
+        if not isinstance(attr, Attr) or not isinstance(node.expression, exp.Null):
+            return None
+        has_nulls = "null" in self.domain.attributes[attr.axis].own_cells
+        return exp.not_(self._is_null(attr.axis)) if has_nulls else exp.true()
+
+
+def _coordinate(attribute: Attribute, value: object) -> float:
+    """Return the place of a constant on an attribute's axis; whole numbers and days may be compared with fractions."""
+    if isinstance(attribute, Number):
+        number = float(value) if isinstance(value, Decimal) else value
+        return Number.coordinate(attribute, number)  # type: ignore[arg-type]
+    if isinstance(attribute, Date) and isinstance(value, datetime):
+        since_midnight = value - datetime.combine(value, time(), value.tzinfo)
+        return value.toordinal() + since_midnight.total_seconds() / 86_400
+    if isinstance(value, int | float | Decimal | bool) and not isinstance(attribute, Number):
+        msg = f"attribute '{attribute.name}' holds {attribute.kind} values ({attribute.extent()}), got {value!r}"
+        raise QueryError(msg)
+    return attribute.coordinate(value)  # type: ignore[arg-type]

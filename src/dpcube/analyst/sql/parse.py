@@ -1,0 +1,168 @@
+"""SQL text enters; one SELECT made only of what is allowed leaves, as a sqlglot tree.
+
+What is allowed is listed, so that what nobody thought of is refused: statements that write, files, table functions,
+settings, and functions whose cost or effect is unknown never reach the engine.
+"""
+
+from collections.abc import Iterator
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
+from sqlglot.tokens import TokenType
+
+from dpcube.errors import QueryError
+
+LONGEST = 100_000
+DIALECT = "duckdb"
+
+AGGREGATES: dict[type[exp.Expression], str] = {
+    exp.Count: "count",
+    exp.CountIf: "count_if",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.Median: "median",
+    exp.Quantile: "quantile",
+    exp.PercentileCont: "quantile_cont",
+    exp.PercentileDisc: "quantile_disc",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+}
+CLAUSES = (
+    *(exp.Select, exp.From, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset),
+    *(exp.Rollup, exp.Cube, exp.GroupingSets, exp.Grouping, exp.Qualify, exp.Distinct, exp.With, exp.CTE),
+    *(exp.Subquery, exp.Union, exp.Except, exp.Intersect, exp.Join, exp.Table, exp.TableAlias, exp.Alias, exp.Column),
+    *(exp.Identifier, exp.Star, exp.Literal, exp.Boolean, exp.Null, exp.Tuple, exp.Paren, exp.Var),
+    *(exp.Filter, exp.WithinGroup, exp.Window, exp.WindowSpec),
+)
+OPERATORS = (
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is, exp.Exists, exp.Like, exp.ILike),
+    *(exp.And, exp.Or, exp.Not, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe),
+    *(exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval, exp.NullSafeEQ),
+    exp.NullSafeNEQ,
+)
+FUNCTIONS = (
+    *(exp.Abs, exp.Round, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow, exp.Sign),
+    *(exp.Greatest, exp.Least, exp.Coalesce, exp.Nullif, exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring),
+    *(exp.Left, exp.Right, exp.Concat, exp.Contains, exp.StartsWith, exp.Extract, exp.Year, exp.Quarter, exp.Month),
+    *(exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.DateTrunc, exp.TimestampTrunc, exp.DateDiff),
+    *(exp.DateAdd, exp.TimeToStr, exp.DayOfWeekIso, exp.WeekOfYear, exp.Monthname),
+)
+WINDOW_FUNCTIONS = (
+    *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile),
+    *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue),
+)
+NAMED_FUNCTIONS = ("cell", "grouping_id", "weekday", "dayname", "trunc", "date_part")
+TYPES = (
+    *(exp.DataType.Type.TINYINT, exp.DataType.Type.SMALLINT, exp.DataType.Type.INT, exp.DataType.Type.BIGINT),
+    *(exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE, exp.DataType.Type.DECIMAL, exp.DataType.Type.BOOLEAN),
+    *(exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR, exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP),
+    exp.DataType.Type.INTERVAL,
+)
+ALLOWED = frozenset((*CLAUSES, *OPERATORS, *FUNCTIONS, *WINDOW_FUNCTIONS, *AGGREGATES))
+SUPPORTED = (
+    "supported are SELECT with WHERE, GROUP BY (ROLLUP, CUBE, GROUPING SETS), HAVING, ORDER BY, LIMIT, CASE, "
+    "sub-queries and WITH, the aggregates count, sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, "
+    "var_pop, stddev, and plain arithmetic, text and date functions (docs/sql.md lists them)"
+)
+
+
+def parse(text: str) -> exp.Query:
+    """Return the tree of one SELECT; QueryError says what is not allowed."""
+    if len(text) > LONGEST:
+        msg = f"the query has {len(text)} characters; at most {LONGEST} are read"
+        raise QueryError(msg)
+    try:
+        tree = _statement(text)
+        for node in tree.walk():
+            _check(node)
+    except RecursionError:
+        msg = "the query nests too deeply; write it with fewer parentheses or sub-queries"
+        raise QueryError(msg) from None
+    return tree
+
+
+def _statement(text: str) -> exp.Query:
+    try:
+        tokens = sqlglot.tokenize(text, read=DIALECT)
+        first = tokens[0] if tokens else None
+        # Whatever does not start like a query is not even parsed: sqlglot would log a warning about it.
+        if first is None or first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
+            msg = f"a query starts with SELECT or WITH, got {(first.text if first else '')!r}; a release is only read"
+            raise QueryError(msg)
+        trees = [tree for tree in sqlglot.parse(text, read=DIALECT) if tree is not None]
+    except SqlglotError as error:
+        found = getattr(error, "errors", None)
+        where = f" near {found[0]['highlight']!r}" if found and found[0].get("highlight") else ""
+        msg = f"the query cannot be read as SQL{where}; {SUPPORTED}"
+        raise QueryError(msg) from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        msg = f"one SELECT at a time, got {len(trees)} statements; a release is only read"
+        raise QueryError(msg)
+    return trees[0]
+
+
+def _check(node: exp.Expression) -> None:
+    if isinstance(node, exp.Anonymous):
+        allowed = node.name.lower() in NAMED_FUNCTIONS
+    elif isinstance(node, exp.DataType):
+        allowed = node.this in TYPES
+    elif isinstance(node, exp.Table):
+        allowed = isinstance(node.this, exp.Identifier) and set(_present(node)) <= {"this", "alias"}
+    else:
+        allowed = type(node) in ALLOWED and not (isinstance(node, exp.Star) and any(_present(node)))
+    if isinstance(node, exp.With) and node.args.get("recursive"):
+        allowed = False
+    if isinstance(node, exp.Select) and (extra := set(_present(node)) - SELECT_PARTS):
+        msg = f"SELECT with {', '.join(sorted(extra)).upper()} is not supported; {SUPPORTED}"
+        raise QueryError(msg)
+    if not allowed:
+        msg = f"{shown(node)!r} is not supported; {SUPPORTED}"
+        raise QueryError(msg)
+
+
+SELECT_PARTS = frozenset(
+    ("expressions", "from", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct")
+) | {"with"}
+
+
+def _present(node: exp.Expression) -> Iterator[str]:
+    return (name for name, value in node.args.items() if value)
+
+
+class Printed(DuckDB):
+    """The dialect as users write it."""
+
+    class Generator(DuckDB.Generator):
+        """Writes var_samp for what sqlglot calls variance."""
+
+        TRANSFORMS = {  # noqa: RUF012 (sqlglot's own way of declaring a dialect)
+            **DuckDB.Generator.TRANSFORMS,
+            exp.Variance: lambda self, node: self.func("var_samp", node.this),
+        }
+
+
+def sql_of(node: exp.Expression) -> str:
+    """Return SQL for the engine, every name in quotes."""
+    try:
+        return node.sql(dialect=DIALECT, identify=True, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError:
+        msg = f"{shown(node)!r} cannot be written for the engine; {SUPPORTED}"
+        raise QueryError(msg) from None
+
+
+def text_of(node: exp.Expression) -> str:
+    """Return a part of a query as a user would write it."""
+    return node.sql(dialect=Printed, normalize_functions="lower")
+
+
+def shown(node: exp.Expression) -> str:
+    """Return a part of a query for a message, cut to a readable length."""
+    text = text_of(node)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,135 @@
+"""Least, greatest and middle values of noisy counts, as a function that the engine calls on lists of rows.
+
+A value is *present* in a group when its estimated count there exceeds the noise: count > t * (its standard error), t
+such that, over all the values of the group, noise alone makes any absent value present with probability at most
+1 - confidence (Bonferroni, with the wider of the Laplace and normal tails). min and max are the least and greatest
+present values, so that an end of the domain is not reported because of noise; quantiles are of the rows between them.
+The standard error of a value that is made of several rows is taken as the sum of theirs, its largest possible size;
+rows that differ only in attributes which do not decide about the value are one row here (`Relation.noise`).
+"""
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpcube.analyst.answer import error_quantile
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+PICK = "dpcube_pick"
+PICK_ARGUMENTS = ("STRUCT(low DOUBLE, high DOUBLE, w DOUBLE, e DOUBLE)[]", "DOUBLE", "VARCHAR")
+ROUNDING = 1e-9  # of the group's count: what floating-point sums of whole rows may miss by
+
+
+class Picker:
+    """Picks one value from each group of rows."""
+
+    def __init__(self, confidence: float) -> None:
+        error_quantile(confidence)  # refuses what is no confidence
+        self._confidence = confidence
+
+    def __call__(self, groups: pa.Array, quantile: pa.Array, kind: pa.Array) -> pa.Array:
+        """Return for each group its min, max, disc, cont or even quantile; null when no value is present."""
+        if isinstance(groups, pa.ChunkedArray):
+            groups, quantile, kind = (a.combine_chunks() for a in (groups, quantile, kind))
+        lengths = groups.value_lengths().fill_null(0).to_numpy()
+        values = _Values.of(np.repeat(np.arange(len(groups)), lengths), groups.flatten(), len(groups))
+        picked = values.pick(self._thresholds(values.tested()), float(quantile[0].as_py()), kind[0].as_py())
+        return pa.array(picked, mask=np.isnan(picked))
+
+    def _thresholds(self, tested: Ints) -> Floats:
+        numbers, at = np.unique(np.maximum(tested, 1), return_inverse=True)
+        most = [error_quantile(max(1 - 2 * (1 - self._confidence) / n, 0.5)) for n in numbers.tolist()]
+        return np.array(most)[at]
+
+
+class _Values:
+    """The distinct values of each group in rising order, with their counts and standard errors."""
+
+    def __init__(self, groups: int, group: Ints, low: Floats, high: Floats, count: Floats, error: Floats) -> None:
+        self.groups, self.group, self.low, self.high = groups, group, low, high
+        self.count, self.error = count, error
+
+    @classmethod
+    def of(cls, group: Ints, rows: pa.StructArray, groups: int) -> "_Values":
+        low, high, w, e = (rows.field(name).to_numpy(zero_copy_only=False) for name in ("low", "high", "w", "e"))
+        order = np.lexsort((high, low, group))
+        group, low, high, w, e = group[order], low[order], high[order], w[order], e[order]
+        if len(group) == 0:
+            return cls(groups, group, low, high, w, e)
+        differs = [values[1:] != values[:-1] for values in (group, low, high)]  # infinities have no difference
+        starts = np.flatnonzero(np.append(True, np.logical_or.reduce(differs)))
+        sums = np.add.reduceat(w, starts), np.add.reduceat(e, starts)
+        return cls(groups, group[starts], low[starts], high[starts], *sums)
+
+    def tested(self) -> Ints:
+        return np.bincount(self.group, minlength=self.groups)
+
+    def pick(self, threshold: Floats, quantile: float, kind: str) -> Floats:
+        present = (self.count > threshold[self.group] * self.error) & (self.count > 0)
+        first, last = self._first(present), self._last(present)
+        if kind in ("min", "max"):
+            return self._at(first, self.low) if kind == "min" else self._at(last, self.high)
+        places = np.arange(len(self.group))
+        kept = (places >= first[self.group]) & (places <= last[self.group]) & (first[self.group] >= 0)
+        below, total = self._running(kept)
+        picked = self._quantile(below, total, quantile, kind)
+        return np.where(total > 0, picked, np.nan)
+
+    def _running(self, kept: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Return the count up to and including each value, -inf for those not kept, and the total of each group."""
+        count = np.where(kept, self.count, 0.0)
+        total = np.bincount(self.group, count, minlength=self.groups)
+        running = np.cumsum(count)
+        before = np.concatenate([[0.0], running])[np.searchsorted(self.group, np.arange(self.groups))]
+        return np.where(kept, running - before[self.group], -np.inf), total.astype(np.float64)
+
+    def _quantile(self, below: Floats, total: Floats, quantile: float, kind: str) -> Floats:
+        rounding = ROUNDING * np.maximum(total, 1.0)
+        if kind == "cont":  # between the rows next to place q (n - 1), counted from 0
+            place = np.maximum(quantile * (total - 1), 0.0)
+            whole = np.floor(place + rounding)
+            left, right = (self._row(below, row, rounding) for row in (whole, np.ceil(place - rounding)))
+            between: Floats = np.maximum(place - whole, 0.0) * (np.where(np.isnan(right), left, right) - left)
+            return left + between
+        wanted = quantile * total
+        reached = self._first((below >= (wanted - rounding)[self.group]) & (below > 0))
+        low, high, count, passed = (self._at(reached, v) for v in (self.low, self.high, self.count, below))
+        share = np.clip(1 - (passed - wanted) / count, 0.0, 1.0)
+        if kind == "even":
+            return low + share * (high - low)
+        units = _units(low, high)
+        before: Floats = np.clip(np.ceil((share - rounding / count) * units) - 1, 0, units - 1)
+        return low + before
+
+    def _row(self, below: Floats, row: Floats, rounding: Floats) -> Floats:
+        """Return the value of one row of each group, counted from 0; a bin's rows are spread over its whole numbers."""
+        reached = self._first(below > (row + rounding)[self.group])
+        low, high, count, passed = (self._at(reached, v) for v in (self.low, self.high, self.count, below))
+        share, units = 1 - (passed - row) / count, _units(low, high)
+        before: Floats = np.clip(np.floor((share + rounding / count) * units), 0, units - 1)
+        return low + before
+
+    def _first(self, chosen: NDArray[np.bool_]) -> Ints:
+        return self._found(np.flatnonzero(chosen)[::-1])
+
+    def _last(self, chosen: NDArray[np.bool_]) -> Ints:
+        return self._found(np.flatnonzero(chosen))
+
+    def _found(self, places: Ints) -> Ints:
+        """Return for each group the last of its places, -1 when it has none."""
+        found = np.full(self.groups, -1)
+        found[self.group[places]] = places  # the last assignment wins
+        return found
+
+    def _at(self, place: Ints, values: Floats) -> Floats:
+        found: Floats = np.append(values, np.nan)[place]  # place -1 is the NaN at the end
+        return found
+
+
+def _units(low: Floats, high: Floats) -> Floats:
+    """Return how many whole numbers a bin holds; an expression has one value, which may be infinite."""
+    units: Floats = np.ones(len(low))
+    np.add(units, high - low, out=units, where=low < high)
+    return units

@@ -1,0 +1,306 @@
+"""One SELECT with aggregates over rows of the cube enters; the same SELECT over weighted rows leaves.
+
+Inside aggregates, conditions and group keys an expression is of one row; elsewhere of a group, made of keys and
+aggregates. A bare attribute as a key is its bin (lower edge, first day, or text); inside an aggregate it is the mean
+of its values in the row; in any other expression each whole number or day is told apart.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpcube.analyst.sql.aggregates import Call, Writer, Written, bare_argument, call_of, is_linear
+from dpcube.analyst.sql.axes import Detail
+from dpcube.analyst.sql.demand import Demand
+from dpcube.analyst.sql.names import Attr, attrs, bare
+from dpcube.analyst.sql.parse import shown, sql_of
+from dpcube.analyst.sql.scope import Source, column_name
+from dpcube.domain import Category, Float
+from dpcube.errors import QueryError
+
+Mapped = Callable[[exp.Expression], exp.Expression | None]
+
+
+@dataclass
+class Rewritten:
+    """A SELECT over weighted rows named `table`, and what it demands of them."""
+
+    select: exp.Select
+    demand: Demand
+    names: list[str]
+    numbers: dict[str, str] = field(default_factory=dict)
+    steady: list[tuple[int, exp.Expression, str]] = field(default_factory=list)
+    errors: dict[str, Written] = field(default_factory=dict)
+
+
+class Rewriter:
+    """Rewrites one SELECT; `complete` says that its rows include those whose count is zero."""
+
+    def __init__(self, source: Source, demand: Demand, *, complete: bool) -> None:
+        self.source, self.demand = source, demand
+        self.numbers: dict[str, str] = {}
+        self.steady: list[tuple[int, exp.Expression, str]] = []
+        self.writer = Writer(demand, self.numbers, complete)
+        self.complete = complete
+        self.keys: list[exp.Expression] = []
+
+    def rewrite(self, select: exp.Select, table: str) -> Rewritten:
+        """Return the SELECT over `table`."""
+        items = self._items(select)
+        group = self._group(select.args.get("group"), items)
+        conditions = self._conditions(select, items)
+        self.writer.decided.update(*map(attrs, self.keys), *map(attrs, conditions))
+        made = exp.Select().from_(exp.to_identifier(table, quoted=True))
+        erring: dict[str, Written] = {}
+        for name, item in items.items():
+            if (call := call_of(item)) is not None:
+                erring[name] = self._aggregate(call)
+            made = made.select(exp.alias_(self.out(item), name, quoted=True), copy=False)
+        for condition in conditions:
+            made = made.where(exp.paren(self.condition(condition)), copy=False)
+        if group is not None:
+            made.set("group", group)
+        self._finish(select, made, items)
+        names = [column_name(item) for item in select.expressions]
+        return Rewritten(made, self.demand, names, self.numbers, self.steady, _erring(erring))
+
+    def _items(self, select: exp.Select) -> dict[str, exp.Expression]:
+        """Return the columns of the SELECT by name, a number added to names that occur twice."""
+        items: dict[str, exp.Expression] = {}
+        for item in select.expressions:
+            if isinstance(item, exp.Star):
+                msg = "'*' cannot be selected beside aggregates; name the columns that are grouped by"
+                raise QueryError(msg)
+            name, number = column_name(item), 1
+            while name.casefold() in map(str.casefold, items):
+                number += 1
+                name = f"{column_name(item)}_{number}"
+            items[name] = bare(self.source.resolve(item.unalias(), items))
+        return items
+
+    def _conditions(self, select: exp.Select, items: dict[str, exp.Expression]) -> list[exp.Expression]:
+        where = select.args.get("where")
+        added = [] if where is None else [self.source.resolve(where.this, items)]
+        return [part for whole in (*self.source.rows.conditions, *added) for part in _conjuncts(whole)]
+
+    def _group(self, group: exp.Group | None, items: dict[str, exp.Expression]) -> exp.Group | None:
+        """Rewrite GROUP BY, and remember its keys."""
+        if group is None:
+            return None
+        if group.args.get("all"):
+            self.keys = [item for item in items.values() if not any(item.find_all(exp.AggFunc))]
+            return exp.Group(expressions=[self.key(item) for item in self.keys])
+
+        def key(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, exp.Tuple):
+                return exp.Tuple(expressions=[key(part) for part in node.expressions])
+            if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+                return type(node)(expressions=[key(part) for part in node.expressions])
+            if isinstance(node, exp.Paren):
+                return exp.Paren(this=key(node.this))
+            meant = self._meant(node, items)
+            self.keys.append(meant)
+            return self.key(meant)
+
+        made = exp.Group()
+        for part in ("expressions", "rollup", "cube", "grouping_sets"):
+            if group.args.get(part):
+                made.set(part, [key(node) for node in group.args[part]])
+        return made
+
+    def _meant(
+        self, node: exp.Expression, items: dict[str, exp.Expression], *, clause: str = "GROUP BY"
+    ) -> exp.Expression:
+        if isinstance(node, exp.Literal) and node.is_int:
+            place = int(node.name)
+            if not 1 <= place <= len(items):
+                msg = f"{clause} {place}: the SELECT has columns 1 to {len(items)}"
+                raise QueryError(msg)
+            return list(items.values())[place - 1]
+        return bare(self.source.resolve(node, items))
+
+    def _finish(self, select: exp.Select, made: exp.Select, items: dict[str, exp.Expression]) -> None:
+        """Rewrite what comes after grouping."""
+        kept = [] if not self.complete or not self.keys else [written("bool_or(w <> 0)")]
+        if having := select.args.get("having"):
+            kept.append(exp.paren(self.out(self.source.resolve(having.this, items))))
+        if kept:
+            made.set("having", exp.Having(this=exp.and_(*kept)))
+        if qualify := select.args.get("qualify"):
+            made.set("qualify", exp.Qualify(this=self.out(self.source.resolve(qualify.this, items))))
+        if order := select.args.get("order"):
+            made.set("order", exp.Order(expressions=[self._ordered(item, items) for item in order.expressions]))
+        for part in ("limit", "offset", "distinct"):
+            if select.args.get(part):
+                made.set(part, select.args[part].copy())
+
+    def _ordered(self, item: exp.Expression, items: dict[str, exp.Expression]) -> exp.Expression:
+        """Rewrite one ORDER BY: a name is first a column of the result, a number its place among them."""
+        ordered = item.copy()
+        by = ordered.this
+        if isinstance(by, exp.Var):  # ORDER BY ALL
+            return ordered
+        if isinstance(by, exp.Column) and not by.table:
+            named = [meant for name, meant in items.items() if name == by.name]
+            named += [meant for name, meant in items.items() if name.casefold() == by.name.casefold()]
+            meant = named[0] if named else bare(self.source.resolve(by, items))
+        else:
+            meant = self._meant(by, items, clause="ORDER BY")
+        ordered.set("this", self._rank(meant))
+        return ordered
+
+    def _rank(self, node: exp.Expression) -> exp.Expression:
+        """Return what rows are ordered by: listed values that have an order are ordered by it, not as text."""
+        if isinstance(node, Attr) and node in self.keys:
+            attribute = self.demand.domain.attributes[node.axis]
+            if isinstance(attribute, Category) and attribute.ordered:
+                key, place = self.key(node), self.demand.column(node.axis, "place", Detail.BINS)
+                # A subtotal has a null key, and places of all its rows.
+                return written(f"CASE WHEN {sql_of(key)} IS NOT NULL THEN min({sql_of(place)}) END")
+        return self.out(node)
+
+    def key(self, node: exp.Expression) -> exp.Expression:
+        """Return a group key on the rows' own columns."""
+        if isinstance(node, Attr):
+            return self.demand.column(node.axis, "key", Detail.BINS)
+        return self.condition(node)
+
+    def condition(self, node: exp.Expression) -> exp.Expression:
+        """Return an expression that decides about rows; it must not vary inside one, to be checked of real numbers."""
+        made, loose = self._row(node)
+        if loose:
+            if attrs(node) != loose:
+                names = ", ".join(f"'{self.demand.domain.names[axis]}'" for axis in sorted(attrs(node)))
+                msg = f"{shown(node)!r} joins {names}, which is not known inside a bin; compare with constants"
+                raise QueryError(msg)
+            self.steady.append((loose.pop(), made, shown(node)))
+        return made
+
+    def _row(self, node: exp.Expression) -> tuple[exp.Expression, set[int]]:
+        """Return an expression of one row, and the real-numbered attributes in it outside comparisons."""
+        loose: set[int] = set()
+
+        def replaced(found: exp.Expression) -> exp.Expression | None:
+            if isinstance(found, Attr):
+                loose.update({found.axis} if self._is_real(found.axis) else ())
+                return self.demand.column(found.axis, "unit", Detail.UNITS)
+            if isinstance(found, exp.Anonymous) and found.name.lower() == "cell":
+                return self._cell(found)
+            if isinstance(found, exp.AggFunc):
+                raise _misplaced(found)
+            made = self.demand.comparison(found)
+            return self._step(found) if made is None else made
+
+        return mapped(node, replaced), loose
+
+    def _is_real(self, axis: int) -> bool:
+        return isinstance(self.demand.domain.attributes[axis], Float)
+
+    def _step(self, node: exp.Expression) -> exp.Expression | None:
+        """Return an expression of one attribute that is not real, noted as one that cuts its axis where it changes."""
+        named = attrs(node)
+        if len(named) != 1 or self._is_real(min(named)) or any(node.find_all(exp.AggFunc)):
+            return None
+
+        def replaced(found: exp.Expression) -> exp.Expression | None:
+            if isinstance(found, Attr):
+                return self.demand.column(found.axis, "unit", Detail.CUTS)
+            if isinstance(found, exp.Anonymous) and found.name.lower() == "cell":
+                return self._cell(found)
+            return self.demand.comparison(found)
+
+        made = mapped(node, replaced)
+        self.demand.steps.setdefault(named.pop(), []).append(made)
+        return made
+
+    def _cell(self, call: exp.Anonymous) -> exp.Expression:
+        inside = [bare(argument) for argument in call.expressions]
+        if len(inside) != 1 or not isinstance(inside[0], Attr):
+            msg = "cell() takes one attribute, as in cell(age): it is the name of the bin"
+            raise QueryError(msg)
+        return self.demand.column(inside[0].axis, "label", Detail.BINS)
+
+    def out(self, node: exp.Expression) -> exp.Expression:
+        """Return an expression of a group: keys and aggregates on the rows' own columns."""
+
+        def replaced(found: exp.Expression) -> exp.Expression | None:
+            if bare(found) in self.keys:
+                return self.key(bare(found))
+            if isinstance(found, exp.Window):
+                return self._window(found)
+            if isinstance(found, exp.Grouping):
+                return exp.Grouping(expressions=[self.out(argument) for argument in found.expressions])
+            if isinstance(found, Attr):
+                name = self.demand.domain.names[found.axis]
+                msg = f"attribute '{name}' must be in GROUP BY, or inside an aggregate such as avg"
+                raise QueryError(msg)
+            call = call_of(found)
+            return None if call is None else exp.paren(written(self._aggregate(call).sql))
+
+        return mapped(node, replaced)
+
+    def _window(self, window: exp.Window) -> exp.Expression:
+        """Rewrite what is inside a window function; the function itself is of results, not of rows."""
+        made = window.copy()
+        function = made.this.this if isinstance(made.this, exp.Filter) else made.this
+        for part in (*function.iter_expressions(), *(p for p in made.iter_expressions() if p is not made.this)):
+            part.replace(self.out(part))
+        return made
+
+    def _aggregate(self, call: Call) -> Written:
+        condition = None if call.condition is None else self.condition(call.condition)
+        return self.writer.write(call, self._argument(call), condition)
+
+    def _argument(self, call: Call) -> exp.Expression | None:
+        if call.argument is None:
+            return None
+        if nested := next(call.argument.find_all(exp.AggFunc), None):
+            raise _misplaced(nested)
+        if call.name == "count_if":
+            return self.condition(call.argument)
+        if isinstance(attr := bare_argument(call), Attr):
+            return self.demand.column(attr.axis, "value", Detail.BINS)
+        if call.name not in ("count", "sum", "avg") or not is_linear(call.argument, self.demand):
+            return self._row(call.argument)[0]
+
+        def replaced(found: exp.Expression) -> exp.Expression | None:
+            if isinstance(found, Attr):
+                return self.demand.column(found.axis, "value", Detail.BINS)
+            return self.demand.comparison(found)
+
+        return mapped(call.argument, replaced)
+
+
+def mapped(node: exp.Expression, replaced: Mapped) -> exp.Expression:
+    """Return a copy of a tree with nodes replaced from the top; what is inside a replaced node is left alone."""
+    made = replaced(node)
+    if made is not None:
+        return made
+    copied = node.copy()
+    for name, value in node.args.items():
+        if isinstance(value, exp.Expression):
+            copied.set(name, mapped(value, replaced))
+        elif isinstance(value, list):
+            copied.set(name, [mapped(v, replaced) if isinstance(v, exp.Expression) else v for v in value])
+    return copied
+
+
+def written(text: str) -> exp.Expression:
+    """Return a node that prints as SQL that was written here, from parts that were generated."""
+    return exp.Var(this=text)
+
+
+def _misplaced(call: exp.Expression) -> QueryError:
+    return QueryError(
+        f"{shown(call)!r} cannot stand in WHERE, GROUP BY or another aggregate; use HAVING, or a sub-query"
+    )
+
+
+def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    node = bare(node)
+    return [*_conjuncts(node.this), *_conjuncts(node.expression)] if isinstance(node, exp.And) else [node]
+
+
+def _erring(written: dict[str, Written]) -> dict[str, Written]:
+    return {name: made for name, made in written.items() if made.coefficient is not None}

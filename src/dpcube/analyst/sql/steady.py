@@ -1,0 +1,72 @@
+"""What is found out about expressions by evaluating them, before a query runs.
+
+Aggregates of numbers must have numbers; an expression of one attribute cuts its axis where it changes; an expression of
+a real number must not change inside a bin.
+"""
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from dpcube.analyst.sql.axes import Detail, Pieces, Use, pieces_of
+from dpcube.analyst.sql.demand import Demand
+from dpcube.analyst.sql.engine import Engine
+from dpcube.analyst.sql.parse import sql_of
+from dpcube.errors import QueryError
+
+
+def check_numbers(engine: Engine, table: str, arguments: dict[str, str]) -> None:
+    """Refuse aggregates of text or dates where numbers are needed."""
+    if not arguments:
+        return
+    schema = engine.run(f'SELECT {", ".join(arguments)} FROM "{table}" LIMIT 0').schema
+    for text, kind in zip(arguments.values(), schema.types, strict=True):
+        known = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        if not (known or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            what = "a date" if pa.types.is_temporal(kind) else "text"
+            msg = f"{text!r} needs a number, and its argument is {what}; count, min, max and median are for any order"
+            raise QueryError(msg)
+
+
+def cut_at_steps(engine: Engine, demand: Demand) -> None:
+    """Cut axes where an expression of them changes from one whole number, day or text to the next."""
+    for axis, expressions in demand.steps.items():
+        use = demand.use(axis)
+        if use.detail == Detail.UNITS:
+            continue
+        units = pieces_of(demand.domain.attributes[axis], Use(Detail.UNITS))
+        columns = {name: units.column(role) for name, (of, role) in demand.columns.items() if of == axis}
+        name = f"dpcube units {axis}"
+        engine.add(name, pa.table({**columns, "i": pa.array(np.arange(len(units)))}))
+        for expression in expressions:
+            values = f'SELECT i, {sql_of(expression)} AS v FROM "{name}"'
+            pairs = f"SELECT i, v, lag(v) OVER (ORDER BY i) AS before FROM ({values})"
+            changes = (
+                f"SELECT i FROM ({pairs}) WHERE i BETWEEN 1 AND {len(units.low) - 1} AND v IS DISTINCT FROM before"
+            )
+            use.cuts.update(units.low[engine.run(changes)["i"].to_numpy()].tolist())
+
+
+def check_steady(
+    engine: Engine,
+    pieces: dict[int, Pieces],
+    expressions: list[tuple[int, exp.Expression, str]],
+    columns: dict[str, tuple[int, str]],
+) -> None:
+    """Refuse keys and conditions that differ between the ends and the middle of a bin of real numbers."""
+    for number, (axis, expression, text) in enumerate(expressions):
+        bins = pieces[axis]
+        answers = []
+        for place, values in enumerate((bins.low, bins.middle, np.nextafter(bins.high, bins.low))):
+            made = {name: bins.column(role).slice(0, len(values)) for name, (of, role) in columns.items() if of == axis}
+            made[f"unit{axis}"] = pa.array(values)
+            name = f"dpcube check {number} {place}"
+            engine.add(name, pa.table(made))
+            answers.append(engine.run(f'SELECT {sql_of(expression)} AS v FROM "{name}"'))
+        if not answers[0].equals(answers[1]) or not answers[1].equals(answers[2]):
+            attribute = bins.attribute
+            msg = (
+                f"{text!r} varies inside the bins of '{attribute.name}' ({attribute.labels()[0]}, ...), which a "
+                "release cannot tell apart; group by the attribute itself, or compare it with constants"
+            )
+            raise QueryError(msg)

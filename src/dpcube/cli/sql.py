@@ -1,0 +1,86 @@
+"""The verb that asks a released cube in SQL."""
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpcube.cli.analyst import release_file
+from dpcube.cli.output import as_json, print_json, print_table, visible
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@click.command()
+@release_file
+@click.argument("query")
+@click.option("--error", is_flag=True, help="Add standard errors and intervals to counts, sums and averages.")
+@click.option("--confidence", default=0.95, show_default=True, help="Confidence of intervals, minima and maxima.")
+@click.option("--estimate", default="auto", show_default=True, help="Estimate to answer from; `info` lists them.")
+@click.option("--seconds", default=60.0, show_default=True, help="Longest that the query may run.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the result as CSV.")
+@as_json
+def sql(
+    release: Path,
+    query: str,
+    *,
+    error: bool,
+    confidence: float,
+    estimate: str,
+    seconds: float,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Ask the cube in SQL: a SELECT on the table `cube`, whose columns are the attributes.
+
+    A query is like: SELECT sex, count(*), avg(age) FROM cube WHERE age >= 30 GROUP BY sex
+    """
+    from dpcube.analyst import Release
+
+    if as_csv and as_json:
+        msg = "--csv and --json exclude each other"
+        raise click.UsageError(msg)
+    opened = Release.open(release)
+    table = opened.sql(query, error=error, confidence=confidence, estimate=estimate, seconds=seconds)
+    if as_json:
+        print_json([{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()])
+    elif as_csv:
+        _print_csv(table)
+    else:
+        _print(table)
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON has it: dates and times as ISO text, no infinities."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _print_csv(table: "pa.Table") -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    printed = visible if sys.stdout.isatty() else str  # a program gets the texts as they are
+    writer.writerow(map(printed, table.column_names))
+    columns = [
+        ["" if value is None else printed(str(value)) for value in column.to_pylist()] for column in table.columns
+    ]
+    writer.writerows(zip(*columns, strict=True))
+
+
+def _print(table: "pa.Table") -> None:
+    import pyarrow as pa
+
+    columns = [list(map(_shown, column.to_pylist())) for column in table.columns]
+    left = tuple(place for place, kind in enumerate(table.schema.types) if pa.types.is_string(kind))
+    print_table(table.column_names, list(zip(*columns, strict=True)), left=left)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)

@@ -15,8 +15,8 @@ from dpcube import Category, Date, Domain, Float, Integer, Release, evaluate
 from dpcube.analyst.sql import relation
 from dpcube.analyst.sql.picks import Picker
 from dpcube.errors import DpcubeError, QueryError, RefusedError
-from dpcube.estimate import Estimate
 from dpcube.estimate import estimate as estimates
+from dpcube.estimate.estimate import BoxEstimate
 from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(
@@ -31,7 +31,7 @@ DOMAIN = Domain(
 
 
 def released(domain: Domain, counts: np.ndarray, **how: object) -> Release:
-    given: dict[str, object] = {"epsilon": 1, "noise": SeededNoise(3), **how}
+    given: dict[str, object] = {"epsilon": 1, "strategy": "dpcube", "noise": SeededNoise(3), **how}
     made = evaluate.experiment(counts, **given)  # type: ignore[arg-type]
     return Release(domain, made.transcript, made.provenance)
 
@@ -324,12 +324,12 @@ def test_a_large_cube_is_answered_from_boxes(release: Release, monkeypatch: pyte
     )
     dense = release.sql(query).to_pylist()
     monkeypatch.setattr(relation, "DENSE_CELLS", 1)
-    monkeypatch.setattr(sys.modules[Estimate.__module__], "DENSE_CELLS", 1)
+    monkeypatch.setattr(sys.modules[BoxEstimate.__module__], "DENSE_CELLS", 1)
 
-    def refuse(_estimate: Estimate) -> np.ndarray:
+    def refuse(_estimate: BoxEstimate) -> np.ndarray:
         raise AssertionError
 
-    monkeypatch.setattr(Estimate, "cells", refuse)
+    monkeypatch.setattr(BoxEstimate, "cells", refuse)
     fresh = Release(DOMAIN, release.transcript, release.provenance)
     found = fresh.sql(query).to_pylist()
     assert [list(row.values())[1:] for row in found] == [pytest.approx(list(row.values())[1:]) for row in dense]

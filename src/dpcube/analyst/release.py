@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from dpcube.query import Condition, Workload, query
 from dpcube.query.counting import query_of
 from dpcube.transcript import Provenance, Transcript
 from dpcube.transcript import file as release_file
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 
 class Release:
@@ -95,3 +99,25 @@ class Release:
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
         return self.estimate(estimate).cells()
+
+    def plot(
+        self,
+        *attributes: str,
+        stages: bool = False,
+        where: str | None = None,
+        estimate: str = "auto",
+        confidence: float = 0.95,
+        boxes: bool = True,
+    ) -> "Figure":
+        """Return a Plotly figure: one attribute's counts with intervals, a map of two, or all attributes' counts.
+
+        `stages` shows a map as noisy cells, noisy boxes and the estimate; `where` is a question such as
+        `"sex = 'Female'"`. Needs `pip install 'dpcube[plot]'`.
+        """
+        from dpcube.analyst.plots import picture
+        from dpcube.analyst.plots.interactive import figure
+
+        shown = picture(
+            self, *attributes, stages=stages, where=where, estimate=estimate, confidence=confidence, boxes=boxes
+        )
+        return figure(shown)

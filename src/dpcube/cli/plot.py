@@ -12,7 +12,11 @@ from dpcube.cli.output import stage, stages_done, visible
 @release_file
 @click.argument("attributes", nargs=-1, metavar="[ATTRIBUTE [ATTRIBUTE]]")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="A new .html (interactive), .svg or .png file."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A new .html (interactive), .svg or .png file.",
 )
 @click.option("--stages", is_flag=True, help="Show two attributes as noisy cells, noisy boxes and the estimate.")
 @click.option("--where", help="Draw only rows that meet this question, such as: sex = 'Female'")

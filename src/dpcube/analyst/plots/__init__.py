@@ -1,10 +1,10 @@
 """Pictures of a release: marginals with error bars, maps of two attributes with the boxes that were counted.
 
-    picture      what is drawn, as numbers: `picture(release, "age", "hours")`
-    interactive  Plotly figures, behind `release.plot(...)` and .html files
-    static       SVG and PNG by matplotlib
-    report       one page that says what was released, what it cost and how far to trust it
-    axis, outlines, colours   what they are made of
+picture      what is drawn, as numbers: `picture(release, "age", "hours")`
+interactive  Plotly figures, behind `release.plot(...)` and .html files
+static       SVG and PNG by matplotlib
+report       one page that says what was released, what it cost and how far to trust it
+axis, outlines, colours   what they are made of
 """
 
 from dpcube.analyst.plots.file import check_ending, save

@@ -60,7 +60,7 @@ def _label(attribute: Attribute, edges: NDArray[np.float64], start: int, stop: i
     return f"{first} \N{HORIZONTAL ELLIPSIS} {last}"
 
 
-def printable(text: str) -> str:
-    """Return text fit to be drawn: names in a file from elsewhere may hold anything, at any length."""
+def printable(text: str, *, longest: int = LONGEST_LABEL) -> str:
+    """Return text fit to be shown: names in a file from elsewhere may hold anything, at any length."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return shown if len(shown) <= LONGEST_LABEL else f"{shown[: LONGEST_LABEL - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MISSING = "interactive pictures need plotly, which is not installed; pip install 'dpcube[plot]'"
 WIDE, HIGH = 460, 400
+# Plotly's own page has a button that sends the data to its maker's server.
+ALONE = {"displaylogo": False, "responsive": True, "showSendToCloud": False, "plotlyServerURL": ""}
 
 
 def figure(picture: Picture) -> "Figure":
@@ -55,7 +57,7 @@ def figure(picture: Picture) -> "Figure":
 
 def page(picture: Picture) -> bytes:
     """Return one HTML page that needs no network: Plotly's script, 5 MB, is in it."""
-    html: str = figure(picture).to_html(include_plotlyjs=True, full_html=True)
+    html: str = figure(picture).to_html(include_plotlyjs=True, full_html=True, config=ALONE)
     return html.encode()
 
 
@@ -76,8 +78,8 @@ def _bars(drawn: Any, panel: Bars, place: dict[str, int]) -> None:
     labels = [_text(label) for label in panel.axis.labels]
     lies = not panel.axis.ordered
     whiskers = {
-        "array": np.maximum(panel.high - panel.values, 0),
-        "arrayminus": np.maximum(panel.values - panel.low, 0),
+        "array": panel.whiskers[1],
+        "arrayminus": panel.whiskers[0],
         "color": INK,
         "thickness": 1.2,
     }
@@ -116,8 +118,12 @@ def _map(drawn: Any, panel: HeatMap, place: dict[str, int]) -> None:
         look = {"color": INK, "width": 1.6 * wide}
         drawn.add_trace(go.Scatter(x=x, y=y, mode="lines", line=look, opacity=opacity, hoverinfo="skip"), **place)
     frame = {"showgrid": False, "constrain": "domain"}
-    drawn.update_xaxes(title=_text(panel.x.name), range=[-0.5, len(panel.x) - 0.5], **_ticks(panel.x, 10), **frame, **place)
-    drawn.update_yaxes(title=_text(panel.y.name), range=[-0.5, len(panel.y) - 0.5], **_ticks(panel.y, 14), **frame, **place)
+    drawn.update_xaxes(
+        title=_text(panel.x.name), range=[-0.5, len(panel.x) - 0.5], **_ticks(panel.x, 10), **frame, **place
+    )
+    drawn.update_yaxes(
+        title=_text(panel.y.name), range=[-0.5, len(panel.y) - 0.5], **_ticks(panel.y, 14), **frame, **place
+    )
 
 
 def _hover(panel: HeatMap) -> list[list[str]]:
@@ -128,7 +134,9 @@ def _hover(panel: HeatMap) -> list[list[str]]:
     known = panel.reach is not None
     return [
         [
-            f"{x[i]}<br>{y[j]}<br>{panel.values[i, j]:,.0f}" + (f" \u00b1 {reach[i, j]:,.0f}" if known else "") + " rows"
+            f"{x[i]}<br>{y[j]}<br>{panel.values[i, j]:,.0f}"
+            + (f" \u00b1 {reach[i, j]:,.0f}" if known else "")
+            + " rows"
             for i in range(len(x))
         ]
         for j in range(len(y))

@@ -14,14 +14,15 @@ from dpcube.analyst.answer import error_quantile
 from dpcube.analyst.plots.axis import Axis, axis_of
 from dpcube.analyst.plots.outlines import Outlines, outlines
 from dpcube.analyst.release import Release
+from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
 from dpcube.query import CountingQuery, Workload, query
 
 Floats = NDArray[np.float64]
 
-MOST_BARS, MOST_ROWS, MOST_COLUMNS = 40, 100, 100
-"""Bins of a marginal, and of the two axes of a heat map; attributes with more have neighbours merged."""
+MOST_BARS, MOST_SQUARES = 40, 100
+"""Bins of a marginal, and of each axis of a heat map; attributes with more have neighbours merged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +34,11 @@ class Bars:
     values: Floats
     low: Floats
     high: Floats
+
+    @property
+    def whiskers(self) -> Floats:
+        """How far the interval reaches below and above each value, as two rows."""
+        return np.maximum([self.values - self.low, self.high - self.values], 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +92,9 @@ def picture(
         msg = f"a picture shows one attribute, two different ones, or all (none named); got {', '.join(attributes)}"
         raise QueryError(msg)
     if stages and len(attributes) != 2:
-        msg = f"stages are drawn over two attributes; got {len(attributes)}: name two of {', '.join(release.domain.names)}"
+        msg = (
+            f"stages are drawn over two attributes, got {len(attributes)}; name two of {listing(release.domain.names)}"
+        )
         raise QueryError(msg)
     if len(attributes) == 2:
         panels = _maps(release, attributes, stages=stages, where=where, estimate=estimate, confidence=confidence)
@@ -150,7 +158,7 @@ def heat_map(
     title: str = "",
 ) -> HeatMap:
     """Return the estimated counts over two attributes, with the boxes that were counted."""
-    x, y = (axis_of(release.domain[name], most=most) for name, most in zip(names, (MOST_COLUMNS, MOST_ROWS), strict=True))
+    x, y = (axis_of(release.domain[name], most=MOST_SQUARES) for name in names)
     at = release.domain.axis(names[0]), release.domain.axis(names[1])
     counted = release.transcript.boxes
     lines = None if counted is None or estimate == "cells" else outlines(counted.tree, (at[0], x), (at[1], y))

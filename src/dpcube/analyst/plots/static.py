@@ -12,7 +12,7 @@ from dpcube.analyst.plots.colours import BAR, INK, LINE, QUIET, RAMP
 from dpcube.analyst.plots.picture import Bars, HeatMap, Panel, Picture
 from dpcube.errors import InputError
 
-FONT: dict[str, Any] = {
+FONT: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
     "axes.titlesize": 9.5,
@@ -28,41 +28,62 @@ FONT: dict[str, Any] = {
 MAP, BARS, ALONE = (4.2, 3.7), (4.8, 2.9), 1.5
 BAR_HEIGHT, FEWEST_BARS = 0.24, 4
 NOTE_LETTERS = 15  # that fit into an inch of the note
-TICK_LETTERS = 40  # that fit below a panel before labels must be turned
+TICK_LETTERS = 8.5  # that fit below an inch of a panel before labels must be turned
 WIDTHS = (0.3, 0.5, 0.8)
 OPACITIES = (0.25, 0.35, 0.5)
 MISSING = "pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'"
 
 
-def draw(picture: Picture, ending: str, *, titled: bool = True) -> bytes:
-    """Return a picture as the contents of an "svg" or a "png" file; a page may put the title elsewhere."""
+def draw(picture: Picture, ending: str, *, titled: bool = True, about: str = "") -> bytes:
+    """Return a picture as the contents of an "svg" or a "png" file; a page may put the title elsewhere.
+
+    `about` goes into the file, unseen.
+    """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
         raise InputError(MISSING) from None
-    rows = [picture.panels[k : k + picture.columns] for k in range(0, len(picture.panels), picture.columns)]
-    heights = [max(_size(panel)[1] for panel in row) for row in rows]
-    width = max(ALONE, picture.columns) * max(_size(panel)[0] for panel in picture.panels)
     with mpl.rc_context({**FONT, "svg.hashsalt": picture.title}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
-        note = textwrap.wrap(picture.note, int(NOTE_LETTERS * width)) if titled else []
-        above, below = 0.35 * titled, 0.12 * len(note) + 0.1 * titled
-        canvas = Figure(figsize=(width, sum(heights) + above + below), layout="constrained")
-        axes = canvas.subplots(len(rows), picture.columns, squeeze=False, height_ratios=heights).ravel()
-        for axis, panel in zip(axes, picture.panels, strict=False):
-            _bars(axis, panel) if isinstance(panel, Bars) else _map(axis, panel, picture.top)
-        for axis in axes[len(picture.panels) :]:
-            axis.set_axis_off()
-        _scale(canvas, picture, axes)
+        canvas: Any = Figure(layout="constrained")
+        _panels(canvas, picture)
         if titled:
-            high = canvas.get_figheight()
-            canvas.text(0.01, 1 - 0.08 / high, picture.title, fontsize=12, fontweight="bold", va="top")
-            canvas.text(0.01, 0.06 / high, "\n".join(note), fontsize=7.5, color=QUIET, va="bottom")
-            canvas.get_layout_engine().set(rect=(0, below / high, 1, 1 - (above + below) / high))
-        file, about = io.BytesIO(), {"Title": picture.title, **({"Date": None} if ending == "svg" else {})}
-        canvas.savefig(file, format=ending, dpi=130, metadata=about)
+            _title(canvas, picture)
+        file, unseen = io.BytesIO(), {"Title": picture.title, "Description": about}
+        dated = {"Date": None} if ending == "svg" else {"Software": None}
+        canvas.savefig(file, format=ending, dpi=130, metadata={**unseen, **dated})
     return file.getvalue()
+
+
+def _panels(canvas: Any, picture: Picture) -> None:
+    """Put the panels in rows on a canvas as large as they need."""
+    columns, panels = picture.columns, picture.panels
+    rows = [panels[k : k + columns] for k in range(0, len(panels), columns)]
+    heights = [max(_size(panel)[1] for panel in row) for row in rows]
+    width = max(ALONE, columns) * max(_size(panel)[0] for panel in panels)
+    canvas.set_size_inches(width, sum(heights))
+    axes = canvas.subplots(len(rows), columns, squeeze=False, height_ratios=heights).ravel()
+    for axis, panel in zip(axes, panels, strict=False):
+        if isinstance(panel, Bars):
+            _bars(axis, panel, width / columns)
+        else:
+            _map(axis, panel, width / columns, picture.top)
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    _scale(canvas, picture, axes)
+
+
+def _title(canvas: Any, picture: Picture) -> None:
+    """Write the title above the panels and the note below them, on a canvas made higher for it."""
+    width, panels = canvas.get_size_inches()
+    note = textwrap.wrap(picture.note, int(NOTE_LETTERS * width))
+    above, below = 0.35, 0.12 * len(note) + 0.1
+    high = panels + above + below
+    canvas.set_size_inches(width, high)
+    canvas.text(0.01, 1 - 0.08 / high, picture.title, fontsize=12, fontweight="bold", va="top")
+    canvas.text(0.01, 0.06 / high, "\n".join(note), fontsize=7.5, color=QUIET, va="bottom")
+    canvas.get_layout_engine().set(rect=(0, below / high, 1, panels / high))
 
 
 def _size(panel: Panel) -> tuple[float, float]:
@@ -72,51 +93,59 @@ def _size(panel: Panel) -> tuple[float, float]:
     return BARS if panel.axis.ordered else (BARS[0], max(BARS[1] - 1, BAR_HEIGHT * len(panel.axis) + 0.7))
 
 
-def _bars(axis: Any, panel: Bars) -> None:
+def _bars(axis: Any, panel: Bars, wide: float) -> None:
     """Draw a marginal: upright bars in order, or lying ones where values have names and no order."""
-    places = np.arange(len(panel.axis))
-    errors = np.clip([panel.values - panel.low, panel.high - panel.values], 0, None)
-    whiskers = {"color": BAR, "edgecolor": INK, "linewidth": 0.4}
-    capsize = min(3.0, 60 / len(places))
-    ends = {"ecolor": INK, "elinewidth": 1.0, "capsize": capsize}
     if panel.axis.ordered:
-        axis.bar(places, panel.values, width=0.86, yerr=errors, error_kw=ends, **whiskers)
-        _name_bins(axis, panel.axis)
-        axis.set_ylim(bottom=0)
-        axis.yaxis.set_major_formatter("{x:,.0f}")
-        axis.grid(axis="y", color=LINE, linewidth=0.6)
+        _upright(axis, panel, wide)
     else:
-        axis.barh(places, panel.values, height=0.72, xerr=errors, error_kw=ends, **whiskers)
-        axis.set_yticks(places, panel.axis.labels)
-        spare = max(0, FEWEST_BARS - len(places)) / 2  # two bars are not to be beams
-        axis.set_ylim(len(places) - 0.5 + spare, -0.5 - spare)
-        axis.set_xlim(0, 1.32 * max(float(panel.high.max()), 1.0))
-        axis.xaxis.set_major_formatter("{x:,.0f}")
-        axis.xaxis.get_major_locator().set_params(nbins=5)
-        axis.grid(axis="x", color=LINE, linewidth=0.6)
-        for place, value, high in zip(places, panel.values, panel.high, strict=True):
-            said = f" {value:,.0f} \N{PLUS-MINUS SIGN} {high - value:,.0f}"
-            axis.annotate(said, (high, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
+        _lying(axis, panel)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_title(panel.title, loc="left", fontweight="bold")
 
 
-def _map(axis: Any, panel: HeatMap, top: float) -> None:
+def _look(panel: Bars) -> dict[str, Any]:
+    caps = {"ecolor": INK, "elinewidth": 1.0, "capsize": min(3.0, 60 / len(panel.axis))}
+    return {"color": BAR, "edgecolor": INK, "linewidth": 0.4, "error_kw": caps}
+
+
+def _upright(axis: Any, panel: Bars, wide: float) -> None:
+    axis.bar(np.arange(len(panel.axis)), panel.values, width=0.86, yerr=panel.whiskers, **_look(panel))
+    _name_bins(axis, panel.axis, wide)
+    axis.set_ylim(bottom=0)
+    axis.yaxis.set_major_formatter("{x:,.0f}")
+    axis.grid(axis="y", color=LINE, linewidth=0.6)
+
+
+def _lying(axis: Any, panel: Bars) -> None:
+    places = np.arange(len(panel.axis))
+    axis.barh(places, panel.values, height=0.72, xerr=panel.whiskers, **_look(panel))
+    axis.set_yticks(places, panel.axis.labels)
+    spare = max(0, FEWEST_BARS - len(places)) / 2  # two bars are not to be beams
+    axis.set_ylim(len(places) - 0.5 + spare, -0.5 - spare)
+    axis.set_xlim(0, 1.32 * max(float(panel.high.max()), 1.0))
+    axis.xaxis.set_major_formatter("{x:,.0f}")
+    axis.xaxis.get_major_locator().set_params(nbins=5)
+    axis.grid(axis="x", color=LINE, linewidth=0.6)
+    for place, value, high in zip(places, panel.values, panel.high, strict=True):
+        said = f" {value:,.0f} \N{PLUS-MINUS SIGN} {high - value:,.0f}"
+        axis.annotate(said, (high, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
+
+
+def _map(axis: Any, panel: HeatMap, wide: float, top: float) -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Lines
 
     # Square roots: a map of counts has a few large ones, and small ones are to be seen too.
     shown = np.sqrt(np.clip(panel.values, 0, None)).T
-    axis.imshow(
-        shown, origin="lower", aspect="auto", cmap=_colours(), vmin=0, vmax=np.sqrt(top), interpolation="nearest"
-    )
-    for lines, wide, opacity in zip(panel.outlines.lines if panel.outlines else (), WIDTHS, OPACITIES, strict=False):
+    # "none" puts a pixel for each cell into an SVG, which viewers enlarge without smoothing.
+    axis.imshow(shown, origin="lower", aspect="auto", cmap=_colours(), vmin=0, vmax=np.sqrt(top), interpolation="none")
+    for lines, thick, opacity in zip(panel.outlines.lines if panel.outlines else (), WIDTHS, OPACITIES, strict=False):
         if len(lines):
             codes = np.tile([Lines.MOVETO, Lines.LINETO], len(lines))
             path = Lines(lines.reshape(-1, 2) - 0.5, codes)  # one path, or a file has thousands
-            axis.add_patch(PathPatch(path, facecolor="none", edgecolor=INK, linewidth=wide, alpha=opacity))
-    _name_bins(axis, panel.x)
+            axis.add_patch(PathPatch(path, facecolor="none", edgecolor=INK, linewidth=thick, alpha=opacity))
+    _name_bins(axis, panel.x, wide)
     axis.set_yticks(*panel.y.ticks(10 if panel.y.ordered else 25))
     if not panel.y.ordered:
         axis.invert_yaxis()  # a list is read from the top
@@ -125,10 +154,10 @@ def _map(axis: Any, panel: HeatMap, top: float) -> None:
     axis.set_title(panel.title, loc="left", fontweight="bold")
 
 
-def _name_bins(axis: Any, bins: Axis) -> None:
-    """Label bins below a panel, turned where they would touch."""
+def _name_bins(axis: Any, bins: Axis, wide: float) -> None:
+    """Label bins below a panel `wide` inches wide, turned where they would touch."""
     at, labels = bins.ticks(10 if bins.ordered else 25)
-    turned = sum(map(len, labels)) > TICK_LETTERS
+    turned = sum(map(len, labels)) > TICK_LETTERS * wide
     axis.set_xticks(at, labels, rotation=40 if turned else 0, ha="right" if turned else "center")
     axis.tick_params(axis="x", pad=1 if turned else 3)
 

@@ -16,7 +16,7 @@ from dpcube.analyst.plots.axis import printable
 from dpcube.analyst.plots.picture import Picture, picture
 from dpcube.analyst.plots.static import MISSING, draw
 from dpcube.analyst.release import Release
-from dpcube.analyst.trust import COVERAGE, Trust, trust
+from dpcube.analyst.trust import COVERAGE, KINDS, Trust, trust
 from dpcube.transcript.file import spent
 
 STYLE = """
@@ -27,7 +27,8 @@ td,th{padding:.3rem .8rem .3rem 0;text-align:left;vertical-align:top}td.n,th.n{t
 tr+tr td{border-top:1px solid #d9dee5}th{color:#5b6470;font-weight:600}td{font-variant-numeric:tabular-nums}
 code{background:#f0f3f7;padding:.1rem .3rem;border-radius:3px;overflow-wrap:anywhere}figure{margin:1.2rem 0}
 figcaption{font-size:.9rem}svg{max-width:100%;height:auto;display:block}
-.stamp{border:2px solid #25282f;padding:.5rem 1rem;font-weight:600}footer{color:#5b6470;font-size:.85rem;margin-top:2.5rem}@media print{figure{break-inside:avoid}}
+.stamp{border:2px solid #25282f;padding:.5rem 1rem;font-weight:600}
+footer{color:#5b6470;font-size:.85rem;margin-top:2.5rem}@media print{figure{break-inside:avoid}}
 """
 MOST_MAPS = 3
 
@@ -111,14 +112,19 @@ def _spent(release: Release) -> str:
 def _trusted(release: Release) -> str:
     header = ("question", "a typical answer", "95% interval, \N{PLUS-MINUS SIGN}", "of the answer")
     rows = [(t.question, _rows(t.answer), _rows(t.reach), _share(t)) for t in trust(release)]
-    known = COVERAGE.get(release.estimates[0])
-    measured = "" if known is None else f" How often it did on a public table: {known}."
+    held = COVERAGE.get(release.estimates[0])
+    measured = "" if held is None else f" On a public table it did so {_held(held)}."
     words = (
         "Each answer has a standard error and an interval, reckoned from the release itself: noise added for privacy, "
         "and counts spread over cells that were counted together. The interval should hold the truth 95 times in "
         f"100.{measured} A count below its \N{PLUS-MINUS SIGN} may as well be none."
     )
     return f"<p>{escape(words)}</p>{table(header, rows, numbers=3)}"
+
+
+def _held(percent: Mapping[str, int]) -> str:
+    said = [f"for {percent[kind]} in 100 {words}" for kind, words in KINDS.items()]
+    return f"{', '.join(said[:-1])} and {said[-1]}"
 
 
 def figures(pictures: Callable[[], list[Picture]]) -> str:

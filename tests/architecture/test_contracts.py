@@ -59,6 +59,8 @@ CURATOR = "the curator's path draws exact noise only"
         ("analyst/release.py", "from dpcube.curator import publish", ANALYST),
         ("analyst/release.py", "import dpcube.curator.sources", LAYERS),
         ("cli/analyst.py", "from dpcube.curator.sources import open_rows", ANALYST),
+        ("cli/plot.py", "from dpcube.evaluate.report import beside_truth", ANALYST),
+        ("analyst/plots/picture.py", "from dpcube.curator.publish import count", ANALYST),
         ("strategy/two_phase.py", "from dpcube.privacy.noise import ExactNoise", STRATEGIES),
         ("strategy/cells.py", "import dpcube.privacy.randomness", STRATEGIES),
         ("estimate/estimators.py", "from dpcube.curator.gate import Gate", STRATEGIES),

@@ -21,7 +21,7 @@ import pytest
 
 from dpcube import __version__, datasets
 
-VERBS = ("demo", "domain", "plan", "release", "ledger", "info", "count", "reproduce")
+VERBS = ("demo", "domain", "plan", "release", "ledger", "info", "count", "plot", "report", "reproduce")
 EXACT = ("--epsilon", "50", "--strategy", "cells", "--no-ledger")
 CLINIC = {
     "ward": ["north-wing", "north-wing", "south-wing", None, "east-wing", "north-wing", "south-wing"],
@@ -142,7 +142,7 @@ def test_the_command_starts_without_its_heavy_libraries() -> None:
     code = "import sys, dpcube.cli; print(sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = run(cwd=Path(), command=(sys.executable, "-c", code)).out
     assert "'dpcube'" in loaded
-    for heavy in ("numpy", "numba", "pyarrow", "duckdb", "pandas", "scipy", "cryptography"):
+    for heavy in ("numpy", "numba", "pyarrow", "duckdb", "pandas", "scipy", "cryptography", "matplotlib", "plotly"):
         assert f"'{heavy}'" not in loaded
 
 

@@ -184,7 +184,7 @@ def test_stages_show_how_a_release_came_about() -> None:
     assert list(stages_of(release_of("dpcube")).values()) == ["cells", "uniform", "consistent"]
     assert list(stages_of(RELEASE).values()) == ["uniform", "posterior"]
     shown = picture(release_of("dpcube"), "age", "hours", stages=True)
-    assert [getattr(panel, "outlines", None) is None for panel in shown.panels] == [True, False, False]
+    assert [getattr(panel, "outlines", None) is None for panel in shown.panels] == [True, False, True]
     assert shown.top == max(panel.values.max() for panel in shown.panels)
 
 

@@ -113,10 +113,12 @@ def _map(drawn: Any, panel: HeatMap, place: dict[str, int]) -> None:
         ),
         **place,
     )
-    for lines, wide, opacity in zip(panel.outlines.lines if panel.outlines else (), WIDTHS, OPACITIES, strict=False):
-        x, y = _broken(lines)
-        look = {"color": INK, "width": 1.6 * wide}
-        drawn.add_trace(go.Scatter(x=x, y=y, mode="lines", line=look, opacity=opacity, hoverinfo="skip"), **place)
+    if panel.outlines is not None:
+        for lines, thick, opacity in zip(panel.outlines.lines, WIDTHS, OPACITIES, strict=True):
+            x, y = _broken(lines)
+            look = {"color": INK, "width": 1.6 * thick * panel.outlines.weight}
+            faint = opacity * panel.outlines.weight
+            drawn.add_trace(go.Scatter(x=x, y=y, mode="lines", line=look, opacity=faint, hoverinfo="skip"), **place)
     frame = {"showgrid": False, "constrain": "domain"}
     drawn.update_xaxes(
         title=_text(panel.x.name), range=[-0.5, len(panel.x) - 0.5], **_ticks(panel.x, 10), **frame, **place

@@ -16,8 +16,10 @@ from dpcube.partition.halving import levels
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_BOXES = 1500
+MOST_BOXES = 1200
 """More boxes are a grey mist: of a larger tree the boxes of a higher level are drawn."""
+FEW_BOXES = 200
+"""Lines around more boxes than these are drawn lighter, the more the lighter."""
 STRENGTHS = (0.1, 0.4, 0.8)
 """Shares from which a line is drawn faint, clear, and strong."""
 
@@ -29,6 +31,11 @@ class Outlines:
     lines: tuple[Ints, ...]
     boxes: int
     of: int
+
+    @property
+    def weight(self) -> float:
+        """How heavy the lines are to be, at most 1."""
+        return min(1.0, (FEW_BOXES / self.boxes) ** 0.35)
 
 
 def outlines(tree: BoxTree, x: tuple[int, Axis], y: tuple[int, Axis]) -> Outlines:

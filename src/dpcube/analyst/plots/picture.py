@@ -210,11 +210,13 @@ def _maps(
     estimate: str,
     confidence: float,
 ) -> list[HeatMap]:
-    shown = stages_of(release) if stages else {"": estimate}
-    return [
-        heat_map(release, names, where=where, estimate=chosen, confidence=confidence, title=title)
-        for title, chosen in shown.items()
-    ]
+    if not stages:
+        return [heat_map(release, names, where=where, estimate=estimate, confidence=confidence)]
+    drawn = {
+        chosen: heat_map(release, names, where=where, estimate=chosen, confidence=confidence, title=title)
+        for title, chosen in stages_of(release).items()
+    }  # the boxes are outlined where they are shown, and hide nothing of the estimate beside it
+    return [panel if chosen == "uniform" else replace(panel, outlines=None) for chosen, panel in drawn.items()]
 
 
 def stages_of(release: Release) -> dict[str, str]:

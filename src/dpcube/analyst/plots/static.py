@@ -9,6 +9,7 @@ import numpy as np
 
 from dpcube.analyst.plots.axis import Axis
 from dpcube.analyst.plots.colours import BAR, INK, LINE, QUIET, RAMP
+from dpcube.analyst.plots.outlines import Outlines
 from dpcube.analyst.plots.picture import Bars, HeatMap, Panel, Picture
 from dpcube.errors import InputError
 
@@ -133,18 +134,12 @@ def _lying(axis: Any, panel: Bars) -> None:
 
 
 def _map(axis: Any, panel: HeatMap, wide: float, top: float) -> None:
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path as Lines
-
     # Square roots: a map of counts has a few large ones, and small ones are to be seen too.
     shown = np.sqrt(np.clip(panel.values, 0, None)).T
     # "none" puts a pixel for each cell into an SVG, which viewers enlarge without smoothing.
     axis.imshow(shown, origin="lower", aspect="auto", cmap=_colours(), vmin=0, vmax=np.sqrt(top), interpolation="none")
-    for lines, thick, opacity in zip(panel.outlines.lines if panel.outlines else (), WIDTHS, OPACITIES, strict=False):
-        if len(lines):
-            codes = np.tile([Lines.MOVETO, Lines.LINETO], len(lines))
-            path = Lines(lines.reshape(-1, 2) - 0.5, codes)  # one path, or a file has thousands
-            axis.add_patch(PathPatch(path, facecolor="none", edgecolor=INK, linewidth=thick, alpha=opacity))
+    if panel.outlines is not None:
+        _outline(axis, panel.outlines)
     _name_bins(axis, panel.x, wide)
     axis.set_yticks(*panel.y.ticks(10 if panel.y.ordered else 25))
     if not panel.y.ordered:
@@ -152,6 +147,17 @@ def _map(axis: Any, panel: HeatMap, wide: float, top: float) -> None:
     axis.set_xlabel(panel.x.name)
     axis.set_ylabel(panel.y.name)
     axis.set_title(panel.title, loc="left", fontweight="bold")
+
+
+def _outline(axis: Any, found: Outlines) -> None:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Lines
+
+    for lines, thick, opacity in zip(found.lines, WIDTHS, OPACITIES, strict=True):
+        if len(lines):
+            path = Lines(lines.reshape(-1, 2) - 0.5, np.tile([Lines.MOVETO, Lines.LINETO], len(lines)))
+            look = {"linewidth": thick * found.weight, "alpha": opacity * found.weight}
+            axis.add_patch(PathPatch(path, facecolor="none", edgecolor=INK, **look))  # one path, not thousands
 
 
 def _name_bins(axis: Any, bins: Axis, wide: float) -> None:

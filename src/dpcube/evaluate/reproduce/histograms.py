@@ -7,6 +7,7 @@ are split by the default threshold, which follows from the noise. Noise is drawn
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 
@@ -72,6 +73,7 @@ def histograms(grid: str) -> Maps:
         letter: heat_map(made, made.domain.names, estimate=STAGES[letter], title=f"({letter}) {title}")
         for letter, title in titles.items()
     }
+    panels["d"] = replace(panels["d"], outlines=None)
     original = HeatMap("(a) original histogram", panels["b"].x, panels["b"].y, exact.astype(np.float64))
     size = f"{exact.shape[0]} x {exact.shape[1]} cells"
     return Maps(

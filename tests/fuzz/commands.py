@@ -127,16 +127,20 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
     ("demo",): {"--epsilon": words.filter(lambda word: word not in ("1", "0.5", "1/3", "1e-3"))},
     (): {"--version": None, "-h": None},
 }
-GOOD = {
-    **dict.fromkeys([("info",), ("count",), ("plot",), ("report",)], "r.dpcube"),
+GOOD: dict[tuple[str, ...], str] = {
+    ("info",): "r.dpcube",
+    ("count",): "r.dpcube",
+    ("plot",): "r.dpcube",
+    ("report",): "r.dpcube",
     ("ledger", "init"): "n.ledger",
     ("ledger", "show"): "l.ledger",
 }
-NEEDED = {
+NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("release",): ("--domain", "--epsilon", "-o"),
     ("ledger", "init"): ("--total",),
     ("demo",): ("--epsilon",),
-    **dict.fromkeys([("plot",), ("report",)], ("-o",)),
+    ("plot",): ("-o",),
+    ("report",): ("-o",),
 }
 
 

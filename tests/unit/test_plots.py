@@ -92,6 +92,7 @@ def test_drawn_bins_are_all_cells_in_order(attribute: Attribute, most: int) -> N
     assert (axis.starts < axis.stops).all()
     assert (axis.stops[:-1] == axis.starts[1:]).all()
     assert len(axis.labels) == len(set(axis.labels))
+    assert max(map(len, axis.labels)) <= 24
     if attribute.size <= most:
         assert list(axis.labels) == attribute.labels()
     for own in attribute.own_cells:  # never merged with a bin
@@ -99,6 +100,7 @@ def test_drawn_bins_are_all_cells_in_order(attribute: Attribute, most: int) -> N
         assert axis.stops[k] - axis.starts[k] == 1
     at, labels = axis.ticks(7)
     assert len(at) <= 7
+    assert {f"({own})" for own in attribute.own_cells} <= set(labels)
     assert [axis.labels[k] for k in at] == labels
 
 
@@ -225,7 +227,7 @@ def test_a_plotly_figure_shows_the_numbers() -> None:
     heat, *lines = RELEASE.plot("age", "hours").data
     assert np.square(heat.z) == pytest.approx(np.clip(shown.panels[0].values, 0, None).T)
     assert heat.text[2][5].startswith("age 25<br>hours 2<br>")
-    assert [line.mode for line in lines] == ["lines"] * len(STRENGTHS)
+    assert [line.mode for line in lines] == ["lines"] * 2 * len(STRENGTHS)  # each dark, with a light one under it
     bars = RELEASE.plot("in$ome").data[0]
     answers = marginal(RELEASE, "in$ome")
     assert bars.orientation == "h"  # values with names and no order

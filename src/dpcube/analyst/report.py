@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dpcube.analyst.plots.axis import printable
+from dpcube.analyst.plots.axis import in_rows, printable
 from dpcube.analyst.plots.picture import Picture, picture
 from dpcube.analyst.plots.static import MISSING, draw
 from dpcube.analyst.release import Release
@@ -111,7 +111,7 @@ def _spent(release: Release) -> str:
 
 def _trusted(release: Release) -> str:
     header = ("question", "a typical answer", "95% interval, \N{PLUS-MINUS SIGN}", "of the answer")
-    rows = [(t.question, _rows(t.answer), _rows(t.reach), _share(t)) for t in trust(release)]
+    rows = [(t.question, in_rows(t.answer), in_rows(t.reach), _share(t)) for t in trust(release)]
     held = COVERAGE.get(release.estimates[0])
     measured = "" if held is None else f" On a public table it did so {_held(held)}."
     words = (
@@ -165,10 +165,6 @@ def _asking(release: Release) -> str:
 
 def _share(row: Trust) -> str:
     return f"{100 * row.reach / row.answer:,.2g}%" if row.answer >= 1 else "more than all of it"
-
-
-def _rows(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
 
 def _number(value: object) -> str:

@@ -14,13 +14,14 @@ LONGEST_LABEL = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """Bins that are drawn: bin k is the cells `starts[k]` to `stops[k] - 1` of an attribute."""
+    """Bins that are drawn: bin k is the cells `starts[k]` to `stops[k] - 1`; the last `own` are cells of their own."""
 
     name: str
     labels: tuple[str, ...]
     starts: Ints
     stops: Ints
     ordered: bool
+    own: int = 0
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -31,8 +32,10 @@ class Axis:
         return np.append(self.starts, self.stops[-1])
 
     def ticks(self, most: int) -> tuple[list[int], list[str]]:
-        """Return evenly spaced bins to be labelled, and their labels."""
-        at = list(range(0, len(self), -(-len(self) // most)))
+        """Return evenly spaced bins to be labelled, and their labels; cells of their own always have theirs."""
+        regular, step = len(self) - self.own, -(-len(self) // max(most - self.own, 1))
+        at = [k for k in range(0, regular, step) if k == 0 or not self.own or 2 * (regular - k) > step]
+        at += range(regular, len(self))
         return at, [self.labels[k] for k in at]
 
 
@@ -50,14 +53,27 @@ def axis_of(attribute: Attribute, *, most: int) -> Axis:
     names = [f"({kind})" for kind in attribute.own_cells]
     edges, regular = attribute.bin_edges(), len(starts) - own
     names = [_label(attribute, edges, a, b) for a, b in zip(starts[:regular], stops[:regular], strict=True)] + names
-    return Axis(printable(attribute.name), tuple(map(printable, names)), starts, stops, attribute.ordered)
+    return Axis(printable(attribute.name), tuple(map(printable, names)), starts, stops, attribute.ordered, own)
 
 
 def _label(attribute: Attribute, edges: NDArray[np.float64], start: int, stop: int) -> str:
-    if stop - start == 1 or attribute.kind in ("integer", "float"):
-        return attribute.bin_label(edges[start], edges[stop])
+    """Return the name of merged bins: numbers as a longer bin, days by the first, other values by both ends."""
     first, last = (attribute.bin_label(edges[k], edges[k + 1]) for k in (start, stop - 1))
-    return f"{first} \N{HORIZONTAL ELLIPSIS} {last}"
+    if stop - start == 1 or attribute.kind == "date":
+        return first
+    if attribute.kind == "category":
+        half = LONGEST_LABEL // 2 - 1
+        return f"{printable(first, longest=half)} \N{HORIZONTAL ELLIPSIS} {printable(last, longest=half)}"
+    return attribute.bin_label(edges[start], edges[stop])
+
+
+def in_rows(count: float) -> str:
+    """Return a count as it is shown: whole, or if it is small to two digits.
+
+    >>> in_rows(12345.6), in_rows(0.1234), in_rows(0)
+    ('12,346', '0.12', '0')
+    """
+    return f"{count:,.0f}" if abs(count) >= 10 else f"{count:.2g}"
 
 
 def printable(text: str, *, longest: int = LONGEST_LABEL) -> str:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst.plots.axis import Axis
+from dpcube.analyst.plots.axis import Axis, in_rows
 from dpcube.analyst.plots.colours import BAR, INK, LINE, QUIET, RAMP
+from dpcube.analyst.plots.outlines import Outlines
 from dpcube.analyst.plots.picture import Bars, HeatMap, Picture
-from dpcube.analyst.plots.static import OPACITIES, WIDTHS, scale_ticks
+from dpcube.analyst.plots.static import OPACITIES, STROKES, WIDTHS, scale_ticks
 from dpcube.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _bars(drawn: Any, panel: Bars, place: dict[str, int]) -> None:
         "color": INK,
         "thickness": 1.2,
     }
-    told = np.stack([panel.values, panel.low, panel.high], axis=1)
+    told = [[in_rows(v) for v in row] for row in zip(panel.values, panel.low, panel.high, strict=True)]
     drawn.add_trace(
         go.Bar(
             **({"y": places, "x": panel.values, "orientation": "h"} if lies else {"x": places, "y": panel.values}),
@@ -91,12 +92,11 @@ def _bars(drawn: Any, panel: Bars, place: dict[str, int]) -> None:
             marker={"color": BAR, "line": {"color": INK, "width": 0.5}},
             customdata=told,
             hovertext=labels,
-            hovertemplate="%{hovertext}: %{customdata[0]:,.0f} rows"
-            "<br>%{customdata[1]:,.0f} to %{customdata[2]:,.0f}<extra></extra>",
+            hovertemplate="%{hovertext}: %{customdata[0]} rows<br>%{customdata[1]} to %{customdata[2]}<extra></extra>",
         ),
         **place,
     )
-    counts = {"gridcolor": LINE, "tickformat": ",.0f", "rangemode": "tozero", "zeroline": False}
+    counts = {"gridcolor": LINE, "tickformat": ",~r", "rangemode": "tozero", "zeroline": False}
     drawn.update_xaxes(**(counts if lies else _ticks(panel.axis, 12)), **place)
     drawn.update_yaxes(**({**_ticks(panel.axis, 40), "autorange": "reversed"} if lies else counts), **place)
 
@@ -114,11 +114,7 @@ def _map(drawn: Any, panel: HeatMap, place: dict[str, int]) -> None:
         **place,
     )
     if panel.outlines is not None:
-        for lines, thick, opacity in zip(panel.outlines.lines, WIDTHS, OPACITIES, strict=True):
-            x, y = _broken(lines)
-            look = {"color": INK, "width": 1.6 * thick * panel.outlines.weight}
-            faint = opacity * panel.outlines.weight
-            drawn.add_trace(go.Scatter(x=x, y=y, mode="lines", line=look, opacity=faint, hoverinfo="skip"), **place)
+        _outline(drawn, panel.outlines, place)
     frame = {"showgrid": False, "constrain": "domain"}
     drawn.update_xaxes(
         title=_text(panel.x.name), range=[-0.5, len(panel.x) - 0.5], **_ticks(panel.x, 10), **frame, **place
@@ -126,6 +122,17 @@ def _map(drawn: Any, panel: HeatMap, place: dict[str, int]) -> None:
     drawn.update_yaxes(
         title=_text(panel.y.name), range=[-0.5, len(panel.y) - 0.5], **_ticks(panel.y, 14), **frame, **place
     )
+
+
+def _outline(drawn: Any, found: Outlines, place: dict[str, int]) -> None:
+    import plotly.graph_objects as go
+
+    for lines, thick, opacity in zip(found.lines, WIDTHS, OPACITIES, strict=True):
+        x, y = _broken(lines)
+        for colour, wider, fainter in STROKES:
+            look = {"color": colour, "width": 1.6 * wider * thick * found.weight}
+            faint = fainter * opacity * found.weight
+            drawn.add_trace(go.Scatter(x=x, y=y, mode="lines", line=look, opacity=faint, hoverinfo="skip"), **place)
 
 
 def _hover(panel: HeatMap) -> list[list[str]]:
@@ -136,8 +143,8 @@ def _hover(panel: HeatMap) -> list[list[str]]:
     known = panel.reach is not None
     return [
         [
-            f"{x[i]}<br>{y[j]}<br>{panel.values[i, j]:,.0f}"
-            + (f" \u00b1 {reach[i, j]:,.0f}" if known else "")
+            f"{x[i]}<br>{y[j]}<br>{in_rows(panel.values[i, j])}"
+            + (f" \u00b1 {in_rows(reach[i, j])}" if known else "")
             + " rows"
             for i in range(len(x))
         ]
@@ -157,7 +164,7 @@ def _scale(top: float) -> dict[str, Any]:
     bar = {
         "title": {"text": "rows"},
         "tickvals": np.sqrt(counts),
-        "ticktext": [f"{count:,.0f}" if count else "0 or less" for count in counts],
+        "ticktext": [in_rows(count) if count else "0 or less" for count in counts],
         "outlinecolor": QUIET,
         "thickness": 14,
     }

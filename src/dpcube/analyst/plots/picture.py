@@ -21,8 +21,8 @@ from dpcube.query import CountingQuery, Workload, query
 
 Floats = NDArray[np.float64]
 
-MOST_BARS, MOST_SQUARES = 40, 100
-"""Bins of a marginal, and of each axis of a heat map; attributes with more have neighbours merged."""
+MOST_BARS, MOST_NAMED, MOST_SQUARES = 40, 80, 100
+"""Bins of a marginal, with an order or without, and of each axis of a heat map; more have neighbours merged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +128,8 @@ def marginal(
     release: Release, name: str, *, where: str | None = None, estimate: str = "auto", confidence: float = 0.95
 ) -> Bars:
     """Return the estimated counts of one attribute's bins with their intervals."""
-    axis = axis_of(release.domain[name], most=MOST_BARS)
+    attribute = release.domain[name]
+    axis = axis_of(attribute, most=MOST_BARS if attribute.ordered else MOST_NAMED)
     at = release.domain.axis(name)
     if where is None:
         answers = release.answer(_grid(release, {at: axis}), estimate=estimate)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcube.analyst.plots.axis import Axis
+from dpcube.analyst.plots.axis import Axis, in_rows
 from dpcube.analyst.plots.colours import BAR, INK, LINE, QUIET, RAMP
 from dpcube.analyst.plots.outlines import Outlines
 from dpcube.analyst.plots.picture import Bars, HeatMap, Panel, Picture
@@ -32,6 +32,8 @@ NOTE_LETTERS = 15  # that fit into an inch of the note
 TICK_LETTERS = 8.5  # that fit below an inch of a panel before labels must be turned
 WIDTHS = (0.3, 0.5, 0.8)
 OPACITIES = (0.25, 0.35, 0.5)
+STROKES = (("#ffffff", 2.5, 0.8), (INK, 1.0, 1.0))
+"""A line is dark on light, and has a light one under it to be seen on dark: colour, width and opacity."""
 MISSING = "pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'"
 
 
@@ -114,7 +116,7 @@ def _upright(axis: Any, panel: Bars, wide: float) -> None:
     axis.bar(np.arange(len(panel.axis)), panel.values, width=0.86, yerr=panel.whiskers, **_look(panel))
     _name_bins(axis, panel.axis, wide)
     axis.set_ylim(bottom=0)
-    axis.yaxis.set_major_formatter("{x:,.0f}")
+    axis.yaxis.set_major_formatter("{x:,.10g}")
     axis.grid(axis="y", color=LINE, linewidth=0.6)
 
 
@@ -125,11 +127,11 @@ def _lying(axis: Any, panel: Bars) -> None:
     spare = max(0, FEWEST_BARS - len(places)) / 2  # two bars are not to be beams
     axis.set_ylim(len(places) - 0.5 + spare, -0.5 - spare)
     axis.set_xlim(0, 1.32 * max(float(panel.high.max()), 1.0))
-    axis.xaxis.set_major_formatter("{x:,.0f}")
+    axis.xaxis.set_major_formatter("{x:,.10g}")
     axis.xaxis.get_major_locator().set_params(nbins=5)
     axis.grid(axis="x", color=LINE, linewidth=0.6)
     for place, value, high in zip(places, panel.values, panel.high, strict=True):
-        said = f" {value:,.0f} \N{PLUS-MINUS SIGN} {high - value:,.0f}"
+        said = f" {in_rows(value)} \N{PLUS-MINUS SIGN} {in_rows(high - value)}"
         axis.annotate(said, (high, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
 
 
@@ -156,8 +158,9 @@ def _outline(axis: Any, found: Outlines) -> None:
     for lines, thick, opacity in zip(found.lines, WIDTHS, OPACITIES, strict=True):
         if len(lines):
             path = Lines(lines.reshape(-1, 2) - 0.5, np.tile([Lines.MOVETO, Lines.LINETO], len(lines)))
-            look = {"linewidth": thick * found.weight, "alpha": opacity * found.weight}
-            axis.add_patch(PathPatch(path, facecolor="none", edgecolor=INK, **look))  # one path, not thousands
+            for colour, wider, fainter in STROKES:
+                look = {"linewidth": wider * thick * found.weight, "alpha": fainter * opacity * found.weight}
+                axis.add_patch(PathPatch(path, facecolor="none", edgecolor=colour, **look))  # one path, not thousands
 
 
 def _name_bins(axis: Any, bins: Axis, wide: float) -> None:
@@ -181,7 +184,7 @@ def _scale(canvas: Any, picture: Picture, axes: Any) -> None:
         return
     bar = canvas.colorbar(maps[0].images[0], ax=list(axes), shrink=0.85, pad=0.015, aspect=30)
     counts = scale_ticks(picture.top)
-    bar.set_ticks(np.sqrt(counts), labels=[f"{count:,.0f}" if count else "0 or less" for count in counts])
+    bar.set_ticks(np.sqrt(counts), labels=[in_rows(count) if count else "0 or less" for count in counts])
     bar.ax.set_title("rows", fontsize=8.5, loc="left")
     bar.outline.set_edgecolor(QUIET)
 

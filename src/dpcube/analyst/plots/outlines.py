@@ -4,6 +4,7 @@ On a cube of more than two attributes boxes lie behind one another. A line then 
 behind it at which a box ends, so that cuts made everywhere are strong and cuts made in a few places are faint.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ class Outlines:
     @property
     def weight(self) -> float:
         """How heavy the lines are to be, at most 1."""
-        return min(1.0, (FEW_BOXES / self.boxes) ** 0.35)
+        return min(1.0, math.pow(FEW_BOXES / self.boxes, 0.35))
 
 
 def outlines(tree: BoxTree, x: tuple[int, Axis], y: tuple[int, Axis]) -> Outlines:

@@ -1,5 +1,6 @@
 """Pictures as Plotly figures, for notebooks and pages that answer when pointed at."""
 
+import textwrap
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,16 @@ from dpcube.analyst.plots.axis import Axis, in_rows
 from dpcube.analyst.plots.colours import BAR, INK, LINE, QUIET, RAMP
 from dpcube.analyst.plots.outlines import Outlines
 from dpcube.analyst.plots.picture import Bars, HeatMap, Picture
-from dpcube.analyst.plots.static import OPACITIES, STROKES, WIDTHS, scale_ticks
+from dpcube.analyst.plots.static import ALONE, OPACITIES, STROKES, WIDTHS, scale_ticks
 from dpcube.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 MISSING = "interactive pictures need plotly, which is not installed; pip install 'dpcube[plot]'"
-WIDE, HIGH = 460, 400
+WIDE, HIGH, LETTER = 460, 400, 6.5
 # Plotly's own page has a button that sends the data to its maker's server.
-ALONE = {"displaylogo": False, "responsive": True, "showSendToCloud": False, "plotlyServerURL": ""}
+OFFLINE = {"displaylogo": False, "responsive": True, "showSendToCloud": False, "plotlyServerURL": ""}
 
 
 def figure(picture: Picture) -> "Figure":
@@ -43,22 +44,24 @@ def figure(picture: Picture) -> "Figure":
     drawn.update_annotations(font={"size": 13})
     if any(isinstance(panel, HeatMap) for panel in panels):
         drawn.update_layout(coloraxis=_scale(picture.top))
-    head = f"<b>{_text(picture.title)}</b><br><sub>{_text(picture.note)}</sub>"
+    width = WIDE * max(columns, ALONE) + 140
+    note = textwrap.wrap(picture.note, int(width / LETTER))
+    head = f"<b>{_text(picture.title)}</b><br><sub>{'<br>'.join(map(_text, note))}</sub>"
     drawn.update_layout(
         title={"text": head, "x": 0.02, "xanchor": "left"},
-        width=WIDE * columns + 140,
-        height=HIGH * rows + 90,
+        width=width,
+        height=HIGH * rows + 90 + 20 * len(note),
         template="none",
         font={"family": "system-ui, sans-serif", "size": 12, "color": INK},
         showlegend=False,
-        margin={"l": 90, "r": 30, "t": 110, "b": 70},
+        margin={"l": 90, "r": 30, "t": 95 + 20 * len(note), "b": 70},
     )
     return drawn
 
 
 def page(picture: Picture) -> bytes:
     """Return one HTML page that needs no network: Plotly's script, 5 MB, is in it."""
-    html: str = figure(picture).to_html(include_plotlyjs=True, full_html=True, config=ALONE)
+    html: str = figure(picture).to_html(include_plotlyjs=True, full_html=True, config=OFFLINE)
     return html.encode()
 
 
@@ -115,13 +118,11 @@ def _map(drawn: Any, panel: HeatMap, place: dict[str, int]) -> None:
     )
     if panel.outlines is not None:
         _outline(drawn, panel.outlines, place)
-    frame = {"showgrid": False, "constrain": "domain"}
-    drawn.update_xaxes(
-        title=_text(panel.x.name), range=[-0.5, len(panel.x) - 0.5], **_ticks(panel.x, 10), **frame, **place
-    )
-    drawn.update_yaxes(
-        title=_text(panel.y.name), range=[-0.5, len(panel.y) - 0.5], **_ticks(panel.y, 14), **frame, **place
-    )
+    for axis, update, most in ((panel.x, drawn.update_xaxes, 10), (panel.y, drawn.update_yaxes, 25)):
+        ends = [-0.5, len(axis) - 0.5]
+        upside_down = axis is panel.y and not axis.ordered  # a list is read from the top
+        named = {"text": _text(axis.name), "standoff": 12}
+        update(title=named, range=ends[::-1] if upside_down else ends, showgrid=False, **_ticks(axis, most), **place)
 
 
 def _outline(drawn: Any, found: Outlines, place: dict[str, int]) -> None:

@@ -3,7 +3,7 @@
 picture      what is drawn, as numbers: `picture(release, "age", "hours")`
 interactive  Plotly figures, behind `release.plot(...)` and .html files
 static       SVG and PNG by matplotlib
-report       one page that says what was released, what it cost and how far to trust it
+file         a picture as a new file
 axis, outlines, colours   what they are made of
 """
 

@@ -62,6 +62,8 @@ SYNTHETIC = "synthetic rows, drawn from a seed, are post-processing only"
         ("cli/analyst.py", "from dpcube.curator.sources import open_rows", ANALYST),
         ("cli/tables.py", "from dpcube.evaluate import distances", ANALYST),
         ("cli/sql.py", "from dpcube.curator import publish", ANALYST),
+        ("cli/plot.py", "from dpcube.evaluate.report import beside_truth", ANALYST),
+        ("analyst/plots/picture.py", "from dpcube.curator.publish import count", ANALYST),
         ("strategy/two_phase.py", "from dpcube.privacy.noise import ExactNoise", STRATEGIES),
         ("strategy/cells.py", "import dpcube.privacy.randomness", STRATEGIES),
         ("estimate/estimators.py", "from dpcube.curator.gate import Gate", STRATEGIES),

@@ -119,11 +119,29 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
     ("ledger", "raise"): {"--total": words, "--purpose": words},
     ("info",): {"--json": None},
     ("count",): {"--confidence": st.just("0.5") | words, "--estimate": st.just("cells") | words, "--json": None},
+    ("plot",): {
+        **{"-o": st.sampled_from(["n.svg", "n.png", "n.html", "n.gif"]) | places, "--where": words, "--stages": None},
+        **{"--confidence": st.just("0.5") | words, "--estimate": st.just("cells") | words, "--no-boxes": None},
+    },
+    ("report",): {"-o": st.just("n.html") | places, "--title": words},
     ("demo",): {"--epsilon": words.filter(lambda word: word not in ("1", "0.5", "1/3", "1e-3"))},
     (): {"--version": None, "-h": None},
 }
-GOOD = {("info",): "r.dpcube", ("count",): "r.dpcube", ("ledger", "init"): "n.ledger", ("ledger", "show"): "l.ledger"}
-NEEDED = {("release",): ("--domain", "--epsilon", "-o"), ("ledger", "init"): ("--total",), ("demo",): ("--epsilon",)}
+GOOD: dict[tuple[str, ...], str] = {
+    ("info",): "r.dpcube",
+    ("count",): "r.dpcube",
+    ("plot",): "r.dpcube",
+    ("report",): "r.dpcube",
+    ("ledger", "init"): "n.ledger",
+    ("ledger", "show"): "l.ledger",
+}
+NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("release",): ("--domain", "--epsilon", "-o"),
+    ("ledger", "init"): ("--total",),
+    ("demo",): ("--epsilon",),
+    ("plot",): ("-o",),
+    ("report",): ("-o",),
+}
 
 
 @st.composite
@@ -134,7 +152,7 @@ def commands(draw: st.DrawFn) -> list[str]:
     chosen = {*NEEDED.get(verb, ()), *draw(st.lists(st.sampled_from(sorted(options)), max_size=3))}
     likely = GOOD.get(verb, "t.csv")
     given = [*verb, *([] if verb == ("demo",) else [draw(st.just(likely) | places)])]
-    if verb == ("count",) or draw(st.integers(0, 9)) == 0:
+    if verb in (("count",), ("plot",)) or draw(st.integers(0, 9)) == 0:
         given += draw(st.lists(anything, max_size=2))
     for option in sorted(chosen):
         value = options[option]

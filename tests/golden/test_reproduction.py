@@ -5,6 +5,8 @@ import io
 import json
 import math
 import re
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,25 @@ from golden_file import GOLDEN
 
 from dpcube import theory
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import Figure, figures, groups
+from dpcube.evaluate.reproduce import Figure, Maps, figures, groups
 from dpcube.evaluate.reproduce.draw import digest, draw, spread
 from dpcube.evaluate.reproduce.files import page
+from dpcube.evaluate.reproduce.histograms import SHARE, mean_errors
 from dpcube.evaluate.reproduce.theory import even_error_given_eta
+from dpcube.privacy.law import DiscreteLaplace
+from dpcube.strategy import TwoPhase
 
 FIGURES = GOLDEN["figures"]
 DOCS = Path(__file__).parents[2] / "docs"
-MADE = {figure.name: figure for figure in figures(["theory"])}
+MADE = {figure.name: figure for figure in figures(["theory"]) if isinstance(figure, Figure)}
+MAPS = groups()["histograms"][1]
+
+
+@cache
+def maps() -> dict[str, Maps]:
+    """The histograms, made when a test asks for them and not when tests are collected."""
+    return {figure.name: figure for figure in figures(["histograms"]) if isinstance(figure, Maps)}
+
 
 # The golden table behind each panel, and where its columns have other names.
 TABLES: dict[tuple[str, str], tuple[str, dict[str, str]]] = {
@@ -95,11 +108,17 @@ def numbers(text: str) -> dict[tuple[str, ...], float]:
 
 
 @pytest.mark.parametrize("figure", MADE.values(), ids=list(MADE))
-def test_the_figures_of_the_documentation_are_those_of_the_command(figure: Figure) -> None:
+def test_the_numbers_of_the_documentation_are_those_of_the_command(figure: Figure) -> None:
     kept = (DOCS / "reproduction" / f"{figure.name}.csv").read_text()
     recorded, computed = numbers(kept), numbers(figure.csv())
     assert recorded.keys() == computed.keys()
     assert all(math.isclose(recorded[key], computed[key], rel_tol=1e-8) for key in computed)
+
+
+@pytest.mark.parametrize("name", [*MADE, *MAPS])
+def test_the_pictures_of_the_documentation_were_drawn_from_these_numbers(name: str) -> None:
+    figure = MADE[name] if name in MADE else maps()[name]
+    assert (DOCS / "reproduction" / f"{figure.name}.csv").stat().st_size < 160_000
     picture = (DOCS / "reproduction" / f"{figure.name}.svg").read_text()
     stamped = re.search(r"numbers sha256 (\w+)", picture)
     assert stamped is not None
@@ -108,7 +127,11 @@ def test_the_figures_of_the_documentation_are_those_of_the_command(figure: Figur
 
 
 def test_the_text_of_the_documentation_is_that_of_the_command() -> None:
-    assert (DOCS / "reproduction.md").read_text().endswith("\n" + page(list(MADE.values()), pictures="reproduction/"))
+    assert (
+        (DOCS / "reproduction.md")
+        .read_text()
+        .endswith("\n" + page([*MADE.values(), *maps().values()], pictures="reproduction/"))
+    )
 
 
 def test_a_picture_is_drawn_twice_the_same_and_without_a_reference_elsewhere() -> None:
@@ -133,11 +156,12 @@ def test_labels_keep_their_order_and_their_distance() -> None:
 
 def test_names_of_figures() -> None:
     listed = groups()
-    assert set(listed) == {"theory"}
+    assert set(listed) == {"theory", "histograms"}
     assert listed["theory"][1] == tuple(MADE)
-    assert [figure.name for figure in figures(["all"])] == list(MADE)
+    assert listed["histograms"][1] == tuple(maps())
+    assert [figure.name for figure in figures(["all"])] == [*MADE, *MAPS]
     with pytest.raises(
-        InputError, match=r"there is no figure 'histogram'; give query-size, .* theory or all"
+        InputError, match=r"there is no figure 'histogram'; give query-size, .* theory, histograms or all"
     ) as caught:
         figures(["theory", "histogram"])
     assert "\n" not in str(caught.value)
@@ -149,3 +173,40 @@ def test_json_holds_every_number_and_verdict() -> None:
         assert sum(len(panel["at"]) * len(panel["curves"]) for panel in told["panels"]) == len(numbers(figure.csv()))
         assert all(verdict[part] for verdict in told["verdicts"] for part in ("claim", "holds", "fails"))
         assert "ells with the whole budget" in told["left_out_by_the_paper"]
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_original_histogram_is_that_of_the_first_rows(name: str) -> None:
+    original, cells, boxes, both = (panel.values for panel in maps()[name].maps.values())
+    assert original.sum() == 10_000
+    if name == "histograms-fine":  # the numbers of the specification's section 5
+        assert (original.size, (original > 0).sum(), original.max()) == (7326, 1568, 149)
+        assert original.var() == pytest.approx(74.4928, rel=1e-6)
+    for released in (cells, boxes, both):
+        assert released.shape == original.shape
+        assert not np.array_equal(released, original)
+
+
+def test_the_released_histograms_are_the_papers() -> None:
+    """Noise of alpha1 in cells; boxes are flat; least squares moves the cells of a box by one amount (H+)."""
+    for figure in maps().values():
+        original, cells, boxes, both = figure.maps.values()
+        noise = cells.values - original.values
+        assert np.array_equal(noise, np.round(noise))
+        assert boxes.outlines is not None
+        assert cells.outlines is None
+        assert len(np.unique(np.round(boxes.values, 6))) <= boxes.outlines.boxes
+        moved = both.values - cells.values
+        assert len(np.unique(np.round(moved, 6))) <= boxes.outlines.boxes
+    wrong = maps()["histograms-fine"].maps["b"].values - maps()["histograms-fine"].maps["a"].values
+    assert (wrong**2).mean() == pytest.approx(DiscreteLaplace(Fraction(1, 20)).variance, rel=0.15)
+
+
+def test_the_verdicts_on_the_histograms_are_about_them() -> None:
+    errors = mean_errors("fine", TwoPhase(share=SHARE))
+    text = page([maps()["histograms-fine"]])
+    for pair in errors.values():
+        assert f"{pair[0]:.1f}" in text
+        assert f"{pair[1]:.0f}" in text
+    assert errors["uniform"][0] < errors["cells"][0] / 5  # 74 x 99 cells: phase I is noise, boxes are not
+    assert "Not on this grid." in text

@@ -21,7 +21,21 @@ import pytest
 
 from dpcube import __version__, datasets
 
-VERBS = ("demo", "domain", "plan", "release", "ledger", "info", "count", "sql", "synth", "export", "reproduce")
+VERBS = (
+    "demo",
+    "domain",
+    "plan",
+    "release",
+    "ledger",
+    "info",
+    "count",
+    "sql",
+    "synth",
+    "export",
+    "plot",
+    "report",
+    "reproduce",
+)
 EXACT = ("--epsilon", "50", "--strategy", "cells", "--no-ledger")
 CLINIC = {
     "ward": ["north-wing", "north-wing", "south-wing", None, "east-wing", "north-wing", "south-wing"],
@@ -142,7 +156,18 @@ def test_the_command_starts_without_its_heavy_libraries() -> None:
     code = "import sys, dpcube.cli; print(sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = run(cwd=Path(), command=(sys.executable, "-c", code)).out
     assert "'dpcube'" in loaded
-    for heavy in ("numpy", "numba", "pyarrow", "duckdb", "pandas", "scipy", "sqlglot", "cryptography"):
+    for heavy in (
+        "numpy",
+        "numba",
+        "pyarrow",
+        "duckdb",
+        "scipy",
+        "sqlglot",
+        "cryptography",
+        "matplotlib",
+        "plotly",
+        "pandas",
+    ):
         assert f"'{heavy}'" not in loaded
 
 

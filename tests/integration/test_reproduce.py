@@ -68,9 +68,9 @@ def test_json_writes_nothing_unless_told_where(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
-    unknown = process("histograms", cwd=tmp_path)
+    unknown = process("histogram", cwd=tmp_path)
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert unknown.stderr.startswith("dpcube: there is no figure 'histograms'; give query-size, ")
+    assert unknown.stderr.startswith("dpcube: there is no figure 'histogram'; give query-size, ")
     (tmp_path / "file").write_text("")
     blocked = process("query-size", "-o", "file/under", cwd=tmp_path)
     assert (blocked.returncode, blocked.stdout) == (2, "")

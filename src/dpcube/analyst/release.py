@@ -23,7 +23,7 @@ from dpcube.transcript import Provenance, Transcript
 from dpcube.transcript import file as release_file
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from plotly.graph_objects import Figure
 
 
 class Release:
@@ -204,3 +204,25 @@ class Release:
     def to_hist(self, *, errors: bool = False) -> Any:
         """Return the cube as a Scikit-HEP histogram."""
         return self.view().to_hist(errors=errors)
+
+    def plot(
+        self,
+        *attributes: str,
+        stages: bool = False,
+        where: str | None = None,
+        estimate: str = "auto",
+        confidence: float = 0.95,
+        boxes: bool = True,
+    ) -> "Figure":
+        """Return a Plotly figure: one attribute's counts with intervals, a map of two, or all attributes' counts.
+
+        `stages` shows a map as noisy cells, noisy boxes and the estimate; `where` is a question such as
+        `"sex = 'Female'"`. Needs `pip install 'dpcube[plot]'`.
+        """
+        from dpcube.analyst.plots import picture
+        from dpcube.analyst.plots.interactive import figure
+
+        shown = picture(
+            self, *attributes, stages=stages, where=where, estimate=estimate, confidence=confidence, boxes=boxes
+        )
+        return figure(shown)

@@ -14,6 +14,7 @@ from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
 from dpcube.cli.output import stages_done, visible
 from dpcube.cli.plan import plan
+from dpcube.cli.plot import plot, report
 from dpcube.cli.reproduce import reproduce
 from dpcube.cli.sql import sql
 from dpcube.cli.tables import export, synth
@@ -35,13 +36,15 @@ def commands() -> None:
                    dpcube count R.dpcube "age between 30 and 39 and sex = 'Female'"
                    dpcube sql R.dpcube "SELECT sex, count(*), avg(age) FROM cube GROUP BY sex"
                    dpcube synth R.dpcube -o rows.parquet
+                   dpcube plot R.dpcube age income -o map.svg
+                   dpcube report R.dpcube -o report.html
     The paper:     dpcube reproduce theory
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
 
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-for verb in (demo, domain, plan, release, ledger, info, count, sql, synth, export, reproduce):
+for verb in (demo, domain, plan, release, ledger, info, count, sql, synth, export, plot, report, reproduce):
     commands.add_command(verb)
 
 

@@ -9,7 +9,7 @@ from dpcube.analyst import Answer, Release
 from dpcube.curator.publish import count, publish
 from dpcube.domain import Domain
 from dpcube.errors import InputError
-from dpcube.evaluate.report import report
+from dpcube.evaluate.report import page
 from dpcube.query import query
 
 
@@ -48,9 +48,9 @@ def run_demo(
     truths = tuple(round(float((exact_counts * query(domain, q).dense()).sum())) for q in questions)
     answers = tuple(release.count(q) for q in questions)
     report_path = release_path.with_suffix(".html")
-    report_path.write_text(
-        report(release, exact_counts, list(zip(questions, truths, answers, strict=True))), encoding="utf-8"
-    )
+    asked = list(zip(questions, truths, answers, strict=True))
+    shown = page(release, exact_counts, asked, title="A private cube of the Adult census")
+    report_path.write_text(shown, encoding="utf-8")
     return Demo(int(exact_counts.sum()), release_path, report_path, questions, truths, answers)
 
 

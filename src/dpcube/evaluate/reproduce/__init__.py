@@ -2,6 +2,7 @@
 
     figure   a figure as numbers and verdicts, drawn by nothing yet
     theory   section 6.1, the simulation figures, from exact formulas
+    histograms  section 6.2, original and released histograms of the bundled table
     draw     figures as SVG and PNG (needs matplotlib)
     files    a directory of pictures, numbers and one page that explains them
 
@@ -9,12 +10,13 @@ A group of figures is a module with a dictionary FIGURES of the functions that m
 """
 
 from collections.abc import Sequence
+from types import ModuleType
 
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import theory
-from dpcube.evaluate.reproduce.figure import Curve, Figure, Panel, Verdict
+from dpcube.evaluate.reproduce import histograms, theory
+from dpcube.evaluate.reproduce.figure import Curve, Figure, Maps, Panel, Verdict
 
-GROUPS = {"theory": theory}
+GROUPS: dict[str, ModuleType] = {"theory": theory, "histograms": histograms}
 
 
 def groups() -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -22,7 +24,7 @@ def groups() -> dict[str, tuple[str, tuple[str, ...]]]:
     return {name: (module.ABOUT, tuple(module.FIGURES)) for name, module in GROUPS.items()}
 
 
-def figures(names: Sequence[str]) -> list[Figure]:
+def figures(names: Sequence[str]) -> list[Figure | Maps]:
     """Make figures by their own names, those of their groups, or "all"; each once, in the paper's order.
 
     >>> [figure.name for figure in figures(["inconsistency", "query-size"])]
@@ -37,4 +39,4 @@ def figures(names: Sequence[str]) -> list[Figure]:
     return [make() for name, (group, make) in makers.items() if {"all", group, name} & set(names)]
 
 
-__all__ = ["GROUPS", "Curve", "Figure", "Panel", "Verdict", "figures", "groups"]
+__all__ = ["GROUPS", "Curve", "Figure", "Maps", "Panel", "Verdict", "figures", "groups"]

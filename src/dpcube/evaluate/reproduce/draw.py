@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dpcube.analyst.plots import static
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce.figure import Figure, Floats, Panel
+from dpcube.evaluate.reproduce.figure import Figure, Floats, Maps, Panel
 
 STYLES: dict[str, dict[str, Any]] = {
     "least squares": {"color": "#000000", "linestyle": "-", "marker": "o"},
@@ -29,13 +30,20 @@ _MARKERS = 11
 _LABEL_GAP = 0.072  # of the height of a panel, between the middles of two labels
 
 
-def digest(figure: Figure) -> str:
+def digest(figure: Figure | Maps) -> str:
     """Return a digest of the numbers behind a figure, which its SVG carries."""
     return hashlib.sha256(figure.csv().encode()).hexdigest()
 
 
-def draw(figure: Figure) -> dict[str, bytes]:
+def draw(figure: Figure | Maps) -> dict[str, bytes]:
     """Return a figure as the contents of an SVG and of a PNG file, by ending."""
+    if isinstance(figure, Maps):
+        about = f"numbers sha256 {digest(figure)}"
+        return {ending: static.draw(figure.picture, ending, titled=False, about=about) for ending in ("svg", "png")}
+    return _curves(figure)
+
+
+def _curves(figure: Figure) -> dict[str, bytes]:
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure as Canvas

@@ -1,4 +1,4 @@
-"""A figure as numbers: panels of curves, and what the paper says about them beside what is so."""
+"""A figure as numbers: panels of curves, or maps of counts, and what the paper says about them beside what is so."""
 
 import csv
 import io
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from dpcube.analyst.plots import HeatMap, Picture
 
 Floats = NDArray[np.float64]
 
@@ -102,6 +104,55 @@ class Figure:
                     "curves": {curve.name: curve.values.tolist() for curve in panel.curves},
                 }
                 for panel in self.panels
+            ],
+            "verdicts": [{"claim": v.claim, "holds": v.holds, "fails": v.fails} for v in self.verdicts],
+            "left_out_by_the_paper": self.left_out,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Maps:
+    """A figure of the paper that shows counts over two attributes, with what is said about it as in `Figure`."""
+
+    name: str
+    title: str
+    label: str
+    setting: str
+    picture: Picture
+    verdicts: tuple[Verdict, ...]
+    left_out: str
+
+    @property
+    def maps(self) -> dict[str, HeatMap]:
+        """The panels by their letters."""
+        return {chr(ord("a") + k): p for k, p in enumerate(self.picture.panels) if isinstance(p, HeatMap)}
+
+    def csv(self) -> str:
+        """Return the counts of each panel as a table, to five significant digits."""
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        for letter, panel in self.maps.items():
+            lines.writerow(("panel", f"{panel.x.name} / {panel.y.name}", *panel.y.labels))
+            for label, row in zip(panel.x.labels, panel.values, strict=True):
+                lines.writerow((letter, label, *(f"{value:.5g}" for value in row)))
+        return text.getvalue()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the picture, for JSON."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "paper_label": self.label,
+            "setting": self.setting,
+            "panels": [
+                {
+                    "panel": letter,
+                    "title": panel.title,
+                    panel.x.name: list(panel.x.labels),
+                    panel.y.name: list(panel.y.labels),
+                    "counts": panel.values.tolist(),
+                }
+                for letter, panel in self.maps.items()
             ],
             "verdicts": [{"claim": v.claim, "holds": v.holds, "fails": v.fails} for v in self.verdicts],
             "left_out_by_the_paper": self.left_out,

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from dpcube.errors import InputError
 from dpcube.evaluate.reproduce.draw import draw
-from dpcube.evaluate.reproduce.figure import Figure
+from dpcube.evaluate.reproduce.figure import Figure, Maps
 from dpcube.files import new_file
 
 PAGE = "figures.md"
 
 
-def write(figures: Sequence[Figure], directory: Path, *, replace: bool = False) -> list[Path]:
+def write(figures: Sequence[Figure | Maps], directory: Path, *, replace: bool = False) -> list[Path]:
     """Write figures into a directory and return the files; a name that is taken is refused unless `replace`."""
     names = [PAGE, *(f"{figure.name}.{ending}" for figure in figures for ending in ("svg", "png", "csv"))]
     taken = [directory / name for name in names if (directory / name).exists()]
@@ -35,7 +35,7 @@ def write(figures: Sequence[Figure], directory: Path, *, replace: bool = False) 
     return [directory / name for name in names]
 
 
-def page(figures: Sequence[Figure], *, pictures: str = "") -> str:
+def page(figures: Sequence[Figure | Maps], *, pictures: str = "") -> str:
     """Return the page: each figure, the paper's claims about it, what holds and what does not.
 
     `pictures` goes before the name of each picture, as "folder/" does where they lie elsewhere.
@@ -43,7 +43,7 @@ def page(figures: Sequence[Figure], *, pictures: str = "") -> str:
     return "\n".join(_section(figure, pictures) for figure in figures)
 
 
-def verdicts(figure: Figure) -> list[tuple[str, str]]:
+def verdicts(figure: Figure | Maps) -> list[tuple[str, str]]:
     """Return what is to be said about a figure, each with what it is: claims, what holds, what does not, left out."""
     said = [
         pair
@@ -57,7 +57,7 @@ def verdicts(figure: Figure) -> list[tuple[str, str]]:
     return [*said, ("What the paper leaves out", figure.left_out)]
 
 
-def _section(figure: Figure, pictures: str) -> str:
+def _section(figure: Figure | Maps, pictures: str) -> str:
     name = f"{pictures}{figure.name}"
     head = (
         f"## {figure.title}\n\n![{figure.title}]({name}.svg)\n\nThe paper's `{figure.label}`; {figure.setting}. "

@@ -1,0 +1,49 @@
+"""A picture as a new file, in the form that the ending of its name says."""
+
+import os
+from pathlib import Path
+
+from dpcube.analyst.plots.picture import Picture
+from dpcube.errors import InputError
+from dpcube.files import new_file
+
+ENDINGS = ("html", "svg", "png")
+
+
+def check_ending(path: Path, endings: tuple[str, ...] = ENDINGS) -> str:
+    """Return the ending of a name; refuse a name that cannot be written, before anything is computed for it."""
+    ending = path.suffix.lower().removeprefix(".")
+    if ending not in endings:
+        allowed = ", ".join(f".{known}" for known in endings)
+        msg = f"the ending of {path.name} says how to write it, and must be one of {allowed}"
+        raise InputError(msg)
+    if not path.absolute().parent.is_dir():
+        msg = f"there is no directory {path.parent} to put {path.name} in"
+        raise InputError(msg)
+    if os.path.lexists(path):
+        msg = f"{path} exists, and is not replaced; choose another name"
+        raise InputError(msg)
+    return ending
+
+
+def save(picture: Picture, path: str | Path) -> None:
+    """Write a picture to a new file: .html by Plotly, .svg or .png by matplotlib."""
+    ending = check_ending(Path(path))
+    if ending == "html":
+        from dpcube.analyst.plots.interactive import page
+
+        write(Path(path), page(picture))
+    else:
+        from dpcube.analyst.plots.static import draw
+
+        write(Path(path), draw(picture, ending))
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a new file, whole or not at all."""
+    try:
+        with new_file(path) as part:
+            part.write_bytes(content)
+    except (OSError, ValueError) as error:
+        msg = f"cannot write {path}: {getattr(error, 'strerror', None) or 'no file can have this name'}"
+        raise InputError(msg) from None

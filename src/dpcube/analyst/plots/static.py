@@ -1,0 +1,205 @@
+"""Pictures as SVG and PNG, with matplotlib: no browser is needed, and text stays text in an SVG."""
+
+import io
+import textwrap
+import warnings
+from typing import Any
+
+import numpy as np
+
+from dpcube.analyst.plots.axis import Axis, in_rows
+from dpcube.analyst.plots.colours import BAR, INK, LINE, QUIET, RAMP
+from dpcube.analyst.plots.outlines import Outlines
+from dpcube.analyst.plots.picture import Bars, HeatMap, Panel, Picture
+from dpcube.errors import InputError
+
+FONT: Any = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "text.color": INK,
+    "text.parse_math": False,  # a name may hold a dollar sign
+    "svg.fonttype": "none",
+}
+MAP, BARS, ALONE = (4.2, 3.7), (4.8, 2.9), 1.5
+BAR_HEIGHT, FEWEST_BARS = 0.24, 4
+NOTE_LETTERS = 15  # that fit into an inch of the note
+TICK_LETTERS = 8.5  # that fit below an inch of a panel before labels must be turned
+WIDTHS = (0.3, 0.5, 0.8)
+OPACITIES = (0.25, 0.35, 0.5)
+STROKES = (("#ffffff", 2.5, 0.8), (INK, 1.0, 1.0))
+"""A line is dark on light, and has a light one under it to be seen on dark: colour, width and opacity."""
+MISSING = "pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'"
+
+
+def draw(picture: Picture, ending: str, *, titled: bool = True, about: str = "") -> bytes:
+    """Return a picture as the contents of an "svg" or a "png" file; a page may put the title elsewhere.
+
+    `about` goes into the file, unseen.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError(MISSING) from None
+    with mpl.rc_context({**FONT, "svg.hashsalt": picture.title}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
+        canvas: Any = Figure(layout="constrained")
+        _panels(canvas, picture)
+        if titled:
+            _title(canvas, picture)
+        file, unseen = io.BytesIO(), {"Title": picture.title, "Description": about}
+        dated = {"Date": None} if ending == "svg" else {"Software": None}
+        canvas.savefig(file, format=ending, dpi=130, metadata={**unseen, **dated})
+    return file.getvalue()
+
+
+def _panels(canvas: Any, picture: Picture) -> None:
+    """Put the panels in rows on a canvas as large as they need."""
+    columns, panels = picture.columns, picture.panels
+    rows = [panels[k : k + columns] for k in range(0, len(panels), columns)]
+    heights = [max(_size(panel)[1] for panel in row) for row in rows]
+    width = max(ALONE, columns) * max(_size(panel)[0] for panel in panels)
+    canvas.set_size_inches(width, sum(heights))
+    axes = canvas.subplots(len(rows), columns, squeeze=False, height_ratios=heights).ravel()
+    for axis, panel in zip(axes, panels, strict=False):
+        if isinstance(panel, Bars):
+            _bars(axis, panel, width / columns)
+        else:
+            _map(axis, panel, width / columns, picture.top)
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    _scale(canvas, picture, axes)
+
+
+def _title(canvas: Any, picture: Picture) -> None:
+    """Write the title above the panels and the note below them, on a canvas made higher for it."""
+    width, panels = canvas.get_size_inches()
+    note = textwrap.wrap(picture.note, int(NOTE_LETTERS * width))
+    above, below = 0.35, 0.12 * len(note) + 0.1
+    high = panels + above + below
+    canvas.set_size_inches(width, high)
+    canvas.text(0.01, 1 - 0.08 / high, picture.title, fontsize=12, fontweight="bold", va="top")
+    canvas.text(0.01, 0.06 / high, "\n".join(note), fontsize=7.5, color=QUIET, va="bottom")
+    canvas.get_layout_engine().set(rect=(0, below / high, 1, panels / high))
+
+
+def _size(panel: Panel) -> tuple[float, float]:
+    """Return width and height of a panel in inches; bars that lie take as much height as there are."""
+    if isinstance(panel, HeatMap):
+        return MAP
+    return BARS if panel.axis.ordered else (BARS[0], max(BARS[1] - 1, BAR_HEIGHT * len(panel.axis) + 0.7))
+
+
+def _bars(axis: Any, panel: Bars, wide: float) -> None:
+    """Draw a marginal: upright bars in order, or lying ones where values have names and no order."""
+    if panel.axis.ordered:
+        _upright(axis, panel, wide)
+    else:
+        _lying(axis, panel)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_title(panel.title, loc="left", fontweight="bold")
+
+
+def _look(panel: Bars) -> dict[str, Any]:
+    caps = {"ecolor": INK, "elinewidth": 1.0, "capsize": min(3.0, 60 / len(panel.axis))}
+    return {"color": BAR, "edgecolor": INK, "linewidth": 0.4, "error_kw": caps}
+
+
+def _upright(axis: Any, panel: Bars, wide: float) -> None:
+    axis.bar(np.arange(len(panel.axis)), panel.values, width=0.86, yerr=panel.whiskers, **_look(panel))
+    _name_bins(axis, panel.axis, wide)
+    axis.set_ylim(bottom=0)
+    axis.yaxis.set_major_formatter("{x:,.10g}")
+    axis.grid(axis="y", color=LINE, linewidth=0.6)
+
+
+def _lying(axis: Any, panel: Bars) -> None:
+    places = np.arange(len(panel.axis))
+    axis.barh(places, panel.values, height=0.72, xerr=panel.whiskers, **_look(panel))
+    axis.set_yticks(places, panel.axis.labels)
+    spare = max(0, FEWEST_BARS - len(places)) / 2  # two bars are not to be beams
+    axis.set_ylim(len(places) - 0.5 + spare, -0.5 - spare)
+    axis.set_xlim(0, 1.32 * max(float(panel.high.max()), 1.0))
+    axis.xaxis.set_major_formatter("{x:,.10g}")
+    axis.xaxis.get_major_locator().set_params(nbins=5)
+    axis.grid(axis="x", color=LINE, linewidth=0.6)
+    for place, value, high in zip(places, panel.values, panel.high, strict=True):
+        said = f" {in_rows(value)} \N{PLUS-MINUS SIGN} {in_rows(high - value)}"
+        axis.annotate(said, (high, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
+
+
+def _map(axis: Any, panel: HeatMap, wide: float, top: float) -> None:
+    # Square roots: a map of counts has a few large ones, and small ones are to be seen too.
+    shown = np.sqrt(np.clip(panel.values, 0, None)).T
+    # "none" puts a pixel for each cell into an SVG, which viewers enlarge without smoothing.
+    axis.imshow(shown, origin="lower", aspect="auto", cmap=_colours(), vmin=0, vmax=np.sqrt(top), interpolation="none")
+    if panel.outlines is not None:
+        _outline(axis, panel.outlines)
+    _name_bins(axis, panel.x, wide)
+    axis.set_yticks(*panel.y.ticks(10 if panel.y.ordered else 25))
+    if not panel.y.ordered:
+        axis.invert_yaxis()  # a list is read from the top
+    axis.set_xlabel(panel.x.name)
+    axis.set_ylabel(panel.y.name)
+    axis.set_title(panel.title, loc="left", fontweight="bold")
+
+
+def _outline(axis: Any, found: Outlines) -> None:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Lines
+
+    for lines, thick, opacity in zip(found.lines, WIDTHS, OPACITIES, strict=True):
+        if len(lines):
+            path = Lines(lines.reshape(-1, 2) - 0.5, np.tile([Lines.MOVETO, Lines.LINETO], len(lines)))
+            for colour, wider, fainter in STROKES:
+                look = {"linewidth": wider * thick * found.weight, "alpha": fainter * opacity * found.weight}
+                axis.add_patch(PathPatch(path, facecolor="none", edgecolor=colour, **look))  # one path, not thousands
+
+
+def _name_bins(axis: Any, bins: Axis, wide: float) -> None:
+    """Label bins below a panel `wide` inches wide, turned where they would touch."""
+    at, labels = bins.ticks(10 if bins.ordered else 25)
+    turned = sum(map(len, labels)) > TICK_LETTERS * wide
+    axis.set_xticks(at, labels, rotation=40 if turned else 0, ha="right" if turned else "center")
+    axis.tick_params(axis="x", pad=1 if turned else 3)
+
+
+def _colours() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("dpcube", RAMP)
+
+
+def _scale(canvas: Any, picture: Picture, axes: Any) -> None:
+    """Draw the scale of colours beside the maps, if there are any."""
+    maps = [axis for axis, panel in zip(axes, picture.panels, strict=False) if isinstance(panel, HeatMap)]
+    if not maps:
+        return
+    bar = canvas.colorbar(maps[0].images[0], ax=list(axes), shrink=0.85, pad=0.015, aspect=30)
+    counts = scale_ticks(picture.top)
+    bar.set_ticks(np.sqrt(counts), labels=[in_rows(count) if count else "0 or less" for count in counts])
+    bar.ax.set_title("rows", fontsize=8.5, loc="left")
+    bar.outline.set_edgecolor(QUIET)
+
+
+def scale_ticks(top: float) -> list[float]:
+    """Return round counts up to `top`, about evenly spaced on a scale of square roots, and `top` itself.
+
+    >>> scale_ticks(8000)
+    [0.0, 50.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 8000]
+    """
+    steps = [0.0, *(m * 10.0**e for e in range(-1, 19) for m in (1, 2, 5))]
+    chosen = [0.0]
+    for step in steps:
+        if step <= top and np.sqrt(step) - np.sqrt(chosen[-1]) >= 0.07 * np.sqrt(top):
+            chosen.append(step)
+    if np.sqrt(top) - np.sqrt(chosen[-1]) < 0.07 * np.sqrt(top):
+        chosen.pop()
+    return [*chosen, top]

@@ -1,0 +1,73 @@
+"""Verbs that draw a released file: pictures, and a page that tells what it is worth."""
+
+from pathlib import Path
+
+import click
+
+from dpcube.cli.analyst import release_file
+from dpcube.cli.output import stage, stages_done, visible
+
+
+@click.command()
+@release_file
+@click.argument("attributes", nargs=-1, metavar="[ATTRIBUTE [ATTRIBUTE]]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A new .html (interactive), .svg or .png file.",
+)
+@click.option("--stages", is_flag=True, help="Show two attributes as noisy cells, noisy boxes and the estimate.")
+@click.option("--where", help="Draw only rows that meet this question, such as: sex = 'Female'")
+@click.option("--confidence", default=0.95, show_default=True, help="Confidence of the whiskers.")
+@click.option("--estimate", default="auto", show_default=True, help="Estimate to draw; `info` lists them.")
+@click.option("--no-boxes", is_flag=True, help="Draw no lines around boxes.")
+def plot(
+    release: Path,
+    attributes: tuple[str, ...],
+    *,
+    output: Path,
+    stages: bool,
+    where: str | None,
+    confidence: float,
+    estimate: str,
+    no_boxes: bool,
+) -> None:
+    """Draw a released cube: one attribute's counts, a map of two, or all attributes' counts."""
+    from dpcube.analyst import Release
+    from dpcube.analyst.plots import check_ending, picture, save
+
+    check_ending(output)
+    opened = Release.open(release)
+    stage("drawing")
+    shown = picture(
+        opened,
+        *attributes,
+        stages=stages,
+        where=where,
+        estimate=estimate,
+        confidence=confidence,
+        boxes=not no_boxes,
+    )
+    save(shown, output)
+    stages_done()
+    click.echo(f"Wrote {visible(str(output))}.")
+
+
+@click.command()
+@release_file
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A new .html file.")
+@click.option("--title", default="", help="The heading; names the attributes unless given.")
+def report(release: Path, *, output: Path, title: str) -> None:
+    """Write one page that says what was released, what was spent, and how far answers can be trusted."""
+    from dpcube.analyst import Release
+    from dpcube.analyst.plots.file import check_ending, write
+    from dpcube.analyst.report import report as page
+
+    check_ending(output, ("html",))
+    opened = Release.open(release)
+    stage("drawing")
+    write(output, page(opened, title=title).encode())
+    stages_done()
+    click.echo(f"Wrote {visible(str(output))}.")

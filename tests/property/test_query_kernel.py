@@ -70,9 +70,9 @@ def test_every_kernel_is_positive_semidefinite(kind: str) -> None:
 
 def brute(shape: tuple[int, ...], kinds: tuple[str, ...], inside: NDArray[np.bool_], left: NDArray[np.bool_]) -> Floats:
     """F of the cells `inside`, and K between `left` and the others of them, by the matrix of all pairs of cells."""
-    matrix = np.ones((1, 1))
+    matrix: Floats = np.ones((1, 1))
     for kind, n in zip(kinds, shape, strict=True):
-        matrix = np.kron(matrix, dense(AXIS_KERNELS[kind](n)))
+        matrix = np.asarray(np.kron(matrix, dense(AXIS_KERNELS[kind](n))), np.float64)
     share = inside.reshape(-1) / inside.sum()
     one, other = (half.reshape(-1) / max(half.sum(), 1) for half in (inside & left, inside & ~left))
     apart = one - other

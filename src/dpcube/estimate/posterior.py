@@ -31,6 +31,7 @@ from dpcube.query import CountingQuery, Workload
 Floats = NDArray[np.float64]
 
 ROUNDS = 3
+LEAST_PSEUDO = 1e-8
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,13 @@ def infer(tree: BoxTree, measured: Floats, variance: Floats, *, rounds: int = RO
 
 
 def _prefix(marginals: Floats, shape: tuple[int, ...], start: NDArray[np.int64], pseudo: float) -> Floats:
-    """Return prefix sums of each axis's marginal, with `pseudo` rows spread evenly added so that none is empty."""
+    """Return prefix sums of each axis's marginal, with `pseudo` rows spread evenly added so that none is empty.
+
+    They are so many of all rows at least that no sum swallows a cell's part of them.
+    """
     prefix = np.zeros(len(marginals))
     for base, extent in zip(start.tolist(), shape, strict=True):
-        prefix[base + 1 : base + extent + 1] = np.cumsum(marginals[base : base + extent] + pseudo / extent)
+        marginal = marginals[base : base + extent]
+        evenly = max(pseudo, LEAST_PSEUDO * float(marginal.sum())) / extent
+        prefix[base + 1 : base + extent + 1] = np.cumsum(marginal + evenly)
     return prefix

@@ -78,7 +78,7 @@ class Adaptive:
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return the memory of a tree cut down to every cell with all that its posterior keeps of a node."""
-        return math.prod(shape) * (400 + 64 * len(shape))
+        return math.prod(shape) * (600 + 48 * len(shape))
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count the total, look level by level, count the boxes.

@@ -13,6 +13,7 @@ from dpcube.partition import BoxTree
 from dpcube.partition.halving import depth, halve, levels, whole
 from dpcube.query import Workload
 from dpcube.query.counting import CountingQuery
+from dpcube.query.kernel import CutOrder, QueryKernel
 from dpcube.query.random_ranges import random_ranges
 
 Floats = NDArray[np.float64]
@@ -22,14 +23,18 @@ quick = settings(deadline=None, max_examples=60, derandomize=True)
 SHAPES = st.sampled_from([(1,), (2,), (5,), (16,), (1, 9), (4, 4), (3, 5), (2, 3, 2), (7, 1, 3)])
 
 
+def order_of(shape: tuple[int, ...]) -> CutOrder:
+    return QueryKernel(shape, ("ranges",) * len(shape)).cut_order()
+
+
 def full_tree(shape: tuple[int, ...]) -> BoxTree:
-    return halve(whole(shape), np.zeros(1, np.int64), depth(shape)).tree
+    return halve(whole(shape), np.zeros(1, np.int64), depth(shape), order_of(shape)).tree
 
 
 def some_tree(shape: tuple[int, ...], generator: np.random.Generator) -> BoxTree:
     """Halve twice, then some of the leaves three times more."""
-    tree = halve(whole(shape), np.zeros(1, np.int64), 2).tree
-    return halve(tree, tree.leaves[generator.random(len(tree.leaves)) < 0.6], 3).tree
+    tree = halve(whole(shape), np.zeros(1, np.int64), 2, order_of(shape)).tree
+    return halve(tree, tree.leaves[generator.random(len(tree.leaves)) < 0.6], 3, order_of(shape)).tree
 
 
 def counted(tree: BoxTree, generator: np.random.Generator, *, rows: float = 20.0) -> Floats:

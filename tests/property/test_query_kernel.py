@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 
 from dpcube.errors import InputError
 from dpcube.partition.halving import cuts_of, depth, halve, whole
-from dpcube.query.kernel import AXIS_KERNELS, AxisKernel, QueryKernel, groups, prefixes, ranges, short_ranges
+from dpcube.query.kernel import AXIS_KERNELS, AxisKernel, CutOrder, QueryKernel, groups, prefixes, ranges, short_ranges
 
 Floats = NDArray[np.float64]
 
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 KINDS = sorted(AXIS_KERNELS)
+
+
+def order_of(shape: tuple[int, ...]) -> CutOrder:
+    return QueryKernel(shape, ("ranges",) * len(shape)).cut_order()
 
 
 def dense(kernel: AxisKernel) -> Floats:
@@ -84,8 +88,8 @@ def brute(shape: tuple[int, ...], kinds: tuple[str, ...], inside: NDArray[np.boo
 def test_values_are_those_of_the_dense_matrix(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
     kinds = tuple(data.draw(st.sampled_from(KINDS)) for _ in shape)
-    tree = halve(whole(shape), np.zeros(1, np.int64), depth(shape)).tree
-    axis, middle = cuts_of(tree)
+    tree = halve(whole(shape), np.zeros(1, np.int64), depth(shape), order_of(shape)).tree
+    axis, middle = cuts_of(tree, order_of(shape))
     covered, differ = QueryKernel(shape, kinds).values(tree.lower, tree.upper, axis, middle)
     grid = np.indices(shape)
     for node in range(len(tree)):

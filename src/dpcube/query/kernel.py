@@ -8,6 +8,7 @@ each axis they are intervals of one tree of halves, and sums over these are adde
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,18 @@ def groups(cells: int) -> AxisKernel:
     return AxisKernel(np.full(cells, 0.5), np.ones(cells), np.full(cells, 0.5 / cells))
 
 
+class CutOrder(NamedTuple):
+    """What a cut of each interval of each axis is worth: `worth[start[j] + m]` for that of axis j whose middle is m."""
+
+    worth: Floats
+    start: Ints
+
+
 AXIS_KERNELS = {"ranges": ranges, "prefixes": prefixes, "short": short_ranges, "groups": groups}
+
+
+_MOST_WORTH = 9.0
+"""K/F is at most this: a half holds a third of its interval at least, so its share is at most three of the whole's."""
 
 
 class QueryKernel:
@@ -95,6 +107,22 @@ class QueryKernel:
             raise InputError(msg)
         self._sums = np.concatenate([AXIS_KERNELS[kind](n).sums() for kind, n in zip(kinds, shape, strict=True)])
         self._shape = np.array(shape, np.int64)
+        self._grouped = [kind == "groups" for kind in kinds]
+
+    def cut_order(self) -> CutOrder:
+        """Return what each cut is worth to a query, K/F, to cut first where it matters most.
+
+        Attributes asked by group come before all others, the shortest first. What a query takes of an attribute that
+        is cut last is one half of very many small splits, whose errors point the same way and add up.
+        """
+        start = np.cumsum(self._shape) - self._shape
+        worth = np.zeros(int(self._shape.sum()))
+        for first, cells, grouped in zip(start.tolist(), self._shape.tolist(), self._grouped, strict=True):
+            of_axis = worth[first : first + cells]
+            _weigh_cuts(self._sums[2 * first : 2 * (first + cells)], 0, cells, of_axis)
+            if grouped:
+                of_axis[:] = _MOST_WORTH + 1 / cells
+        return CutOrder(worth, start)
 
     def values(self, lower: Ints, upper: Ints, axis: Ints, middle: Ints) -> tuple[Floats, Floats]:
         """Return F of each box of halves, and K of its cut across `axis` at `middle` (0 where the axis is -1)."""
@@ -127,3 +155,16 @@ def _apart(left: Floats, right: Floats, left_cells: int, right_cells: int) -> fl
     """Return the expected square of the difference of the shares of two halves, given their sums."""
     both = left[0] * right[1] / (left_cells * right_cells)
     return float(max(left[2] / left_cells**2 + right[2] / right_cells**2 - 2 * both, 0.0))
+
+
+@compiled
+def _weigh_cuts(sums: Floats, low: int, high: int, worth: Floats) -> None:
+    """Fill in K/F of the cut of an interval and of all below it, at the middle of each."""
+    if high - low == 1:
+        return
+    cells, middle = len(worth), (low + high) // 2
+    left, right = sums[_row(cells, low, middle)], sums[_row(cells, middle, high)]
+    apart = _apart(left, right, middle - low, high - middle)
+    worth[middle] = apart * (high - low) ** 2 / sums[cells + middle, 2]
+    _weigh_cuts(sums, low, middle, worth)
+    _weigh_cuts(sums, middle, high, worth)

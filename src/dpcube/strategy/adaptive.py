@@ -1,9 +1,9 @@
 """Ours: look from the top down, stop where nothing is left to learn, then spend all that is left on fitting boxes.
 
-Halving the longest axis again and again makes a tree of boxes that is public. The total is counted first; then, at a
-few levels of the tree, the boxes below those still worth a look; at last each region's whole remainder goes on the
-boxes that cost least. Every decision weighs what a query would lose (`query/kernel.py`): noise of variance v on a box
-costs F v, a split that stays unknown with variance u costs K u.
+Halving the axis that matters most to a query, again and again, makes a tree of boxes that is public. The total is
+counted first; then, at a few levels of the tree, the boxes below those still worth a look; at last each region's whole
+remainder goes on the boxes that cost least. Every decision weighs what a query would lose (`query/kernel.py`): noise of
+variance v on a box costs F v, a split that stays unknown with variance u costs K u.
 """
 
 import math
@@ -20,7 +20,7 @@ from dpcube.estimate.posterior import Posterior, infer
 from dpcube.histogram import UNITS, NoisyCounter, noise_variances, share_units
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import cuts_of, depth, halve, whole
-from dpcube.query.kernel import AXIS_KERNELS, QueryKernel
+from dpcube.query.kernel import AXIS_KERNELS, CutOrder, QueryKernel
 from dpcube.strategy.strategy import Parameter
 from dpcube.transcript import BoxCounts, Transcript
 
@@ -87,7 +87,7 @@ class Adaptive:
         what is asked follows from earlier answers and the shape alone. So the loss is at most the job's epsilon.
         """
         kernel = QueryKernel(counter.shape, self._kinds(counter.shape))
-        seen = _Seen(counter)
+        seen = _Seen(counter, kernel.cut_order())
         seen.count(np.zeros(1, np.int64), np.array([share_units(TOTAL_SHARE)]))
         looks = _levels(depth(counter.shape))
         active = seen.tree.leaves
@@ -111,6 +111,7 @@ class _Seen:
     """The tree so far, the counts of its nodes, and the units that each node's cells have left at least."""
 
     counter: NoisyCounter
+    order: CutOrder
     tree: BoxTree = field(init=False)
     left: Ints = field(init=False)
     rows: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
@@ -128,7 +129,7 @@ class _Seen:
 
     def cut(self, leaves: Ints, cuts: int) -> Ints:
         """Cut leaves into halves so many times over, and return the new leaves."""
-        grown = halve(self.tree, leaves, cuts)
+        grown = halve(self.tree, leaves, cuts, self.order)
         left = np.full(len(grown.tree), -1, np.int64)
         left[grown.moved] = self.left
         self.tree, self.left = grown.tree, _inherit(grown.tree.parent, left)
@@ -164,11 +165,11 @@ def _levels(deepest: int) -> list[int]:
 
 def _look_units(counter: NoisyCounter, kernel: QueryKernel, levels: list[int], total: float) -> list[int]:
     """Divide the budget for looking: most for the deepest level whose boxes still stand out of the noise."""
-    deviation = math.sqrt(2) / float(UNITS * counter.grain)
+    deviation, order = math.sqrt(2) / float(UNITS * counter.grain), kernel.cut_order()
     peak = 0
     for number, above in enumerate(levels[:-1], start=1):
-        tree = halve(whole(counter.shape), np.zeros(1, np.int64), above).tree
-        covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree))
+        tree = halve(whole(counter.shape), np.zeros(1, np.int64), above, order).tree
+        covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree, order))
         cut = tree.is_leaf & (differ > 0)
         hard = float(np.median(np.sqrt(covered[cut] / differ[cut]))) if cut.any() else math.inf
         if max(total, deviation) / cut.sum() >= CLEAR * deviation * hard:
@@ -183,7 +184,7 @@ def _worth_a_look(seen: _Seen, fresh: Ints, kernel: QueryKernel) -> Ints:
     if len(fresh) == 0:
         return fresh
     posterior = seen.posterior()
-    covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree))
+    covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree, seen.order))
     unknown = LEFT_TO_LEARN * (posterior.totals[fresh] ** 2 + posterior.variances[fresh])
     noise = noise_variances(seen.left[fresh], seen.counter.grain)
     return fresh[differ[fresh] * unknown > covered[fresh] * noise]
@@ -193,7 +194,7 @@ def _best_boxes(seen: _Seen, kernel: QueryKernel) -> tuple[Ints, Ints]:
     """Return disjoint nodes that cost a query least, and all the units that each can still pay."""
     tree = seen.tree
     left = _least_below(tree.parent, seen.left)
-    covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree))
+    covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree, seen.order))
     with np.errstate(invalid="ignore"):  # a box with nothing left costs infinitely much, unless no query covers it
         noise = np.nan_to_num(LEAF_NOISE * covered * noise_variances(left, seen.counter.grain), posinf=np.inf)
     chosen = np.flatnonzero(_cheapest(tree.parent, tree.end, differ * seen.posterior().splits, noise))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpcube import compiled as compiling
 from dpcube.estimate import posterior, splits
 from dpcube.evaluate.accuracy.dpbench import Bench, Measured, geometric_mean, measure
+from dpcube.query.kernel import CutOrder, QueryKernel
 from dpcube.strategy import adaptive
 
 Floats = NDArray[np.float64]
@@ -30,7 +31,7 @@ class SumOfSquares:
     """In place of a query kernel: what an error costs in the sum of squares over cells, whatever is asked."""
 
     def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...]) -> None:
-        del shape, kinds  # it is the same for all
+        self.cut_order = QueryKernel(shape, kinds).cut_order
 
     def values(self, lower: Ints, upper: Ints, axis: Ints, middle: Ints) -> tuple[Floats, Floats]:
         """Return 1/n for a box of n cells, and 1/n for each half of its cut."""
@@ -80,6 +81,23 @@ def _without_prediction() -> list[AbstractContextManager[object]]:
     return [*loops, *_with(posterior, learn=learn)]
 
 
+class LongestFirst(QueryKernel):
+    """A query kernel that has the longest axis cut first, by how many halvings it still takes."""
+
+    def cut_order(self) -> CutOrder:
+        """Return the halvings that each interval takes."""
+        order = super().cut_order()
+        for first, cells in zip(order.start.tolist(), self._shape.tolist(), strict=True):
+            intervals = [(0, cells)]
+            while intervals:
+                low, high = intervals.pop()
+                if high - low > 1:
+                    middle = (low + high) // 2
+                    order.worth[first + middle] = (high - low - 1).bit_length()
+                    intervals += [(low, middle), (middle, high)]
+        return order
+
+
 VARIANTS: dict[str, Callable[[], list[AbstractContextManager[object]]]] = {
     "everything": list,
     "no marginals": lambda: _with(posterior, add_marginals=_flat_marginals),
@@ -91,6 +109,7 @@ VARIANTS: dict[str, Callable[[], list[AbstractContextManager[object]]]] = {
     "half of the budget for looking": lambda: _with(adaptive, LOOK_SHARE=Fraction(1, 2)),
     "all of a box's noise counts": lambda: _with(adaptive, LEAF_NOISE=1.0),
     "no stopping": lambda: _with(adaptive, LEFT_TO_LEARN=1e30),
+    "longest axis cut first": lambda: _with(adaptive, QueryKernel=LongestFirst),
     "sum of squares, not ranges": lambda: _with(adaptive, QueryKernel=SumOfSquares),
 }
 

@@ -20,6 +20,7 @@ from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import experiment
 from dpcube.partition.halving import depth, halve, levels, whole
 from dpcube.query import Workload
+from dpcube.query.kernel import QueryKernel
 from dpcube.query.random_ranges import random_ranges
 from dpcube.strategy import strategy_of
 from dpcube.testing import SeededNoise
@@ -61,12 +62,16 @@ class CubeErrors:
 def privtree(exact_counts: Ints, epsilon: Fraction, generator: np.random.Generator) -> Floats:
     """Return PrivTree's estimate: a tree by noisy, biased counts with half of epsilon, its leaves with the other half.
 
-    A box is cut in halves (fan-out 2, the longest axis) while its count, less delta for each cut above it and not below
-    -delta, plus Laplace noise is above 0. Zhang, Xiao and Xie (2016) prove that the tree costs epsilon/2 for any depth.
+    A box is cut in halves (fan-out 2, in the order of the adaptive strategy) while its count, less delta for each cut
+    above it and not below -delta, plus Laplace noise is above 0. Zhang, Xiao and Xie (2016) prove that the tree costs
+    epsilon/2 for any depth.
     """
     scale = 3 / float(epsilon / 2)  # (2 beta - 1) / (beta - 1), beta = 2
     delta = scale * np.log(2)
-    tree = whole(exact_counts.shape)
+    tree, order = (
+        whole(exact_counts.shape),
+        QueryKernel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order(),
+    )
     leaves = tree.leaves
     for _ in range(depth(exact_counts.shape)):
         leaves = leaves[tree.sizes[leaves] > 1]
@@ -76,7 +81,7 @@ def privtree(exact_counts: Ints, epsilon: Fraction, generator: np.random.Generat
         )
         if not (biased > 0).any():
             break
-        tree, _, leaves = halve(tree, leaves[biased > 0], 1)
+        tree, _, leaves = halve(tree, leaves[biased > 0], 1, order)
     parts = tree.partitioning()
     noisy = box_sums(exact_counts, parts) + generator.laplace(scale=2 / float(epsilon), size=len(parts))
     return spread(parts, noisy / parts.sizes)

@@ -21,6 +21,7 @@ from dpcube.histogram import UNITS, NoisyCounter, noise_variances, share_units
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import cuts_of, depth, halve, whole
 from dpcube.query.kernel import AXIS_KERNELS, CutOrder, QueryKernel
+from dpcube.strategy.cells import Cells
 from dpcube.strategy.strategy import Parameter
 from dpcube.transcript import BoxCounts, Transcript
 
@@ -43,6 +44,11 @@ LEFT_TO_LEARN = 0.25
 """Expected sum of K times the split variances below a box, in units of K times its squared count."""
 LEAF_NOISE = 0.15
 """How much of a box's noise matters: boxes around it are counted too, so only queries that cut those see all of it."""
+PLAIN = 1 / 45
+"""Cells are counted with everything when that noise is below this part of the variance that half of a look would leave.
+
+Noise falls exponentially with a large epsilon, so a share of it is worth next to nothing: from about 5.4 on.
+"""
 LEAST = UNITS // 1000
 """A remainder below this is not worth a count."""
 
@@ -87,6 +93,9 @@ class Adaptive:
         what is asked follows from earlier answers and the shape alone. So the loss is at most the job's epsilon.
         """
         kernel = QueryKernel(counter.shape, self._kinds(counter.shape))
+        everything, half_a_look = noise_variances(np.array([UNITS, share_units(LOOK_SHARE / 2)]), counter.grain)
+        if everything < PLAIN * half_a_look:
+            return Cells().run(counter)
         seen = _Seen(counter, kernel.cut_order())
         seen.count(np.zeros(1, np.int64), np.array([share_units(TOTAL_SHARE)]))
         looks = _levels(depth(counter.shape))

@@ -21,7 +21,7 @@ EPSILON = "0.5"
 def main() -> None:
     domain = Domain((Integer(name="age", min=17, max=90), Integer(name="hours-per-week", min=1, max=99)))
     exact = count(datasets.adult_table(), domain)
-    release = publish(datasets.adult_table(), domain, epsilon=EPSILON, ledger=None)
+    release = publish(datasets.adult_table(), domain, epsilon=EPSILON, strategy="dpcube", ledger=None)
     panels = {
         "the table: never released": exact,
         "phase I: noisy cells": release.cells("cells"),

@@ -482,7 +482,7 @@ BAD = {
     "strategy": (
         (*ASK, "--strategy", "magic"),
         2,
-        "there is no strategy 'magic'; the strategies are 'cells', 'dpcube'",
+        "there is no strategy 'magic'; the strategies are 'adaptive', 'dpcube', 'cells'",
     ),
     "delimiter": ((*ASK, "--delimiter", ";;"), 2, "a CSV dialect's delimiter must be one ASCII character .*got ';;'"),
     "ledger and none": ((*ASK, "--ledger", "l", "--no-ledger"), 2, "--no-ledger keeps no account, so --ledger and"),
@@ -508,7 +508,7 @@ BAD = {
     "demo strategy": (
         ("demo", "--strategy", "magic"),
         2,
-        "there is no strategy 'magic'; the strategies are 'cells', 'dp",
+        "there is no strategy 'magic'; the strategies are 'adaptive', 'dp",
     ),
     "no release": (("info", "none.dpcube"), 2, "cannot read none.dpcube: No such file or directory"),
     "release is a directory": (("info", "directory.parquet"), 2, "cannot read directory.parquet: Is a directory"),

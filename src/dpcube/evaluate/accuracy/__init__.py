@@ -4,3 +4,7 @@ Enters: arrays of the DPBench study with its results for other algorithms, or th
 fresh noise beside those of the rivals (`dpbench`), over epsilon and the number of rows (`sweeps`), on cubes of more
 attributes (`cubes`), and with one part of the adaptive strategy left out at a time (`ablation`).
 """
+
+from dpcube.evaluate.accuracy.dpbench import Bench, measure, summaries
+
+__all__ = ["Bench", "measure", "summaries"]

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo check test bench fuzz lint clean
+.PHONY: demo check test bench accuracy fuzz lint clean
 
 demo: $(READY)        ## release the bundled table and ask it a few questions
 	$(BIN)/dpcube demo
@@ -22,6 +22,10 @@ lint: $(READY)
 
 bench: $(READY)       ## speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks
+
+DPBENCH ?= ../shared/data/dpbench
+accuracy: $(READY)    ## errors with fresh noise beside those of the rivals, on DPBench's arrays (not ours to give away)
+	$(BIN)/python -m dpcube.evaluate.accuracy --data $(DPBENCH) $(ACCURACY)
 
 FUZZ_SECONDS ?= 60
 fuzz: $(READY)        ## hostile files, questions and commands, guided by coverage, this long for each target

@@ -66,7 +66,7 @@ def counts_of(shape: tuple[int, ...]) -> NDArray[np.int64]:
     return counts
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """Return the most memory this process has held; getrusage would count what its parent held before the fork."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
@@ -75,10 +75,12 @@ def _peak_bytes() -> int:
 def _measure_here(path: Path) -> dict[str, float]:
     counts: NDArray[np.int64] = np.load(path)
     shape, domain = counts.shape, Domain.of_shape(counts.shape)
-    publish(np.zeros((2,) * len(shape), np.int64), Domain.of_shape((2,) * len(shape)), epsilon=EPSILON)  # compiles
-    before = _peak_bytes()
-    release = publish(counts, domain, epsilon=EPSILON)
-    peak = _peak_bytes() - before
+    publish(
+        np.zeros((2,) * len(shape), np.int64), Domain.of_shape((2,) * len(shape)), epsilon=EPSILON, strategy="dpcube"
+    )  # compiles
+    before = peak_bytes()
+    release = publish(counts, domain, epsilon=EPSILON, strategy="dpcube")
+    peak = peak_bytes() - before
     boxes = release.transcript.boxes
     assert boxes is not None
     generator = np.random.default_rng()
@@ -86,7 +88,7 @@ def _measure_here(path: Path) -> dict[str, float]:
     return {
         "cells": counts.size,
         "boxes": len(boxes.tree.leaves),
-        "seconds": seconds(lambda: publish(counts, domain, epsilon=EPSILON), repeats=repeats),
+        "seconds": seconds(lambda: publish(counts, domain, epsilon=EPSILON, strategy="dpcube"), repeats=repeats),
         "noise_seconds": seconds(lambda: counts + generator.laplace(scale=10.0, size=shape)),
         "bytes_a_cell": peak / counts.size,
     }

@@ -1,31 +1,46 @@
-"""Draw docs/cube.png, the picture of the README: the bundled census table, what was counted of it, and the estimate.
+"""Draw docs/cube.png, the picture of the README: the bundled census table, its noisy cells, boxes and estimate.
 
 Run by hand: .venv/bin/python tools/draw_readme.py
 """
 
-from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 
-from PIL import Image
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.collections import PatchCollection
+from matplotlib.patches import Rectangle
 
 from dpcube import Domain, Integer, datasets
-from dpcube.analyst.plots.static import draw
 from dpcube.curator import publish
 from dpcube.curator.publish import count
-from dpcube.evaluate.report import beside_truth
 
 EPSILON = "0.5"
 
 
 def main() -> None:
     domain = Domain((Integer(name="age", min=17, max=90), Integer(name="hours-per-week", min=1, max=99)))
-    release = publish(datasets.adult_table(), domain, epsilon=EPSILON, ledger=None)
-    shown = beside_truth(release, count(datasets.adult_table(), domain), *domain.names)
-    titles = ("the table: never released", "what was released: noisy boxes", "what answers come from")
-    panels = tuple(replace(panel, title=title) for panel, title in zip(shown.panels, titles, strict=True))
-    drawn = Image.open(BytesIO(draw(replace(shown, panels=panels), "png", titled=False)))
-    drawn.convert("RGB").quantize(200).save(Path(__file__).parents[1] / "docs" / "cube.png", optimize=True)
+    exact = count(datasets.adult_table(), domain)
+    release = publish(datasets.adult_table(), domain, epsilon=EPSILON, strategy="dpcube", ledger=None)
+    panels = {
+        "the table: never released": exact,
+        "phase I: noisy cells": release.cells("cells"),
+        "phase II: noisy boxes, reconciled": release.cells(),
+    }
+    mpl.rcParams.update({"font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold"})
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
+    for axis, (title, panel) in zip(axes, panels.items(), strict=True):
+        shown = np.sqrt(np.clip(panel, 0, None)).T
+        axis.imshow(shown, origin="lower", extent=(17, 91, 1, 100), aspect="auto", cmap="Blues", vmax=22, vmin=0)
+        axis.set(title=title, xlabel="age")
+    counted = release.transcript.boxes
+    assert counted is not None
+    tree = counted.tree
+    corners = zip(tree.lower[tree.leaves], tree.upper[tree.leaves], strict=True)
+    boxes = [Rectangle((17 + a[0], 1 + a[1]), b[0] - a[0], b[1] - a[1]) for a, b in corners]
+    axes[2].add_collection(PatchCollection(boxes, facecolor="none", edgecolor="#00000055", linewidth=0.4))
+    axes[0].set_ylabel("hours per week")
+    figure.savefig(Path(__file__).parent.parent / "docs" / "cube.png", dpi=110)
 
 
 if __name__ == "__main__":

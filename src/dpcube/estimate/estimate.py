@@ -142,7 +142,7 @@ class BoxEstimate:
 
     def answer(self, query: CountingQuery) -> Estimated:
         """Return the estimated answer of one query and what its error is made of."""
-        value = 0.0 if self.detail is None else contract(self.detail, query)
+        value = 0.0 if self.detail is None else _contract(self.detail, query)
         squares = float(np.prod([np.sum(w * w) for w in query.weights]))
         variance, within = self.cell_variance * squares, 0.0
         if self.boxes is not None:
@@ -150,7 +150,7 @@ class BoxEstimate:
             value += float(weights @ self.boxes.density)
             variance += float(weights**2 @ self.boxes.square)
             if self.within is not None:
-                guess = np.array([contract(self.within.deviation, query)])
+                guess = np.array([_contract(self.within.deviation, query)])
                 cut = np.array([squares - float(weights**2 @ (1 / self.boxes.leaves.sizes))])
                 within = float(self.within.expected_square(guess, cut, self._within_ratio)[0])
         return Estimated(value, max(variance, 0.0), within)
@@ -182,7 +182,7 @@ class BoxEstimate:
         return variances, withins
 
 
-def contract(cells: Floats, query: CountingQuery) -> float:
+def _contract(cells: Floats, query: CountingQuery) -> float:
     """Return the sum of cells times weights, over the smallest sub-cube that holds all non-zero weights."""
     window: list[slice] = []
     for weights in query.weights:

@@ -53,8 +53,7 @@ def consistent(transcript: Transcript) -> Estimate:
 def posterior(transcript: Transcript) -> Estimate:
     """Return the posterior of the tree's counts; for the trees of binary cuts that strategies without cells measure."""
     boxes = _boxes_of(transcript, "posterior")
-    measured, variance = boxes.by_node(transcript.grain)
-    return PosteriorEstimate("posterior", infer(boxes.tree, measured, variance), measured, variance)
+    return PosteriorEstimate("posterior", infer(boxes.tree, *boxes.by_node(transcript.grain)))
 
 
 def least_squares(transcript: Transcript) -> Estimate:

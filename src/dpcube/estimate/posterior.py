@@ -11,9 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.estimate.estimate import DENSE_CELLS, Estimated, contract
+from dpcube.estimate.estimate import DENSE_CELLS, Estimated
 from dpcube.estimate.kernels import range_sums, summed_area_table
-from dpcube.estimate.raking import raked
 from dpcube.estimate.splits import (
     GUESSES,
     NEARNESS,
@@ -32,6 +31,7 @@ from dpcube.query import CountingQuery, Workload
 Floats = NDArray[np.float64]
 
 ROUNDS = 3
+LEAST_PSEUDO = 1e-8
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,6 @@ class PosteriorEstimate:
 
     name: str
     posterior: Posterior
-    measured: Floats
-    variance: Floats
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,22 +71,10 @@ class PosteriorEstimate:
 
     @cached_property
     def _table(self) -> Floats:
-        return summed_area_table(self._cells)
-
-    @property
-    def _dense(self) -> bool:
-        return bool(np.prod(self.shape, dtype=float) <= DENSE_CELLS)
+        return summed_area_table(self.cells())
 
     def cells(self) -> Floats:
         """Return the estimated count of every cell, in the shape of the cube."""
-        return self._cells.copy()
-
-    @cached_property
-    def _cells(self) -> Floats:
-        cells = self._filled()
-        return raked(cells, self.posterior.tree, self.measured, self.variance) if cells.ndim > 2 else cells
-
-    def _filled(self) -> Floats:
         posterior, leaves = self.posterior, self.posterior.tree.leaves
         cells = np.zeros(self.shape)
         strides = np.array(cells.strides, np.int64) // cells.itemsize
@@ -113,7 +99,6 @@ class PosteriorEstimate:
             posterior.start,
         )
         value, variance, within = found
-        value = contract(self._cells, query) if self._dense else value
         last = [base + extent for base, extent in zip(posterior.start.tolist(), self.shape, strict=True)]
         whole = float(np.prod(weighed[last] / posterior.prefix[last]))
         return Estimated(value, variance + posterior.variances[0] * whole**2, within)
@@ -129,7 +114,7 @@ class PosteriorEstimate:
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
-        if not self._dense:
+        if np.prod(self.shape, dtype=float) > DENSE_CELLS:
             return self._range_sums(workload)[:, 0]
         return range_sums(self._table, workload.lower, workload.upper)
 
@@ -182,8 +167,13 @@ def infer(tree: BoxTree, measured: Floats, variance: Floats, *, rounds: int = RO
 
 
 def _prefix(marginals: Floats, shape: tuple[int, ...], start: NDArray[np.int64], pseudo: float) -> Floats:
-    """Return prefix sums of each axis's marginal, with `pseudo` rows spread evenly added so that none is empty."""
+    """Return prefix sums of each axis's marginal, with `pseudo` rows spread evenly added so that none is empty.
+
+    They are so many of all rows at least that no sum swallows a cell's part of them.
+    """
     prefix = np.zeros(len(marginals))
     for base, extent in zip(start.tolist(), shape, strict=True):
-        prefix[base + 1 : base + extent + 1] = np.cumsum(marginals[base : base + extent] + pseudo / extent)
+        marginal = marginals[base : base + extent]
+        evenly = max(pseudo, LEAST_PSEUDO * float(marginal.sum())) / extent
+        prefix[base + 1 : base + extent + 1] = np.cumsum(marginal + evenly)
     return prefix

@@ -206,7 +206,7 @@ def _split(
         whole += chance
         sharp += chance**SHARPNESS
         part += chance**SHARPNESS * values[guess]
-    part /= sharp
+    part = min(part / sharp, top)  # an average may be rounded above its largest term
     variances = (0.0, 0.0, inside_variance, near * narrow / (near + narrow))
     square = 0.0
     for guess in range(GUESSES):

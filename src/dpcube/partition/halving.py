@@ -1,6 +1,7 @@
-"""The public tree of a shape: halve the longest axis again and again. Only where to stop depends on what was measured.
+"""The public tree of a shape: halve the axis that matters most to a query, again and again.
 
-Enters: a tree and the leaves to cut. Leaves: the tree with each of them cut in halves, so many times over.
+Only where to stop depends on what was measured. Enters: a tree, the leaves to cut, and what cuts are worth. Leaves: the
+tree with each of them cut in halves, so many times over.
 """
 
 from typing import NamedTuple
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 from dpcube.compiled import compiled
 from dpcube.partition.tree import BoxTree
+from dpcube.query.kernel import CutOrder
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Halved(NamedTuple):
@@ -36,11 +39,10 @@ def depth(shape: tuple[int, ...]) -> int:
     return sum((extent - 1).bit_length() for extent in shape)
 
 
-def halve(tree: BoxTree, chosen: Ints, cuts: int) -> Halved:
-    """Cut each chosen leaf into up to 2^cuts boxes, by halving its longest axis, then each half's, and so on.
+def halve(tree: BoxTree, chosen: Ints, cuts: int, order: CutOrder) -> Halved:
+    """Cut each chosen leaf into up to 2^cuts boxes, by halving the axis of most worth, then each half's, and so on.
 
-    Lengths are compared by how many halvings they still take, and the first such axis is cut at its middle; a single
-    cell is left as it is.
+    Of axes of equal worth the first is cut, at its middle; a single cell is left as it is.
     """
     grow = np.zeros(len(tree), np.bool_)
     grow[chosen] = True
@@ -48,7 +50,7 @@ def halve(tree: BoxTree, chosen: Ints, cuts: int) -> Halved:
     size = len(tree) - len(chosen) + most
     lower, upper = (np.empty((size, len(tree.shape)), np.int64) for _ in range(2))
     parent, fresh, moved = np.empty(size, np.int64), np.zeros(size, np.bool_), np.empty(len(tree), np.int64)
-    used = _halve(tree.lower, tree.upper, tree.parent, grow, cuts, lower, upper, parent, fresh, moved)
+    used = _halve(tree.lower, tree.upper, tree.parent, grow, cuts, lower, upper, parent, fresh, moved, *order)
     for bounds in (lower, upper):
         bounds.flags.writeable = False
     grown = BoxTree(tree.shape, lower[:used], upper[:used], parent[:used])
@@ -56,16 +58,14 @@ def halve(tree: BoxTree, chosen: Ints, cuts: int) -> Halved:
 
 
 @compiled
-def cut_axis(lower: Ints, upper: Ints, node: int) -> int:
-    """Return the axis of a box that still takes most halvings, the first of them; -1 for a single cell."""
-    best, most = -1, 0
+def cut_axis(lower: Ints, upper: Ints, node: int, worth: Floats, start: Ints) -> int:
+    """Return the axis of a box whose cut is worth most, the first of them; -1 for a single cell."""
+    best, most = -1, -1.0
     for axis in range(lower.shape[1]):
-        halvings, extent = 0, upper[node, axis] - lower[node, axis] - 1
-        while extent > 0:
-            extent >>= 1
-            halvings += 1
-        if halvings > most:
-            best, most = axis, halvings
+        low, high = lower[node, axis], upper[node, axis]
+        # Rounding must not choose between axes of one kind and length.
+        if high - low > 1 and worth[start[axis] + (low + high) // 2] > most * (1 + 1e-9):
+            best, most = axis, worth[start[axis] + (low + high) // 2]
     return best
 
 
@@ -81,6 +81,8 @@ def _halve(
     new_parent: Ints,
     fresh: NDArray[np.bool_],
     moved: Ints,
+    worth: Floats,
+    start: Ints,
 ) -> int:
     """Copy the tree in preorder, growing the chosen leaves in place; return how many nodes there are."""
     used = 0
@@ -90,19 +92,28 @@ def _halve(
         moved[node] = used
         used += 1
         if grow[node]:
-            used = _grow(used - 1, cuts, new_lower, new_upper, new_parent, fresh)
+            used = _grow(used - 1, cuts, new_lower, new_upper, new_parent, fresh, worth, start)
     return used
 
 
 @compiled
-def _grow(root: int, cuts: int, lower: Ints, upper: Ints, parent: Ints, fresh: NDArray[np.bool_]) -> int:
+def _grow(
+    root: int,
+    cuts: int,
+    lower: Ints,
+    upper: Ints,
+    parent: Ints,
+    fresh: NDArray[np.bool_],
+    worth: Floats,
+    start: Ints,
+) -> int:
     """Write the halves below `root` in preorder with a stack of boxes still to be written; return the next free row."""
     dims = lower.shape[1]
     stack_lower, stack_upper = np.empty((cuts + 2, dims), np.int64), np.empty((cuts + 2, dims), np.int64)
     stack_parent, stack_left = np.empty(cuts + 2, np.int64), np.empty(cuts + 2, np.int64)
     used, node, left, top = root + 1, root, cuts, 0
     while True:
-        axis = cut_axis(lower, upper, node) if left > 0 else -1
+        axis = cut_axis(lower, upper, node, worth, start) if left > 0 else -1
         if axis >= 0:
             middle = (lower[node, axis] + upper[node, axis]) // 2
             stack_lower[top], stack_upper[top] = lower[node], upper[node]
@@ -129,18 +140,18 @@ class Cuts(NamedTuple):
     middle: Ints
 
 
-def cuts_of(tree: BoxTree) -> Cuts:
+def cuts_of(tree: BoxTree, order: CutOrder) -> Cuts:
     """Return the cut below each node of a binary tree; for a leaf, the one it would get."""
-    return Cuts(*_cuts(tree.lower, tree.upper, tree.end))
+    return Cuts(*_cuts(tree.lower, tree.upper, tree.end, *order))
 
 
 @compiled
-def _cuts(lower: Ints, upper: Ints, end: Ints) -> tuple[Ints, Ints]:
+def _cuts(lower: Ints, upper: Ints, end: Ints, worth: Floats, start: Ints) -> tuple[Ints, Ints]:
     axes, middles = np.empty(len(end), np.int64), np.zeros(len(end), np.int64)
     for node in range(len(end)):
         left = node + 1
         if end[node] == left:
-            axis = cut_axis(lower, upper, node)
+            axis = cut_axis(lower, upper, node, worth, start)
             middles[node] = (lower[node, axis] + upper[node, axis]) // 2 if axis >= 0 else 0
         else:
             axis = 0

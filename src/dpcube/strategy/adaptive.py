@@ -1,15 +1,14 @@
 """Ours: look from the top down, stop where nothing is left to learn, then spend all that is left on fitting boxes.
 
-Halving the longest axis again and again makes a tree of boxes that is public. The total is counted first; then, at a
-few levels of the tree, the boxes below those still worth a look; at last each region's whole remainder goes on the
-boxes that cost least. Every decision weighs what a query would lose (`query/kernel.py`): noise of variance v on a box
-costs F v, a split that stays unknown with variance u costs K u.
+Halving the axis that matters most to a query, again and again, makes a tree of boxes that is public. The total is
+counted first; then, at a few levels of the tree, the boxes below those still worth a look; at last each region's whole
+remainder goes on the boxes that cost least. Every decision weighs what a query would lose (`query/kernel.py`): noise of
+variance v on a box costs F v, a split that stays unknown with variance u costs K u.
 """
 
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,8 @@ from dpcube.estimate.posterior import Posterior, infer
 from dpcube.histogram import UNITS, NoisyCounter, noise_variances, share_units
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import cuts_of, depth, halve, whole
-from dpcube.partition.halving import levels as node_levels
-from dpcube.query.kernel import AXIS_KERNELS, QueryKernel
+from dpcube.query.kernel import AXIS_KERNELS, CutOrder, QueryKernel
+from dpcube.strategy.cells import Cells
 from dpcube.strategy.strategy import Parameter
 from dpcube.transcript import BoxCounts, Transcript
 
@@ -41,12 +40,15 @@ ABOVE_PEAK, BELOW_PEAK = 0.5, 0.7
 """Ratio of a level's budget to the next one's, on the two sides of the level that gets most."""
 CLEAR = 2.0
 """How many noise deviations (times sqrt(F/K)) a level's mean count must reach for the level below to get most."""
-DENSE_LOSS = 1.5
-"""How much worse than cells alone, in squared error on dense data, looking may be for what it finds on other data."""
 LEFT_TO_LEARN = 0.25
 """Expected sum of K times the split variances below a box, in units of K times its squared count."""
 LEAF_NOISE = 0.15
 """How much of a box's noise matters: boxes around it are counted too, so only queries that cut those see all of it."""
+PLAIN = 1 / 45
+"""Cells are counted with everything when that noise is below this part of the variance that half of a look would leave.
+
+Noise falls exponentially with a large epsilon, so a share of it is worth next to nothing: from about 5.4 on.
+"""
 LEAST = UNITS // 1000
 """A remainder below this is not worth a count."""
 
@@ -82,7 +84,7 @@ class Adaptive:
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return the memory of a tree cut down to every cell with all that its posterior keeps of a node."""
-        return math.prod(shape) * (400 + 64 * len(shape))
+        return math.prod(shape) * (600 + 48 * len(shape))
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count the total, look level by level, count the boxes.
@@ -91,13 +93,18 @@ class Adaptive:
         what is asked follows from earlier answers and the shape alone. So the loss is at most the job's epsilon.
         """
         kernel = QueryKernel(counter.shape, self._kinds(counter.shape))
-        seen = _Seen(counter)
+        everything, half_a_look = noise_variances(np.array([UNITS, share_units(LOOK_SHARE / 2)]), counter.grain)
+        if everything < PLAIN * half_a_look:
+            return Cells().run(counter)
+        seen = _Seen(counter, kernel.cut_order())
         seen.count(np.zeros(1, np.int64), np.array([share_units(TOTAL_SHARE)]))
-        active, above = seen.tree.leaves, 0
-        for level, units in _looks(counter, kernel, seen.total()):
+        looks = _levels(depth(counter.shape))
+        active = seen.tree.leaves
+        for level, units in zip(looks, _look_units(counter, kernel, looks, seen.total()), strict=True):
+            above = looks[looks.index(level) - 1] if level != looks[0] else 0
             fresh = seen.cut(active, level - above)
             seen.count(fresh, np.full(len(fresh), units))
-            active, above = _worth_a_look(seen, fresh, kernel), level
+            active = _worth_a_look(seen, fresh, kernel)
             if len(active) == 0:
                 break
         seen.count(*_best_boxes(seen, kernel))
@@ -113,6 +120,7 @@ class _Seen:
     """The tree so far, the counts of its nodes, and the units that each node's cells have left at least."""
 
     counter: NoisyCounter
+    order: CutOrder
     tree: BoxTree = field(init=False)
     left: Ints = field(init=False)
     rows: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
@@ -130,7 +138,7 @@ class _Seen:
 
     def cut(self, leaves: Ints, cuts: int) -> Ints:
         """Cut leaves into halves so many times over, and return the new leaves."""
-        grown = halve(self.tree, leaves, cuts)
+        grown = halve(self.tree, leaves, cuts, self.order)
         left = np.full(len(grown.tree), -1, np.int64)
         left[grown.moved] = self.left
         self.tree, self.left = grown.tree, _inherit(grown.tree.parent, left)
@@ -152,7 +160,7 @@ class _Seen:
 
 
 def _levels(deepest: int) -> list[int]:
-    """Return the levels worth looking at, the cells last.
+    """Return the levels that are looked at, the cells last.
 
     >>> _levels(14), _levels(12), _levels(3), _levels(0)
     ([4, 8, 14], [2, 6, 12], [3], [])
@@ -164,72 +172,19 @@ def _levels(deepest: int) -> list[int]:
     return [level for level in levels if level > 0]
 
 
-def _looks(counter: NoisyCounter, kernel: QueryKernel, total: float) -> list[tuple[int, int]]:
-    """Return the levels to look at and the units for each, most for the deepest whose boxes stand out of the noise.
-
-    If that is the level of the cells, and on dense data this would be clearly worse than counting cells alone, as it is
-    in many dimensions, it is the cells and at most one level more, whichever is best on dense data.
-    """
-    levels = _levels(depth(counter.shape))
-    peak = _peak(counter, kernel, levels, total)
-    ratios = [ABOVE_PEAK ** (peak - n) if n <= peak else BELOW_PEAK ** (n - peak) for n in range(len(levels))]
-    shares = {level: float(LOOK_SHARE) * ratio / sum(ratios) for level, ratio in zip(levels, ratios, strict=True)}
-    if len(levels) > 1 and peak == len(levels) - 1:
-        tree = _Levels.of(counter.shape, kernel, levels)
-        all_of_it, cells = float(1 - TOTAL_SHARE), levels[-1]
-        if tree.dense_cost(shares) > DENSE_LOSS * tree.dense_cost({cells: all_of_it}):
-            some = [{}, *({level: part} for level in levels[:-1] for part in (0.1, 0.2, 0.3))]
-            plans = [{**above, cells: all_of_it - sum(above.values())} for above in some]
-            shares = min(plans, key=tree.dense_cost)
-    return [(level, share_units(Fraction(share))) for level, share in sorted(shares.items())]
-
-
-def _peak(counter: NoisyCounter, kernel: QueryKernel, levels: list[int], total: float) -> int:
-    """Return which level gets most: the deepest for which the boxes above it hold enough to be worth cutting."""
-    deviation = math.sqrt(2) / float(UNITS * counter.grain)
+def _look_units(counter: NoisyCounter, kernel: QueryKernel, levels: list[int], total: float) -> list[int]:
+    """Divide the budget for looking: most for the deepest level whose boxes still stand out of the noise."""
+    deviation, order = math.sqrt(2) / float(UNITS * counter.grain), kernel.cut_order()
     peak = 0
     for number, above in enumerate(levels[:-1], start=1):
-        tree = halve(whole(counter.shape), np.zeros(1, np.int64), above).tree
-        covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree))
+        tree = halve(whole(counter.shape), np.zeros(1, np.int64), above, order).tree
+        covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree, order))
         cut = tree.is_leaf & (differ > 0)
         hard = float(np.median(np.sqrt(covered[cut] / differ[cut]))) if cut.any() else math.inf
-        if max(total, deviation) / max(cut.sum(), 1) >= CLEAR * deviation * hard:
+        if max(total, deviation) / cut.sum() >= CLEAR * deviation * hard:
             peak = number
-    return peak
-
-
-class _Levels(NamedTuple):
-    """Sums over the levels of the whole tree: how many boxes a level has, and K of the cuts below it; F of the root."""
-
-    boxes: Floats
-    unknown: Floats
-    root: float
-
-    @classmethod
-    def of(cls, shape: tuple[int, ...], kernel: QueryKernel, levels: list[int]) -> "_Levels":
-        """Return the sums; below the last level but one they are taken from a few of its boxes."""
-        cells, last = levels[-1], levels[-2]
-        top = halve(whole(shape), np.zeros(1, np.int64), last)
-        some = top.new_leaves[:: max(len(top.new_leaves) // 64, 1)]
-        tree = halve(top.tree, some, cells - last).tree
-        covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree))
-        level, inner = node_levels(tree), ~tree.is_leaf
-        scale = np.where(np.arange(cells + 1) < last, 1.0, len(top.new_leaves) / len(some))
-        unknown = scale * np.bincount(level[inner], weights=differ[inner], minlength=cells + 1).astype(np.float64)
-        cuts = np.bincount(level[inner], minlength=cells + 1) * scale  # each makes one box more
-        return cls(np.cumsum(np.concatenate([[1.0], cuts[:-1]])), unknown, float(covered[0]))
-
-    def dense_cost(self, shares: dict[int, float]) -> float:
-        """Return the expected squared error of a query when levels are counted with these shares, by least squares."""
-        noise, cost = math.inf, 0.0
-        for level in range(len(self.boxes) - 1, -1, -1):
-            precision = shares.get(level, 0.0) ** 2 / 2 + 1 / noise
-            noise = 1 / precision if precision > 0 else math.inf
-            if level == 0:
-                return cost + self.root * noise
-            cost += self.unknown[level - 1] * noise / 2
-            noise *= self.boxes[level] / self.boxes[level - 1]
-        return cost
+    ratios = [ABOVE_PEAK ** (peak - n) if n <= peak else BELOW_PEAK ** (n - peak) for n in range(len(levels))]
+    return [share_units(LOOK_SHARE * Fraction(ratio) / Fraction(sum(ratios))) for ratio in ratios]
 
 
 def _worth_a_look(seen: _Seen, fresh: Ints, kernel: QueryKernel) -> Ints:
@@ -238,7 +193,7 @@ def _worth_a_look(seen: _Seen, fresh: Ints, kernel: QueryKernel) -> Ints:
     if len(fresh) == 0:
         return fresh
     posterior = seen.posterior()
-    covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree))
+    covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree, seen.order))
     unknown = LEFT_TO_LEARN * (posterior.totals[fresh] ** 2 + posterior.variances[fresh])
     noise = noise_variances(seen.left[fresh], seen.counter.grain)
     return fresh[differ[fresh] * unknown > covered[fresh] * noise]
@@ -248,12 +203,11 @@ def _best_boxes(seen: _Seen, kernel: QueryKernel) -> tuple[Ints, Ints]:
     """Return disjoint nodes that cost a query least, and all the units that each can still pay."""
     tree = seen.tree
     left = _least_below(tree.parent, seen.left)
-    left[left < LEAST] = 0
-    covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree))
+    covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree, seen.order))
     with np.errstate(invalid="ignore"):  # a box with nothing left costs infinitely much, unless no query covers it
         noise = np.nan_to_num(LEAF_NOISE * covered * noise_variances(left, seen.counter.grain), posinf=np.inf)
     chosen = np.flatnonzero(_cheapest(tree.parent, tree.end, differ * seen.posterior().splits, noise))
-    chosen = chosen[left[chosen] > 0]
+    chosen = chosen[left[chosen] >= LEAST]
     return chosen, left[chosen]
 
 

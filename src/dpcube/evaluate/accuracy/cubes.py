@@ -1,0 +1,149 @@
+"""Cubes of three to six attributes of the bundled table: the strategies, and PrivTree, beside each other.
+
+Ranges have two random ends on ordered attributes, and one value or all of them where values have no order. Marginals
+are all tables of two attributes: the mean absolute error of a cell of each, averaged over the tables.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube import datasets
+from dpcube.curator.publish import count
+from dpcube.domain import Boxes, Domain, box_sums
+from dpcube.domain.box import spread
+from dpcube.estimate.metrics import absolute_errors
+from dpcube.evaluate.arrays import experiment
+from dpcube.partition.halving import depth, halve, levels, whole
+from dpcube.query import Workload
+from dpcube.query.kernel import QueryKernel
+from dpcube.query.random_ranges import random_ranges
+from dpcube.strategy import strategy_of
+from dpcube.testing import SeededNoise
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CUBES = (
+    ("age", "hours-per-week", "education-num"),
+    ("age", "education-num", "sex"),
+    ("occupation", "education", "native-country"),
+    ("age", "education-num", "race", "sex"),
+    ("age", "marital-status", "occupation", "income"),
+    ("age", "education-num", "marital-status", "sex", "income"),
+    ("age", "education-num", "workclass", "relationship", "income"),
+    ("education-num", "workclass", "marital-status", "race", "sex", "income"),
+    ("education", "occupation", "relationship", "race", "sex", "income"),
+)
+EPSILONS = ("0.1", "1")
+STRATEGIES = ("adaptive", "dpcube", "cells")
+PRIVTREE = "PrivTree"
+ASKED = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class CubeErrors:
+    """Mean absolute errors of one algorithm on one cube, and their standard errors."""
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    epsilon: str
+    algorithm: str
+    ranges: float
+    ranges_stderr: float
+    marginals: float
+    marginals_stderr: float
+
+
+def privtree(exact_counts: Ints, epsilon: Fraction, generator: np.random.Generator) -> Floats:
+    """Return PrivTree's estimate: a tree by noisy, biased counts with half of epsilon, its leaves with the other half.
+
+    A box is cut in halves (fan-out 2, in the order of the adaptive strategy) while its count, less delta for each cut
+    above it and not below -delta, plus Laplace noise is above 0. Zhang, Xiao and Xie (2016) prove that the tree costs
+    epsilon/2 for any depth.
+    """
+    scale = 3 / float(epsilon / 2)  # (2 beta - 1) / (beta - 1), beta = 2
+    delta = scale * np.log(2)
+    tree, order = (
+        whole(exact_counts.shape),
+        QueryKernel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order(),
+    )
+    leaves = tree.leaves
+    for _ in range(depth(exact_counts.shape)):
+        leaves = leaves[tree.sizes[leaves] > 1]
+        sums = box_sums(exact_counts, Boxes(tree.shape, tree.lower[leaves], tree.upper[leaves]))
+        biased = np.maximum(sums - levels(tree)[leaves] * delta, -delta) + generator.laplace(
+            scale=scale, size=len(sums)
+        )
+        if not (biased > 0).any():
+            break
+        tree, _, leaves = halve(tree, leaves[biased > 0], 1, order)
+    parts = tree.partitioning()
+    noisy = box_sums(exact_counts, parts) + generator.laplace(scale=2 / float(epsilon), size=len(parts))
+    return spread(parts, noisy / parts.sizes)
+
+
+def asked_ranges(domain: Domain, *, seed: int) -> Workload:
+    """Return random ranges; of an attribute without an order, one value or all of them."""
+    random = random_ranges(domain.shape, ASKED, seed=seed)
+    lower, upper = random.lower.copy(), random.upper.copy()
+    every = np.random.default_rng(seed).random((ASKED, len(domain.shape))) < 0.5
+    for axis, attribute in enumerate(domain.attributes):
+        if not attribute.ordered:
+            lower[:, axis] = np.where(every[:, axis], 0, lower[:, axis])
+            upper[:, axis] = np.where(every[:, axis], attribute.size, lower[:, axis] + 1)
+    return Workload(domain.shape, lower, upper)
+
+
+def marginal_error(exact_counts: Ints, estimated: Floats) -> float:
+    """Return the mean absolute error of a cell of a two-way marginal, averaged over all of them."""
+    wrong, axes = estimated - exact_counts, range(exact_counts.ndim)
+    tables = (wrong.sum(axis=tuple(set(axes) - set(pair))) for pair in combinations(axes, 2))
+    return float(np.mean([np.abs(table).mean() for table in tables]))
+
+
+def compare(*, draws: int, seed: int) -> Iterator[CubeErrors]:
+    """Release every cube with fresh noise and yield the errors of every algorithm."""
+    random = np.random.default_rng(seed)
+    for names in CUBES:
+        domain = Domain.load(datasets.adult_domain(full=True)).project(names)
+        exact_counts = count(datasets.adult_table(), domain)
+        asked = asked_ranges(domain, seed=int(random.integers(2**31)))
+        for epsilon in EPSILONS:
+            for algorithm, estimate in _algorithms(domain, exact_counts, epsilon).items():
+                pairs = []
+                for _ in range(draws):
+                    estimated = estimate(random)
+                    error = absolute_errors(exact_counts, estimated, asked).mean()
+                    pairs.append((error, marginal_error(exact_counts, estimated)))
+                (a, b), (c, d) = np.mean(pairs, axis=0), np.std(pairs, axis=0, ddof=1) / draws**0.5
+                yield CubeErrors(names, domain.shape, epsilon, algorithm, float(a), float(c), float(b), float(d))
+
+
+def _algorithms(domain: Domain, exact_counts: Ints, epsilon: str) -> dict[str, Callable[[np.random.Generator], Floats]]:
+    def released(name: str) -> Callable[[np.random.Generator], Floats]:
+        chosen = strategy_of(name, domain)
+        return lambda random: experiment(
+            exact_counts, epsilon=epsilon, strategy=chosen, noise=SeededNoise(int(random.integers(2**63)))
+        ).cells()
+
+    return {name: released(name) for name in STRATEGIES} | {
+        PRIVTREE: lambda random: privtree(exact_counts, Fraction(epsilon), random)
+    }
+
+
+def report(found: list[CubeErrors]) -> list[str]:
+    """Return one line for each cube and epsilon: errors of ranges / of marginals, for each algorithm."""
+    algorithms = (*STRATEGIES, PRIVTREE)
+    lines = ["Cubes of the bundled table: error of ranges / of two-way marginals", ""]
+    lines += [f"| cube | cells | epsilon | {' | '.join(algorithms)} |", f"|{'---|' * (3 + len(algorithms))}"]
+    for names, epsilon in dict.fromkeys((one.names, one.epsilon) for one in found):
+        of = {one.algorithm: one for one in found if (one.names, one.epsilon) == (names, epsilon)}
+        size = int(np.prod(of["cells"].shape))
+        cells = " | ".join(f"{of[a].ranges:.3g} / {of[a].marginals:.3g}" for a in algorithms)
+        lines.append(f"| {' x '.join(names)} | {size:,} | {epsilon} | {cells} |")
+    return lines

@@ -1,0 +1,133 @@
+"""The measurements of accuracy, on a made-up bench: what is read, averaged, patched and put back."""
+
+import csv
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+from dpcube.errors import InputError
+from dpcube.estimate import posterior, splits
+from dpcube.evaluate.accuracy import ablation, cubes, dpbench, sweeps
+from dpcube.evaluate.accuracy.__main__ import main
+from dpcube.evaluate.accuracy.dpbench import Bench, Key, Measured
+from dpcube.evaluate.arrays import experiment
+from dpcube.strategy import adaptive
+from dpcube.testing import SeededNoise
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two sets of two dimensions and one of one, with two rivals each; the tables of all trials are alike."""
+    generator = np.random.default_rng(1)
+    rows = []
+    for dims, names in ((2, ("A", "B")), (1, ("C",))):
+        size = math.prod(dpbench.SHAPES[dims])
+        ends = np.sort(generator.integers(0, dpbench.SHAPES[dims][0], (2, 50, dims)), axis=0)
+        for (dim, queries), stem in dpbench.QUERIES.items():
+            if dim == dims:
+                np.savez(tmp_path / f"queries_{stem}.npz", lb=ends[0], ub=ends[1])
+                for name in names:
+                    for scale in dpbench.SCALES:
+                        for algorithm in (*dpbench.RIVALS[dims], "Best"):
+                            error = 1 if algorithm == "Best" else 10
+                            rows.append([name, dims, scale, queries, algorithm, error])
+                            rows.append([name, dims, scale, queries, algorithm, 3 * error])
+        for name in names:
+            trials = [(scale, trial) for scale in dpbench.SCALES for trial in range(dpbench.TRIALS)]
+            tables = {f"N{scale}_t{trial}": np.full(size, max(scale // size, 1), np.int32) for scale, trial in trials}
+            np.savez(tmp_path / f"x_{dims}d_{name}.npz", **tables)  # type: ignore[arg-type]
+    with (tmp_path / "peers.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["dataset", "ndim", "scale", "workload", "algorithm", "mean_abs_error"])
+        writer.writerows(rows)
+    return tmp_path
+
+
+def test_the_bench_is_read(folder: Path) -> None:
+    bench = Bench(folder)
+    assert bench.sets(2) == ["A", "B"]
+    assert bench.counts(2, "A", 100_000, 3).shape == (128, 128)
+    assert len(bench.workload(1, "prefix")) == 50
+    key = Key(2, "randomrange", 1000, "A", "cells")
+    assert bench.rivals[key._replace(algorithm="HB")] == 20
+    assert bench.best_rival(key) == ("Best", 2)
+
+
+def test_a_directory_without_the_arrays_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not hold DPBench's arrays"):
+        Bench(tmp_path)
+    done = CliRunner().invoke(main, ["--data", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "name their directory with --data" in str(done.exception)
+
+
+def test_a_geometric_mean_and_its_standard_error() -> None:
+    key = Key(2, "randomrange", 1000, "A", "cells")
+    mean, stderr = dpbench.geometric_mean([Measured(key, np.array([1.0, 3.0])), Measured(key, np.array([8.0, 8.0]))])
+    assert mean == pytest.approx(4)
+    assert stderr == pytest.approx(4 * (1 / 2) / 2)
+
+
+def test_a_seed_repeats_a_comparison_and_cells_err_as_they_must(folder: Path) -> None:
+    bench = Bench(folder)
+    one, again = (list(dpbench.measure(bench, ["cells"], draws=1, seed=4, dims=[2])) for _ in range(2))
+    assert [m.key for m in one] == [m.key for m in again]
+    np.testing.assert_array_equal([m.errors for m in one], [m.errors for m in again])
+    sizes = bench.workload(2, "randomrange").sizes
+    expected = math.sqrt(2 / math.pi) * math.sqrt(200) * np.sqrt(sizes).mean()  # sums of many are normal
+    assert np.mean([m.errors for m in one]) == pytest.approx(expected, rel=0.4)
+    summary = dpbench.summaries(bench, one)[0]
+    assert summary.rivals["HB"] == pytest.approx(20)
+    assert summary.worst == pytest.approx(max(m.mean for m in one if m.key.scale == 1000) / 2)
+    assert "| 1e+03 | cells |" in "\n".join(dpbench.report([summary]))
+
+
+def test_a_sweep_compares_with_cells(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "EPSILONS", ("0.1",))
+    monkeypatch.setattr(sweeps, "ROWS", (1000,))
+    points = list(sweeps.sweep(Bench(folder), "cells", draws=20, seed=1))
+    assert [p.name for p in points] == ["A", "B"]
+    assert np.mean([p.ratio for p in points]) == pytest.approx(1, abs=0.35)
+    above = [sweeps.Point("A", 1000, "0.1", 3.0, 0.1, 2.0)]
+    assert sweeps.report(above, "cells")[-1] == "A, N = 1e+03, epsilon 0.1: 1.50 +- 0.05"
+
+
+COMPILED = {"no guess near the prediction", "no learnt weights", "posterior mean, not a soft median"}
+"""These compile the loops anew, which takes seconds: one of them is enough here."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(ablation.VARIANTS) - COMPILED | {"posterior mean, not a soft median"}))
+def test_every_variant_changes_what_it_says_and_puts_it_back(name: str) -> None:
+    counts = np.random.default_rng(0).poisson(np.linspace(0, 9, 32)[:, None] * np.linspace(0, 9, 32))
+    counts[:, :16] = 0
+    released = [_cells(counts)]
+    before = {module: dict(vars(module)) for module in (adaptive, posterior, splits)}
+    with ablation.variant(name):
+        released.append(_cells(counts))
+    assert all(dict(vars(module)) == names for module, names in before.items())
+    released.append(_cells(counts))
+    np.testing.assert_array_equal(released[0], released[2])
+    assert np.array_equal(released[0], released[1]) == (name == "everything")
+    assert np.isfinite(released[1]).all()
+
+
+def _cells(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    return experiment(counts, epsilon="0.5", strategy="adaptive", noise=SeededNoise(3)).cells()
+
+
+def test_privtree_gives_the_table_back_when_noise_is_nothing() -> None:
+    counts = np.arange(35).reshape(5, 7)
+    estimated = cubes.privtree(counts, Fraction(10**6), np.random.default_rng(1))
+    np.testing.assert_allclose(estimated, counts, atol=0.01)
+
+
+def test_two_way_marginals_by_hand() -> None:
+    exact, estimated = np.zeros((2, 3, 2), np.int64), np.zeros((2, 3, 2))
+    estimated[0, 0, 0], estimated[1, 0, 0] = 6.0, -6.0  # they cancel in the marginal of the last two axes
+    assert cubes.marginal_error(exact, estimated) == pytest.approx((12 / 6 + 12 / 4 + 0) / 3)

@@ -1,0 +1,239 @@
+"""The adaptive strategy from end to end: every shape, every epsilon, every count."""
+
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dpcube
+from dpcube import Category, Domain, Integer
+from dpcube.curator import publish
+from dpcube.curator.gate import Gate
+from dpcube.errors import InputError
+from dpcube.evaluate import experiment, random_ranges
+from dpcube.histogram import UNITS
+from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, strategy_of
+from dpcube.strategy.adaptive import TOTAL_SHARE, _cheapest, _least_below
+from dpcube.testing import SeededNoise, SilentNoise
+from dpcube.transcript import BoxCounts, Transcript
+
+Ints = NDArray[np.int64]
+
+SHAPES = [(1,), (2,), (1, 1, 1), (7, 1, 3), (3, 5), (1, 300), (4096,), (40, 33), (3, 4, 2, 5, 2, 3)]
+EPSILONS = ["0.0001", "0.1", "1", "5.3"]
+
+
+def table(shape: tuple[int, ...], *, largest: int) -> Ints:
+    """Counts over many orders of size, half of them nothing."""
+    generator = np.random.default_rng(len(shape) + shape[0])
+    sizes = largest ** generator.random(shape)
+    return np.where(generator.random(shape) < 0.5, 0, sizes).astype(np.int64)
+
+
+def charged(boxes: BoxCounts) -> Ints:
+    """The units that every cell was charged, by painting."""
+    spent = np.zeros(boxes.tree.shape, np.int64)
+    for node, units in zip(boxes.node.tolist(), boxes.units.tolist(), strict=True):
+        bounds = zip(boxes.tree.lower[node], boxes.tree.upper[node], strict=True)
+        spent[tuple(slice(low, high) for low, high in bounds)] += units
+    return spent
+
+
+def boxes_of(transcript: Transcript) -> BoxCounts:
+    assert transcript.boxes is not None
+    return transcript.boxes
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("largest", [30, 2**40])
+def test_any_shape_epsilon_and_counts(shape: tuple[int, ...], epsilon: str, largest: int) -> None:
+    counts = table(shape, largest=largest)
+    release = experiment(counts, epsilon=epsilon, strategy="adaptive", noise=SeededNoise(1))
+    boxes = boxes_of(release.transcript)
+    spent = charged(boxes)
+    assert spent.max() <= UNITS
+    assert boxes.deepest_units() == spent.max()
+    cells = release.cells()
+    assert cells.shape == shape
+    assert np.isfinite(cells).all()
+    assert (cells >= 0).all()
+    answers = release.answer(random_ranges(shape, 20, seed=3))
+    for numbers in (answers.values, answers.stderrs, answers.withins):
+        assert np.isfinite(numbers).all()
+    assert release.estimates[0] == "posterior"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("epsilon", ["0.01", "1"])
+def test_nearly_all_of_the_budget_is_spent_in_the_cells_of_the_boxes_counted_last(
+    shape: tuple[int, ...], epsilon: str
+) -> None:
+    """A box is counted with all that its poorest cell has left, so every box's poorest cell ends with nothing."""
+    release = experiment(table(shape, largest=3000), epsilon=epsilon, strategy="adaptive", noise=SeededNoise(2))
+    boxes = boxes_of(release.transcript)
+    spent = charged(boxes)
+    left = UNITS - spent
+    covered = np.zeros(shape, np.bool_)
+    for node, units in zip(boxes.node[::-1].tolist(), boxes.units[::-1].tolist(), strict=True):
+        bounds = zip(boxes.tree.lower[node], boxes.tree.upper[node], strict=True)
+        inside = tuple(slice(low, high) for low, high in bounds)
+        if covered[inside].any():
+            break  # the look before
+        covered[inside] = True
+        assert left[inside].min() <= UNITS // 100, units
+    assert covered.all()
+
+
+@pytest.mark.parametrize("counts", [np.zeros((40, 33), np.int64), np.full((40, 33), 2**40), np.eye(64, dtype=np.int64)])
+def test_empty_full_and_diagonal_tables(counts: Ints) -> None:
+    cells = experiment(counts, epsilon="1", strategy="adaptive", noise=SeededNoise(5)).cells()
+    assert np.isfinite(cells).all()
+    assert abs(cells.sum() - counts.sum()) < 100 + 1e-6 * counts.sum()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("epsilon", ["5.5", "50"])
+def test_plain_cells_are_counted_when_a_share_of_epsilon_is_worth_nothing(shape: tuple[int, ...], epsilon: str) -> None:
+    counts = table(shape, largest=2**40)
+    plain, ours = (
+        experiment(counts, epsilon=epsilon, strategy=name, noise=SeededNoise(3)).cells()
+        for name in ("cells", "adaptive")
+    )
+    np.testing.assert_array_equal(ours, plain)
+
+
+def test_without_noise_the_table_comes_back() -> None:
+    counts = 20 * table((16, 9), largest=500)  # a cell of one row may pass for an empty one with noise of this size
+    cells = experiment(counts, epsilon="5", strategy="adaptive", noise=SilentNoise()).cells()
+    np.testing.assert_allclose(cells, counts, atol=0.51)
+
+
+def test_an_empty_table_is_seldom_looked_at_and_a_dense_one_is() -> None:
+    """Where nothing is left to learn, looking stops: few boxes; where there is much, every cell is counted."""
+    few, many = (
+        boxes_of(Adaptive().run(Gate(np.full((64, 64), rows), Fraction(1, 10), noise=SeededNoise(1)))).tree
+        for rows in (0, 100_000)
+    )
+    assert len(few.leaves) < 200
+    assert len(many.leaves) == 64 * 64
+
+
+def test_the_total_is_counted_first() -> None:
+    boxes = boxes_of(Adaptive().run(Gate(np.full((4, 4), 5), Fraction(1), noise=SilentNoise())))
+    assert (boxes.node[0], boxes.counts[0], boxes.units[0]) == (0, 80, int(TOTAL_SHARE * UNITS))
+
+
+def test_the_cheapest_boxes_are_those_of_every_way_to_stop() -> None:
+    """Against every pruning of a tree of 15 nodes."""
+    generator = np.random.default_rng(3)
+    parent = np.array([-1, 0, 1, 2, 2, 1, 5, 5, 0, 8, 9, 9, 8, 12, 12])
+    end = np.array([15, 8, 5, 4, 5, 8, 7, 8, 15, 12, 11, 12, 15, 14, 15])
+
+    def cost(node: int, unknown: NDArray[np.float64], noise: NDArray[np.float64]) -> float:
+        alone = float(unknown[node : end[node]].sum() + noise[node])
+        if end[node] == node + 1:
+            return alone
+        return min(alone, cost(node + 1, unknown, noise) + cost(int(end[node + 1]), unknown, noise))
+
+    for _ in range(50):
+        unknown, noise = generator.exponential(1, 15), generator.exponential(2, 15)
+        chosen = np.flatnonzero(_cheapest(parent, end, unknown, noise))
+        found = sum(float(unknown[node : end[node]].sum() + noise[node]) for node in chosen)
+        assert found == pytest.approx(cost(0, unknown, noise))
+        assert (end - np.arange(15))[chosen].sum() == 15 - sum(1 for n in range(15) if _above(n, chosen.tolist(), end))
+    assert _least_below(parent, np.arange(15, 0, -1)).tolist()[:2] == [1, 8]
+
+
+def _above(node: int, chosen: list[int], end: Ints) -> bool:
+    return not any(stop <= node < end[stop] for stop in chosen)
+
+
+def test_unordered_attributes_are_asked_by_groups() -> None:
+    domain = Domain((Integer(name="age", min=0, max=9), Category(name="ward", values=("north", "south", "west"))))
+    counts = np.arange(30).reshape(10, 3)
+    release = publish(counts, domain, epsilon="1", ledger=None)
+    assert release.provenance.strategy == DEFAULT == "adaptive"
+    assert release.provenance.parameters == {"queries": "ranges, groups"}
+    told = publish(counts, domain, epsilon="1", strategy=Adaptive(queries="prefixes"), ledger=None)
+    assert told.provenance.parameters == {"queries": "prefixes"}
+
+
+def test_a_domain_chooses_the_queries_only_where_nobody_did() -> None:
+    domain = Domain.of_shape((4, 4))
+    assert strategy_of("adaptive", domain) == Adaptive(queries=("ranges", "ranges"))
+    assert strategy_of(Adaptive(queries="groups"), domain) == Adaptive(queries="groups")
+    assert strategy_of("cells", domain) == BY_NAME["cells"]()
+
+
+@pytest.mark.parametrize("queries", ["cells", ("ranges", "any")])
+def test_unknown_queries_are_refused(queries: str | tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match="queries must be among ranges, prefixes, short, groups, got"):
+        Adaptive(queries=queries)
+
+
+def test_kinds_for_other_attributes_are_refused() -> None:
+    with pytest.raises(InputError, match="for each of 2 attributes"):
+        Adaptive(queries=("ranges",)).run(Gate(np.zeros((2, 2), np.int64), Fraction(1)))
+
+
+def test_a_saved_release_answers_the_same(tmp_path: Path) -> None:
+    release = experiment(table((40, 33), largest=500), epsilon="0.5", strategy="adaptive", noise=SeededNoise(9))
+    release.save(tmp_path / "made.dpcube")
+    opened = dpcube.open(tmp_path / "made.dpcube")
+    assert opened.digest == release.digest
+    np.testing.assert_array_equal(opened.cells(), release.cells())
+    asked = random_ranges((40, 33), 50, seed=2)
+    for name in ("values", "stderrs", "withins"):
+        np.testing.assert_array_equal(getattr(opened.answer(asked), name), getattr(release.answer(asked), name))
+
+
+def test_the_seed_is_all_that_an_experiment_depends_on() -> None:
+    counts = table((40, 33), largest=500)
+    one, again, other = (
+        experiment(counts, epsilon="0.5", strategy="adaptive", noise=SeededNoise(seed)).cells() for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+
+
+PEAK = """
+import sys
+from pathlib import Path
+import numpy as np
+from dpcube.strategy import Adaptive
+from dpcube.curator.gate import Gate
+from dpcube.testing import SeededNoise
+from fractions import Fraction
+
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+def run(shape):
+    return Adaptive().run(Gate(np.full(shape, 1000), Fraction(1), noise=SeededNoise(1)))
+
+shape = tuple(map(int, sys.argv[1:]))
+run((2,) * len(shape))
+before = peak()
+leaves = len(run(shape).boxes.tree.leaves)
+print(peak() - before, Adaptive().peak_bytes(shape), leaves, np.prod(shape))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="needs /proc, to know the most memory a process held"
+)
+@pytest.mark.parametrize("shape", [(512, 512), (2**18,), (12, 12, 12, 12, 12)])
+def test_memory_stays_within_what_is_announced(shape: tuple[int, ...]) -> None:
+    """With every cell counted, which takes most."""
+    command = [sys.executable, "-c", PEAK, *map(str, shape)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    taken, announced, leaves, cells = map(int, done.stdout.split())
+    assert leaves == cells
+    assert taken <= announced

@@ -53,7 +53,8 @@ def consistent(transcript: Transcript) -> Estimate:
 def posterior(transcript: Transcript) -> Estimate:
     """Return the posterior of the tree's counts; for the trees of binary cuts that strategies without cells measure."""
     boxes = _boxes_of(transcript, "posterior")
-    return PosteriorEstimate("posterior", infer(boxes.tree, *boxes.by_node(transcript.grain)))
+    measured, variance = boxes.by_node(transcript.grain)
+    return PosteriorEstimate("posterior", infer(boxes.tree, measured, variance), measured, variance)
 
 
 def least_squares(transcript: Transcript) -> Estimate:

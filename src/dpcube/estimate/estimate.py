@@ -21,11 +21,10 @@ from dpcube.domain.box import spread
 from dpcube.estimate.kernels import (
     product_overlaps,
     range_sums,
-    range_sums_of_boxes,
-    subtree_sums,
     summed_area_table,
+    sums_over_boxes,
 )
-from dpcube.estimate.within import WithinBoxes, evenly_placed_ranges
+from dpcube.estimate.within import WithinBoxes, leaf_boxes
 from dpcube.partition import BoxTree
 from dpcube.query import CountingQuery, Workload
 
@@ -54,8 +53,7 @@ class BoxPart:
     @cached_property
     def leaves(self) -> Boxes:
         """The boxes, in the order of `totals`."""
-        at = self.tree.leaves
-        return Boxes(self.tree.shape, self.tree.lower[at], self.tree.upper[at])
+        return leaf_boxes(self.tree)
 
     @cached_property
     def density(self) -> Floats:
@@ -68,23 +66,26 @@ class BoxPart:
         start = np.cumsum([0, *(len(prefix) for prefix in prefixes[:-1])])
         return product_overlaps(self.leaves.lower, self.leaves.upper, np.concatenate(prefixes), start)
 
+    @cached_property
+    def worst(self) -> Floats:
+        """Expected square of each box's true count: times f, how wrong a part f of the box can be."""
+        return self.totals**2 + self.square * self.leaves.sizes.astype(np.float64) ** 2
+
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated count of each range, from the boxes alone."""
-        return self._descend(workload, self.density[:, None], np.zeros((len(self.totals), 1)))[:, 0]
+        density = self.density[:, None]
+        return sums_over_boxes(self.tree, density, np.zeros_like(density), workload)[:, 0]
 
     def range_squares(self, workload: Workload) -> Floats:
-        """Return for each range two sums over boxes, s = cells of the box in it: square * s^2 and s^2/n, as columns."""
-        coefficients = np.stack([self.square, 1 / self.leaves.sizes], axis=1)
-        return self._descend(workload, np.zeros_like(coefficients), coefficients)
+        """Return three sums over boxes for each range, s = cells of the box in it, as columns.
 
-    def _descend(self, workload: Workload, linear: Floats, square: Floats) -> Floats:
-        tree, sizes = self.tree, self.leaves.sizes[:, None]
-        of_node = np.zeros((3, len(tree), linear.shape[1]))
-        of_node[:, tree.leaves] = sizes * (linear + square * sizes), linear, square
-        inside = subtree_sums(tree.parent, of_node[0])
-        return range_sums_of_boxes(
-            tree.lower, tree.upper, tree.end, inside, of_node[1], of_node[2], workload.lower, workload.upper
-        )
+        They are square * s^2 (noise), s - s^2/n (cut), and worst * s/n over the boxes that the range cuts.
+        """
+        n, nothing = self.leaves.sizes, np.zeros(len(self.totals))
+        linear = np.stack([nothing, nothing + 1, self.worst / n], axis=1)
+        square = np.stack([self.square, -1 / n, nothing], axis=1)
+        whole = np.stack([self.square * n.astype(np.float64) ** 2, nothing, nothing], axis=1)
+        return sums_over_boxes(self.tree, linear, square, workload, whole=whole)
 
 
 class Estimate(Protocol):
@@ -150,18 +151,12 @@ class BoxEstimate:
             value += float(weights @ self.boxes.density)
             variance += float(weights**2 @ self.boxes.square)
             if self.within is not None:
-                guess = np.array([_contract(self.within.deviation, query)])
-                cut = np.array([squares - float(weights**2 @ (1 / self.boxes.leaves.sizes))])
-                within = float(self.within.expected_square(guess, cut, self._within_ratio)[0])
+                n, guess = self.boxes.leaves.sizes, _contract(self.within.deviation, query)
+                cut = self.boxes.weights(CountingQuery(tuple(w * w for w in query.weights))) - weights**2 / n
+                worst = np.where(cut > 1e-12 * n, weights * self.boxes.worst / n, 0.0)
+                asked = (guess, float(cut.sum()), float(worst.sum()))
+                within = float(self.within.expected_square(*map(np.array, asked)))
         return Estimated(value, max(variance, 0.0), within)
-
-    @cached_property
-    def _within_ratio(self) -> float:
-        assert self.within is not None
-        assert self.boxes is not None
-        ranges = evenly_placed_ranges(self.shape)
-        cuts = ranges.sizes - self.boxes.range_squares(ranges)[:, 1]
-        return self.within.pooled_ratio(self.within.range_guesses(ranges), cuts)
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -174,11 +169,10 @@ class BoxEstimate:
         variances: Floats = np.multiply(self.cell_variance, workload.sizes, dtype=np.float64)
         withins = np.zeros(len(workload))
         if self.boxes is not None:
-            box_variances, squares = self.boxes.range_squares(workload).T
+            box_variances, cuts, worst = self.boxes.range_squares(workload).T
             variances = np.maximum(variances + box_variances, 0.0)
             if self.within is not None:
-                guesses, cuts = self.within.range_guesses(workload), workload.sizes - squares
-                withins = self.within.expected_square(guesses, cuts, self._within_ratio)
+                withins = self.within.expected_square(self.within.range_guesses(workload), cuts, worst)
         return variances, withins
 
 

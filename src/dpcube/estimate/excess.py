@@ -2,7 +2,7 @@
 
 A posterior takes its prior for true and its splits for independent. Where the table is otherwise, its errors exceed
 the variances it states, most where many splits are wrong the same way. What the measured counts say without any prior
-shows by how much. For a range, let p be its posterior answer and u the linear unbiased answer of least squares. Then
+shows by how much. For a range, let p be its posterior answer and u a linear unbiased one. Then
 
     E (p - truth)^2  =  E (p - u)^2 - var(u) + 2 cov(p, u),
 
@@ -10,8 +10,8 @@ and the covariance is seen by probing: add noise of the known law to the counts 
 identity; noise is taken for normal). One range tells next to nothing, so the excess over the stated variance is pooled
 over many ranges, each weighted by 1/var(u), and taken one standard error high, since intervals must hold when it is
 unlucky. Two explanations share it equally, for it cannot tell them apart: errors that add up instead of cancelling, in
-proportion to the square of the sum of deviations of the splits that a range cuts; and shares that the prior took for
-surely empty, in proportion to the variance that the measured counts would leave them without a prior.
+proportion to the square of the sum of deviations that make up the stated variance; and counts that were taken for
+surely nothing, in proportion to the variance that the measured counts alone would leave them.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PROBES, FEWEST_PROBES = 8, 2
-PROBED_NODES = 2**20
-"""Probes times nodes stay about below this: a larger tree has more ranges to tell, so that fewer probes do."""
+PROBED_COUNTS = 2**20
+"""Probes times counts stay about below this: a larger tree tells more with each probe."""
 STEP = 0.5
 """Noise of a probe in units of the noise that is there: small beside what it probes, large beside rounding."""
 
@@ -53,29 +53,26 @@ class Pooled:
 
 
 def measure_excess(
-    tree: BoxTree,
-    measured: Floats,
-    variance: Floats,
+    counts: Floats,
+    deviation: Floats,
     *,
-    totals: Callable[[Floats], Floats],
-    answers: Callable[[Floats], Floats],
+    estimated: Callable[[Floats], Floats],
+    linear: Callable[[Floats], Floats],
     pooled: Pooled,
 ) -> Excess:
-    """Return the excess, given the posterior's totals of any counts and the answers of pooled ranges for any totals."""
-    there = np.isfinite(variance)
-    deviation = np.sqrt(np.where(there, variance, 0.0))
-    answered = answers(totals(measured))
-    linear = answers(linear_totals(tree, measured, variance))
+    """Return the excess, given measured counts, their noise, and two answers of the pooled ranges for any counts."""
+    answered = estimated(counts)
+    apart = answered - linear(counts)
     moved_squares, covariance = [], np.zeros(len(answered))
-    probes = max(FEWEST_PROBES, min(PROBES, PROBED_NODES // len(tree)))
+    probes = max(FEWEST_PROBES, min(PROBES, PROBED_COUNTS // len(counts)))
     for number in range(probes):
-        noise = deviation * probe(len(tree), number)
-        moved = answers(linear_totals(tree, noise, variance))
-        covariance += (answers(totals(measured + STEP * noise)) - answered) / STEP * moved / probes
+        noise = deviation * probe(len(counts), number)
+        moved = linear(noise)
+        covariance += (estimated(counts + STEP * noise) - answered) / STEP * moved / probes
         moved_squares.append(moved**2)
     squares = np.array(moved_squares)
     linear_variance = squares.mean(axis=0)
-    error = (answered - linear) ** 2 - linear_variance + 2 * covariance
+    error = apart**2 - linear_variance + 2 * covariance
     return _share(error - pooled.stated, squares, linear_variance, pooled)
 
 

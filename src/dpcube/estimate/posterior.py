@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.estimate.estimate import DENSE_CELLS, Estimated
-from dpcube.estimate.excess import Excess, Pooled, measure_excess
+from dpcube.estimate.excess import Excess, Pooled, linear_totals, measure_excess
 from dpcube.estimate.kernels import range_sums, summed_area_table
 from dpcube.estimate.splits import (
     GUESSES,
@@ -126,7 +126,7 @@ class PosteriorEstimate:
             posterior.start,
         )
         last = [base + extent for base, extent in zip(posterior.start.tolist(), self.shape, strict=True)]
-        whole = np.prod(weighed[last] / posterior.prefix[last])
+        whole = float(np.prod(weighed[last] / posterior.prefix[last]))
         variance, within = self._with_excess(np.array([sums]), whole)
         return Estimated(sums[0], float(variance[0]), float(within[0]))
 
@@ -148,12 +148,15 @@ class PosteriorEstimate:
         sums = self._range_sums(ranges, posterior.splits)
         raw = self._range_sums(ranges, posterior.raw_splits)[:, 1]
         stated = sums[:, 1] + posterior.variances[0] * self._shares(ranges) ** 2
+
+        def answers(totals: Floats) -> Floats:
+            return self._range_sums(ranges, posterior.splits, totals)[:, 0]
+
         return measure_excess(
-            tree,
             self.measured,
-            self.variance,
-            totals=lambda counts: infer(tree, counts, self.variance).totals,
-            answers=lambda totals: self._range_sums(ranges, posterior.splits, totals)[:, 0],
+            np.sqrt(np.where(np.isfinite(self.variance), self.variance, 0.0)),
+            estimated=lambda counts: answers(infer(tree, counts, self.variance).totals),
+            linear=lambda counts: answers(linear_totals(tree, counts, self.variance)),
             pooled=Pooled(stated, sums[:, 3] ** 2, raw),
         )
 

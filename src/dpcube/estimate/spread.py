@@ -64,8 +64,7 @@ def weighed_sums(
     prefix: Floats,
     start: Ints,
 ) -> tuple[float, float, float, float, float]:
-    """Return the value of one query, its variance from the splits and from what is unknown inside leaves, and the sums
-    of deviations of both.
+    """Return the value of one query, its variance from the splits and from inside leaves, and their sums of deviations.
 
     `weighed` and `squared` are prefix sums of the query's weights, and of their squares, times the marginals.
     """

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answer, Answers
+from dpcube.analyst.explain import account
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, available, estimate
@@ -95,3 +96,7 @@ class Release:
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
         return self.estimate(estimate).cells()
+
+    def explain(self) -> str:
+        """Return a short account: what was measured and spent, how far off answers are, what they can support."""
+        return str(account(self))

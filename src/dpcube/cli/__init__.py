@@ -9,6 +9,7 @@ import click
 
 from dpcube import __version__
 from dpcube.cli.analyst import count, info
+from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
@@ -31,13 +32,14 @@ def commands() -> None:
                    dpcube ledger TABLE.ledger
     Hold a cube:   dpcube info R.dpcube
                    dpcube count R.dpcube "age between 30 and 39 and sex = 'Female'"
+    Trust it?      dpcube coverage
     The paper:     dpcube reproduce theory
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
 
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-for verb in (demo, domain, plan, release, ledger, info, count, reproduce):
+for verb in (demo, domain, plan, release, ledger, info, count, coverage, reproduce):
     commands.add_command(verb)
 
 

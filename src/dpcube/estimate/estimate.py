@@ -9,6 +9,7 @@ which holds with the right coefficients for every linear estimator here: noise o
 of a cell is its own, and least squares moves a cell's noise into its whole box.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -34,12 +35,21 @@ DENSE_CELLS = 2**27
 """Cubes up to this size are answered from a table of every cell (1 GiB); larger ones from their boxes if they can."""
 
 
+class EqualNoises(NamedTuple):
+    """A law of noise that is known exactly: `weight` times the sum of so many noises P(z) ~ exp(-alpha|z|)."""
+
+    alpha: float
+    weight: float
+    number: int
+
+
 class Estimated(NamedTuple):
-    """An estimated answer, the variance of its noise, and its expected squared within-box error."""
+    """An estimated answer, its noise variance, its expected squared within-box error, and its exact law if known."""
 
     value: float
     noise_variance: float
     within_square: float
+    noises: EqualNoises | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,8 @@ class BoxEstimate:
     detail: Floats | None = None
     cell_variance: float = 0.0
     within: WithinBoxes | None = None
+    alpha: float | None = None
+    """Of the noise, where the estimate is one kind of counts, each measured once and alike: cells, or boxes."""
 
     @cached_property
     def _table(self) -> Floats:
@@ -143,11 +155,15 @@ class BoxEstimate:
 
     def answer(self, query: CountingQuery) -> Estimated:
         """Return the estimated answer of one query and what its error is made of."""
-        value = 0.0 if self.detail is None else _contract(self.detail, query)
+        value, noises = 0.0 if self.detail is None else _contract(self.detail, query), None
         squares = float(np.prod([np.sum(w * w) for w in query.weights]))
         variance, within = self.cell_variance * squares, 0.0
+        if self.alpha is not None and self.boxes is None:
+            noises = _equal_noises(self.alpha, [w[w > 0] for w in query.weights])
         if self.boxes is not None:
             weights = self.boxes.weights(query)
+            if self.alpha is not None:
+                noises = _equal_noises(self.alpha, [weights[weights > 0] / self.boxes.leaves.sizes[weights > 0]])
             value += float(weights @ self.boxes.density)
             variance += float(weights**2 @ self.boxes.square)
             if self.within is not None:
@@ -156,7 +172,7 @@ class BoxEstimate:
                 worst = np.where(cut > 1e-12 * n, weights * self.boxes.worst / n, 0.0)
                 asked = (guess, float(cut.sum()), float(worst.sum()))
                 within = float(self.within.expected_square(*map(np.array, asked)))
-        return Estimated(value, max(variance, 0.0), within)
+        return Estimated(value, max(variance, 0.0), within, noises)
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -174,6 +190,13 @@ class BoxEstimate:
             if self.within is not None:
                 withins = self.within.expected_square(self.within.range_guesses(workload), cuts, worst)
         return variances, withins
+
+
+def _equal_noises(alpha: float, weights: list[Floats]) -> EqualNoises | None:
+    """Return the law of the sum of noises times the products of weights, one of each axis, if these are all alike."""
+    if any(len(w) == 0 or np.ptp(w) > 1e-12 * w[0] for w in weights):
+        return None
+    return EqualNoises(alpha, math.prod(float(w[0]) for w in weights), math.prod(map(len, weights)))
 
 
 def _contract(cells: Floats, query: CountingQuery) -> float:

@@ -25,9 +25,13 @@ Floats = NDArray[np.float64]
 
 def cells(transcript: Transcript) -> Estimate:
     """Return the noisy cells themselves: unbiased, every cell with its own noise."""
-    counts = _cells_of(transcript, "cells").counts
+    measured = _cells_of(transcript, "cells")
     return BoxEstimate(
-        "cells", transcript.shape, detail=counts.astype(np.float64), cell_variance=transcript.cell_variance
+        "cells",
+        transcript.shape,
+        detail=measured.counts.astype(np.float64),
+        cell_variance=transcript.cell_variance,
+        alpha=float(measured.units * transcript.grain),
     )
 
 
@@ -35,7 +39,10 @@ def uniform(transcript: Transcript) -> Estimate:
     """Spread each box's noisy count evenly over its cells; the noise variance is exact given the boxes."""
     boxes = _boxes_of(transcript, "uniform")
     totals, variance = _leaf_counts(boxes, transcript)
-    return _evenly_spread("uniform", transcript, totals, variance)
+    units = np.unique(boxes.units).tolist()
+    alike = len(units) == 1 and np.array_equal(np.sort(boxes.node), boxes.tree.leaves)
+    alpha = float(units[0] * transcript.grain) if alike else None
+    return _evenly_spread("uniform", transcript, totals, variance, alpha=alpha)
 
 
 def consistent(transcript: Transcript) -> Estimate:
@@ -86,13 +93,15 @@ def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float
     )
 
 
-def _evenly_spread(name: str, transcript: Transcript, totals: Floats, variance: Floats) -> Estimate:
+def _evenly_spread(
+    name: str, transcript: Transcript, totals: Floats, variance: Floats, *, alpha: float | None = None
+) -> Estimate:
     boxes = _boxes_of(transcript, name)
     part = BoxPart(boxes.tree, totals, variance / leaf_boxes(boxes.tree).sizes.astype(np.float64) ** 2)
     within = None
     if transcript.cells is not None:
         within = WithinBoxes(transcript.cells.counts, boxes.tree, transcript.cell_variance)
-    return BoxEstimate(name, transcript.shape, part, within=within)
+    return BoxEstimate(name, transcript.shape, part, within=within, alpha=alpha)
 
 
 def _leaf_counts(boxes: BoxCounts, transcript: Transcript) -> tuple[Floats, Floats]:

@@ -111,3 +111,20 @@ def every_coverage(
             for strategy in BY_NAME:
                 progress(f"{table}, epsilon {epsilon}, {strategy}")
                 yield measure(table, samples, epsilon=epsilon, strategy=strategy, releases=releases)
+
+
+def summary(found: list[Coverage]) -> list[str]:
+    """Return a line for each strategy: how many settings are as wanted, and what the others miss."""
+    lines = []
+    for strategy in BY_NAME:
+        chosen = [one for one in found if one.strategy == strategy]
+        met = sum(one.met for one in chosen)
+        narrow = sum(one.overall < WANTED[0] for one in chosen)
+        wide = sum(one.overall > WANTED[1] for one in chosen)
+        tenths = sum(min(one.deciles) < WANTED_OF_DECILE for one in chosen)
+        mean = np.mean([one.overall for one in chosen])
+        lines.append(
+            f"{strategy}: {met} of {len(chosen)} as wanted; coverage {mean:.1%} on average; {narrow} below "
+            f"{WANTED[0]:.0%}, {wide} above {WANTED[1]:.0%}, {tenths} with a tenth below {WANTED_OF_DECILE:.0%} (*)"
+        )
+    return lines

@@ -21,7 +21,7 @@ import pytest
 
 from dpcube import __version__, datasets
 
-VERBS = ("demo", "domain", "plan", "release", "ledger", "info", "count", "reproduce")
+VERBS = ("demo", "domain", "plan", "release", "ledger", "info", "count", "coverage", "reproduce")
 EXACT = ("--epsilon", "50", "--strategy", "cells", "--no-ledger")
 CLINIC = {
     "ward": ["north-wing", "north-wing", "south-wing", None, "east-wing", "north-wing", "south-wing"],

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ASKED = 200
 """Ranges, cells and values of one attribute that typical errors are taken over, always the same ones."""
+MOST_CELLS = 2**22
+"""Of larger cubes an account tells no errors: they would take longer than an account may."""
 MOST_ATTRIBUTES, MOST_KINDS, WIDTH = 6, 8, 100  # so that an account fits one screen
 
 
@@ -55,23 +57,26 @@ class Account:
     protection: str
     measured: tuple[Measured, ...]
     errors: tuple[TypicalError, ...]
-    unseen: float
+    unseen: float | None
     stamp: str
 
     def __str__(self) -> str:
         parts = [self.stamp] if self.stamp else []
         parts += [self.cube, self.protection, "Measured, once and for all (noise: standard deviation in rows)"]
         parts += [f"  {row}" for row in self.measured]
-        parts.append("Standard error of an answer, noise and unevenness together")
-        parts += [f"  {row}" for row in self.errors]
+        if self.errors:
+            parts.append("Standard error of an answer, noise and unevenness together")
+            parts += [f"  {row}" for row in self.errors]
         return "\n".join([*(line for part in parts for line in _wrapped(part)), *_wrapped(self._support())])
 
     def _support(self) -> str:
+        unseen = ""
+        if self.unseen is not None:
+            unseen = f"A single cell below about {_rows(self.unseen)} rows cannot be told from an empty one. "
         return (
-            f"It supports totals, groups and ranges well above their errors. A single cell below about "
-            f"{_rows(self.unseen)} rows cannot be told from an empty one. It says nothing reliable of any one row, and "
-            f"a value that cuts a bin is answered as if the bin were even. One 95% interval in twenty misses; for many "
-            f"at once ask for simultaneous ones. Asking costs no privacy, however often."
+            f"It supports totals, groups and ranges well above their errors. {unseen}It says nothing reliable of any "
+            f"one row, and a value that cuts a bin is answered as if the bin were even. One 95% interval in twenty "
+            f"misses; for many at once ask for simultaneous ones. Asking costs no privacy, however often."
         )
 
     def as_dict(self) -> dict[str, object]:
@@ -87,13 +92,13 @@ def account(release: "Release") -> Account:
     made, shape = release.provenance, release.domain.shape
     unit = "one row" if made.unit is None else f"all rows of one {made.unit} ({made.max_rows} counted at most)"
     names = ", ".join(release.domain.names)
-    errors = typical_errors(release)
+    errors = typical_errors(release) if release.domain.size <= MOST_CELLS else ()
     return Account(
         cube=f"A cube of {names}: {' x '.join(map(str, shape))} = {release.domain.size:,} cells, by {made.strategy}.",
         protection=f"What {unit} adds changes the chance of any outcome by a factor of exp({made.epsilon}) at most.",
         measured=tuple(measured(release)),
         errors=errors,
-        unseen=deviations_for(0.95) * errors[-1].middle,
+        unseen=deviations_for(0.95) * errors[-1].middle if errors else None,
         stamp="" if made.private else "NOT PRIVATE: this release was made with test noise or from an experiment.",
     )
 

@@ -31,20 +31,14 @@ def coverage(*, arrays: Path | None, releases: int, as_json: bool) -> None:
     if as_json:
         print_json([one.as_dict() for one in found])
         return
-    header = ("table", "strategy", "epsilon", "coverage", "worst tenth", "width / error", "")
-    rows = [
-        (
-            one.table,
-            one.strategy,
-            one.epsilon,
-            f"{one.overall:.1%}",
-            f"{min(one.deciles):.1%}",
-            f"{one.width:.1f}",
-            "" if one.met else "*",
-        )
-        for one in found
-    ]
-    print_table(header, rows, left=(0, 1, 6))
-    click.echo()
+    by_setting: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        by_setting.setdefault((one.table, one.epsilon), []).append(str(one))
+    strategies = tuple(dict.fromkeys(one.strategy for one in found))
+    rows = [(table, epsilon, *told) for (table, epsilon), told in by_setting.items()]
+    print_table(("table", "epsilon", *strategies), rows)
+    click.echo(
+        "\nEach: coverage in %, that of the worst tenth, width of an interval over the mean error; * not as wanted."
+    )
     for line in summary(found):
         click.echo(line)

@@ -67,11 +67,11 @@ class Posterior:
 
     @cached_property
     def raw_splits(self) -> Floats:
-        """Variance of the split below each node by the counts alone, no larger than a split of its total can be."""
+        """Variance of the split below each node by the counts alone, no larger than the counts leave its total room for."""
         inner = np.flatnonzero(~self.tree.is_leaf)
         left, right = self.pooled[inner + 1], self.pooled[self.tree.end[inner + 1]]
         raw = np.zeros(len(self.tree))
-        most = (self.totals[inner] ** 2 + self.variances[inner]) / 4
+        most = (self.totals[inner] ** 2 + self.pooled[inner]) / 4
         raw[inner] = np.minimum(left * right / (left + right), most)
         return raw
 

@@ -54,6 +54,10 @@ class Coverage:
         """Whether coverage is as wanted."""
         return WANTED[0] <= self.overall <= WANTED[1] and min(self.deciles) >= WANTED_OF_DECILE
 
+    def __str__(self) -> str:
+        star = " " if self.met else "*"
+        return f"{100 * self.overall:5.1f} {100 * min(self.deciles):5.1f} {self.width:4.1f}{star}"
+
     def as_dict(self) -> dict[str, object]:
         """Return the figures as plain values."""
         return {**asdict(self), "met": self.met}

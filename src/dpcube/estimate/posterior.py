@@ -67,7 +67,7 @@ class Posterior:
 
     @cached_property
     def raw_splits(self) -> Floats:
-        """Variance of the split below each node by the counts alone, no larger than the counts leave its total room for."""
+        """Variance of the split below each node by the counts alone, no larger than its total leaves room for."""
         inner = np.flatnonzero(~self.tree.is_leaf)
         left, right = self.pooled[inner + 1], self.pooled[self.tree.end[inner + 1]]
         raw = np.zeros(len(self.tree))

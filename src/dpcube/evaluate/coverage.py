@@ -5,6 +5,7 @@ ranges whose true answer is zero are left out. `dpcube coverage` prints the tabl
 """
 
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ CONFIDENCE = 0.95
 EPSILONS = ("0.05", "0.1", "1")
 RANGES = 2000
 RELEASES = 20
+TENTHS = 10
 WANTED, WANTED_OF_DECILE = (0.93, 0.99), 0.90
 SAMPLE = re.compile(r"\w+_t\d+")
 BUNDLED = "Adult (bundled)"
@@ -80,8 +82,11 @@ def measure(table: str, samples: list[Counts], *, epsilon: str, strategy: str, r
         width += float((high - low).sum())
         error += float(np.abs(answers.values - truth).sum())
     every, order = np.concatenate(held), np.argsort(np.concatenate(sizes), kind="stable")
-    deciles = tuple(float(part.mean()) for part in np.array_split(every[order], 10))
-    return Coverage(table, epsilon, strategy, float(every.mean()), deciles, width / error)
+    if len(every) < TENTHS:
+        msg = f"{table} has too few rows: random ranges of it are empty, so there is nothing to cover"
+        raise InputError(msg)
+    deciles = tuple(float(part.mean()) for part in np.array_split(every[order], TENTHS))
+    return Coverage(table, epsilon, strategy, float(every.mean()), deciles, width / max(error, 1e-300))
 
 
 def bundled() -> list[Counts]:
@@ -97,8 +102,8 @@ def samples_of(path: Path) -> dict[str, list[Counts]]:
         with np.load(path, allow_pickle=False) as arrays:
             for key in filter(SAMPLE.fullmatch, arrays.files):
                 found.setdefault(f"{name} {key.split('_')[0]}", []).append(arrays[key].astype(np.int64))
-    except (OSError, ValueError) as error:
-        msg = f"cannot read arrays of counts from {path}: {error}"
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        msg = f"cannot read arrays of counts from {path}; it must be a .npz file of NumPy arrays"
         raise InputError(msg) from None
     return found
 
@@ -120,7 +125,7 @@ def every_coverage(
 def summary(found: list[Coverage]) -> list[str]:
     """Return a line for each strategy: how many settings are as wanted, and what the others miss."""
     lines = []
-    for strategy in BY_NAME:
+    for strategy in dict.fromkeys(one.strategy for one in found):
         chosen = [one for one in found if one.strategy == strategy]
         met = sum(one.met for one in chosen)
         narrow = sum(one.overall < WANTED[0] for one in chosen)

@@ -30,12 +30,12 @@ def info(release: Path, *, as_json: bool) -> None:
     for name, fact in facts.items():
         click.echo(f"{name.replace('_', ' '):<12} {visible(_words(fact))}".rstrip())
     click.echo()
+    for line in str(told).splitlines():
+        click.echo(visible(line))
+    click.echo()
     header = ("attribute", "type", "cells", "irregular values", "domain")
     rows = [tuple(str(attribute[name]) for name in header) for attribute in _attributes(opened)]
     print_table(header, rows, left=(0, 3, 4))
-    click.echo()
-    for line in str(told).splitlines():
-        click.echo(visible(line))
 
 
 def _facts(release: "Release") -> dict[str, object]:

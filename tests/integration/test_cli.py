@@ -34,6 +34,7 @@ VERBS = (
     "export",
     "plot",
     "report",
+    "coverage",
     "reproduce",
 )
 EXACT = ("--epsilon", "50", "--strategy", "cells", "--no-ledger")
@@ -333,8 +334,19 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
             "levels": ["age"],
         },
     ]
+    assert about["measured"] == [
+        {"what": "every cell", "counts": 12, "share": 1.0, "noise": pytest.approx(0, abs=1e-9)}
+    ]
+    assert [row["question"] for row in about["standard_errors"]] == [
+        "a range at random",
+        "one value of ward",
+        "one value of age",
+        "one cell",
+    ]
+    assert "every cell: 12 counts, each with 100.00% of epsilon" in told.out
     for name in about:
-        assert name == "attributes" or re.search(f"^{name.replace('_', ' ')}( +|$)", told.out, re.MULTILINE)
+        tables = ("attributes", "measured", "standard_errors")
+        assert name in tables or re.search(f"^{name.replace('_', ' ')}( +|$)", told.out, re.MULTILINE)
 
 
 def test_a_released_cube_answers_sql(clinic: Path, released: Path) -> None:

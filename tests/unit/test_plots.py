@@ -27,8 +27,8 @@ from dpcube.analyst.trust import COVERAGE, trust
 from dpcube.curator.gate import Gate
 from dpcube.domain import Attribute
 from dpcube.errors import DomainError, InputError, QueryError
-from dpcube.evaluate.coverage import coverage
 from dpcube.evaluate.report import beside_truth
+from dpcube.evaluate.trust import coverage
 from dpcube.strategy import BY_NAME, strategy_of
 from dpcube.testing import SeededNoise
 from dpcube.transcript import Provenance

@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 from dpcube import evaluate
 from dpcube.analyst import Release
 from dpcube.estimate.estimate import BoxEstimate
-from dpcube.estimate.within import POOLED_RANGES, WithinBoxes, evenly_placed_ranges
+from dpcube.estimate.probes import probe
+from dpcube.estimate.within import POOLED_RANGES, Ratio, WithinBoxes, evenly_placed_ranges, pooled_ratio
+from dpcube.partition.halving import whole
 from dpcube.query import Workload
 from dpcube.strategy import TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
@@ -80,14 +82,43 @@ def test_intervals_are_not_idle_on_even_data() -> None:
     assert np.median(np.hypot(answers.stderrs, answers.withins) / by_cells.stderrs) < 0.8
 
 
-def test_more_noise_within_boxes_is_shrunk_less() -> None:
-    within = WithinBoxes(np.zeros((2, 2)), 4.0)
-    guess, cut = np.array([6.0]), np.array([1.0])
-    assert within.expected_square(guess, cut, 0.0) == 0
-    assert within.expected_square(guess, cut, 1.0) == pytest.approx(6.0**2 / 4 + 4 / 2)
-    assert within.expected_square(guess, cut, 1e12) == pytest.approx(6.0**2 + 4)
-    assert within.pooled_ratio(guess, cut) == pytest.approx(36 / 4 - 0.5)
-    assert within.pooled_ratio(guess, np.zeros(1)) == 0
+def test_more_error_within_boxes_is_shrunk_less_and_none_is_beyond_the_worst() -> None:
+    guess, cut, far = np.array([6.0]), np.array([1.0]), np.array([1e9])
+    for ratio, expected in ((0.0, 0.0), (1.0, 6.0**2 / 4 + 4 / 2), (1e12, 6.0**2 + 4)):
+        within = WithinBoxes(np.zeros((2, 2), np.int64), whole((2, 2)), 4.0)
+        within.__dict__["ratio"] = Ratio(ratio)
+        assert within.expected_square(guess, cut, far) == pytest.approx(expected)
+        assert within.expected_square(guess, cut, np.array([3.0])) == pytest.approx(min(expected, 3.0))
+
+
+def test_a_ratio_grows_with_a_power_of_the_cut() -> None:
+    np.testing.assert_allclose(Ratio(2.0, 10.0, 0.5).at(np.array([0.0, 10.0, 40.0])), [0, 2, 4])
+    np.testing.assert_allclose(Ratio(2.0).at(np.array([0.5, 40.0])), 2)
+
+
+@pytest.mark.parametrize(("slope", "least", "most"), [(0.0, -0.1, 1.0), (3.0, -0.1, 0.4)])
+def test_cells_tell_how_uneven_a_box_is(slope: float, least: float, most: float) -> None:
+    """One box over cells that rise by `slope` deviations each; noisy cells judge it. The oracle knows the cells."""
+    cells = np.rint(100 * slope * np.arange(64)).astype(np.int64)
+    noisy = cells + np.rint(100 * probe(64, 77)).astype(np.int64)
+    found = pooled_ratio(whole((64,)), noisy, 100.0**2, unit=100.0**2)
+    ranges = evenly_placed_ranges((64,))
+    cut = ranges.sizes - ranges.sizes**2 / 64
+    there = cut > 0
+    missed = evaluate.exact_answers(cells - cells.mean(), ranges)[there]
+    oracle = float(np.mean(missed**2 / cut[there])) / 100.0**2
+    assert (oracle > 100) == (slope > 0)
+    assert least <= (float(np.mean(found.at(cut[there]))) - oracle) / max(oracle, 1) <= most
+
+
+def test_boxes_are_judged_by_cells_that_did_not_choose_them() -> None:
+    """On even cells there is nothing within boxes; the cells that chose the boxes would say there is less noise yet."""
+    release = released(np.full((64, 64), 20), 6)
+    estimate = release.estimate()
+    assert isinstance(estimate, BoxEstimate)
+    assert estimate.within is not None
+    ranges = evenly_placed_ranges((64, 64))
+    assert float(np.median(estimate.within.ratio.at(ranges.sizes.astype(np.float64)))) < 0.5
 
 
 @pytest.mark.parametrize("shape", [(4096,), (128, 128), (16, 20, 7, 2, 2), (1, 1)])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpcube.analyst import frames
 from dpcube.analyst.answer import Answer, Answers
+from dpcube.analyst.explain import account
 from dpcube.analyst.synthesize import BYTES_A_CELL, BYTES_A_VALUE, synthetic_rows
 from dpcube.analyst.view import View
 from dpcube.domain import Domain, Scalar
@@ -226,3 +227,7 @@ class Release:
             self, *attributes, stages=stages, where=where, estimate=estimate, confidence=confidence, boxes=boxes
         )
         return figure(shown)
+
+    def explain(self) -> str:
+        """Return a short account: what was measured and spent, how far off answers are, what they can support."""
+        return str(account(self))

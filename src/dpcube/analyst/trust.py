@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answers, error_quantile
+from dpcube.analyst.answer import Answers, deviations_for
 from dpcube.analyst.plots.axis import axis_of, printable
 from dpcube.analyst.release import Release
 from dpcube.query import Workload
@@ -17,7 +17,7 @@ COVERAGE = {
     "consistent": {"ranges": 95, "marginals": 95, "cells": 100},
     "cells": {"ranges": 98, "marginals": 96, "cells": 98},
 }
-"""Percent of 95% intervals that held the truth on the demo's cube with epsilon 1: `python -m dpcube.evaluate.coverage`.
+"""Percent of 95% intervals that held the truth on the demo's cube with epsilon 1: `python -m dpcube.evaluate.trust`.
 
 Those of `posterior` hold it too seldom, and a report is to say so.
 """
@@ -46,7 +46,7 @@ def trust(release: Release) -> list[Trust]:
 
 
 def _told(question: str, answers: Answers) -> Trust:
-    reach: NDArray[np.float64] = error_quantile(0.95) * np.hypot(answers.stderrs, answers.withins)
+    reach: NDArray[np.float64] = deviations_for(0.95) * np.hypot(answers.stderrs, answers.withins)
     return Trust(question, float(np.median(answers.values)), float(np.median(reach)))
 
 

@@ -9,6 +9,7 @@ import click
 
 from dpcube import __version__
 from dpcube.cli.analyst import count, info
+from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
@@ -38,13 +39,14 @@ def commands() -> None:
                    dpcube synth R.dpcube -o rows.parquet
                    dpcube plot R.dpcube age income -o map.svg
                    dpcube report R.dpcube -o report.html
+    Trust it?      dpcube coverage
     The paper:     dpcube reproduce theory
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
 
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-for verb in (demo, domain, plan, release, ledger, info, count, sql, synth, export, plot, report, reproduce):
+for verb in (demo, domain, plan, release, ledger, info, count, sql, synth, export, plot, report, coverage, reproduce):
     commands.add_command(verb)
 
 

@@ -18,16 +18,20 @@ release_file = click.argument("release", type=click.Path(path_type=Path))
 @release_file
 @as_json
 def info(release: Path, *, as_json: bool) -> None:
-    """Say what a released cube holds, and what was spent on it."""
+    """Say what a released cube holds, what was spent on it, and how far off its answers are."""
     from dpcube.analyst import Release
+    from dpcube.analyst.explain import account
 
     opened = Release.open(release)
-    facts = _facts(opened)
+    facts, told = _facts(opened), account(opened)
     if as_json:
-        print_json({**facts, "attributes": _attributes(opened)})
+        print_json({**facts, "attributes": _attributes(opened), **told.as_dict()})
         return
     for name, fact in facts.items():
         click.echo(f"{name.replace('_', ' '):<12} {visible(_words(fact))}".rstrip())
+    click.echo()
+    for line in str(told).splitlines():
+        click.echo(visible(line))
     click.echo()
     header = ("attribute", "type", "cells", "irregular values", "levels", "domain")
     rows = [tuple(_column(attribute[name]) for name in header) for attribute in _attributes(opened)]

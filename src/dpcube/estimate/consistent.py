@@ -18,12 +18,12 @@ Ints = NDArray[np.int64]
 
 def consistent_totals(tree: BoxTree, measured: Floats, variance: Floats) -> Floats:
     """Return the non-negative, consistent total of every node."""
-    pooled, spread = _pool_upwards(tree.parent, tree.end, measured, variance)
+    pooled, spread = pool_upwards(tree.parent, tree.end, measured, variance)
     return _divide_downwards(tree.end, pooled, spread)
 
 
 @compiled
-def _pool_upwards(parent: Ints, end: Ints, measured: Floats, variance: Floats) -> tuple[Floats, Floats]:
+def pool_upwards(parent: Ints, end: Ints, measured: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Pool each node's own measurement with the sum of its children's pooled estimates, by precision.
 
     Nodes are in preorder, so going backwards meets every child before its parent.

@@ -9,6 +9,7 @@ which holds with the right coefficients for every linear estimator here: noise o
 of a cell is its own, and least squares moves a cell's noise into its whole box.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -21,11 +22,10 @@ from dpcube.domain.box import spread
 from dpcube.estimate.kernels import (
     product_overlaps,
     range_sums,
-    range_sums_of_boxes,
-    subtree_sums,
     summed_area_table,
+    sums_over_boxes,
 )
-from dpcube.estimate.within import WithinBoxes, evenly_placed_ranges
+from dpcube.estimate.within import WithinBoxes, leaf_boxes
 from dpcube.partition import BoxTree
 from dpcube.query import CountingQuery, Workload
 
@@ -35,12 +35,21 @@ DENSE_CELLS = 2**27
 """Cubes up to this size are answered from a table of every cell (1 GiB); larger ones from their boxes if they can."""
 
 
+class EqualNoises(NamedTuple):
+    """A law of noise that is known exactly: `weight` times the sum of so many noises P(z) ~ exp(-alpha|z|)."""
+
+    alpha: float
+    weight: float
+    number: int
+
+
 class Estimated(NamedTuple):
-    """An estimated answer, the variance of its noise, and its expected squared within-box error."""
+    """An estimated answer, its noise variance, its expected squared within-box error, and its exact law if known."""
 
     value: float
     noise_variance: float
     within_square: float
+    noises: EqualNoises | None = None
 
 
 @dataclass(frozen=True)
@@ -54,8 +63,7 @@ class BoxPart:
     @cached_property
     def leaves(self) -> Boxes:
         """The boxes, in the order of `totals`."""
-        at = self.tree.leaves
-        return Boxes(self.tree.shape, self.tree.lower[at], self.tree.upper[at])
+        return leaf_boxes(self.tree)
 
     @cached_property
     def density(self) -> Floats:
@@ -68,23 +76,26 @@ class BoxPart:
         start = np.cumsum([0, *(len(prefix) for prefix in prefixes[:-1])])
         return product_overlaps(self.leaves.lower, self.leaves.upper, np.concatenate(prefixes), start)
 
+    @cached_property
+    def worst(self) -> Floats:
+        """Expected square of each box's true count: times f, how wrong a part f of the box can be."""
+        return self.totals**2 + self.square * self.leaves.sizes.astype(np.float64) ** 2
+
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated count of each range, from the boxes alone."""
-        return self._descend(workload, self.density[:, None], np.zeros((len(self.totals), 1)))[:, 0]
+        density = self.density[:, None]
+        return sums_over_boxes(self.tree, density, np.zeros_like(density), workload)[:, 0]
 
     def range_squares(self, workload: Workload) -> Floats:
-        """Return for each range two sums over boxes, s = cells of the box in it: square * s^2 and s^2/n, as columns."""
-        coefficients = np.stack([self.square, 1 / self.leaves.sizes], axis=1)
-        return self._descend(workload, np.zeros_like(coefficients), coefficients)
+        """Return three sums over boxes for each range, s = cells of the box in it, as columns.
 
-    def _descend(self, workload: Workload, linear: Floats, square: Floats) -> Floats:
-        tree, sizes = self.tree, self.leaves.sizes[:, None]
-        of_node = np.zeros((3, len(tree), linear.shape[1]))
-        of_node[:, tree.leaves] = sizes * (linear + square * sizes), linear, square
-        inside = subtree_sums(tree.parent, of_node[0])
-        return range_sums_of_boxes(
-            tree.lower, tree.upper, tree.end, inside, of_node[1], of_node[2], workload.lower, workload.upper
-        )
+        They are square * s^2 (noise), s - s^2/n (cut), and worst * s/n over the boxes that the range cuts.
+        """
+        n, nothing = self.leaves.sizes, np.zeros(len(self.totals))
+        linear = np.stack([nothing, nothing + 1, self.worst / n], axis=1)
+        square = np.stack([self.square, -1 / n, nothing], axis=1)
+        whole = np.stack([self.square * n.astype(np.float64) ** 2, nothing, nothing], axis=1)
+        return sums_over_boxes(self.tree, linear, square, workload, whole=whole)
 
 
 class Estimate(Protocol):
@@ -127,6 +138,8 @@ class BoxEstimate:
     detail: Floats | None = None
     cell_variance: float = 0.0
     within: WithinBoxes | None = None
+    alpha: float | None = None
+    """Of the noise, where the estimate is one kind of counts, each measured once and alike: cells, or boxes."""
 
     @cached_property
     def _table(self) -> Floats:
@@ -142,26 +155,24 @@ class BoxEstimate:
 
     def answer(self, query: CountingQuery) -> Estimated:
         """Return the estimated answer of one query and what its error is made of."""
-        value = 0.0 if self.detail is None else _contract(self.detail, query)
+        value, noises = 0.0 if self.detail is None else _contract(self.detail, query), None
         squares = float(np.prod([np.sum(w * w) for w in query.weights]))
         variance, within = self.cell_variance * squares, 0.0
+        if self.alpha is not None and self.boxes is None:
+            noises = _equal_noises(self.alpha, [w[w > 0] for w in query.weights])
         if self.boxes is not None:
             weights = self.boxes.weights(query)
+            if self.alpha is not None:
+                noises = _equal_noises(self.alpha, [weights[weights > 0] / self.boxes.leaves.sizes[weights > 0]])
             value += float(weights @ self.boxes.density)
             variance += float(weights**2 @ self.boxes.square)
             if self.within is not None:
-                guess = np.array([_contract(self.within.deviation, query)])
-                cut = np.array([squares - float(weights**2 @ (1 / self.boxes.leaves.sizes))])
-                within = float(self.within.expected_square(guess, cut, self._within_ratio)[0])
-        return Estimated(value, max(variance, 0.0), within)
-
-    @cached_property
-    def _within_ratio(self) -> float:
-        assert self.within is not None
-        assert self.boxes is not None
-        ranges = evenly_placed_ranges(self.shape)
-        cuts = ranges.sizes - self.boxes.range_squares(ranges)[:, 1]
-        return self.within.pooled_ratio(self.within.range_guesses(ranges), cuts)
+                n, guess = self.boxes.leaves.sizes, _contract(self.within.deviation, query)
+                cut = self.boxes.weights(CountingQuery(tuple(w * w for w in query.weights))) - weights**2 / n
+                worst = np.where(cut > 1e-12 * n, weights * self.boxes.worst / n, 0.0)
+                asked = (guess, float(cut.sum()), float(worst.sum()))
+                within = float(self.within.expected_square(*map(np.array, asked)))
+        return Estimated(value, max(variance, 0.0), within, noises)
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -174,12 +185,18 @@ class BoxEstimate:
         variances: Floats = np.multiply(self.cell_variance, workload.sizes, dtype=np.float64)
         withins = np.zeros(len(workload))
         if self.boxes is not None:
-            box_variances, squares = self.boxes.range_squares(workload).T
+            box_variances, cuts, worst = self.boxes.range_squares(workload).T
             variances = np.maximum(variances + box_variances, 0.0)
             if self.within is not None:
-                guesses, cuts = self.within.range_guesses(workload), workload.sizes - squares
-                withins = self.within.expected_square(guesses, cuts, self._within_ratio)
+                withins = self.within.expected_square(self.within.range_guesses(workload), cuts, worst)
         return variances, withins
+
+
+def _equal_noises(alpha: float, weights: list[Floats]) -> EqualNoises | None:
+    """Return the law of the sum of noises times the products of weights, one of each axis, if these are all alike."""
+    if any(len(w) == 0 or np.ptp(w) > 1e-12 * w[0] for w in weights):
+        return None
+    return EqualNoises(alpha, math.prod(float(w[0]) for w in weights), math.prod(map(len, weights)))
 
 
 def _contract(cells: Floats, query: CountingQuery) -> float:

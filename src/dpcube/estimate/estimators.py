@@ -11,14 +11,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain import Boxes, box_sums
+from dpcube.domain import box_sums
 from dpcube.domain.attribute import listing
-from dpcube.domain.box import spread
 from dpcube.errors import QueryError
 from dpcube.estimate.consistent import consistent_totals
 from dpcube.estimate.estimate import BoxEstimate, BoxPart, Estimate
 from dpcube.estimate.posterior import PosteriorEstimate, infer
-from dpcube.estimate.within import WithinBoxes
+from dpcube.estimate.within import WithinBoxes, deviations, leaf_boxes
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
 
 Floats = NDArray[np.float64]
@@ -26,9 +25,13 @@ Floats = NDArray[np.float64]
 
 def cells(transcript: Transcript) -> Estimate:
     """Return the noisy cells themselves: unbiased, every cell with its own noise."""
-    counts = _cells_of(transcript, "cells").counts
+    measured = _cells_of(transcript, "cells")
     return BoxEstimate(
-        "cells", transcript.shape, detail=counts.astype(np.float64), cell_variance=transcript.cell_variance
+        "cells",
+        transcript.shape,
+        detail=measured.counts.astype(np.float64),
+        cell_variance=transcript.cell_variance,
+        alpha=float(measured.units * transcript.grain),
     )
 
 
@@ -36,7 +39,10 @@ def uniform(transcript: Transcript) -> Estimate:
     """Spread each box's noisy count evenly over its cells; the noise variance is exact given the boxes."""
     boxes = _boxes_of(transcript, "uniform")
     totals, variance = _leaf_counts(boxes, transcript)
-    return _evenly_spread("uniform", transcript, totals, variance)
+    units = np.unique(boxes.units).tolist()
+    alike = len(units) == 1 and np.array_equal(np.sort(boxes.node), boxes.tree.leaves)
+    alpha = float(units[0] * transcript.grain) if alike else None
+    return _evenly_spread("uniform", transcript, totals, variance, alpha=alpha)
 
 
 def consistent(transcript: Transcript) -> Estimate:
@@ -53,7 +59,8 @@ def consistent(transcript: Transcript) -> Estimate:
 def posterior(transcript: Transcript) -> Estimate:
     """Return the posterior of the tree's counts; for the trees of binary cuts that strategies without cells measure."""
     boxes = _boxes_of(transcript, "posterior")
-    return PosteriorEstimate("posterior", infer(boxes.tree, *boxes.by_node(transcript.grain)))
+    measured, variance = boxes.by_node(transcript.grain)
+    return PosteriorEstimate("posterior", infer(boxes.tree, measured, variance), measured, variance)
 
 
 def least_squares(transcript: Transcript) -> Estimate:
@@ -76,31 +83,25 @@ def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float
     noisy = _cells_of(transcript, name).counts
     boxes = _boxes_of(transcript, name)
     totals, v2 = _leaf_counts(boxes, transcript)
-    leaves = _leaf_boxes(boxes)
+    leaves = leaf_boxes(boxes.tree)
     n, v1 = leaves.sizes.astype(np.float64), transcript.cell_variance
     kappa = gain(n, v1, v2)
     sums = box_sums(noisy, leaves).astype(np.float64)
     part = BoxPart(boxes.tree, sums + n * kappa * (totals - sums), kappa**2 * (v2 + n * v1) - 2 * kappa * v1)
-    return BoxEstimate(name, transcript.shape, part, detail=_deviations(noisy, leaves), cell_variance=v1)
+    return BoxEstimate(
+        name, transcript.shape, part, detail=deviations(noisy.astype(np.float64), leaves), cell_variance=v1
+    )
 
 
-def _evenly_spread(name: str, transcript: Transcript, totals: Floats, variance: Floats) -> Estimate:
+def _evenly_spread(
+    name: str, transcript: Transcript, totals: Floats, variance: Floats, *, alpha: float | None = None
+) -> Estimate:
     boxes = _boxes_of(transcript, name)
-    part = BoxPart(boxes.tree, totals, variance / _leaf_boxes(boxes).sizes.astype(np.float64) ** 2)
+    part = BoxPart(boxes.tree, totals, variance / leaf_boxes(boxes.tree).sizes.astype(np.float64) ** 2)
     within = None
     if transcript.cells is not None:
-        within = WithinBoxes(_deviations(transcript.cells.counts, _leaf_boxes(boxes)), transcript.cell_variance)
-    return BoxEstimate(name, transcript.shape, part, within=within)
-
-
-def _deviations(noisy: NDArray[np.int64], leaves: Boxes) -> Floats:
-    """Return each noisy cell less the mean of its box."""
-    return noisy - spread(leaves, box_sums(noisy, leaves) / leaves.sizes)
-
-
-def _leaf_boxes(boxes: BoxCounts) -> Boxes:
-    leaves = boxes.tree.leaves
-    return Boxes(boxes.tree.shape, boxes.tree.lower[leaves], boxes.tree.upper[leaves])
+        within = WithinBoxes(transcript.cells.counts, boxes.tree, transcript.cell_variance)
+    return BoxEstimate(name, transcript.shape, part, within=within, alpha=alpha)
 
 
 def _leaf_counts(boxes: BoxCounts, transcript: Transcript) -> tuple[Floats, Floats]:

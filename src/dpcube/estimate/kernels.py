@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.compiled import compiled
+from dpcube.partition import BoxTree
+from dpcube.query import Workload
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,6 +61,22 @@ def subtree_sums(parent: Ints, values: Floats) -> Floats:
     for node in range(len(parent) - 1, 0, -1):
         sums[parent[node]] += sums[node]
     return sums
+
+
+def sums_over_boxes(
+    tree: BoxTree, linear: Floats, square: Floats, workload: Workload, *, whole: Floats | None = None
+) -> Floats:
+    """Return, for each range and column, the sum over leaves of linear * s + square * s^2, s cells in the range.
+
+    A leaf that lies inside the range as a whole counts as `whole` says, if it is given.
+    """
+    sizes = tree.sizes[tree.leaves][:, None]
+    of_node = np.zeros((3, len(tree), linear.shape[1]))
+    of_node[:, tree.leaves] = sizes * (linear + square * sizes) if whole is None else whole, linear, square
+    inside = subtree_sums(tree.parent, of_node[0])
+    return range_sums_of_boxes(
+        tree.lower, tree.upper, tree.end, inside, of_node[1], of_node[2], workload.lower, workload.upper
+    )
 
 
 @compiled

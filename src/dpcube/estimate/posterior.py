@@ -2,7 +2,8 @@
 
 Enters: a binary tree of boxes with a measured count and its noise variance for some nodes, every leaf among them.
 Leaves: a total for every node, none below zero, each the sum of its halves; the variance of every split; and the
-marginals of the attributes, by which a box's total is spread over its cells.
+marginals of the attributes, by which a box's total is spread over its cells. What the variances leave out is measured
+on the counts themselves (`estimate/excess.py`) and added to every stated error.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.estimate.estimate import DENSE_CELLS, Estimated
+from dpcube.estimate.excess import Excess, Pooled, linear_totals, measure_excess
 from dpcube.estimate.kernels import range_sums, summed_area_table
 from dpcube.estimate.splits import (
     GUESSES,
@@ -24,6 +26,7 @@ from dpcube.estimate.splits import (
     predicted_shares,
 )
 from dpcube.estimate.spread import fill, range_sums_of_tree, weighed_sums
+from dpcube.estimate.within import evenly_placed_ranges
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import levels
 from dpcube.query import CountingQuery, Workload
@@ -36,7 +39,10 @@ LEAST_PSEUDO = 1e-8
 
 @dataclass(frozen=True)
 class Posterior:
-    """Totals of a tree's nodes, variances of the totals and of the splits below them, marginals as prefix sums."""
+    """Totals of a tree's nodes, variances of the totals and of the splits below them, marginals as prefix sums.
+
+    `pooled` is the variance of a node's total as its own and lower counts alone tell it.
+    """
 
     tree: BoxTree
     totals: Floats
@@ -45,16 +51,35 @@ class Posterior:
     prefix: Floats
     start: NDArray[np.int64]
     weights: Floats
+    pooled: Floats
 
     @cached_property
     def uneven(self) -> Floats:
         """Return for each leaf what, times f (1 - f), is the variance of the count in a part f of it.
 
-        It is the expected square of its total times the variance of a share, by the prior of the cut it never got.
+        The share in it has a mean f and, by the prior of the cut the leaf never got, a variance 4 u f (1 - f); and rows
+        are whole: T of them fall into a part with the spread of a binomial. By the law of total variance the count has
+        variance f (1 - f) times (E T^2) 4 u + (E T) (1 - 4 u).
         """
         tree, weights = self.tree, self.weights[np.minimum(levels(self.tree), len(self.weights) - 1)]
-        unknown = (weights[:, 0] + weights[:, 1]) / 4 + weights[:, 2] / 12 + weights[:, 3] * NEARNESS**2
-        return np.where(tree.is_leaf & (tree.sizes > 1), 4 * unknown * (self.totals**2 + self.variances), 0.0)
+        unknown = 4 * ((weights[:, 0] + weights[:, 1]) / 4 + weights[:, 2] / 12 + weights[:, 3] * NEARNESS**2)
+        squares = self.totals**2 + self.variances
+        return np.where(tree.is_leaf & (tree.sizes > 1), unknown * squares + (1 - unknown) * self.totals, 0.0)
+
+    @cached_property
+    def raw_splits(self) -> Floats:
+        """Variance of the split below each node by the counts alone, no larger than its total leaves room for."""
+        inner = np.flatnonzero(~self.tree.is_leaf)
+        left, right = self.pooled[inner + 1], self.pooled[self.tree.end[inner + 1]]
+        raw = np.zeros(len(self.tree))
+        most = (self.totals[inner] ** 2 + self.pooled[inner]) / 4
+        raw[inner] = np.minimum(left * right / (left + right), most)
+        return raw
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """Standard deviation of the split below each node, or of what is uneven in a leaf."""
+        return np.sqrt(self.splits + self.uneven)
 
 
 @dataclass(frozen=True)
@@ -63,6 +88,8 @@ class PosteriorEstimate:
 
     name: str
     posterior: Posterior
+    measured: Floats
+    variance: Floats
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,24 +111,55 @@ class PosteriorEstimate:
 
     def answer(self, query: CountingQuery) -> Estimated:
         """Return the estimated answer of one query and what its error is made of."""
-        posterior, tree = self.posterior, self.posterior.tree
+        posterior, tree, excess = self.posterior, self.posterior.tree, self._excess
         weighed, squared = (self._weighed(query, power) for power in (1, 2))
-        found = weighed_sums(
+        sums = weighed_sums(
             tree.lower,
             tree.upper,
             tree.end,
             posterior.totals,
-            posterior.splits,
+            posterior.splits + excess.raw * posterior.raw_splits,
             posterior.uneven,
+            posterior.deviations,
             weighed,
             squared,
             posterior.prefix,
             posterior.start,
         )
-        value, variance, within = found
         last = [base + extent for base, extent in zip(posterior.start.tolist(), self.shape, strict=True)]
         whole = float(np.prod(weighed[last] / posterior.prefix[last]))
-        return Estimated(value, variance + posterior.variances[0] * whole**2, within)
+        variance, within = self._with_excess(np.array([sums]), whole)
+        return Estimated(sums[0], float(variance[0]), float(within[0]))
+
+    def _with_excess(self, sums: Floats, whole: Floats | float) -> tuple[Floats, Floats]:
+        """Return noise variances and squared within-box errors of queries that take a part `whole` of the cube.
+
+        Deviations that add up are a square of a sum: that of the splits is called noise, what the leaves add within.
+        """
+        together, splits = self._excess.together, sums[:, 3]
+        both = splits + sums[:, 4]
+        noise = sums[:, 1] + self.posterior.variances[0] * whole**2 + together * splits**2
+        return noise, sums[:, 2] + together * (both**2 - splits**2)
+
+    @cached_property
+    def _excess(self) -> Excess:
+        """What the posterior's errors exceed its variances by."""
+        posterior, tree = self.posterior, self.posterior.tree
+        ranges = evenly_placed_ranges(self.shape)
+        sums = self._range_sums(ranges, posterior.splits)
+        raw = self._range_sums(ranges, posterior.raw_splits)[:, 1]
+        stated = sums[:, 1] + posterior.variances[0] * self._shares(ranges) ** 2
+
+        def answers(totals: Floats) -> Floats:
+            return self._range_sums(ranges, posterior.splits, totals)[:, 0]
+
+        return measure_excess(
+            self.measured,
+            np.sqrt(np.where(np.isfinite(self.variance), self.variance, 0.0)),
+            estimated=lambda counts: answers(infer(tree, counts, self.variance).totals),
+            linear=lambda counts: answers(linear_totals(tree, counts, self.variance)),
+            pooled=Pooled(stated, sums[:, 3] ** 2, raw),
+        )
 
     def _weighed(self, query: CountingQuery, power: int) -> Floats:
         """Return, for each axis one after another, prefix sums of the query's weights times the marginal."""
@@ -115,30 +173,30 @@ class PosteriorEstimate:
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
         if np.prod(self.shape, dtype=float) > DENSE_CELLS:
-            return self._range_sums(workload)[:, 0]
+            return self._range_sums(workload, self.posterior.splits)[:, 0]
         return range_sums(self._table, workload.lower, workload.upper)
 
     def range_errors(self, workload: Workload) -> tuple[Floats, Floats]:
         """Return the variances that noise leaves, and the expected squared within-box errors, of many ranges."""
-        sums = self._range_sums(workload)
-        return sums[:, 1], sums[:, 2]
+        posterior = self.posterior
+        sums = self._range_sums(workload, posterior.splits + self._excess.raw * posterior.raw_splits)
+        return self._with_excess(sums, self._shares(workload))
 
-    def _range_sums(self, workload: Workload) -> Floats:
+    def _range_sums(self, workload: Workload, splits: Floats, totals: Floats | None = None) -> Floats:
         posterior, tree = self.posterior, self.posterior.tree
-        sums = range_sums_of_tree(
+        return range_sums_of_tree(
             tree.lower,
             tree.upper,
             tree.end,
-            posterior.totals,
-            posterior.splits,
+            posterior.totals if totals is None else totals,
+            splits,
             posterior.uneven,
+            posterior.deviations,
             posterior.prefix,
             posterior.start,
             workload.lower,
             workload.upper,
         )
-        sums[:, 1] += posterior.variances[0] * self._shares(workload) ** 2
-        return sums
 
     def _shares(self, workload: Workload) -> Floats:
         """Return the part of the whole cube in each range, by the marginals."""
@@ -163,7 +221,7 @@ def infer(tree: BoxTree, measured: Floats, variance: Floats, *, rounds: int = RO
         learn(level, likelihood, weights)
         marginals = add_marginals(tree.lower, tree.upper, tree.leaves, totals, prefix, start)
         prefix = _prefix(marginals, tree.shape, start, pseudo)
-    return Posterior(tree, totals, variances, splits, prefix, start, weights)
+    return Posterior(tree, totals, variances, splits, prefix, start, weights, spread)
 
 
 def _prefix(marginals: Floats, shape: tuple[int, ...], start: NDArray[np.int64], pseudo: float) -> Floats:

@@ -1,14 +1,20 @@
 """The error of spreading a box evenly over its cells, estimated from the release itself.
 
 For a query with weight s_p in a box of n_p cells, spreading the box's count evenly misses the truth by the sum over
-boxes of (s_p/n_p) (sum of the box's cells) - (sum of its selected cells). The noisy cells of phase I give an unbiased
-guess B of that sum, with noise variance V = v1 * sum of (s_p - s_p^2/n_p): zero when the query cuts no box. One query's
-B is far too noisy to use alone, so the ratio of true squared error to V is pooled over many ranges and, given that
-ratio r, the squared error of a query is expected to be k^2 B^2 + k V with k = r/(1 + r) (normal prior of variance r V).
+boxes of (s_p/n_p) (sum of the box's cells) - (sum of its selected cells). The noisy cells of phase I give a guess B of
+that sum, with noise variance V = v1 * sum of (s_p - s_p^2/n_p): zero when the query cuts no box. One query's B is far
+too noisy to use alone, so the ratio r of true squared error to V is pooled over many ranges and, given r, the squared
+error of a query is expected to be k^2 B^2 + k V with k = r/(1 + r) (normal prior of variance r V).
 
-The boxes were chosen by the same noisy cells: cuts go where noise differs most, so what noise is left inside boxes is
-less than V says (measured between 0.37 and 1 of it on the development data). `LEFT_INSIDE` takes it for half, which
-errs on the side of wide intervals.
+The boxes were chosen by the same noisy cells: cuts go where noise differs most, so the noise left inside boxes is less
+than V says, and B^2 tells nothing of r. So the cells are thinned: with w like their noise, cells + w and cells - w are
+as good as independent, each with twice the noise. Boxes grown anew from the first, as many at most as were released,
+are judged by the second: their B^2 exceeds its known noise by the true squared error on average. The boxes of noisier
+cells fit a little worse, so this errs on the side of wide intervals, and so does the one standard error that is added.
+
+However uneven a box, its T rows cannot do worse than all lie at one place: a part f of the box then holds T or nothing
+and is off by (1 - f) T or f T. The expected squared error is never taken to be above the sum of f T^2 over the boxes
+that the query cuts, which is enough for intervals that reach two deviations.
 """
 
 from dataclasses import dataclass
@@ -17,42 +23,111 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.estimate.kernels import range_sums, summed_area_table
+from dpcube.domain import Boxes, box_sums
+from dpcube.domain.box import spread
+from dpcube.estimate.kernels import range_sums, summed_area_table, sums_over_boxes
+from dpcube.estimate.probes import probe
+from dpcube.partition import BoxTree, grow
 from dpcube.query import Workload
 
 Floats = NDArray[np.float64]
 
-LEFT_INSIDE = 0.5
 POOLED_RANGES = 1000
+PROBES = 8
+LARGEST = 2**30
+"""Cells are partitioned as if none held more, as by the strategy."""
 
 
 @dataclass(frozen=True)
 class WithinBoxes:
-    """The deviation of each noisy cell from the mean of its box, and the noise variance of a cell."""
+    """The noisy cells, the tree whose leaves spread them evenly, and the noise variance of a cell."""
 
-    deviation: Floats
+    noisy: NDArray[np.int64]
+    tree: BoxTree
     cell_variance: float
+
+    @cached_property
+    def deviation(self) -> Floats:
+        """Each noisy cell less the mean of its box."""
+        return deviations(self.noisy.astype(np.float64), leaf_boxes(self.tree))
 
     @cached_property
     def _table(self) -> Floats:
         return summed_area_table(self.deviation)
 
+    @cached_property
+    def ratio(self) -> "Ratio":
+        """The ratio of true squared error to noise variance, by thinning."""
+        noisy = np.clip(self.noisy, -LARGEST, LARGEST)
+        noise = np.rint(np.sqrt(self.cell_variance) * probe(noisy.size, 0)).astype(np.int64).reshape(noisy.shape)
+        tree = grow(
+            np.clip(noisy + noise, -LARGEST, LARGEST),
+            threshold=0.0,
+            noise_variance=2 * self.cell_variance,
+            slack=1.0,
+            max_boxes=len(self.tree.leaves),
+        )
+        return pooled_ratio(tree, noisy - noise, 2 * self.cell_variance, unit=self.cell_variance)
+
     def range_guesses(self, workload: Workload) -> Floats:
         """Return the guess B for each range."""
         return range_sums(self._table, workload.lower, workload.upper)
 
-    def expected_square(self, guess: Floats, cut: Floats, ratio: float) -> Floats:
-        """Return the expected squared error, given B and the cut weight V / v1 of each query."""
+    def expected_square(self, guess: Floats, cut: Floats, worst: Floats) -> Floats:
+        """Return the expected squared error, given B, the cut weight V / v1 and the worst of each query."""
+        ratio = self.ratio.at(cut)
         shrink = ratio / (1 + ratio)
-        return shrink**2 * guess**2 + shrink * self.cell_variance * np.maximum(cut, 0.0)
+        expected = shrink**2 * guess**2 + shrink * self.cell_variance * np.maximum(cut, 0.0)
+        return np.minimum(expected, np.maximum(worst, 0.0))
 
-    def pooled_ratio(self, guess: Floats, cut: Floats) -> float:
-        """Return the pooled ratio of true squared error to noise variance, never below zero."""
-        variance = self.cell_variance * cut
-        cutting = variance > 1e-9 * self.cell_variance
-        if not cutting.any():
-            return 0.0
-        return max(float(np.mean(guess[cutting] ** 2 / variance[cutting])) - LEFT_INSIDE, 0.0)
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio that grows with a power of what a query cuts, from `least` at the cut `low`."""
+
+    least: float = 0.0
+    low: float = 1.0
+    power: float = 0.0
+
+    def at(self, cut: Floats) -> Floats:
+        """Return the ratio of queries that cut so much."""
+        return self.least * (np.maximum(cut, 0.0) / self.low) ** self.power
+
+
+def pooled_ratio(tree: BoxTree, judges: NDArray[np.int64], variance: float, *, unit: float) -> Ratio:
+    """Return the ratio of true squared error to `unit` times the cut, one standard error high.
+
+    `judges` are noisy cells of noise `variance`, independent of the tree. The ratio is pooled over the ranges that cut
+    less than the middle one, and over those that cut more: between them it is constant if what boxes miss cancels, and
+    grows like the cut if it adds up. How far the pooled squares of noise alone are spread is seen by probing.
+    """
+    ranges, leaves = evenly_placed_ranges(tree.shape), leaf_boxes(tree)
+    cut = sums_over_boxes(tree, np.ones((len(leaves), 1)), -1 / leaves.sizes[:, None], ranges)[:, 0]
+    cutting = np.flatnonzero(cut > 1e-9)
+    if len(cutting) < 2:
+        return Ratio()
+    halves = np.array_split(cutting[np.argsort(cut[cutting], kind="stable")], 2)
+
+    def pooled(cells: Floats) -> list[float]:
+        guesses = range_sums(summed_area_table(deviations(cells, leaves)), ranges.lower, ranges.upper)
+        return [float(np.mean(guesses[half] ** 2 / cut[half])) for half in halves]
+
+    silent = [pooled(probe(judges.size, number).reshape(judges.shape)) for number in range(1, PROBES + 1)]
+    beyond = np.maximum(np.array(pooled(judges.astype(np.float64))) - variance, 0.0)
+    low, high = (beyond + variance * np.std(silent, axis=0, ddof=1)) / unit
+    at = [float(np.exp(np.mean(np.log(cut[half])))) for half in halves]
+    power = np.log(high / low) / np.log(at[1] / at[0]) if at[1] > at[0] else 0.0
+    return Ratio(float(low), at[0], float(np.clip(power, 0.0, 1.0)))
+
+
+def deviations(cells: Floats, boxes: Boxes) -> Floats:
+    """Return each cell less the mean of its box."""
+    return cells - spread(boxes, box_sums(cells, boxes) / boxes.sizes)
+
+
+def leaf_boxes(tree: BoxTree) -> Boxes:
+    """Return the leaves of a tree."""
+    return Boxes(tree.shape, tree.lower[tree.leaves], tree.upper[tree.leaves])
 
 
 def evenly_placed_ranges(shape: tuple[int, ...]) -> Workload:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import error_quantile
+from dpcube.analyst.answer import deviations_for
 from dpcube.analyst.plots.axis import Axis, axis_of
 from dpcube.analyst.plots.outlines import Outlines, outlines
 from dpcube.analyst.release import Release
@@ -138,7 +138,7 @@ def marginal(
     asked = query(release.domain, where)
     found = [release.estimate(estimate).answer(_within(asked, at, axis, k)) for k in range(len(axis))]
     values, noise, within = (np.array(column) for column in zip(*found, strict=True))
-    reach = error_quantile(confidence) * np.sqrt(noise + within)
+    reach = deviations_for(confidence) * np.sqrt(noise + within)
     return Bars(axis.name, axis, values, np.maximum(values - reach, 0), np.maximum(values + reach, 0))
 
 
@@ -168,7 +168,7 @@ def heat_map(
         workload = _grid(release, {at[0]: x, at[1]: y})
         answers = release.answer(workload, estimate=estimate)
         values = answers.values.reshape(len(x), len(y))
-        reach = error_quantile(confidence) * np.hypot(answers.stderrs, answers.withins).reshape(values.shape)
+        reach = deviations_for(confidence) * np.hypot(answers.stderrs, answers.withins).reshape(values.shape)
     else:
         values = coarsen(_chosen(release.estimate(estimate), query(release.domain, where), at), x, y)
     return HeatMap(title, x, y, values, lines, reach)

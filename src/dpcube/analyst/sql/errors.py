@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import error_quantile
+from dpcube.analyst.answer import deviations_for
 from dpcube.analyst.sql.relation import Relation
 from dpcube.errors import QueryError
 from dpcube.query import CountingQuery, Workload
@@ -53,7 +53,7 @@ def error_columns(
     noise, within = _errors(relation, products)
     stderr = np.bincount(group, noise, minlength=len(value))
     inside = np.bincount(group, within, minlength=len(value))
-    reach = error_quantile(confidence) * np.hypot(stderr, inside)
+    reach = deviations_for(confidence) * np.hypot(stderr, inside)
     floor = 0.0 if kind == "count" else -np.inf
     found = {"stderr": stderr, "within": inside}
     found |= {"low": np.maximum(value - reach, floor), "high": np.maximum(value + reach, floor)}

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import error_quantile
+from dpcube.analyst.answer import deviations_for
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -26,7 +26,7 @@ class Picker:
     """Picks one value from each group of rows."""
 
     def __init__(self, confidence: float) -> None:
-        error_quantile(confidence)  # refuses what is no confidence
+        deviations_for(confidence)  # refuses what is no confidence
         self._confidence = confidence
 
     def __call__(self, groups: pa.Array, quantile: pa.Array, kind: pa.Array) -> pa.Array:
@@ -40,7 +40,7 @@ class Picker:
 
     def _thresholds(self, tested: Ints) -> Floats:
         numbers, at = np.unique(np.maximum(tested, 1), return_inverse=True)
-        most = [error_quantile(max(1 - 2 * (1 - self._confidence) / n, 0.5)) for n in numbers.tolist()]
+        most = [deviations_for(max(1 - 2 * (1 - self._confidence) / n, 0.5)) for n in numbers.tolist()]
         return np.array(most)[at]
 
 

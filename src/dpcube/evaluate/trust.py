@@ -1,0 +1,42 @@
+"""How often intervals hold the truth, on the demo's cube of the bundled table, which is public.
+
+`python -m dpcube.evaluate.trust` prints the percentages that reports quote (`analyst/trust.py`).
+"""
+
+import numpy as np
+
+from dpcube import datasets
+from dpcube.analyst.trust import KINDS
+from dpcube.curator.publish import count
+from dpcube.domain import Domain
+from dpcube.estimate.metrics import exact_answers
+from dpcube.evaluate.arrays import experiment
+from dpcube.plan.queries import Kind, workload_of
+from dpcube.strategy import BY_NAME
+from dpcube.testing import SeededNoise
+
+RUNS, EPSILON = 10, "1"
+
+
+def coverage(strategy: str, kind: Kind, *, runs: int = RUNS, epsilon: str = EPSILON) -> float:
+    """Return the percentage of 95% intervals, rounded outwards to whole rows, that hold the truth."""
+    exact = count(datasets.adult_table(), Domain.load(datasets.adult_domain()))
+    workload = workload_of(kind, exact.shape, seed=5)
+    truth, held = exact_answers(exact, workload), []
+    for seed in range(runs):
+        release = experiment(exact, epsilon=epsilon, strategy=strategy, noise=SeededNoise(seed))
+        low, high = release.answer(workload).interval(0.95)
+        held.append(np.mean((np.floor(low) <= truth) & (truth <= np.ceil(high))))
+    return 100 * float(np.mean(held))
+
+
+def main() -> None:
+    """Print the table."""
+    kinds: tuple[Kind, ...] = ("ranges", "marginals", "cells")
+    assert set(kinds) == set(KINDS)
+    for strategy in BY_NAME:
+        print(strategy, {kind: round(coverage(strategy, kind)) for kind in kinds})
+
+
+if __name__ == "__main__":
+    main()

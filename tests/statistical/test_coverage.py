@@ -1,0 +1,69 @@
+"""Intervals hold the truth as often as they say, and the checkers would see it if they did not."""
+
+import numpy as np
+import pytest
+from checks import ALARM
+from numpy.typing import NDArray
+from scipy import stats
+
+from dpcube import Workload, evaluate
+from dpcube.analyst import answer
+from dpcube.evaluate.coverage import WANTED, WANTED_OF_DECILE, Coverage, bundled, measure
+from dpcube.partition.halving import halve, whole
+from dpcube.testing import SeededNoise
+
+SHRUNK = 0.7
+
+
+@pytest.fixture(scope="module")
+def exact_counts() -> NDArray[np.int64]:
+    return bundled()[0]
+
+
+@pytest.fixture
+def shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals that reach 0.7 times as far as they should."""
+    honest = answer.deviations_for
+    monkeypatch.setattr(answer, "deviations_for", lambda confidence: SHRUNK * honest(confidence))
+
+
+def too_few_hold(exact_counts: NDArray[np.int64], *, releases: int) -> float:
+    """The exact p-value of how many intervals of disjoint ranges hold: their noises are independent."""
+    order = QueryKernel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order()
+    tree = halve(whole(exact_counts.shape), np.zeros(1, np.int64), 9, order).tree
+    disjoint = Workload(exact_counts.shape, tree.lower[tree.leaves], tree.upper[tree.leaves])
+    truth, held = evaluate.exact_answers(exact_counts, disjoint), 0
+    for seed in range(releases):
+        released = evaluate.experiment(exact_counts, epsilon="0.1", strategy="cells", noise=SeededNoise(seed))
+        low, high = released.answer(disjoint).interval(0.95)
+        held += int(np.count_nonzero((low <= truth) & (truth <= high)))
+    return float(stats.binom(releases * len(disjoint), 0.95).cdf(held))
+
+
+def test_intervals_of_noise_alone_hold_by_an_exact_tail(exact_counts: NDArray[np.int64]) -> None:
+    assert too_few_hold(exact_counts, releases=4) > ALARM
+
+
+@pytest.mark.usefixtures("shrunk")
+def test_intervals_of_noise_alone_that_are_too_short_are_seen(exact_counts: NDArray[np.int64]) -> None:
+    assert too_few_hold(exact_counts, releases=4) < ALARM
+
+
+def covered(exact_counts: NDArray[np.int64], strategy: str) -> Coverage:
+    return measure("bundled", [exact_counts], epsilon="0.1", strategy=strategy, releases=8)
+
+
+@pytest.mark.parametrize("strategy", ["adaptive", "dpcube", "cells"])
+def test_intervals_cover_the_bundled_table_as_wanted(exact_counts: NDArray[np.int64], strategy: str) -> None:
+    """Errors of overlapping ranges hang together, so this has no exact tail: it measures, as docs/coverage.md does."""
+    found = covered(exact_counts, strategy)
+    assert WANTED[0] <= found.overall <= WANTED[1]
+    assert min(found.deciles) >= WANTED_OF_DECILE
+    assert found.width < 7
+    assert found.met
+
+
+@pytest.mark.usefixtures("shrunk")
+@pytest.mark.parametrize("strategy", ["adaptive", "dpcube", "cells"])
+def test_intervals_that_are_too_short_do_not(exact_counts: NDArray[np.int64], strategy: str) -> None:
+    assert not covered(exact_counts, strategy).met

@@ -1,0 +1,78 @@
+"""The excess of a posterior's errors: nothing to find where all is as stated, found where it is not."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcube.estimate.excess import Excess, Pooled, linear_totals, measure_excess
+from dpcube.estimate.probes import probe
+from dpcube.partition import BoxTree
+from dpcube.partition.halving import halve, whole
+from dpcube.query.kernel import QueryKernel
+
+Floats = NDArray[np.float64]
+ONES = np.ones(400)
+
+
+def halved(shape: tuple[int, ...], cuts: int) -> BoxTree:
+    order = QueryKernel(shape, ("ranges",) * len(shape)).cut_order()
+    return halve(whole(shape), np.zeros(1, np.int64), cuts, order).tree
+
+
+def test_probes_look_normal_and_unrelated() -> None:
+    first, second = probe(100_000, 1), probe(100_000, 2)
+    assert abs(first.mean()) < 0.02
+    assert first.std() == pytest.approx(1, abs=0.02)
+    assert np.mean(np.abs(first) > 1.96) == pytest.approx(0.05, abs=0.005)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.02
+    assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 0.02
+
+
+def test_linear_totals_are_those_of_least_squares() -> None:
+    """The oracle solves the whole least-squares problem, with the query matrix of the measured nodes."""
+    tree, generator = halved((5, 3), 3), np.random.default_rng(3)
+    measured = generator.normal(20, 9, len(tree))
+    variance = generator.uniform(1, 5, len(tree))
+    variance[(np.arange(len(tree)) % 3 == 1) & ~tree.is_leaf] = np.inf
+    below = np.zeros((len(tree), len(tree.leaves)))
+    for column, leaf in enumerate(tree.leaves.tolist()):
+        node = leaf
+        while node >= 0:
+            below[node, column] = 1
+            node = int(tree.parent[node])
+    there = np.isfinite(variance)
+    weigh = 1 / np.sqrt(variance[there])
+    leaves = np.linalg.lstsq(below[there] * weigh[:, None], measured[there] * weigh, rcond=None)[0]
+    np.testing.assert_allclose(linear_totals(tree, measured, variance), below @ leaves)
+
+
+def measured_excess(counts: Floats, shrink: float, stated: Floats) -> Excess:
+    """The excess of an estimate that shrinks each count towards 10, whatever the truth, and states a variance."""
+    return measure_excess(
+        counts,
+        np.full(len(counts), 2.0),
+        estimated=lambda given: 10 + shrink * (given - 10),
+        linear=lambda given: given,
+        pooled=Pooled(stated, 900 * ONES, 4 * ONES),
+    )
+
+
+@pytest.mark.parametrize(("truth", "error"), [(10.0, 0.25 * 4), (25.0, 0.25 * 4 + 0.25 * 225)])
+def test_the_excess_is_the_true_squared_error_less_the_stated(truth: float, error: float) -> None:
+    """Stating 1, the noise that is left after shrinking by half, is right if the truth is 10 and wrong if it is 25."""
+    counts = truth + 2 * probe(400, 99)
+    found = measured_excess(counts, 0.5, ONES)
+    spread = 4 * np.sqrt(2 / 400)  # of the mean of 400 squares of noise
+    assert found.together * 900 + found.raw * 4 == pytest.approx(error - 1, abs=6 * spread)
+    assert found.together * 900 == pytest.approx(found.raw * 4)
+
+
+def test_an_estimate_that_states_too_much_has_no_excess() -> None:
+    found = measured_excess(10 + 2 * probe(400, 99), 0.5, 50 * ONES)
+    assert found == Excess()
+
+
+def test_without_noise_there_is_nothing_to_tell() -> None:
+    still = np.zeros(400)
+    found = measure_excess(still, still, estimated=lambda x: x, linear=lambda x: x, pooled=Pooled(still, still, still))
+    assert found == Excess()

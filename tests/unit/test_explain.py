@@ -1,0 +1,75 @@
+"""An account of a release says what was measured and how far off answers are, on one screen."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcube import Release, evaluate
+from dpcube.analyst.explain import account, typical_errors
+from dpcube.histogram import UNITS
+from dpcube.testing import SeededNoise
+from dpcube.transcript import BoxCounts, Provenance, Transcript
+
+COUNTS: NDArray[np.int64] = np.random.default_rng(8).poisson(np.outer(np.arange(16), np.arange(1, 33)))
+
+
+def released(strategy: str) -> Release:
+    return evaluate.experiment(COUNTS, epsilon="1/2", strategy=strategy, noise=SeededNoise(3))
+
+
+@pytest.mark.parametrize("strategy", ["adaptive", "dpcube", "cells"])
+def test_an_account_fits_one_screen(strategy: str) -> None:
+    lines = released(strategy).explain().splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("NOT PRIVATE")
+    assert lines[1] == f"A cube of axis0, axis1: 16 x 32 = 512 cells, by {strategy}."
+    assert "exp(1/2)" in lines[2]
+
+
+def test_what_was_measured_is_told_by_what_was_spent() -> None:
+    cells = account(released("cells")).measured
+    assert [(row.what, row.counts, row.share) for row in cells] == [("every cell", 512, 1.0)]
+    assert cells[0].noise == pytest.approx(np.sqrt(2) / 0.5, rel=0.02)
+    boxes = account(released("dpcube")).measured
+    assert [row.share for row in boxes] == [0.5, 0.5]
+    adaptive, transcript = account(released("adaptive")).measured, released("adaptive").transcript
+    assert transcript.boxes is not None
+    assert adaptive[0].what == "the whole"
+    assert adaptive[0].counts == 1
+    assert adaptive[0].share == pytest.approx(0.04)
+    assert sum(row.counts for row in adaptive) == len(transcript.boxes.node)
+
+
+def test_many_kinds_of_counts_are_told_together() -> None:
+    release = released("adaptive")
+    boxes = release.transcript.boxes
+    assert boxes is not None
+    units = np.arange(1, len(boxes.node) + 1, dtype=np.int64) * (UNITS // (10 * len(boxes.node)))
+    transcript = Transcript(
+        (16, 32), release.transcript.grain, boxes=BoxCounts(boxes.tree, boxes.node, boxes.counts, units)
+    )
+    rows = account(Release(release.domain, transcript, release.provenance)).measured
+    assert len(rows) == 9
+    assert rows[-1].what.startswith("other boxes")
+    assert sum(row.counts for row in rows) == len(boxes.node)
+
+
+def test_typical_errors_are_those_of_answers() -> None:
+    release = released("cells")
+    ranges, first, second, cell = typical_errors(release)
+    noise = release.count(axis0=(3, 3), axis1=(5, 5)).stderr
+    assert (cell.middle, cell.most) == pytest.approx((noise, noise))
+    assert first.middle == pytest.approx(noise * np.sqrt(32))
+    assert second.middle == pytest.approx(noise * np.sqrt(16))
+    assert cell.middle < ranges.middle < ranges.most
+    assert account(release).unseen == pytest.approx(2.118 * noise, rel=1e-3)
+
+
+def test_a_private_release_bears_no_stamp_and_says_whom_it_protects() -> None:
+    release = released("cells")
+    made = release.provenance
+    mine = Provenance("cells", made.epsilon, made.library, {}, private=True, unit="patient", max_rows=3)
+    text = Release(release.domain, release.transcript, mine).explain()
+    assert "NOT PRIVATE" not in text
+    assert "all rows of one patient (3 counted at most)" in text

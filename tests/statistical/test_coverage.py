@@ -10,6 +10,7 @@ from dpcube import Workload, evaluate
 from dpcube.analyst import answer
 from dpcube.evaluate.coverage import WANTED, WANTED_OF_DECILE, Coverage, bundled, measure
 from dpcube.partition.halving import halve, whole
+from dpcube.query.kernel import QueryKernel
 from dpcube.testing import SeededNoise
 
 SHRUNK = 0.7

@@ -148,8 +148,12 @@ def test_bars_are_answers(strategy: str, where: str | None) -> None:
         question = f"`in$ome` = '{value}'" + (f" and {where}" if where else "")
         answer = release.count(question, confidence=0.8)
         assert shown.values[k] == pytest.approx(answer.value)
-        assert shown.low[k] == pytest.approx(answer.low)
-        assert shown.high[k] == pytest.approx(answer.high)
+        if strategy == "cells":  # the law of a single answer is known, and many are bounded from outside
+            assert answer.low - 0.1 * answer.stderr < shown.low[k] <= answer.low
+            assert answer.high <= shown.high[k] < answer.high + 0.1 * answer.stderr
+        else:
+            assert shown.low[k] == pytest.approx(answer.low)
+            assert shown.high[k] == pytest.approx(answer.high)
     merged = marginal(release, "age")
     assert len(merged.axis) < DOMAIN["age"].size
     assert merged.values.sum() == pytest.approx(release.count().value)

@@ -84,8 +84,10 @@ def _share(excess: Floats, squares: Floats, linear_variance: Floats, pooled: Poo
     weight = 1 / linear_variance[told]
     spread = float(np.std((squares[:, told] * weight).sum(axis=1), ddof=1))
     whole = max(float(excess[told] @ weight) + spread, 0.0)
-    by = [max(float(part[told] @ weight), 1e-300) for part in (pooled.together, pooled.raw)]
-    return Excess(together=min(whole / by[0] / 2, 1.0), raw=whole / by[1] / 2)
+    by = [float(part[told] @ weight) for part in (pooled.together, pooled.raw)]
+    # An explanation that hardly occurs in the release can explain nothing.
+    factors = [whole / part / 2 if part > 1e-9 * whole else 0.0 for part in by]
+    return Excess(together=min(factors[0], 1.0), raw=factors[1])
 
 
 def linear_totals(tree: BoxTree, measured: Floats, variance: Floats) -> Floats:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import deviations_for
+from dpcube.analyst.answer import Answers, deviations_for
 from dpcube.analyst.plots.axis import Axis, axis_of
 from dpcube.analyst.plots.outlines import Outlines, outlines
 from dpcube.analyst.release import Release
@@ -137,9 +137,9 @@ def marginal(
         return Bars(axis.name, axis, answers.values, low, high)
     asked = query(release.domain, where)
     found = [release.estimate(estimate).answer(_within(asked, at, axis, k)) for k in range(len(axis))]
-    values, noise, within = (np.array(column) for column in zip(*found, strict=True))
-    reach = deviations_for(confidence) * np.sqrt(noise + within)
-    return Bars(axis.name, axis, values, np.maximum(values - reach, 0), np.maximum(values + reach, 0))
+    values, noise, within = (np.array(column) for column in zip(*(answer[:3] for answer in found), strict=True))
+    low, high = Answers(values, np.sqrt(noise), np.sqrt(within)).interval(confidence)
+    return Bars(axis.name, axis, values, low, high)
 
 
 def _within(asked: CountingQuery, at: int, axis: Axis, drawn: int) -> CountingQuery:

@@ -46,7 +46,7 @@ class Answer:
         if noises is not None and within == 0 and noises.number <= MOST_NOISES:
             scale, weight = noises.weight / noises.alpha, noises.weight
             reach = float(error_quantile([scale], [noises.number], confidence, noise="discrete", weights=[weight]))
-        low, high = (float(end) for end in _ends(np.array(estimated.value), np.array(reach)))
+        low, high = (float(end) for end in ends(np.array(estimated.value), np.array(reach)))
         return cls(estimated.value, stderr, within, low, high, confidence)
 
 
@@ -72,10 +72,10 @@ class Answers:
         alone = confidence
         if simultaneous and 0 < confidence < 1:
             alone = 1 - (1 - confidence) / max(len(self), 1)
-        return _ends(self.values, deviations_for(alone) * np.hypot(self.stderrs, self.withins))
+        return ends(self.values, deviations_for(alone) * np.hypot(self.stderrs, self.withins))
 
 
-def _ends(values: Floats, reach: Floats) -> tuple[Floats, Floats]:
+def ends(values: Floats, reach: Floats) -> tuple[Floats, Floats]:
     """Return the ends of intervals: no count is below zero, and no noise rules out a single row."""
     return np.maximum(values - reach, 0.0), np.maximum(values + reach, np.where(reach > 0, 1.0, 0.0))
 

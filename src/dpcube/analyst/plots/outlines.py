@@ -59,7 +59,8 @@ def frontier(tree: BoxTree, most: int) -> Ints:
     """Return nodes that partition the cube: the leaves, or of too many those of the deepest level that has few enough.
 
     >>> from dpcube.partition.halving import halve, whole
-    >>> tree = halve(whole((8, 8)), np.zeros(1, np.int64), 4).tree
+    >>> from dpcube.query.kernel import QueryKernel
+    >>> tree = halve(whole((8, 8)), np.zeros(1, np.int64), 4, QueryKernel((8, 8), ("ranges",) * 2).cut_order()).tree
     >>> len(frontier(tree, 16)), len(frontier(tree, 15))
     (16, 8)
     """

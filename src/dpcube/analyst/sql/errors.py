@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import deviations_for
+from dpcube.analyst.answer import deviations_for, ends
 from dpcube.analyst.sql.relation import Relation
 from dpcube.errors import QueryError
 from dpcube.query import CountingQuery, Workload
@@ -54,9 +54,8 @@ def error_columns(
     stderr = np.bincount(group, noise, minlength=len(value))
     inside = np.bincount(group, within, minlength=len(value))
     reach = deviations_for(confidence) * np.hypot(stderr, inside)
-    floor = 0.0 if kind == "count" else -np.inf
-    found = {"stderr": stderr, "within": inside}
-    found |= {"low": np.maximum(value - reach, floor), "high": np.maximum(value + reach, floor)}
+    low, high = ends(value, reach) if kind == "count" else (value - reach, value + reach)
+    found = {"stderr": stderr, "within": inside, "low": low, "high": high}
     return {name: pa.array(column, mask=np.isnan(value)) for name, column in found.items()}
 
 

@@ -9,6 +9,7 @@ double, and PostgreSQL's dates at infinity lie outside of every domain (`dialect
 The exceptions of server and driver may hold rows, addresses and users: they are replaced, never chained.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -50,6 +51,8 @@ def postgres_table(address: str, query: str | None = None) -> Table:
     path = _table_path(address, queried=query is not None)
     name = "the PostgreSQL query" if query is not None else f"the PostgreSQL table {'.'.join(path)}"
     psycopg = imported("psycopg", "db")
+    # What the driver has to say of a connection that was cut off is no output of ours.
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
     def connect() -> Any:
         connection = psycopg.connect(address.partition("#")[0], application_name="dpcube")

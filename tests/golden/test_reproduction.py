@@ -24,6 +24,8 @@ from dpcube.evaluate.reproduce.theory import even_error_given_eta
 from dpcube.privacy.law import DiscreteLaplace
 from dpcube.strategy import TwoPhase
 
+pytestmark = pytest.mark.slow
+
 FIGURES = GOLDEN["figures"]
 DOCS = Path(__file__).parents[2] / "docs"
 MADE = {figure.name: figure for figure in figures(["theory"]) if isinstance(figure, Figure)}

@@ -19,6 +19,8 @@ from dpcube.curator.sources.dialect import DUCKDB, POSTGRESQL, SPARK, Dialect
 from dpcube.curator.sources.sql import cell
 from dpcube.domain import Category, Domain, Integer
 
+pytestmark = pytest.mark.slow
+
 MARK = "Zq7"  # which no SQL of ours has in it
 PIECES = [
     "'",

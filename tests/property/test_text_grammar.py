@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from dpcube.curator.sources.dialect import BLANKS, DATE, DUCKDB, LONGEST_NUMBER, NUMBER, POSTGRESQL, Dialect
 
+pytestmark = pytest.mark.slow
+
 EPOCH = date(1970, 1, 1).toordinal()
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

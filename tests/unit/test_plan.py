@@ -24,6 +24,8 @@ from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.plan.stand_ins import STAND_INS, made_up_counts
 from dpcube.strategy import BY_NAME, Cells, TwoPhase
 
+pytestmark = pytest.mark.slow
+
 ALARM = 1e-6
 PEOPLE = Domain(
     (

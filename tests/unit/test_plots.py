@@ -380,6 +380,7 @@ def test_trust_is_that_of_answers() -> None:
     assert list(told) == ["all rows", *(f"one value of {name}" for name in DOMAIN.names), "a single cell"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "estimate"), [("adaptive", "posterior"), ("dpcube", "consistent"), ("cells", "cells")]
 )

@@ -551,6 +551,17 @@ BAD = {
         2,
         "there is no strategy 'magic'; the strategies are 'adaptive', 'dpcube', 'cells'",
     ),
+    "queries": (
+        (*ASK, "--queries", "everything"),
+        2,
+        "queries must be among ranges, prefixes, short, groups, got 'ever",
+    ),
+    "queries of some": ((*ASK, "--queries", "groups,ranges,short"), 2, "one kind, or one for each of 2 attributes"),
+    "queries of cells": (
+        (*ASK, "--strategy", "cells", "--queries", "short"),
+        2,
+        "--queries is for the strategy adaptive",
+    ),
     "delimiter": ((*ASK, "--delimiter", ";;"), 2, "a CSV dialect's delimiter must be one ASCII character .*got ';;'"),
     "ledger and none": ((*ASK, "--ledger", "l", "--no-ledger"), 2, "--no-ledger keeps no account, so --ledger and"),
     "no domain given": (ASK[:2], 2, r"Missing option '--domain' \(see dpcube release --help\)"),

@@ -11,6 +11,7 @@ from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
 
 if TYPE_CHECKING:
     from dpcube.curator import CsvDialect
+    from dpcube.strategy import Strategy
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
 
@@ -99,6 +100,10 @@ def domain(
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
 @click.option("--epsilon", required=True, help="The privacy budget to spend, such as 0.5 or 1/3.")
 @click.option("--strategy", default="adaptive", show_default=True, help="What to measure: adaptive, dpcube or cells.")
+@click.option(
+    "--queries",
+    help="What will be asked, for adaptive: ranges, prefixes, short or groups, once or for each attribute (a,b,c).",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .dpcube file to make.")
 @click.option(
     "--ledger", type=click.Path(path_type=Path), help="The ledger; TABLE.ledger beside the table unless given."
@@ -128,6 +133,7 @@ def release(
     domain_file: Path,
     epsilon: str,
     strategy: str,
+    queries: str | None,
     output: Path,
     ledger: Path | None,
     total: str | None,
@@ -168,7 +174,7 @@ def release(
         table,
         declared,
         epsilon=epsilon,
-        strategy=strategy,
+        strategy=_fitted(strategy, queries),
         ledger=None if no_ledger else ledger or BESIDE,
         total=total,
         unit=unit,
@@ -191,6 +197,20 @@ def release(
     if no_ledger:
         click.echo("no ledger was kept: nothing stops another release of this table, and this one says so")
     click.echo(visible(f'ask it: dpcube info {output}; dpcube count {output} "..."'))
+
+
+def _fitted(strategy: str, queries: str | None) -> "str | Strategy":
+    """Return the strategy for the declared kind of queries."""
+    from dpcube.errors import InputError
+    from dpcube.strategy import Adaptive
+
+    if queries is None:
+        return strategy
+    if strategy != "adaptive":
+        msg = f"--queries is for the strategy adaptive; {strategy} is the same whatever is asked"
+        raise InputError(msg)
+    kinds = tuple(kind.strip() for kind in queries.split(","))
+    return Adaptive(queries=kinds[0] if len(kinds) == 1 else kinds)
 
 
 def _dialect(

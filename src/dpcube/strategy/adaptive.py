@@ -49,8 +49,6 @@ PLAIN = 1 / 45
 
 Noise falls exponentially with a large epsilon, so a share of it is worth next to nothing: from about 5.4 on.
 """
-LEAST = UNITS // 1000
-"""A remainder below this is not worth a count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +71,9 @@ class Adaptive:
 
     def for_domain(self, domain: Domain) -> "Adaptive":
         """Return the strategy with the kind of queries that each attribute of a domain suggests."""
+        if isinstance(self.queries, tuple) and len(self.queries) != len(domain.attributes):
+            msg = f"strategy adaptive: queries must be one kind, or one for each of {len(domain.attributes)} attributes"
+            raise InputError(msg)
         if self.queries is not None:
             return self
         return replace(self, queries=tuple("ranges" if a.ordered else "groups" for a in domain.attributes))
@@ -99,12 +100,11 @@ class Adaptive:
         seen = _Seen(counter, kernel.cut_order())
         seen.count(np.zeros(1, np.int64), np.array([share_units(TOTAL_SHARE)]))
         looks = _levels(depth(counter.shape))
-        active = seen.tree.leaves
+        active, above = seen.tree.leaves, 0
         for level, units in zip(looks, _look_units(counter, kernel, looks, seen.total()), strict=True):
-            above = looks[looks.index(level) - 1] if level != looks[0] else 0
             fresh = seen.cut(active, level - above)
             seen.count(fresh, np.full(len(fresh), units))
-            active = _worth_a_look(seen, fresh, kernel)
+            active, above = _worth_a_look(seen, fresh, kernel), level
             if len(active) == 0:
                 break
         seen.count(*_best_boxes(seen, kernel))
@@ -204,10 +204,8 @@ def _best_boxes(seen: _Seen, kernel: QueryKernel) -> tuple[Ints, Ints]:
     tree = seen.tree
     left = _least_below(tree.parent, seen.left)
     covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree, seen.order))
-    with np.errstate(invalid="ignore"):  # a box with nothing left costs infinitely much, unless no query covers it
-        noise = np.nan_to_num(LEAF_NOISE * covered * noise_variances(left, seen.counter.grain), posinf=np.inf)
+    noise = LEAF_NOISE * covered * noise_variances(left, seen.counter.grain)  # the total and looks leave over a quarter
     chosen = np.flatnonzero(_cheapest(tree.parent, tree.end, differ * seen.posterior().splits, noise))
-    chosen = chosen[left[chosen] >= LEAST]
     return chosen, left[chosen]
 
 

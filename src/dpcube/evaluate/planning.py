@@ -16,7 +16,7 @@ from dpcube.evaluate.arrays import release_array
 from dpcube.plan import Prediction, plan
 from dpcube.plan.predict import in_rows
 from dpcube.plan.queries import KINDS, workload_of
-from dpcube.strategy import BY_NAME
+from dpcube.strategy import BY_NAME, strategy_of
 
 CUBES = (
     ("age", "hours-per-week"),
@@ -66,7 +66,8 @@ def compare(names: tuple[str, ...], epsilon: str, *, runs: int = RUNS) -> Iterat
     workloads = {kind: workload_of(kind, domain.shape, seed=99) for kind in KINDS}
     predictions = plan(domain, rows=ROWS, epsilon=epsilon).predictions
     for strategy in BY_NAME:
-        released = [release_array(exact_counts, epsilon=epsilon, strategy=strategy, seed=seed) for seed in range(runs)]
+        fitted = strategy_of(strategy, domain)
+        released = [release_array(exact_counts, epsilon=epsilon, strategy=fitted, seed=seed) for seed in range(runs)]
         for prediction in predictions:
             if prediction.strategy == strategy:
                 asked = workloads[prediction.queries]

@@ -86,7 +86,7 @@ def plan(
     amount = parse_epsilon(epsilon)
     _check(domain, rows, max_rows, accuracy)
     kind = _kind(queries)
-    chosen = _by_name(strategies)
+    chosen = _by_name(strategies, domain)
     predictor = Predictor(axes_of(domain), rows, max_rows=max_rows, seed=seed)
     predict = {name: _remembered(predictor, strategy, progress) for name, strategy in chosen.items()}
     best = min((at(amount)[kind] for at in predict.values()), key=lambda p: p.typical)
@@ -105,9 +105,9 @@ def plan(
     )
 
 
-def _by_name(strategies: str | Sequence[str | Strategy]) -> dict[str, Strategy]:
+def _by_name(strategies: str | Sequence[str | Strategy], domain: Domain) -> dict[str, Strategy]:
     given = [strategies] if isinstance(strategies, str) else strategies or list(BY_NAME)
-    chosen = [strategy_of(strategy) for strategy in given]
+    chosen = [strategy_of(strategy, domain) for strategy in given]  # fitted to the attributes, as publish does
     if len({strategy.name for strategy in chosen}) < len(chosen):
         msg = "a plan names its predictions by strategy, so each strategy may be given once; plan variants one by one"
         raise InputError(msg)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcube.estimate.excess import Excess, Pooled, linear_totals, measure_excess
+from dpcube.estimate.excess import linear_totals, measure_excess
 from dpcube.estimate.probes import probe
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import halve, whole
@@ -46,14 +46,15 @@ def test_linear_totals_are_those_of_least_squares() -> None:
     np.testing.assert_allclose(linear_totals(tree, measured, variance), below @ leaves)
 
 
-def measured_excess(counts: Floats, shrink: float, stated: Floats) -> Excess:
+def measured_excess(counts: Floats, shrink: float, stated: Floats) -> float:
     """The excess of an estimate that shrinks each count towards 10, whatever the truth, and states a variance."""
     return measure_excess(
         counts,
         np.full(len(counts), 2.0),
         estimated=lambda given: 10 + shrink * (given - 10),
         linear=lambda given: given,
-        pooled=Pooled(stated, 900 * ONES, 4 * ONES),
+        stated=stated,
+        raw=4 * ONES,
     )
 
 
@@ -63,16 +64,15 @@ def test_the_excess_is_the_true_squared_error_less_the_stated(truth: float, erro
     counts = truth + 2 * probe(400, 99)
     found = measured_excess(counts, 0.5, ONES)
     spread = 4 * np.sqrt(2 / 400)  # of the mean of 400 squares of noise
-    assert found.together * 900 + found.raw * 4 == pytest.approx(error - 1, abs=6 * spread)
-    assert found.together * 900 == pytest.approx(found.raw * 4)
+    assert found * 4 == pytest.approx(error - 1, abs=6 * spread)
 
 
 def test_an_estimate_that_states_too_much_has_no_excess() -> None:
     found = measured_excess(10 + 2 * probe(400, 99), 0.5, 50 * ONES)
-    assert found == Excess()
+    assert found == 0
 
 
 def test_without_noise_there_is_nothing_to_tell() -> None:
     still = np.zeros(400)
-    found = measure_excess(still, still, estimated=lambda x: x, linear=lambda x: x, pooled=Pooled(still, still, still))
-    assert found == Excess()
+    found = measure_excess(still, still, estimated=lambda x: x, linear=lambda x: x, stated=still, raw=still)
+    assert found == 0

@@ -9,13 +9,11 @@ shows by how much. For a range, let p be its posterior answer and u a linear unb
 and the covariance is seen by probing: add noise of the known law to the counts and see how p and u move (Stein's
 identity; noise is taken for normal). One range tells next to nothing, so the excess over the stated variance is pooled
 over many ranges, each weighted by 1/var(u), and taken one standard error high, since intervals must hold when it is
-unlucky. Two explanations share it equally, for it cannot tell them apart: errors that add up instead of cancelling, in
-proportion to the square of the sum of deviations that make up the stated variance; and counts that were taken for
-surely nothing, in proportion to the variance that the measured counts alone would leave them.
+unlucky. What is added to a stated variance is in proportion to the variance that the measured counts alone would leave
+it: an excess is most often of counts that were taken for surely nothing.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,32 +33,20 @@ STEP = 0.5
 """Noise of a probe in units of the noise that is there: small beside what it probes, large beside rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
-    """What is added to a stated variance: `together` times a squared sum of deviations, `raw` times a raw variance."""
-
-    together: float = 0.0
-    raw: float = 0.0
-
-
-@dataclass(frozen=True)
-class Pooled:
-    """What the posterior states of the pooled ranges: variance, squared sum of deviations, raw variance."""
-
-    stated: Floats
-    together: Floats
-    raw: Floats
-
-
 def measure_excess(
     counts: Floats,
     deviation: Floats,
     *,
     estimated: Callable[[Floats], Floats],
     linear: Callable[[Floats], Floats],
-    pooled: Pooled,
-) -> Excess:
-    """Return the excess, given measured counts, their noise, and two answers of the pooled ranges for any counts."""
+    stated: Floats,
+    raw: Floats,
+) -> float:
+    """Return the excess as a part of the raw variance.
+
+    Given are measured counts and their noise, two answers of the pooled ranges for any counts, and the variances of
+    these ranges that the posterior states and that the counts alone would leave.
+    """
     answered = estimated(counts)
     apart = answered - linear(counts)
     moved_squares, covariance = [], np.zeros(len(answered))
@@ -72,22 +58,14 @@ def measure_excess(
         moved_squares.append(moved**2)
     squares = np.array(moved_squares)
     linear_variance = squares.mean(axis=0)
-    error = apart**2 - linear_variance + 2 * covariance
-    return _share(error - pooled.stated, squares, linear_variance, pooled)
-
-
-def _share(excess: Floats, squares: Floats, linear_variance: Floats, pooled: Pooled) -> Excess:
-    """Pool the excess, one standard error high, and share it equally between its two explanations."""
     told = linear_variance > 1e-9
     if not told.any():
-        return Excess()
+        return 0.0
+    excess = apart**2 - linear_variance + 2 * covariance - stated
     weight = 1 / linear_variance[told]
     spread = float(np.std((squares[:, told] * weight).sum(axis=1), ddof=1))
-    whole = max(float(excess[told] @ weight) + spread, 0.0)
-    by = [float(part[told] @ weight) for part in (pooled.together, pooled.raw)]
-    # An explanation that hardly occurs in the release can explain nothing.
-    factors = [whole / part / 2 if part > 1e-9 * whole else 0.0 for part in by]
-    return Excess(together=min(factors[0], 1.0), raw=factors[1])
+    whole, by = max(float(excess[told] @ weight) + spread, 0.0), float(raw[told] @ weight)
+    return whole / by if by > 1e-9 * whole else 0.0  # what hardly occurs can explain nothing
 
 
 def linear_totals(tree: BoxTree, measured: Floats, variance: Floats) -> Floats:

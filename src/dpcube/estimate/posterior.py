@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.estimate.error_table import ErrorTable, is_halved, worthwhile
 from dpcube.estimate.estimate import DENSE_CELLS, Estimated
-from dpcube.estimate.excess import Excess, Pooled, linear_totals, measure_excess
+from dpcube.estimate.excess import linear_totals, measure_excess
 from dpcube.estimate.kernels import range_sums, summed_area_table
 from dpcube.estimate.splits import (
     GUESSES,
@@ -76,11 +77,6 @@ class Posterior:
         raw[inner] = np.minimum(left * right / (left + right), most)
         return raw
 
-    @cached_property
-    def deviations(self) -> Floats:
-        """Standard deviation of the split below each node, or of what is uneven in a leaf."""
-        return np.sqrt(self.splits + self.uneven)
-
 
 @dataclass(frozen=True)
 class PosteriorEstimate:
@@ -111,16 +107,15 @@ class PosteriorEstimate:
 
     def answer(self, query: CountingQuery) -> Estimated:
         """Return the estimated answer of one query and what its error is made of."""
-        posterior, tree, excess = self.posterior, self.posterior.tree, self._excess
+        posterior, tree = self.posterior, self.posterior.tree
         weighed, squared = (self._weighed(query, power) for power in (1, 2))
-        sums = weighed_sums(
+        value, variance, within = weighed_sums(
             tree.lower,
             tree.upper,
             tree.end,
             posterior.totals,
-            posterior.splits + excess.raw * posterior.raw_splits,
+            self._splits,
             posterior.uneven,
-            posterior.deviations,
             weighed,
             squared,
             posterior.prefix,
@@ -128,38 +123,34 @@ class PosteriorEstimate:
         )
         last = [base + extent for base, extent in zip(posterior.start.tolist(), self.shape, strict=True)]
         whole = float(np.prod(weighed[last] / posterior.prefix[last]))
-        variance, within = self._with_excess(np.array([sums]), whole)
-        return Estimated(sums[0], float(variance[0]), float(within[0]))
-
-    def _with_excess(self, sums: Floats, whole: Floats | float) -> tuple[Floats, Floats]:
-        """Return noise variances and squared within-box errors of queries that take a part `whole` of the cube.
-
-        Deviations that add up are a square of a sum: that of the splits is called noise, what the leaves add within.
-        """
-        together, splits = self._excess.together, sums[:, 3]
-        both = splits + sums[:, 4]
-        noise = sums[:, 1] + self.posterior.variances[0] * whole**2 + together * splits**2
-        return noise, sums[:, 2] + together * (both**2 - splits**2)
+        return Estimated(value, variance + float(posterior.variances[0]) * whole**2, within)
 
     @cached_property
-    def _excess(self) -> Excess:
-        """What the posterior's errors exceed its variances by."""
+    def _splits(self) -> Floats:
+        """Variance of the split below each node, with what the posterior's errors exceed it by."""
         posterior, tree = self.posterior, self.posterior.tree
         ranges = evenly_placed_ranges(self.shape)
-        sums = self._range_sums(ranges, posterior.splits)
-        raw = self._range_sums(ranges, posterior.raw_splits)[:, 1]
-        stated = sums[:, 1] + posterior.variances[0] * self._shares(ranges) ** 2
 
         def answers(totals: Floats) -> Floats:
             return self._range_sums(ranges, posterior.splits, totals)[:, 0]
 
-        return measure_excess(
+        excess = measure_excess(
             self.measured,
             np.sqrt(np.where(np.isfinite(self.variance), self.variance, 0.0)),
             estimated=lambda counts: answers(infer(tree, counts, self.variance).totals),
             linear=lambda counts: answers(linear_totals(tree, counts, self.variance)),
-            pooled=Pooled(stated, sums[:, 3] ** 2, raw),
+            stated=self._range_sums(ranges, posterior.splits)[:, 1] + self._of_total(ranges),
+            raw=self._range_sums(ranges, posterior.raw_splits)[:, 1],
         )
+        return posterior.splits + excess * posterior.raw_splits
+
+    @cached_property
+    def _error_table(self) -> ErrorTable | None:
+        posterior = self.posterior
+        if not is_halved(posterior.tree):
+            return None
+        variance, of_total = self._splits + posterior.uneven, float(posterior.variances[0])
+        return ErrorTable.of(posterior.tree, variance, posterior.prefix, posterior.start, of_total=of_total)
 
     def _weighed(self, query: CountingQuery, power: int) -> Floats:
         """Return, for each axis one after another, prefix sums of the query's weights times the marginal."""
@@ -178,9 +169,11 @@ class PosteriorEstimate:
 
     def range_errors(self, workload: Workload) -> tuple[Floats, Floats]:
         """Return the variances that noise leaves, and the expected squared within-box errors, of many ranges."""
-        posterior = self.posterior
-        sums = self._range_sums(workload, posterior.splits + self._excess.raw * posterior.raw_splits)
-        return self._with_excess(sums, self._shares(workload))
+        table = self._error_table if worthwhile(self.shape, len(workload)) else None
+        if table is not None:
+            return table.variances(workload)
+        _, of_splits, of_leaves = self._range_sums(workload, self._splits).T
+        return of_splits + self._of_total(workload), of_leaves
 
     def _range_sums(self, workload: Workload, splits: Floats, totals: Floats | None = None) -> Floats:
         posterior, tree = self.posterior, self.posterior.tree
@@ -191,19 +184,20 @@ class PosteriorEstimate:
             posterior.totals if totals is None else totals,
             splits,
             posterior.uneven,
-            posterior.deviations,
             posterior.prefix,
             posterior.start,
             workload.lower,
             workload.upper,
         )
 
-    def _shares(self, workload: Workload) -> Floats:
-        """Return the part of the whole cube in each range, by the marginals."""
+    def _of_total(self, workload: Workload) -> Floats:
+        """Return what the variance of the whole cube's total adds to each range, by its part of the marginals."""
         prefix, start = self.posterior.prefix, self.posterior.start
         taken = prefix[workload.upper + start] - prefix[workload.lower + start]
-        shares: Floats = np.prod(taken / prefix[start + np.array(self.shape)], axis=1)
-        return shares
+        of_total: Floats = (
+            self.posterior.variances[0] * np.prod(taken / prefix[start + np.array(self.shape)], axis=1) ** 2
+        )
+        return of_total
 
 
 def infer(tree: BoxTree, measured: Floats, variance: Floats, *, rounds: int = ROUNDS) -> Posterior:

@@ -4,8 +4,6 @@ A leaf is spread by the marginals of the attributes, so the part of a box that a
 differences of two prefix sums: the query's weight along the axis, and the marginal itself.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,31 +56,28 @@ def weighed_sums(
     total: Floats,
     split: Floats,
     uneven: Floats,
-    deviation: Floats,
     weighed: Floats,
     squared: Floats,
     prefix: Floats,
     start: Ints,
-) -> tuple[float, float, float, float, float]:
-    """Return the value of one query, its variance from the splits and from inside leaves, and their sums of deviations.
+) -> tuple[float, float, float]:
+    """Return the value of one query, and its variance from the splits and from inside leaves.
 
     `weighed` and `squared` are prefix sums of the query's weights, and of their squares, times the marginals.
     """
-    value, variance, within, of_splits, of_leaves = 0.0, 0.0, 0.0, 0.0, 0.0
+    value, variance, within = 0.0, 0.0, 0.0
     for node in range(len(end)):
         left = node + 1
         if end[node] > left:
             apart = _taken(left, lower, upper, weighed, prefix, start)
             apart -= _taken(end[left], lower, upper, weighed, prefix, start)
             variance += split[node] * apart * apart
-            of_splits += deviation[node] * abs(apart)
         else:
             part = _taken(node, lower, upper, weighed, prefix, start)
             value += part * total[node]
             cut = max(_taken(node, lower, upper, squared, prefix, start) - part * part, 0.0)
             within += uneven[node] * cut
-            of_leaves += deviation[node] * math.sqrt(cut)
-    return value, variance, within, of_splits, of_leaves
+    return value, variance, within
 
 
 @compiled
@@ -93,7 +88,6 @@ def range_sums_of_tree(
     total: Floats,
     split: Floats,
     uneven: Floats,
-    deviation: Floats,
     prefix: Floats,
     start: Ints,
     query_lower: Ints,
@@ -104,7 +98,7 @@ def range_sums_of_tree(
     The walk goes down in preorder and passes over subtrees that lie inside the range or outside it: there the two
     halves of every split are taken alike.
     """
-    sums = np.zeros((len(query_lower), 5))
+    sums = np.zeros((len(query_lower), 3))
     for query in range(len(query_lower)):
         node = 0
         while node < len(end):
@@ -117,12 +111,10 @@ def range_sums_of_tree(
             if end[node] == left:
                 sums[query, 0] += part * total[node]
                 sums[query, 2] += uneven[node] * part * (1 - part)
-                sums[query, 4] += deviation[node] * math.sqrt(part * (1 - part))
             else:
                 apart = _covered(left, lower, upper, prefix, start, query_lower[query], query_upper[query])
                 apart -= _covered(end[left], lower, upper, prefix, start, query_lower[query], query_upper[query])
                 sums[query, 1] += split[node] * apart * apart
-                sums[query, 3] += deviation[node] * abs(apart)
             node = left
     return sums
 

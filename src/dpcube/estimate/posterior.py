@@ -8,6 +8,7 @@ on the counts themselves (`estimate/excess.py`) and added to every stated error.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from dpcube.estimate.excess import linear_totals, measure_excess
 from dpcube.estimate.kernels import range_sums, summed_area_table
 from dpcube.estimate.splits import (
     GUESSES,
+    LEARNT_FROM,
     NEARNESS,
     PRIOR,
     add_marginals,
@@ -33,6 +35,7 @@ from dpcube.partition.halving import levels
 from dpcube.query import CountingQuery, Workload
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 ROUNDS = 3
 LEAST_PSEUDO = 1e-8
@@ -50,9 +53,14 @@ class Posterior:
     variances: Floats
     splits: Floats
     prefix: Floats
-    start: NDArray[np.int64]
+    start: Ints
     weights: Floats
     pooled: Floats
+
+    @property
+    def learnt(self) -> "Learnt":
+        """What inference from more counts can start from."""
+        return Learnt(self.weights, self.prefix)
 
     @cached_property
     def uneven(self) -> Floats:
@@ -200,25 +208,46 @@ class PosteriorEstimate:
         return of_total
 
 
-def infer(tree: BoxTree, measured: Floats, variance: Floats, *, rounds: int = ROUNDS) -> Posterior:
-    """Return the posterior; each round learns the prior's weights and the marginals from the round before."""
+class Learnt(NamedTuple):
+    """What a round of inference leaves for the next: weights of the guesses by level, marginals as prefix sums."""
+
+    weights: Floats
+    prefix: Floats
+
+
+def infer(
+    tree: BoxTree, measured: Floats, variance: Floats, *, rounds: int = ROUNDS, learnt: Learnt | None = None
+) -> Posterior:
+    """Return the posterior; each round learns the prior's weights and the marginals from the round before.
+
+    The first may start from what was learnt of the same table with fewer counts.
+    """
     start = np.cumsum([0, *(extent + 1 for extent in tree.shape[:-1])])
-    level = levels(tree)
-    weights = np.tile(np.array(PRIOR), (int(level.max()) + 1, 1))
-    pseudo = 2 * float(np.sqrt(variance.min()))
-    prefix = _prefix(np.ones(int(start[-1]) + tree.shape[-1] + 1), tree.shape, start, pseudo)
+    level, pseudo = levels(tree), 2 * float(np.sqrt(variance.min()))
+    weights, prefix = _first_guess(tree, level, start, pseudo) if learnt is None else learnt
+    deeper = int(level.max()) + 1 - len(weights)
+    weights = np.concatenate([weights, np.tile(weights[-1:], (deeper, 1))])
+    splits_of_level = np.bincount(level[~tree.is_leaf], minlength=len(weights))
+    every = splits_of_level // LEARNT_FROM + 1
+    rows = int((-(-splits_of_level // every)).sum())
     for _ in range(rounds):
         share = predicted_shares(tree.lower, tree.upper, tree.end, prefix, start)
         mean, spread, empty = gather(tree.end, level, measured, variance, share, weights)
-        likelihood = np.zeros((len(tree), GUESSES + 1))
-        totals, splits, variances = divide(tree.end, level, mean, spread, empty, share, weights, likelihood)
-        learn(level, likelihood, weights)
+        likelihood, told = np.zeros((rows, GUESSES + 1)), np.zeros(rows, np.int64)
+        messages = (mean, spread, empty, share, weights)
+        totals, splits, variances = divide(tree.end, level, *messages, every, likelihood, told)
+        learn(told, likelihood, weights)
         marginals = add_marginals(tree.lower, tree.upper, tree.leaves, totals, prefix, start)
         prefix = _prefix(marginals, tree.shape, start, pseudo)
     return Posterior(tree, totals, variances, splits, prefix, start, weights, spread)
 
 
-def _prefix(marginals: Floats, shape: tuple[int, ...], start: NDArray[np.int64], pseudo: float) -> Floats:
+def _first_guess(tree: BoxTree, level: Ints, start: Ints, pseudo: float) -> Learnt:
+    weights = np.tile(np.array(PRIOR), (int(level.max()) + 1, 1))
+    return Learnt(weights, _prefix(np.ones(int(start[-1]) + tree.shape[-1] + 1), tree.shape, start, pseudo))
+
+
+def _prefix(marginals: Floats, shape: tuple[int, ...], start: Ints, pseudo: float) -> Floats:
     """Return prefix sums of each axis's marginal, with `pseudo` rows spread evenly added so that none is empty.
 
     They are so many of all rows at least that no sum swallows a cell's part of them.

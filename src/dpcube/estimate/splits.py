@@ -24,6 +24,8 @@ NEARNESS = 0.2
 PSEUDO_SPLITS = 4.0
 """How many splits the prior of a level (that of the level above it) counts for when its weights are learnt."""
 LEARNING_STEPS = 10
+LEARNT_FROM = 4096
+"""A level's weights are learnt from about so many of its splits, evenly placed: more tell nothing more."""
 SHARPNESS = 2
 """Chances of the guesses are squared before they are averaged, between a posterior mean (1) and a median (large)."""
 LEAST_SHARE = 0.02
@@ -136,13 +138,16 @@ def divide(
     empty: Floats,
     share: Floats,
     weights: Floats,
+    every: Ints,
     likelihood: Floats,
+    told: Ints,
 ) -> tuple[Floats, Floats, Floats]:
     """Return each node's total, the variance of the split below it, and the variance of its total.
 
-    Fills `likelihood` with how well each guess explains each split, and last how much the split can tell.
+    Of each level's splits one in `every` fills a row of `likelihood`: how well each guess explains it, and last how
+    much it can tell; `told` says of which level it is.
     """
-    nodes = len(end)
+    nodes, filled, passed, explained = len(end), 0, np.zeros_like(every), np.zeros(GUESSES + 1)
     total, split, variance = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
     total[0], variance[0] = max(mean[0], 0.0), spread[0]
     for node in range(nodes):
@@ -162,8 +167,12 @@ def divide(
                 empty[right],
                 share[node],
                 weights[level[node]],
-                likelihood[node],
+                explained,
             )
+            if passed[level[node]] % every[level[node]] == 0:
+                likelihood[filled], told[filled] = explained, level[node]
+                filled += 1
+            passed[level[node]] += 1
         total[left], total[right] = part, top - part
         kept = part / top if top > _EMPTY else share[node]
         variance[left] = split[node] + kept**2 * variance[node]

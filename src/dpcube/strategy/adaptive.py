@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpcube.compiled import compiled
 from dpcube.domain import Boxes, Domain
 from dpcube.errors import InputError
-from dpcube.estimate.posterior import Posterior, infer
+from dpcube.estimate.posterior import Learnt, Posterior, infer
 from dpcube.histogram import UNITS, NoisyCounter, noise_variances, share_units
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import cuts_of, depth, halve, whole
@@ -44,6 +44,8 @@ LEFT_TO_LEARN = 0.25
 """Expected sum of K times the split variances below a box, in units of K times its squared count."""
 LEAF_NOISE = 0.15
 """How much of a box's noise matters: boxes around it are counted too, so only queries that cut those see all of it."""
+LOOK_ROUNDS = 1
+"""Rounds of inference after each look: each starts from what the one before has learnt."""
 PLAIN = 1 / 45
 """Cells are counted with everything when that noise is below this part of the variance that half of a look would leave.
 
@@ -124,6 +126,7 @@ class _Seen:
     tree: BoxTree = field(init=False)
     left: Ints = field(init=False)
     rows: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
+    learnt: Learnt | None = None
 
     def __post_init__(self) -> None:
         self.tree, self.left = whole(self.counter.shape), np.full(1, UNITS, np.int64)
@@ -156,7 +159,9 @@ class _Seen:
 
     def posterior(self) -> Posterior:
         """Return what the counts say of every node."""
-        return infer(self.tree, *self.counts().by_node(self.counter.grain))
+        found = infer(self.tree, *self.counts().by_node(self.counter.grain), rounds=LOOK_ROUNDS, learnt=self.learnt)
+        self.learnt = found.learnt
+        return found
 
 
 def _levels(deepest: int) -> list[int]:

@@ -34,6 +34,7 @@ NEARLY_ALL = 0.03
 """A share predicted this close to 0 or 1 speaks for an empty half when totals are pooled."""
 BULK = 0.7
 """Where on the likelihood of a sum its splits are weighed when the sum is near zero, in its standard deviations."""
+LEAST_MASS = 1e-12
 FARTHEST = 700.0  # exp of it is still a float
 _EMPTY = 1e-6
 
@@ -45,23 +46,31 @@ def log_normal(distance: float, variance: float) -> float:
 
 
 @compiled
-def between(mean: float, deviation: float, top: float) -> tuple[float, float, float]:
-    """Return the log mass of a normal between 0 and `top`, and its mean and variance there."""
-    low, high = -mean / deviation, (top - mean) / deviation
+def log_mass(low: float, high: float) -> float:
+    """Return the log of the standard normal's mass between two ends."""
     if low > 0:  # by symmetry, so that the tail is taken where it is small
         mass = 0.5 * (math.erfc(low / math.sqrt(2)) - math.erfc(high / math.sqrt(2)))
     else:
         mass = 0.5 * (math.erfc(-high / math.sqrt(2)) - math.erfc(-low / math.sqrt(2)))
-    if mass < 1e-12:
+    if mass < LEAST_MASS:
         distance = min(abs(low), abs(high))
-        log_mass = -0.5 * distance * distance - math.log(math.sqrt(2 * math.pi) * max(distance, 1.0))
-        return log_mass, min(max(mean, 0.0), top), 0.0
-    at_low = math.exp(-0.5 * low * low) / math.sqrt(2 * math.pi)
-    at_high = math.exp(-0.5 * high * high) / math.sqrt(2 * math.pi)
-    shift = (at_low - at_high) / mass
-    spread = max(1 + (low * at_low - high * at_high) / mass - shift * shift, 0.0)
+        return -0.5 * distance * distance - math.log(math.sqrt(2 * math.pi) * max(distance, 1.0))
+    return math.log(mass)
+
+
+@compiled
+def between(mean: float, deviation: float, top: float) -> tuple[float, float, float]:
+    """Return the log mass of a normal between 0 and `top`, and its mean and variance there."""
+    low, high = -mean / deviation, (top - mean) / deviation
+    log_of_mass = log_mass(low, high)
+    if log_of_mass < math.log(LEAST_MASS):
+        return log_of_mass, min(max(mean, 0.0), top), 0.0
+    at_low = math.exp(-0.5 * low * low - log_of_mass) / math.sqrt(2 * math.pi)
+    at_high = math.exp(-0.5 * high * high - log_of_mass) / math.sqrt(2 * math.pi)
+    shift = at_low - at_high
+    spread = max(1 + low * at_low - high * at_high - shift * shift, 0.0)
     inside = min(max(mean + deviation * shift, 0.0), top)
-    return math.log(mass), inside, min(deviation * deviation * spread, top * top / 4)
+    return log_of_mass, inside, min(deviation * deviation * spread, top * top / 4)
 
 
 @compiled
@@ -84,8 +93,8 @@ def gather(
             _combine(node, left, end[left], share[node], weights[level[node]], mean, spread, empty)
             if variance[node] < np.inf:
                 both = spread[node] + variance[node]
-                surprise = log_normal(measured[node] - mean[node], both)
-                empty[node] += log_normal(measured[node], variance[node]) - surprise
+                surprise = (measured[node] - mean[node]) ** 2 / both
+                empty[node] += 0.5 * (surprise - measured[node] ** 2 / variance[node] + math.log(both / variance[node]))
                 gain = spread[node] / both
                 mean[node] += gain * (measured[node] - mean[node])
                 spread[node] *= 1 - gain
@@ -110,7 +119,7 @@ def _combine(
     # The chance of a split is a density on [0, T], taken at a T in the bulk of the likelihood but never near zero.
     top = max(total, BULK * math.sqrt(wide))
     middle = mean[left] + (top - total) * spread[left] / wide
-    log_mass = between(middle, math.sqrt(spread[left] * spread[right] / wide), top)[0]
+    narrow = math.sqrt(spread[left] * spread[right] / wide)
     to_right, to_left, to_both = weights[0], weights[1], weights[2]
     if share > 1 - NEARLY_ALL:
         to_left += weights[3]
@@ -119,7 +128,7 @@ def _combine(
     else:
         to_both += weights[3]
     only_left, only_right = empty[right] + math.log(to_left), empty[left] + math.log(to_right)
-    divided = math.log(to_both) + log_mass - math.log(top)
+    divided = math.log(to_both / top) + log_mass(-middle / narrow, (top - middle) / narrow)
     most = max(only_left, only_right, divided)
     a, b, c = math.exp(only_left - most), math.exp(only_right - most), math.exp(divided - most)
     whole = a + b + c
@@ -197,12 +206,12 @@ def _split(
     wide = spread_left + spread_right
     middle = mean_left + (top - mean_left - mean_right) * spread_left / wide
     narrow = spread_left * spread_right / wide
-    log_mass, inside, inside_variance = between(middle, math.sqrt(narrow), top)
+    log_inside, inside, inside_variance = between(middle, math.sqrt(narrow), top)
     near = 4 * share * (1 - share) * (NEARNESS * top) ** 2 + 1e-12
     common = log_normal(top - mean_left - mean_right, wide)
     likelihood[0] = log_normal(top - mean_right, spread_right) + empty_left
     likelihood[1] = log_normal(top - mean_left, spread_left) + empty_right
-    likelihood[2] = common + log_mass - math.log(top)
+    likelihood[2] = common + log_inside - math.log(top)
     likelihood[3] = common + log_normal(middle - share * top, narrow + near)
     most = likelihood[:GUESSES].max()
     for guess in range(GUESSES):

@@ -16,7 +16,7 @@ from dpcube.curator.gate import Gate
 from dpcube.errors import InputError
 from dpcube.evaluate import experiment, random_ranges
 from dpcube.histogram import UNITS
-from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, strategy_of
+from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, adaptive, strategy_of
 from dpcube.strategy.adaptive import TOTAL_SHARE, _cheapest, _least_below
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.transcript import BoxCounts, Transcript
@@ -237,3 +237,17 @@ def test_memory_stays_within_what_is_announced(shape: tuple[int, ...]) -> None:
     taken, announced, leaves, cells = map(int, done.stdout.split())
     assert leaves == cells
     assert taken <= announced
+
+
+def test_the_tree_is_bounded_and_grows_where_it_is_worth_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four corners hold rows, one of them ten times as many: with room for one corner only, that one is looked into."""
+    counts = np.zeros((64, 64), np.int64)
+    counts[:8, :8] = counts[:8, -8:] = counts[-8:, :8] = 1000
+    counts[-8:, -8:] = 10_000
+    free = boxes_of(Adaptive().run(Gate(counts, Fraction(1), noise=SeededNoise(1))))
+    monkeypatch.setattr(adaptive, "MOST_NODES", 300)
+    bounded = boxes_of(Adaptive().run(Gate(counts, Fraction(1), noise=SeededNoise(1))))
+    assert len(bounded.tree) <= 300 < len(free.tree)
+    smallest = bounded.tree.leaves[bounded.tree.sizes[bounded.tree.leaves] == 1]
+    assert len(smallest)
+    assert (bounded.tree.lower[smallest] >= 32).all()

@@ -39,6 +39,12 @@ def depth(shape: tuple[int, ...]) -> int:
     return sum((extent - 1).bit_length() for extent in shape)
 
 
+def most_nodes(sizes: Ints, cuts: int) -> Ints:
+    """Return how many nodes boxes of so many cells can have when cut so many times over, themselves included."""
+    most: Ints = np.minimum(2 ** (cuts + 1), 2 * sizes) - 1
+    return most
+
+
 def halve(tree: BoxTree, chosen: Ints, cuts: int, order: CutOrder) -> Halved:
     """Cut each chosen leaf into up to 2^cuts boxes, by halving the axis of most worth, then each half's, and so on.
 
@@ -46,8 +52,7 @@ def halve(tree: BoxTree, chosen: Ints, cuts: int, order: CutOrder) -> Halved:
     """
     grow = np.zeros(len(tree), np.bool_)
     grow[chosen] = True
-    most = sum(min(2 ** (cuts + 1) - 1, 2 * int(size) - 1) for size in tree.sizes[chosen].tolist())
-    size = len(tree) - len(chosen) + most
+    size = len(tree) - len(chosen) + int(most_nodes(tree.sizes[chosen], cuts).sum())
     lower, upper = (np.empty((size, len(tree.shape)), np.int64) for _ in range(2))
     parent, fresh, moved = np.empty(size, np.int64), np.zeros(size, np.bool_), np.empty(len(tree), np.int64)
     used = _halve(tree.lower, tree.upper, tree.parent, grow, cuts, lower, upper, parent, fresh, moved, *order)

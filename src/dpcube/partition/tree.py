@@ -53,11 +53,12 @@ class BoxTree:
             message = f"node {node} ({boxes[node]}, parent {parent[node]}) of the tree is wrong: {_FAULTS[fault]}"
             raise DomainError(message)
         leaves = np.flatnonzero(_is_leaf(end))
-        try:
-            paint_chosen(boxes, leaves)
-        except DomainError as error:
-            message = f"the leaves of the tree do not partition its shape: {error}"
-            raise DomainError(message) from None
+        if not _is_cut_in_two(boxes.lower, boxes.upper, end):
+            try:
+                paint_chosen(boxes, leaves)
+            except DomainError as error:
+                message = f"the leaves of the tree do not partition its shape: {error}"
+                raise DomainError(message) from None
         for array in (sizes, end, leaves, parent):
             array.flags.writeable = False
         fixed = {"shape": boxes.shape, "lower": boxes.lower, "upper": boxes.upper, "parent": parent}
@@ -134,3 +135,23 @@ def _first_leak(parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
             inside[parent[node]] += sizes[node]
             end[parent[node]] = max(end[parent[node]], end[node])
     return -1, -1
+
+
+@compiled
+def _is_cut_in_two(lower: Ints, upper: Ints, end: Ints) -> bool:
+    """Whether every node that has children has two, apart on some axis.
+
+    They have as many cells as the node, so they partition it, and the leaves the shape: no cell need be painted.
+    """
+    for node in range(len(end)):
+        left = node + 1
+        if end[node] == left:
+            continue
+        right, apart = end[left], False
+        if right == end[node] or end[right] != end[node]:
+            return False
+        for axis in range(lower.shape[1]):
+            apart |= upper[left, axis] <= lower[right, axis] or upper[right, axis] <= lower[left, axis]
+        if not apart:
+            return False
+    return True

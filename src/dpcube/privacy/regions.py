@@ -61,7 +61,8 @@ class RegionBudget:
         return debit
 
     def _debit(self, debit: int | NDArray[np.int64]) -> None:
-        left = self._left - debit
+        # The room of the debit is used again: it is as large as the cube.
+        left = np.subtract(self._left, debit, out=debit if isinstance(debit, np.ndarray) else None)
         if np.min(left) < 0:
             self._refuse()
         self._left = left

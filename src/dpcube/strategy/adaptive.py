@@ -19,7 +19,7 @@ from dpcube.errors import InputError
 from dpcube.estimate.posterior import Learnt, Posterior, infer
 from dpcube.histogram import UNITS, NoisyCounter, noise_variances, share_units
 from dpcube.partition import BoxTree
-from dpcube.partition.halving import cuts_of, depth, halve, whole
+from dpcube.partition.halving import cuts_of, depth, halve, most_nodes, whole
 from dpcube.query.kernel import AXIS_KERNELS, CutOrder, QueryKernel
 from dpcube.strategy.cells import Cells
 from dpcube.strategy.strategy import Parameter
@@ -46,6 +46,11 @@ LEAF_NOISE = 0.15
 """How much of a box's noise matters: boxes around it are counted too, so only queries that cut those see all of it."""
 LOOK_ROUNDS = 1
 """Rounds of inference after each look: each starts from what the one before has learnt."""
+MOST_NODES = 2**22
+"""The tree grows to about so many nodes; where more boxes are worth a look, those worth most are looked into.
+
+Cubes of up to two million cells never come there. It bounds the memory of a release whatever the domain.
+"""
 PLAIN = 1 / 45
 """Cells are counted with everything when that noise is below this part of the variance that half of a look would leave.
 
@@ -86,8 +91,9 @@ class Adaptive:
         return {"queries": queries if isinstance(queries, str) else ", ".join(queries)}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
-        """Return the memory of a tree cut down to every cell with all that its posterior keeps of a node."""
-        return math.prod(shape) * (600 + 48 * len(shape))
+        """Return the memory of a few arrays of the shape, and of the largest tree with all that is kept of a node."""
+        cells = math.prod(shape)
+        return 64 * cells + min(2 * cells, MOST_NODES) * (300 + 24 * len(shape))
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count the total, look level by level, count the boxes.
@@ -104,7 +110,7 @@ class Adaptive:
         looks = _levels(depth(counter.shape))
         active, above = seen.tree.leaves, 0
         for level, units in zip(looks, _look_units(counter, kernel, looks, seen.total()), strict=True):
-            fresh = seen.cut(active, level - above)
+            fresh = seen.cut(seen.affordable(active, level - above), level - above)
             seen.count(fresh, np.full(len(fresh), units))
             active, above = _worth_a_look(seen, fresh, kernel), level
             if len(active) == 0:
@@ -147,6 +153,11 @@ class _Seen:
         self.tree, self.left = grown.tree, _inherit(grown.tree.parent, left)
         self.rows = [(grown.moved[nodes], counts, units) for nodes, counts, units in self.rows]
         return grown.new_leaves
+
+    def affordable(self, leaves: Ints, cuts: int) -> Ints:
+        """Return the first of the leaves, as many as may be cut so many times over."""
+        nodes = np.cumsum(most_nodes(self.tree.sizes[leaves], cuts))
+        return leaves[: max(int(np.searchsorted(nodes, MOST_NODES - len(self.tree), side="right")), 1)]
 
     def total(self) -> float:
         """Return the noisy count of the whole table, the first count of all."""
@@ -193,7 +204,7 @@ def _look_units(counter: NoisyCounter, kernel: QueryKernel, levels: list[int], t
 
 
 def _worth_a_look(seen: _Seen, fresh: Ints, kernel: QueryKernel) -> Ints:
-    """Return the fresh leaves whose cuts could teach more than all their remaining budget spent on them would."""
+    """Return the fresh leaves whose cuts could teach more than all their remaining budget spent on them, best first."""
     fresh = fresh[seen.tree.sizes[fresh] > 1]
     if len(fresh) == 0:
         return fresh
@@ -201,7 +212,9 @@ def _worth_a_look(seen: _Seen, fresh: Ints, kernel: QueryKernel) -> Ints:
     covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree, seen.order))
     unknown = LEFT_TO_LEARN * (posterior.totals[fresh] ** 2 + posterior.variances[fresh])
     noise = noise_variances(seen.left[fresh], seen.counter.grain)
-    return fresh[differ[fresh] * unknown > covered[fresh] * noise]
+    gain = differ[fresh] * unknown / (covered[fresh] * noise)
+    best = np.argsort(-gain, kind="stable")
+    return fresh[best[gain[best] > 1]]
 
 
 def _best_boxes(seen: _Seen, kernel: QueryKernel) -> tuple[Ints, Ints]:

@@ -554,13 +554,25 @@ BAD = {
     "queries": (
         (*ASK, "--queries", "everything"),
         2,
-        "queries must be among ranges, prefixes, short, groups, got 'ever",
+        "queries must be among mixed, ranges, prefixes, short, groups, got 'ever",
     ),
     "queries of some": ((*ASK, "--queries", "groups,ranges,short"), 2, "one kind, or one for each of 2 attributes"),
     "queries of cells": (
         (*ASK, "--strategy", "cells", "--queries", "short"),
         2,
-        "--queries is for the strategy adaptive",
+        "--queries and --questions are for the strategy adaptive",
+    ),
+    "questions in no file": ((*ASK, "--questions", "none.txt"), 2, "cannot read questions from none.txt; it must be a"),
+    "no questions": ((*ASK, "--questions", "empty.dpcube"), 2, "empty.dpcube has no questions; write one a line"),
+    "questions and queries": (
+        (*ASK, "--questions", "questions.txt", "--queries", "short"),
+        2,
+        "give kinds of queries, or a list of questions, not both",
+    ),
+    "question about nothing": (
+        (*ASK, "--questions", "wrong.txt"),
+        2,
+        "there is no attribute 'agee'; the attributes are 'ward', 'age'",
     ),
     "delimiter": ((*ASK, "--delimiter", ";;"), 2, "a CSV dialect's delimiter must be one ASCII character .*got ';;'"),
     "ledger and none": ((*ASK, "--ledger", "l", "--no-ledger"), 2, "--no-ledger keeps no account, so --ledger and"),
@@ -672,6 +684,8 @@ def refusals(clinic: Path, released: Path) -> dict[str, Outcome]:
         "".join(AGES.replace("age", name).replace("99", str(size - 1)) for name, size in sizes.items())
     )
     (clinic / "empty.dpcube").write_bytes(b"")
+    (clinic / "questions.txt").write_text("# asked every month\n\nage >= 40\n")
+    (clinic / "wrong.txt").write_text("agee >= 40\n")
     (clinic / "cut.dpcube").write_bytes(whole[: len(whole) // 2])
     middle = len(whole) // 2
     (clinic / "bent.dpcube").write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])

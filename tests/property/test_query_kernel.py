@@ -10,12 +10,22 @@ from numpy.typing import NDArray
 
 from dpcube.errors import InputError
 from dpcube.partition.halving import cuts_of, depth, halve, whole
-from dpcube.query.kernel import AXIS_KERNELS, AxisKernel, CutOrder, QueryKernel, groups, prefixes, ranges, short_ranges
+from dpcube.query.kernel import (
+    ANY,
+    AXIS_KERNELS,
+    KINDS,
+    AxisKernel,
+    CutOrder,
+    QueryKernel,
+    groups,
+    prefixes,
+    ranges,
+    short_ranges,
+)
 
 Floats = NDArray[np.float64]
 
 quick = settings(deadline=None, max_examples=60, derandomize=True)
-KINDS = sorted(AXIS_KERNELS)
 
 
 def order_of(shape: tuple[int, ...]) -> CutOrder:
@@ -65,18 +75,24 @@ def test_short_ranges_cover_a_pair_by_its_distance_alone(cells: int) -> None:
     assert 0 < last <= 1
 
 
+def matrix_of(kind: str, cells: int) -> Floats:
+    """The dense matrix of a kind of queries, of all kinds on average if they are mixed."""
+    chosen = [AXIS_KERNELS[kind]] if kind in AXIS_KERNELS else list(AXIS_KERNELS.values())
+    return np.asarray(np.mean([dense(kernel(cells)) for kernel in chosen], axis=0), np.float64)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kernel_is_positive_semidefinite(kind: str) -> None:
     """As the second moment of the cells that a random query covers must be; then no F and no K is below zero."""
-    eigenvalues = np.linalg.eigvalsh(dense(AXIS_KERNELS[kind](23)))
+    eigenvalues = np.linalg.eigvalsh(matrix_of(kind, 23))
     assert eigenvalues.min() > -1e-12
 
 
-def brute(shape: tuple[int, ...], kinds: tuple[str, ...], inside: NDArray[np.bool_], left: NDArray[np.bool_]) -> Floats:
+def brute(matrices: list[Floats], inside: NDArray[np.bool_], left: NDArray[np.bool_]) -> Floats:
     """F of the cells `inside`, and K between `left` and the others of them, by the matrix of all pairs of cells."""
     matrix: Floats = np.ones((1, 1))
-    for kind, n in zip(kinds, shape, strict=True):
-        matrix = np.asarray(np.kron(matrix, dense(AXIS_KERNELS[kind](n))), np.float64)
+    for of_axis in matrices:
+        matrix = np.asarray(np.kron(matrix, of_axis), np.float64)
     share = inside.reshape(-1) / inside.sum()
     one, other = (half.reshape(-1) / max(half.sum(), 1) for half in (inside & left, inside & ~left))
     apart = one - other
@@ -88,15 +104,22 @@ def brute(shape: tuple[int, ...], kinds: tuple[str, ...], inside: NDArray[np.boo
 def test_values_are_those_of_the_dense_matrix(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
     kinds = tuple(data.draw(st.sampled_from(KINDS)) for _ in shape)
+    matrices = [matrix_of(kind, cells) for kind, cells in zip(kinds, shape, strict=True)]
+    given = None
+    if data.draw(st.booleans()):
+        generator = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+        given = tuple(generator.random((3, cells)) for cells in shape)
+        parts = zip(matrices, given, strict=True)
+        matrices = [ANY * a / a.trace() + (1 - ANY) * w.T @ w / (w.T @ w).trace() for a, w in parts]
     tree = halve(whole(shape), np.zeros(1, np.int64), depth(shape), order_of(shape)).tree
     axis, middle = cuts_of(tree, order_of(shape))
-    covered, differ = QueryKernel(shape, kinds).values(tree.lower, tree.upper, axis, middle)
+    covered, differ = QueryKernel(shape, kinds, given).values(tree.lower, tree.upper, axis, middle)
     grid = np.indices(shape)
     for node in range(len(tree)):
         low, high = (bounds[node].reshape((-1,) + (1,) * len(shape)) for bounds in (tree.lower, tree.upper))
         inside = ((grid >= low) & (grid < high)).all(axis=0)
         left = grid[axis[node]] < middle[node]
-        expected = brute(shape, kinds, inside, left)
+        expected = brute(matrices, inside, left)
         assert covered[node] == pytest.approx(expected[0], rel=1e-9)
         assert differ[node] == pytest.approx(expected[1] if axis[node] >= 0 else 0, rel=1e-9, abs=1e-13)
 
@@ -119,7 +142,7 @@ def test_values_are_mean_squares_over_queries(kind: str) -> None:
 
 
 @pytest.mark.parametrize("cells", [1024, 2**20])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", AXIS_KERNELS)
 def test_small_boxes_of_long_axes_do_not_cancel(kind: str, cells: int) -> None:
     """Prefix sums over a long axis would lose them: those of short ranges from 1,000 cells on, others from 10^5."""
     axis_kernel = AXIS_KERNELS[kind](cells)
@@ -136,5 +159,5 @@ def test_small_boxes_of_long_axes_do_not_cancel(kind: str, cells: int) -> None:
 
 @pytest.mark.parametrize("kinds", [("ranges",), ("ranges", "cells"), ("ranges",) * 3])
 def test_wrong_kinds_are_refused(kinds: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="queries need one of ranges, prefixes, short, groups for each of 2"):
+    with pytest.raises(InputError, match="queries need one of mixed, ranges, prefixes, short, groups for each of 2"):
         QueryKernel((4, 4), kinds)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import dpcube
 from dpcube import Category, Domain, Integer
 from dpcube.curator import publish
 from dpcube.curator.gate import Gate
-from dpcube.errors import InputError
+from dpcube.errors import InputError, QueryError
 from dpcube.evaluate import experiment, random_ranges
 from dpcube.histogram import UNITS
 from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, adaptive, strategy_of
@@ -24,6 +25,7 @@ from dpcube.transcript import BoxCounts, Transcript
 Ints = NDArray[np.int64]
 
 SHAPES = [(1,), (2,), (1, 1, 1), (7, 1, 3), (3, 5), (1, 300), (4096,), (40, 33), (3, 4, 2, 5, 2, 3)]
+WARDS = Domain((Integer(name="age", min=0, max=9), Category(name="ward", values=("north", "south", "west"))))
 EPSILONS = ["0.0001", "0.1", "1", "5.3"]
 
 
@@ -154,31 +156,71 @@ def _above(node: int, chosen: list[int], end: Ints) -> bool:
 
 
 def test_unordered_attributes_are_asked_by_groups() -> None:
-    domain = Domain((Integer(name="age", min=0, max=9), Category(name="ward", values=("north", "south", "west"))))
     counts = np.arange(30).reshape(10, 3)
-    release = publish(counts, domain, epsilon="1", ledger=None)
+    release = publish(counts, WARDS, epsilon="1", ledger=None)
     assert release.provenance.strategy == DEFAULT == "adaptive"
-    assert release.provenance.parameters == {"queries": "ranges, groups"}
-    told = publish(counts, domain, epsilon="1", strategy=Adaptive(queries="prefixes"), ledger=None)
+    assert release.provenance.parameters == {"queries": "mixed, groups"}
+    told = publish(counts, WARDS, epsilon="1", strategy=Adaptive(queries="prefixes"), ledger=None)
     assert told.provenance.parameters == {"queries": "prefixes"}
 
 
 def test_a_domain_chooses_the_queries_only_where_nobody_did() -> None:
     domain = Domain.of_shape((4, 4))
-    assert strategy_of("adaptive", domain) == Adaptive(queries=("ranges", "ranges"))
+    assert strategy_of("adaptive", domain) == Adaptive(queries=("mixed", "mixed"))
     assert strategy_of(Adaptive(queries="groups"), domain) == Adaptive(queries="groups")
     assert strategy_of("cells", domain) == BY_NAME["cells"]()
 
 
 @pytest.mark.parametrize("queries", ["cells", ("ranges", "any")])
 def test_unknown_queries_are_refused(queries: str | tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="queries must be among ranges, prefixes, short, groups, got"):
+    with pytest.raises(InputError, match="queries must be among mixed, ranges, prefixes, short, groups, got"):
         Adaptive(queries=queries)
 
 
 def test_kinds_for_other_attributes_are_refused() -> None:
     with pytest.raises(InputError, match="for each of 2 attributes"):
         Adaptive(queries=("ranges",)).run(Gate(np.zeros((2, 2), np.int64), Fraction(1)))
+
+
+def test_given_questions_become_weights_and_public_parameters() -> None:
+    questions = ("age < 5 and ward = 'north'", "age between 2 and 3")
+    fitted = strategy_of(Adaptive(questions=questions), WARDS)
+    assert isinstance(fitted, Adaptive)
+    assert fitted.weights is not None
+    of_age, of_ward = fitted.weights
+    np.testing.assert_array_equal(of_age, [[1] * 5 + [0] * 5, [0, 0, 1, 1, 0, 0, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(of_ward, [[1, 0, 0], [1, 1, 1]])
+    release = publish(np.arange(30).reshape(10, 3), WARDS, epsilon="1", strategy=fitted, ledger=None)
+    assert release.provenance.parameters == {"questions": "\n".join(questions)}
+
+
+def test_questions_draw_the_boxes_to_where_they_ask() -> None:
+    """Of spiky counts, those that are asked about one by one are counted in smaller boxes, and err less."""
+    counts = (np.random.default_rng(0).pareto(1.0, 1024) * 100).clip(0, 2000).astype(np.int64)
+    counted, errors = np.zeros((2, 10)), np.zeros((2, 10))
+    for row, questions in enumerate([tuple(f"axis0 = {cell}" for cell in range(128)), ()]):
+        strategy = Adaptive(questions=questions)
+        for seed in range(10):
+            release = experiment(counts, epsilon="0.05", strategy=strategy, noise=SeededNoise(seed))
+            boxes = boxes_of(release.transcript)
+            counted[row, seed] = (boxes.tree.upper[boxes.node, 0] <= 128).sum()
+            errors[row, seed] = np.abs(release.cells() - counts)[:128].mean()
+    assert (counted[0] > counted[1]).all()
+    assert errors[0].mean() < errors[1].mean()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"questions": ("age < 5",), "queries": "ranges"}, "kinds of queries, or a list of questions, not both"),
+        ({"questions": "age < 5"}, "or a list of questions"),
+        ({"questions": ("age < 5",) * 10_000_000}, "10,000,000 questions on attributes of 13 cells are too many"),
+        ({"questions": ("agee < 5",)}, "there is no attribute 'agee'"),
+    ],
+)
+def test_wrong_questions_are_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises((InputError, QueryError), match=words):
+        strategy_of(Adaptive(**given), WARDS)
 
 
 def test_a_saved_release_answers_the_same(tmp_path: Path) -> None:

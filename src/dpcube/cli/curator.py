@@ -102,7 +102,13 @@ def domain(
 @click.option("--strategy", default="adaptive", show_default=True, help="What to measure: adaptive, dpcube or cells.")
 @click.option(
     "--queries",
-    help="What will be asked, for adaptive: ranges, prefixes, short or groups, once or for each attribute (a,b,c).",
+    help="What will be asked, for adaptive: mixed, ranges, prefixes, short or groups, once or for each attribute "
+    "(a,b,c); mixed unless given, and groups where values have no order.",
+)
+@click.option(
+    "--questions",
+    type=click.Path(path_type=Path),
+    help="A file of questions that will be asked, one a line, for adaptive; they become public.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .dpcube file to make.")
 @click.option(
@@ -134,6 +140,7 @@ def release(
     epsilon: str,
     strategy: str,
     queries: str | None,
+    questions: Path | None,
     output: Path,
     ledger: Path | None,
     total: str | None,
@@ -174,7 +181,7 @@ def release(
         table,
         declared,
         epsilon=epsilon,
-        strategy=_fitted(strategy, queries),
+        strategy=_fitted(strategy, queries, questions),
         ledger=None if no_ledger else ledger or BESIDE,
         total=total,
         unit=unit,
@@ -199,18 +206,37 @@ def release(
     click.echo(visible(f'ask it: dpcube info {output}; dpcube count {output} "..."'))
 
 
-def _fitted(strategy: str, queries: str | None) -> "str | Strategy":
-    """Return the strategy for the declared kind of queries."""
+def _fitted(strategy: str, queries: str | None, questions: Path | None) -> "str | Strategy":
+    """Return the strategy for what was said to be asked."""
     from dpcube.errors import InputError
     from dpcube.strategy import Adaptive
 
-    if queries is None:
+    if queries is None and questions is None:
         return strategy
     if strategy != "adaptive":
-        msg = f"--queries is for the strategy adaptive; {strategy} is the same whatever is asked"
+        msg = f"--queries and --questions are for the strategy adaptive; {strategy} is the same whatever is asked"
         raise InputError(msg)
-    kinds = tuple(kind.strip() for kind in queries.split(","))
-    return Adaptive(queries=kinds[0] if len(kinds) == 1 else kinds)
+    kinds = None if queries is None else tuple(kind.strip() for kind in queries.split(","))
+    return Adaptive(
+        queries=kinds[0] if kinds is not None and len(kinds) == 1 else kinds,
+        questions=() if questions is None else _questions_in(questions),
+    )
+
+
+def _questions_in(path: Path) -> tuple[str, ...]:
+    """Return the lines of a file that are neither empty nor comments."""
+    from dpcube.errors import InputError
+
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        msg = f"cannot read questions from {path}; it must be a text file, with one question a line"
+        raise InputError(msg) from None
+    questions = tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    if not questions:
+        msg = f"{path} has no questions; write one a line, such as: age >= 65 and sex = 'Female'"
+        raise InputError(msg)
+    return questions
 
 
 def _dialect(

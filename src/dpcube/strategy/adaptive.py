@@ -20,7 +20,8 @@ from dpcube.estimate.posterior import Learnt, Posterior, infer
 from dpcube.histogram import UNITS, NoisyCounter, noise_variances, share_units
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import cuts_of, depth, halve, most_nodes, whole
-from dpcube.query.kernel import AXIS_KERNELS, CutOrder, QueryKernel
+from dpcube.query import query
+from dpcube.query.kernel import KINDS, MIXED, CutOrder, QueryKernel
 from dpcube.strategy.cells import Cells
 from dpcube.strategy.strategy import Parameter
 from dpcube.transcript import BoxCounts, Transcript
@@ -58,36 +59,58 @@ Noise falls exponentially with a large epsilon, so a share of it is worth next t
 """
 
 
+MOST_WEIGHTS = 2**26
+"""Weights that given questions may have, over all attributes: half a gigabyte."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive:
-    """The default strategy; it has nothing to choose but the kind of queries, which is public and costs nothing.
+    """The default strategy; it has nothing to choose but what will be asked, which is public and costs nothing.
 
-    `queries` is a name for every attribute or one name each: "ranges" (ends anywhere), "prefixes", "short" ranges or
-    "groups" (one value or all together). By default it is ranges, and groups where values have no order.
+    `queries` is a name for every attribute or one name each: "ranges" (ends anywhere), "prefixes", "short" ranges,
+    "groups" (one value or all together), or "mixed", all of these. By default it is mixed, and groups where values
+    have no order. Or `questions` are given, such as "age between 30 and 39 and sex = 'Female'": then boxes are made
+    for what these ask of each attribute, and for a quarter still for any.
     """
 
     name: str = "adaptive"
     queries: str | tuple[str, ...] | None = None
+    questions: tuple[str, ...] = ()
+    weights: tuple[Floats, ...] | None = field(default=None, repr=False, compare=False)
+    """What each question takes of every cell of each attribute, once the domain is known."""
 
     def __post_init__(self) -> None:
         given = () if self.queries is None else (self.queries,) if isinstance(self.queries, str) else self.queries
         for kind in given:
-            if kind not in AXIS_KERNELS:
-                msg = f"strategy adaptive: queries must be among {', '.join(AXIS_KERNELS)}, got {kind!r}"
+            if kind not in KINDS:
+                msg = f"strategy adaptive: queries must be among {', '.join(KINDS)}, got {kind!r}"
                 raise InputError(msg)
+        if isinstance(self.questions, str) or (given and self.questions):
+            msg = "strategy adaptive: give kinds of queries, or a list of questions, not both"
+            raise InputError(msg)
 
     def for_domain(self, domain: Domain) -> "Adaptive":
-        """Return the strategy with the kind of queries that each attribute of a domain suggests."""
+        """Return the strategy with what will be asked of each attribute of a domain."""
         if isinstance(self.queries, tuple) and len(self.queries) != len(domain.attributes):
             msg = f"strategy adaptive: queries must be one kind, or one for each of {len(domain.attributes)} attributes"
             raise InputError(msg)
         if self.queries is not None:
             return self
-        return replace(self, queries=tuple("ranges" if a.ordered else "groups" for a in domain.attributes))
+        kinds = tuple(MIXED if attribute.ordered else "groups" for attribute in domain.attributes)
+        if not self.questions:
+            return replace(self, queries=kinds)
+        if len(self.questions) * sum(domain.shape) > MOST_WEIGHTS:
+            many, cells = len(self.questions), sum(domain.shape)
+            msg = f"strategy adaptive: {many:,} questions on attributes of {cells:,} cells are too many; give fewer"
+            raise InputError(msg)
+        asked = [query(domain, question).weights for question in self.questions]
+        return replace(self, weights=tuple(np.stack(of_axis) for of_axis in zip(*asked, strict=True)))
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return the kinds of queries, for the release's manifest."""
-        queries = self.queries or "ranges"
+        """Return what was said to be asked, for the release's manifest."""
+        if self.questions:
+            return {"questions": "\n".join(self.questions)}
+        queries = self.queries or MIXED
         return {"queries": queries if isinstance(queries, str) else ", ".join(queries)}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
@@ -101,7 +124,7 @@ class Adaptive:
         Privacy: every count goes through `counter`, which refuses what any cell cannot pay (privacy/regions.py), and
         what is asked follows from earlier answers and the shape alone. So the loss is at most the job's epsilon.
         """
-        kernel = QueryKernel(counter.shape, self._kinds(counter.shape))
+        kernel = QueryKernel(counter.shape, self._kinds(counter.shape), self.weights)
         everything, half_a_look = noise_variances(np.array([UNITS, share_units(LOOK_SHARE / 2)]), counter.grain)
         if everything < PLAIN * half_a_look:
             return Cells().run(counter)
@@ -119,7 +142,7 @@ class Adaptive:
         return Transcript(counter.shape, counter.grain, boxes=seen.counts())
 
     def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
-        queries = self.queries or "ranges"
+        queries = self.queries or MIXED
         return (queries,) * len(shape) if isinstance(queries, str) else queries
 
 

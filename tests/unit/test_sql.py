@@ -176,9 +176,7 @@ def test_a_count_is_that_of_count(release: Release, condition: str) -> None:
         assert list(row) == ["n", "n_stderr", "n_within", "n_low", "n_high"]
         expected = [answer.value, answer.stderr, answer.within]
         assert list(row.values())[:3] == pytest.approx(expected, rel=1e-7, abs=1e-6)
-        # A single count of whole cells takes the exact law of its noise, in whole rows: between those that bound it.
-        apart = 0.2 * answer.stderr + 1 if estimate == "cells" else 1e-6
-        assert (row["n_low"], row["n_high"]) == pytest.approx((answer.low, answer.high), abs=apart)
+        assert (row["n_low"], row["n_high"]) == pytest.approx((answer.low, answer.high), rel=1e-7, abs=1e-6)
     assert release.sql(query, estimate="cells")["n"].to_pylist() == pytest.approx([answer.value], rel=1e-9)
 
 

@@ -156,8 +156,8 @@ def _values_of(axis: int, shape: tuple[int, ...]) -> Workload:
 
 
 def _typical(question: str, asked: Workload, release: "Release") -> TypicalError:
-    variances, withins = release.estimate().range_errors(asked)
-    middle, most = np.quantile(np.sqrt(variances + withins), (0.5, 0.9))
+    errors = release.estimate().range_errors(asked)
+    middle, most = np.quantile(np.sqrt(errors.variances + errors.withins), (0.5, 0.9))
     return TypicalError(question, float(middle), float(most))
 
 

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answers, deviations_for
+from dpcube.analyst.answer import Answers
 from dpcube.analyst.plots.axis import axis_of, printable
 from dpcube.analyst.release import Release
 from dpcube.query import Workload
@@ -43,8 +42,7 @@ def trust(release: Release) -> list[Trust]:
 
 
 def _told(question: str, answers: Answers) -> Trust:
-    reach: NDArray[np.float64] = deviations_for(0.95) * np.hypot(answers.stderrs, answers.withins)
-    return Trust(question, float(np.median(answers.values)), float(np.median(reach)))
+    return Trust(question, float(np.median(answers.values)), float(np.median(answers.reach(0.95))))
 
 
 def _cells(shape: tuple[int, ...]) -> Workload:

@@ -12,9 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.estimate.estimate import DENSE_CELLS, Estimated
+from dpcube.estimate.estimate import DENSE_CELLS, Errors
 from dpcube.estimate.excess import Excess, Pooled, linear_totals, measure_excess
 from dpcube.estimate.kernels import range_sums, summed_area_table
+from dpcube.estimate.products import axis_weights, tree_sums
 from dpcube.estimate.splits import (
     GUESSES,
     NEARNESS,
@@ -25,11 +26,11 @@ from dpcube.estimate.splits import (
     learn,
     predicted_shares,
 )
-from dpcube.estimate.spread import fill, range_sums_of_tree, weighed_sums
+from dpcube.estimate.spread import fill, range_sums_of_tree
 from dpcube.estimate.within import evenly_placed_ranges
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import levels
-from dpcube.query import CountingQuery, Workload
+from dpcube.query import CountingQueries, Workload
 
 Floats = NDArray[np.float64]
 
@@ -109,27 +110,18 @@ class PosteriorEstimate:
         fill(cells.reshape(-1), strides, lower, upper, posterior.totals[leaves], posterior.prefix, posterior.start)
         return cells
 
-    def answer(self, query: CountingQuery) -> Estimated:
-        """Return the estimated answer of one query and what its error is made of."""
-        posterior, tree, excess = self.posterior, self.posterior.tree, self._excess
-        weighed, squared = (self._weighed(query, power) for power in (1, 2))
-        sums = weighed_sums(
-            tree.lower,
-            tree.upper,
-            tree.end,
-            posterior.totals,
-            posterior.splits + excess.raw * posterior.raw_splits,
-            posterior.uneven,
-            posterior.deviations,
-            weighed,
-            squared,
-            posterior.prefix,
-            posterior.start,
+    def answers(self, queries: CountingQueries) -> tuple[Floats, Errors]:
+        """Return the estimated answers of many queries and what their errors are made of."""
+        posterior, tree = self.posterior, self.posterior.tree
+        ends = zip(posterior.start.tolist(), self.shape, strict=True)
+        weights = axis_weights(queries, [np.diff(posterior.prefix[base : base + n + 1]) for base, n in ends])
+        splits = posterior.splits + self._excess.raw * posterior.raw_splits
+        nodes = posterior.totals, splits, posterior.uneven, posterior.deviations
+        sums = tree_sums(tree.lower, tree.upper, tree.end, *nodes, *weights)
+        whole = np.prod(
+            weights.sums[weights.first + self.shape, 0] / weights.measure[weights.start + self.shape], axis=1
         )
-        last = [base + extent for base, extent in zip(posterior.start.tolist(), self.shape, strict=True)]
-        whole = float(np.prod(weighed[last] / posterior.prefix[last]))
-        variance, within = self._with_excess(np.array([sums]), whole)
-        return Estimated(sums[0], float(variance[0]), float(within[0]))
+        return sums[:, 0], Errors(*self._with_excess(sums, whole))
 
     def _with_excess(self, sums: Floats, whole: Floats | float) -> tuple[Floats, Floats]:
         """Return noise variances and squared within-box errors of queries that take a part `whole` of the cube.
@@ -161,26 +153,17 @@ class PosteriorEstimate:
             pooled=Pooled(stated, sums[:, 3] ** 2, raw),
         )
 
-    def _weighed(self, query: CountingQuery, power: int) -> Floats:
-        """Return, for each axis one after another, prefix sums of the query's weights times the marginal."""
-        posterior = self.posterior
-        weighed = np.zeros_like(posterior.prefix)
-        for base, weights in zip(posterior.start.tolist(), query.weights, strict=True):
-            marginal = np.diff(posterior.prefix[base : base + len(weights) + 1])
-            weighed[base + 1 : base + len(weights) + 1] = np.cumsum(weights**power * marginal)
-        return weighed
-
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
         if np.prod(self.shape, dtype=float) > DENSE_CELLS:
             return self._range_sums(workload, self.posterior.splits)[:, 0]
         return range_sums(self._table, workload.lower, workload.upper)
 
-    def range_errors(self, workload: Workload) -> tuple[Floats, Floats]:
+    def range_errors(self, workload: Workload) -> Errors:
         """Return the variances that noise leaves, and the expected squared within-box errors, of many ranges."""
         posterior = self.posterior
         sums = self._range_sums(workload, posterior.splits + self._excess.raw * posterior.raw_splits)
-        return self._with_excess(sums, self._shares(workload))
+        return Errors(*self._with_excess(sums, self._shares(workload)))
 
     def _range_sums(self, workload: Workload, splits: Floats, totals: Floats | None = None) -> Floats:
         posterior, tree = self.posterior, self.posterior.tree

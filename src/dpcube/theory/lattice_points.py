@@ -18,8 +18,8 @@ from scipy import fft
 
 from dpcube.compiled import compiled
 from dpcube.theory.arguments import Floats
-from dpcube.theory.contour import lattice_scales
-from dpcube.theory.lattices import SAME, reach, smallest_reach
+from dpcube.theory.contour import SAME, lattice_scales
+from dpcube.theory.lattices import reach, smallest_reach
 
 # Beyond these, `dpcube.theory.many_lattices` is faster: points of one of two lattices, of one of more, of all of them.
 LARGEST_OF_TWO, LARGEST_OF_MORE = 1 << 15, 1 << 12

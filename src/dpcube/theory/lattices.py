@@ -10,10 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from dpcube.theory.arguments import Floats
-from dpcube.theory.contour import lattice_scales, log_tail, tail_point
+from dpcube.theory.contour import SAME, lattice_quantile, lattice_scales, log_tail
 
-# Points of a lattice that differ by less than this part of its step are the same point, computed twice.
-SAME = 1e-9
 _LEFT_OUT = 42.0  # exp(-42) < 1e-18
 
 
@@ -53,9 +51,8 @@ class OneLattice:
 
     def quantile(self, confidence: float) -> float:
         """Return the smallest h with P(|X| <= h) at least `confidence`."""
-        b, tail = lattice_scales(self.alphas), np.asarray((1 - confidence) / 2)
-        point = tail_point(np.minimum(tail, 0.5), b, self.multiplicities, lattice=True)
-        return self.weight * max(0.0, float(np.ceil(point - 0.5 - SAME * np.maximum(point, 1.0))))
+        whole = lattice_quantile(np.asarray(confidence), lattice_scales(self.alphas), self.multiplicities)
+        return self.weight * float(whole)
 
 
 def smallest_reach(law: Law, confidence: float, *, within: float = 0.0) -> float:

@@ -101,12 +101,17 @@ class BoxPart:
 
     def product_sums(self, queries: CountingQueries) -> Floats:
         """Return five columns for each query: its value, the first three of `range_squares`, and boxes taken alike."""
-        tree = self.tree
-        of_node, worst = np.zeros((len(tree), 3)), np.zeros(len(tree))
-        of_node[tree.leaves] = np.stack([self.totals, self.variances, np.ones(len(self.totals))], axis=1)
-        worst[tree.leaves] = self.worst
+        tree, (inside, worst) = self.tree, self._by_node
         weights = axis_weights(queries, [np.ones(extent) for extent in tree.shape])
-        return box_sums(tree.lower, tree.upper, tree.end, subtree_sums(tree.parent, of_node), worst, *weights)
+        return box_sums(tree.lower, tree.upper, tree.end, inside, worst, weights)
+
+    @cached_property
+    def _by_node(self) -> tuple[Floats, Floats]:
+        """Totals, variances and numbers of leaves of every subtree; and `worst` of the nodes that are leaves."""
+        of_node, worst = np.zeros((len(self.tree), 3)), np.zeros(len(self.tree))
+        of_node[self.tree.leaves] = np.stack([self.totals, self.variances, np.ones(len(self.totals))], axis=1)
+        worst[self.tree.leaves] = self.worst
+        return subtree_sums(self.tree.parent, of_node), worst
 
 
 class Estimate(Protocol):

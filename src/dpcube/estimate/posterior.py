@@ -117,7 +117,7 @@ class PosteriorEstimate:
         weights = axis_weights(queries, [np.diff(posterior.prefix[base : base + n + 1]) for base, n in ends])
         splits = posterior.splits + self._excess.raw * posterior.raw_splits
         nodes = posterior.totals, splits, posterior.uneven, posterior.deviations
-        sums = tree_sums(tree.lower, tree.upper, tree.end, *nodes, *weights)
+        sums = tree_sums(tree.lower, tree.upper, tree.end, *nodes, weights)
         whole = np.prod(
             weights.sums[weights.first + self.shape, 0] / weights.measure[weights.start + self.shape], axis=1
         )

@@ -132,13 +132,13 @@ def _cell_sums(cells: Floats, strides: Ints, weight: Floats, first: Ints, lower:
 
 
 @compiled
-def _weight_of(node: int, lower: Ints, upper: Ints, weight: Floats, until: Ints, first: Ints) -> tuple[float, bool]:
+def _weight_of(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights) -> tuple[float, bool]:
     """Return the weight of a node's cells, and whether they all have it; 0 and true where none is taken."""
     taken, alike = 1.0, True
     for axis in range(lower.shape[1]):
-        at = first[axis] + lower[node, axis]
-        if until[at] >= upper[node, axis]:
-            taken *= weight[at]
+        at = asked.first[query, axis] + lower[node, axis]
+        if asked.until[at] >= upper[node, axis]:
+            taken *= asked.weight[at]
             if taken == 0.0:
                 return 0.0, True
         else:
@@ -147,15 +147,14 @@ def _weight_of(node: int, lower: Ints, upper: Ints, weight: Floats, until: Ints,
 
 
 @compiled
-def _part(
-    node: int, lower: Ints, upper: Ints, sums: Floats, column: int, first: Ints, measure: Floats, start: Ints
-) -> float:
+def _part(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights, column: int) -> float:
     """Return the mean over a node of a query's weights, of their squares or of their sizes, by the measure."""
     part = 1.0
     for axis in range(lower.shape[1]):
         low, high = lower[node, axis], upper[node, axis]
-        taken = sums[first[axis] + high, column] - sums[first[axis] + low, column]
-        part *= taken / (measure[start[axis] + high] - measure[start[axis] + low])
+        first, start = asked.first[query, axis], asked.start[axis]
+        taken = asked.sums[first + high, column] - asked.sums[first + low, column]
+        part *= taken / (asked.measure[start + high] - asked.measure[start + low])
     return part
 
 
@@ -166,12 +165,7 @@ def box_sums(
     end: Ints,
     inside: Floats,
     worst: Floats,
-    weight: Floats,
-    until: Ints,
-    sums: Floats,
-    first: Ints,
-    measure: Floats,
-    start: Ints,
+    asked: AxisWeights,
 ) -> Floats:
     """Return for each query, as columns, sums over leaves: value, noise, cut, worst; and how many it takes alike.
 
@@ -179,24 +173,24 @@ def box_sums(
     n (q - p^2), and the mean size of weights times `worst` where weights vary. `inside` holds totals, variances and
     numbers of leaves of every subtree. The last is 0 unless every leaf is taken as a whole, with one size of weight.
     """
-    found = np.zeros((len(first), 5))
-    for query in range(len(first)):
+    found = np.zeros((len(asked.first), 5))
+    for query in range(len(asked.first)):
         node, least, most = 0, np.inf, 0.0
         while node < len(end):
-            part, alike = _weight_of(node, lower, upper, weight, until, first[query])
+            part, alike = _weight_of(node, lower, upper, query, asked)
             if not alike and end[node] > node + 1:
                 node += 1
                 continue
             if alike and part != 0.0:
                 least, most = min(least, abs(part)), max(most, abs(part))
             if not alike:
-                part = _part(node, lower, upper, sums, 0, first[query], measure, start)
-                square = _part(node, lower, upper, sums, 1, first[query], measure, start)
+                part = _part(node, lower, upper, query, asked, 0)
+                square = _part(node, lower, upper, query, asked, 1)
                 cells = 1.0
                 for axis in range(lower.shape[1]):
                     cells *= upper[node, axis] - lower[node, axis]
                 found[query, 2] += cells * max(square - part * part, 0.0)
-                found[query, 3] += worst[node] * _part(node, lower, upper, sums, 2, first[query], measure, start)
+                found[query, 3] += worst[node] * _part(node, lower, upper, query, asked, 2)
                 least, most = 0.0, np.inf
             found[query, 0] += part * inside[node, 0]
             found[query, 1] += part * part * inside[node, 1]
@@ -216,35 +210,30 @@ def tree_sums(
     split: Floats,
     uneven: Floats,
     deviation: Floats,
-    weight: Floats,
-    until: Ints,
-    sums: Floats,
-    first: Ints,
-    measure: Floats,
-    start: Ints,
+    asked: AxisWeights,
 ) -> Floats:
     """Return for each query, as columns, its value, its variance by splits and inside leaves, and sums of deviations.
 
     `deviation` is that of a node's split, or of what is uneven in a leaf; `total` is of every node.
     """
-    found = np.zeros((len(first), 5))
-    for query in range(len(first)):
+    found = np.zeros((len(asked.first), 5))
+    for query in range(len(asked.first)):
         node = 0
         while node < len(end):
-            part, alike = _weight_of(node, lower, upper, weight, until, first[query])
+            part, alike = _weight_of(node, lower, upper, query, asked)
             if alike:
                 found[query, 0] += part * total[node]
                 node = end[node]
                 continue
             left = node + 1
             if end[node] > left:
-                apart = _part(left, lower, upper, sums, 0, first[query], measure, start)
-                apart -= _part(end[left], lower, upper, sums, 0, first[query], measure, start)
+                apart = _part(left, lower, upper, query, asked, 0)
+                apart -= _part(end[left], lower, upper, query, asked, 0)
                 found[query, 1] += split[node] * apart * apart
                 found[query, 3] += deviation[node] * abs(apart)
             else:
-                part = _part(node, lower, upper, sums, 0, first[query], measure, start)
-                square = _part(node, lower, upper, sums, 1, first[query], measure, start)
+                part = _part(node, lower, upper, query, asked, 0)
+                square = _part(node, lower, upper, query, asked, 1)
                 cut = max(square - part * part, 0.0)
                 found[query, 0] += part * total[node]
                 found[query, 2] += uneven[node] * cut

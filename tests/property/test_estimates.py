@@ -208,7 +208,7 @@ def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -
     workload = random_workload(shape, generator, queries=5)
     for name in ("auto", *release.estimates):
         answers = release.answer(workload, estimate=name)
-        cells = release.cells(name)
+        cells, (low, high) = release.cells(name), answers.interval()
         for k in range(5):
             bounds = zip(workload.lower[k].tolist(), workload.upper[k].tolist(), strict=True)
             conditions = {f"axis{j}": (low, high - 1) for j, (low, high) in enumerate(bounds)}
@@ -217,7 +217,6 @@ def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -
             assert counted.stderr == pytest.approx(answers.stderrs[k], rel=1e-6, abs=1e-9)
             assert counted.value == pytest.approx(workload.matrix()[k] @ cells.reshape(-1), abs=1e-8)
             assert counted.low <= max(counted.value, 0) <= counted.high
-            low, high = answers.interval()
             assert (counted.low, counted.high) == pytest.approx((low[k], high[k]), rel=1e-6, abs=1e-6)
     np.testing.assert_array_equal(release.cells(), release.cells(release.estimates[0]))
 

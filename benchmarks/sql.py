@@ -53,6 +53,10 @@ QUERIES = {
         "SELECT shipped, flag, count(*) AS n FROM cube GROUP BY shipped, flag",
         None,
     ),
+    "averages in 4,200 groups, with errors": (
+        "SELECT shipped, quantity, avg(discount) AS a FROM cube GROUP BY shipped, quantity",
+        None,
+    ),
 }
 
 

@@ -1,4 +1,7 @@
-"""How long one expected absolute error takes: one integral for Laplace noise, points or a series for discrete noise."""
+"""How long one expected absolute error takes, and one quantile of an error: integrals, points or a series."""
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -6,7 +9,7 @@ from benchmarks.timing import seconds
 from dpcube import theory
 from dpcube.theory import Noise
 
-TARGET_MS = 1.0
+TARGET_MS, QUANTILE_MS = 1.0, 10.0
 CALLS = 50
 A1, A2 = 0.05, 0.15
 
@@ -24,20 +27,40 @@ def run() -> list[str]:
         ("discrete, least squares, two boxes", two, "discrete"),
         ("discrete, weighted, three boxes", three, "discrete"),
     )
-    return [f"expected absolute error of one query (target: under {TARGET_MS:g} ms)"] + [
-        f"{name:36s} {np.unique(terms.weights).size} weights {1e3 * _seconds(terms, noise):6.2f} ms"
-        for name, terms, noise in cases
+    return [
+        f"expected absolute error of one query (target: under {TARGET_MS:g} ms)",
+        *(
+            f"{name:36s} {np.unique(terms.weights).size} weights {1e3 * _seconds(terms, noise):6.2f} ms"
+            for name, terms, noise in cases
+        ),
+        f"95% quantile of an error, discrete noise (target: under {QUANTILE_MS:g} ms)",
+        *(f"{name:46s} {1e3 * seconds(ask) / CALLS:6.2f} ms" for name, ask in _quantiles().items()),
     ]
+
+
+def _quantiles() -> dict[str, Callable[[], None]]:
+    """Return what asks for `CALLS` quantiles of each kind."""
+    sizes = np.unique(np.random.default_rng(1).integers(1, 10**6, 3000))
+    asked: dict[str, Callable[[], object]] = {
+        f"{count:,} equal noises": partial(theory.dl_sum_quantile, 0.95, count, alpha=A1) for count in (1, 10_000)
+    }
+    asked[f"{sizes.size:,} numbers of equal noises at once"] = partial(theory.dl_sum_quantile, 0.95, sizes, alpha=A1)
+    for number in (2, 3, 6, 30):
+        weights = np.linspace(0.1, 1, number) ** 1.1
+        terms = weights / A2, np.ones(number), 0.95
+        asked[f"{number} weights"] = partial(theory.error_quantile, *terms, noise="discrete", weights=weights)
+    return {name: partial(_repeat, ask) for name, ask in asked.items()}
 
 
 def _seconds(terms: theory.Terms, noise: Noise) -> float:
     scales, counts, weights = (part.ravel() for part in terms)
+    ask = partial(theory.mean_abs, scales, counts, noise=noise, weights=weights)
+    return seconds(partial(_repeat, ask)) / CALLS
 
-    def ask() -> None:
-        for _ in range(CALLS):
-            theory.mean_abs(scales, counts, noise=noise, weights=weights)
 
-    return seconds(ask) / CALLS
+def _repeat(ask: Callable[[], object]) -> None:
+    for _ in range(CALLS):
+        ask()
 
 
 if __name__ == "__main__":

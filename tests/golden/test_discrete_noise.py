@@ -172,3 +172,16 @@ def test_quantiles_of_one_discrete_noise_are_those_of_its_law() -> None:
         steps = np.ceil(np.log(exceeds / (1 - sure)) / alpha - 1e-12)
         expected = np.maximum(steps, 0)
         assert theory.error_quantile([1 / alpha], [1], sure, noise="discrete") == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.003, 1.0, 8.0])
+@pytest.mark.parametrize("sure", [0.5, 0.95, 1 - 1e-7])
+def test_quantiles_of_many_sums_are_those_of_each(alpha: float, sure: float) -> None:
+    """Along a curve or one by one: the same whole numbers, and the smallest that hold."""
+    n = np.unique(np.rint(np.exp(np.linspace(0, np.log(3e6), 70))))
+    many = theory.dl_sum_quantile(sure, n, alpha=alpha)
+    np.testing.assert_array_equal(many, [theory.dl_sum_quantile(sure, each, alpha=alpha) for each in n])
+    assert (2 * theory.dl_sum_sf(many, n, alpha=alpha) <= (1 - sure) * (1 + 1e-6)).all()
+    more_than_zero = many > 0
+    shorter = 2 * theory.dl_sum_sf(many - 1, n, alpha=alpha)
+    assert (shorter[more_than_zero] > (1 - sure) * (1 - 1e-6)).all()

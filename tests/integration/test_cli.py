@@ -338,6 +338,7 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
         {"what": "every cell", "counts": 12, "share": 1.0, "noise": pytest.approx(0, abs=1e-9)}
     ]
     assert [row["question"] for row in about["standard_errors"]] == [
+        "all rows",
         "a range at random",
         "one value of ward",
         "one value of age",

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from dpcube import Category, Date, Domain, Float, Integer, Release, Workload
 from dpcube import open as open_release
 from dpcube.curator.gate import Gate
-from dpcube.domain import Attribute, Boxes
+from dpcube.domain import Attribute, Boxes, box_sums
 from dpcube.domain.attribute import Destination
 from dpcube.estimate import Estimate, available, estimate
 from dpcube.estimate.estimate import BoxEstimate
 from dpcube.histogram import UNITS
-from dpcube.query import CountingQuery
+from dpcube.query import CountingQueries, CountingQuery
 from dpcube.strategy import Cells, TwoPhase
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
@@ -106,22 +106,50 @@ def test_single_answers_agree_with_many(shape: tuple[int, ...], seed: int) -> No
     for got in every_estimate(transcript):
         values, variances = got.range_values(workload), range_variances(transcript, got.name, workload)
         for asked, value, variance in zip(queries_of(workload), values, variances, strict=True):
-            alone = got.answer(asked)
-            assert alone[0] == pytest.approx(value, abs=1e-8)
-            assert alone[1] == pytest.approx(variance, rel=1e-9, abs=1e-9)
+            alone, errors = got.answers(CountingQueries.of(asked))
+            assert alone == pytest.approx(value, abs=1e-8)
+            assert errors.variances == pytest.approx(variance, rel=1e-9, abs=1e-9)
             assert variance > 0
 
 
 @quick
 @given(SHAPES, SEEDS)
 def test_weighted_queries_are_dense_rows(shape: tuple[int, ...], seed: int) -> None:
-    """Any weights, fractions and zeros included: the value is the dense row times the cells."""
+    """Any weights, fractions, zeros and runs of equal ones included: the value is the dense row times the cells."""
     generator = np.random.default_rng(seed)
     transcript = random_transcript(shape, generator)
-    weights = [generator.random(side) * (generator.random(side) < 0.7) for side in shape]
-    asked = CountingQuery(tuple(weights))
+    weights = tuple(generator.choice([-0.5, 0.0, 0.3, 1.0], (3, side), p=[0.1, 0.3, 0.2, 0.4]) for side in shape)
+    asked = CountingQueries(weights, generator.integers(0, 3, (6, len(shape))))
+    rows = [CountingQuery(tuple(w[k] for w, k in zip(weights, chosen, strict=True))) for chosen in asked.chosen]
     for got in every_estimate(transcript):
-        assert got.answer(asked)[0] == pytest.approx((asked.dense() * got.cells()).sum(), abs=1e-8)
+        values, errors = got.answers(asked)
+        np.testing.assert_allclose(values, [(row.dense() * got.cells()).sum() for row in rows], atol=1e-8)
+        for k, row in enumerate(rows):
+            alone = got.answers(CountingQueries.of(row))[1]
+            assert (errors.variances[k], errors.withins[k]) == (alone.variances[0], alone.withins[0])
+        if isinstance(got, BoxEstimate):
+            np.testing.assert_allclose(errors.variances, [variance_of(got, row) for row in rows], rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(errors.withins, [within_of(got, row) for row in rows], rtol=1e-7, atol=1e-9)
+
+
+def variance_of(got: BoxEstimate, row: CountingQuery) -> float:
+    """The noise variance as the head of `estimate.py` has it, from dense weights."""
+    variance = got.cell_variance * float((row.dense() ** 2).sum())
+    if got.boxes is not None:
+        variance += float(box_sums(row.dense(), got.boxes.leaves) ** 2 @ got.boxes.square)
+    return max(variance, 0.0)
+
+
+def within_of(got: BoxEstimate, row: CountingQuery) -> float:
+    """The expected squared error within boxes, from dense weights."""
+    if got.boxes is None or got.within is None:
+        return 0.0
+    leaves, dense = got.boxes.leaves, row.dense()
+    cut = box_sums(dense**2, leaves) - box_sums(dense, leaves) ** 2 / leaves.sizes
+    parts = np.where(cut > 1e-12 * leaves.sizes, box_sums(np.abs(dense), leaves) / leaves.sizes, 0.0)
+    worst = np.abs(dense).max() * parts @ got.boxes.worst
+    guess = (got.within.deviation * dense).sum()
+    return float(got.within.expected_square(guess, np.array(cut.sum()), np.array(worst)))
 
 
 @settings(quick, max_examples=25)
@@ -180,7 +208,7 @@ def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -
     workload = random_workload(shape, generator, queries=5)
     for name in ("auto", *release.estimates):
         answers = release.answer(workload, estimate=name)
-        cells = release.cells(name)
+        cells, (low, high) = release.cells(name), answers.interval()
         for k in range(5):
             bounds = zip(workload.lower[k].tolist(), workload.upper[k].tolist(), strict=True)
             conditions = {f"axis{j}": (low, high - 1) for j, (low, high) in enumerate(bounds)}
@@ -189,6 +217,7 @@ def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -
             assert counted.stderr == pytest.approx(answers.stderrs[k], rel=1e-6, abs=1e-9)
             assert counted.value == pytest.approx(workload.matrix()[k] @ cells.reshape(-1), abs=1e-8)
             assert counted.low <= max(counted.value, 0) <= counted.high
+            assert (counted.low, counted.high) == pytest.approx((low[k], high[k]), rel=1e-6, abs=1e-6)
     np.testing.assert_array_equal(release.cells(), release.cells(release.estimates[0]))
 
 

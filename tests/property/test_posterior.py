@@ -12,7 +12,7 @@ from dpcube.estimate.splits import between, divide, gather, log_normal
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import depth, halve, levels, whole
 from dpcube.query import Workload
-from dpcube.query.counting import CountingQuery
+from dpcube.query.counting import CountingQueries, CountingQuery
 from dpcube.query.kernel import CutOrder, QueryKernel
 from dpcube.query.random_ranges import random_ranges
 
@@ -108,7 +108,7 @@ def test_hostile_counts_give_finite_answers(shape: tuple[int, ...], data: st.Dat
     assert (found.totals >= 0).all()
     asked = random_ranges(shape, 5, seed=1)
     estimate = PosteriorEstimate("posterior", found, measured, variance)
-    for numbers in (estimate.cells(), estimate.range_values(asked), *estimate.range_errors(asked)):
+    for numbers in (estimate.cells(), estimate.range_values(asked), *estimate.range_errors(asked)[:2]):
         assert np.isfinite(numbers).all()
 
 
@@ -243,16 +243,16 @@ def test_cells_ranges_and_answers_agree(shape: tuple[int, ...], seed: int) -> No
     np.testing.assert_allclose(estimate.range_values(asked), expected, rtol=1e-9, atol=1e-6)
     from_tree = estimate._range_sums(asked, estimate.posterior.splits)
     np.testing.assert_allclose(from_tree[:, 0], expected, rtol=1e-9, atol=1e-6)
-    variances, withins = estimate.range_errors(asked)
+    variances, withins, _ = estimate.range_errors(asked)
     for number in range(len(asked)):
         inside = [
             ((np.arange(n) >= low) & (np.arange(n) < high)).astype(np.float64)
             for n, low, high in zip(shape, asked.lower[number], asked.upper[number], strict=True)
         ]
-        answer = estimate.answer(CountingQuery(tuple(inside)))
-        assert answer.value == pytest.approx(expected[number], rel=1e-9, abs=1e-6)
-        assert answer.noise_variance == pytest.approx(variances[number], rel=1e-6, abs=1e-6)
-        assert answer.within_square == pytest.approx(withins[number], rel=1e-6, abs=1e-6)
+        value, errors = estimate.answers(CountingQueries.of(CountingQuery(tuple(inside))))
+        assert value == pytest.approx(expected[number], rel=1e-9, abs=1e-6)
+        assert errors.variances == pytest.approx(variances[number], rel=1e-6, abs=1e-6)
+        assert errors.withins == pytest.approx(withins[number], rel=1e-6, abs=1e-6)
 
 
 @quick
@@ -263,9 +263,8 @@ def test_weighted_questions_are_sums_of_cells(shape: tuple[int, ...], seed: int)
     measured, variance = noisy(tree, generator)
     estimate = PosteriorEstimate("posterior", infer(tree, measured, variance), measured, variance)
     question = CountingQuery(tuple(generator.random(n) for n in shape))
-    assert estimate.answer(question).value == pytest.approx(
-        float((question.dense() * estimate.cells()).sum()), rel=1e-9
-    )
+    value, _ = estimate.answers(CountingQueries.of(question))
+    assert value == pytest.approx(float((question.dense() * estimate.cells()).sum()), rel=1e-9)
 
 
 def test_the_whole_cube_has_the_variance_of_its_total() -> None:
@@ -273,6 +272,6 @@ def test_the_whole_cube_has_the_variance_of_its_total() -> None:
     measured, variances = noisy(tree, np.random.default_rng(1))
     found = infer(tree, measured, variances)
     whole_cube = Workload((4, 4), np.array([[0, 0]]), np.array([[4, 4]]))
-    variance, within = PosteriorEstimate("posterior", found, measured, variances).range_errors(whole_cube)
+    variance, within, _ = PosteriorEstimate("posterior", found, measured, variances).range_errors(whole_cube)
     assert variance[0] == pytest.approx(found.variances[0])
     assert within[0] == 0

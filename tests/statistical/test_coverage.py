@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpcube import Workload, evaluate
-from dpcube.analyst import answer
+from dpcube.analyst import Answers
 from dpcube.evaluate.coverage import WANTED, WANTED_OF_DECILE, Coverage, bundled, measure
 from dpcube.partition.halving import halve, whole
 from dpcube.query.kernel import QueryKernel
@@ -24,8 +24,8 @@ def exact_counts() -> NDArray[np.int64]:
 @pytest.fixture
 def shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals that reach 0.7 times as far as they should."""
-    honest = answer.deviations_for
-    monkeypatch.setattr(answer, "deviations_for", lambda confidence: SHRUNK * honest(confidence))
+    honest = Answers.reach
+    monkeypatch.setattr(Answers, "reach", lambda answers, confidence: SHRUNK * honest(answers, confidence))
 
 
 def too_few_hold(exact_counts: NDArray[np.int64], *, releases: int) -> float:

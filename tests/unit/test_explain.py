@@ -5,7 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube import Release, evaluate
-from dpcube.analyst.explain import account, typical_errors
+from dpcube.analyst.explain import account
+from dpcube.analyst.trust import trust
 from dpcube.histogram import UNITS
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, Provenance, Transcript
@@ -57,13 +58,19 @@ def test_many_kinds_of_counts_are_told_together() -> None:
 
 def test_typical_errors_are_those_of_answers() -> None:
     release = released("cells")
-    ranges, first, second, cell = typical_errors(release)
-    noise = release.count(axis0=(3, 3), axis1=(5, 5)).stderr
+    everything, ranges, first, second, cell = trust(release)
+    one, total = release.count(axis0=(3, 3), axis1=(5, 5)), release.count()
+    noise = one.stderr
+    assert (everything.answer, everything.middle) == pytest.approx((total.value, total.stderr))
+    assert everything.reach == pytest.approx(total.high - total.value)
     assert (cell.middle, cell.most) == pytest.approx((noise, noise))
     assert first.middle == pytest.approx(noise * np.sqrt(32))
     assert second.middle == pytest.approx(noise * np.sqrt(16))
     assert cell.middle < ranges.middle < ranges.most
-    assert account(release).unseen == pytest.approx(2.118 * noise, rel=1e-3)
+    assert cell.reach == pytest.approx(one.high - one.value)
+    told = account(release)
+    assert told.errors == (everything, ranges, first, second, cell)
+    assert f"A single cell below about {cell.reach:.2g} rows" in str(told)
 
 
 def test_a_private_release_bears_no_stamp_and_says_whom_it_protects() -> None:

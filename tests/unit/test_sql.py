@@ -176,9 +176,7 @@ def test_a_count_is_that_of_count(release: Release, condition: str) -> None:
         assert list(row) == ["n", "n_stderr", "n_within", "n_low", "n_high"]
         expected = [answer.value, answer.stderr, answer.within]
         assert list(row.values())[:3] == pytest.approx(expected, rel=1e-7, abs=1e-6)
-        # A single count of whole cells takes the exact law of its noise, in whole rows: between those that bound it.
-        apart = 0.2 * answer.stderr + 1 if estimate == "cells" else 1e-6
-        assert (row["n_low"], row["n_high"]) == pytest.approx((answer.low, answer.high), abs=apart)
+        assert (row["n_low"], row["n_high"]) == pytest.approx((answer.low, answer.high), rel=1e-7, abs=1e-6)
     assert release.sql(query, estimate="cells")["n"].to_pylist() == pytest.approx([answer.value], rel=1e-9)
 
 
@@ -201,6 +199,28 @@ def test_errors_of_sums_and_averages_are_those_of_their_factors(release: Release
     assert row["a_stderr"] == pytest.approx(dense_error(release, centred, "cells"))
     assert row["f_stderr"] == pytest.approx(dense_error(release, factor[:, :1], "cells"))
     assert row["a_low"] < row["a"] < row["a_high"]
+
+
+def test_errors_of_many_groups_are_those_of_each(release: Release) -> None:
+    """Sums and averages of each group from dense factors; conditions that join attributes in one group alone."""
+    joined = "edu = 'mid' OR edu = 'low' AND (sex = 'F' OR dose < 1)"
+    found = release.sql(
+        f"SELECT edu, sum(dose) AS s, avg(dose) AS a, count(*) FILTER (WHERE {joined}) AS n FROM cube GROUP BY edu",
+        error=True,
+        estimate="cells",
+    ).to_pylist()
+    dose, cells = middles(release)["dose"].reshape(4, 1, 1), release.cells("cells")
+    size = cells[..., 0].size
+    for row in found:
+        group = cells[..., DOMAIN["edu"].labels().index(row["edu"])]
+        factor = np.broadcast_to(dose[..., 0], group.shape)
+        assert row["s_stderr"] == pytest.approx(dense_error(release, factor, "cells"))
+        assert row["a_stderr"] == pytest.approx(dense_error(release, (factor - row["a"]) / group.sum(), "cells"))
+    errors = {row["edu"]: row["n_stderr"] for row in found}
+    assert errors["mid"] == pytest.approx(dense_error(release, np.ones(size), "cells"))
+    part = dense_error(release, np.ones(size * 5 // 8), "cells")  # 1/4 + 3/4 * 1/2 of the cells
+    assert part <= errors["low"] < 1.5 * part
+    assert errors["high"] == 0
 
 
 def test_the_error_of_joined_conditions_is_not_understated(release: Release) -> None:

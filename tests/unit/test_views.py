@@ -164,9 +164,7 @@ def test_each_row_has_the_error_that_count_gives(strategy: Any, confidence: floa
         }
         answer = release.count(conditions, confidence=confidence)
         assert (row["value"], row["stderr"]) == pytest.approx((answer.value, answer.stderr))
-        # A single count of whole cells takes the exact law of its noise, in whole rows: between those that bound it.
-        apart = 0.2 * answer.stderr + 1 if isinstance(strategy, Cells) else 1e-6
-        assert (row["low"], row["high"]) == pytest.approx((answer.low, answer.high), abs=apart)
+        assert (row["low"], row["high"]) == pytest.approx((answer.low, answer.high))
 
 
 @pytest.mark.parametrize("name", ["consistent", "uniform", "cells", "least_squares"])

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answer, Answers
+from dpcube.analyst.answer import Answers
 from dpcube.domain import Attribute, Level
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
-from dpcube.query import CountingQuery, Workload
+from dpcube.query import CountingQueries, Workload
 
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
@@ -78,11 +78,11 @@ class Groups:
         whole = np.minimum.reduceat(self.weights[self._used], self._starts) == 1
         return np.asarray(whole & (cells == self.upper - self.lower))
 
-    def weights_of(self, group: int) -> Floats:
-        """Return the weights of the cells of one group."""
-        chosen = self._used[self._starts[group] : [*self._starts[1:], len(self._used)][group]]
-        weights = np.zeros(len(self.weights))
-        weights[chosen] = self.weights[chosen]
+    def group_weights(self) -> Floats:
+        """Return the weights of the cells of each group, one row each."""
+        group = np.repeat(np.arange(len(self)), np.diff(np.append(self._starts, len(self._used))))
+        weights = np.zeros((len(self), len(self.weights)))
+        weights[group, self._used] = self.weights[self._used]
         return weights
 
     def sum_groups(self, cells: Floats, axis: int) -> Floats:
@@ -113,33 +113,27 @@ def group_values(axes: Sequence[Groups], cells: Floats) -> Floats:
 def group_answers(axes: Sequence[Groups], release: "Release", estimate: str) -> Answers:
     """Return the estimated count of every row and what its error is made of."""
     rows = check_rows(axes)
-    parts = np.zeros((3, rows))
-    if rows:
-        places = np.stack(np.unravel_index(np.arange(rows), [len(axis) for axis in axes]), axis=1).astype(np.int64)
-        ranges = np.logical_and.reduce([axis.is_range[places[:, j]] for j, axis in enumerate(axes)])
-        parts[:, ranges] = _range_answers(axes, places[ranges], release, estimate)
-        parts[:, ~ranges] = _query_answers(axes, places[~ranges], release.estimate(estimate))
-    return Answers(*parts)
+    if rows == 0:
+        return Answers(*np.zeros((3, 0)))
+    places = np.stack(np.unravel_index(np.arange(rows), [len(axis) for axis in axes]), axis=1).astype(np.int64)
+    ranges = np.logical_and.reduce([axis.is_range[places[:, j]] for j, axis in enumerate(axes)])
+    if ranges.all():
+        return release.answer(_ranges(axes, places), estimate=estimate)
+    if not ranges.any():
+        return _query_answers(axes, places, release.estimate(estimate))
+    as_ranges = release.answer(_ranges(axes, places[ranges]), estimate=estimate)
+    return as_ranges.beside(_query_answers(axes, places[~ranges], release.estimate(estimate)), where=ranges)
 
 
-def _range_answers(axes: Sequence[Groups], places: Ints, release: "Release", estimate: str) -> Floats:
-    if len(places) == 0:
-        return np.zeros((3, 0))
+def _ranges(axes: Sequence[Groups], places: Ints) -> Workload:
     lower = np.stack([axis.lower[places[:, j]] for j, axis in enumerate(axes)], axis=1)
     upper = np.stack([axis.upper[places[:, j]] for j, axis in enumerate(axes)], axis=1)
-    answers = release.answer(Workload(release.domain.shape, lower, upper), estimate=estimate)
-    return np.stack([answers.values, answers.stderrs, answers.withins])
+    return Workload(tuple(len(axis.weights) for axis in axes), lower, upper)
 
 
-def _query_answers(axes: Sequence[Groups], places: Ints, estimate: Estimate) -> Floats:
-    """Ask one query for each row: there are few, since a row here is a group of groups."""
+def _query_answers(axes: Sequence[Groups], places: Ints, estimate: Estimate) -> Answers:
     if len(places) > MOST_ASKED_APART:
         msg = f"{len(places):,} rows of this view are no ranges of whole cells, and the errors of at most "
         msg += f"{MOST_ASKED_APART:,} such rows are worked out; roll up or dice it first, or ask for errors=False"
         raise QueryError(msg)
-    answers = np.zeros((3, len(places)))
-    for row, place in enumerate(places):
-        weights = tuple(axis.weights_of(group) for axis, group in zip(axes, place, strict=True))
-        answer = Answer.of(estimate.answer(CountingQuery(weights)), confidence=0.5)  # its interval is not used
-        answers[:, row] = answer.value, answer.stderr, answer.within
-    return answers
+    return Answers.of(*estimate.answers(CountingQueries(tuple(axis.group_weights() for axis in axes), places)))

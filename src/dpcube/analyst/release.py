@@ -18,7 +18,7 @@ from dpcube.domain import Domain, Scalar
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, available, estimate
 from dpcube.memory import check_memory
-from dpcube.query import Condition, Workload, query
+from dpcube.query import Condition, CountingQueries, Workload, query
 from dpcube.query.counting import query_of
 from dpcube.transcript import Provenance, Transcript
 from dpcube.transcript import file as release_file
@@ -91,7 +91,7 @@ class Release:
             asked = query_of(self.domain, {}, {**question, **conditions})
         else:
             asked = query(self.domain, question, **conditions)
-        return Answer.of(self.estimate(estimate).answer(asked), confidence=confidence)
+        return Answers.of(*self.estimate(estimate).answers(CountingQueries.of(asked))).first(confidence)
 
     def answer(self, workload: Workload, *, estimate: str = "auto") -> Answers:
         """Return the answers of many range queries at once."""
@@ -99,8 +99,7 @@ class Release:
             msg = f"a workload on shape {workload.shape} cannot be asked of a cube of shape {self.domain.shape}"
             raise QueryError(msg)
         chosen = self.estimate(estimate)
-        variances, withins = chosen.range_errors(workload)
-        return Answers(chosen.range_values(workload), np.sqrt(variances), np.sqrt(withins))
+        return Answers.of(chosen.range_values(workload), chosen.range_errors(workload))
 
     def sql(
         self,

@@ -111,7 +111,7 @@ def _spent(release: Release) -> str:
 
 def _trusted(release: Release) -> str:
     header = ("question", "a typical answer", "95% interval, \N{PLUS-MINUS SIGN}", "of the answer")
-    rows = [(t.question, in_rows(t.answer), in_rows(t.reach), _share(t)) for t in trust(release)]
+    rows = [(printable(t.question, longest=60), in_rows(t.answer), in_rows(t.reach), _share(t)) for t in trust(release)]
     held = COVERAGE.get(release.estimates[0])
     measured = "" if held is None else f" On a public table it did so {_held(held)}."
     words = (

@@ -1,11 +1,17 @@
 """Verbs that write tables from a released file: synthetic rows, and the cube itself."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dpcube.cli.analyst import release_file
 from dpcube.cli.output import as_json, print_json, stage, stages_done
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatchReader
+
+    from dpcube.analyst import Release
 
 output = click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The .csv or .parquet file to make."
@@ -26,20 +32,12 @@ def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, es
     The file has the columns of the cube's attributes, in random order of rows, and costs no privacy: it is made from
     the release alone. Any number of rows is written in little memory.
     """
-    from dpcube.analyst import Release
-    from dpcube.analyst.export import check_new_table, write_table
-
-    check_new_table(output)
-    opened = Release.open(release)
+    opened = _opened(release, output)
+    private = opened.provenance.private
     drawn = opened.synthesize_batches(rows, seed, estimate=estimate)
     stage("drawing rows")
-    written = write_table(drawn, output)
-    stages_done()
-    if as_json:
-        print_json({"table": str(output), "rows": written, "seed": seed, "private": opened.provenance.private})
-        return
-    stamp = "" if opened.provenance.private else " of a release that is NOT PRIVATE"
-    click.echo(f"wrote {output}: {written:,} synthetic rows{stamp}")
+    what = "synthetic rows" if private else "synthetic rows of a release that is NOT PRIVATE"
+    _write(drawn, output, what=what, facts={"seed": seed, "private": private}, as_json=as_json)
 
 
 @click.command()
@@ -51,16 +49,28 @@ def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, es
 @as_json
 def export(release: Path, *, output: Path, boxes: bool, errors: bool, estimate: str, as_json: bool) -> None:
     """Write the estimated cube as a table that any tool reads: a row for each cell, or for each box."""
-    from dpcube.analyst import Release
-    from dpcube.analyst.export import check_new_table, write_table
-
-    check_new_table(output)
-    opened = Release.open(release)
+    opened = _opened(release, output)
     stage("estimating")
     table = opened.boxes(estimate=estimate) if boxes else opened.view(estimate=estimate).table(errors=errors)
-    written = write_table(table.to_reader(), output)
+    _write(table.to_reader(), output, what="boxes" if boxes else "cells", facts={}, as_json=as_json)
+
+
+def _opened(release: Path, output: Path) -> "Release":
+    """Open a release, once the table to be made of it can be made."""
+    from dpcube.analyst import Release
+    from dpcube.analyst.export import check_new_table
+
+    check_new_table(output)
+    return Release.open(release)
+
+
+def _write(table: "RecordBatchReader", output: Path, *, what: str, facts: dict[str, object], as_json: bool) -> None:
+    """Write a table and say what was written."""
+    from dpcube.analyst.export import write_table
+
+    written = write_table(table, output)
     stages_done()
     if as_json:
-        print_json({"table": str(output), "rows": written})
-        return
-    click.echo(f"wrote {output}: {written:,} {'boxes' if boxes else 'cells'}")
+        print_json({"table": str(output), "rows": written, **facts})
+    else:
+        click.echo(f"wrote {output}: {written:,} {what}")

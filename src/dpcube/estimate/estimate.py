@@ -9,7 +9,6 @@ which holds with the right coefficients for every linear estimator here: noise o
 of a cell is its own, and least squares moves a cell's noise into its whole box.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -19,15 +18,18 @@ from numpy.typing import NDArray
 
 from dpcube.domain import Boxes
 from dpcube.domain.box import spread
-from dpcube.estimate.kernels import (
-    product_overlaps,
-    range_sums,
-    summed_area_table,
-    sums_over_boxes,
+from dpcube.estimate.kernels import range_sums, subtree_sums, summed_area_table, sums_over_boxes
+from dpcube.estimate.products import (
+    axis_weights,
+    box_sums,
+    cell_sums,
+    equal_weights,
+    largest_weights,
+    squared_weights,
 )
 from dpcube.estimate.within import WithinBoxes, leaf_boxes
 from dpcube.partition import BoxTree
-from dpcube.query import CountingQuery, Workload
+from dpcube.query import CountingQueries, Workload
 
 Floats = NDArray[np.float64]
 
@@ -36,19 +38,20 @@ DENSE_CELLS = 2**27
 
 
 class EqualNoises(NamedTuple):
-    """A law of noise that is known exactly: `weight` times the sum of so many noises P(z) ~ exp(-alpha|z|)."""
+    """Laws of noise that are known exactly: multiples of sums of so many noises P(z) ~ exp(-alpha|z|).
+
+    `numbers` has one entry for each answer, 0 where its error is not known to be such a sum and nothing else.
+    """
 
     alpha: float
-    weight: float
-    number: int
+    numbers: NDArray[np.int64]
 
 
-class Estimated(NamedTuple):
-    """An estimated answer, its noise variance, its expected squared within-box error, and its exact law if known."""
+class Errors(NamedTuple):
+    """What the errors of answers are made of: noise variances, expected squared within-box errors, exact laws."""
 
-    value: float
-    noise_variance: float
-    within_square: float
+    variances: Floats
+    withins: Floats
     noises: EqualNoises | None = None
 
 
@@ -70,16 +73,15 @@ class BoxPart:
         """Estimated count of each cell of each box."""
         return self.totals / self.leaves.sizes
 
-    def weights(self, query: CountingQuery) -> Floats:
-        """Return the query's total weight in each box."""
-        prefixes = [np.concatenate([[0.0], np.cumsum(weights)]) for weights in query.weights]
-        start = np.cumsum([0, *(len(prefix) for prefix in prefixes[:-1])])
-        return product_overlaps(self.leaves.lower, self.leaves.upper, np.concatenate(prefixes), start)
+    @cached_property
+    def variances(self) -> Floats:
+        """Noise variance of the total of each box."""
+        return self.square * self.leaves.sizes.astype(np.float64) ** 2
 
     @cached_property
     def worst(self) -> Floats:
         """Expected square of each box's true count: times f, how wrong a part f of the box can be."""
-        return self.totals**2 + self.square * self.leaves.sizes.astype(np.float64) ** 2
+        return self.totals**2 + self.variances
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated count of each range, from the boxes alone."""
@@ -87,15 +89,29 @@ class BoxPart:
         return sums_over_boxes(self.tree, density, np.zeros_like(density), workload)[:, 0]
 
     def range_squares(self, workload: Workload) -> Floats:
-        """Return three sums over boxes for each range, s = cells of the box in it, as columns.
+        """Return four sums over boxes for each range, s = cells of the box in it, as columns.
 
-        They are square * s^2 (noise), s - s^2/n (cut), and worst * s/n over the boxes that the range cuts.
+        They are square * s^2 (noise), s - s^2/n (cut), worst * s/n over the boxes that the range cuts, and s/n.
         """
         n, nothing = self.leaves.sizes, np.zeros(len(self.totals))
-        linear = np.stack([nothing, nothing + 1, self.worst / n], axis=1)
-        square = np.stack([self.square, -1 / n, nothing], axis=1)
-        whole = np.stack([self.square * n.astype(np.float64) ** 2, nothing, nothing], axis=1)
+        linear = np.stack([nothing, nothing + 1, self.worst / n, 1 / n], axis=1)
+        square = np.stack([self.square, -1 / n, nothing, nothing], axis=1)
+        whole = np.stack([self.variances, nothing, nothing, nothing + 1], axis=1)
         return sums_over_boxes(self.tree, linear, square, workload, whole=whole)
+
+    def product_sums(self, queries: CountingQueries) -> Floats:
+        """Return five columns for each query: its value, the first three of `range_squares`, and boxes taken alike."""
+        tree, (inside, worst) = self.tree, self._by_node
+        weights = axis_weights(queries, [np.ones(extent) for extent in tree.shape])
+        return box_sums(tree.lower, tree.upper, tree.end, inside, worst, weights)
+
+    @cached_property
+    def _by_node(self) -> tuple[Floats, Floats]:
+        """Totals, variances and numbers of leaves of every subtree; and `worst` of the nodes that are leaves."""
+        of_node, worst = np.zeros((len(self.tree), 3)), np.zeros(len(self.tree))
+        of_node[self.tree.leaves] = np.stack([self.totals, self.variances, np.ones(len(self.totals))], axis=1)
+        worst[self.tree.leaves] = self.worst
+        return subtree_sums(self.tree.parent, of_node), worst
 
 
 class Estimate(Protocol):
@@ -115,16 +131,16 @@ class Estimate(Protocol):
         """Return the estimated count of every cell, in the shape of the cube."""
         ...
 
-    def answer(self, query: CountingQuery) -> Estimated:
-        """Return the estimated answer of one query and what its error is made of."""
+    def answers(self, queries: CountingQueries) -> tuple[Floats, Errors]:
+        """Return the estimated answers of many queries and what their errors are made of."""
         ...
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
         ...
 
-    def range_errors(self, workload: Workload) -> tuple[Floats, Floats]:
-        """Return the noise variances and the expected squared within-box errors of many ranges."""
+    def range_errors(self, workload: Workload) -> Errors:
+        """Return what the errors of many ranges are made of."""
         ...
 
 
@@ -153,26 +169,21 @@ class BoxEstimate:
         cells = spread(self.boxes.leaves, self.boxes.density)
         return cells if self.detail is None else cells + self.detail
 
-    def answer(self, query: CountingQuery) -> Estimated:
-        """Return the estimated answer of one query and what its error is made of."""
-        value, noises = 0.0 if self.detail is None else _contract(self.detail, query), None
-        squares = float(np.prod([np.sum(w * w) for w in query.weights]))
-        variance, within = self.cell_variance * squares, 0.0
-        if self.alpha is not None and self.boxes is None:
-            noises = _equal_noises(self.alpha, [w[w > 0] for w in query.weights])
-        if self.boxes is not None:
-            weights = self.boxes.weights(query)
-            if self.alpha is not None:
-                noises = _equal_noises(self.alpha, [weights[weights > 0] / self.boxes.leaves.sizes[weights > 0]])
-            value += float(weights @ self.boxes.density)
-            variance += float(weights**2 @ self.boxes.square)
-            if self.within is not None:
-                n, guess = self.boxes.leaves.sizes, _contract(self.within.deviation, query)
-                cut = self.boxes.weights(CountingQuery(tuple(w * w for w in query.weights))) - weights**2 / n
-                worst = np.where(cut > 1e-12 * n, weights * self.boxes.worst / n, 0.0)
-                asked = (guess, float(cut.sum()), float(worst.sum()))
-                within = float(self.within.expected_square(*map(np.array, asked)))
-        return Estimated(value, max(variance, 0.0), within, noises)
+    def answers(self, queries: CountingQueries) -> tuple[Floats, Errors]:
+        """Return the estimated answers of many queries and what their errors are made of."""
+        values = np.zeros(len(queries)) if self.detail is None else cell_sums(self.detail, queries)
+        variances, withins = self.cell_variance * squared_weights(queries), np.zeros(len(queries))
+        if self.boxes is None:
+            return values, Errors(variances, withins, self._equal(equal_weights(queries)))
+        of_boxes, box_variances, cuts, worst, numbers = self.boxes.product_sums(queries).T
+        if self.within is not None:
+            guesses, largest = cell_sums(self.within.deviation, queries), largest_weights(queries)
+            withins = self.within.expected_square(guesses, cuts, worst * largest)
+        variances = np.maximum(variances + box_variances, 0.0)
+        return values + of_boxes, Errors(variances, withins, self._equal(numbers))
+
+    def _equal(self, numbers: NDArray[np.int64] | Floats) -> EqualNoises | None:
+        return None if self.alpha is None else EqualNoises(self.alpha, numbers.astype(np.int64))
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -180,34 +191,14 @@ class BoxEstimate:
             return self.boxes.range_values(workload)
         return range_sums(self._table, workload.lower, workload.upper)
 
-    def range_errors(self, workload: Workload) -> tuple[Floats, Floats]:
-        """Return the noise variances and the expected squared within-box errors of many ranges."""
+    def range_errors(self, workload: Workload) -> Errors:
+        """Return what the errors of many ranges are made of."""
         variances: Floats = np.multiply(self.cell_variance, workload.sizes, dtype=np.float64)
         withins = np.zeros(len(workload))
-        if self.boxes is not None:
-            box_variances, cuts, worst = self.boxes.range_squares(workload).T
-            variances = np.maximum(variances + box_variances, 0.0)
-            if self.within is not None:
-                withins = self.within.expected_square(self.within.range_guesses(workload), cuts, worst)
-        return variances, withins
-
-
-def _equal_noises(alpha: float, weights: list[Floats]) -> EqualNoises | None:
-    """Return the law of the sum of noises times the products of weights, one of each axis, if these are all alike."""
-    if any(len(w) == 0 or np.ptp(w) > 1e-12 * w[0] for w in weights):
-        return None
-    return EqualNoises(alpha, math.prod(float(w[0]) for w in weights), math.prod(map(len, weights)))
-
-
-def _contract(cells: Floats, query: CountingQuery) -> float:
-    """Return the sum of cells times weights, over the smallest sub-cube that holds all non-zero weights."""
-    window: list[slice] = []
-    for weights in query.weights:
-        used = np.flatnonzero(weights)
-        if len(used) == 0:
-            return 0.0
-        window.append(slice(int(used[0]), int(used[-1]) + 1))
-    rest = cells[tuple(window)]
-    for weights, part in zip(reversed(query.weights), reversed(window), strict=True):
-        rest = rest @ weights[part]
-    return float(rest)
+        if self.boxes is None:
+            return Errors(variances, withins, self._equal(workload.sizes))
+        box_variances, cuts, worst, boxes = self.boxes.range_squares(workload).T
+        if self.within is not None:
+            withins = self.within.expected_square(self.within.range_guesses(workload), cuts, worst)
+        whole = np.where(cuts == 0, boxes, 0)
+        return Errors(np.maximum(variances + box_variances, 0.0), withins, self._equal(whole))

@@ -115,18 +115,3 @@ def range_sums_of_boxes(
                     sums[query, column] += overlap * (linear[node, column] + square[node, column] * overlap)
             node = node + 1 if overlap > 0 and not contained else end[node]
     return sums
-
-
-@compiled
-def product_overlaps(lower: Ints, upper: Ints, prefix: Floats, start: Ints) -> Floats:
-    """Return the weight of each box under a product of axis weights, given as concatenated prefix sums.
-
-    Axis j's prefix sums begin at `start[j]` with a zero; a box's weight is the product of one difference per axis.
-    """
-    boxes, dims = lower.shape
-    weights = np.ones(boxes)
-    for box in range(boxes):
-        for axis in range(dims):
-            base = start[axis]
-            weights[box] *= prefix[base + upper[box, axis]] - prefix[base + lower[box, axis]]
-    return weights

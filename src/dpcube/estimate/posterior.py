@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.estimate.error_table import ErrorTable, is_halved, worthwhile
-from dpcube.estimate.estimate import DENSE_CELLS, Estimated
+from dpcube.estimate.estimate import DENSE_CELLS, Errors
 from dpcube.estimate.excess import linear_totals, measure_excess
 from dpcube.estimate.kernels import range_sums, summed_area_table
+from dpcube.estimate.products import axis_weights, tree_sums
 from dpcube.estimate.splits import (
     GUESSES,
     LEARNT_FROM,
@@ -28,11 +29,11 @@ from dpcube.estimate.splits import (
     learn,
     predicted_shares,
 )
-from dpcube.estimate.spread import fill, range_sums_of_tree, weighed_sums
+from dpcube.estimate.spread import fill, range_sums_of_tree
 from dpcube.estimate.within import evenly_placed_ranges
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import levels
-from dpcube.query import CountingQuery, Workload
+from dpcube.query import CountingQueries, Workload
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -113,25 +114,17 @@ class PosteriorEstimate:
         fill(cells.reshape(-1), strides, lower, upper, posterior.totals[leaves], posterior.prefix, posterior.start)
         return cells
 
-    def answer(self, query: CountingQuery) -> Estimated:
-        """Return the estimated answer of one query and what its error is made of."""
+    def answers(self, queries: CountingQueries) -> tuple[Floats, Errors]:
+        """Return the estimated answers of many queries and what their errors are made of."""
         posterior, tree = self.posterior, self.posterior.tree
-        weighed, squared = (self._weighed(query, power) for power in (1, 2))
-        value, variance, within = weighed_sums(
-            tree.lower,
-            tree.upper,
-            tree.end,
-            posterior.totals,
-            self._splits,
-            posterior.uneven,
-            weighed,
-            squared,
-            posterior.prefix,
-            posterior.start,
+        ends = zip(posterior.start.tolist(), self.shape, strict=True)
+        weights = axis_weights(queries, [np.diff(posterior.prefix[base : base + n + 1]) for base, n in ends])
+        nodes = posterior.totals, self._splits, posterior.uneven
+        values, of_splits, of_leaves = tree_sums(tree.lower, tree.upper, tree.end, *nodes, weights).T
+        whole = np.prod(
+            weights.sums[weights.first + self.shape, 0] / weights.measure[weights.start + self.shape], axis=1
         )
-        last = [base + extent for base, extent in zip(posterior.start.tolist(), self.shape, strict=True)]
-        whole = float(np.prod(weighed[last] / posterior.prefix[last]))
-        return Estimated(value, variance + float(posterior.variances[0]) * whole**2, within)
+        return values, Errors(of_splits + posterior.variances[0] * whole**2, of_leaves)
 
     @cached_property
     def _splits(self) -> Floats:
@@ -160,28 +153,19 @@ class PosteriorEstimate:
         variance, of_total = self._splits + posterior.uneven, float(posterior.variances[0])
         return ErrorTable.of(posterior.tree, variance, posterior.prefix, posterior.start, of_total=of_total)
 
-    def _weighed(self, query: CountingQuery, power: int) -> Floats:
-        """Return, for each axis one after another, prefix sums of the query's weights times the marginal."""
-        posterior = self.posterior
-        weighed = np.zeros_like(posterior.prefix)
-        for base, weights in zip(posterior.start.tolist(), query.weights, strict=True):
-            marginal = np.diff(posterior.prefix[base : base + len(weights) + 1])
-            weighed[base + 1 : base + len(weights) + 1] = np.cumsum(weights**power * marginal)
-        return weighed
-
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
         if np.prod(self.shape, dtype=float) > DENSE_CELLS:
             return self._range_sums(workload, self.posterior.splits)[:, 0]
         return range_sums(self._table, workload.lower, workload.upper)
 
-    def range_errors(self, workload: Workload) -> tuple[Floats, Floats]:
+    def range_errors(self, workload: Workload) -> Errors:
         """Return the variances that noise leaves, and the expected squared within-box errors, of many ranges."""
         table = self._error_table if worthwhile(self.shape, len(workload)) else None
         if table is not None:
-            return table.variances(workload)
+            return Errors(*table.variances(workload))
         _, of_splits, of_leaves = self._range_sums(workload, self._splits).T
-        return of_splits + self._of_total(workload), of_leaves
+        return Errors(of_splits + self._of_total(workload), of_leaves)
 
     def _range_sums(self, workload: Workload, splits: Floats, totals: Floats | None = None) -> Floats:
         posterior, tree = self.posterior, self.posterior.tree

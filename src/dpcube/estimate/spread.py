@@ -39,48 +39,6 @@ def fill(cells: Floats, strides: Ints, lower: Ints, upper: Ints, total: Floats, 
 
 
 @compiled
-def _taken(node: int, lower: Ints, upper: Ints, weighed: Floats, prefix: Floats, start: Ints) -> float:
-    """Return the part of a node that a query takes, given prefix sums of its weights times the marginals."""
-    part = 1.0
-    for axis in range(lower.shape[1]):
-        low, high = start[axis] + lower[node, axis], start[axis] + upper[node, axis]
-        part *= (weighed[high] - weighed[low]) / (prefix[high] - prefix[low])
-    return part
-
-
-@compiled
-def weighed_sums(
-    lower: Ints,
-    upper: Ints,
-    end: Ints,
-    total: Floats,
-    split: Floats,
-    uneven: Floats,
-    weighed: Floats,
-    squared: Floats,
-    prefix: Floats,
-    start: Ints,
-) -> tuple[float, float, float]:
-    """Return the value of one query, and its variance from the splits and from inside leaves.
-
-    `weighed` and `squared` are prefix sums of the query's weights, and of their squares, times the marginals.
-    """
-    value, variance, within = 0.0, 0.0, 0.0
-    for node in range(len(end)):
-        left = node + 1
-        if end[node] > left:
-            apart = _taken(left, lower, upper, weighed, prefix, start)
-            apart -= _taken(end[left], lower, upper, weighed, prefix, start)
-            variance += split[node] * apart * apart
-        else:
-            part = _taken(node, lower, upper, weighed, prefix, start)
-            value += part * total[node]
-            cut = max(_taken(node, lower, upper, squared, prefix, start) - part * part, 0.0)
-            within += uneven[node] * cut
-    return value, variance, within
-
-
-@compiled
 def range_sums_of_tree(
     lower: Ints,
     upper: Ints,
@@ -93,7 +51,7 @@ def range_sums_of_tree(
     query_lower: Ints,
     query_upper: Ints,
 ) -> Floats:
-    """Return for each range what `weighed_sums` returns for one query, as columns.
+    """Return for each range what `tree_sums` returns for counting queries, as columns.
 
     The walk goes down in preorder and passes over subtrees that lie inside the range or outside it: there the two
     halves of every split are taken alike.

@@ -1,4 +1,4 @@
-"""A counting query: one weight vector per axis; its answer is the sum of cells times the product of their weights."""
+"""Counting queries: weights along each axis; an answer is the sum of cells times the product of their weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,6 +36,25 @@ class CountingQuery:
     def dense(self) -> NDArray[np.float64]:
         """Return the row of the query matrix: one weight per cell, in the shape of the cube."""
         return reduce(np.multiply.outer, self.weights)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountingQueries:
+    """Many counting queries at once: the weights in use on each axis, one row each, and which of them each query takes.
+
+    Query k counts cells by the product of `weights[axis][chosen[k, axis]]` over the axes. Weights may be any numbers.
+    """
+
+    weights: tuple[NDArray[np.float64], ...]
+    chosen: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, asked: CountingQuery) -> "CountingQueries":
+        """Return one query as many."""
+        return cls(tuple(w[None] for w in asked.weights), np.zeros((1, len(asked.weights)), np.int64))
+
+    def __len__(self) -> int:
+        return len(self.chosen)
 
 
 def query(domain: Domain, expression: str | None = None, /, **conditions: Condition) -> CountingQuery:

@@ -29,7 +29,13 @@ from dpcube.theory.cells import (
     sumlap_bound,
     sumlap_exact,
 )
-from dpcube.theory.discrete_sums import dl_sum_logpmf, dl_sum_mean_abs, dl_sum_mean_abs_shift, dl_sum_sf
+from dpcube.theory.discrete_sums import (
+    dl_sum_logpmf,
+    dl_sum_mean_abs,
+    dl_sum_mean_abs_shift,
+    dl_sum_quantile,
+    dl_sum_sf,
+)
 from dpcube.theory.error_law import error_quantile, error_sf, mean_abs, mean_abs_shift
 from dpcube.theory.laplace_sums import lap_sum_logpdf, lap_sum_mean_abs, lap_sum_mean_abs_shift, lap_sum_sf
 from dpcube.theory.least_squares import (
@@ -92,6 +98,7 @@ __all__ = [
     "dl_sum_logpmf",
     "dl_sum_mean_abs",
     "dl_sum_mean_abs_shift",
+    "dl_sum_quantile",
     "dl_sum_sf",
     "error_quantile",
     "error_sf",

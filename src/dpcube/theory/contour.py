@@ -39,6 +39,8 @@ NODES = 320
 STEP = 1 / 16
 # A bell of standard deviation w is summed to exp(-2 pi^2 w^2 / step^2) < 1e-17 with this step over w.
 STEP_PER_WIDTH = 0.7
+# Points of a lattice that differ by less than this part of its step are the same point, computed twice.
+SAME = 1e-9
 _NEWTON_STEPS = 60
 _CHUNK = 1 << 11
 
@@ -75,6 +77,12 @@ def tail_point(tail: Floats, scales: Floats, multiplicities: Floats, *, lattice:
         if np.all(np.abs(x - last) <= 1e-7 * x):
             break
     return x
+
+
+def lattice_quantile(confidence: Floats, scales: Floats, multiplicities: Floats) -> Floats:
+    """Return the smallest whole h with P(|X| <= h) at least `confidence`, X the integer of this module's head."""
+    point = tail_point(np.minimum((1 - confidence) / 2, 0.5), scales, multiplicities, lattice=True)
+    return np.maximum(np.ceil(point - 0.5 - SAME * np.maximum(point, 1.0)), 0.0)
 
 
 def _cornish_fisher(tail: Floats, scales: Floats, multiplicities: Floats) -> Floats:

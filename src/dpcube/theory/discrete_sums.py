@@ -1,10 +1,13 @@
 """Sums of n independent discrete Laplace noises P(z) ~ exp(-alpha|z|): mass, tail and expected sizes (spec 4.10)."""
 
 import numpy as np
+from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 
-from dpcube.theory.arguments import Floats, numbers, plain, positive, whole
-from dpcube.theory.contour import lattice_scales, log_tail
+from dpcube.theory.arguments import Floats, fraction, numbers, plain, positive, whole
+from dpcube.theory.contour import lattice_quantile, lattice_scales, log_tail, tail_point
+
+NODES = 48
 
 
 def dl_sum_logpmf(k: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
@@ -30,6 +33,44 @@ def dl_sum_sf(t: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
     # By symmetry P(S >= j) = 1 - P(S >= 1 - j), so that only j >= 1 are computed.
     above = np.exp(_log_tail(np.where(least > 0, least, 1 - least) - 0.5, count, a, order=1))
     return plain(np.where(least > 0, above, 1 - above))
+
+
+def dl_sum_quantile(confidence: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
+    """Return the smallest whole h with P(|S| <= h) at least `confidence`, for the sum S of n discrete Laplace noises.
+
+    One takes 1 ms. Thousands of n with one confidence and alpha take 20 ms: see `_along_a_curve`.
+
+    >>> print(dl_sum_quantile(0.95, [1, 10, 10_000], alpha=0.1))
+    [  30.   89. 2771.]
+    """
+    sure, count, a = fraction("confidence", confidence), whole("n", n), positive("alpha", alpha)
+    if sure.size == a.size == 1 and count.size > NODES:
+        return plain(_along_a_curve(sure.reshape(()), count, lattice_scales(a).reshape(1)))
+    return plain(lattice_quantile(sure, lattice_scales(a)[..., None], count[..., None]))
+
+
+def _along_a_curve(sure: Floats, n: Floats, scale: Floats) -> Floats:
+    """Return quantiles of many sums: the real numbers that they are rounded up from are a smooth function of log n.
+
+    A polynomial through `NODES` of these errs by less than 7e-9 of them, wherever the variance of the sum is 1 at
+    least (measured for alpha from .001 to 10, confidences from .5 to 1 - 1e-8 and n up to 10^8). Where that leaves a
+    doubt about rounding, and where the variance is less, each is computed by itself.
+    """
+    narrow = 2 * n * scale**2 < 1
+    if narrow.all():
+        return lattice_quantile(sure, scale, n[..., None])
+    low, high = np.log(n[~narrow].min()), np.log(n.max())
+
+    def deviations(log_n: Floats) -> Floats:
+        counts = np.exp(log_n)
+        return np.asarray(tail_point((1 - sure) / 2, scale, counts[:, None], lattice=True) / np.sqrt(counts))
+
+    curve = Chebyshev.interpolate(deviations, NODES - 1, domain=[low, max(high, low + 1)])
+    points = np.sqrt(n) * np.asarray(curve(np.log(n)), np.float64)
+    quantiles: Floats = np.ceil(points - 0.5)
+    doubtful = narrow | (np.abs(points - 0.5 - np.rint(points - 0.5)) < 3e-8 * points)
+    quantiles[doubtful] = lattice_quantile(sure, scale, n[doubtful][:, None])
+    return quantiles
 
 
 def dl_sum_mean_abs(n: ArrayLike, alpha: ArrayLike) -> Floats:

@@ -18,13 +18,14 @@ from scipy import fft
 
 from dpcube.compiled import compiled
 from dpcube.theory.arguments import Floats
-from dpcube.theory.contour import lattice_scales
-from dpcube.theory.lattices import SAME, reach, smallest_reach
+from dpcube.theory.contour import SAME, lattice_scales
+from dpcube.theory.lattices import bracket, reach
 
 # Beyond these, `dpcube.theory.many_lattices` is faster: points of one of two lattices, of one of more, of all of them.
 LARGEST_OF_TWO, LARGEST_OF_MORE = 1 << 15, 1 << 12
 MOST_POINTS = 1 << 21
 _UNLIKELY = np.exp(-35.0)
+_SORTED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +94,18 @@ class LatticePoints:
 
     def quantile(self, confidence: float) -> float:
         """Return the smallest h with P(|X| <= h) at least `confidence`."""
-        below = smallest_reach(self, confidence)
-        # `exceeds` counts a point as reached from SAME below it.
-        return below + SAME * self.first.step if below else 0.0
+        # Points that lie closer than this are few enough to be put in order.
+        width = min(4.0, _SORTED / (2 * self.points.size * self.second.mass.size)) * self.first.step
+        low, high = bracket(self, confidence, start=2.5 * self.mean_abs(0.0), within=width)
+        if high == 0:
+            return 0.0
+        at, steps = self.points / self.first.step, self.second.step / self.first.step
+        ends = low / self.first.step + SAME, high / self.first.step + SAME
+        found, masses = _between(*ends, at, self.masses, steps, self.second.mass, self.first.mass, self.unlikely)
+        order = np.argsort(found)
+        tails = self.exceeds(low) - 2 * np.cumsum(masses[order])
+        reached = found[order[min(int(np.argmax(tails <= 1 - confidence)), len(order) - 1)]]
+        return float(self.first.step * found[found <= reached + SAME].max())
 
 
 @compiled
@@ -147,6 +157,37 @@ def _exceeds(at: Floats, masses: Floats, step: float, second: Floats, tails: Flo
             part += second[abs(k)] * (tails[min(j, last)] if j >= 0 else 1 - tails[min(-1 - j, last)])
         total += masses[i] * part
     return total
+
+
+@compiled
+def _between(
+    low: float,
+    high: float,
+    at: Floats,
+    masses: Floats,
+    step: float,
+    second: Floats,
+    first: Floats,
+    unlikely: float,
+) -> tuple[Floats, Floats]:
+    """Return the points above `low` and not above `high`, and their probabilities, all in steps of C."""
+    points, probabilities = np.empty(0), np.empty(0)
+    for fill in (False, True):  # counted, then written
+        number = 0
+        for i in range(at.size):
+            end = _likely(second, unlikely / masses[i])
+            for k in range(1 - end, end):
+                y = at[i] + step * k
+                for j in range(
+                    max(int(np.floor(low - y)) + 1, 1 - first.size), min(int(np.floor(high - y)) + 1, first.size)
+                ):
+                    if fill:
+                        points[number] = y + j
+                        probabilities[number] = masses[i] * second[abs(k)] * first[abs(j)]
+                    number += 1
+        if not fill:
+            points, probabilities = np.empty(number), np.empty(number)
+    return points, probabilities
 
 
 def _mass(alphas: Floats, multiplicities: Floats, largest: int) -> Floats:

@@ -4,16 +4,15 @@ A weight, parameters alpha and multiplicities enter; tails, expected absolute va
 A query answered from noisy integers has an error of this kind: `weight * noise` lies on the multiples of its weight.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from dpcube.theory.arguments import Floats
-from dpcube.theory.contour import lattice_scales, log_tail, tail_point
+from dpcube.theory.contour import SAME, lattice_quantile, lattice_scales, log_tail
 
-# Points of a lattice that differ by less than this part of its step are the same point, computed twice.
-SAME = 1e-9
 _LEFT_OUT = 42.0  # exp(-42) < 1e-18
 
 
@@ -53,23 +52,40 @@ class OneLattice:
 
     def quantile(self, confidence: float) -> float:
         """Return the smallest h with P(|X| <= h) at least `confidence`."""
-        b, tail = lattice_scales(self.alphas), np.asarray((1 - confidence) / 2)
-        point = tail_point(np.minimum(tail, 0.5), b, self.multiplicities, lattice=True)
-        return self.weight * max(0.0, float(np.ceil(point - 0.5 - SAME * np.maximum(point, 1.0))))
+        whole = lattice_quantile(np.asarray(confidence), lattice_scales(self.alphas), self.multiplicities)
+        return self.weight * float(whole)
 
 
-def smallest_reach(law: Law, confidence: float, *, within: float = 0.0) -> float:
-    """Return the smallest h with P(|X| > h) at most 1 - confidence, by halving; at most `within` or rounding above."""
-    left = 1 - confidence
-    if law.exceeds(0.0) <= left:
-        return 0.0
-    low, high = 0.0, law.mean_abs(0.0)
-    while law.exceeds(high) > left:
-        low, high = high, 2 * high
-    while high - low > max(within, 1e-13 * high):
-        middle = (low + high) / 2
-        low, high = (low, middle) if law.exceeds(middle) <= left else (middle, high)
-    return high
+def bracket(law: Law, confidence: float, *, start: float, within: float) -> tuple[float, float]:
+    """Return l < h, at most `within` apart, with P(|X| > l) above 1 - confidence and P(|X| > h) not, or two zeros.
+
+    `start` is where h is first looked for.
+    The method of interpolation, truncation and projection (Oliveira and Takahashi 2020) on the logarithm of the tail:
+    a few evaluations where the tail is smooth, and never more than one above those of halving, which staircases need.
+    """
+
+    def excess(x: float) -> float:
+        return math.log(max(law.exceeds(x), 1e-300) / (1 - confidence))
+
+    low, above = 0.0, excess(0.0)
+    if above <= 0:
+        return 0.0, 0.0
+    high = start
+    while (below := excess(high)) > 0:
+        low, above, high = high, below, 1.5 * high
+    halvings = max(math.ceil(math.log2((high - low) / within)), 0)
+    while high - low > within:
+        middle, secant = (low + high) / 2, low + (high - low) * above / (above - below)
+        slack = within / 2 * 2.0 ** (halvings + 1) - (high - low) / 2
+        nudge = min(0.2 * (high - low) ** 2 / start, abs(middle - secant))
+        nearer = secant + math.copysign(nudge, middle - secant)
+        x = min(max(nearer, middle - slack), middle + slack)
+        if (tail := excess(x)) > 0:
+            low, above = x, tail
+        else:
+            high, below = x, tail
+        halvings -= 1
+    return low, high
 
 
 def reach(

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from dpcube.compiled import compiled
 from dpcube.theory.arguments import Floats
 from dpcube.theory.contour import lattice_scales
-from dpcube.theory.lattices import reach, smallest_reach
+from dpcube.theory.lattices import bracket, reach
 
 ACCURACY, AGREEMENT = 3e-10, 3e-9
 FEWEST_NODES, MOST_NODES = 1 << 11, 1 << 21
@@ -40,6 +40,7 @@ BLUR = 3e-4
 _LAST = 8.6  # the normal blur has exp(-37) left of it at the last node
 _NEGLIGIBLE = 1e-16
 _LEFT_OUT = 30.0
+_BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,11 @@ class ManyLattices:
 
     def _phi(self, nodes: int, *, half_period: float) -> Floats:
         """Return the characteristic function at the first odd multiples of pi over a half-period."""
-        angles = self.weights * (np.pi / (2 * half_period))
+        angles = self._angles(half_period)
         return _characteristic(nodes, angles, 2 * self.scales, self.multiplicities.astype(np.int64))
+
+    def _angles(self, half_period: float) -> Floats:
+        return self.weights * (np.pi / (2 * half_period))
 
     def mean_abs(self, shift: float) -> float:
         """Return E|shift + X|."""
@@ -108,16 +112,16 @@ class ManyLattices:
         return float(self.half_period * (0.5 - m / 2 - 4 / np.pi**2 * (series - m * ones)))
 
     @cached_property
-    def _blurred(self) -> tuple[Floats, Floats]:
-        """The angles t_n and phi(t_n)/n, blurred. The square wave sees x + |X|, so its half-period is 2 L."""
-        half_period = 2 * self.half_period
-        nodes = int(_LAST * half_period / (2 * np.pi * self._tau))
-        orders = 2.0 * np.arange(nodes) + 1
-        angles = np.asarray(np.pi / half_period * orders, np.float64)
-        blur = np.exp(-0.5 * (self._tau * angles) ** 2)
-        waves = np.asarray(self._phi(nodes, half_period=half_period) * blur / orders, np.float64)
-        kept = waves > _NEGLIGIBLE
-        return angles[kept], waves[kept]
+    def _blurred(self) -> tuple[NDArray[np.int64], Floats]:
+        """phi(t_n)/n, blurred, in blocks of n, and the first n of each block; those where it is next to 0 are left out.
+
+        The square wave sees x + |X|, so its half-period is 2 L.
+        """
+        nodes = int(_LAST * 2 * self.half_period / (2 * np.pi * self._tau))
+        order = np.argsort(-self.weights * self.scales)  # so that a product is soon large
+        angles, counts = self._angles(2 * self.half_period)[order], self.multiplicities[order].astype(np.int64)
+        blur = self._tau * np.pi / (2 * self.half_period)
+        return _blurred(nodes, angles, 2 * self.scales[order], counts, blur)
 
     @property
     def _tau(self) -> float:
@@ -125,37 +129,79 @@ class ManyLattices:
 
     def exceeds(self, x: float) -> float:
         """Return P(|X| > x), blurred."""
-        angles, waves = self._blurred
-        return float(1 - 4 / np.pi * (waves * np.sin(x * angles)).sum())
+        starts, waves = self._blurred
+        return 1 - 4 / np.pi * _square_wave(x * np.pi / (2 * self.half_period), starts, waves)
 
     def quantile(self, confidence: float) -> float:
         """Return h, a little above the smallest with P(|X| <= h) at least `confidence`."""
         if confidence > 1 - 1e-12:  # rounding hides such tails; |X| exceeds L with probability 2e-13
             return self.half_period
-        return smallest_reach(self, confidence, within=0.1 * self._tau) + 6 * self._tau
+        return bracket(self, confidence, start=2 * self.sigma, within=0.1 * self._tau)[1] + 6 * self._tau
+
+
+@compiled
+def _fill(
+    block: Floats, start: int, angles: Floats, scales: Floats, multiplicities: NDArray[np.int64], enough: float
+) -> bool:
+    """Write prod (1 + (scale sin(n angle))^2)^multiplicity for the odd n from 2 start + 1 on into a block.
+
+    Return false, and stop, once all are above `enough`. Sines come by rotation, afresh for every block: a tenth of the
+    time of computing each.
+    """
+    block[:] = 1.0
+    for j in range(angles.size):
+        sine, cosine = np.sin((2 * start + 1) * angles[j]), np.cos((2 * start + 1) * angles[j])
+        turn_sine, turn_cosine = np.sin(2 * angles[j]), np.cos(2 * angles[j])
+        for i in range(block.size):
+            base = 1 + (scales[j] * sine) ** 2
+            block[i] *= base if multiplicities[j] == 1 else base ** multiplicities[j]
+            sine, cosine = sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine
+        if enough < np.inf and block.min() > enough:
+            return False
+    return True
 
 
 @compiled
 def _characteristic(nodes: int, angles: Floats, scales: Floats, multiplicities: NDArray[np.int64]) -> Floats:
-    """Return prod (1 + (scale sin(n angle))^2)^(-multiplicity) for the first odd n.
-
-    Sines come by rotation, afresh every 64 nodes: a tenth of the time of computing each.
-    """
+    """Return prod (1 + (scale sin(n angle))^2)^(-multiplicity) for the first odd n."""
     result = np.empty(nodes)
-    for start in range(0, nodes, 64):
-        end = min(start + 64, nodes)
-        for i in range(start, end):
-            result[i] = 1.0
-        for j in range(angles.size):
-            sine, cosine = np.sin((2 * start + 1) * angles[j]), np.cos((2 * start + 1) * angles[j])
-            turn_sine, turn_cosine = np.sin(2 * angles[j]), np.cos(2 * angles[j])
-            for i in range(start, end):
-                base = 1 + (scales[j] * sine) ** 2
-                result[i] *= base if multiplicities[j] == 1 else base ** multiplicities[j]
-                sine, cosine = sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine
-        for i in range(start, end):
-            result[i] = 1 / result[i]  # 0 where the product is infinite
-    return result
+    for start in range(0, nodes, _BLOCK):
+        _fill(result[start : start + _BLOCK], start, angles, scales, multiplicities, np.inf)
+    return 1 / result  # 0 where the product is infinite
+
+
+@compiled
+def _blurred(
+    nodes: int, angles: Floats, scales: Floats, multiplicities: NDArray[np.int64], blur: float
+) -> tuple[NDArray[np.int64], Floats]:
+    """Return blocks of exp(-(blur n)^2/2) / (n product) for the first odd n, and where they start."""
+    blocks = -(-nodes // _BLOCK)
+    starts, waves = np.empty(blocks, np.int64), np.empty((blocks, _BLOCK))
+    kept = 0
+    for start in range(0, blocks * _BLOCK, _BLOCK):
+        first = 2 * start + 1
+        envelope = np.exp(-0.5 * (blur * first) ** 2) / first
+        if _fill(waves[kept], start, angles, scales, multiplicities, envelope / _NEGLIGIBLE):
+            for i in range(_BLOCK):
+                n = first + 2 * i
+                waves[kept, i] = np.exp(-0.5 * (blur * n) ** 2) / (n * waves[kept, i])
+            starts[kept] = start
+            kept += 1
+    return starts[:kept], waves[:kept]
+
+
+@compiled
+def _square_wave(angle: float, starts: NDArray[np.int64], waves: Floats) -> float:
+    """Return the sum of waves times sin(n angle)."""
+    total, turn_sine, turn_cosine = 0.0, np.sin(2 * angle), np.cos(2 * angle)
+    for block in range(starts.size - 1, -1, -1):  # the small ones first, for the sake of rounding
+        first = (2 * starts[block] + 1) * angle
+        sine, cosine, part = np.sin(first), np.cos(first), 0.0
+        for i in range(waves.shape[1]):
+            part += waves[block, i] * sine
+            sine, cosine = sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine
+        total += part
+    return total
 
 
 @compiled

@@ -23,7 +23,7 @@ from dpcube.theory.arguments import (
     plain,
     positive,
 )
-from dpcube.theory.lattices import SAME
+from dpcube.theory.contour import SAME
 from dpcube.theory.noise import discrete_sf
 from dpcube.theory.uniform import uniform_bias_bound, uniform_bias_bound_paper
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answers, deviations_for
+from dpcube.analyst.answer import Answers
 from dpcube.analyst.plots.axis import Axis, axis_of
 from dpcube.analyst.plots.outlines import Outlines, outlines
 from dpcube.analyst.release import Release
 from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
-from dpcube.query import CountingQuery, Workload, query
+from dpcube.query import CountingQueries, CountingQuery, Workload, query
 
 Floats = NDArray[np.float64]
 
@@ -133,20 +133,20 @@ def marginal(
     at = release.domain.axis(name)
     if where is None:
         answers = release.answer(_grid(release, {at: axis}), estimate=estimate)
-        low, high = answers.interval(confidence)
-        return Bars(axis.name, axis, answers.values, low, high)
-    asked = query(release.domain, where)
-    found = [release.estimate(estimate).answer(_within(asked, at, axis, k)) for k in range(len(axis))]
-    values, noise, within = (np.array(column) for column in zip(*(answer[:3] for answer in found), strict=True))
-    low, high = Answers(values, np.sqrt(noise), np.sqrt(within)).interval(confidence)
-    return Bars(axis.name, axis, values, low, high)
+    else:
+        asked = _within(query(release.domain, where), at, axis)
+        answers = Answers.of(*release.estimate(estimate).answers(asked))
+    low, high = answers.interval(confidence)
+    return Bars(axis.name, axis, answers.values, low, high)
 
 
-def _within(asked: CountingQuery, at: int, axis: Axis, drawn: int) -> CountingQuery:
-    """Return a query narrowed to one drawn bin of an axis."""
-    chosen = np.zeros(len(asked.weights[at]))
-    chosen[axis.starts[drawn] : axis.stops[drawn]] = 1
-    return CountingQuery(tuple(w * chosen if j == at else w for j, w in enumerate(asked.weights)))
+def _within(asked: CountingQuery, at: int, axis: Axis) -> CountingQueries:
+    """Return a query narrowed to each drawn bin of an axis."""
+    cells, weights = np.arange(len(asked.weights[at])), [w[None] for w in asked.weights]
+    weights[at] = weights[at] * ((cells >= axis.starts[:, None]) & (cells < axis.stops[:, None]))
+    chosen = np.zeros((len(axis), len(weights)), np.int64)
+    chosen[:, at] = np.arange(len(axis))
+    return CountingQueries(tuple(weights), chosen)
 
 
 def heat_map(
@@ -168,7 +168,7 @@ def heat_map(
         workload = _grid(release, {at[0]: x, at[1]: y})
         answers = release.answer(workload, estimate=estimate)
         values = answers.values.reshape(len(x), len(y))
-        reach = deviations_for(confidence) * np.hypot(answers.stderrs, answers.withins).reshape(values.shape)
+        reach = answers.reach(confidence).reshape(values.shape)
     else:
         values = coarsen(_chosen(release.estimate(estimate), query(release.domain, where), at), x, y)
     return HeatMap(title, x, y, values, lines, reach)

@@ -6,37 +6,23 @@ products, and their standard errors are added up, which is at least the standard
 average S/N is that of the sum of (x - S/N)/N: the delta method, good when N is many times its own standard error.
 """
 
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import deviations_for, ends
+from dpcube.analyst.answer import Answers
+from dpcube.analyst.sql.products import Factors, Products, products_of
 from dpcube.analyst.sql.relation import Relation
-from dpcube.errors import QueryError
-from dpcube.query import CountingQuery, Workload
+from dpcube.estimate import EqualNoises, Errors
+from dpcube.query import CountingQueries, Workload
 
 Floats = NDArray[np.float64]
-MOST_PARTS = 256
+Ints = NDArray[np.intp]
 
-
-@dataclass(frozen=True)
-class Product:
-    """A scale and one factor for each cell of each axis."""
-
-    scale: float
-    factors: tuple[Floats, ...]
-
-    def bounds(self) -> tuple[list[int], list[int]] | None:
-        """Return the range of cells that the factors are 1 in and 0 outside of, if they are."""
-        used = [np.flatnonzero(factor) for factor in self.factors]
-        if any(len(cells) == 0 or cells[-1] - cells[0] + 1 != len(cells) for cells in used):
-            return None
-        if any((factor[cells] != 1).any() for factor, cells in zip(self.factors, used, strict=True)):
-            return None
-        return [int(cells[0]) for cells in used], [int(cells[-1]) + 1 for cells in used]
+ASKED_AT_ONCE = 2**21
+"""Weights of cells along axes that are laid out at a time."""
 
 
 def error_columns(
@@ -44,99 +30,96 @@ def error_columns(
 ) -> dict[str, pa.Array]:
     """Return stderr, within, low and high of each value; null where the value is."""
     value = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    group, products = [], []
-    for place, rows in enumerate(parts.to_numpy(zero_copy_only=False)):
-        if rows is not None and not np.isnan(value[place]):
-            made = products_of(relation, *_functional(relation, rows, value[place], kind))
-            products += made
-            group += [place] * len(made)
-    noise, within = _errors(relation, products)
-    stderr = np.bincount(group, noise, minlength=len(value))
-    inside = np.bincount(group, within, minlength=len(value))
-    reach = deviations_for(confidence) * np.hypot(stderr, inside)
-    low, high = ends(value, reach) if kind == "count" else (value - reach, value + reach)
-    found = {"stderr": stderr, "within": inside, "low": low, "high": high}
+    answers = _answers(relation, value, products_of(relation, *_functional(relation, value, parts, kind)), kind)
+    if kind == "count":
+        low, high = answers.interval(confidence)
+    else:  # sums and averages may be below zero
+        reach = answers.reach(confidence)
+        low, high = value - reach, value + reach
+    found = {"stderr": answers.stderrs, "within": answers.withins, "low": low, "high": high}
     return {name: pa.array(column, mask=np.isnan(value)) for name, column in found.items()}
 
 
-def _functional(
-    relation: Relation, rows: NDArray[np.object_], value: float, kind: str
-) -> tuple[NDArray[np.intp], Floats]:
-    at = np.array([row["i"] for row in rows], np.intp)
-    factor = np.array([row["f"] for row in rows], np.float64)
+def _functional(relation: Relation, value: Floats, parts: pa.Array, kind: str) -> tuple[Ints, Ints, Floats]:
+    """Return for each row that enters a result: the result, the row, and what the row's count is multiplied by."""
+    lengths, content = parts.value_lengths().fill_null(0).to_numpy(), parts.flatten()
+    result = np.repeat(np.arange(len(value)), lengths)
+    rows = content.field("i").to_numpy(zero_copy_only=False).astype(np.intp)
+    factor = content.field("f").cast(pa.float64()).to_numpy(zero_copy_only=False)
+    known = ~np.isnan(value[result])
+    result, rows, factor = result[known], rows[known], factor[known]
     if kind == "avg":
-        factor = (factor - value) / relation.weights[at].sum()
-    return at, factor
+        total = np.bincount(result, relation.weights[rows], minlength=len(value))
+        factor = (factor - value[result]) / total[result]
+    return result, rows, factor
 
 
-def products_of(relation: Relation, rows: NDArray[np.intp], factor: Floats) -> list[Product]:
-    """Split a sum over rows into products of one factor for each cell of each axis."""
-    axes = list(relation.pieces)
-    if not axes:
-        return [Product(float(factor.sum()), tuple(np.ones(n) for n in relation.domain.shape))]
-    used, places = zip(*(np.unique(relation.index[axis][rows], return_inverse=True) for axis in axes), strict=True)
-    grid = np.zeros([len(pieces) for pieces in used])
-    grid[places] = factor
-    made = []
-    for scale, vectors in _split(grid):
-        factors = [np.ones(n) for n in relation.domain.shape]
-        for axis, pieces, vector in zip(axes, used, vectors, strict=True):
-            factors[axis] = _on_cells(relation, axis, pieces, vector)
-        made.append(Product(scale, tuple(factors)))
-    return made
+def _answers(relation: Relation, value: Floats, products: Products, kind: str) -> Answers:
+    """Return each result with its error: that of its one product, or the sum of those of several."""
+    errors, size = _errors(relation, products), np.abs(products.scale)
+
+    def summed(of_products: Floats) -> Floats:
+        return np.bincount(products.result, of_products, minlength=len(value)).astype(np.float64)
+
+    stderr, within = summed(size * np.sqrt(errors.variances)), summed(size * np.sqrt(errors.withins))
+    noises = None
+    if errors.noises is not None and kind != "avg":  # the law of an average is known in the limit only
+        numbers = np.where(summed(np.ones(len(products))) == 1, summed(errors.noises.numbers.astype(np.float64)), 0)
+        noises = EqualNoises(errors.noises.alpha, numbers.astype(np.int64))
+    return Answers(value, stderr, within, noises)
 
 
-def _on_cells(relation: Relation, axis: int, used: NDArray[np.intp], vector: Floats) -> Floats:
-    """Spread the factor of each piece over its cells; parts of one cell add up."""
+def _errors(relation: Relation, products: Products) -> Errors:
+    """Return what the errors of products are made of, their scales left out: ranges are asked as such."""
+    number, axes = len(products), len(relation.domain.shape)
+    lower, upper = np.zeros((number, axes), np.int64), np.tile(relation.domain.shape, (number, 1))
+    is_range = np.ones(number, np.bool_)
+    for axis, line in products.factors.items():
+        lower[:, axis], upper[:, axis], whole = _bounds(relation, axis, line, number)
+        is_range &= whole
+    workload = Workload(relation.domain.shape, lower[is_range], upper[is_range])
+    found = [relation.estimate.range_errors(workload)]
+    others = np.flatnonzero(~is_range)
+    found += [relation.estimate.answers(asked)[1] for asked in _queries(relation, products, others)]
+    back = np.argsort(np.concatenate([np.flatnonzero(is_range), others]))
+    variances, withins = (np.concatenate([part[column] for part in found])[back] for column in (0, 1))
+    laws = [part.noises for part in found if part.noises is not None]
+    if not laws:
+        return Errors(variances, withins)
+    return Errors(variances, withins, EqualNoises(laws[0].alpha, np.concatenate([law.numbers for law in laws])[back]))
+
+
+def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Return the first cell and one past the last that products take along an axis, and whether they take it whole."""
     pieces = relation.pieces[axis]
-    lower, lengths = pieces.lower[used], pieces.upper[used] - pieces.lower[used]
-    cells = np.repeat(lower - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
-    factor = np.zeros(relation.domain.shape[axis])
-    np.add.at(factor, cells, np.repeat(vector * pieces.share[used], lengths))
-    return factor
+    starts = np.searchsorted(line.product, np.arange(number))
+    low, high = pieces.lower[line.piece], pieces.upper[line.piece]
+    if number == 0:
+        return low, high, np.zeros(0, np.bool_)
+    first, last = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
+    whole = np.logical_and.reduceat(line.factor * pieces.share[line.piece] == 1, starts)
+    return first, last, whole & (np.add.reduceat(high - low, starts) == last - first)
 
 
-def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
-    """Return products that add up to the grid: one if it is a product, else those of its distinct slices."""
-    pivot = tuple(map(int, np.unravel_index(int(np.argmax(np.abs(grid))), grid.shape)))
-    scale = float(grid[pivot])
-    if scale == 0:
-        return []
-    vectors = [np.moveaxis(grid, axis, -1)[pivot[:axis] + pivot[axis + 1 :]] / scale for axis in range(grid.ndim)]
-    if np.allclose(reduce(np.multiply.outer, vectors) * scale, grid, rtol=1e-9, atol=1e-12 * abs(scale)):
-        return [(scale, vectors)]
-    slices = [
-        np.unique(np.moveaxis(grid, axis, 0).reshape(n, -1), axis=0, return_inverse=True)
-        for axis, n in enumerate(grid.shape)
-    ]
-    axis = int(np.argmin([len(distinct) for distinct, _ in slices]))
-    distinct, which = slices[axis]
-    rest = grid.shape[:axis] + grid.shape[axis + 1 :]
-    made = []
-    for number, content in enumerate(distinct):
-        for part, others in _split(content.reshape(rest)):
-            made.append((part, [*others[:axis], (which == number).astype(np.float64), *others[axis:]]))
-            if len(made) > MOST_PARTS:
-                msg = (
-                    "the error of this result is not known: its conditions join attributes in too many ways; "
-                    "join conditions on single attributes by AND, or ask without errors"
-                )
-                raise QueryError(msg)
-    return made
+def _queries(relation: Relation, products: Products, chosen: Ints) -> Iterator[CountingQueries]:
+    """Return some of the products as counting queries, so many at a time."""
+    shape = relation.domain.shape
+    at_once = max(1, ASKED_AT_ONCE // max(1, sum(shape[axis] for axis in products.factors)))
+    for start in range(0, len(chosen), at_once):
+        asked = chosen[start : start + at_once]
+        weights, taken = [np.ones((1, extent)) for extent in shape], np.zeros((len(asked), len(shape)), np.int64)
+        for axis, line in products.factors.items():
+            weights[axis], taken[:, axis] = _on_cells(relation, axis, line, asked), np.arange(len(asked))
+        yield CountingQueries(tuple(weights), taken)
 
 
-def _errors(relation: Relation, products: list[Product]) -> tuple[Floats, Floats]:
-    """Return the standard error of the noise of each product, and its expected error within boxes."""
-    noise, within = np.zeros(len(products)), np.zeros(len(products))
-    ranges = {place: bounds for place, product in enumerate(products) if (bounds := product.bounds()) is not None}
-    if ranges:
-        lower, upper = (np.array([bounds[end] for bounds in ranges.values()]) for end in (0, 1))
-        found = relation.estimate.range_errors(Workload(relation.domain.shape, lower, upper))
-        at = np.array(list(ranges))
-        noise[at], within[at] = np.sqrt(found[0]), np.sqrt(found[1])
-    for place, product in enumerate(products):
-        if place not in ranges:
-            estimated = relation.estimate.answer(CountingQuery(product.factors))
-            noise[place], within[place] = np.sqrt(estimated.noise_variance), np.sqrt(estimated.within_square)
-    scale = np.abs([product.scale for product in products])
-    return scale * noise, scale * within
+def _on_cells(relation: Relation, axis: int, line: Factors, asked: Ints) -> Floats:
+    """Spread the factors of some products over the cells of their pieces; parts of one cell add up."""
+    pieces, place = relation.pieces[axis], np.searchsorted(asked, line.product)
+    there = asked[np.minimum(place, len(asked) - 1)] == line.product
+    place, piece = place[there], line.piece[there]
+    lower, lengths = pieces.lower[piece], pieces.upper[piece] - pieces.lower[piece]
+    cells = np.repeat(lower - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+    weights = np.zeros((len(asked), relation.domain.shape[axis]))
+    np.add.at(weights, (np.repeat(place, lengths), cells), np.repeat(line.factor[there] * pieces.share[piece], lengths))
+    return weights

@@ -1,0 +1,159 @@
+"""Sums over rows of a relation as sums of products: which rows and factors each result has enters; products leave.
+
+A product has a scale and one factor for each piece of each axis in use. A result whose factors are no product is split
+into those of its distinct slices.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.analyst.sql.relation import Relation
+from dpcube.errors import QueryError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+MOST_PARTS = 256
+ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factors:
+    """The factors of many products along one axis that are not 0, in the order of the products."""
+
+    product: Ints
+    piece: Ints
+    factor: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Products:
+    """Products that add up to results: the result and scale of each, and its factors along each axis in use."""
+
+    result: Ints
+    scale: Floats
+    factors: dict[int, Factors]
+
+    def __len__(self) -> int:
+        return len(self.result)
+
+
+def products_of(relation: Relation, result: Ints, rows: Ints, factor: Floats) -> Products:
+    """Return products that add up, for each result, to the sum over its rows of a factor times the row's count."""
+    order = np.lexsort((-np.abs(factor), result))
+    result, rows, factor = result[order], rows[order], factor[order]
+    results, pivot, group = np.unique(result, return_index=True, return_inverse=True)  # the largest factor comes first
+    some = np.abs(factor) > NOTHING * np.abs(factor[pivot])[group]
+    result, rows, factor, group = result[some], rows[some], factor[some], group[some]
+    results, pivot, group = np.unique(result, return_index=True, return_inverse=True)
+    places = {axis: relation.index[axis][rows] for axis in relation.pieces}
+    factors = {axis: _through(pivot, places, axis, factor, group) for axis in relation.pieces}
+    alike = _are_products(relation, factors, places, factor, pivot, group)
+    simple = Products(results, factor[pivot], factors)
+    if alike.all():
+        return simple
+    split = [_split_result(places, factor, group == at, int(results[at])) for at in np.flatnonzero(~alike)]
+    return _joined([_kept(simple, alike), *split])
+
+
+def _through(pivot: Ints, places: dict[int, Ints], axis: int, factor: Floats, group: Ints) -> Factors:
+    """Return the factors of each result along the line through its pivot, in units of the factor there."""
+    on_line = np.ones(len(factor), np.bool_)
+    for other, place in places.items():
+        if other != axis:
+            on_line &= place == place[pivot][group]
+    line = np.flatnonzero(on_line)
+    return Factors(group[line], places[axis][line], factor[line] / factor[pivot][group[line]])
+
+
+def _are_products(
+    relation: Relation,
+    factors: dict[int, Factors],
+    places: dict[int, Ints],
+    factor: Floats,
+    pivot: Ints,
+    group: Ints,
+) -> NDArray[np.bool_]:
+    """Tell of each result whether its rows are those that its lines span, each with the product of their factors."""
+    scale = factor[pivot][group]
+    expected, spanned = scale.copy(), np.ones(len(pivot))
+    for axis, line in factors.items():
+        pieces = len(relation.pieces[axis])
+        codes = line.product * pieces + line.piece
+        order = np.argsort(codes)
+        asked = group * pieces + places[axis]
+        found = order[np.minimum(np.searchsorted(codes, asked, sorter=order), len(codes) - 1)]
+        expected *= np.where(codes[found] == asked, line.factor[found], 0.0)
+        spanned *= np.bincount(line.product, minlength=len(pivot))
+    good = np.abs(expected - factor) <= ROUNDING * np.abs(factor) + NOTHING * np.abs(scale)
+    complete = spanned == np.bincount(group, minlength=len(pivot))
+    return np.asarray(complete & (np.bincount(group[~good], minlength=len(pivot)) == 0))
+
+
+def _split_result(places: dict[int, Ints], factor: Floats, of_result: NDArray[np.bool_], result: int) -> Products:
+    """Return the products of one result that is none itself."""
+    found = [np.unique(place[of_result], return_inverse=True) for place in places.values()]
+    grid = np.zeros([len(used) for used, _ in found])
+    grid[tuple(at for _, at in found)] = factor[of_result]
+    made = _split(grid)
+    factors = {}
+    for number, (axis, (used, _)) in enumerate(zip(places, found, strict=True)):
+        along = np.stack([vectors[number] for _, vectors in made])
+        product, at = np.nonzero(along)
+        factors[axis] = Factors(product, used[at], along[product, at])
+    return Products(np.full(len(made), result), np.array([scale for scale, _ in made]), factors)
+
+
+def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
+    """Return products that add up to the grid: one if it is a product, else those of its distinct slices."""
+    pivot = tuple(map(int, np.unravel_index(int(np.argmax(np.abs(grid))), grid.shape)))
+    scale = float(grid[pivot])
+    if scale == 0:
+        return []
+    vectors = [np.moveaxis(grid, axis, -1)[pivot[:axis] + pivot[axis + 1 :]] / scale for axis in range(grid.ndim)]
+    if np.allclose(reduce(np.multiply.outer, vectors) * scale, grid, rtol=ROUNDING, atol=NOTHING * abs(scale)):
+        return [(scale, vectors)]
+    slices = [
+        np.unique(np.moveaxis(grid, axis, 0).reshape(n, -1), axis=0, return_inverse=True)
+        for axis, n in enumerate(grid.shape)
+    ]
+    axis = int(np.argmin([len(distinct) for distinct, _ in slices]))
+    distinct, which = slices[axis]
+    rest = grid.shape[:axis] + grid.shape[axis + 1 :]
+    made = []
+    for number, content in enumerate(distinct):
+        for part, others in _split(content.reshape(rest)):
+            made.append((part, [*others[:axis], (which == number).astype(np.float64), *others[axis:]]))
+            if len(made) > MOST_PARTS:
+                msg = (
+                    "the error of this result is not known: its conditions join attributes in too many ways; "
+                    "join conditions on single attributes by AND, or ask without errors"
+                )
+                raise QueryError(msg)
+    return made
+
+
+def _kept(products: Products, kept: NDArray[np.bool_]) -> Products:
+    number = np.cumsum(kept) - 1
+    factors = {}
+    for axis, line in products.factors.items():
+        there = kept[line.product]
+        factors[axis] = Factors(number[line.product[there]], line.piece[there], line.factor[there])
+    return Products(products.result[kept], products.scale[kept], factors)
+
+
+def _joined(parts: list[Products]) -> Products:
+    first = np.cumsum([0, *(len(part) for part in parts)])
+    factors = {}
+    for axis in parts[0].factors:
+        lines = [part.factors[axis] for part in parts]
+        product = np.concatenate([line.product + at for line, at in zip(lines, first, strict=False)])
+        factors[axis] = Factors(
+            product, np.concatenate([line.piece for line in lines]), np.concatenate([line.factor for line in lines])
+        )
+    return Products(
+        np.concatenate([part.result for part in parts]), np.concatenate([part.scale for part in parts]), factors
+    )

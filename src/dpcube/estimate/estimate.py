@@ -25,7 +25,7 @@ from dpcube.estimate.kernels import (
     summed_area_table,
     sums_over_boxes,
 )
-from dpcube.estimate.within import WithinBoxes, leaf_boxes
+from dpcube.estimate.within import REACHED, WithinBoxes, leaf_boxes
 from dpcube.partition import BoxTree
 from dpcube.query import CountingQuery, Workload
 
@@ -76,11 +76,6 @@ class BoxPart:
         start = np.cumsum([0, *(len(prefix) for prefix in prefixes[:-1])])
         return product_overlaps(self.leaves.lower, self.leaves.upper, np.concatenate(prefixes), start)
 
-    @cached_property
-    def worst(self) -> Floats:
-        """Expected square of each box's true count: times f, how wrong a part f of the box can be."""
-        return self.totals**2 + self.square * self.leaves.sizes.astype(np.float64) ** 2
-
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated count of each range, from the boxes alone."""
         density = self.density[:, None]
@@ -89,11 +84,11 @@ class BoxPart:
     def range_squares(self, workload: Workload) -> Floats:
         """Return three sums over boxes for each range, s = cells of the box in it, as columns.
 
-        They are square * s^2 (noise), s - s^2/n (cut), and worst * s/n over the boxes that the range cuts.
+        They are square * s^2 (noise), s - s^2/n (cut), and how wrong the boxes that the range cuts can be (worst).
         """
         n, nothing = self.leaves.sizes, np.zeros(len(self.totals))
-        linear = np.stack([nothing, nothing + 1, self.worst / n], axis=1)
-        square = np.stack([self.square, -1 / n, nothing], axis=1)
+        linear = np.stack([nothing, nothing + 1, self.totals * self.density], axis=1)
+        square = np.stack([self.square, -1 / n, -REACHED * self.density**2], axis=1)
         whole = np.stack([self.square * n.astype(np.float64) ** 2, nothing, nothing], axis=1)
         return sums_over_boxes(self.tree, linear, square, workload, whole=whole)
 
@@ -169,7 +164,8 @@ class BoxEstimate:
             if self.within is not None:
                 n, guess = self.boxes.leaves.sizes, _contract(self.within.deviation, query)
                 cut = self.boxes.weights(CountingQuery(tuple(w * w for w in query.weights))) - weights**2 / n
-                worst = np.where(cut > 1e-12 * n, weights * self.boxes.worst / n, 0.0)
+                even = weights * self.boxes.density
+                worst = np.where(cut > 1e-12 * n, even * (self.boxes.totals - REACHED * even), 0.0)
                 asked = (guess, float(cut.sum()), float(worst.sum()))
                 within = float(self.within.expected_square(*map(np.array, asked)))
         return Estimated(value, max(variance, 0.0), within, noises)

@@ -110,7 +110,7 @@ def test_two_deviations_of_the_worst_reach_a_part_that_holds_nothing_and_no_smal
 
 
 def test_rows_at_one_place_are_covered_however_little_is_known() -> None:
-    """A hundred rows in one of 64 cells, and so much noise that nothing else is known: parts of a fifth or more hold."""
+    """A hundred rows in one of 64 cells, and nothing else known: intervals of a fifth of the box or more hold."""
     estimate = BoxEstimate(
         "uniform", (64,), BoxPart(whole((64,)), np.array([100.0]), np.zeros(1)), within=unknown((64,), 1e6)
     )

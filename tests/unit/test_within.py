@@ -1,5 +1,7 @@
 """The error within boxes: exact where noise is silent, zero where no box is cut, and honest on structured data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -170,6 +172,16 @@ def test_boxes_are_judged_by_cells_that_did_not_choose_them() -> None:
     assert estimate.within is not None
     ranges = evenly_placed_ranges((64, 64))
     assert float(np.median(estimate.within.ratio.at(ranges.sizes.astype(np.float64)))) < 0.5
+
+
+def test_boxes_are_judged_both_ways() -> None:
+    """Cells plus noise turn into cells minus noise when cells change sign: the same ratio, if both judge in turn."""
+    estimate = released(hills((64, 64), 50_000), 3).estimate()
+    assert isinstance(estimate, BoxEstimate)
+    assert estimate.within is not None
+    one, other = estimate.within.ratio, replace(estimate.within, noisy=-estimate.within.noisy).ratio
+    assert (one.least, one.low, one.power) == pytest.approx((other.least, other.low, other.power))
+    assert one.least > 0
 
 
 @pytest.mark.parametrize("shape", [(4096,), (128, 128), (16, 20, 7, 2, 2), (1, 1)])

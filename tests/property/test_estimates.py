@@ -147,7 +147,8 @@ def within_of(got: BoxEstimate, row: CountingQuery) -> float:
     leaves, dense = got.boxes.leaves, row.dense()
     cut = box_sums(dense**2, leaves) - box_sums(dense, leaves) ** 2 / leaves.sizes
     parts = np.where(cut > 1e-12 * leaves.sizes, box_sums(np.abs(dense), leaves) / leaves.sizes, 0.0)
-    worst = np.abs(dense).max() * parts @ got.boxes.worst
+    squares = got.boxes.totals**2
+    worst = np.abs(dense).max() * parts @ squares - REACHED * parts**2 @ squares
     guess = (got.within.deviation * dense).sum()
     return float(got.within.expected_square(guess, np.array(cut.sum()), np.array(worst)))
 

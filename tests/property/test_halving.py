@@ -142,9 +142,9 @@ def test_of_equal_axes_the_first_is_cut_and_then_the_other() -> None:
     assert tree.upper[tree.leaves].tolist() == [[4, 4], [4, 8], [8, 4], [8, 8]]
 
 
-def test_a_cut_is_worth_k_over_f() -> None:
-    kernel = QueryKernel((12, 5), ("ranges", "prefixes"))
-    order = kernel.cut_order()
+@pytest.mark.parametrize("kind", ["ranges", "prefixes", "mixed"])
+def test_a_cut_is_worth_k_over_f_of_ranges_whatever_is_asked(kind: str) -> None:
+    order, kernel = QueryKernel((12, 5), (kind, kind)).cut_order(), QueryKernel((12, 5), ("ranges", "ranges"))
     lower, upper = np.array([[6, 0]]), np.array([[12, 5]])
     for axis, middle in ((0, 9), (1, 2)):
         covered, differ = kernel.values(lower, upper, np.array([axis]), np.array([middle]))

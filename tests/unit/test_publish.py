@@ -149,7 +149,7 @@ def test_an_empty_table_stays_nearly_empty_by_default(kind: str, tmp_path: Path)
 def test_the_default_strategy_is_fitted_to_the_attributes() -> None:
     release = publish(TABLE, DOMAIN, epsilon=1)
     assert release.provenance.strategy == "adaptive"
-    assert release.provenance.parameters == {"queries": "ranges, groups"}  # ages have an order, sexes have none
+    assert release.provenance.parameters == {"queries": "mixed, groups"}  # ages have an order, sexes have none
 
 
 def test_dpcube_learns_boxes() -> None:

@@ -1,14 +1,27 @@
 """The error within boxes: exact where noise is silent, zero where no box is cut, and honest on structured data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from dpcube import evaluate
 from dpcube.analyst import Release
-from dpcube.estimate.estimate import BoxEstimate
+from dpcube.estimate.estimate import BoxEstimate, BoxPart
 from dpcube.estimate.probes import probe
-from dpcube.estimate.within import POOLED_RANGES, Ratio, WithinBoxes, evenly_placed_ranges, pooled_ratio
+from dpcube.estimate.within import (
+    POOLED_RANGES,
+    REACHED,
+    Ratio,
+    WithinBoxes,
+    evenly_placed_ranges,
+    judge,
+    pooled_ratio,
+    posterior_mean,
+)
 from dpcube.partition.halving import whole
 from dpcube.query import Workload
 from dpcube.strategy import TwoPhase
@@ -83,12 +96,50 @@ def test_intervals_are_not_idle_on_even_data() -> None:
 
 
 def test_more_error_within_boxes_is_shrunk_less_and_none_is_beyond_the_worst() -> None:
-    guess, cut, far = np.array([6.0]), np.array([1.0]), np.array([1e9])
-    for ratio, expected in ((0.0, 0.0), (1.0, 6.0**2 / 4 + 4 / 2), (1e12, 6.0**2 + 4)):
+    guess, cut = np.array([6.0]), np.array([1.0])
+    for ratio, worst, prior in ((0.0, 1e9, 0.0), (1.0, 1e9, 4.0), (1e12, 1e9, 1e9), (1.0, 3.0, 3.0), (1.0, -1.0, 0.0)):
         within = WithinBoxes(np.zeros((2, 2), np.int64), whole((2, 2)), 4.0)
         within.__dict__["ratio"] = Ratio(ratio)
-        assert within.expected_square(guess, cut, far) == pytest.approx(expected)
-        assert within.expected_square(guess, cut, np.array([3.0])) == pytest.approx(min(expected, 3.0))
+        shrink = prior / (prior + 4)
+        assert within.expected_square(guess, cut, np.array([worst])) == pytest.approx(shrink**2 * 36 + shrink * 4)
+        assert within.expected_square(guess, 0 * cut, np.array([worst])) == 0
+
+
+def test_two_deviations_of_the_worst_reach_a_part_that_holds_nothing_and_no_smaller_square_does() -> None:
+    part = np.linspace(0.001, 1, 1000)
+    assert (4 * (part - REACHED * part**2) >= part**2 - 1e-12).all()
+    assert not (4 * (part - 1.001 * REACHED * part**2) >= part**2).all()
+
+
+def test_rows_at_one_place_are_covered_however_little_is_known() -> None:
+    """A hundred rows in one of 64 cells, and nothing else known: intervals of a fifth of the box or more hold."""
+    estimate = BoxEstimate(
+        "uniform", (64,), BoxPart(whole((64,)), np.array([100.0]), np.zeros(1)), within=unknown((64,), 1e6)
+    )
+    for start, stop in ((0, 13), (0, 32), (0, 63), (1, 64), (20, 52)):
+        ranges = Workload((64,), np.array([[start]]), np.array([[stop]]))
+        reach = 2 * np.sqrt(estimate.range_errors(ranges)[1])
+        value = estimate.range_values(ranges)
+        assert value - reach <= 0  # the place is outside
+        assert value + reach >= 100  # it is inside
+
+
+def unknown(shape: tuple[int, ...], variance: float) -> WithinBoxes:
+    """Return what is known of one box by cells that are all noise, and say nothing of a guess."""
+    within = WithinBoxes(np.zeros(shape, np.int64), whole(shape), variance)
+    within.__dict__["ratio"] = Ratio(1e6)
+    return within
+
+
+def test_a_ratio_is_its_posterior_mean_given_that_it_is_not_negative() -> None:
+    """Against the integral itself; far below zero it goes like stderr / z, and it never reaches zero."""
+    for measured in (8.0, 1.0, 0.0, -1.0, -3.0):
+        law = norm(measured, 2.0)
+        expected = quad(lambda x, law=law: x * law.pdf(x), 0, np.inf)[0] / law.sf(0)
+        assert posterior_mean(np.array([measured]), np.array([2.0])) == pytest.approx(expected, rel=1e-6)
+    far = posterior_mean(np.array([-200.0, -2e9]), np.array([2.0, 2.0]))
+    assert far[0] == pytest.approx(2 / 100, rel=1e-3)
+    assert far[1] > 0
 
 
 def test_a_ratio_grows_with_a_power_of_the_cut() -> None:
@@ -101,7 +152,9 @@ def test_cells_tell_how_uneven_a_box_is(slope: float, least: float, most: float)
     """One box over cells that rise by `slope` deviations each; noisy cells judge it. The oracle knows the cells."""
     cells = np.rint(100 * slope * np.arange(64)).astype(np.int64)
     noisy = cells + np.rint(100 * probe(64, 77)).astype(np.int64)
-    found = pooled_ratio(whole((64,)), noisy, 100.0**2, unit=100.0**2)
+    judged = judge(whole((64,)), noisy, 100.0**2)
+    assert judged is not None
+    found = pooled_ratio([judged], unit=100.0**2)
     ranges = evenly_placed_ranges((64,))
     cut = ranges.sizes - ranges.sizes**2 / 64
     there = cut > 0
@@ -119,6 +172,16 @@ def test_boxes_are_judged_by_cells_that_did_not_choose_them() -> None:
     assert estimate.within is not None
     ranges = evenly_placed_ranges((64, 64))
     assert float(np.median(estimate.within.ratio.at(ranges.sizes.astype(np.float64)))) < 0.5
+
+
+def test_boxes_are_judged_both_ways() -> None:
+    """Cells plus noise turn into cells minus noise when cells change sign: the same ratio, if both judge in turn."""
+    estimate = released(hills((64, 64), 50_000), 3).estimate()
+    assert isinstance(estimate, BoxEstimate)
+    assert estimate.within is not None
+    one, other = estimate.within.ratio, replace(estimate.within, noisy=-estimate.within.noisy).ratio
+    assert (one.least, one.low, one.power) == pytest.approx((other.least, other.low, other.power))
+    assert one.least > 0
 
 
 @pytest.mark.parametrize("shape", [(4096,), (128, 128), (16, 20, 7, 2, 2), (1, 1)])

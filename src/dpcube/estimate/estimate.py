@@ -27,7 +27,7 @@ from dpcube.estimate.products import (
     largest_weights,
     squared_weights,
 )
-from dpcube.estimate.within import WithinBoxes, leaf_boxes
+from dpcube.estimate.within import REACHED, WithinBoxes, leaf_boxes
 from dpcube.partition import BoxTree
 from dpcube.query import CountingQueries, Workload
 
@@ -78,11 +78,6 @@ class BoxPart:
         """Noise variance of the total of each box."""
         return self.square * self.leaves.sizes.astype(np.float64) ** 2
 
-    @cached_property
-    def worst(self) -> Floats:
-        """Expected square of each box's true count: times f, how wrong a part f of the box can be."""
-        return self.totals**2 + self.variances
-
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated count of each range, from the boxes alone."""
         density = self.density[:, None]
@@ -91,27 +86,26 @@ class BoxPart:
     def range_squares(self, workload: Workload) -> Floats:
         """Return four sums over boxes for each range, s = cells of the box in it, as columns.
 
-        They are square * s^2 (noise), s - s^2/n (cut), worst * s/n over the boxes that the range cuts, and s/n.
+        They are square * s^2 (noise), s - s^2/n (cut), how wrong the boxes that the range cuts can be (worst), and s/n.
         """
         n, nothing = self.leaves.sizes, np.zeros(len(self.totals))
-        linear = np.stack([nothing, nothing + 1, self.worst / n, 1 / n], axis=1)
-        square = np.stack([self.square, -1 / n, nothing, nothing], axis=1)
+        linear = np.stack([nothing, nothing + 1, self.totals * self.density, 1 / n], axis=1)
+        square = np.stack([self.square, -1 / n, -REACHED * self.density**2, nothing], axis=1)
         whole = np.stack([self.variances, nothing, nothing, nothing + 1], axis=1)
         return sums_over_boxes(self.tree, linear, square, workload, whole=whole)
 
     def product_sums(self, queries: CountingQueries) -> Floats:
-        """Return five columns for each query: its value, the first three of `range_squares`, and boxes taken alike."""
-        tree, (inside, worst) = self.tree, self._by_node
+        """Return six columns for each query, as `products.box_sums` does."""
+        tree = self.tree
         weights = axis_weights(queries, [np.ones(extent) for extent in tree.shape])
-        return box_sums(tree.lower, tree.upper, tree.end, inside, worst, weights)
+        return box_sums(tree.lower, tree.upper, tree.end, self._inside, weights)
 
     @cached_property
-    def _by_node(self) -> tuple[Floats, Floats]:
-        """Totals, variances and numbers of leaves of every subtree; and `worst` of the nodes that are leaves."""
-        of_node, worst = np.zeros((len(self.tree), 3)), np.zeros(len(self.tree))
+    def _inside(self) -> Floats:
+        """Totals, variances and numbers of leaves of every subtree."""
+        of_node = np.zeros((len(self.tree), 3))
         of_node[self.tree.leaves] = np.stack([self.totals, self.variances, np.ones(len(self.totals))], axis=1)
-        worst[self.tree.leaves] = self.worst
-        return subtree_sums(self.tree.parent, of_node), worst
+        return subtree_sums(self.tree.parent, of_node)
 
 
 class Estimate(Protocol):
@@ -175,10 +169,10 @@ class BoxEstimate:
         variances, withins = self.cell_variance * squared_weights(queries), np.zeros(len(queries))
         if self.boxes is None:
             return values, Errors(variances, withins, self._equal(equal_weights(queries)))
-        of_boxes, box_variances, cuts, worst, numbers = self.boxes.product_sums(queries).T
+        of_boxes, box_variances, cuts, parts, squares, numbers = self.boxes.product_sums(queries).T
         if self.within is not None:
-            guesses, largest = cell_sums(self.within.deviation, queries), largest_weights(queries)
-            withins = self.within.expected_square(guesses, cuts, worst * largest)
+            worst = largest_weights(queries) * parts - REACHED * squares
+            withins = self.within.expected_square(cell_sums(self.within.deviation, queries), cuts, worst)
         variances = np.maximum(variances + box_variances, 0.0)
         return values + of_boxes, Errors(variances, withins, self._equal(numbers))
 

@@ -164,16 +164,16 @@ def box_sums(
     upper: Ints,
     end: Ints,
     inside: Floats,
-    worst: Floats,
     asked: AxisWeights,
 ) -> Floats:
-    """Return for each query, as columns, sums over leaves: value, noise, cut, worst; and how many it takes alike.
+    """Return for each query, as columns, sums over leaves, and last how many it takes alike.
 
-    With p the mean weight of the n cells of a leaf and q that of their squares, these are p * total, p^2 * variance,
-    n (q - p^2), and the mean size of weights times `worst` where weights vary. `inside` holds totals, variances and
-    numbers of leaves of every subtree. The last is 0 unless every leaf is taken as a whole, with one size of weight.
+    With T the total of a leaf of n cells, p the mean of its weights, q that of their squares and m that of their sizes,
+    the sums are p T, p^2 times the variance of T, n (q - p^2), and where weights vary T^2 m and T^2 m^2. `inside` holds
+    totals, variances and numbers of leaves of every subtree. The last is 0 unless every leaf is taken as a whole, with
+    one size of weight.
     """
-    found = np.zeros((len(asked.first), 5))
+    found = np.zeros((len(asked.first), 6))
     for query in range(len(asked.first)):
         node, least, most = 0, np.inf, 0.0
         while node < len(end):
@@ -190,14 +190,16 @@ def box_sums(
                 for axis in range(lower.shape[1]):
                     cells *= upper[node, axis] - lower[node, axis]
                 found[query, 2] += cells * max(square - part * part, 0.0)
-                found[query, 3] += worst[node] * _part(node, lower, upper, query, asked, 2)
+                size = _part(node, lower, upper, query, asked, 2)
+                found[query, 3] += inside[node, 0] ** 2 * size
+                found[query, 4] += inside[node, 0] ** 2 * size * size
                 least, most = 0.0, np.inf
             found[query, 0] += part * inside[node, 0]
             found[query, 1] += part * part * inside[node, 1]
-            found[query, 4] += inside[node, 2] if part != 0.0 else 0.0
+            found[query, 5] += inside[node, 2] if part != 0.0 else 0.0
             node = end[node]
         if least < (1 - 1e-12) * most:
-            found[query, 4] = 0.0
+            found[query, 5] = 0.0
     return found
 
 

@@ -8,13 +8,15 @@ error of a query is expected to be k^2 B^2 + k V with k = r/(1 + r) (normal prio
 
 The boxes were chosen by the same noisy cells: cuts go where noise differs most, so the noise left inside boxes is less
 than V says, and B^2 tells nothing of r. So the cells are thinned: with w like their noise, cells + w and cells - w are
-as good as independent, each with twice the noise. Boxes grown anew from the first, as many at most as were released,
-are judged by the second: their B^2 exceeds its known noise by the true squared error on average. The boxes of noisier
-cells fit a little worse, so this errs on the side of wide intervals, and so does the one standard error that is added.
+as good as independent, each with twice the noise. Boxes grown anew from either, as many at most as were released, are
+judged by the other: their B^2 exceeds its known noise by the true squared error on average. Both ways are averaged, so
+that no oddity of w tells. The excess is normal about the truth, which is not negative: its posterior mean is taken.
 
 However uneven a box, its T rows cannot do worse than all lie at one place: a part f of the box then holds T or nothing
-and is off by (1 - f) T or f T. The expected squared error is never taken to be above the sum of f T^2 over the boxes
-that the query cuts, which is enough for intervals that reach two deviations.
+and is off by (1 - f) T or f T, in the mean square f (1 - f) T^2 over all places. But twice its root must reach f T too,
+for the place may well lie outside; f - 3/4 f^2 is the least f - c f^2 that does so for every f. The prior variance r V
+is never taken to be above the sum of (f - 3/4 f^2) T^2 over the boxes that the query cuts. The noise of T is stated
+apart, as noise.
 """
 
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from dpcube.domain import Boxes, box_sums
 from dpcube.domain.box import spread
@@ -33,7 +36,9 @@ from dpcube.query import Workload
 Floats = NDArray[np.float64]
 
 POOLED_RANGES = 1000
-PROBES = 8
+PROBES = 4
+REACHED = 0.75
+"""The c of the worst a box of T rows can do: (f - c f^2) T^2."""
 LARGEST = 2**30
 """Cells are partitioned as if none held more, as by the strategy."""
 
@@ -60,14 +65,18 @@ class WithinBoxes:
         """The ratio of true squared error to noise variance, by thinning."""
         noisy = np.clip(self.noisy, -LARGEST, LARGEST)
         noise = np.rint(np.sqrt(self.cell_variance) * probe(noisy.size, 0)).astype(np.int64).reshape(noisy.shape)
+        judged = [self._judged(noisy + noise, noisy - noise), self._judged(noisy - noise, noisy + noise)]
+        return pooled_ratio([one for one in judged if one is not None], unit=self.cell_variance)
+
+    def _judged(self, growers: NDArray[np.int64], judges: NDArray[np.int64]) -> Floats | None:
         tree = grow(
-            np.clip(noisy + noise, -LARGEST, LARGEST),
+            np.clip(growers, -LARGEST, LARGEST),
             threshold=0.0,
             noise_variance=2 * self.cell_variance,
             slack=1.0,
             max_boxes=len(self.tree.leaves),
         )
-        return pooled_ratio(tree, noisy - noise, 2 * self.cell_variance, unit=self.cell_variance)
+        return judge(tree, judges, 2 * self.cell_variance)
 
     def range_guesses(self, workload: Workload) -> Floats:
         """Return the guess B for each range."""
@@ -75,10 +84,10 @@ class WithinBoxes:
 
     def expected_square(self, guess: Floats, cut: Floats, worst: Floats) -> Floats:
         """Return the expected squared error, given B, the cut weight V / v1 and the worst of each query."""
-        ratio = self.ratio.at(cut)
-        shrink = ratio / (1 + ratio)
-        expected = shrink**2 * guess**2 + shrink * self.cell_variance * np.maximum(cut, 0.0)
-        return np.minimum(expected, np.maximum(worst, 0.0))
+        noise = self.cell_variance * np.maximum(cut, 0.0)
+        prior = np.minimum(self.ratio.at(cut) * noise, np.maximum(worst, 0.0))
+        shrink = prior / np.maximum(prior + noise, np.finfo(np.float64).tiny)
+        return shrink**2 * guess**2 + shrink * noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +103,32 @@ class Ratio:
         return self.least * (np.maximum(cut, 0.0) / self.low) ** self.power
 
 
-def pooled_ratio(tree: BoxTree, judges: NDArray[np.int64], variance: float, *, unit: float) -> Ratio:
-    """Return the ratio of true squared error to `unit` times the cut, one standard error high.
+def pooled_ratio(judged: list[Floats], *, unit: float) -> Ratio:
+    """Return the ratio of true squared error to `unit` times the cut, as the mean of what was judged says.
 
-    `judges` are noisy cells of noise `variance`, independent of the tree. The ratio is pooled over the ranges that cut
-    less than the middle one, and over those that cut more: between them it is constant if what boxes miss cancels, and
-    grows like the cut if it adds up. How far the pooled squares of noise alone are spread is seen by probing.
+    Between the ranges that cut less and those that cut more it is constant if what boxes miss cancels, and grows like
+    the cut if it adds up.
+    """
+    if not judged:
+        return Ratio()
+    at, excess, stderr = np.mean(judged, axis=0)
+    low, high = posterior_mean(excess, stderr) / unit
+    power = np.log(high / low) / (at[1] - at[0]) if at[1] > at[0] else 0.0
+    return Ratio(float(low), float(np.exp(at[0])), float(np.clip(power, 0.0, 1.0)))
+
+
+def judge(tree: BoxTree, judges: NDArray[np.int64], variance: float) -> Floats | None:
+    """Return the log of the cut, the true squared error over it, and the standard error of that, or None without cuts.
+
+    `judges` are noisy cells of noise `variance`, independent of the tree. Ranges are pooled into two columns: those
+    that cut less than the middle one, and those that cut more. How far the pooled squares of noise alone are spread is
+    seen by probing.
     """
     ranges, leaves = evenly_placed_ranges(tree.shape), leaf_boxes(tree)
     cut = sums_over_boxes(tree, np.ones((len(leaves), 1)), -1 / leaves.sizes[:, None], ranges)[:, 0]
     cutting = np.flatnonzero(cut > 1e-9)
     if len(cutting) < 2:
-        return Ratio()
+        return None
     halves = np.array_split(cutting[np.argsort(cut[cutting], kind="stable")], 2)
 
     def pooled(cells: Floats) -> list[float]:
@@ -113,11 +136,20 @@ def pooled_ratio(tree: BoxTree, judges: NDArray[np.int64], variance: float, *, u
         return [float(np.mean(guesses[half] ** 2 / cut[half])) for half in halves]
 
     silent = [pooled(probe(judges.size, number).reshape(judges.shape)) for number in range(1, PROBES + 1)]
-    beyond = np.maximum(np.array(pooled(judges.astype(np.float64))) - variance, 0.0)
-    low, high = (beyond + variance * np.std(silent, axis=0, ddof=1)) / unit
-    at = [float(np.exp(np.mean(np.log(cut[half])))) for half in halves]
-    power = np.log(high / low) / np.log(at[1] / at[0]) if at[1] > at[0] else 0.0
-    return Ratio(float(low), at[0], float(np.clip(power, 0.0, 1.0)))
+    at = [np.mean(np.log(cut[half])) for half in halves]
+    excess = np.array(pooled(judges.astype(np.float64))) - variance
+    return np.stack([at, excess, variance * np.std(silent, axis=0, ddof=1)])
+
+
+def posterior_mean(measured: Floats, stderr: Floats) -> Floats:
+    """Return the mean of a normal law about what was measured, cut off below zero.
+
+    >>> posterior_mean(np.array([5.0, 0.0, -5.0]), np.ones(3)).round(3)
+    array([5.   , 0.798, 0.187])
+    """
+    z = np.maximum(measured / stderr, -1e3)  # farther below, the difference of z and the density is lost to rounding
+    mean: Floats = stderr * (z + np.exp(-(z**2) / 2 - log_ndtr(z)) / np.sqrt(2 * np.pi))
+    return mean
 
 
 def deviations(cells: Floats, boxes: Boxes) -> Floats:

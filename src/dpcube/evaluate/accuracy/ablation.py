@@ -30,7 +30,8 @@ LOOPS = ("add_marginals", "divide", "gather", "learn", "predicted_shares")
 class SumOfSquares:
     """In place of a query kernel: what an error costs in the sum of squares over cells, whatever is asked."""
 
-    def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...], given: object = None) -> None:
+        del given
         self.cut_order = QueryKernel(shape, kinds).cut_order
 
     def values(self, lower: Ints, upper: Ints, axis: Ints, middle: Ints) -> tuple[Floats, Floats]:

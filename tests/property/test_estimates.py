@@ -20,6 +20,7 @@ from dpcube.domain import Attribute, Boxes, box_sums
 from dpcube.domain.attribute import Destination
 from dpcube.estimate import Estimate, available, estimate
 from dpcube.estimate.estimate import BoxEstimate
+from dpcube.estimate.within import REACHED
 from dpcube.histogram import UNITS
 from dpcube.query import CountingQueries, CountingQuery
 from dpcube.strategy import Cells, TwoPhase

@@ -1,17 +1,20 @@
-"""The table of errors gives what visiting every node gives, for trees of halves of any shape."""
+"""Tables of errors give what visiting every node gives, for trees of any shape."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpcube.estimate.error_table import ErrorTable, is_halved, worthwhile
+from dpcube.estimate.box_tables import BoxTables, worthwhile
+from dpcube.estimate.error_table import ErrorTable, is_halved
+from dpcube.estimate.kernels import sums_over_boxes
 from dpcube.estimate.spread import range_sums_of_tree
 from dpcube.partition import BoxTree
 from dpcube.partition.halving import halve, whole
 from dpcube.query import Workload
 from dpcube.query.kernel import CutOrder
 from dpcube.query.random_ranges import random_ranges
+from random_trees import random_tree
 
 Floats = NDArray[np.float64]
 
@@ -19,7 +22,7 @@ SHAPES = st.lists(st.integers(1, 13), min_size=1, max_size=4).map(tuple)
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 
 
-def random_tree(shape: tuple[int, ...], generator: np.random.Generator) -> BoxTree:
+def halved_tree(shape: tuple[int, ...], generator: np.random.Generator) -> BoxTree:
     """Halve axes in a random order, and go on from some of the leaves only."""
     start = np.cumsum([0, *shape[:-1]])
     order, tree = CutOrder(generator.random(sum(shape)), start), whole(shape)
@@ -39,7 +42,7 @@ def visited(tree: BoxTree, variance: Floats, prefix: Floats, start: NDArray[np.i
 @given(SHAPES, st.integers(0, 2**32 - 1))
 def test_a_table_gives_what_visiting_nodes_gives(shape: tuple[int, ...], seed: int) -> None:
     generator = np.random.default_rng(seed)
-    tree = random_tree(shape, generator)
+    tree = halved_tree(shape, generator)
     variance = generator.exponential(size=len(tree)) * (generator.random(len(tree)) < 0.8)
     start = np.cumsum([0, *(extent + 1 for extent in shape[:-1])])
     prefix = np.concatenate([[0.0, *generator.uniform(0.01, 1, extent).cumsum()] for extent in shape])
@@ -62,6 +65,20 @@ def test_only_trees_of_halves_have_tables() -> None:
 
 
 def test_a_table_is_made_for_many_ranges_and_never_a_huge_one() -> None:
-    assert worthwhile((1024, 1024), 100_000)
-    assert not worthwhile((1024, 1024), 100)
-    assert not worthwhile((10_000, 10_000), 10**9)
+    for numbers in (ErrorTable.numbers, lambda shape: BoxTables.numbers(shape, 4)):
+        assert worthwhile(numbers((1024, 1024)), 100_000)
+        assert not worthwhile(numbers((1024, 1024)), 100)
+        assert not worthwhile(numbers((10_000, 10_000)), 10**9)
+
+
+@quick
+@given(SHAPES, st.integers(0, 2**32 - 1))
+def test_tables_of_boxes_give_what_visiting_boxes_gives(shape: tuple[int, ...], seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    tree = random_tree(shape, generator, stop=0.2)
+    terms = generator.normal(size=(len(tree), 2, 3))
+    asked = random_ranges(shape, 50, seed=seed % 1000)
+    part, square, whole = np.moveaxis(terms[tree.leaves], 2, 0)
+    sizes = tree.sizes[tree.leaves][:, None]
+    expected = sums_over_boxes(tree, part / sizes, square / sizes**2, asked, whole=part + square + whole)
+    np.testing.assert_allclose(BoxTables.of(tree, terms).sums(asked), expected, rtol=1e-9, atol=1e-9)

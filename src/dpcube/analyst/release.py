@@ -61,7 +61,7 @@ class Release:
         """SHA-256 that identifies this release, whatever its file is called."""
         return release_file.digest((self.domain, self.transcript, self.provenance))
 
-    @property
+    @cached_property
     def estimates(self) -> tuple[str, ...]:
         """Names of the estimates this release allows, the default first."""
         return tuple(available(self.transcript))

@@ -26,11 +26,6 @@ from dpcube.query import Workload
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_BYTES = 2**30
-"""No table is made that would take more."""
-RANGE_WORTH = 1000
-"""Visiting the nodes for one range takes at least as long as making so many numbers of the table."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ErrorTable:
@@ -61,18 +56,17 @@ class ErrorTable:
                 np.cumsum(ends, axis=0, out=ends)
         return cls(table, prefix, start, tree.shape, of_total)
 
+    @staticmethod
+    def numbers(shape: tuple[int, ...]) -> int:
+        """Return how many numbers the table of a shape holds."""
+        return (len(shape) + 1) * math.prod(_slots(shape))
+
     def variances(self, workload: Workload) -> tuple[Floats, Floats]:
         """Return what the total and the splits, and what the leaves, add to the variance of each range."""
         strides, flat = _flat(self.table)
         most = math.prod(2 + extent.bit_length() for extent in self.shape)
         places = (self.prefix, self.start, workload.lower, workload.upper)
         return _add_slots(flat, strides, self.shape, *places, most, self.of_total)
-
-
-def worthwhile(shape: tuple[int, ...], ranges: int) -> bool:
-    """Whether a table of a shape fits, and is quicker than visiting nodes for each of so many ranges."""
-    numbers = (len(shape) + 1) * math.prod(_slots(shape))
-    return 8 * numbers <= MOST_BYTES and numbers <= RANGE_WORTH * ranges
 
 
 def is_halved(tree: BoxTree) -> bool:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpcube.domain import Boxes
 from dpcube.domain.box import spread
+from dpcube.estimate.box_tables import BoxTables, worthwhile
 from dpcube.estimate.kernels import range_sums, subtree_sums, summed_area_table, sums_over_boxes
 from dpcube.estimate.products import (
     axis_weights,
@@ -84,15 +85,40 @@ class BoxPart:
         return sums_over_boxes(self.tree, density, np.zeros_like(density), workload)[:, 0]
 
     def range_squares(self, workload: Workload) -> Floats:
-        """Return four sums over boxes for each range, s = cells of the box in it, as columns.
+        """Return four sums over boxes for each range, as columns, f being the part of a box of n cells in it.
 
-        They are square * s^2 (noise), s - s^2/n (cut), how wrong the boxes that the range cuts can be (worst), and s/n.
+        They are f^2 times the variance (noise), n (f - f^2) (cut), how wrong the boxes that the range cuts can be
+        (worst), and f.
         """
-        n, nothing = self.leaves.sizes, np.zeros(len(self.totals))
-        linear = np.stack([nothing, nothing + 1, self.totals * self.density, 1 / n], axis=1)
-        square = np.stack([self.square, -1 / n, -REACHED * self.density**2, nothing], axis=1)
-        whole = np.stack([self.variances, nothing, nothing, nothing + 1], axis=1)
-        return sums_over_boxes(self.tree, linear, square, workload, whole=whole)
+        sums = self._terms.shape[1]
+        if worthwhile(BoxTables.numbers(self.tree.shape, sums), len(workload)):
+            return self._tables.sums(workload)
+        part, square, whole = np.moveaxis(self._terms[self.tree.leaves], 2, 0)
+        n = self.leaves.sizes[:, None].astype(np.float64)
+        return sums_over_boxes(self.tree, part / n, square / n**2, workload, whole=part + square + whole)
+
+    @cached_property
+    def _terms(self) -> Floats:
+        """What each node adds to the four sums, if it is a leaf, for its part, its squared part, and as a whole."""
+        n, nothing, squares = self.leaves.sizes.astype(np.float64), np.zeros(len(self.totals)), self.totals**2
+        terms = np.zeros((len(self.tree), 4, 3))
+        terms[self.tree.leaves] = np.moveaxis(
+            np.array(
+                [
+                    (nothing, self.variances, nothing),
+                    (n, -n, nothing),
+                    (squares, -REACHED * squares, (REACHED - 1) * squares),
+                    (nothing + 1, nothing, nothing),
+                ]
+            ),
+            2,
+            0,
+        )
+        return terms
+
+    @cached_property
+    def _tables(self) -> BoxTables:
+        return BoxTables.of(self.tree, self._terms)
 
     def product_sums(self, queries: CountingQueries) -> Floats:
         """Return six columns for each query, as `products.box_sums` does."""

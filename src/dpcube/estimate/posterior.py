@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.estimate.error_table import ErrorTable, is_halved, worthwhile
+from dpcube.estimate.box_tables import worthwhile
+from dpcube.estimate.error_table import ErrorTable, is_halved
 from dpcube.estimate.estimate import DENSE_CELLS, Errors
 from dpcube.estimate.excess import linear_totals, measure_excess
 from dpcube.estimate.kernels import range_sums, summed_area_table
@@ -161,7 +162,7 @@ class PosteriorEstimate:
 
     def range_errors(self, workload: Workload) -> Errors:
         """Return the variances that noise leaves, and the expected squared within-box errors, of many ranges."""
-        table = self._error_table if worthwhile(self.shape, len(workload)) else None
+        table = self._error_table if worthwhile(ErrorTable.numbers(self.shape), len(workload)) else None
         if table is not None:
             return Errors(*table.variances(workload))
         _, of_splits, of_leaves = self._range_sums(workload, self._splits).T

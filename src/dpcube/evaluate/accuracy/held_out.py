@@ -5,8 +5,9 @@ Every table of `held_out_tables` is released at each epsilon; the errors of rang
 user would have done better with that one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import product
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from dpcube.strategy import BY_NAME, DEFAULT, strategy_of
 
 EPSILONS = ("0.01", "0.1", "1")
 QUERIES = ("ranges", "marginals")
+LEAST_ERROR = 1e-9
+"""Errors below it are taken for it: a few draws on a table of one row may have none at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +40,24 @@ class Ratio:
 class Setting:
     """The errors of every algorithm on one table at one epsilon."""
 
+    origin: str
     table: str
     rows: int
+    epsilon: str
     errors: tuple[CubeErrors, ...]
 
     @property
-    def epsilon(self) -> str:
-        """Epsilon of the releases."""
-        return self.errors[0].epsilon
+    def others(self) -> list[str]:
+        """The algorithms that the default strategy is compared with."""
+        return [one.algorithm for one in self.errors if one.algorithm != DEFAULT]
 
-    def ratio(self, queries: str) -> Ratio:
-        """Return the ratio of the errors of ranges or of marginals."""
+    def ratio(self, queries: str, other: str | None = None) -> Ratio:
+        """Return the ratio of the errors of ranges or of marginals to those of another algorithm, or of the best."""
         of = {one.algorithm: (getattr(one, queries), getattr(one, f"{queries}_stderr")) for one in self.errors}
-        mean, stderr = of.pop(DEFAULT)
-        best = min(of, key=lambda name: of[name])
-        least, least_stderr = max(of[best][0], 1e-300), of[best][1]
-        value = mean / least
-        relative = np.hypot(stderr / max(mean, 1e-300), least_stderr / least)
-        return Ratio(value, float(value * relative), best)
+        best = min(self.others, key=lambda name: of[name]) if other is None else other
+        (mean, stderr), (least, least_stderr) = of[DEFAULT], of[best]
+        mean, least = max(mean, LEAST_ERROR), max(least, LEAST_ERROR)
+        return Ratio(mean / least, float(mean / least * np.hypot(stderr / mean, least_stderr / least)), best)
 
     def as_dict(self) -> dict[str, object]:
         """Return the errors and the ratios as plain values."""
@@ -68,7 +71,7 @@ def compare(*, draws: int, seed: int) -> Iterator[Setting]:
         found = list(compare_on(table.domain, table.exact_counts, EPSILONS, draws=draws, random=random))
         for epsilon in EPSILONS:
             errors = tuple(one for one in found if one.epsilon == epsilon)
-            yield Setting(table.name, int(table.exact_counts.sum()), errors)
+            yield Setting(table.origin, table.name, int(table.exact_counts.sum()), epsilon, errors)
 
 
 def cover(*, releases: int, seed: int) -> Iterator[Coverage]:
@@ -106,10 +109,10 @@ def _errors(found: list[Setting]) -> list[str]:
 
 
 def _ratios(found: list[Setting]) -> list[str]:
-    lines = []
+    lines, epsilons = [], list(dict.fromkeys(one.epsilon for one in found))
     for queries in QUERIES:
         lines += [f"{DEFAULT} to the best of the others, {queries}", ""]
-        lines += [f"| table | {' | '.join(f'epsilon {e}' for e in EPSILONS)} |", f"|{'---|' * (1 + len(EPSILONS))}"]
+        lines += [f"| table | {' | '.join(f'epsilon {e}' for e in epsilons)} |", f"|{'---|' * (1 + len(epsilons))}"]
         for table in dict.fromkeys(one.table for one in found):
             ratios = (str(one.ratio(queries)) for one in found if one.table == table)
             lines.append(f"| {table} | {' | '.join(ratios)} |")
@@ -118,17 +121,26 @@ def _ratios(found: list[Setting]) -> list[str]:
 
 
 def _summary(found: list[Setting]) -> list[str]:
-    lines = []
-    for queries in QUERIES:
-        for epsilon in EPSILONS:
-            ratios = {one.table: one.ratio(queries) for one in found if one.epsilon == epsilon}
-            values = np.array([ratio.value for ratio in ratios.values()])
-            worst = max(ratios, key=lambda table: ratios[table].value)
-            lines.append(
-                f"{queries}, epsilon {epsilon}: geometric mean {np.exp(np.log(values).mean()):.2f}, "
-                f"above 1 on {(values > 1).sum()} of {len(values)}, worst {ratios[worst]} on {worst}"
-            )
+    """Return geometric means of the ratios to the best and to each of the others, and the worst to the best."""
+    columns = ["best", *found[0].others]
+    lines = [f"Error of {DEFAULT} as a part of that of others: geometric means over the tables", ""]
+    lines += [f"| queries | tables | epsilon | {' | '.join(columns)} | above the best | worst |"]
+    lines += [f"|{'---|' * (5 + len(columns))}"]
+    for queries, (origin, epsilon) in product(QUERIES, dict.fromkeys((one.origin, one.epsilon) for one in found)):
+        chosen = [one for one in found if (one.origin, one.epsilon) == (origin, epsilon)]
+        to_best = {one.table: one.ratio(queries) for one in chosen}
+        means = [_geometric_mean(ratio.value for ratio in to_best.values())]
+        means += [_geometric_mean(one.ratio(queries, other).value for one in chosen) for other in found[0].others]
+        above, worst = sum(ratio.value > 1 for ratio in to_best.values()), max(to_best, key=lambda t: to_best[t].value)
+        lines.append(
+            f"| {queries} | {origin} | {epsilon} | {' | '.join(f'{mean:.2f}' for mean in means)} | "
+            f"{above} of {len(chosen)} | {to_best[worst].value:.2f} {worst} |"
+        )
     return lines
+
+
+def _geometric_mean(values: Iterable[float]) -> float:
+    return float(np.exp(np.mean(np.log(list(values)))))
 
 
 def coverage_report(found: list[Coverage]) -> list[str]:

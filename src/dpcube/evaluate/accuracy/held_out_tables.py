@@ -33,8 +33,9 @@ ROWS = 100_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A public table: its name, its domain and the exact count of every cell."""
+    """A public table: where it is from (files, or generated), its name, its domain, the exact count of every cell."""
 
+    origin: str
     name: str
     domain: Domain
     exact_counts: Ints
@@ -135,7 +136,7 @@ def tables() -> Iterator[Table]:
         domain, path = Domain(attributes), SOURCES[name].location()
         if path is not None:
             rows = SOURCES[name].rows(path, domain.names)
-            yield Table(f"{name}: {' x '.join(domain.names)}", domain, count(rows, domain))
+            yield Table("files", f"{name}: {' x '.join(domain.names)}", domain, count(rows, domain))
     yield from generated()
 
 
@@ -167,7 +168,7 @@ def _drawn(
     if not ordered:
         domain = Domain(tuple(_codes(a.name, a.size) for a in domain.attributes))
     exact_counts = random.multinomial(rows, weights.ravel() / weights.sum()).reshape(weights.shape)
-    return Table(name, domain, exact_counts.astype(np.int64))
+    return Table("generated", name, domain, exact_counts.astype(np.int64))
 
 
 def _gaussians(shape: tuple[int, ...], random: np.random.Generator) -> Floats:

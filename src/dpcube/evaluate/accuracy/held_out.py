@@ -32,8 +32,8 @@ class Ratio:
     best: str
 
     def __str__(self) -> str:
-        bold = "**" if self.value - 2 * self.stderr > 1 else ""
-        return f"{bold}{self.value:.2f}{bold} +- {self.stderr:.2f} ({self.best})"
+        bold = "**" if self.value - 2 * self.stderr > 1 else ""  # worse, and not by chance
+        return f"{bold}{self.value:.2f}{bold}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +109,13 @@ def _errors(found: list[Setting]) -> list[str]:
 
 
 def _ratios(found: list[Setting]) -> list[str]:
-    lines, epsilons = [], list(dict.fromkeys(one.epsilon for one in found))
-    for queries in QUERIES:
-        lines += [f"{DEFAULT} to the best of the others, {queries}", ""]
-        lines += [f"| table | {' | '.join(f'epsilon {e}' for e in epsilons)} |", f"|{'---|' * (1 + len(epsilons))}"]
-        for table in dict.fromkeys(one.table for one in found):
-            ratios = (str(one.ratio(queries)) for one in found if one.table == table)
-            lines.append(f"| {table} | {' | '.join(ratios)} |")
-        lines.append("")
-    return lines[:-1]
+    epsilons = list(dict.fromkeys(one.epsilon for one in found))
+    lines = [f"{DEFAULT} to the best of the others: ranges / marginals, bold where above 1 by two standard errors", ""]
+    lines += [f"| table | {' | '.join(f'epsilon {e}' for e in epsilons)} |", f"|{'---|' * (1 + len(epsilons))}"]
+    for table in dict.fromkeys(one.table for one in found):
+        ratios = (" / ".join(str(one.ratio(q)) for q in QUERIES) for one in found if one.table == table)
+        lines.append(f"| {table} | {' | '.join(ratios)} |")
+    return lines
 
 
 def _summary(found: list[Setting]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import zipfile
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
+from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.estimate import posterior, splits
-from dpcube.evaluate.accuracy import ablation, cubes, dpbench, sweeps
+from dpcube.evaluate.accuracy import ablation, cubes, dpbench, held_out, held_out_tables, sweeps
 from dpcube.evaluate.accuracy.__main__ import main
 from dpcube.evaluate.accuracy.dpbench import Bench, Key, Measured
 from dpcube.evaluate.arrays import experiment
@@ -131,3 +133,55 @@ def test_two_way_marginals_by_hand() -> None:
     exact, estimated = np.zeros((2, 3, 2), np.int64), np.zeros((2, 3, 2))
     estimated[0, 0, 0], estimated[1, 0, 0] = 6.0, -6.0  # they cancel in the marginal of the last two axes
     assert cubes.marginal_error(exact, estimated) == pytest.approx((12 / 6 + 12 / 4 + 0) / 3)
+
+
+def test_held_out_tables_are_measured_and_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_out, "EPSILONS", ("1",))
+    monkeypatch.setattr(held_out_tables, "DOMAINS", ())
+    monkeypatch.setattr(
+        held_out_tables, "SOURCES", {"no": held_out_tables.Source("no_such_package", "x.csv", "nothing")}
+    )
+    some = next(held_out_tables.generated())
+    corner = held_out_tables.Table("generated", "corner", Domain.of_shape((16, 16)), some.exact_counts[:16, 48:64])
+    monkeypatch.setattr(held_out_tables, "generated", lambda: iter([corner]))
+    done = [
+        CliRunner().invoke(main, [what, "--draws", "3", "--seed", "2"])
+        for what in ("--held-out", "--held-out-coverage")
+    ]
+    assert [one.exit_code for one in done] == [0, 0]
+    missing = "not measured: no, nothing; pip install no_such_package"
+    assert all(missing in one.output for one in done)
+    assert f"| corner | {corner.exact_counts.sum():,} | 256 | 1 | " in done[0].output
+    assert "of 1 | " in done[0].output
+    assert "| corner | 1 | " in done[1].output
+
+
+def test_a_ratio_to_the_best_of_the_others_by_hand() -> None:
+    def errors(algorithm: str, ranges: float, marginals: float) -> cubes.CubeErrors:
+        return cubes.CubeErrors(("a", "b"), (2, 2), "1", algorithm, ranges, 0.1 * ranges, marginals, 0.0)
+
+    setting = held_out.Setting(
+        "files", "t", 9, "1", (errors("cells", 4, 2), errors("adaptive", 3, 6), errors("dpcube", 2, 3))
+    )
+    ratio = setting.ratio("ranges")
+    assert (ratio.value, ratio.best) == (1.5, "dpcube")
+    assert ratio.stderr == pytest.approx(1.5 * 0.1 * math.sqrt(2))
+    assert setting.ratio("marginals").best == "cells"
+    assert setting.ratio("ranges", "cells").value == 0.75
+    report = held_out.report([setting])
+    assert "| t | **1.50** / **3.00** |" in report
+    assert "| ranges | files | 1 | 1.50 | 0.75 | 1.50 | 1 of 1 | 1.50 t |" in report
+
+
+def test_a_table_of_a_package_is_read_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "some_flights").mkdir()
+    with zipfile.ZipFile(tmp_path / "some_flights" / "flights.csv.zip", "w") as archive:
+        archive.writestr("flights.csv", "carrier,hour\nAA,5\nAA,5\nUA,23\nXX,1\nUA,NA\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    source = held_out_tables.Source("some_flights", "flights.csv.zip", "made up")
+    monkeypatch.setattr(held_out_tables, "SOURCES", {"flights": source})
+    monkeypatch.setattr(held_out_tables, "DOMAINS", (("flights", (held_out_tables.CARRIER, held_out_tables.HOUR)),))
+    table = next(held_out_tables.tables())
+    assert (table.name, held_out_tables.missing()) == ("flights: carrier x hour", [])
+    assert [*zip(*np.nonzero(table.exact_counts), strict=True)] == [(1, 5), (11, 23)]
+    assert (table.exact_counts.sum(), table.exact_counts[1, 5]) == (3, 2)

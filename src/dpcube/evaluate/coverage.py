@@ -21,7 +21,7 @@ from dpcube.estimate.metrics import exact_answers
 from dpcube.evaluate.arrays import experiment
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
-from dpcube.strategy import BY_NAME
+from dpcube.strategy import BY_NAME, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 
 Counts = NDArray[np.int64]
@@ -65,9 +65,21 @@ class Coverage:
         return {**asdict(self), "met": self.met}
 
 
-def measure(table: str, samples: list[Counts], *, epsilon: str, strategy: str, releases: int = RELEASES) -> Coverage:
-    """Release a table many times over, each sample of it in turn, and see how often intervals hold the truth."""
-    asked = random_ranges(samples[0].shape, RANGES, seed=1)
+def measure(
+    table: str,
+    samples: list[Counts],
+    *,
+    epsilon: str,
+    strategy: str | Strategy,
+    releases: int = RELEASES,
+    asked: Workload | None = None,
+) -> Coverage:
+    """Release a table many times over, each sample of it in turn, and see how often intervals hold the truth.
+
+    Random ranges are asked unless others are given.
+    """
+    asked = random_ranges(samples[0].shape, RANGES, seed=1) if asked is None else asked
+    strategy = strategy_of(strategy)
     held, sizes, width, error = [], [], 0.0, 0.0
     for seed in range(releases):
         exact_counts = samples[seed % len(samples)]
@@ -86,7 +98,7 @@ def measure(table: str, samples: list[Counts], *, epsilon: str, strategy: str, r
         msg = f"{table} has too few rows: random ranges of it are empty, so there is nothing to cover"
         raise InputError(msg)
     deciles = tuple(float(part.mean()) for part in np.array_split(every[order], TENTHS))
-    return Coverage(table, epsilon, strategy, float(every.mean()), deciles, width / max(error, 1e-300))
+    return Coverage(table, epsilon, strategy.name, float(every.mean()), deciles, width / max(error, 1e-300))
 
 
 def bundled() -> list[Counts]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from dpcube.errors import DpcubeError
-from dpcube.evaluate.accuracy import ablation, cubes, dpbench, sweeps
+from dpcube.evaluate.accuracy import ablation, cubes, dpbench, held_out, sweeps
 
 
 @click.command()
@@ -25,6 +25,8 @@ from dpcube.evaluate.accuracy import ablation, cubes, dpbench, sweeps
 @click.option("--seed", type=int, help="Repeat the noise of an earlier run; fresh unless given.")
 @click.option("--sweeps", "what", flag_value="sweeps", help="Over epsilon and N, beside cells, instead.")
 @click.option("--cubes", "what", flag_value="cubes", help="Cubes of 3 to 6 attributes of the bundled table, instead.")
+@click.option("--held-out", "what", flag_value="held-out", help="Tables that nobody tuned on, instead.")
+@click.option("--held-out-coverage", "what", flag_value="held-out-coverage", help="Coverage of 95% intervals on them.")
 @click.option("--ablation", "what", flag_value="ablation", help="One part of adaptive left out at a time, instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def main(*, data: Path, strategy: str, draws: int, seed: int | None, what: str | None, as_json: bool) -> None:
@@ -47,6 +49,12 @@ def _measured(
     if what == "cubes":
         of_cubes = list(cubes.compare(draws=draws, seed=seed))
         return cubes.report(of_cubes), [asdict(one) for one in of_cubes]
+    if what == "held-out":
+        settings = list(held_out.compare(draws=draws, seed=seed))
+        return held_out.report(settings), [one.as_dict() for one in settings]
+    if what == "held-out-coverage":
+        covered = list(held_out.cover(releases=draws, seed=seed))
+        return held_out.coverage_report(covered), [one.as_dict() for one in covered]
     bench = dpbench.Bench(data)
     if what == "sweeps":
         points = list(sweeps.sweep(bench, strategies[0], draws=draws, seed=seed))

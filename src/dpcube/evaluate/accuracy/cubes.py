@@ -112,16 +112,23 @@ def compare(*, draws: int, seed: int) -> Iterator[CubeErrors]:
     for names in CUBES:
         domain = Domain.load(datasets.adult_domain(full=True)).project(names)
         exact_counts = count(datasets.adult_table(), domain)
-        asked = asked_ranges(domain, seed=int(random.integers(2**31)))
-        for epsilon in EPSILONS:
-            for algorithm, estimate in _algorithms(domain, exact_counts, epsilon).items():
-                pairs = []
-                for _ in range(draws):
-                    estimated = estimate(random)
-                    error = absolute_errors(exact_counts, estimated, asked).mean()
-                    pairs.append((error, marginal_error(exact_counts, estimated)))
-                (a, b), (c, d) = np.mean(pairs, axis=0), np.std(pairs, axis=0, ddof=1) / draws**0.5
-                yield CubeErrors(names, domain.shape, epsilon, algorithm, float(a), float(c), float(b), float(d))
+        yield from compare_on(domain, exact_counts, EPSILONS, draws=draws, random=random)
+
+
+def compare_on(
+    domain: Domain, exact_counts: Ints, epsilons: tuple[str, ...], *, draws: int, random: np.random.Generator
+) -> Iterator[CubeErrors]:
+    """Yield the errors of every algorithm on one cube, epsilon by epsilon."""
+    asked = asked_ranges(domain, seed=int(random.integers(2**31)))
+    for epsilon in epsilons:
+        for algorithm, estimate in _algorithms(domain, exact_counts, epsilon).items():
+            pairs = []
+            for _ in range(draws):
+                estimated = estimate(random)
+                error = absolute_errors(exact_counts, estimated, asked).mean()
+                pairs.append((error, marginal_error(exact_counts, estimated)))
+            (a, b), (c, d) = np.mean(pairs, axis=0), np.std(pairs, axis=0, ddof=1) / draws**0.5
+            yield CubeErrors(domain.names, domain.shape, epsilon, algorithm, float(a), float(c), float(b), float(d))
 
 
 def _algorithms(domain: Domain, exact_counts: Ints, epsilon: str) -> dict[str, Callable[[np.random.Generator], Floats]]:

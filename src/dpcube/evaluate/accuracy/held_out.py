@@ -1,0 +1,150 @@
+"""The strategies, and PrivTree, on tables that nobody tuned on: errors beside each other, and coverage of intervals.
+
+Every table of `held_out_tables` is released at each epsilon; the errors of ranges and of two-way marginals are those of
+`cubes`. A ratio is the error of `adaptive` over that of the best of the other algorithms, chosen afterwards: above 1, a
+user would have done better with that one.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+
+import numpy as np
+
+from dpcube.evaluate import coverage
+from dpcube.evaluate.accuracy import held_out_tables
+from dpcube.evaluate.accuracy.cubes import CubeErrors, asked_ranges, compare_on
+from dpcube.evaluate.coverage import Coverage
+from dpcube.strategy import BY_NAME, DEFAULT, strategy_of
+
+EPSILONS = ("0.01", "0.1", "1")
+QUERIES = ("ranges", "marginals")
+LEAST_ERROR = 1e-9
+"""Errors below it are taken for it: a few draws on a table of one row may have none at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The error of the default strategy over that of the best other algorithm, and the standard error of it."""
+
+    value: float
+    stderr: float
+    best: str
+
+    def __str__(self) -> str:
+        bold = "**" if self.value - 2 * self.stderr > 1 else ""  # worse, and not by chance
+        return f"{bold}{self.value:.2f}{bold}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The errors of every algorithm on one table at one epsilon."""
+
+    origin: str
+    table: str
+    rows: int
+    epsilon: str
+    errors: tuple[CubeErrors, ...]
+
+    @property
+    def others(self) -> list[str]:
+        """The algorithms that the default strategy is compared with."""
+        return [one.algorithm for one in self.errors if one.algorithm != DEFAULT]
+
+    def ratio(self, queries: str, other: str | None = None) -> Ratio:
+        """Return the ratio of the errors of ranges or of marginals to those of another algorithm, or of the best."""
+        of = {one.algorithm: (getattr(one, queries), getattr(one, f"{queries}_stderr")) for one in self.errors}
+        best = min(self.others, key=lambda name: of[name]) if other is None else other
+        (mean, stderr), (least, least_stderr) = of[DEFAULT], of[best]
+        mean, least = max(mean, LEAST_ERROR), max(least, LEAST_ERROR)
+        return Ratio(mean / least, float(mean / least * np.hypot(stderr / mean, least_stderr / least)), best)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the errors and the ratios as plain values."""
+        return asdict(self) | {queries: asdict(self.ratio(queries)) for queries in QUERIES}
+
+
+def compare(*, draws: int, seed: int) -> Iterator[Setting]:
+    """Release every table that is there with fresh noise and yield the errors, epsilon by epsilon."""
+    random = np.random.default_rng(seed)
+    for table in held_out_tables.tables():
+        found = list(compare_on(table.domain, table.exact_counts, EPSILONS, draws=draws, random=random))
+        for epsilon in EPSILONS:
+            errors = tuple(one for one in found if one.epsilon == epsilon)
+            yield Setting(table.origin, table.name, int(table.exact_counts.sum()), epsilon, errors)
+
+
+def cover(*, releases: int, seed: int) -> Iterator[Coverage]:
+    """Measure how often 95% intervals hold on the same tables, for the same kinds of ranges."""
+    for table in held_out_tables.tables():
+        asked = asked_ranges(table.domain, seed=seed)
+        for epsilon in EPSILONS:
+            for name in BY_NAME:
+                yield coverage.measure(
+                    table.name,
+                    [table.exact_counts],
+                    epsilon=epsilon,
+                    strategy=strategy_of(name, table.domain),
+                    releases=releases,
+                    asked=asked,
+                )
+
+
+def report(found: list[Setting]) -> list[str]:
+    """Return the errors with their standard errors, the ratios, and their means and worst."""
+    return [*_errors(found), "", *_ratios(found), "", *_summary(found), *held_out_tables.missing()]
+
+
+def _errors(found: list[Setting]) -> list[str]:
+    algorithms = [one.algorithm for one in found[0].errors]
+    lines = ["Errors of ranges / of two-way marginals", ""]
+    lines += [f"| table | rows | cells | epsilon | {' | '.join(algorithms)} |", f"|{'---|' * (4 + len(algorithms))}"]
+    for one in found:
+        errors = " | ".join(
+            f"{e.ranges:.3g} +- {e.ranges_stderr:.2g} / {e.marginals:.3g} +- {e.marginals_stderr:.2g}"
+            for e in one.errors
+        )
+        lines.append(f"| {one.table} | {one.rows:,} | {np.prod(one.errors[0].shape):,} | {one.epsilon} | {errors} |")
+    return lines
+
+
+def _ratios(found: list[Setting]) -> list[str]:
+    epsilons = list(dict.fromkeys(one.epsilon for one in found))
+    lines = [f"{DEFAULT} to the best of the others: ranges / marginals, bold where above 1 by two standard errors", ""]
+    lines += [f"| table | {' | '.join(f'epsilon {e}' for e in epsilons)} |", f"|{'---|' * (1 + len(epsilons))}"]
+    for table in dict.fromkeys(one.table for one in found):
+        ratios = (" / ".join(str(one.ratio(q)) for q in QUERIES) for one in found if one.table == table)
+        lines.append(f"| {table} | {' | '.join(ratios)} |")
+    return lines
+
+
+def _summary(found: list[Setting]) -> list[str]:
+    """Return geometric means of the ratios to the best and to each of the others, and the worst to the best."""
+    columns = ["best", *found[0].others]
+    lines = [f"Error of {DEFAULT} as a part of that of others: geometric means over the tables", ""]
+    lines += [f"| queries | tables | epsilon | {' | '.join(columns)} | above the best | worst |"]
+    lines += [f"|{'---|' * (5 + len(columns))}"]
+    for queries, (origin, epsilon) in product(QUERIES, dict.fromkeys((one.origin, one.epsilon) for one in found)):
+        chosen = [one for one in found if (one.origin, one.epsilon) == (origin, epsilon)]
+        to_best = {one.table: one.ratio(queries) for one in chosen}
+        means = [_geometric_mean(ratio.value for ratio in to_best.values())]
+        means += [_geometric_mean(one.ratio(queries, other).value for one in chosen) for other in found[0].others]
+        above, worst = sum(ratio.value > 1 for ratio in to_best.values()), max(to_best, key=lambda t: to_best[t].value)
+        lines.append(
+            f"| {queries} | {origin} | {epsilon} | {' | '.join(f'{mean:.2f}' for mean in means)} | "
+            f"{above} of {len(chosen)} | {to_best[worst].value:.2f} {worst} |"
+        )
+    return lines
+
+
+def _geometric_mean(values: Iterable[float]) -> float:
+    return float(np.exp(np.mean(np.log(list(values)))))
+
+
+def coverage_report(found: list[Coverage]) -> list[str]:
+    """Return coverage in percent, that of the worst tenth, and the width of an interval over the mean error."""
+    lines = [f"| table | epsilon | {' | '.join(BY_NAME)} |", f"|{'---|' * (2 + len(BY_NAME))}"]
+    for start in range(0, len(found), len(BY_NAME)):
+        of = found[start : start + len(BY_NAME)]
+        lines.append(f"| {of[0].table} | {of[0].epsilon} | {' | '.join(' '.join(str(one).split()) for one in of)} |")
+    return [*lines, "", *coverage.summary(found), *held_out_tables.missing()]

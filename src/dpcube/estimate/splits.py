@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 GUESSES = 4
 PRIOR = (0.2, 0.2, 0.3, 0.3)
 """Nothing left, nothing right, anything, near the prediction: before anything is learnt."""
-NEARNESS = 0.2
+NEARNESS = 0.3
 """Standard deviation of a share around its prediction, as a part of what an even split would allow."""
 PSEUDO_SPLITS = 4.0
 """How many splits the prior of a level (that of the level above it) counts for when its weights are learnt."""

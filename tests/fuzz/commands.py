@@ -99,6 +99,8 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
         },
         **{
             "--strategy": st.just("cells") | words,
+            "--queries": st.just("mixed") | words,
+            "--questions": places,
             "--ledger": places,
             "--total": st.just("2") | words,
             "--no-ledger": None,

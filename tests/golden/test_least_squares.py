@@ -40,6 +40,7 @@ def literal_triple_integral(n_p: int, s: int, *, step: float, half: int) -> tupl
     return float(2 * law[1:].sum() + law[0]), float(2 * law @ distance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_p", "s"), [(11, 5), (3, 2), (3, 1)])
 def test_the_papers_three_integrals_are_the_same_number(n_p: int, s: int) -> None:
     (mass, mean), (fine_mass, fine_mean) = (

@@ -563,7 +563,7 @@ BAD = {
         2,
         "--queries and --questions are for the strategy adaptive",
     ),
-    "questions in no file": ((*ASK, "--questions", "none.txt"), 2, "cannot read questions from none.txt; it must be a"),
+    "questions in no file": ((*ASK, "--questions", "none.txt"), 2, "cannot read none.txt: No such file or directory"),
     "no questions": ((*ASK, "--questions", "empty.dpcube"), 2, "empty.dpcube has no questions; write one a line"),
     "questions and queries": (
         (*ASK, "--questions", "questions.txt", "--queries", "short"),

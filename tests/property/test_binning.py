@@ -159,6 +159,7 @@ def test_dates_fall_where_numpy_puts_them(
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 
+@pytest.mark.slow
 @FEW
 @given(
     values=st.lists(texts, min_size=1, max_size=50, unique=True),

@@ -1,6 +1,7 @@
 """Random domains: synthetic rows of whole counts are counted back exactly by the curator's own rules."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_domain import attributes
@@ -16,6 +17,7 @@ def has_a_value(attribute: Attribute, kind: str) -> bool:
     return kind in told | ({"unknown"} if isinstance(attribute, Category) else set())
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(attributes, min_size=1, max_size=2, unique_by=lambda a: a.name.lower()), st.integers(0, 2**32 - 1))
 def test_rows_of_whole_counts_are_counted_back(declared: list[Attribute], seed: int) -> None:

@@ -191,7 +191,7 @@ def test_given_questions_become_weights_and_public_parameters() -> None:
     np.testing.assert_array_equal(of_age, [[1] * 5 + [0] * 5, [0, 0, 1, 1, 0, 0, 0, 0, 0, 0]])
     np.testing.assert_array_equal(of_ward, [[1, 0, 0], [1, 1, 1]])
     release = publish(np.arange(30).reshape(10, 3), WARDS, epsilon="1", strategy=fitted, ledger=None)
-    assert release.provenance.parameters == {"questions": "\n".join(questions)}
+    assert release.provenance.parameters == {"questions": "; ".join(questions)}
 
 
 def test_questions_draw_the_boxes_to_where_they_ask() -> None:

@@ -267,6 +267,7 @@ def test_categories_match_text_exactly(values: pa.Array, listed: tuple[str, ...]
     assert one_column(values, None, attribute) == expected
 
 
+@pytest.mark.slow
 def test_thousands_of_categories_are_looked_up() -> None:
     values = tuple(f"value '{i}'" for i in range(5000))
     rows = np.random.default_rng(5).integers(0, 6000, 20_000)
@@ -581,6 +582,7 @@ def test_a_csv_file_may_end_as_it_likes(ending: bytes, tmp_path: Path) -> None:
         assert csv_rows(content, tmp_path).count_cells(Domain((Integer(name="b", min=1, max=3),))).tolist() == [1, 0, 1]
 
 
+@pytest.mark.slow
 def test_lines_across_blocks_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["ü,1", '"say ""so""",2', "x,3", '"p,q",1'] * 20
     expected = None

@@ -225,14 +225,11 @@ def _fitted(strategy: str, queries: str | None, questions: Path | None) -> "str 
 
 def _questions_in(path: Path) -> tuple[str, ...]:
     """Return the lines of a file that are neither empty nor comments."""
+    from dpcube.domain.file import read_text
     from dpcube.errors import InputError
 
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        msg = f"cannot read questions from {path}; it must be a text file, with one question a line"
-        raise InputError(msg) from None
-    questions = tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    lines = (line.strip() for line in read_text(path).splitlines())
+    questions = tuple(line for line in lines if line and not line.startswith("#"))
     if not questions:
         msg = f"{path} has no questions; write one a line, such as: age >= 65 and sex = 'Female'"
         raise InputError(msg)

@@ -109,7 +109,7 @@ class Adaptive:
     def parameters(self) -> dict[str, Parameter]:
         """Return what was said to be asked, for the release's manifest."""
         if self.questions:
-            return {"questions": "\n".join(self.questions)}
+            return {"questions": "; ".join(self.questions)}
         queries = self.queries or MIXED
         return {"queries": queries if isinstance(queries, str) else ", ".join(queries)}
 

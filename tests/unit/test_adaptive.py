@@ -187,6 +187,7 @@ def test_given_questions_become_weights_and_public_parameters() -> None:
     fitted = strategy_of(Adaptive(questions=questions), WARDS)
     assert isinstance(fitted, Adaptive)
     assert fitted.weights is not None
+    assert fitted.queries == ("mixed", "groups")
     of_age, of_ward = fitted.weights
     np.testing.assert_array_equal(of_age, [[1] * 5 + [0] * 5, [0, 0, 1, 1, 0, 0, 0, 0, 0, 0]])
     np.testing.assert_array_equal(of_ward, [[1, 0, 0], [1, 1, 1]])

@@ -57,8 +57,6 @@ PLAIN = 1 / 45
 
 Noise falls exponentially with a large epsilon, so a share of it is worth next to nothing: from about 5.4 on.
 """
-
-
 MOST_WEIGHTS = 2**26
 """Weights that given questions may have, over all attributes: half a gigabyte."""
 
@@ -85,7 +83,7 @@ class Adaptive:
             if kind not in KINDS:
                 msg = f"strategy adaptive: queries must be among {', '.join(KINDS)}, got {kind!r}"
                 raise InputError(msg)
-        if isinstance(self.questions, str) or (given and self.questions):
+        if isinstance(self.questions, str) or (given and self.questions and self.weights is None):
             msg = "strategy adaptive: give kinds of queries, or a list of questions, not both"
             raise InputError(msg)
 
@@ -104,7 +102,7 @@ class Adaptive:
             msg = f"strategy adaptive: {many:,} questions on attributes of {cells:,} cells are too many; give fewer"
             raise InputError(msg)
         asked = [query(domain, question).weights for question in self.questions]
-        return replace(self, weights=tuple(np.stack(of_axis) for of_axis in zip(*asked, strict=True)))
+        return replace(self, queries=kinds, weights=tuple(np.stack(of_axis) for of_axis in zip(*asked, strict=True)))
 
     def parameters(self) -> dict[str, Parameter]:
         """Return what was said to be asked, for the release's manifest."""

@@ -8,7 +8,8 @@ takes c2 - c1 of the side, and the side as a whole or not. Unless both ends lie 
 
 So the product over axes, summed over boxes, is a sum over the range's 2^d corners of look-ups in 2^d tables, one for
 each choice of F or B on every axis. Boxes that hold both ends inside some side of theirs are few: they are visited,
-down the tree, and what the tables have wrong for them is put right. Nothing is approximate.
+down the tree and past all subtrees without a side that long, and what the tables have wrong for them is put right.
+Nothing is approximate.
 """
 
 import math
@@ -46,6 +47,8 @@ class BoxTables:
     tree: BoxTree
     terms: Floats
     tables: Floats
+    longest: Ints
+    """The longest side on each axis of the leaves below each node."""
 
     @classmethod
     def of(cls, tree: BoxTree, terms: Floats) -> "BoxTables":
@@ -55,7 +58,7 @@ class BoxTables:
         _add_leaves(rows, strides, tree.shape, tree.lower, tree.upper, tree.leaves, terms)
         for axis in range(1, tables.ndim - 1):
             np.cumsum(tables, axis=axis, out=tables)
-        return cls(tree, terms, tables)
+        return cls(tree, terms, tables, _longest_sides(tree.parent, tree.lower, tree.upper, tree.end))
 
     @staticmethod
     def numbers(shape: tuple[int, ...], sums: int) -> int:
@@ -67,7 +70,7 @@ class BoxTables:
         strides, rows = _rows(self.tables)
         tree, bounds = self.tree, (workload.lower, workload.upper)
         sums = _corner_sums(rows, strides, tree.shape, *bounds)
-        _put_right(sums, tree.shape, tree.lower, tree.upper, tree.end, self.terms, *bounds)
+        _put_right(sums, tree.shape, tree.lower, tree.upper, tree.end, self.longest, self.terms, *bounds)
         return sums
 
 
@@ -132,12 +135,25 @@ def _corner_sums(tables: Floats, strides: Ints, shape: tuple[int, ...], lower: I
 
 
 @compiled
+def _longest_sides(parent: Ints, lower: Ints, upper: Ints, end: Ints) -> Ints:
+    longest = np.zeros_like(lower)
+    for node in range(len(end) - 1, -1, -1):
+        for axis in range(lower.shape[1]):
+            if end[node] == node + 1:
+                longest[node, axis] = upper[node, axis] - lower[node, axis]
+            if node > 0:
+                longest[parent[node], axis] = max(longest[parent[node], axis], longest[node, axis])
+    return longest
+
+
+@compiled
 def _put_right(
     sums: Floats,
     shape: tuple[int, ...],
     lower: Ints,
     upper: Ints,
     end: Ints,
+    longest: Ints,
     terms: Floats,
     query_lower: Ints,
     query_upper: Ints,
@@ -149,7 +165,8 @@ def _put_right(
         while node < len(end):
             inside, outside = False, False
             for axis in range(dims):
-                inside |= (lower[node, axis] < first[axis]) & (last[axis] < upper[node, axis])
+                holds = (lower[node, axis] < first[axis]) & (last[axis] < upper[node, axis])
+                inside |= holds & (longest[node, axis] > last[axis] - first[axis] + 1)
                 outside |= (last[axis] <= lower[node, axis]) | (upper[node, axis] <= first[axis])
             if outside or not inside:
                 node = end[node]

@@ -283,6 +283,11 @@ HOSTILE = (
 )
 
 
+def test_a_title_that_is_no_text_can_be_written() -> None:
+    """A shell hands over bytes that are no UTF-8 as halves of surrogate pairs, which no file can hold."""
+    assert "<title>\ufffd &amp; co</title>" in report(RELEASE, title="\udcff & co").encode().decode()
+
+
 def test_hostile_names_are_only_text() -> None:
     domain = Domain((Category(name='"><script>x</script>\n', values=HOSTILE), Integer(name="$\\frac$", min=0, max=3)))
     release = release_of("dpcube", domain, np.arange(32).reshape(8, 4))

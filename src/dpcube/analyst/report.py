@@ -36,7 +36,7 @@ MOST_MAPS = 3
 def report(release: Release, *, title: str = "", sections: Mapping[str, str] | None = None) -> str:
     """Return the page; `sections` are further parts of HTML by their headings, put before the pictures."""
     named = ", ".join(printable(name) for name in release.domain.names)
-    head = title or f"A private cube of {named}"
+    head = printable(title) or f"A private cube of {named}"
     parts = {
         "What was released": _released(release),
         "What was spent": _spent(release),

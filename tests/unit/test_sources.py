@@ -608,6 +608,7 @@ def test_lines_across_blocks_are_whole(tmp_path: Path, monkeypatch: pytest.Monke
         ({"delimiter": '"'}, "cannot be its quote or escape"),
         ({"header": False}, "without a header needs names"),
         ({"multiline": True, "escape": "\\"}, "multiline only if"),
+        ({"columns": ("age", "\udcff")}, "columns must be text in UTF-8, got '.udcff'"),
     ],
 )
 def test_a_dialect_that_cannot_be_is_refused(dialect: dict[str, Any], match: str) -> None:

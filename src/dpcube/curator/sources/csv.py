@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import literal
 from dpcube.curator.sources.table import Scan, Table, common_schema, read_each
+from dpcube.domain.text import is_text
 from dpcube.errors import SourceError
 
 BLOCK = 4 * 2**20
@@ -65,6 +66,10 @@ class CsvDialect:
         if not self.header and self.columns is None:
             msg = "a CSV file without a header needs names: CsvDialect(header=False, columns=('age', 'sex'))"
             raise SourceError(msg)
+        for name in self.columns or ():
+            if not is_text(name):
+                msg = f"a CSV dialect's columns must be text in UTF-8, got {name!r}"
+                raise SourceError(msg)
 
     @property
     def divider(self) -> str:

@@ -195,6 +195,14 @@ def test_given_questions_become_weights_and_public_parameters() -> None:
     assert release.provenance.parameters == {"questions": "; ".join(questions)}
 
 
+def test_a_strategy_fitted_to_another_domain_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    fitted = strategy_of(Adaptive(questions=("age < 5",)), WARDS)
+    wider = Domain((Integer(name="age", min=0, max=19), WARDS.attributes[1]))
+    with pytest.raises(InputError, match="fitted to another domain"):
+        publish(np.ones((20, 3), np.int64), wider, epsilon="1", strategy=fitted, ledger=tmp_path / "ledger")
+    assert not (tmp_path / "ledger").exists()
+
+
 def test_questions_draw_the_boxes_to_where_they_ask() -> None:
     """Of spiky counts, those that are asked about one by one are counted in smaller boxes, and err less."""
     counts = (np.random.default_rng(0).pareto(1.0, 1024) * 100).clip(0, 2000).astype(np.int64)

@@ -92,6 +92,9 @@ class Adaptive:
         if isinstance(self.queries, tuple) and len(self.queries) != len(domain.attributes):
             msg = f"strategy adaptive: queries must be one kind, or one for each of {len(domain.attributes)} attributes"
             raise InputError(msg)
+        if self.weights is not None and tuple(w.shape[1] for w in self.weights) != domain.shape:
+            msg = "strategy adaptive: its questions were fitted to another domain; give the strategy as it was before"
+            raise InputError(msg)
         if self.queries is not None:
             return self
         kinds = tuple(MIXED if attribute.ordered else "groups" for attribute in domain.attributes)

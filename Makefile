@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo check test bench accuracy fuzz lint clean
+.PHONY: demo check test bench accuracy fuzz mutants lint clean
 
 demo: $(READY)        ## release the bundled table and ask it a few questions
 	$(BIN)/dpcube demo
@@ -31,10 +31,13 @@ FUZZ_SECONDS ?= 60
 fuzz: $(READY)        ## hostile files, questions and commands, guided by coverage, this long for each target
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
 
+mutants: $(READY)     ## small faults put into trusted code: which do the tests notice? (a sample; MUTANTS=--all takes hours)
+	$(BIN)/python tools/mutants.py $(MUTANTS)
+
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage .mutants

@@ -6,14 +6,12 @@ import click
 
 from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
 
-BESIDE = Path("..") / "shared" / "data" / "dpbench"
-
 
 @click.command()
 @click.option(
     "--arrays",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help=f"Directory of x_NAME.npz files of exact counts (public); by default {BESIDE.as_posix()}, if it is there.",
+    help="Directory of x_NAME.npz files of exact counts that are public; without it, the bundled table alone.",
 )
 @click.option("--releases", type=click.IntRange(min=1), default=20, show_default=True, help="Releases to pool.")
 @as_json
@@ -25,8 +23,7 @@ def coverage(*, arrays: Path | None, releases: int, as_json: bool) -> None:
     """
     from dpcube.evaluate.coverage import every_coverage, summary
 
-    directory = arrays if arrays is not None else BESIDE if BESIDE.is_dir() else None
-    found = list(every_coverage(directory, releases=releases, progress=stage))
+    found = list(every_coverage(arrays, releases=releases, progress=stage))
     stages_done()
     if as_json:
         print_json([one.as_dict() for one in found])

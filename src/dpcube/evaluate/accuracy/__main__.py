@@ -16,7 +16,7 @@ from dpcube.evaluate.accuracy import ablation, cubes, dpbench, held_out, sweeps
     "--data",
     type=click.Path(path_type=Path),
     envvar="DPBENCH",
-    default=Path("../shared/data/dpbench"),
+    default=Path("dpbench"),
     show_default=True,
     help="Directory of DPBench's arrays, queries and results; the environment variable DPBENCH names it too.",
 )

@@ -23,12 +23,12 @@ def number_of_names(path: Path) -> int:
     Such a name is about to go, or was left by a crash. It is looked for before the names are counted, so one that goes
     in between does no harm.
     """
-    real, parts = path.resolve(), 0
-    if real.stat().st_nlink > 1:
-        for part in real.parent.glob(PART.format("*")):
+    parts = 0
+    if path.stat().st_nlink > 1:
+        for part in path.resolve().parent.glob(PART.format("*")):
             with suppress(OSError):
-                parts += part.samefile(real)
-    return max(1, real.stat().st_nlink - parts)
+                parts += part.samefile(path)
+    return path.stat().st_nlink - parts
 
 
 @contextmanager

@@ -140,8 +140,10 @@ def _read_by(name: str, dataset: pads.Dataset) -> Iterator[tuple[Hashable, str]]
     while todo:
         part = todo.pop()
         todo += part.children if isinstance(part, pads.UnionDataset) else []
-        for fragment in part.get_fragments() if isinstance(part, pads.FileSystemDataset) else []:
-            parts.setdefault(_file(fragment), []).append(fragment)
+        if isinstance(part, pads.FileSystemDataset):
+            # With a filter a dataset does not tell its fragments; as the part of a union it has none.
+            for fragment in pads.UnionDataset(part.schema, [part]).children[0].get_fragments():
+                parts.setdefault(_file(fragment), []).append(fragment)
     for file, fragments in parts.items():
         if len(fragments) > 1 and all(isinstance(fragment, pads.ParquetFileFragment) for fragment in fragments):
             groups = None

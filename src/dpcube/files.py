@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
+PART = ".dpcube-{}.part"
 NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # what file systems without them say
 
 
@@ -16,6 +17,20 @@ def is_special(path: Path) -> bool:
     return not S_ISREG(mode) and not S_ISDIR(mode)
 
 
+def number_of_names(path: Path) -> int:
+    """Return how many names a file has (hard links), without those under which `new_file` wrote it.
+
+    Such a name is about to go, or was left by a crash. It is looked for before the names are counted, so one that goes
+    in between does no harm.
+    """
+    parts = 0
+    if path.stat().st_nlink > 1:
+        for part in path.resolve().parent.glob(PART.format("*")):
+            with suppress(OSError):
+                parts += part.samefile(path)
+    return path.stat().st_nlink - parts
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """Give a place to write a file; on leaving without an error the file gets the name `path`, on disk and whole.
@@ -23,7 +38,7 @@ def new_file(path: Path) -> Iterator[Path]:
     FileExistsError if the name is taken by then. Nothing is left at the place, whatever happens; its name is nobody
     else's, so neither another process nor what a crash left behind can get in the way.
     """
-    part = path.parent / f".dpcube-{os.urandom(8).hex()}.part"
+    part = path.parent / PART.format(os.urandom(8).hex())
     try:
         yield part
         with part.open("rb") as written:

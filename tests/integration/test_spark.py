@@ -208,3 +208,39 @@ def test_the_command_starts_a_session_of_its_own(tmp_path: Path) -> None:
     assert (tmp_path / "r.dpcube").exists()
     with pytest.raises(InputError):
         open_rows("spark:")
+
+
+def test_a_frame_that_reads_a_file_twice_is_refused(session: Any, tmp_path: Path) -> None:
+    """Spark counts a file by each of its names, and says of one that is named twice only that it is there."""
+    x, y, z = (str(tmp_path / f"{name}.parquet") for name in "xyz")
+    pq.write_table(pa.table({"n": [1]}), x)
+    Path(y).symlink_to(x)
+    pq.write_table(pa.table({"n": [1]}), z)
+
+    def read(*paths: str) -> Any:
+        return session.read.parquet(*paths)
+
+    session.conf.set("spark.sql.sources.useV1SourceList", "")
+    newer = read(x, x)
+    session.conf.unset("spark.sql.sources.useV1SourceList")
+    twice = f"(SELECT * FROM parquet.`{x}`)"
+    again = [
+        newer,
+        read(x, x),
+        read(x, y),
+        read(str(tmp_path)),
+        read(str(tmp_path)).filter("n > 0").cache(),
+        read(x).union(read(x)),
+        read(x).union(read(z)).union(read(y).selectExpr("n + 1")),
+        read(x, y).join(read(z), "n"),
+        session.sql(f"WITH t AS {twice} SELECT * FROM t UNION ALL SELECT * FROM t"),
+        ibis.pyspark.connect(session).sql(f"SELECT * FROM {twice} UNION ALL SELECT * FROM parquet.`{y}`"),
+    ]
+    for frame in again:
+        with pytest.raises(SourceError, match=r"reads /.*parquet (twice|and /.*parquet, which are the same), and each"):
+            open_rows(frame)
+    session.catalog.clearCache()
+    assert open_rows(read(x, z)).count() == open_rows(read(x).union(read(z))).count() == 2
+    assert open_rows(session.sql(f"WITH t AS {twice} SELECT * FROM t")).count() == 1
+    assert open_rows(read(x).join(read(x).withColumnRenamed("n", "m"))).count() == 1  # a join is its owner's affair
+    assert open_rows(session.createDataFrame([(1,)], "n int")).count() == 1

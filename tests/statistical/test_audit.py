@@ -29,6 +29,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 import pytest
 from checks import ALARM, Values, two_sided, union
 from numpy.typing import NDArray
@@ -42,7 +45,7 @@ from dpcube.curator.publish import count
 from dpcube.curator.request import PrivacyUnit
 from dpcube.curator.sources import Rows, open_rows
 from dpcube.domain import Boxes, box_sums
-from dpcube.errors import BudgetError
+from dpcube.errors import BudgetError, SourceError
 from dpcube.histogram import UNITS, NoisyCounter
 from dpcube.privacy import noise as noise_module
 from dpcube.privacy.budget import Agent, Budget, PartitionBudget, check_positive
@@ -588,6 +591,96 @@ def test_sabotage_rows_that_are_not_chosen_at_random_are_caught(monkeypatch: pyt
     monkeypatch.setattr(Rows, "_limited", lambda *given: honest(*given).replace("random()", "c1"))
     assert chosen_evenly() < ALARM
     assert not chosen_anew()
+
+
+# A row in a file of several names.
+
+HALF = Fraction(1, 2)
+PATTERNS = ["t/a/b/c/x.{}", "t/a/b/c", "t/a/b/c/*", "t/**/*.{}", "t/**/**/*.{}", "t/**/**/**/*.{}", "t/*/*/c*/*.{}"]
+Opened = Callable[[Path], object]
+
+
+def linked(folder: Path, ending: str, *, rows: int) -> Path:
+    """A file below t/a/b/c with second names of every kind: links to it, to its directory and back, and hard links."""
+    deep = folder / "t" / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    table = pa.table({"n": pa.array([1] * rows, pa.int64())})
+    if ending == "parquet":
+        pq.write_table(table, deep / "x.parquet")
+    else:
+        pacsv.write_csv(table, deep / "x.csv")
+    (deep / f"latest.{ending}").symlink_to(f"x.{ending}")
+    (deep / f"y.{ending}").hardlink_to(deep / f"x.{ending}")
+    (deep.parent / "current").symlink_to("c")
+    (folder / "t" / "self").symlink_to(".")
+    return folder
+
+
+def rows_lost(folder: Path, ending: str, opened: Opened) -> Fraction:
+    """The largest loss, at epsilon 1/2, of the one row of the file; 0 if the table is refused whatever is in it."""
+    exact: list[Values] = []
+    refused: list[str] = []
+    for rows in (0, 1):
+        place = linked(folder / f"{rows}", ending, rows=rows)
+        try:
+            exact.append(count(opened(place), Domain((Integer(name="n", min=0, max=1),))))
+        except SourceError as error:
+            refused.append(str(error).replace(f"{place}", ""))
+    assert len(refused) in (0, 2)  # one row does not decide it
+    assert len(set(refused)) <= 1
+    if refused:
+        return Fraction(0)
+    return HALF / EPSILON * max(abs(loss(job(Cells()), exact[0], exact[1], draw)) for draw in draws())
+
+
+def at(pattern: str, scheme: str = "") -> Opened:
+    return lambda folder: f"{scheme}{folder}/{pattern}"
+
+
+FILES: dict[str, tuple[str, Opened, Fraction]] = {
+    f"{ending}: {pattern}": (ending, at(pattern.format(ending)), HALF)
+    for ending in ("csv", "parquet")
+    for pattern in PATTERNS
+} | {
+    "dataset of a file": ("parquet", lambda d: pads.dataset(d / "t/a/b/c/x.parquet"), HALF),
+    "dataset of a directory": ("parquet", lambda d: pads.dataset(d / "t/a/b/c"), Fraction(0)),
+    "dataset of a file twice": ("parquet", lambda d: pads.dataset([str(d / "t/a/b/c/x.parquet")] * 2), Fraction(0)),
+    "dataset of two datasets": (
+        "csv",
+        lambda d: pads.dataset([pads.dataset(d / f"t/a/b/c/{name}.csv", format="csv") for name in "xy"]),
+        Fraction(0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_row_in_a_file_of_several_names_loses_epsilon(name: str, tmp_path: Path) -> None:
+    ending, opened, lost = FILES[name]
+    assert rows_lost(tmp_path, ending, opened) == lost
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_row_in_a_file_of_several_names_that_spark_reads_loses_epsilon(spark: Any, tmp_path: Path) -> None:
+    once = ["c/x.parquet", "c/{x,x}.parquet", "{c,c}/x*"]
+    for number, name in enumerate([*once, "c", "c/*", "c/{x,y}.parquet", "*/x.parquet", ""]):
+        lost = rows_lost(tmp_path / f"{number}", "parquet", at(f"t/a/b/{name}", "spark:"))
+        assert lost == (HALF if name in once else 0), name
+
+    def frame(*parts: str) -> Opened:
+        return lambda d: spark.read.parquet(*(f"{d}/t/a/b/{part}" for part in parts))
+
+    assert rows_lost(tmp_path / "frame", "parquet", frame("c/x.parquet")) == HALF
+    assert rows_lost(tmp_path / "frames", "parquet", frame("c/x.parquet", "c/y.parquet")) == 0
+
+
+def test_sabotage_a_file_by_each_of_its_names_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name a file of its own: x, latest and y, and all three once more through the link to their directory."""
+    turn = itertools.count(1)
+    monkeypatch.setattr("dpcube.curator.sources.names.identity", lambda _: (0, next(turn)))
+    lost = {name: rows_lost(tmp_path / f"{len(name)}", "csv", at(f"t/a/b/{name}")) for name in ("c", "*/*.csv")}
+    assert lost == {"c": 3 * HALF, "*/*.csv": 6 * HALF}
 
 
 # What no audit sees: arithmetic.

@@ -90,6 +90,7 @@ def publish(
     book = charge = None
     if place is not None:
         book = open_ledger(place, total=allowed, unit=unit)
+        ledger_path(ledger, source)  # again: of two that made ledgers for the same rows at once, one sees the other's
         digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
         charge = book.charge(amount, strategy=chosen.name, domain=digest, purpose=purpose, unit=unit, period=spell)
     transcript = chosen.run(Gate(exact_counts, amount, max_rows=protected.max_rows))

@@ -5,20 +5,23 @@ Enters: what the caller wrote. Leaves: values that are valid, or one error that 
 
 import glob
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
 from fractions import Fraction
 from itertools import takewhile
+from os import PathLike
 from pathlib import Path
 from typing import Literal
 
 from dpcube.curator.sources import Rows
 from dpcube.curator.sources.engines import is_address
+from dpcube.curator.sources.names import File, listed
 from dpcube.domain import Date, Domain, Integer
 from dpcube.domain.box import MOST_CELLS
-from dpcube.errors import DomainError, InputError, LedgerError, MemoryLimitError
+from dpcube.errors import DomainError, InputError, LedgerError, MemoryLimitError, SourceError
 from dpcube.memory import available_bytes, in_words
 from dpcube.privacy.epsilon import SMALLEST
 from dpcube.privacy.ledger import Ledger, Period
@@ -135,7 +138,11 @@ def check_fits(domain: Domain, strategy: Strategy) -> None:
 
 
 def ledger_path(ledger: str | Path | Place | None, source: object) -> Path | None:
-    """Return where the ledger is: beside a file or a directory unless said otherwise; None for no ledger."""
+    """Return where the ledger is: beside a file or a directory unless said otherwise; None for no ledger.
+
+    A ledger that is named is the caller's word. Otherwise a row must not be charged to one ledger by one name of its
+    table and to another by another: a table for which that could be is refused (`_check_one_ledger`).
+    """
     if ledger is None or isinstance(ledger, str | Path):
         return None if ledger is None else Path(ledger)
     if is_address(source):
@@ -144,21 +151,55 @@ def ledger_path(ledger: str | Path | Place | None, source: object) -> Path | Non
             "FILE), one for each table, or that none is kept (None, --no-ledger)"
         )
         raise InputError(msg)
-    if not isinstance(source, str | Path):
+    if not isinstance(source, str | PathLike):
         return None
-    table, directory = Path(source), False
-    with suppress(OSError, RuntimeError, ValueError):  # a name that leads nowhere is refused when the table is opened
+    table, files = Path(source), []
+    with suppress(OSError, RuntimeError, ValueError, SourceError):  # what leads nowhere is refused when it is opened
+        files = listed(table.absolute())
+    with suppress(OSError, RuntimeError, ValueError):
         if glob.has_magic(str(source)) and not table.exists():  # a pattern, of files that lie in a directory
             table = Path(*takewhile(lambda part: not glob.has_magic(part), table.parts))
         table = table.resolve()  # one table, one ledger, whichever link leads to it
-        directory = table.is_dir()
     if not table.name:
         msg = f"{source} is a whole file system, with no place for a ledger beside it; say where it is (--ledger FILE)"
         raise InputError(msg)
+    place = _beside(table)
+    _check_one_ledger(place, table, files)
+    return place
+
+
+def _beside(table: Path) -> Path:
+    """Return the ledger beside a file or a directory."""
+    directory = False
+    with suppress(OSError, ValueError):
+        directory = table.is_dir()
     if table.suffix.lower() in COMPRESSED:
         table = table.with_suffix("")
     whole_name = directory and table.suffix.lower() not in KINDS  # such as visits-v1.2
     return table.with_name(f"{table.name}.ledger") if whole_name else table.with_suffix(".ledger")
+
+
+def _check_one_ledger(place: Path, table: Path, files: Sequence[File]) -> None:
+    """Refuse a table of which a file could have been, or could be, charged to a ledger other than `place`.
+
+    Every table of files without a named ledger has the ledger of one of its files or of a directory above all of them.
+    All names of a file are below `table` here, so its ledger is one of those that are looked for; and of two tables
+    that share a file, the second to come finds the ledger of the first, the other way round as well.
+    """
+    remedy = "name the one ledger that keeps account of these rows (ledger, --ledger FILE)"
+    for file in files:
+        for name in file.names:
+            if name != table and table not in name.parents:
+                msg = f"{table} leads to {name} outside it, which could have a ledger of its own; {remedy}"
+                raise InputError(msg)
+        if file.elsewhere:
+            msg = f"{file.path} has a name elsewhere (a hard link), where it could have another ledger; {remedy}"
+            raise InputError(msg)
+    for above in sorted({path for file in files for name in file.names for path in (name, *name.parents) if path.name}):
+        other = _beside(above)
+        if os.path.lexists(other) and os.path.realpath(other) != os.path.realpath(place):
+            msg = f"{above} has the ledger {other}, and this release would be charged to {place}; {remedy}"
+            raise InputError(msg)
 
 
 def open_ledger(path: Path, *, total: Fraction, unit: str | None) -> Ledger:

@@ -29,7 +29,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpcube.errors import BudgetError, InputError, LedgerError
-from dpcube.files import new_file
+from dpcube.files import new_file, number_of_names
 from dpcube.privacy.budget import check_positive
 
 APPLICATION = 0x64706375  # "dpcu": marks the file as ours
@@ -216,6 +216,10 @@ class Ledger:
         try:
             if not self.path.is_file() or self.path.stat().st_size == 0:
                 msg = f"there is no ledger at {self.path}, or it is empty; restore it, or keep a new one elsewhere"
+                raise LedgerError(msg)
+            # SQLite names its journal after the file: by another name nobody would roll back what a crash left.
+            if number_of_names(self.path) > 1:
+                msg = f"{self.path} has another name (a hard link), by which it could be overspent; remove one of them"
                 raise LedgerError(msg)
             uri = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)) as connection:

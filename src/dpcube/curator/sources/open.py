@@ -2,8 +2,6 @@
 
 import glob
 import re
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -15,6 +13,7 @@ import pyarrow.dataset as pads
 from dpcube.curator.sources.csv import CsvDialect, csv_table
 from dpcube.curator.sources.engines import address_table, ibis_table, is_address
 from dpcube.curator.sources.frames import pandas_table, polars_table
+from dpcube.curator.sources.names import listed
 from dpcube.curator.sources.rows import Rows
 from dpcube.curator.sources.spark import spark_table
 from dpcube.curator.sources.table import Table, arrow_table, dataset_table, parquet_table, stream_table
@@ -28,9 +27,9 @@ def open_rows(source: Any, *, csv: CsvDialect | None = None, query: str | None =
 
     Tables in a database are Ibis tables of PostgreSQL or Spark, postgresql://user@host/database#schema.table, the
     result of a `query` at postgresql://user@host/database, or spark:PATH of Parquet that Spark reads. Files are one
-    file, a directory of files of one kind, or a pattern such as data/*.csv.gz; a file's kind goes by its name. `csv` is
-    the dialect of CSV files; without it, fields are divided by commas, or by tabs in .tsv files, and the first line
-    names the columns.
+    file, a directory of files of one kind, or a pattern such as data/*.csv.gz; a file's kind goes by its name, and a
+    file of several names is read once. `csv` is the dialect of CSV files; without it, fields are divided by commas, or
+    by tabs in .tsv files, and the first line names the columns.
     """
     return Rows(_table(source, csv, query))
 
@@ -67,7 +66,9 @@ def _table(source: Any, dialect: CsvDialect | None, query: str | None) -> Table:
 
 def _files(path: Path, dialect: CsvDialect | None) -> Table:
     try:
-        paths = _listed(path)
+        if not path.exists() and not glob.has_magic(str(path)):
+            _kind(path)
+        paths = [file.path for file in listed(path)]
     except (OSError, ValueError):  # no file can have this name, or a directory on the way may not be read
         msg = f"{path} cannot be opened; check its name and that you may read it"
         raise SourceError(msg) from None
@@ -83,34 +84,6 @@ def _files(path: Path, dialect: CsvDialect | None) -> Table:
     if kind == "tsv" and declared.delimiter is None:
         declared = replace(declared, delimiter="\t")
     return csv_table(str(path), paths, declared)
-
-
-def _listed(path: Path) -> Sequence[Path]:
-    """Return the files that a path stands for: itself, those of a directory, or those that match it as a pattern.
-
-    Names that begin with a dot or an underscore are not data, by the custom of Spark and others. Which files there are
-    is public; what is in them is not.
-    """
-    if path.is_file():
-        return [path]
-    paths: list[Path] = []
-    if path.is_dir():
-        with suppress(OSError):  # a directory that may not be read
-            paths = sorted(file for file in path.iterdir() if not file.name.startswith((".", "_")))
-    elif glob.has_magic(str(path)):
-        paths = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207 (Path's refuses one from the root)
-    else:
-        _kind(path)
-        msg = f"there is no file {path}"
-        raise SourceError(msg)
-    if not paths:
-        msg = f"there is no file to be read in {path}; a table without rows still has a file, with its columns"
-        raise SourceError(msg)
-    for file in paths:
-        if not file.is_file():
-            msg = f"{path} leads to {file.name}, which is no file; write a pattern of files, such as 'data/*/*.parquet'"
-            raise SourceError(msg)
-    return paths
 
 
 def _kind(path: Path) -> str:

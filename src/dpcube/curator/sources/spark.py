@@ -5,16 +5,20 @@ Spark's words. Collations do not count, bytes do; decimals become the nearest do
 and paths: they are replaced, never chained.
 """
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import SPARK
+from dpcube.curator.sources.names import identity, matched, refuse_twice
 from dpcube.curator.sources.sql import kind
 from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened
 from dpcube.errors import SourceError
@@ -33,6 +37,7 @@ TYPES = {
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
 }
+MOST_PATTERNS = 1000
 LOCAL = {  # Spark on this machine listens to this machine only, and logs nothing that could hold a row
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -54,6 +59,7 @@ def spark_path_table(address: str) -> Table:
         msg = f"{name} is CSV, which is read without Spark: pass the path alone, or a Spark frame if you must"
         raise SourceError(msg)
     sql = imported("pyspark.sql", "spark")
+    refuse_twice(name, _directories(path))
     frame = None
     with suppress(Exception):
         frame = (sql.SparkSession.getActiveSession() or _local_session(sql)).read.parquet(path)
@@ -61,7 +67,15 @@ def spark_path_table(address: str) -> Table:
 
 
 def spark_table(frame: Any, *, name: str = "the Spark frame") -> Table:
-    """Return a table that counts a Spark DataFrame where it is."""
+    """Return a table that counts a Spark DataFrame where it is; one that would read a file twice is refused."""
+    files = None
+    with suppress(Exception):
+        files = _files(frame) if hasattr(frame, "_jdf") else [frame.inputFiles()]
+    for together in opened(files, name):
+        refuse_twice(name, map(_file, together))
+    if any(files or []) and not hasattr(frame, "_jdf"):
+        msg = f"{name} is of Spark Connect, which does not say how often it reads a file; use a session without Connect"
+        raise SourceError(msg)
     fields = frame.schema.fields
     types = [field.dataType.simpleString() for field in fields]
     schema = pa.schema([(field.name, _arrow(type_)) for field, type_ in zip(fields, types, strict=True)])
@@ -72,6 +86,77 @@ def spark_table(frame: Any, *, name: str = "the Spark frame") -> Table:
         return [Scan(sql, run=lambda question: _ask(frame, view, question))]
 
     return Table(name, schema, scans, SPARK)
+
+
+def _directories(path: str) -> Iterator[tuple[Hashable, str]]:
+    """Yield the directories of this machine in which Spark would look for files, by each of their names.
+
+    Spark follows links, and where they lead back it does not end; it passes over names that begin with an underscore.
+    """
+    local = unquote(urlsplit(path).path) if path.startswith("file:") else path
+    if math.prod(choices.count(",") + 1 for choices in re.findall(r"{[^}]*", local)) > MOST_PATTERNS:
+        msg = f"spark:{path} stands for more than {MOST_PATTERNS:,} patterns; write fewer braces"
+        raise SourceError(msg)
+    found: set[Path] = set()
+    with suppress(OSError, ValueError):  # no file can have this name
+        for pattern in _alternatives(local.replace("**", "*")):
+            found |= matched(Path(pattern).absolute() / "**")
+    directories = (path for path in sorted(found) if not path.name.startswith("_") and path.is_dir())
+    return ((identity(directory), str(directory)) for directory in directories)
+
+
+def _alternatives(pattern: str) -> set[str]:
+    """Return the patterns without braces that a pattern stands for."""
+    braces = re.search(r"{([^{}]*)}", pattern)
+    if braces is None:
+        return {pattern}
+    return {text for choice in braces[1].split(",") for text in _alternatives(pattern.replace(braces[0], choice, 1))}
+
+
+def _files(frame: Any) -> list[list[str]]:
+    """Return the files that a frame reads, as often as it does: of each relation, and if none are joined, of all.
+
+    How often a row comes out of a join is the frame's own affair: what is protected is a row of the result.
+    """
+    relations: list[list[str]] = []
+    defined: dict[int, Any] = {}
+    todo, joined = [frame._jdf.queryExecution().analyzed()], False
+    while todo:
+        node = todo.pop()
+        what, children = node.nodeName(), _list(node.children())
+        if what == "WithCTE":
+            defined |= {definition.id(): definition.child() for definition in _list(node.cteDefs())}
+            children = [node.plan()]
+        elif what == "CTERelationRef":
+            children = [defined[node.cteId()]]
+        joined = joined or (len(children) > 1 and what != "Union")
+        todo += children
+        index = _index(node, what)
+        relations.append([] if index is None else list(index.inputFiles()))
+    return relations if joined else [[file for relation in relations for file in relation]]
+
+
+def _index(node: Any, what: str) -> Any:
+    """Return the list of files of a relation that reads files, in either version of Spark's interface to sources."""
+    if what == "LogicalRelation" and node.relation().getClass().getSimpleName() == "HadoopFsRelation":
+        return node.relation().location()
+    if what == "DataSourceV2Relation":
+        with suppress(Exception):  # a table of another kind has none
+            return node.table().fileIndex()
+    return None
+
+
+def _file(address: str) -> tuple[Hashable, str]:
+    """Return what a file is, and its name: of this machine by the file itself, of another by its address."""
+    parts = urlsplit(address)
+    if parts.scheme == "file":
+        with suppress(OSError, ValueError):
+            return identity(unquote(parts.path)), unquote(parts.path)
+    return address, address
+
+
+def _list(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.size())]
 
 
 def _arrow(type_: str) -> pa.DataType:

@@ -6,7 +6,7 @@ conversions raise on some). In all else an Arrow array is taken to be valid.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as pads
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import DUCKDB, Dialect, literal
+from dpcube.curator.sources.names import identity, refuse_twice
 from dpcube.curator.sources.sql import kind, plain
 from dpcube.errors import SourceError
 
@@ -104,7 +106,8 @@ def stream_table(name: str, reader: pa.RecordBatchReader) -> Table:
 
 
 def dataset_table(name: str, dataset: pads.Dataset) -> Table:
-    """Return a table that reads an Arrow dataset."""
+    """Return a table that reads an Arrow dataset, in which no file is twice."""
+    refuse_twice(name, _read_by(name, dataset))
     names, types = dataset.schema.names, dataset.schema.types
     table = arrow_table(
         name, dataset.schema, lambda i: dataset.to_batches(columns={f"c{j}": pads.field(names[j]) for j in i})
@@ -125,6 +128,43 @@ def dataset_table(name: str, dataset: pads.Dataset) -> Table:
         return table.scans(columns)
 
     return Table(name, dataset.schema, scans)
+
+
+def _read_by(name: str, dataset: pads.Dataset) -> Iterator[tuple[Hashable, str]]:
+    """Yield what a dataset reads from files: whole files or, of a Parquet file that is there in parts, row groups.
+
+    Datasets in memory are their owner's own rows, repeated or not.
+    """
+    parts: dict[Hashable, list[Any]] = {}
+    todo = [dataset]
+    while todo:
+        part = todo.pop()
+        todo += part.children if isinstance(part, pads.UnionDataset) else []
+        if isinstance(part, pads.FileSystemDataset):
+            # With a filter a dataset does not tell its fragments; as the part of a union it has none.
+            for fragment in pads.UnionDataset(part.schema, [part]).children[0].get_fragments():
+                parts.setdefault(_file(fragment), []).append(fragment)
+    for file, fragments in parts.items():
+        if len(fragments) > 1 and all(isinstance(fragment, pads.ParquetFileFragment) for fragment in fragments):
+            groups = None
+            with suppress(OSError, pa.ArrowException):
+                groups = [((file, group.id), part.path) for part in fragments for group in part.row_groups]
+            yield from opened(groups, name)
+        else:
+            yield from ((file, fragment.path) for fragment in fragments)
+
+
+def _file(fragment: pads.FileFragment) -> Hashable:
+    """Return what a fragment is read from: a file of this machine, of another by its path, or memory by its place."""
+    system, path = fragment.filesystem, fragment.path
+    if fragment.buffer is not None:
+        return int(fragment.buffer.address)
+    while isinstance(system, pafs.SubTreeFileSystem):
+        system, path = system.base_fs, system.base_path + path
+    if isinstance(system, pafs.LocalFileSystem | pafs.PyFileSystem):  # the latter may be fsspec's, of this machine too
+        with suppress(OSError, ValueError):
+            return identity(path)
+    return str(system.type_name), path
 
 
 def parquet_table(name: str, paths: Sequence[Path]) -> Table:

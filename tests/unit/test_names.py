@@ -1,0 +1,211 @@
+"""A file is counted once whatever names lead to it, and its rows are charged to one ledger."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+from dpcube.curator.sources import names, open_rows, spark
+from dpcube.domain import Domain, Integer
+from dpcube.errors import SourceError
+
+AGES = Domain((Integer(name="age", min=0, max=9),))
+ROW = "age\n3\n"
+
+
+def write(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"age": [3]}), path)
+    else:
+        path.write_text(ROW)
+    return path
+
+
+def count(source: Any) -> int:
+    return int(open_rows(source).count_cells(AGES).sum())
+
+
+# Each file once.
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("pattern", ["**/**/*", "**/**/**/*", "**/*", "a/**/b/**/c/*", "*/**/*/**/*"])
+def test_a_pattern_of_several_depths_counts_a_file_once(tmp_path: Path, pattern: str, kind: str) -> None:
+    write(tmp_path / "t" / "a" / "b" / "c" / f"x.{kind}")
+    assert count(f"{tmp_path}/t/{pattern}.{kind}") == 1
+
+
+def test_a_pattern_that_leads_to_directories_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "t" / "a" / "x.csv")
+    for pattern in ("**", "**/**/**", "*"):
+        with pytest.raises(SourceError, match="which is no file; write a pattern of files"):
+            open_rows(f"{tmp_path}/t/{pattern}")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_links_are_second_names(tmp_path: Path, kind: str) -> None:
+    first = write(tmp_path / "d" / f"nov.{kind}")
+    (tmp_path / "d" / f"latest.{kind}").symlink_to(first.name)
+    assert count(tmp_path / "d") == count(f"{tmp_path}/d/*") == 1
+    (tmp_path / "d" / f"hard.{kind}").hardlink_to(first)
+    assert count(tmp_path / "d") == count(f"{tmp_path}/d/*") == 1
+    (tmp_path / "e").symlink_to("d")
+    assert count(f"{tmp_path}/*/*.{kind}") == count(f"{tmp_path}/**/*.{kind}") == 1
+    (tmp_path / "d" / f"copy.{kind}").write_bytes(first.read_bytes())
+    assert count(tmp_path / "d") == 2  # the same content is another file
+    assert [file.path.name for file in names.listed(tmp_path / "d")] == [f"copy.{kind}", f"hard.{kind}"]
+
+
+def test_links_that_lead_back_take_no_time(tmp_path: Path) -> None:
+    """Two links to '.' are 2^40 names for glob, and so is a chain of directories with two links each to the next."""
+    for i in range(40):
+        write(tmp_path / "t" / f"{i}" / "x.csv")
+        for name in "ab":
+            (tmp_path / "t" / f"{i}" / name).symlink_to(f"../{(i + 1) % 40}")
+            (tmp_path / "t" / f"{i}" / f"self {name}").symlink_to(".")
+    start = time.process_time()
+    for pattern in ("**/*.csv", "**/**/**/*.csv", "*/*/**/x.csv", "**/self */**/*.csv", "**/../*/x.csv"):
+        assert count(f"{tmp_path}/t/{pattern}") == 40
+    assert time.process_time() - start < 5
+
+
+def test_more_names_than_can_be_looked_at_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(9):
+        write(tmp_path / "t" / f"{i}.csv")
+    monkeypatch.setattr(names, "MOST_NAMES", 10 + len(tmp_path.parts[1:]))
+    assert count(f"{tmp_path}/*/8*.csv") == 1
+    monkeypatch.setattr(names, "MOST_NAMES", 9 + len(tmp_path.parts[1:]))
+    with pytest.raises(SourceError, match=r"leads to more than \d+ names; write a pattern that begins in a smaller"):
+        open_rows(f"{tmp_path}/*/8*.csv")
+
+
+def test_files_that_cannot_be_told_apart_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "d" / "a.csv")
+    monkeypatch.setattr(names, "identity", lambda _: (1, 0))
+    assert count(tmp_path / "d") == 1
+    write(tmp_path / "d" / "b.csv")
+    with pytest.raises(SourceError, match="file system that does not tell one file from another; copy the table"):
+        open_rows(tmp_path / "d")
+
+
+# Arrow datasets.
+
+
+def union(*datasets: pads.Dataset) -> pads.Dataset:
+    return pads.dataset(list(datasets))
+
+
+def below(folder: Path) -> pads.Dataset:
+    return pads.dataset("", format="parquet", filesystem=pafs.SubTreeFileSystem(str(folder), pafs.LocalFileSystem()))
+
+
+DATASETS: dict[str, Callable[[Path], pads.Dataset]] = {
+    "a path twice": lambda d: pads.dataset([str(d / "x.parquet")] * 2),
+    "a link": lambda d: pads.dataset([str(d / "x.parquet"), str(d / "y.parquet")]),
+    "a hard link": lambda d: pads.dataset([str(d / "x.parquet"), str(d / "z.parquet")]),
+    "a directory": pads.dataset,
+    "a union": lambda d: union(pads.dataset(d / "x.parquet"), pads.dataset(d / "z.parquet")),
+    "a union of unions": lambda d: union(union(pads.dataset(d / "x.parquet")), union(pads.dataset(d / "x.parquet"))),
+    "a file system below another": below,
+    "a filter": lambda d: pads.dataset(d).filter(pads.field("age") > 2),
+    "a filter of a union": lambda d: union(pads.dataset(d), pads.dataset(d)).filter(pads.field("age") > 2),
+}
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_a_dataset_that_reads_a_file_twice_is_refused(tmp_path: Path, dataset: str) -> None:
+    first = write(tmp_path / "x.parquet")
+    (tmp_path / "y.parquet").symlink_to(first)
+    (tmp_path / "z.parquet").hardlink_to(first)
+    with pytest.raises(SourceError, match=r"^the Arrow dataset reads .*[xyz]\.parquet (twice|and .*\.parquet, which)"):
+        open_rows(DATASETS[dataset](tmp_path))
+
+
+def test_a_dataset_of_other_kinds_that_reads_a_file_twice_is_refused(tmp_path: Path) -> None:
+    paths = [str(write(tmp_path / "x.csv")), str(write(tmp_path / "y.csv"))]
+    assert count(pads.dataset(paths, format="csv")) == 2
+    assert count(pads.dataset(paths, format="csv").filter(pads.field("age") < 3)) == 0
+    assert count(union(pads.dataset(paths[0], format="csv"), pads.dataset(pa.table({"age": [1, 1]})))) == 3
+    with pytest.raises(SourceError, match=r"x\.csv twice, and each row would count twice; read each file once"):
+        open_rows(pads.dataset([*paths, paths[0]], format="csv"))
+
+
+def test_row_groups_of_one_file_are_a_dataset_unless_they_overlap(tmp_path: Path) -> None:
+    place = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"age": [0, 1, 2, 3, 4, 5]}), place, row_group_size=2)
+    whole = pads.dataset(place)
+    (fragment,) = whole.get_fragments()
+
+    def groups(*ids: list[int] | None) -> pads.Dataset:
+        parts = [fragment if i is None else fragment.subset(row_group_ids=i) for i in ids]
+        return pads.FileSystemDataset(parts, whole.schema, whole.format, whole.filesystem)
+
+    assert count(groups([0], [1, 2])) == 6
+    assert count(groups([2], [0])) == 4
+    assert count(union(groups([2]), groups([0]))) == 4
+    for overlapping in (groups([0, 1], [1, 2]), groups([0], None), union(groups([1]), groups([1]))):
+        with pytest.raises(SourceError, match=r"x\.parquet twice, and each row would count twice"):
+            open_rows(overlapping)
+    memory = pa.py_buffer(place.read_bytes())
+    parts = [whole.format.make_fragment(memory)] * 2
+    with pytest.raises(SourceError, match="reads <Buffer> twice"):
+        open_rows(pads.FileSystemDataset(parts, whole.schema, whole.format))
+
+
+def test_a_file_of_another_machine_goes_by_its_path(tmp_path: Path) -> None:
+    """A file system of ours stands for one: of it only paths are known."""
+
+    mock = pafs._MockFileSystem()
+    for name in ("a", "b"):
+        with mock.open_output_stream(f"{name}.csv") as stream:
+            stream.write(ROW.encode())
+    assert count(pads.dataset(["a.csv", "b.csv"], format="csv", filesystem=mock)) == 2
+    with pytest.raises(SourceError, match=r"reads a\.csv twice"):
+        open_rows(pads.dataset(["a.csv", "b.csv", "a.csv"], format="csv", filesystem=mock))
+
+
+# Spark's patterns (what Spark itself does is in tests/integration/test_spark.py).
+
+
+def test_a_path_in_which_spark_would_not_end_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "t" / "x.parquet")
+    for name in "ab":
+        (tmp_path / "t" / name).symlink_to(".")
+    start = time.process_time()
+    for path in (
+        f"{tmp_path}/t",
+        f"file:{tmp_path}/t",
+        f"{tmp_path}/{{t,u}}",
+        f"{tmp_path}/{{u,{{s,t}}}}/",
+        f"{tmp_path}/**",
+    ):
+        with pytest.raises(SourceError, match=r"/t and .*/t/[ab], which are the same"):
+            open_rows(f"spark:{path}")
+    with pytest.raises(SourceError, match="stands for more than 1,000 patterns; write fewer braces"):
+        open_rows("spark:t/" + "{a,b}" * 10)
+    assert time.process_time() - start < 5
+    assert spark._alternatives("a{b,{c,d}e}f{g,}") == {"abfg", "abf", "acefg", "acef", "adefg", "adef"}
+
+
+class Connected:
+    """What a frame of Spark Connect tells of its files."""
+
+    def __init__(self, *files: str) -> None:
+        self.files = list(files)
+        self.schema = type("Schema", (), {"fields": []})()
+
+    def inputFiles(self) -> list[str]:
+        return self.files
+
+
+def test_a_frame_that_does_not_say_how_often_it_reads_a_file_is_refused() -> None:
+    assert spark.spark_table(Connected()).schema.names == []
+    with pytest.raises(SourceError, match="is of Spark Connect, which does not say how often it reads a file"):
+        spark.spark_table(Connected("hdfs://a/b.parquet"))

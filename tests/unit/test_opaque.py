@@ -5,6 +5,7 @@ locals of every frame of ours, by repr and inside containers and attributes. Wha
 """
 
 import copy
+import os
 import pickle
 import re
 import sys
@@ -34,7 +35,8 @@ from dpcube.privacy.seal import sealed
 
 HOME = str(Path(dpcube.__file__).parent)
 TRUSTED = tuple(f"{HOME}/{part}/" for part in ("curator", "privacy"))
-MANY, ROWS = 7654321, 7919
+MANY = 7654321
+ROWS = next(rows for rows in (1997, 1999) if os.getpid() not in (rows, 3 * rows))  # which budgets show
 SECRET = re.compile(rf"(?<![0-9A-Za-z])({MANY}|{ROWS}|{3 * ROWS})(\.0)?(?![0-9A-Za-z])")
 AGES = Domain((Integer(name="age", min=0, max=3),))
 CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -210,8 +212,7 @@ def test_an_exception_at_some_trusted_lines_shows_no_exact_count(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("twice", [False, True], ids=["once", "and an interruption while it is handled"])
-@pytest.mark.parametrize("last", [False, True], ids=["first visit", "last visit"])
+@pytest.mark.parametrize(("last", "twice"), [(False, False), (True, True)], ids=["first visit", "last visit, twice"])
 @pytest.mark.parametrize("name", JOBS)
 def test_an_exception_at_every_trusted_line_shows_no_exact_count(
     name: str, jobs: dict[str, Callable[[], object]], *, last: bool, twice: bool

@@ -6,10 +6,11 @@
     │   ├── QueryError      a question the cube cannot be asked
     │   ├── SourceError     a table that cannot be read as declared
     │   └── ReleaseFileError  a file that is not a whole, honest release
-    └── RefusedError        a well-formed request that is refused (exit code 1)
-        ├── BudgetError     more privacy than is left
-        ├── LedgerError     a ledger that cannot be trusted or written
-        └── MemoryLimitError  more memory than is there
+    ├── RefusedError        a well-formed request that is refused (exit code 1)
+    │   ├── BudgetError     more privacy than is left
+    │   ├── LedgerError     a ledger that cannot be trusted or written
+    │   └── MemoryLimitError  more memory than is there
+    └── HiddenError         a fault near private rows, of which only the place is told (exit code 1)
 
 Messages name the object, the offending value, what is allowed and the remedy. They never contain a row, a value
 read from a row, or an exact count: an error message is an output like any other.
@@ -54,3 +55,7 @@ class LedgerError(RefusedError):
 
 class MemoryLimitError(RefusedError):
     """A request that needs more memory than the machine has."""
+
+
+class HiddenError(DpcubeError):
+    """A fault in code that handles private rows: what it said is kept back, for it may have quoted one."""

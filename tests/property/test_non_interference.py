@@ -159,7 +159,9 @@ def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
     def peek(counter: NoisyCounter) -> Transcript:
         honest = Cells().run(counter)
         exact = getattr(getattr(counter, "counter", None), "_exact_counts", None)
-        return honest if exact is None else Transcript(honest.shape, honest.grain, CellCounts(exact.copy(), UNITS))
+        if exact is None:
+            return honest
+        return Transcript(honest.shape, honest.grain, CellCounts(exact.reveal().copy(), UNITS))
 
     recording = Recording(Gate(np.arange(50), Fraction(1, 10), noise=SeededNoise(3)))
     transcript = peek(recording)

@@ -48,7 +48,7 @@ from dpcube.domain import Boxes, box_sums
 from dpcube.errors import BudgetError, SourceError
 from dpcube.histogram import UNITS, NoisyCounter
 from dpcube.privacy import noise as noise_module
-from dpcube.privacy.budget import Agent, Budget, PartitionBudget, check_positive
+from dpcube.privacy.budget import Account, Agent, Budget, PartitionBudget, check_positive
 from dpcube.privacy.ledger import Ledger
 from dpcube.privacy.noise import ExactNoise, Noise, two_sided_geometric
 from dpcube.privacy.randomness import RandomWords
@@ -224,12 +224,12 @@ class ReusesNoise(Gate):
 
     def count_cells(self, units: int) -> Values:
         noisy = super().count_cells(units)
-        self._kept = noisy - self._exact_counts
+        self._kept = noisy - self._exact_counts.reveal()
         return noisy
 
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         self._regions.charge(boxes, units)
-        noisy: Values = box_sums(self._exact_counts, boxes) + self._kept[tuple(boxes.lower.T)]
+        noisy: Values = box_sums(self._exact_counts.reveal(), boxes) + self._kept[tuple(boxes.lower.T)]
         return noisy
 
 
@@ -709,6 +709,7 @@ class LedgerAgent:
     """A ledger as something that can be asked to spend."""
 
     def __init__(self, path: Path, total: Fraction) -> None:
+        self.account = Account()
         self._ledger = Ledger.create(path, total=total)
 
     def charge(self, epsilon: Fraction) -> None:
@@ -794,7 +795,7 @@ def publish_pays_first(path: Path) -> bool:
 
 class DrawsFirst(Gate):
     def count_cells(self, units: int) -> Values:
-        noisy = self._exact_counts + self._noise.draw(units * self.grain, self._exact_counts.size)
+        noisy = self._exact_counts.reveal() + self._noise.draw(units * self.grain, self._exact_counts.size)
         self._regions.charge_all(units)
         return noisy
 

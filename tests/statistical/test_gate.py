@@ -14,6 +14,7 @@ import pytest
 from checks import ALARM, Values, independence, scale, union
 from numpy.typing import NDArray
 
+from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
 from dpcube.domain import Boxes, box_sums
 from dpcube.histogram import UNITS, NoisyCounter
@@ -197,7 +198,7 @@ class SilentWhereEmpty(Gate):
 
     def count_cells(self, units: int) -> Values:
         noisy = super().count_cells(units)
-        return np.where(self._exact_counts == 0, 0, noisy)
+        return np.where(self._exact_counts.reveal() == 0, 0, noisy)
 
 
 class FromNoisyCells(Gate):
@@ -208,7 +209,8 @@ class FromNoisyCells(Gate):
         return self._noisy
 
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        exact, self._exact_counts = self._exact_counts, getattr(self, "_noisy", self._exact_counts)
+        exact = self._exact_counts
+        self._exact_counts = ExactCounts(self._noisy) if hasattr(self, "_noisy") else exact
         noisy = super().count_boxes(boxes, units)
         self._exact_counts = exact
         return noisy
@@ -219,14 +221,16 @@ class OneEpsilon(Gate):
 
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         self._regions.charge(boxes, units)
-        return box_sums(self._exact_counts, boxes) + self._noise.draw(int(units.max()) * self.grain, len(boxes))
+        return box_sums(self._exact_counts.reveal(), boxes) + self._noise.draw(
+            int(units.max()) * self.grain, len(boxes)
+        )
 
 
 class OneNoise(Gate):
     """The boxes of a call that have the same units share one noise."""
 
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        noisy = box_sums(self._exact_counts, boxes)
+        noisy = box_sums(self._exact_counts.reveal(), boxes)
         for same in np.unique(units).tolist():
             noisy[units == same] += self._noise.draw(same * self.grain, 1)
         return noisy
@@ -238,7 +242,7 @@ class MisplacedUnits(Gate):
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         by_units = np.sort(units).tolist()
         drawn = [self._noise.draw(same * self.grain, by_units.count(same)) for same in sorted(set(by_units))]
-        return box_sums(self._exact_counts, boxes) + np.concatenate(drawn)
+        return box_sums(self._exact_counts.reveal(), boxes) + np.concatenate(drawn)
 
 
 def ignoring_rows(exact_counts: NDArray[np.int64], epsilon: Fraction, *, max_rows: int = 1) -> Gate:

@@ -30,6 +30,7 @@ from dpcube.curator.request import BESIDE, Range, ledger_path, open_ledger
 from dpcube.curator.sources import open_rows
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.privacy import ledger as ledger_module
+from dpcube.privacy import ledger_file
 from dpcube.privacy.ledger import Ledger, Period, Statement
 
 TENTH, THIRD = Fraction(1, 10), Fraction(1, 3)
@@ -497,12 +498,12 @@ FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "empty SQLite file": (lambda path: _sqlite(path, "PRAGMA user_version = 1; VACUUM"), "not a dpcube ledger"),
     "our mark alone": (
-        lambda path: _sqlite(path, f"PRAGMA application_id = {ledger_module.APPLICATION}; PRAGMA user_version = 1"),
-        "no such table",
+        lambda path: _sqlite(path, f"PRAGMA application_id = {ledger_file.APPLICATION}; PRAGMA user_version = 1"),
+        "its tables are not those of one",
     ),
-    "no entries": (lambda path: _sqlite(path, ledger_module.SCHEMA), "damaged or missing"),
+    "no entries": (lambda path: _sqlite(path, ledger_file.SCHEMA), "damaged or missing"),
     "future format": (
-        lambda path: _sqlite(path, ledger_module.SCHEMA + "PRAGMA user_version = 2;"),
+        lambda path: _sqlite(path, ledger_file.SCHEMA + "PRAGMA user_version = 2;"),
         "has the format 2 and this dpcube reads 1",
     ),
 }

@@ -354,7 +354,7 @@ def test_a_fork_does_not_repeat_its_parent(number: object, monkeypatch: pytest.M
 @needs_fork
 @may_fork
 def test_sabotage_a_stream_that_ignores_forks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(randomness, "_this_process", lambda: (1, 0))
+    monkeypatch.setattr(randomness, "this_process", lambda: (1, 0))
     mine, theirs = words_of_parent_and_child(RandomWords())
     assert mine == theirs
 

@@ -283,6 +283,26 @@ HOSTILE = (
 )
 
 
+STEERING = "a\x1b]0;x\x07\u202e\u2066b\u200f"
+
+
+@pytest.mark.parametrize("asked", [(STEERING,), ("c", STEERING), ()], ids=["one", "two", "all"])
+def test_names_that_would_steer_a_terminal_or_turn_text_around_are_shown_without_it(asked: tuple[str, ...]) -> None:
+    domain = Domain((Category(name=STEERING, values=("x", "y")), Category(name="c", values=("u", "v", "w"))))
+    release = release_of("cells", domain, np.arange(6).reshape(2, 3))
+    shown = picture(release, *asked, where=f"`{STEERING}` = 'x'")
+    said = [shown.title, shown.note, *(panel.title for panel in shown.panels)]
+    assert all(text.isprintable() for text in said)
+    assert not set("".join(said)) & set(STEERING) - set("abx]0;")
+    for content in (draw(shown, "svg").decode(), report(release, title=STEERING * 9)):
+        assert not set(content) & {"\x1b", "\x07", "\u202e", "\u2066", "\u200f"}
+
+
+def test_a_title_is_shown_whole() -> None:
+    title = "A private cube of the Adult census, spring"
+    assert f"<h1>{title}</h1>" in report(RELEASE, title=title)
+
+
 def test_a_title_that_is_no_text_can_be_written() -> None:
     """A shell hands over bytes that are no UTF-8 as halves of surrogate pairs, which no file can hold."""
     assert "<title>\ufffd &amp; co</title>" in report(RELEASE, title="\udcff & co").encode().decode()

@@ -31,12 +31,13 @@ figcaption{font-size:.9rem}svg{max-width:100%;height:auto;display:block}
 footer{color:#5b6470;font-size:.85rem;margin-top:2.5rem}@media print{figure{break-inside:avoid}}
 """
 MOST_MAPS = 3
+LONGEST_TITLE = 200
 
 
 def report(release: Release, *, title: str = "", sections: Mapping[str, str] | None = None) -> str:
     """Return the page; `sections` are further parts of HTML by their headings, put before the pictures."""
     named = ", ".join(printable(name) for name in release.domain.names)
-    head = printable(title) or f"A private cube of {named}"
+    head = printable(title, longest=LONGEST_TITLE) or f"A private cube of {named}"
     parts = {
         "What was released": _released(release),
         "What was spent": _spent(release),

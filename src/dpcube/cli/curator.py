@@ -55,7 +55,8 @@ def csv_options(verb: Verb) -> Verb:
 @click.option(
     "--from-data",
     is_flag=True,
-    help="Look up bounds and values in the table. The draft is then private, and refused until you sign it as public.",
+    help="Look up bounds and values in the table. The draft is then private (its file is yours alone), and refused "
+    "until you sign it as public.",
 )
 @query
 @csv_options
@@ -89,7 +90,7 @@ def domain(
     if output is None:
         click.echo(text, nl=False)
         return
-    write_text(output, text)
+    write_text(output, text, private=from_data)
     shown = "TABLE" if isinstance(table, str) else table  # an address may name a user or a host
     then = f"dpcube release {shown} --domain {output} --epsilon E -o R.dpcube"
     click.echo(visible(f"wrote {output}; edit it, then: {then}"))

@@ -11,6 +11,7 @@ from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.domain.attribute import listing
 from dpcube.domain.file import FORMAT
 from dpcube.errors import SourceError
+from dpcube.privacy.seal import sealed
 
 ADVICE = """\
 # A draft. Fill in each line marked with "?", from what is publicly known and not from the data; remove attributes
@@ -27,6 +28,7 @@ MOST_VALUES = 200
 WANTED_BINS = 50
 
 
+@sealed
 def draft(
     source: object,
     *,

@@ -1,6 +1,7 @@
 """The gate: it holds exact counts, charges and adds noise. Strategies see it as a `NoisyCounter` and nothing more.
 
-Enters: exact counts of every cell, the job's epsilon. Leaves: noisy integer counts.
+Enters: exact counts of every cell, the job's epsilon. Leaves: noisy integer counts. No frame of the gate ever holds an
+exact number: the counts stay hidden (`curator/exact.py`), and noise goes to them.
 """
 
 from fractions import Fraction
@@ -8,29 +9,38 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain import Boxes, box_sums
+from dpcube.curator.exact import ExactCounts
+from dpcube.domain import Boxes
 from dpcube.errors import InputError
 from dpcube.histogram import UNITS
 from dpcube.privacy.budget import check_positive
 from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget
+from dpcube.privacy.seal import sealed
+from dpcube.privacy.unique import Unique
 
 
-class Gate:
+class Gate(Unique):
     """A `NoisyCounter` over exact counts.
 
     One row changes one count by one, so a count with noise P(z) proportional to exp(-e|z|) is e-differentially
     private; when a person has up to `max_rows` rows, e/max_rows a row protects the person. What the calls of a job
-    cost together is proved in `privacy/regions.py`.
+    cost together, in one thread or in many, is proved in `privacy/regions.py`.
     """
 
+    @sealed
     def __init__(
-        self, exact_counts: NDArray[np.int64], epsilon: Fraction, *, max_rows: int = 1, noise: Noise | None = None
+        self,
+        exact_counts: ExactCounts | NDArray[np.int64],
+        epsilon: Fraction,
+        *,
+        max_rows: int = 1,
+        noise: Noise | None = None,
     ) -> None:
         if max_rows < 1:
             msg = f"a unit has at least one row, got max_rows {max_rows}"
             raise InputError(msg)
-        self._exact_counts = np.ascontiguousarray(exact_counts, np.int64)
+        self._exact_counts = exact_counts if isinstance(exact_counts, ExactCounts) else ExactCounts(exact_counts)
         self._noise = ExactNoise() if noise is None else noise
         self._regions = RegionBudget(self._exact_counts.shape, UNITS)
         self.grain = check_positive(epsilon) / max_rows / UNITS
@@ -48,20 +58,21 @@ class Gate:
         """Whether the noise is the real thing."""
         return self._noise.private
 
+    @sealed
     def count_cells(self, units: int) -> NDArray[np.int64]:
         """Charge every cell, then return a noisy count of each, empty cells included."""
         self._regions.charge_all(units)
-        noisy = self._noise.draw(units * self.grain, self._exact_counts.size).reshape(self.shape)
-        noisy += self._exact_counts
-        return noisy
+        return self._exact_counts.plus(self._noise.draw(units * self.grain, self._exact_counts.size))
 
+    @sealed
     def count_boxes(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
         """Charge the boxes' cells, then return a noisy count of each box; each box has noise of its own."""
         if len(boxes) == 0:
             return np.empty(0, np.int64)
+        units = units.copy()  # what is drawn is what was charged, whoever else holds the array
         self._regions.charge(boxes, units)
-        noisy = box_sums(self._exact_counts, boxes)
+        noise = np.empty(len(boxes), np.int64)
         by_units = np.argsort(units, kind="stable")
         for alike in np.split(by_units, np.flatnonzero(np.diff(units[by_units])) + 1):
-            noisy[alike] += self._noise.draw(int(units[alike[0]]) * self.grain, len(alike))
-        return noisy
+            noise[alike] = self._noise.draw(int(units[alike[0]]) * self.grain, len(alike))
+        return self._exact_counts.sums(boxes).plus(noise)

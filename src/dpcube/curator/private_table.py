@@ -11,12 +11,14 @@ from dpcube.domain import Attribute
 from dpcube.privacy.budget import Agent, Budget, PartitionBudget
 from dpcube.privacy.epsilon import check_share, parse_epsilon
 from dpcube.privacy.noise import ExactNoise
+from dpcube.privacy.seal import sealed
+from dpcube.privacy.unique import Unique
 
 Number = str | int | float | Decimal | Fraction
 
 
-class PrivateTable:
-    """Private rows behind a budget.
+class PrivateTable(Unique):
+    """Private rows behind a budget, for any number of threads of the process that made it; it cannot be copied.
 
     >>> import pyarrow as pa
     >>> table = PrivateTable(pa.table({"age": [31, 42]}), epsilon=1)
@@ -25,6 +27,7 @@ class PrivateTable:
     Fraction(1, 2)
     """
 
+    @sealed
     def __init__(
         self, source: object, *, epsilon: Number, csv: CsvDialect | None = None, query: str | None = None
     ) -> None:
@@ -45,6 +48,7 @@ class PrivateTable:
         """Epsilon left of the whole table's budget, which its parts share."""
         return self._root.remaining
 
+    @sealed
     def noisy_count(self, *, epsilon: Number) -> int:
         """Return the number of rows plus noise.
 
@@ -54,6 +58,7 @@ class PrivateTable:
         self._agent.charge(amount)
         return self._rows.count() + int(self._noise.draw(amount, 1)[0])
 
+    @sealed
     def noisy_sum(self, column: str, *, epsilon: Number, bound: int, step: Fraction | float = 1) -> Fraction:
         """Return the sum of a column plus noise, each row's share clamped to [-bound, bound] steps.
 
@@ -67,6 +72,7 @@ class PrivateTable:
         steps = self._rows.sum(column, step=step, bound=bound) + int(self._noise.draw(amount / bound, 1)[0])
         return steps * (step if isinstance(step, Fraction) else Fraction(str(step)))
 
+    @sealed
     def partition(self, attribute: Attribute) -> dict[str, "PrivateTable"]:
         """Return one part for each cell of a declared attribute, empty or not; parts cost what the dearest costs.
 

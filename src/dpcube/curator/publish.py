@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpcube import __version__
 from dpcube.analyst import Release
+from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
 from dpcube.curator.request import (
     BESIDE,
@@ -36,6 +37,7 @@ from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_row
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.privacy.epsilon import parse_epsilon
+from dpcube.privacy.seal import sealed
 from dpcube.strategy import DEFAULT, Strategy, strategy_of
 from dpcube.transcript import Provenance
 from dpcube.transcript.file import check_domain, check_writable
@@ -85,7 +87,8 @@ def publish(
         check_writable(Path(save_to), needed=chosen.peak_bytes(domain.shape) // 4)
     place = ledger_path(ledger, source)
     progress("counting the rows")
-    exact_counts = count(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
+    exact_counts = _counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
+    del source  # which may be an array of exact counts
     progress("measuring")
     book = charge = None
     if place is not None:
@@ -112,6 +115,21 @@ def publish(
     return release
 
 
+@sealed
+def _counted(
+    source: object,
+    domain: Domain,
+    *,
+    unit: PrivacyUnit,
+    rows_of: Range | None,
+    csv: CsvDialect | None,
+    query: str | None,
+) -> ExactCounts:
+    """Return the exact count of every cell, hidden before it leaves the seal."""
+    return ExactCounts(count(source, domain, unit=unit, rows_of=rows_of, csv=csv, query=query))
+
+
+@sealed
 def count(
     source: object,
     domain: Domain,
@@ -121,7 +139,7 @@ def count(
     csv: CsvDialect | None = None,
     query: str | None = None,
 ) -> NDArray[np.int64]:
-    """Return the exact count of every cell."""
+    """Return the exact count of every cell: for tables that are public. A release hides it, see `publish`."""
     if isinstance(source, np.ndarray):
         if unit.column is not None or rows_of is not None:
             msg = "an array of counts has no rows to choose by unit or period; pass the table itself"
@@ -130,6 +148,7 @@ def count(
     return _chosen(open_rows(source, csv=csv, query=query), unit, rows_of).count_cells(domain)
 
 
+@sealed
 def explain(
     source: object,
     domain: Domain,

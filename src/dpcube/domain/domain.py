@@ -70,7 +70,8 @@ class Domain:
 
     def save(self, path: str | Path) -> None:
         """Write a domain file (TOML), replacing the file at `path` in one step."""
-        write_text(Path(path), self.dumps())
+        unsigned = self.drafted_from_data and self.signed_public_by is None
+        write_text(Path(path), self.dumps(), private=unsigned)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -164,11 +164,16 @@ def _hierarchy(levels: Any) -> list[str]:
     return lines
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file in one step: a reader sees the old file or the new one, never half of one."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a file in one step: a reader sees the old file or the new one, never half of one.
+
+    A private file is its owner's alone from the moment it exists.
+    """
+    part = path.with_name(f".dpcube-{os.urandom(8).hex()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with os.fdopen(made, "w", encoding="utf-8") as file:
+            file.write(text)
         part.replace(path)
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"

@@ -10,7 +10,12 @@ or a whole one, and noise is drawn only after. Amounts are exact rationals, kept
 file that cannot be read, written or understood refuses. Entries are numbered without gaps, the last number is kept in a
 table of SQLite's own, and each entry has a seal, the SHA-256 of the seal before it and of its own columns: a ledger in
 which an entry was changed, lost or moved refuses too. What no file can notice is its own replacement by an older copy,
-or a forgery that was sealed anew: see docs/threat-model.md.
+or a forgery that was sealed anew: see docs/threat-model.md. SQLite's WAL mode is refused, for it keeps charges in a
+second file that a copy or a backup of the ledger lacks.
+
+Why a ledger from elsewhere costs little. It is at most 16 MiB; before any entry is read its schema must be ours to the
+letter, so there is no view, trigger or virtual table but our own to run; SQLite stops after a bounded number of steps;
+amounts are short, and so is what they have in common, so that sums are.
 
 Composition. A charge for the whole table adds to every row's loss. A charge for a period (a range of a column that the
 gate itself selects by) adds only to the rows in it, so a row's loss is at most the sum of the whole-table charges plus,
@@ -20,50 +25,33 @@ can have rows in several periods, and periods add up like any charge.
 
 import hashlib
 import json
+import math
+import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.files import new_file, number_of_names
 from dpcube.privacy.budget import check_positive
+from dpcube.privacy.ledger_file import SCHEMA, bound, check_ours, refuse_wal
 
-APPLICATION = 0x64706375  # "dpcu": marks the file as ours
-FORMAT = 1
 PATIENCE = 60  # seconds to wait for another process's transaction
+LARGEST_FILE = 16 * 2**20  # bytes: tens of thousands of releases
+KEPT_FREE = 2**20  # of these, for what follows a charge
+LONGEST_TEXT = 10_000  # characters of a name or a note that is written; what is read may be longer
+MOST_BITS = 2**14  # of what all amounts have as a common denominator
+NOTHING_DRAWN = "nothing was drawn"
+WHOLE = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
 
 PERIOD = ("period_column", "period_kind", "period_start", "period_stop")
 SEALED = ("number", "time", "kind", "epsilon", "unit", "strategy", "domain", "purpose", *PERIOD, "charge", "digest")
-SCHEMA = f"""
-CREATE TABLE entry (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    time TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('total', 'charge', 'completion')),
-    epsilon TEXT,
-    unit TEXT,
-    strategy TEXT,
-    domain TEXT,
-    purpose TEXT,
-    period_column TEXT,
-    period_kind TEXT,
-    period_start INTEGER,
-    period_stop INTEGER,
-    charge INTEGER REFERENCES entry (number),
-    digest TEXT,
-    seal TEXT NOT NULL,
-    CHECK ((kind = 'completion') = (charge IS NOT NULL AND digest IS NOT NULL)),
-    CHECK ((kind IN ('total', 'charge')) = (epsilon IS NOT NULL))
-) STRICT;
-CREATE UNIQUE INDEX one_completion ON entry (charge) WHERE kind = 'completion';
-CREATE TRIGGER no_update BEFORE UPDATE ON entry BEGIN SELECT raise(ABORT, 'the ledger is append-only'); END;
-CREATE TRIGGER no_delete BEFORE DELETE ON entry BEGIN SELECT raise(ABORT, 'the ledger is append-only'); END;
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {FORMAT};
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +65,8 @@ class Period:
 
     def __post_init__(self) -> None:
         # A range that holds nothing would be charged to nobody.
-        if self.kind not in ("date", "integer") or not self.start < self.stop:
+        days = self.kind != "date" or 0 < self.start < self.stop <= date.max.toordinal() + 1
+        if self.kind not in ("date", "integer") or not self.start < self.stop or not days:
             msg = f"a period is a range of dates or whole numbers, got {self.kind} from {self.start} to {self.stop}"
             raise InputError(msg)
 
@@ -140,7 +129,7 @@ class Ledger:
             with new_file(path) as part, closing(sqlite3.connect(part, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.executescript(SCHEMA)
-                _append(connection, kind="total", epsilon=str(check_positive(total)), unit=unit, purpose=purpose)
+                _append(connection, kind="total", epsilon=_written(total), unit=unit, purpose=purpose)
         except FileExistsError:
             msg = f"{path} exists; a ledger is never replaced"
             raise LedgerError(msg) from None
@@ -160,8 +149,11 @@ class Ledger:
         period: Period | None = None,
     ) -> int:
         """Record a charge on disk and return its number, or raise BudgetError with nothing recorded."""
-        check_positive(epsilon)
+        amount = _written(epsilon)
         with self._transaction() as connection:
+            if self.path.stat().st_size > LARGEST_FILE - KEPT_FREE:
+                msg = f"{self.path} is full: what is left of its total goes into a new one (dpcube ledger init)"
+                raise LedgerError(msg)
             state = _statement(connection)
             if unit != state.unit:
                 msg = f"{self.path} counts epsilon for {_protects(state.unit)}, not for {_protects(unit)}; keep another"
@@ -173,7 +165,7 @@ class Ledger:
             return _append(
                 connection,
                 kind="charge",
-                epsilon=str(epsilon),
+                epsilon=amount,
                 unit=unit,
                 strategy=strategy,
                 domain=domain,
@@ -183,7 +175,7 @@ class Ledger:
 
     def complete(self, charge: int, digest: str) -> None:
         """Record the digest of the release that a charge paid for, once."""
-        with self._transaction() as connection:
+        with self._transaction("the release was made, and what it was charged stays charged") as connection:
             if charge not in (c.number for c in _statement(connection).charges if c.digest is None):
                 msg = f"{self.path} has no charge {charge} that waits for its release"
                 raise LedgerError(msg)
@@ -193,10 +185,11 @@ class Ledger:
         """Allow more, as an act of its own that stays on record; less than was allowed is refused."""
         with self._transaction() as connection:
             state = _statement(connection)
-            if check_positive(total) <= state.total:
+            amount = _written(total)
+            if total <= state.total:
                 msg = f"{self.path} allows {state.total} already; a total can only be raised, got {total}"
                 raise InputError(msg)
-            _append(connection, kind="total", epsilon=str(total), unit=state.unit, purpose=purpose)
+            _append(connection, kind="total", epsilon=amount, unit=state.unit, purpose=purpose)
 
     def statement(self) -> Statement:
         """Return what may be spent, what has been, and on what."""
@@ -204,47 +197,48 @@ class Ledger:
             return _statement(connection)
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._connection() as connection:
+    def _transaction(self, outcome: str = NOTHING_DRAWN) -> Iterator[sqlite3.Connection]:
+        with self._connection(outcome) as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
 
     @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Open the file, refusing whatever is not a whole ledger; closing rolls back what was not committed."""
+    def _connection(self, outcome: str = NOTHING_DRAWN) -> Iterator[sqlite3.Connection]:
+        """Open the file, refusing whatever is not a whole ledger; closing rolls back what was not committed.
+
+        Errors end in how things stand after them.
+        """
         try:
-            if not self.path.is_file() or self.path.stat().st_size == 0:
-                msg = f"there is no ledger at {self.path}, or it is empty; restore it, or keep a new one elsewhere"
-                raise LedgerError(msg)
-            # SQLite names its journal after the file: by another name nobody would roll back what a crash left.
-            if number_of_names(self.path) > 1:
-                msg = f"{self.path} has another name (a hard link), by which it could be overspent; remove one of them"
-                raise LedgerError(msg)
+            self._check_file()
             uri = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)) as connection:
+                bound(connection)
                 # EXTRA syncs the directory too, so that a deleted journal cannot come back and undo a charge.
                 connection.execute("PRAGMA synchronous = EXTRA")
-                _check_ours(connection, self.path)
+                check_ours(connection, self.path)
                 yield connection
         except (OSError, UnicodeError, sqlite3.Error) as error:
-            msg = f"cannot use the ledger {self.path}: {_reason(error)}; nothing was drawn or completed"
+            msg = f"cannot use the ledger {self.path}: {_reason(error)}; {outcome}"
+            raise LedgerError(msg) from None
+        except LedgerError as error:
+            msg = f"{error}; {outcome}"
             raise LedgerError(msg) from None
 
-
-def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    application, version = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-    )
-    if application != APPLICATION:
-        msg = f"{path} is not a dpcube ledger; nothing was spent"
-        raise LedgerError(msg)
-    if version != FORMAT:
-        msg = f"{path} has the format {version} and this dpcube reads {FORMAT}; install a newer dpcube"
-        raise LedgerError(msg)
-    if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
-        msg = f"{path} is damaged; restore it from a copy made after its last release"
-        raise LedgerError(msg)
+    def _check_file(self) -> None:
+        """Refuse by what the file system says of a file; opening one here would let go of SQLite's locks on it."""
+        if not self.path.is_file() or self.path.stat().st_size == 0:
+            msg = f"there is no ledger at {self.path}, or it is empty; restore it, or keep a new one elsewhere"
+            raise LedgerError(msg)
+        # SQLite names its journal after the file: by another name nobody would roll back what a crash left.
+        if number_of_names(self.path) > 1:
+            msg = f"{self.path} has another name (a hard link), by which it could be overspent; remove one of them"
+            raise LedgerError(msg)
+        if self.path.stat().st_size > LARGEST_FILE:
+            msg = f"{self.path} is larger than a ledger can be ({LARGEST_FILE // 2**20} MiB)"
+            raise LedgerError(msg)
+        if any(self.path.with_name(f"{self.path.name}{end}").exists() for end in ("-wal", "-shm")):
+            refuse_wal(self.path)
 
 
 def _append(connection: sqlite3.Connection, **columns: object) -> int:
@@ -252,6 +246,9 @@ def _append(connection: sqlite3.Connection, **columns: object) -> int:
     number, seal = (1, "") if last is None else (last[0] + 1, last[1])
     columns |= {"number": number, "time": datetime.now(UTC).isoformat(timespec="seconds")}
     entry = [columns.get(name) for name in SEALED]
+    if long := [name for name, value in columns.items() if isinstance(value, str) and len(value) > LONGEST_TEXT]:
+        msg = f"the {long[0]} is longer than the {LONGEST_TEXT:,} characters that a ledger keeps; shorten it"
+        raise InputError(msg)
     marks = ", ".join("?" for _ in SEALED)
     connection.execute(
         f"INSERT INTO entry ({', '.join(SEALED)}, seal) VALUES ({marks}, ?)", (*entry, _seal(seal, entry))
@@ -269,12 +266,15 @@ def _entries(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     last = "(SELECT seq FROM sqlite_sequence WHERE name = 'entry')"
     # One query, so that no charge comes in between the entries and their last number.
     sql = f"SELECT {', '.join(SEALED)}, seal, {last} AS last FROM entry ORDER BY number"
-    entries = connection.execute(sql).fetchall()
-    seal, whole = "", bool(entries) and entries[-1]["last"] == len(entries)
-    for number, entry in enumerate(entries, 1):
+    entries: list[sqlite3.Row] = []
+    seal, whole = "", True
+    for number, entry in enumerate(connection.execute(sql), 1):
         seal = _seal(seal, tuple(entry)[: len(SEALED)])
-        whole = whole and (entry["number"], entry["seal"]) == (number, seal)
-    if not whole:
+        whole = (entry["number"], entry["seal"]) == (number, seal)
+        if not whole:  # and need not be read to its end
+            break
+        entries.append(entry)
+    if not whole or not entries or entries[-1]["last"] != len(entries):
         msg = "an entry of the ledger is damaged or missing; restore it from a copy made after its last release"
         raise LedgerError(msg)
     return entries
@@ -283,11 +283,11 @@ def _entries(connection: sqlite3.Connection) -> list[sqlite3.Row]:
 def _statement(connection: sqlite3.Connection) -> Statement:
     entries = _entries(connection)
     try:
-        totals = tuple((e["time"], Fraction(e["epsilon"]), e["purpose"] or "") for e in entries if e["kind"] == "total")
+        totals = tuple((e["time"], _read(e["epsilon"]), e["purpose"] or "") for e in entries if e["kind"] == "total")
         digests = {e["charge"]: e["digest"] for e in entries if e["kind"] == "completion"}
         charges = tuple(_charge(e, digests.get(e["number"])) for e in entries if e["kind"] == "charge")
         unit, total = entries[0]["unit"], totals[-1][1]
-    except (IndexError, ValueError, ZeroDivisionError):
+    except (IndexError, InputError, TypeError, ValueError):
         msg = "the ledger's entries do not make sense; restore it from a copy made after its last release"
         raise LedgerError(msg) from None
     return Statement(unit, total, _spent([(c.epsilon, c.period) for c in charges], unit), charges, totals)
@@ -298,7 +298,7 @@ def _charge(entry: sqlite3.Row, digest: str | None) -> Charge:
     return Charge(
         number=entry["number"],
         time=entry["time"],
-        epsilon=Fraction(entry["epsilon"]),
+        epsilon=_read(entry["epsilon"]),
         strategy=entry["strategy"] or "",
         domain=entry["domain"] or "",
         purpose=entry["purpose"] or "",
@@ -307,17 +307,48 @@ def _charge(entry: sqlite3.Row, digest: str | None) -> Charge:
     )
 
 
+def _written(epsilon: Fraction) -> str:
+    """Return an amount as it is kept, or refuse one that could not be read again."""
+    if not WHOLE.fullmatch(text := str(check_positive(epsilon))):
+        msg = "an amount of hundreds of digits cannot be kept in a ledger; write a shorter one, such as 1/10"
+        raise InputError(msg)
+    return text
+
+
+def _read(text: str) -> Fraction:
+    """Return an amount that `_written` wrote; a text such as 1e50000000 would take for ever, and is none."""
+    if not WHOLE.fullmatch(text) or (amount := Fraction(text)) <= 0:
+        msg = "no amount"
+        raise ValueError(msg)
+    return amount
+
+
 def _spent(charges: Sequence[tuple[Fraction, Period | None]], unit: str | None) -> Fraction:
-    """Return the largest loss of any unit (see Composition above)."""
+    """Return the largest loss of any unit (see Composition above), added up in whole parts of a common denominator."""
+    common = _common_denominator(epsilon for epsilon, _ in charges)
+    parts = [(epsilon.numerator * (common // epsilon.denominator), period) for epsilon, period in charges]
     if unit is not None:
-        return sum((epsilon for epsilon, _ in charges), Fraction(0))
-    spent = sum((epsilon for epsilon, period in charges if period is None), Fraction(0))
+        return Fraction(sum(part for part, _ in parts), common)
+    spent = sum(part for part, period in parts if period is None)
     # A column read as dates and one read as numbers cannot be compared: they count as two columns.
-    for column in {(period.column, period.kind) for _, period in charges if period is not None}:
-        placed = [(e, p) for e, p in charges if p is not None and (p.column, p.kind) == column]
-        # The largest sum is reached at the start of some period.
-        spent += max(sum(e for e, p in placed if p.start <= q.start < p.stop) for _, q in placed)
-    return spent
+    changes: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for part, period in parts:
+        if period is not None:
+            changes[period.column, period.kind][period.start] += part
+            changes[period.column, period.kind][period.stop] -= part
+    # Walking along a column, the loss of a row changes where a period starts or stops.
+    spent += sum(max(accumulate(change for _, change in sorted(along.items()))) for along in changes.values())
+    return Fraction(spent, common)
+
+
+def _common_denominator(amounts: Iterable[Fraction]) -> int:
+    common = 1
+    for amount in amounts:
+        common = math.lcm(common, amount.denominator)
+        if common.bit_length() > MOST_BITS:
+            msg = "the amounts have too many digits together to be added up exactly; ask for one such as 1/10"
+            raise LedgerError(msg)
+    return common
 
 
 def _over(name: str, epsilon: Fraction, state: Statement, period: Period | None, wanted: Fraction) -> str:
@@ -335,5 +366,6 @@ def _protects(unit: str | None) -> str:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, sqlite3.Error):
-        return str(error)
+        said = str(error)[:200]  # which may quote the file
+        return "".join(letter if letter.isprintable() else " " for letter in said)
     return getattr(error, "strerror", None) or "a name or note that was given cannot be written"

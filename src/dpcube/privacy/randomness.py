@@ -6,18 +6,20 @@ that assumption alone.
 """
 
 import os
-from typing import NoReturn, Protocol
+from threading import local
+from typing import Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
+
+from dpcube.privacy.unique import Unique, this_process
 
 KEY_LIFETIME = 1 << 32
 """Bytes drawn from one key. A CTR key stream never repeats a block, uniform words do: after 2^28 blocks the
 difference is worth 2^-73 to a distinguisher."""
 
 _ZEROS = memoryview(bytes(1 << 17))
-_forks = 0
 
 
 class WordSource(Protocol):
@@ -27,8 +29,11 @@ class WordSource(Protocol):
         """Overwrite `words` with fresh ones."""
 
 
-class RandomWords:
-    """A stream of uniform words that no other stream, process or fork repeats.
+class RandomWords(Unique, local):
+    """A stream of uniform words that no other stream, process, fork or thread repeats.
+
+    Each thread has its own key in it, as the attributes of a `threading.local` are each thread's own: no two threads
+    share a cipher, its count or a lock, so no words are handed out twice or torn, and a fork cannot inherit a lock.
 
     >>> words = np.zeros(4, dtype=np.uint32)
     >>> RandomWords().fill(words)
@@ -36,9 +41,7 @@ class RandomWords:
     True
     """
 
-    __slots__ = ("_cipher", "_left", "_owner")
-
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # which runs in each thread that uses the stream
         self._rekey()
 
     def fill(self, words: NDArray[np.uint32] | NDArray[np.uint64], /) -> None:
@@ -51,7 +54,7 @@ class RandomWords:
         target = words.data.cast("B")
         for start in range(0, target.nbytes, _ZEROS.nbytes):
             part = target[start : start + _ZEROS.nbytes]
-            if self._owner != _this_process() or self._left < part.nbytes:
+            if self._owner != this_process() or self._left < part.nbytes:
                 self._rekey()
             # Encrypting zeros leaves the bare key stream.
             self._cipher.update_into(_ZEROS[: part.nbytes], part)
@@ -61,22 +64,4 @@ class RandomWords:
         key, counter = os.urandom(32), os.urandom(16)
         self._cipher = Cipher(algorithms.AES256(key), modes.CTR(counter)).encryptor()
         self._left = KEY_LIFETIME
-        self._owner = _this_process()
-
-    def __reduce__(self) -> NoReturn:
-        message = "a stream of random words is never copied or pickled: its copy would repeat the noise"
-        raise TypeError(message)
-
-
-def _this_process() -> tuple[int, int]:
-    # The process number alone is not enough: a grandchild may be given the number of a dead ancestor.
-    return os.getpid(), _forks
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count_fork)
+        self._owner = this_process()

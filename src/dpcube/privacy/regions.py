@@ -7,6 +7,8 @@ boxes that hold i change, each by 1, so the ratio of the call's output densities
 of those boxes. The transcript's density is the product over calls of conditional densities (each call may depend on
 earlier outputs), so the whole loss at i is the sum of what cell i was charged. Every charge is refused that would take
 any cell's sum above the job's epsilon, whatever the earlier outputs were: the bound holds transcript by transcript.
+Threads charge one after another under one lock; noise is drawn outside of it, after a charge that was granted, so what
+was drawn was charged. Copies, pickles and forked processes, which would spend the same again, are refused.
 """
 
 from typing import NoReturn
@@ -17,15 +19,18 @@ from numpy.typing import NDArray
 from dpcube.domain import Boxes, Partitioning
 from dpcube.domain.box import add_to_boxes
 from dpcube.errors import BudgetError
+from dpcube.privacy.budget import Account
+from dpcube.privacy.unique import Unique
 
 # A cell that has not overdrawn owes at most 2^40 units, and so many boxes add less than 2^62: no sum wraps around.
 _AT_A_TIME = 2**21
 
 
-class RegionBudget:
+class RegionBudget(Unique):
     """Units left in each cell. While every cell has been charged alike, one number stands for them all."""
 
     def __init__(self, shape: tuple[int, ...], units: int) -> None:
+        self._account = Account()
         self._shape = shape
         self._left: int | NDArray[np.int64] = units
 
@@ -34,21 +39,23 @@ class RegionBudget:
         if units <= 0:
             msg = f"a measurement must spend a positive number of units, got {units}"
             raise BudgetError(msg)
-        if units > np.max(self._left):
-            self._refuse()
-        self._debit(units)
+        with self._account.mine():
+            if units > np.max(self._left):
+                self._refuse()
+            self._debit(units)
 
     def charge(self, boxes: Boxes, units: NDArray[np.int64]) -> None:
         """Charge every cell the sum over the boxes that hold it, or refuse and change nothing."""
         if boxes.shape != self._shape or units.shape != (len(boxes),) or units.dtype != np.int64:
             msg = f"a call needs boxes in a cube of shape {self._shape} and one whole number of units for each"
             raise BudgetError(msg)
-        if len(units) == 0 or units.min() <= 0 or units.max() > np.max(self._left):
-            self._refuse()
-        if isinstance(boxes, Partitioning) and (units == units[0]).all():
-            self._debit(int(units[0]))
-        else:
-            self._debit(self._sum(boxes, units))
+        with self._account.mine():
+            if len(units) == 0 or units.min() <= 0 or units.max() > np.max(self._left):
+                self._refuse()
+            if isinstance(boxes, Partitioning) and (units == units[0]).all():
+                self._debit(int(units[0]))
+            else:
+                self._debit(self._sum(boxes, units))
 
     def _sum(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what each cell is to be charged, refusing on the way once a cell cannot pay."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers
-from dpcube.analyst.plots.axis import Axis, axis_of
+from dpcube.analyst.plots.axis import Axis, axis_of, printable
 from dpcube.analyst.plots.outlines import Outlines, outlines
 from dpcube.analyst.release import Release
 from dpcube.domain.attribute import listing
@@ -21,6 +21,7 @@ from dpcube.query import CountingQueries, CountingQuery, Workload, query
 
 Floats = NDArray[np.float64]
 
+LONGEST_NAME, LONGEST_WHERE = 60, 500
 MOST_BARS, MOST_NAMED, MOST_SQUARES = 40, 80, 100
 """Bins of a marginal, with an order or without, and of each axis of a heat map; more have neighbours merged."""
 
@@ -106,14 +107,14 @@ def picture(
 
 
 def _title(names: Sequence[str]) -> str:
-    return f"Rows by {' and '.join(names)}"
+    return f"Rows by {' and '.join(printable(name, longest=LONGEST_NAME) for name in names)}"
 
 
 def note(release: Release, panels: Sequence[Panel], where: str | None, confidence: float) -> str:
     """Return the line under the title: what is drawn, of which release."""
     made = release.provenance
     said = [f"estimated from a release with epsilon {made.epsilon}" if made.private else "NOT PRIVATE: an experiment"]
-    said += [f"where {where}"] if where else []
+    said += [f"where {printable(where, longest=LONGEST_WHERE)}"] if where else []
     if any(isinstance(panel, Bars) for panel in panels):
         said.append(f"whiskers: {100 * confidence:.4g}% intervals")
     drawn = [p.outlines for p in panels if isinstance(p, HeatMap) and p.outlines is not None]

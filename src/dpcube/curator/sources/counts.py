@@ -9,8 +9,10 @@ from dpcube.curator.sources.open import open_rows
 from dpcube.curator.sources.rows import LARGEST_COUNT
 from dpcube.domain import Domain
 from dpcube.errors import SourceError
+from dpcube.privacy.seal import sealed
 
 
+@sealed
 def counts_from_array(array: Any, domain: Domain) -> NDArray[np.int64]:
     """Return an array of exact counts as integers; an error says what rule it breaks, not which count does.
 
@@ -34,6 +36,7 @@ def counts_from_array(array: Any, domain: Domain) -> NDArray[np.int64]:
     return given.astype(np.int64)
 
 
+@sealed
 def counts_from_frame(frame: Any, domain: Domain, *, count: str = "count") -> NDArray[np.int64]:
     """Return the counts of a table that has a column for each attribute and one of counts.
 

@@ -4,6 +4,7 @@ Each question is one pass over the rows, where they are: sent to the database th
 a DuckDB connection of its own that can open no file but the table's, and that installs and logs nothing. Rows that do
 not fit in memory while a unit's are chosen go to a directory of their own, which only this user may enter and which is
 removed with the connection. The exact integers go to the caller alone; how many rows were read or dropped goes nowhere.
+Each verb that asks is sealed: whatever fails inside shows neither rows nor answers (`privacy/seal.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import MemoryLimitError, SourceError
+from dpcube.privacy.seal import sealed
 
 LARGEST_BOUND = 2**31
 LARGEST_COUNT = 2**53
@@ -108,6 +110,7 @@ class Rows:
         self._position(column)
         return Rows(self._table, self._within, Limit(column, max_rows, null))
 
+    @sealed
     def count_cells(self, domain: Domain) -> NDArray[np.int64]:
         """Return the exact count of every cell, in the domain's shape."""
         return self._tally(domain, "count(*)")
@@ -117,6 +120,7 @@ class Rows:
         _, sql = next(self._queries(**self._question(domain, "count(*)")))
         return sql
 
+    @sealed
     def sum_cells(self, domain: Domain, column: str) -> NDArray[np.int64]:
         """Return the sum of a column of counts in every cell; text in the other columns may be a cell's label.
 
@@ -129,6 +133,7 @@ class Rows:
         most = (2**63 - 1) // domain.size
         return self._tally(domain, f"CAST(least({total}, {most}) AS BIGINT)", n=column)
 
+    @sealed
     def count(self) -> int:
         """Return the exact number of rows."""
         usable = [name for name, held in self.kinds.items() if held is not None]
@@ -150,6 +155,7 @@ class Rows:
         msg = f"the sum of '{column}' needs a step above 0, a ratio of whole numbers up to 2^53, got {step}"
         raise SourceError(msg)
 
+    @sealed
     def sum(self, column: str, *, step: Fraction | float, bound: int) -> int:
         """Return the exact sum of a column in units of `step`, each row's part clamped to [-bound, bound].
 
@@ -163,6 +169,7 @@ class Rows:
         answer = self._ask(f"CAST(coalesce({dialect.total(part)}, 0) AS {dialect.text}) AS answer", [column], n=column)
         return int(answer["answer"][0])
 
+    @sealed
     def distinct(self, column: str, *, most: int) -> list[str] | None:
         """Return a column's values as text, None if there are more than `most`: private, for drafts that say so."""
         name, _ = self._column(column)
@@ -172,6 +179,7 @@ class Rows:
         values = sorted(value for value in answer.tolist() if isinstance(value, str))
         return values if len(values) <= most else None
 
+    @sealed
     def extremes(self, column: str) -> tuple[float, float] | tuple[date, date] | None:
         """Return a column's least and greatest number or date, None if it has none: private, for drafts that say so."""
         held = self.kinds[column]

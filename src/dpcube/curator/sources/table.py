@@ -96,10 +96,11 @@ def stream_table(name: str, reader: pa.RecordBatchReader) -> Table:
     table = arrow_table(name, reader.schema, lambda columns: (batch.select(list(columns)) for batch in reader))
 
     def scans(columns: Sequence[int]) -> Iterable[Scan]:
-        if not unread:
+        try:
+            unread.pop()  # in one step, so that of two threads one is refused
+        except IndexError:
             msg = f"{name} can be read once, and has been; pass a table or a dataset instead"
-            raise SourceError(msg)
-        unread.clear()
+            raise SourceError(msg) from None
         return table.scans(columns)
 
     return Table(name, table.schema, scans)

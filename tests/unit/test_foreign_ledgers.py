@@ -1,0 +1,332 @@
+"""Ledgers from elsewhere: what they cost is bounded, those of the landed code still open, and WAL mode is refused."""
+
+import os
+import shutil
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpcube import Domain
+from dpcube.cli import main
+from dpcube.curator import publish
+from dpcube.errors import BudgetError, InputError, LedgerError
+from dpcube.privacy import ledger as ledger_module
+from dpcube.privacy import ledger_file
+from dpcube.privacy.ledger import LONGEST_TEXT, Ledger, Period, _append, _spent
+from dpcube.privacy.ledger_file import APPLICATION, FORMAT, SCHEMA
+
+TENTH = Fraction(1, 10)
+OLD = Path(__file__).parent / "ledgers" / "format1.ledger"  # made by the code before this file was written
+MARKS = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "t.ledger"
+
+
+def script(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(sql)
+
+
+def sealed(path: Path, *entries: dict[str, Any]) -> None:
+    """Make a ledger of these entries, whatever they say, with seals that are right."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(SCHEMA)
+        connection.execute("BEGIN")
+        for entry in entries:
+            _append(connection, **entry)
+        connection.execute("COMMIT")
+
+
+# Ledgers of the landed code.
+
+
+def test_a_ledger_of_format_1_opens_and_is_charged(place: Path) -> None:
+    shutil.copy(OLD, place)
+    ledger = Ledger(place)
+    state = ledger.statement()
+    assert (state.total, state.spent) == (Fraction(3, 2), Fraction(1, 3) + Fraction(1, 7))
+    assert [charge.digest for charge in state.charges] == ["5e" * 32, None, None]
+    january = Period("day", "date", date(2026, 1, 1).toordinal(), date(2026, 2, 1).toordinal())
+    assert state.charges[1].period == january
+    assert state.charges[0].purpose == "spring 'quoted' Ärzte\n"
+    with pytest.raises(BudgetError):
+        ledger.charge(Fraction(3, 2), strategy="cells", domain="d")
+    number = ledger.charge(TENTH, strategy="cells", domain="d")
+    ledger.complete(number, "0f" * 32)
+    assert Ledger(place).statement().charges[-1].digest == "0f" * 32
+
+
+# WAL.
+
+
+@pytest.mark.parametrize("open_elsewhere", [False, True])
+def test_a_ledger_in_wal_mode_is_refused_and_left_alone(place: Path, *, open_elsewhere: bool) -> None:
+    ledger = Ledger.create(place, total=Fraction(1))
+    other = sqlite3.connect(place, isolation_level=None)
+    other.execute("PRAGMA journal_mode = WAL")
+    if open_elsewhere:
+        other.execute("SELECT count(*) FROM entry").fetchall()
+    else:
+        other.close()
+    before = place.read_bytes()
+    for ask in (
+        lambda: Ledger(place),
+        ledger.statement,
+        lambda: ledger.charge(TENTH, strategy="cells", domain="d"),
+        lambda: ledger.raise_total(Fraction(2), purpose="more"),
+    ):
+        with pytest.raises(LedgerError, match=r"t\.ledger is in SQLite's WAL mode.*journal_mode = DELETE"):
+            ask()
+    assert place.read_bytes() == before
+    if not open_elsewhere:
+        assert list(place.parent.iterdir()) == [place]
+    other.close()
+    script(place, "PRAGMA journal_mode = DELETE")  # the remedy that the message names
+    assert ledger.charge(TENTH, strategy="cells", domain="d") == 2
+
+
+def test_a_wal_left_beside_a_ledger_is_refused(place: Path) -> None:
+    ledger = Ledger.create(place, total=Fraction(1))
+    Path(f"{place}-wal").write_bytes(b"")
+    with pytest.raises(LedgerError, match="WAL mode"):
+        ledger.charge(TENTH, strategy="cells", domain="d")
+
+
+# What a ledger from elsewhere may cost.
+
+COLUMNS = ", ".join(f"NULL AS {name}" for name in ledger_module.SEALED if name != "number")
+ENDLESS = "WITH RECURSIVE r (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM r)"
+TOTAL: dict[str, Any] = {"kind": "total", "epsilon": "1", "purpose": ""}
+
+
+def charged(epsilon: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "charge", "epsilon": epsilon, "strategy": "s", "domain": "d", "purpose": "", **more}
+
+
+def placed(kind: Any, start: Any, stop: Any) -> dict[str, Any]:
+    return {"period_column": "day", "period_kind": kind, "period_start": start, "period_stop": stop}
+
+
+def giant(path: Path) -> None:
+    sealed(path, TOTAL)
+    os.truncate(path, 2**34)
+
+
+PRIMES = [n for n in range(10**6, 10**6 + 40_000) if all(n % k for k in range(2, 1100))]
+FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an endless total": (lambda p: sealed(p, {**TOTAL, "epsilon": "1e50000000"}), "do not make sense"),
+    "an endless charge": (lambda p: sealed(p, TOTAL, charged("1e-50000000")), "do not make sense"),
+    "thousands of digits": (lambda p: sealed(p, {**TOTAL, "epsilon": "9" * 5000}), "do not make sense"),
+    "digits of elsewhere": (lambda p: sealed(p, {**TOTAL, "epsilon": "\u0661"}), "do not make sense"),
+    "a negative charge": (lambda p: sealed(p, TOTAL, charged("-1")), "do not make sense"),
+    "nothing charged": (lambda p: sealed(p, TOTAL, charged("0")), "do not make sense"),
+    "divided by zero": (lambda p: sealed(p, TOTAL, charged("1/0")), "do not make sense"),
+    "amounts without a common part": (
+        lambda p: sealed(p, TOTAL, *(charged(f"1/{prime}") for prime in PRIMES)),
+        "too many digits together",
+    ),
+    "a period of nothing": (lambda p: sealed(p, TOTAL, charged("1/9", **placed("date", 5, 5))), "do not make sense"),
+    "a period without ends": (
+        lambda p: sealed(p, TOTAL, charged("1/9", **placed("date", None, None))),
+        "do not make sense",
+    ),
+    "a period of another kind": (
+        lambda p: sealed(p, TOTAL, charged("1/9", **placed("\x1b[2J", 1, 2))),
+        "do not make sense",
+    ),
+    "a day after all days": (
+        lambda p: sealed(p, TOTAL, charged("1/9", **placed("date", 5, 2**40))),
+        "do not make sense",
+    ),
+    "a view": (
+        lambda p: script(p, f"CREATE VIEW entry AS {ENDLESS} SELECT number, {COLUMNS}, '' AS seal FROM r; {MARKS}"),
+        "tables are not those",
+    ),
+    "a view beside it": (lambda p: script(p, f"{SCHEMA} CREATE VIEW v AS {ENDLESS} SELECT * FROM r"), "tables are not"),
+    "a trigger more": (
+        lambda p: script(p, f"{SCHEMA} CREATE TRIGGER t AFTER INSERT ON entry BEGIN {ENDLESS[:0]}SELECT 1; END;"),
+        "tables are not those",
+    ),
+    "a virtual table": (
+        lambda p: script(p, f"CREATE VIRTUAL TABLE entry USING fts5(number, seal); {MARKS}"),
+        "tables are not those",
+    ),
+    "many tables": (
+        lambda p: script(p, SCHEMA + "BEGIN;" + "".join(f"CREATE TABLE t{n} (a);" for n in range(2000)) + "COMMIT;"),
+        "tables are not those",
+    ),
+    "a column more": (lambda p: script(p, f"{SCHEMA} ALTER TABLE entry ADD COLUMN more TEXT"), "tables are not those"),
+    "an expression as default": (
+        lambda p: script(p, SCHEMA.replace("purpose TEXT,", "purpose TEXT DEFAULT (randomblob(900000000)),")),
+        "tables are not those",
+    ),
+    "a giant value": (
+        lambda p: script(
+            p,
+            f"{SCHEMA} INSERT INTO entry (time, kind, epsilon, seal) VALUES ('', 'total', '1', hex(zeroblob(4000000)))",
+        ),
+        "too big",
+    ),
+    "a giant file": (giant, "larger than a ledger can be"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_foreign_ledger_is_refused_in_bounded_time(kind: str, place: Path) -> None:
+    make, words = FOREIGN[kind]
+    make(place)
+    began = time.process_time()
+    with pytest.raises(LedgerError, match=words) as caught:
+        Ledger(place)
+    assert time.process_time() - began < 2
+    assert str(caught.value).isprintable()
+    assert str(caught.value).endswith("nothing was drawn")
+
+
+def test_sqlite_stops_after_so_many_steps(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Ledger.create(place, total=Fraction(1))
+    monkeypatch.setattr(ledger_file, "MOST_STEPS", 10**6)
+    with closing(sqlite3.connect(place)) as connection:
+        ledger_file.bound(connection)
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            connection.execute(f"{ENDLESS} SELECT max(number) FROM r").fetchone()
+        with pytest.raises(sqlite3.Error):
+            connection.execute("ATTACH ':memory:' AS other")
+
+
+@pytest.mark.slow
+def test_the_largest_ledger_is_read_within_the_bounds(place: Path) -> None:
+    """One of many thousand releases, as large as may be charged: it opens, and is charged, in the steps allowed."""
+    many = [charged(str(Fraction(1, 1000 + n % 50)), **placed("date", 1 + n, 40 + n)) for n in range(30_000)]
+    sealed(place, {**TOTAL, "epsilon": "50"}, *many)
+    assert 2 * 2**20 < place.stat().st_size < ledger_module.LARGEST_FILE
+    began = time.process_time()
+    assert len(Ledger(place).statement().charges) == 30_000
+    assert time.process_time() - began < 10
+
+
+def test_a_full_ledger_says_so_and_still_takes_completions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.create(place, total=Fraction(1))
+    number = ledger.charge(TENTH, strategy="cells", domain="d")
+    monkeypatch.setattr(ledger_module, "LARGEST_FILE", ledger_module.KEPT_FREE + place.stat().st_size - 1)
+    with pytest.raises(LedgerError, match="is full"):
+        ledger.charge(TENTH, strategy="cells", domain="d")
+    ledger.complete(number, "0f" * 32)
+
+
+def test_what_could_not_be_read_again_is_not_written(place: Path) -> None:
+    ledger = Ledger.create(place, total=Fraction(1))
+    before = place.read_bytes()
+    with pytest.raises(InputError, match="the purpose is longer than the 10,000 characters"):
+        ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * (LONGEST_TEXT + 1))
+    with pytest.raises(InputError, match="hundreds of digits"):
+        ledger.charge(Fraction(1, 10**200), strategy="cells", domain="d")
+    with pytest.raises(InputError, match="hundreds of digits"):
+        ledger.raise_total(Fraction(10**200), purpose="more")
+    with pytest.raises(InputError, match="the unit is longer"):
+        Ledger.create(place.with_name("new.ledger"), total=Fraction(1), unit="x" * (LONGEST_TEXT + 1))
+    assert place.read_bytes() == before
+    assert list(place.parent.iterdir()) == [place]
+    ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * LONGEST_TEXT)
+    ledger.charge(Fraction(1, 10**199), strategy="cells", domain="d")
+    assert len(Ledger(place).statement().charges) == 2
+
+
+def test_amounts_that_make_a_ledger_unreadable_are_refused_with_it_left_readable(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "MOST_BITS", 8)
+    ledger = Ledger.create(place, total=Fraction(1))
+    ledger.charge(Fraction(1, 11), strategy="cells", domain="d")
+    ledger.charge(Fraction(1, 22), strategy="cells", domain="d")
+    with pytest.raises(LedgerError, match="too many digits together"):
+        ledger.charge(Fraction(1, 13), strategy="cells", domain="d")
+    assert Ledger(place).statement().spent == Fraction(3, 22)
+
+
+def test_periods_add_up_as_at_their_starts() -> None:
+    """The largest sum is reached at the start of some period: the plain sum over all starts is the same."""
+    random = np.random.default_rng(5)
+    for _ in range(200):
+        ends = random.integers(1, 30, (random.integers(1, 12), 2))
+        periods = [Period("day", "date", int(min(e)), int(max(e)) + 1) for e in ends]
+        amounts = [Fraction(int(n), int(m)) for n, m in random.integers(1, 9, (len(periods), 2))]
+        placed_ = list(zip(amounts, periods, strict=True))
+        at_starts = [sum(e for e, p in placed_ if p.start <= q.start < p.stop) for _, q in placed_]
+        assert _spent(placed_, None) == max(at_starts)
+        assert _spent([*placed_, (TENTH, None)], None) == max(at_starts) + TENTH
+        assert _spent(placed_, "who") == sum(amounts)
+
+
+# What is said when a completion fails.
+
+
+@pytest.mark.parametrize("broken", ["gone", "damaged", "foreign", "wal"])
+def test_a_failed_completion_says_that_the_release_was_made(broken: str, tmp_path: Path, place: Path) -> None:
+    def progress(words: str) -> None:
+        if words != "writing":
+            return
+        if broken == "gone":
+            place.unlink()
+        elif broken == "damaged":
+            place.write_bytes(place.read_bytes().replace(b"charge1/2", b"charge1/9"))
+        elif broken == "foreign":
+            place.unlink()
+            script(place, "CREATE TABLE entry (a)")
+        else:
+            script(place, "PRAGMA journal_mode = WAL")
+
+    saved = tmp_path / "r.dpcube"
+    with pytest.raises(LedgerError) as caught:
+        publish(np.array([3, 1]), Domain.of_shape((2,)), epsilon="1/2", ledger=place, save_to=saved, progress=progress)
+    assert str(caught.value).endswith("; the release was made, and what it was charged stays charged")
+    assert "nothing" not in str(caught.value)
+    assert saved.exists()
+
+
+# Drafts.
+
+
+@pytest.mark.parametrize(("from_data", "mode"), [(True, 0o600), (False, 0o644)])
+def test_a_draft_from_data_is_its_owner_s_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, from_data: bool, mode: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("age\n31\n42\n")
+    flags = ["--from-data"] if from_data else []
+    before = os.umask(0o022)
+    try:
+        for output, code in (("d.toml", 0), ("d.toml", 2)):  # a file that is there is never replaced
+            monkeypatch.setattr(sys, "argv", ["dpcube", "domain", "t.csv", "-o", output, *flags])
+            with pytest.raises(SystemExit) as stopped:
+                main()
+            assert stopped.value.code == code
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path("d.toml").stat().st_mode) == mode
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.toml", "t.csv"]
+
+
+def test_an_unsigned_domain_is_saved_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        attributes = Domain.of_shape((2,)).attributes
+        for name, signed in (("draft", None), ("signed", "me")):
+            Domain(attributes, drafted_from_data=True, signed_public_by=signed).save(tmp_path / name)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("draft", "signed")]
+    assert modes == [0o600, 0o666]

@@ -1,0 +1,256 @@
+"""No traceback shows an exact count: an exception at any trusted line, and whatever a tool would print of it."""
+
+import copy
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpcube import Domain
+from dpcube.curator import PrivateTable, gate, private_table, publish
+from dpcube.curator.exact import ExactCounts
+from dpcube.curator.gate import Gate
+from dpcube.curator.sources import Rows, counts_from_frame
+from dpcube.domain import Integer
+from dpcube.errors import DpcubeError, HiddenError, SourceError
+from dpcube.privacy.seal import sealed
+from tracebacks import MANY, ROWS, SECRET, Loud, Raiser, leaks, seen, texts
+
+AGES = Domain((Integer(name="age", min=0, max=3),))
+# An exception between two lines may leave a temporary directory to be removed by whoever collects it.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def loud(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "ExactNoise", Loud)
+    monkeypatch.setattr(private_table, "ExactNoise", Loud)
+
+
+# The jobs: everything that handles exact numbers, on tables whose counts are easy to tell.
+
+ARRAY = np.array([MANY, 0, 0, 0])  # any box that holds a row holds them all
+COUNTED = pa.table({"age": [0, 2], "count": [MANY, 1]})
+ROW_BY_ROW = pa.table({"age": [3] * ROWS, "who": list(range(ROWS))})
+
+
+def table_job(table: object) -> None:
+    private = PrivateTable(table, epsilon=10)
+    private.noisy_count(epsilon=1)
+    private.noisy_sum("age", epsilon=1, bound=3)
+    private.partition(AGES.attributes[0])["3"].noisy_count(epsilon=1)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> dict[str, Callable[[], object]]:
+    path = tmp_path / "t.csv"
+    path.write_text("age,who\n" + "".join(f"3,{i % 97}x\n" for i in range(ROWS)))
+    given: dict[str, Any] = {"epsilon": "1/2", "ledger": None}
+    return {
+        "array, cells": lambda: publish(ARRAY, AGES, strategy="cells", **given),
+        "array, boxes": lambda: publish(ARRAY, AGES, **given),
+        "counts in a frame": lambda: counts_from_frame(COUNTED, AGES),
+        "frame by unit": lambda: publish(ROW_BY_ROW, AGES, unit="who", **given),
+        "csv": lambda: publish(path, AGES, strategy="dpcube", epsilon="1/2", ledger=tmp_path / "l", total=50),
+        "private table": lambda: table_job(ROW_BY_ROW),
+    }
+
+
+PASSED = (ARRAY, COUNTED, ROW_BY_ROW)
+JOBS = ("array, cells", "array, boxes", "counts in a frame", "frame by unit", "csv", "private table")
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_an_exception_at_some_trusted_lines_shows_no_exact_count(
+    name: str, jobs: dict[str, Callable[[], object]]
+) -> None:
+    assert leaks(jobs[name], PASSED, every=37) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("last", "twice"), [(False, False), (True, True)], ids=["first visit", "last visit, twice"])
+@pytest.mark.parametrize("name", JOBS)
+def test_an_exception_at_every_trusted_line_shows_no_exact_count(
+    name: str, jobs: dict[str, Callable[[], object]], *, last: bool, twice: bool
+) -> None:
+    assert leaks(jobs[name], PASSED, every=4 if twice else 1, last=last, twice=twice) == {}
+
+
+# The checker must be able to fail.
+
+
+def bare(function: Any) -> Any:
+    return function.__wrapped__.__wrapped__
+
+
+PUBLISH = sys.modules["dpcube.curator.publish"]
+
+
+def test_sabotage_counting_without_the_seal_is_caught(
+    jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for owner, name in ((Rows, "count_cells"), (PUBLISH, "count"), (PUBLISH, "_counted")):
+        monkeypatch.setattr(owner, name, bare(getattr(owner, name)))
+    assert leaks(jobs["csv"], PASSED, every=1, within="rows.py", last=True)
+
+
+def test_sabotage_a_gate_without_the_seal_is_caught(
+    jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for owner, name in ((Gate, "count_boxes"), (ExactCounts, "sums"), (ExactCounts, "__init__")):
+        monkeypatch.setattr(owner, name, bare(getattr(owner, name)))
+    assert leaks(jobs["array, boxes"], PASSED, every=1, within="exact.py", last=True)
+
+
+def test_sabotage_a_publish_that_holds_the_array_is_caught(
+    jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PUBLISH, "_counted", PUBLISH.count)
+    found = leaks(jobs["array, cells"], PASSED, every=1, within="publish.py")
+    assert any("exact_counts in /curator/publish.py" in shown for all_ in found.values() for shown in all_)
+
+
+@sealed
+def failing(exact_count: int) -> int:
+    doubled = exact_count * 2
+    return doubled // 0
+
+
+def test_sabotage_one_guard_is_not_enough_where_an_interruption_meets_a_fault() -> None:
+    def at_the_seal(function: Callable[[int], int]) -> list[str]:
+        class Late(Raiser):
+            def __call__(self, frame: FrameType, event: str, _: object) -> Any:
+                if frame.f_code.co_name == "_shown" and event == "call" and self.then is not None:
+                    error, self.then = self.then, None
+                    raise error
+                return self
+
+        late = Late(None, then=KeyboardInterrupt())
+        error = late.run(lambda: function(MANY))
+        assert isinstance(error, KeyboardInterrupt)
+        assert late.then is None
+        chain = [error]
+        while chain[-1].__context__ is not None:
+            chain.append(chain[-1].__context__)  # type: ignore[arg-type]
+        frames = []
+        for one in chain:
+            at = one.__traceback__
+            while at is not None:
+                frames.append(at.tb_frame.f_code.co_name)
+                at = at.tb_next
+        return frames
+
+    assert "failing" in at_the_seal(failing.__wrapped__)  # type: ignore[attr-defined]
+    assert "failing" not in at_the_seal(failing)
+
+
+# The seal itself.
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown"),
+    [
+        (SourceError("a message of ours"), SourceError("a message of ours")),
+        (KeyError(MANY), HiddenError("internal error (KeyError); this is a fault in dpcube, please report it")),
+        (KeyboardInterrupt(MANY), KeyboardInterrupt()),
+        (GeneratorExit(MANY), GeneratorExit()),
+        (MemoryError(MANY), MemoryError()),
+        (SystemExit(3), SystemExit(3)),
+        (SystemExit(f"{MANY} rows"), SystemExit(1)),
+        (FileNotFoundError(2, f"{MANY}", f"{MANY}"), FileNotFoundError(2, "No such file or directory")),
+        (OSError(f"{MANY}"), HiddenError("internal error (OSError); this is a fault in dpcube, please report it")),
+        (ExceptionGroup("many", [ValueError(MANY)]), None),
+    ],
+    ids=repr,
+)
+def test_what_is_raised_is_shown_without_what_it_held(raised: BaseException, shown: BaseException | None) -> None:
+    @sealed
+    def inner() -> None:
+        try:
+            raise ValueError(MANY)
+        except ValueError as error:
+            raised.add_note(f"{MANY}")
+            raise raised from error
+
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        inner()
+    error = caught.value
+    assert seen(error, ()) == []
+    assert (error.__cause__, error.__context__) == (None, None)
+    if shown is not None:
+        assert (type(error), error.args) == (type(shown), shown.args)
+
+
+def test_a_fault_is_told_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError(MANY)
+
+    monkeypatch.setattr("dpcube.curator.exact.box_sums", broken)
+    with pytest.raises(HiddenError, match=r"^internal error \(ZeroDivisionError at curator/exact\.py:\d+\); this") as e:
+        publish(ARRAY, AGES, epsilon=1, ledger=None)
+    assert "\n" not in str(e.value)
+
+
+def test_a_seal_is_not_for_generators() -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(TypeError, match="consumes"):
+        sealed(numbers)
+
+
+# The holder.
+
+
+def test_exact_counts_show_nothing() -> None:
+    held = ExactCounts(np.array([[MANY, 2]]))
+    assert (held.shape, held.size) == ((1, 2), 2)
+    for text in (repr(held), str(held), f"{held}", f"{held!r:>60}", repr(np.asarray(held)), repr([held])):
+        assert "hidden" in text
+        assert not SECRET.search(text)
+    assert not any(map(SECRET.search, texts(held, ())))
+    asks: tuple[Callable[[Any], object], ...] = (
+        len,
+        iter,
+        list,
+        int,
+        float,
+        lambda it: it[0],
+        lambda it: it + 1,
+        lambda it: it < held,
+        copy.copy,
+        copy.deepcopy,
+        pickle.dumps,
+        vars,
+    )
+    for ask in asks:
+        with pytest.raises(TypeError):
+            ask(held)
+    with pytest.raises(AttributeError):
+        held.shape = (2, 1)
+    assert held != ExactCounts(held.reveal())
+
+
+def test_exact_counts_are_one_array() -> None:
+    counts = np.arange(6).reshape(2, 3)
+    assert np.shares_memory(ExactCounts(counts).reveal(), counts)
+    noisy = np.ones(6, np.int64)
+    assert np.shares_memory(ExactCounts(counts).plus(noisy), noisy)
+    assert noisy.tolist() == [1, 2, 3, 4, 5, 6]
+    assert counts.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_errors_of_ours_keep_their_words() -> None:
+    with pytest.raises(SourceError, match="the counts have the shape"):
+        publish(ARRAY[:2], AGES, epsilon=1, ledger=None)
+    with pytest.raises(DpcubeError, match="no column 'height'"):
+        PrivateTable(ROW_BY_ROW, epsilon=1).noisy_sum("height", epsilon=1, bound=1)

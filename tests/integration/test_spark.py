@@ -208,3 +208,10 @@ def test_the_command_starts_a_session_of_its_own(tmp_path: Path) -> None:
     assert (tmp_path / "r.dpcube").exists()
     with pytest.raises(InputError):
         open_rows("spark:")
+
+
+def test_long_text_is_read_by_no_pattern(session: Any) -> None:
+    frame = session.sql("SELECT repeat(' ', 100000000) AS v UNION ALL SELECT repeat('9', 10000000)")
+    for attribute in (DATE, FLOAT, WARD):
+        counts = open_rows(frame).count_cells(Domain((attribute,)))
+        assert counts.reshape(-1)[attribute.bins + attribute.own_cells.index("unknown")] == 2

@@ -56,7 +56,7 @@ def day_by_hand(text: str) -> int | None:
     try:
         day = (
             date.fromisoformat(text.strip(BLANKS))
-            if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text.strip(BLANKS))
+            if len(text) <= LONGEST_READ and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text.strip(BLANKS))
             else None
         )
     except ValueError:

@@ -494,7 +494,7 @@ def test_the_engine_can_open_no_other_file(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [1]}), tmp_path / "t.parquet")
     pq.write_table(pa.table({"age": [1]}), tmp_path / "other.parquet")
     rows = open_rows(tmp_path / "t.parquet")
-    scan = next(iter(rows._table.scans([0])))
+    scan = next(iter(rows._table.scans([0], None)))
     assert _run(scan, f"SELECT count(*) AS n FROM read_parquet('{tmp_path}/t.parquet')")["n"][0] == 1
     for sql in (
         f"SELECT * FROM read_parquet('{tmp_path}/other.parquet')",
@@ -507,3 +507,15 @@ def test_the_engine_can_open_no_other_file(tmp_path: Path) -> None:
     ):
         with pytest.raises(duckdb.Error):
             _run(scan, sql)
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_text_of_megabytes_is_unknown(type_: pa.DataType) -> None:
+    long = pa.array(["ab" * 2**20, "north", "\u00e9" * 2**20 + "x"])
+    column = long.dictionary_encode().cast(type_) if pa.types.is_dictionary(type_) else long.cast(type_)
+    ward = Category(name="ward", values=("north",), unknown="cell")
+    assert open_rows(pa.table({"ward": column})).count_cells(Domain((ward,))).tolist() == [1, 2]
+    cut = Category(name="ward", values=("\u00e9" * 2**20,), unknown="cell")
+    assert open_rows(pa.table({"ward": column})).count_cells(Domain((cut,))).tolist() == [1, 2]

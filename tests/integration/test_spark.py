@@ -244,3 +244,10 @@ def test_a_frame_that_reads_a_file_twice_is_refused(session: Any, tmp_path: Path
     assert open_rows(session.sql(f"WITH t AS {twice} SELECT * FROM t")).count() == 1
     assert open_rows(read(x).join(read(x).withColumnRenamed("n", "m"))).count() == 1  # a join is its owner's affair
     assert open_rows(session.createDataFrame([(1,)], "n int")).count() == 1
+
+
+def test_long_text_is_read_by_no_pattern(session: Any) -> None:
+    frame = session.sql("SELECT repeat(' ', 100000000) AS v UNION ALL SELECT repeat('9', 10000000)")
+    for attribute in (DATE, FLOAT, WARD):
+        counts = open_rows(frame).count_cells(Domain((attribute,)))
+        assert counts.reshape(-1)[attribute.bins + attribute.own_cells.index("unknown")] == 2

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpcube.curator.sources.dialect import BLANKS, DATE, DUCKDB, LONGEST_NUMBER, NUMBER, POSTGRESQL, Dialect
+from dpcube.curator.sources.dialect import BLANKS, DATE, DUCKDB, LONGEST_READ, NUMBER, POSTGRESQL, Dialect
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ dates |= st.text("0123-", max_size=11) | st.dates().map(str)
 
 
 def number_by_hand(text: str) -> float | None:
-    fits = len(text) <= LONGEST_NUMBER and re.fullmatch(NUMBER, text) is not None
+    fits = len(text) <= LONGEST_READ and re.fullmatch(NUMBER, text) is not None
     return float(text.strip(BLANKS)) if fits else None
 
 
@@ -56,7 +56,7 @@ def day_by_hand(text: str) -> int | None:
     try:
         day = (
             date.fromisoformat(text.strip(BLANKS))
-            if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text.strip(BLANKS))
+            if len(text) <= LONGEST_READ and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text.strip(BLANKS))
             else None
         )
     except ValueError:

@@ -4,13 +4,18 @@ A row is a line, ended by LF or CR LF: whatever the bytes of a line are, it chan
 engine's CSV reader is not used, for it samples the rows, lets one stray quote swallow the lines that follow, and raises
 (quoting the line) on what it cannot read. Here every line has a destination:
 
-- bytes that are not UTF-8 become replacement characters; a NUL or a lone CR is a character like any other;
+- bytes that are not UTF-8 become replacement characters, except in the name of a unit, which is told from others by
+  its bytes; a NUL or a lone CR is a character like any other;
 - a line is dropped if it is empty, is longer than `LONGEST` bytes, has more or fewer fields than there are columns,
   leaves a quote open or has text after a closing one;
 - a quote inside a field that does not start with one is a character like any other.
 
-With `multiline=True` a quoted field may hold line breaks, as RFC 4180 allows. The guarantee is then for a file that was
-written by that rule: in any other, a stray quote joins the lines up to the next one into a single row.
+With `multiline=True` a quoted field may hold line breaks, as RFC 4180 allows; attributes read CR LF there as LF. The
+guarantee is then for a file that was written by that rule: in any other, a stray quote joins the lines up to the next
+one into a single row.
+
+Every mark of a dialect is ASCII, and no decoding adds or swallows an ASCII byte. So a line is cut into the same fields
+whether it is read as UTF-8 or byte by byte (Latin-1), and a unit's field of the latter is another for other bytes.
 """
 
 import codecs
@@ -30,8 +35,9 @@ from dpcube.errors import SourceError
 
 BLOCK = 4 * 2**20
 LONGEST = 2**20
+CRLF, LF = "\r\n", "\n"
 COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
-LINE = pa.schema([("line", pa.large_string())])
+LINE = pa.schema([("line", pa.large_string()), ("octets", pa.large_string())])  # as UTF-8, and byte by byte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,18 +98,22 @@ def csv_table(name: str, paths: Sequence[Path], dialect: CsvDialect) -> Table:
     starts = read_each(paths, lambda path: _start(path, dialect))
     schema = common_schema(paths, [pa.schema([(column, pa.string()) for column in columns]) for columns, _ in starts])
 
-    def lines() -> Iterable[pa.RecordBatch]:
+    def lines(*, by_octets: bool) -> Iterable[pa.RecordBatch]:
         for path, (_, skip) in zip(paths, starts, strict=True):
-            yield from _lines(path, dialect, skip)
+            for data, whole in _lines(path, dialect, skip):
+                yield _batch(data, dialect, whole=whole, by_octets=by_octets)
 
-    def scans(columns: Sequence[int]) -> list[Scan]:
+    def scans(columns: Sequence[int], of: int | None) -> list[Scan]:
         # A line ends in a delimiter, so an empty one is 1 long, and after the last field comes an empty one.
-        cut = f"SELECT {_split(dialect)} AS f FROM stream WHERE strlen(line) BETWEEN 2 AND {LONGEST}"
-        fields = ", ".join(f"{_field(dialect, i)} AS c{i}" for i in columns)
-        sql = f"(SELECT {fields} FROM ({cut}) WHERE len(f) = {len(schema) + 1})"
-        return [Scan(sql, lambda: pa.RecordBatchReader.from_batches(LINE, lines()))]
+        cut = f"SELECT {_split(dialect, 'line')} AS f, {'NULL' if of is None else _split(dialect, 'octets')} AS g "
+        cut += f"FROM stream WHERE strlen(line) BETWEEN 2 AND {LONGEST}"
+        fields = [f"{_read(dialect, i)} AS c{i}" for i in columns] + (
+            [] if of is None else [f"{_unit(dialect, of)} AS u"]
+        )
+        sql = f"(SELECT {', '.join(fields)} FROM ({cut}) WHERE len(f) = {len(schema) + 1})"
+        return [Scan(sql, lambda: pa.RecordBatchReader.from_batches(LINE, lines(by_octets=of is not None)))]
 
-    return Table(name, schema, scans)
+    return Table(name, schema, scans, lambda _: True)
 
 
 def _start(path: Path, dialect: CsvDialect) -> tuple[tuple[str, ...], int]:
@@ -129,19 +139,26 @@ def _names(header: str, dialect: CsvDialect) -> tuple[str, ...]:
     return tuple(re.sub(escaped, r"\1", f[1:-1]) if q else f for f, q in zip(fields, quoted, strict=True))
 
 
-def _lines(path: Path, dialect: CsvDialect, skip: int) -> Iterable[pa.RecordBatch]:
-    """Yield the lines in batches, the end of each line made a delimiter."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+def _lines(path: Path, dialect: CsvDialect, skip: int) -> Iterable[tuple[bytes, bool]]:
+    """Yield whole lines, ended by LF, and then a file's last piece, which is a line even if it leaves a quote open."""
     with _open(path) as stream:
         stream.read(skip)
         rest = b""
         while block := stream.read(BLOCK):
-            data = (rest + decoder.decode(block).encode()).replace(b"\r\n", b"\n")
-            ends = _ends(data, dialect)
-            rest = _shortened(data[ends[-1] :] if len(ends) else data, dialect)
-            yield _batch(data, ends, dialect)
-        data = rest + decoder.decode(b"", final=True).encode() + b"\n"
-        yield _batch(data, np.array([len(data)]), dialect)
+            data = rest + block
+            end = int(_ends(data, dialect)[-1:].sum())
+            rest = _shortened(data[end:], dialect)
+            yield _without_returns(data[:end], dialect), True
+        yield rest + b"\n", False
+
+
+def _without_returns(data: bytes, dialect: CsvDialect) -> bytes:
+    """Return whole lines ended by LF alone."""
+    if not dialect.multiline:
+        return data.replace(b"\r\n", b"\n")
+    octets, ends = np.frombuffer(data, np.uint8), _ends(data, dialect)
+    before = ends[ends > 1] - 2
+    return np.delete(octets, before[octets[before] == ord("\r")]).tobytes()
 
 
 def _ends(data: bytes, dialect: CsvDialect) -> NDArray[np.int64]:
@@ -162,30 +179,50 @@ def _shortened(rest: bytes, dialect: CsvDialect) -> bytes:
     return b"x" * LONGEST + quote * (rest.count(quote) % 2) + b"x"
 
 
-def _batch(data: bytes, ends: NDArray[np.int64], dialect: CsvDialect) -> pa.RecordBatch:
+def _batch(data: bytes, dialect: CsvDialect, *, whole: bool, by_octets: bool) -> pa.RecordBatch:
+    line = _cut(data.decode("utf-8", "replace").encode(), dialect, whole=whole)
+    if data.isascii() or not by_octets:
+        return pa.record_batch([line, pa.nulls(len(line), pa.large_string())], LINE)
+    return pa.record_batch([line, _cut(data.decode("latin-1").encode(), dialect, whole=whole)], LINE)
+
+
+def _cut(data: bytes, dialect: CsvDialect, *, whole: bool) -> pa.Array:
+    """Return the lines, the end of each made a delimiter."""
+    ends = _ends(data, dialect) if whole else np.array([len(data)])
     octets = np.frombuffer(data, np.uint8).copy()
     octets[ends - 1] = ord(dialect.divider)
     offsets = np.concatenate([np.zeros(1, np.int64), ends])
-    lines = pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(octets))
-    return pa.record_batch([lines], LINE)
+    return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(octets))
 
 
-def _split(dialect: CsvDialect) -> str:
-    """Return SQL that cuts `line` into fields, quotes included; NULL for a line that breaks the rules."""
-    bare = f"string_split(line, {literal(dialect.divider)})"
+def _split(dialect: CsvDialect, line: str) -> str:
+    """Return SQL that cuts a line into fields, quotes included; NULL for a line that breaks the rules."""
+    bare = f"string_split({line}, {literal(dialect.divider)})"
     if dialect.quote is None:
         return bare
-    fields = f"list_append(regexp_extract_all(line, {literal(dialect.field)}, 1), '')"
-    quoted = f"CASE WHEN regexp_full_match(line, {literal(dialect.field + '*')}) THEN {fields} END"
-    return f"CASE WHEN contains(line, {literal(dialect.quote)}) THEN {quoted} ELSE {bare} END"
+    fields = f"list_append(regexp_extract_all({line}, {literal(dialect.field)}, 1), '')"
+    quoted = f"CASE WHEN regexp_full_match({line}, {literal(dialect.field + '*')}) THEN {fields} END"
+    return f"CASE WHEN contains({line}, {literal(dialect.quote)}) THEN {quoted} ELSE {bare} END"
 
 
-def _field(dialect: CsvDialect, i: int) -> str:
-    """Return SQL for the text of a field, NULL if it is a null's text."""
-    field = f"f[{i + 1}]"
+def _read(dialect: CsvDialect, i: int) -> str:
+    """Return SQL for the text of a field as attributes read it, NULL if it is a null's text."""
+    text = _field(dialect, f"f[{i + 1}]", dialect.null_text)
+    return f"replace({text}, {literal(CRLF)}, {literal(LF)})" if dialect.multiline else text
+
+
+def _unit(dialect: CsvDialect, i: int) -> str:
+    """Return SQL for a field byte by byte; a line that was not sent so is ASCII, of which the bytes are the text."""
+    nulls = [text.encode().decode("latin-1") for text in dialect.null_text]
+    octets, text = _field(dialect, f"g[{i + 1}]", nulls), _field(dialect, f"f[{i + 1}]", dialect.null_text)
+    return f"CASE WHEN g IS NULL THEN {text} ELSE {octets} END"
+
+
+def _field(dialect: CsvDialect, field: str, nulls: Sequence[str]) -> str:
+    """Return SQL for what a field holds, NULL if it is one of some texts."""
     if dialect.quote is not None:
         escaped, itself = literal(re.escape(dialect.escape) + "(.)"), literal(r"\1")
         inside = f"regexp_replace({field}[2:-2], {escaped}, {itself}, 'gs')"
         field = f"CASE WHEN starts_with({field}, {literal(dialect.quote)}) THEN {inside} ELSE {field} END"
-    nulls = ", ".join(map(literal, dialect.null_text))
-    return f"CASE WHEN {field} IN ({nulls}) THEN NULL ELSE {field} END" if nulls else field
+    listed = ", ".join(map(literal, nulls))
+    return f"CASE WHEN {field} IN ({listed}) THEN NULL ELSE {field} END" if listed else field

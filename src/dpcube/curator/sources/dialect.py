@@ -4,9 +4,13 @@ What text is read as a number or a date is said here once, as regular expression
 it casts, so that no text means one thing in a file and another in a database, and no cast meets text that it refuses:
 
 - a number (`NUMBER`): digits with or without a point, a sign and an exponent of at most four digits; or `inf`,
-  `infinity`, `nan` in any case, with or without a sign; blanks around it; at most `LONGEST_NUMBER` characters in all.
-  It is rounded to the nearest double, which beyond the greatest double is infinite;
+  `infinity`, `nan` in any case, with or without a sign; blanks around it. It is rounded to the nearest double, which
+  beyond the greatest double is infinite;
 - a date (`DATE`): a day of the Gregorian calendar from 0001-01-01 to 9999-12-31, as YYYY-MM-DD; blanks around it.
+
+Either has at most `LONGEST_READ` characters in all, and no pattern or cast is tried on longer text: on hundreds of
+megabytes, some engines' raise. Of other text the first `LONGEST_TEXT` characters are read, so that no row is larger
+than an engine can hold together, whatever it is made of.
 
 The day of a time without a time zone is the one it says; of one with a zone, its day in UTC, or in a declared zone.
 
@@ -28,7 +32,8 @@ INFINITY = "[iI][nN][fF](?:[iI][nN][iI][tT][yY])?"
 NAN = "[nN][aA][nN]"
 BLANKS = " \t\n\v\f\r"
 NUMBER = f"[{BLANKS}]*[+-]?(?:{DIGITS}|{INFINITY}|{NAN})[{BLANKS}]*"
-LONGEST_NUMBER = 1000
+LONGEST_READ = 1000  # characters of text that is read as a number or a date
+LONGEST_TEXT = 2**20  # of any other text, characters that are read; bytes of a unit's name
 
 _LONG = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
 _SHORT = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
@@ -61,6 +66,7 @@ class Dialect:
 
     double = "DOUBLE"
     text = "VARCHAR"
+    octets = "strlen"  # the number of bytes, which an engine knows without reading them
     random = "random()"
     divides_all = True  # whether any double may be divided, and its bin be NULL or anything if it has none
     barrier = ""  # what ends a subquery whose expressions are to be computed once
@@ -77,6 +83,10 @@ class Dialect:
     def is_nan(self, v: str) -> str:
         """Say whether a double is no number."""
         return f"isnan({v})"
+
+    def readable(self, text: str) -> str:
+        """Say whether text is short enough to be matched and cast; what can be is ASCII, a byte a character."""
+        return f"{self.octets}({text}) <= {LONGEST_READ}"
 
     def one_if(self, condition: str) -> str:
         """Return 1 or 0."""
@@ -125,7 +135,7 @@ class Dialect:
         # digit, more only if it has an underscore or a long exponent, which is seen faster than by the expression.
         digit = f"{text} >= '0' AND {text} < ':' AND NOT contains({text}, '_')"
         no_exponent = f"NOT contains({text}, 'e') AND NOT contains({text}, 'E')"
-        matches = f"strlen({text}) <= {LONGEST_NUMBER} AND regexp_full_match({text}, {literal(NUMBER)})"
+        matches = f"{self.readable(text)} AND regexp_full_match({text}, {literal(NUMBER)})"
         short = (f"strlen({text}) <= 2", f"strlen({text}) <= 6 AND {digit}")
         fits = (*short, f"strlen({text}) <= 300 AND {digit} AND {no_exponent}", matches)
         return f"CASE {' '.join(f'WHEN {fit} THEN TRY_CAST({text} AS DOUBLE)' for fit in fits)} END"
@@ -134,7 +144,8 @@ class Dialect:
         """Return the day since 1970 that text writes, NULL if it writes none."""
         trimmed = f"trim({text}, {literal(BLANKS)})"
         fits = f"regexp_full_match({text}, {literal(DATE)}) AND NOT starts_with({trimmed}, '0000')"
-        return f"CASE WHEN {fits} THEN TRY_CAST({trimmed} AS DATE) - DATE '1970-01-01' END"
+        read = f"CASE WHEN {fits} THEN TRY_CAST({trimmed} AS DATE) - DATE '1970-01-01' END"
+        return f"CASE WHEN {self.readable(text)} THEN {read} END"
 
     def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:
         """Return the day since 1970 of a date or a time; times come as the integers they are stored as (`table.py`)."""
@@ -162,7 +173,13 @@ class Pushed(Dialect):
     Those are text, 64-bit integers, doubles, booleans, dates and times.
     """
 
+    octets = "octet_length"
     real_categories = False  # 2.0 is '2' in PostgreSQL, '2.0' in Spark
+
+    def start(self, text: str) -> str:
+        """Return as much of text as is read."""
+        fits = f"{self.octets}({text}) <= {LONGEST_TEXT}"
+        return f"CASE WHEN {fits} THEN {text} ELSE substring({text}, 1, {LONGEST_TEXT}) END"
 
     def one_if(self, condition: str) -> str:
         """Return 1 or 0."""
@@ -219,7 +236,17 @@ class Pushed(Dialect):
         }
         forms = {f"[{BLANKS}]*[+-]?{form}[{BLANKS}]*": value for form, value in cases.items()}
         read = " ".join(f"WHEN {self.matches(text, form)} THEN {value}" for form, value in forms.items())
-        return f"CASE WHEN length({text}) <= {LONGEST_NUMBER} THEN CASE {read} END END"
+        return f"CASE WHEN {self.readable(text)} THEN CASE {read} END END"
+
+    def day(self, text: str) -> str:
+        """Return the day since 1970 that text writes, NULL if it writes none."""
+        fits = f"{self.matches(text, DATE)} AND {self.trimmed(text)} NOT LIKE '0000%'"
+        read = f"CASE WHEN {fits} THEN {self.day_written(self.trimmed(text))} END"
+        return f"CASE WHEN {self.readable(text)} THEN {read} END"
+
+    def day_written(self, text: str) -> str:
+        """Return the day since 1970 of text that is a date."""
+        raise NotImplementedError
 
     def one_by_one(self, text: str, values: Sequence[str]) -> str:
         """Return the position of text among values by comparing."""
@@ -305,10 +332,9 @@ class PostgreSQL(Pushed):
         )
         return f"CASE {cases}ELSE CAST({numeric} AS {self.double}) END"
 
-    def day(self, text: str) -> str:
-        """Return the day since 1970 that text writes, NULL if it writes none."""
-        read = f"CAST({self.trimmed(text)} AS DATE) - DATE '1970-01-01'"
-        return f"CASE WHEN {self.matches(text, DATE)} AND {self.trimmed(text)} NOT LIKE '0000%' THEN {read} END"
+    def day_written(self, text: str) -> str:
+        """Return the day since 1970 of text that is a date."""
+        return f"CAST({text} AS DATE) - DATE '1970-01-01'"
 
 
 def _exact(base: int, power: int) -> Decimal:
@@ -367,10 +393,9 @@ class Spark(Pushed):
         """Return the double nearest to what text writes."""
         return f"TRY_CAST({self.trimmed(text)} AS DOUBLE)"
 
-    def day(self, text: str) -> str:
-        """Return the day since 1970 that text writes, NULL if it writes none."""
-        read = f"CAST(unix_date(TRY_CAST({self.trimmed(text)} AS DATE)) AS BIGINT)"
-        return f"CASE WHEN {self.matches(text, DATE)} AND {self.trimmed(text)} NOT LIKE '0000%' THEN {read} END"
+    def day_written(self, text: str) -> str:
+        """Return the day since 1970 of text that is a date."""
+        return f"CAST(unix_date(TRY_CAST({text} AS DATE)) AS BIGINT)"
 
 
 DUCKDB, POSTGRESQL, SPARK = Dialect(), PostgreSQL(), Spark()

@@ -1,26 +1,31 @@
 """pandas and Polars frames enter, tables of Arrow batches leave, converted when asked for. Neither library is imported.
 
-A pandas column of Python objects is read as text, each object by the same rule whatever the others are: Arrow and the
-engine would guess a type from some of them and raise on the rest. NaN means missing in pandas, and is null.
+A pandas column of Python objects is read as text, each object by the same rule whatever the others are (`objects.py`):
+Arrow and the engine would guess a type from some of them and raise on the rest. NaN means missing in pandas, and is
+null. Units are told apart by the objects themselves, not by their text.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpcube.curator.sources.table import Table, arrow_table
+from dpcube.curator.sources import objects, unit
+from dpcube.curator.sources.table import Table, streamed_table
 
-UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # a text that no attribute knows
 Convert = Callable[[Any], pa.Array]
+Forms = Callable[[Any], tuple[pa.Array, pa.Array | None]]  # of units, and which rows are kept, if not all are
 
 
 def pandas_table(frame: Any) -> Table:
     """Return a table that reads a pandas DataFrame; its index is left out."""
     names = [str(name) for name in frame.columns]
-    return _table("the pandas frame", names, frame[:0], lambda i: frame.iloc[:, list(i)], _from_pandas)
+    return _table(
+        "the pandas frame", names, frame[:0], lambda i: frame.iloc[:, list(i)], _from_pandas, _forms_of_pandas
+    )
 
 
 def polars_table(frame: Any) -> Table:
@@ -29,12 +34,22 @@ def polars_table(frame: Any) -> Table:
     empty = lazy.clear().collect()
     names = empty.columns
     return _table(
-        "the Polars frame", names, empty, lambda i: lazy.select([names[j] for j in i]).collect(), pa.chunked_array
+        "the Polars frame",
+        names,
+        empty,
+        lambda i: lazy.select([names[j] for j in i]).collect(),
+        _from_polars,
+        lambda series: (_forms(_from_polars(series)), None),
     )
 
 
 def _table(
-    owner: str, names: Sequence[str], empty: Any, select: Callable[[Sequence[int]], Any], convert: Convert
+    owner: str,
+    names: Sequence[str],
+    empty: Any,
+    select: Callable[[Sequence[int]], Any],
+    convert: Convert,
+    forms: Forms,
 ) -> Table:
     def type_(series: Any) -> pa.DataType:
         try:
@@ -42,23 +57,35 @@ def _table(
         except (pa.ArrowException, TypeError):
             return pa.opaque(pa.null(), str(series.dtype), owner)  # which is refused if an attribute needs it
 
-    def batches(columns: Sequence[int]) -> Iterable[pa.RecordBatch]:
-        arrays = [convert(series) for series in _columns(select(columns))]
-        yield from pa.table(arrays, names=[f"c{i}" for i in columns]).to_batches()
+    def parts(columns: Sequence[int], of: int | None) -> Iterable[pa.RecordBatch]:
+        asked = sorted({*columns, *(() if of is None else (of,))})
+        series = dict(zip(asked, _columns(select(asked)), strict=True))
+        arrays = {f"c{i}": convert(series[i]) for i in columns}
+        kept = None
+        if of is not None:
+            arrays["u"], kept = forms(series[of])
+        table = pa.table(arrays)
+        yield from (table if kept is None else table.filter(kept)).to_batches()
 
     types = map(type_, _columns(empty))
-    return arrow_table(owner, pa.schema(list(zip(names, types, strict=True))), batches)
+    return streamed_table(owner, pa.schema(list(zip(names, types, strict=True))), parts)
 
 
 def _columns(frame: Any) -> list[Any]:
     return [frame.iloc[:, i] if hasattr(frame, "iloc") else frame[:, i] for i in range(frame.shape[1])]
 
 
+def _from_polars(series: Any) -> pa.ChunkedArray:
+    if str(series.dtype) == "Object":  # which would be handed over by its place in memory
+        msg = "objects have no type"
+        raise TypeError(msg)
+    return pa.chunked_array(series)
+
+
 def _from_pandas(series: Any) -> pa.Array:
     kind = str(series.dtype)
     if kind == "category":
-        codes = pa.array(series.cat.codes.to_numpy(), pa.int32(), mask=series.isna().to_numpy())
-        return pa.DictionaryArray.from_arrays(codes, _texts(series.cat.categories))
+        return pa.DictionaryArray.from_arrays(_codes(series), _texts(series.cat.categories))
     if kind == "object":
         return _texts(series)
     if kind not in ("str", "string"):
@@ -69,22 +96,49 @@ def _from_pandas(series: Any) -> pa.Array:
         return _texts(series).cast(pa.large_string())
 
 
-def _texts(objects: Any) -> pa.Array:
-    missing = objects.isna()
-    return pa.array([None if no else _text(value) for value, no in zip(objects, missing, strict=True)], pa.string())
+def _forms_of_pandas(series: Any) -> tuple[pa.Array, pa.Array | None]:
+    kind = str(series.dtype)
+    if kind == "category":
+        return _with_form(_forms_of_each(series.cat.categories).take(_codes(series)))
+    if kind in ("str", "string"):
+        with suppress(UnicodeEncodeError):  # a lone surrogate
+            return _forms(pa.array(series, pa.large_string(), from_pandas=True)), None
+    if kind in ("object", "str", "string"):
+        return _with_form(_forms_of_each(series))
+    return _forms(_from_pandas(series)), None
 
 
-def _text(value: object) -> str:
-    """Return the text that the value would have in a column of its own type."""
+def _with_form(forms: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return forms, and which rows have one, or are null."""
+    none = pa.scalar(objects.NONE, pa.large_binary())
+    return forms, pc.fill_null(pc.not_equal(forms, none), fill_value=True)
+
+
+def _forms(array: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    return pa.chunked_array([unit.form(chunk) for chunk in chunks], unit.form_type(array.type))
+
+
+def _codes(series: Any) -> pa.Array:
+    return pa.array(series.cat.codes.to_numpy(), pa.int32(), mask=series.isna().to_numpy())
+
+
+def _forms_of_each(values: Any) -> pa.Array:
+    return _of_each(values, objects.form, pa.large_binary())
+
+
+def _texts(values: Any) -> pa.Array:
+    return _of_each(values, objects.text, pa.string())
+
+
+def _of_each(values: Any, read: Callable[[object], Any], type_: pa.DataType) -> pa.Array:
+    missing = _missing(values)
+    return pa.array([None if no else read(value) for value, no in zip(values, missing, strict=True)], type_)
+
+
+def _missing(values: Any) -> Any:
     try:
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "replace")
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, datetime):
-            value = (value.astimezone(UTC) if value.tzinfo else value).date()
-        if isinstance(value, str | int | float | Decimal | date):
-            return str(value).encode("utf-8", "replace").decode("utf-8")
-    except Exception:  # a number of thousands of digits, a time at the end of time, a class of the user's own
-        return UNKNOWN
-    return UNKNOWN
+        return values.isna()
+    except ArithmeticError:  # a signalling NaN is not to be compared, and is missing like any other
+        quiet = [None if isinstance(value, Decimal) and value.is_snan() else value for value in values]
+        return type(values)(quiet, dtype=object).isna()

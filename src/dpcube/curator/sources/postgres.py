@@ -4,7 +4,8 @@ Rows stay in the server: one GROUP BY is sent to it, and only occupied cells com
 it becomes a sub-select, as it is written, of one statement in a transaction that writes nothing. What is computed of
 its columns is the SQL of `sql.py`. Before that, a column that is counted as text becomes TEXT compared by bytes
 (CHAR(n) loses its padding and nothing else does; enumerations, UUIDs and JSON are their text), a NUMERIC the nearest
-double, and PostgreSQL's dates at infinity lie outside of every domain (`dialect.py`).
+double, and PostgreSQL's dates at infinity lie outside of every domain (`dialect.py`). JSONB is refused: a few bytes of
+it may be gigabytes of text, at which the server raises. Units are told apart before all that, by the column itself.
 
 The exceptions of server and driver may hold rows, addresses and users: they are replaced, never chained.
 """
@@ -19,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.dialect import POSTGRESQL
+from dpcube.curator.sources.dialect import LONGEST_TEXT, POSTGRESQL
 from dpcube.curator.sources.sql import kind
 from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened
 from dpcube.errors import SourceError
 
 SCHEMES = ("postgresql://", "postgres://")
 FETCHED = 100_000
-TEXTS = ("text", "character varying", "character", '"char"', "name", "citext", "uuid", "json", "jsonb", "xml")
+TEXTS = ("text", "character varying", "character", '"char"', "name", "citext", "uuid", "json", "xml")
 TYPES = {
     "smallint": pa.int16(),
     "integer": pa.int32(),
@@ -41,6 +42,7 @@ TYPES = {
     "timestamp with time zone": pa.timestamp("us", "UTC"),
     **dict.fromkeys(TEXTS, pa.string()),
 }
+UNITS = ("bytea", "time without time zone")  # which can name a unit, and nothing else
 
 
 def postgres_table(address: str, query: str | None = None) -> Table:
@@ -82,17 +84,21 @@ def connected_table(relation: str, name: str, connect: Callable[[], Any]) -> Tab
     schema = pa.schema([(column, _arrow(type_)) for column, type_, _ in columns])
 
     def value(i: int) -> str:
-        column, type_, precision = columns[i]
-        return _value(f"r.{_quoted(column)}", type_, precision)
+        column, type_, within_doubles = columns[i]
+        return _value(f"r.{_quoted(column)}", type_, within_doubles=within_doubles)
 
-    def scans(chosen: Sequence[int]) -> list[Scan]:
-        return [Scan(normalised(relation, chosen, value), run=lambda question: _ask(connect, question))]
+    def scans(chosen: Sequence[int], of: int | None) -> list[Scan]:
+        unit = None if of is None else _unit(f"r.{_quoted(columns[of][0])}", columns[of][1])
+        return [Scan(normalised(relation, chosen, value, unit), run=lambda question: _ask(connect, question))]
 
-    return Table(name, schema, scans, POSTGRESQL)
+    return Table(name, schema, scans, lambda i: columns[i][1] in (*TYPES, *UNITS), POSTGRESQL)
 
 
-def _describe(relation: str, connect: Callable[[], Any]) -> list[tuple[str, str, int | None]]:
-    """Return the name, type and precision of each column; an enumeration's type is told as text."""
+def _describe(relation: str, connect: Callable[[], Any]) -> list[tuple[str, str, bool]]:
+    """Return the name and type of each column, and whether its numbers are doubles' by their digits.
+
+    An enumeration's type is told as text.
+    """
     with connect() as connection, connection.transaction(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
         cursor.execute(f"SELECT * FROM {relation} AS r LIMIT 0", binary=True)  # so the server takes one statement only
@@ -103,7 +109,13 @@ def _describe(relation: str, connect: Callable[[], Any]) -> list[tuple[str, str,
             [[column.type_code for column in columns]],
         )
         types = dict(cursor.fetchall())
-        return [(column.name, types[column.type_code], column.precision) for column in columns]
+        return [(column.name, types[column.type_code], _within_doubles(column)) for column in columns]
+
+
+def _within_doubles(column: Any) -> bool:
+    """Say whether a NUMERIC has at most 38 digits before and after the point, for there may be a thousand zeros."""
+    digits, places = column.precision, column.scale  # of which a negative one is told as a large one
+    return digits is not None and places is not None and digits <= 38 and 0 <= places <= 38
 
 
 def _ask(connect: Callable[[], Any], sql: str) -> dict[str, NDArray[Any]]:
@@ -151,10 +163,27 @@ def _arrow(type_: str) -> pa.DataType:
     return TYPES.get(type_, pa.opaque(pa.null(), type_, "PostgreSQL"))
 
 
-def _value(column: str, type_: str, precision: int | None) -> str:
+def _value(column: str, type_: str, *, within_doubles: bool) -> str:
     if type_ in ("numeric", "money"):
         numeric = f"CAST({column} AS NUMERIC)"
-        sized = type_ == "money" or (precision is not None and precision <= 38)
+        sized = type_ == "money" or within_doubles
         return f"CAST({numeric} AS {POSTGRESQL.double})" if sized else POSTGRESQL.nearest(numeric)
-    names = {"text": f'CAST({column} AS TEXT) COLLATE "C"', "real": f"CAST({column} AS {POSTGRESQL.double})"}
+    names = {
+        "text": _bytewise(POSTGRESQL.start(f"CAST({column} AS TEXT)")),
+        "real": f"CAST({column} AS {POSTGRESQL.double})",
+    }
     return names.get(kind(_arrow(type_)) or "", column)
+
+
+def _unit(column: str, type_: str) -> tuple[str, str]:
+    """Return the form of a unit, and what holds for the rows that have one or are null (`unit.py`)."""
+    if type_ in ("numeric", "real", "double precision"):
+        return f"NULLIF({column}, CAST('NaN' AS {type_}))", "true"
+    if type_ not in (*TEXTS, "bytea"):
+        return column, "true"
+    form = column if type_ == "bytea" else _bytewise(f"CAST({column} AS TEXT)")
+    return form, f"coalesce({POSTGRESQL.octets}({form}) <= {LONGEST_TEXT}, true)"
+
+
+def _bytewise(text: str) -> str:
+    return f'({text}) COLLATE "C"'

@@ -102,12 +102,12 @@ class Rows:
 
         Which rows of a unit are kept is drawn from that unit's own rows alone, so adding or removing a unit adds or
         removes at most `max_rows` rows and leaves all others as they were (in law, and for any outcome of the draws
-        of the others). A row without a unit is dropped, or with `"each"` is a unit of its own.
+        of the others). Values that differ are never one unit (`unit.py`). A row without a unit is dropped, or with
+        `"each"` is a unit of its own.
         """
-        if self.kinds.get(column, "") is None:
-            msg = f"column '{column}' has the type {self.types[column]}, which cannot name a unit"
+        if not self._table.named(self._position(column)):
+            msg = f"column '{column}' has the type {self.types[column]}, which cannot name a unit; cast it to text"
             raise SourceError(msg)
-        self._position(column)
         return Rows(self._table, self._within, Limit(column, max_rows, null))
 
     @sealed
@@ -253,13 +253,14 @@ class Rows:
         keep = " AND ".join(["true", *(part.keep for part in (*cells, *within))])
         for part, (_, chosen) in zip(within, self._within, strict=True):
             keep = _and_then(keep, f"({part.index}) IN ({', '.join(map(str, chosen)) or 'NULL'})")
-        names = [*names, *(attribute.name for attribute, _ in self._within), *([] if limit is None else [limit.column])]
+        names = [*names, *(attribute.name for attribute, _ in self._within)]
         read = sorted({self._position(name) for name in names})
-        inner = ", ".join([*(f"c{i}" for i in read), *values])
+        unit = None if limit is None else self._position(limit.column)
+        inner = ", ".join([*(f"c{i}" for i in read), *values, *([] if unit is None else ["u"])])
         # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
         parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
         barrier = self._table.dialect.barrier if parsed else ""
-        for scan in self._table.scans(read):
+        for scan in self._table.scans(read, unit):
             kept = f"(SELECT {inner} FROM {scan.sql}{barrier}) AS q WHERE "
             kept += keep if limit is None else _and_then(keep, where)
             if limit is not None:
@@ -268,11 +269,10 @@ class Rows:
 
     def _limited(self, kept: str, limit: Limit) -> str:
         """Return the kept rows that come first in a random order of their unit's rows."""
-        unit, _ = self._column(limit.column)
         drawn = f"(SELECT *, {self._table.dialect.random} AS draw FROM {kept}) AS d"
-        turns = f"SELECT *, row_number() OVER (PARTITION BY {unit} ORDER BY draw) AS turn FROM {drawn}"
+        turns = f"SELECT *, row_number() OVER (PARTITION BY u ORDER BY draw) AS turn FROM {drawn}"
         null = "false" if limit.null == "drop" else "true"
-        return f"({turns}) AS u WHERE CASE WHEN {unit} IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
+        return f"({turns}) AS t WHERE CASE WHEN u IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
 
     def _cell(self, attribute: Attribute, v: str, *, labelled: bool = False) -> Cell:
         column, type_ = self._column(attribute.name)

@@ -1,8 +1,8 @@
 """Tables in Spark: a frame or the path of Parquet enters, a `Table` leaves.
 
 Rows stay in Spark: one GROUP BY is sent to it, and only occupied cells come back, computed by the SQL of `sql.py` in
-Spark's words. Collations do not count, bytes do; decimals become the nearest double. Spark's exceptions may hold rows
-and paths: they are replaced, never chained.
+Spark's words. Collations do not count, bytes do; decimals become the nearest double, except where they name units.
+Spark's exceptions may hold rows and paths: they are replaced, never chained.
 """
 
 import math
@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.dialect import SPARK
+from dpcube.curator.sources.dialect import LONGEST_TEXT, SPARK
 from dpcube.curator.sources.names import identity, matched, refuse_twice
 from dpcube.curator.sources.sql import kind
 from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened
@@ -80,12 +80,13 @@ def spark_table(frame: Any, *, name: str = "the Spark frame") -> Table:
     types = [field.dataType.simpleString() for field in fields]
     schema = pa.schema([(field.name, _arrow(type_)) for field, type_ in zip(fields, types, strict=True)])
 
-    def scans(columns: Sequence[int]) -> list[Scan]:
+    def scans(columns: Sequence[int], of: int | None) -> list[Scan]:
         view = f"dpcube_{uuid4().hex}"
-        sql = normalised(view, columns, lambda i: _value(f"c{i}", types[i]))
+        unit = None if of is None else _unit(f"c{of}", types[of])
+        sql = normalised(view, columns, lambda i: _value(f"c{i}", types[i]), unit)
         return [Scan(sql, run=lambda question: _ask(frame, view, question))]
 
-    return Table(name, schema, scans, SPARK)
+    return Table(name, schema, scans, lambda i: types[i] == "binary" or kind(schema.types[i]) is not None, SPARK)
 
 
 def _directories(path: str) -> Iterator[tuple[Hashable, str]]:
@@ -167,11 +168,20 @@ def _arrow(type_: str) -> pa.DataType:
 
 
 def _value(column: str, type_: str) -> str:
-    if "collate" in type_:
-        return f"CAST(CAST({column} AS BINARY) AS STRING)"
-    names = {"text": SPARK.text, "real": SPARK.double}
     held = kind(_arrow(type_))
-    return f"CAST({column} AS {names[held]})" if held in names else column
+    if held == "text":
+        plain = f"CAST({column} AS BINARY)" if "collate" in type_ else column
+        return SPARK.start(f"CAST({plain} AS STRING)")
+    return f"CAST({column} AS DOUBLE)" if held == "real" else column
+
+
+def _unit(column: str, type_: str) -> tuple[str, str]:
+    """Return the form of a unit, and what holds for the rows that have one or are null (`unit.py`)."""
+    if type_ in ("float", "double"):
+        return f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END", "true"
+    if type_ != "binary" and kind(_arrow(type_)) != "text":
+        return column, "true"
+    return f"CAST({column} AS BINARY)", f"coalesce({SPARK.octets}({column}) <= {LONGEST_TEXT}, true)"
 
 
 def _ask(frame: Any, view: str, sql: str) -> dict[str, NDArray[Any]]:

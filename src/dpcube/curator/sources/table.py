@@ -1,30 +1,33 @@
 """Where rows lie: Arrow batches or Parquet files enter, scans of chosen columns that the engine can run leave.
 
 A scan calls its columns c0, c1, ... by position, and hands the engine nothing that it could refuse for its value: text
-that is not UTF-8 gets replacement characters, and times go as the integers they are stored as (the engine's own
-conversions raise on some). In all else an Arrow array is taken to be valid.
+that is not UTF-8 gets replacement characters, text of megabytes is cut, and times go as the integers they are stored as
+(the engine's own conversions raise on some). In all else an Arrow array is taken to be valid.
 """
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.dialect import DUCKDB, Dialect, literal
+from dpcube.curator.sources import unit
+from dpcube.curator.sources.dialect import DUCKDB, LONGEST_TEXT, Dialect, literal
 from dpcube.curator.sources.names import identity, refuse_twice
 from dpcube.curator.sources.sql import kind, plain
 from dpcube.errors import SourceError
 
 Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
+Parts = Callable[[Sequence[int], int | None], Iterable[pa.RecordBatch]]
 Start = TypeVar("Start")
 
 
@@ -43,19 +46,36 @@ class Scan:
     bounds_hold: bool = True
 
 
+Scans = Callable[[Sequence[int], int | None], Iterable[Scan]]
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table by its name in messages, its schema, and ways to scan some of its columns, to be tried in turn."""
+    """A table by its name in messages, its schema, and ways to scan some of its columns, to be tried in turn.
+
+    A scan may be asked for the form of a unit as well, which it calls u (`unit.py`); `named` says of which columns.
+    """
 
     name: str
     schema: pa.Schema
-    scans: Callable[[Sequence[int]], Iterable[Scan]]
+    scans: Scans
+    named: Callable[[int], bool]
     dialect: Dialect = DUCKDB
 
 
-def normalised(rows: str, columns: Sequence[int], value: Callable[[int], str]) -> str:
-    """Return rows of an engine elsewhere, called r, with the chosen columns turned into types that engines share."""
-    return f"(SELECT {', '.join(f'{value(i)} AS c{i}' for i in columns)} FROM {rows} AS r) AS s"
+def normalised(
+    rows: str,
+    columns: Sequence[int],
+    value: Callable[[int], str],
+    unit: tuple[str, str] | None = None,
+) -> str:
+    """Return rows of an engine elsewhere, called r, with the chosen columns turned into types that engines share.
+
+    A unit is its form, and what holds for the rows that have one or are null.
+    """
+    form, kept = unit or ("", "true")
+    selected = [f"{value(i)} AS c{i}" for i in columns] + ([f"{form} AS u"] if form else [])
+    return f"(SELECT {', '.join(selected)} FROM {rows} AS r WHERE {kept}) AS s"
 
 
 def imported(module: str, extra: str) -> Any:
@@ -78,16 +98,35 @@ def opened(found: Any, name: str) -> Any:
 def arrow_table(name: str, schema: pa.Schema, batches: Batches) -> Table:
     """Return a table of Arrow batches, which are asked for anew in each scan."""
 
-    def scans(columns: Sequence[int]) -> list[Scan]:
+    def parts(columns: Sequence[int], of: int | None) -> Iterable[pa.RecordBatch]:
+        asked = sorted({*columns, *(() if of is None else (of,))})
+        for batch in batches(asked):
+            arrays = {f"c{i}": batch.column(asked.index(i)) for i in columns}
+            if of is not None:
+                arrays["u"] = unit.form(batch.column(asked.index(of)))
+            yield pa.record_batch(list(arrays.values()), list(arrays))
+
+    return streamed_table(name, schema, parts)
+
+
+def streamed_table(name: str, schema: pa.Schema, parts: Parts) -> Table:
+    """Return a table of batches of chosen columns and, if it is asked for, the form of a unit."""
+
+    def scans(columns: Sequence[int], of: int | None) -> list[Scan]:
         sent = pa.schema([(f"c{i}", _sent(schema.types[i])) for i in columns])
+        whole = sent if of is None else sent.append(pa.field("u", unit.form_type(schema.types[of])))
 
         def mended() -> Iterable[pa.RecordBatch]:
-            for batch in batches(columns):
-                yield pa.record_batch(list(map(_mend, batch.columns, sent.types)), sent)
+            for batch in parts(columns, of):
+                arrays = list(map(_mend, batch.columns[: len(sent)], sent.types))
+                if of is None:
+                    yield pa.record_batch(arrays, whole)
+                else:
+                    yield pa.record_batch([*arrays, batch["u"]], whole).filter(unit.short_enough(batch["u"]))
 
-        return [Scan("stream", lambda: pa.RecordBatchReader.from_batches(sent, mended()))]
+        return [Scan("stream", lambda: pa.RecordBatchReader.from_batches(whole, mended()))]
 
-    return Table(name, schema, scans)
+    return Table(name, schema, scans, lambda i: unit.carries(schema.types[i]))
 
 
 def stream_table(name: str, reader: pa.RecordBatchReader) -> Table:
@@ -95,15 +134,15 @@ def stream_table(name: str, reader: pa.RecordBatchReader) -> Table:
     unread = [reader]
     table = arrow_table(name, reader.schema, lambda columns: (batch.select(list(columns)) for batch in reader))
 
-    def scans(columns: Sequence[int]) -> Iterable[Scan]:
+    def scans(columns: Sequence[int], of: int | None) -> Iterable[Scan]:
         try:
             unread.pop()  # in one step, so that of two threads one is refused
         except IndexError:
             msg = f"{name} can be read once, and has been; pass a table or a dataset instead"
             raise SourceError(msg) from None
-        return table.scans(columns)
+        return table.scans(columns, of)
 
-    return Table(name, table.schema, scans)
+    return replace(table, scans=scans)
 
 
 def dataset_table(name: str, dataset: pads.Dataset) -> Table:
@@ -114,9 +153,9 @@ def dataset_table(name: str, dataset: pads.Dataset) -> Table:
         name, dataset.schema, lambda i: dataset.to_batches(columns={f"c{j}": pads.field(names[j]) for j in i})
     )
 
-    def scans(columns: Sequence[int]) -> Iterable[Scan]:
+    def scans(columns: Sequence[int], of: int | None) -> Iterable[Scan]:
         # Arrow refuses text that is not UTF-8 when it reads a Parquet file's text into a dictionary.
-        for i in columns:
+        for i in (*columns, *(() if of is None else (of,))):
             if (
                 kind(types[i]) == "text"
                 and types[i] != plain(types[i])
@@ -126,9 +165,9 @@ def dataset_table(name: str, dataset: pads.Dataset) -> Table:
                     f"{name} reads the column '{names[i]}' into a dictionary, where some text fails; pass a file's path"
                 )
                 raise SourceError(msg)
-        return table.scans(columns)
+        return table.scans(columns, of)
 
-    return Table(name, dataset.schema, scans)
+    return replace(table, scans=scans)
 
 
 def _read_by(name: str, dataset: pads.Dataset) -> Iterator[tuple[Hashable, str]]:
@@ -171,8 +210,9 @@ def _file(fragment: pads.FileFragment) -> Hashable:
 def parquet_table(name: str, paths: Sequence[Path]) -> Table:
     """Return a table that reads Parquet files: by the engine's own reader if it can, else through Arrow.
 
-    The engine's reader raises on some times, and before DuckDB 2.0 on text that is not UTF-8; Arrow's raises on such
-    text in dictionary columns, unless it reads by the types of Parquet instead of those that Arrow noted in the file.
+    The engine's reader raises on some times and on text that is not UTF-8, or else makes question marks of it, which
+    are text like any other. Arrow's raises on such text in dictionary columns, unless it reads by the types of Parquet
+    instead of those that Arrow noted in the file.
     """
     metadata = read_each(paths, _metadata_without_arrow)
     schema = common_schema(paths, [part.schema.to_arrow_schema() for part in metadata])
@@ -185,18 +225,30 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
 
     through_arrow = arrow_table(name, schema, batches)
     aliases = ", ".join(f"c{i}" for i in range(len(schema)))
-    options = "hive_partitioning = false, utf8_validation = 'replace'"
+    options = "hive_partitioning = false, utf8_validation = 'strict'"
     texts = tuple(map(str, paths))
     direct = f"read_parquet([{', '.join(map(literal, texts))}], {options}) AS t({aliases})"
     pattern = any(mark in text for mark in "*?[" for text in texts)  # the engine would read every file that matches
 
-    def scans(columns: Sequence[int]) -> Iterable[Scan]:
-        if not pattern and not any(pa.types.is_timestamp(schema.types[i]) for i in columns):
-            real = any(pa.types.is_floating(schema.types[i]) for i in columns)
-            yield Scan(direct, paths=texts, bounds_hold=not real)
-        yield from through_arrow.scans(columns)
+    def scans(columns: Sequence[int], of: int | None) -> Iterable[Scan]:
+        read = {schema.types[i] for i in (*columns, *(() if of is None else (of,)))}
+        if not pattern and not any(map(pa.types.is_timestamp, read)):
+            real = any(map(pa.types.is_floating, read))
+            if of is None:
+                yield Scan(direct, paths=texts, bounds_hold=not real)
+            elif kind(schema.types[of]) is not None:
+                sql = _with_unit(direct, [f"c{i}" for i in columns], f"c{of}", schema.types[of])
+                yield Scan(sql, paths=texts, bounds_hold=not real)
+        yield from through_arrow.scans(columns, of)
 
-    return Table(name, schema, scans)
+    return replace(through_arrow, scans=scans)
+
+
+def _with_unit(rows: str, columns: Sequence[str], column: str, type_: pa.DataType) -> str:
+    """Return rows of the engine with a unit's form: the value, which the engine tells from others by all its bits."""
+    form = f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END" if pa.types.is_floating(type_) else column
+    kept = f"coalesce({DUCKDB.octets}({column}) <= {LONGEST_TEXT}, true)" if kind(type_) == "text" else "true"
+    return f"(SELECT {', '.join((*columns, f'{form} AS u'))} FROM {rows} WHERE {kept})"
 
 
 def read_each(paths: Sequence[Path], read: Callable[[Path], Start]) -> list[Start]:
@@ -256,10 +308,18 @@ def _mend(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if _is_time(array.type):
         return array.view(type_)
     array = array.cast(type_)
-    if kind(type_) == "text":
-        try:
-            array.validate(full=True)
-        except pa.ArrowInvalid:
-            raw = array.cast(pa.large_binary()).to_pylist()
-            return pa.array([None if octets is None else octets.decode("utf-8", "replace") for octets in raw], type_)
-    return array
+    return _mend_text(array, type_) if kind(type_) == "text" else array
+
+
+def _mend_text(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = array.cast(pa.large_binary()).to_pylist()
+        array = pa.array([None if octets is None else octets.decode("utf-8", "replace") for octets in raw], type_)
+    if array.nbytes <= LONGEST_TEXT:
+        return array
+    long = array.cast(pa.large_string())
+    if (pc.max(pc.binary_length(long)).as_py() or 0) <= LONGEST_TEXT:
+        return array
+    return pc.utf8_slice_codeunits(long, 0, LONGEST_TEXT).cast(type_)

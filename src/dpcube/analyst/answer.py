@@ -12,7 +12,7 @@ from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import EqualNoises, Errors, Estimate
 from dpcube.query import CountingQueries
-from dpcube.query.cuts import cut_queries, squared_where_even
+from dpcube.query.cuts import cut_queries, slopes_where_even, squared_where_even
 from dpcube.theory import dl_sum_quantile, noise_variance
 
 Floats = NDArray[np.float64]
@@ -96,7 +96,8 @@ class Answers:
         squared = squared_where_even(domain, queries)
         if squared is not None:
             by_chance = np.maximum(values - estimate.answers(squared)[0], 0.0)
-            errors = errors._replace(withins=errors.withins + by_chance)
+            by_slope = slope_squares(domain, estimate, queries)
+            errors = errors._replace(withins=errors.withins + by_chance + by_slope)
         return cls.of(values, errors)
 
     @classmethod
@@ -186,6 +187,14 @@ class Answers:
         """Return the ends of intervals, cut bins apart."""
         reach, least = self.reach(confidence), np.where(np.hypot(self.stderrs, self.withins) > 0, 1.0, 0.0)
         return np.maximum(self.values - reach, 0.0), np.maximum(self.values + reach, least)
+
+
+def slope_squares(domain: Domain, estimate: Estimate, queries: CountingQueries) -> Floats:
+    """Return the squared error of each query by slopes inside the even bins that it cuts, as seen from bin to bin."""
+    squares = np.zeros(len(queries))
+    for signed in slopes_where_even(domain, queries):
+        squares += np.maximum(*(estimate.answers(of)[0] ** 2 for of in signed))
+    return squares
 
 
 def deviations_for(confidence: float) -> float:

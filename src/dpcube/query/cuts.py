@@ -3,7 +3,8 @@
 A weight strictly between 0 and 1 is a bin taken in part. Where the domain does not declare the bin even, any number of
 its rows may lie in that part, so the true count lies between that of the query with such weights put to 0 and that
 with them put to 1. Both are products of weights again, so they are answered like any other query. Weights of axes
-declared even stay what they are: rows fall into such a part by chance, each with the part's weight.
+declared even stay what they are: rows fall into such a part by chance, each with the part's weight, and the density may
+have a slope inside the bin, as it has from bin to bin.
 """
 
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ MOST_NAMED = 3
 """Bins of one attribute that words name."""
 
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +67,41 @@ def squared_where_even(domain: Domain, queries: CountingQueries) -> CountingQuer
         return None
     weights = tuple(w**2 if squared else w for w, squared in zip(queries.weights, even, strict=True))
     return CountingQueries(weights, queries.chosen)
+
+
+def slopes_where_even(domain: Domain, queries: CountingQueries) -> list[tuple[CountingQueries, CountingQueries]]:
+    """Return for each axis declared even two sets of queries, whose larger answers are what slopes inside bins add.
+
+    With N rows in a bin and a slope of half the difference D of its neighbours, a part f at one end is off by
+    f (1 - f) D / 4. Which end it is the weights do not say, so that the bins that a query cuts are added up with one
+    sign, and with signs that alternate: of two, one of these is the worst.
+    """
+    found = []
+    for axis, attribute in enumerate(domain.attributes):
+        weights = queries.weights[axis]
+        cut = attribute.cut_bins(weights) if attribute.is_even and attribute.bins > 1 else np.zeros(1, np.bool_)
+        if cut.any():
+            off = np.where(cut, weights * (1 - weights) / 4, 0.0)
+            signs = np.where(np.cumsum(cut, axis=1) % 2, 1.0, -1.0)
+            made = [_differences(one, attribute.bins) for one in (off, off * signs)]
+            first, second = (
+                CountingQueries((*queries.weights[:axis], w, *queries.weights[axis + 1 :]), queries.chosen)
+                for w in made
+            )
+            found.append((first, second))
+    return found
+
+
+def _differences(off: Floats, bins: int) -> Floats:
+    """Return weights that multiply the difference of each bin's neighbours by `off`; at an end, twice that to the one."""
+    weights = np.zeros_like(off)
+    weights[:, 1:bins] += off[:, : bins - 1]
+    weights[:, : bins - 1] -= off[:, 1:bins]
+    weights[:, 1] += off[:, 0]
+    weights[:, 0] -= 2 * off[:, 0]
+    weights[:, bins - 2] -= off[:, bins - 1]
+    weights[:, bins - 1] += 2 * off[:, bins - 1]
+    return weights
 
 
 def cut_words(attribute: Attribute, bins: NDArray[np.intp]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answers, Cuts
+from dpcube.analyst.answer import Answers, Cuts, slope_squares
 from dpcube.analyst.sql.aggregates import Written
 from dpcube.analyst.sql.cuts import Cells, Entering, by_chance, cells_of, extremes, farthest_values, words
 from dpcube.analyst.sql.products import Factors, Products, products_of
@@ -126,7 +126,7 @@ def _taken(answers: Answers, at: Ints) -> Answers:
 def _answers(relation: Relation, value: Floats, entering: Entering, kind: str) -> Answers:
     """Return each result with its error: that of its one product, or the sum of those of several."""
     products = products_of(relation, entering.result, entering.row, entering.factor)
-    errors, size = _errors(relation, products), np.abs(products.scale)
+    errors, size = _errors(relation, products, kind), np.abs(products.scale)
 
     def summed(of_products: Floats) -> Floats:
         return np.bincount(products.result, of_products, minlength=len(value)).astype(np.float64)
@@ -140,7 +140,7 @@ def _answers(relation: Relation, value: Floats, entering: Entering, kind: str) -
     return Answers(value, stderr, within, noises)
 
 
-def _errors(relation: Relation, products: Products) -> Errors:
+def _errors(relation: Relation, products: Products, kind: str) -> Errors:
     """Return what the errors of products are made of, their scales left out: ranges are asked as such."""
     number, axes = len(products), len(relation.domain.shape)
     lower, upper = np.zeros((number, axes), np.int64), np.tile(relation.domain.shape, (number, 1))
@@ -151,13 +151,20 @@ def _errors(relation: Relation, products: Products) -> Errors:
     workload = Workload(relation.domain.shape, lower[is_range], upper[is_range])
     found = [relation.estimate.range_errors(workload)]
     others = np.flatnonzero(~is_range)
-    found += [relation.estimate.answers(asked)[1] for asked in _queries(relation, products, others)]
+    found += [_query_errors(relation, asked, kind) for asked in _queries(relation, products, others)]
     back = np.argsort(np.concatenate([np.flatnonzero(is_range), others]))
     variances, withins = (np.concatenate([part[column] for part in found])[back] for column in (0, 1))
     laws = [part.noises for part in found if part.noises is not None]
     if not laws:
         return Errors(variances, withins)
     return Errors(variances, withins, EqualNoises(laws[0].alpha, np.concatenate([law.numbers for law in laws])[back]))
+
+
+def _query_errors(relation: Relation, asked: CountingQueries, kind: str) -> Errors:
+    errors = relation.estimate.answers(asked)[1]
+    if kind != "count":  # weights are no shares of cells
+        return errors
+    return errors._replace(withins=errors.withins + slope_squares(relation.domain, relation.estimate, asked))
 
 
 def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:

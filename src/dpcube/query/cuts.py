@@ -93,7 +93,7 @@ def slopes_where_even(domain: Domain, queries: CountingQueries) -> list[tuple[Co
 
 
 def _differences(off: Floats, bins: int) -> Floats:
-    """Return weights that multiply the difference of each bin's neighbours by `off`; at an end, twice that to the one."""
+    """Return weights that multiply the difference of each bin's neighbours by `off`; at an end, of the one, twice."""
     weights = np.zeros_like(off)
     weights[:, 1:bins] += off[:, : bins - 1]
     weights[:, : bins - 1] -= off[:, 1:bins]

@@ -32,14 +32,15 @@ RIGHT: dict[str, st.SearchStrategy[Toml]] = {
     "start": st.dates(date(2020, 1, 1), date(2024, 1, 1)),
     "end": st.dates(date(2023, 1, 1), date(2026, 1, 1)),
     "every": st.sampled_from(["day", "week", "month", "year"]),
+    "within": st.sampled_from(["any", "even"]),
     **dict.fromkeys(("null", "nan", "unknown"), st.sampled_from(["drop", "cell"])),
     **dict.fromkeys(("infinite", "outside"), st.sampled_from(["drop", "clip", "cell"])),
 }
 KEYS = {
-    "integer": IRREGULAR,
-    "float": IRREGULAR,
+    "integer": (*IRREGULAR, "within"),
+    "float": (*IRREGULAR, "within"),
     "category": ("values", "ordered", "null", "unknown"),
-    "date": ("start", "end", "every", "null", "unknown", "outside"),
+    "date": ("start", "end", "every", "null", "unknown", "outside", "within"),
 }
 
 

@@ -52,6 +52,7 @@ def rows(table: pa.Table, *names: str) -> dict[tuple[str, ...], float]:
         *names,
         "value",
         *(["stderr", "low", "high"] if "stderr" in table.column_names else []),
+        *(["cut"] if "cut" in table.column_names else []),
     ]
     return dict(zip(zip(*columns, strict=True), table["value"].to_pylist(), strict=True))
 
@@ -94,6 +95,11 @@ def test_dice_cuts_bins_as_count_does(release: Release) -> None:
     for label, part in {"0-4": (3, 4), "5-9": (5, 9), "10-14": (10, 11)}.items():
         answer = release.count({"age-group": part})
         assert rows(table, "age-group")[(label,)] == pytest.approx(answer.value)
+        (row,) = (row for row in table.to_pylist() if row["age-group"] == label)
+        assert [row[name] for name in ("stderr", "low", "high")] == pytest.approx(
+            [answer.stderr, answer.low, answer.high]
+        )
+        assert row["cut"] == answer.cut == ("" if label == "5-9" else f"cuts the bin {label} of age-group")
     assert table.num_rows == 3
 
 
@@ -199,7 +205,9 @@ def test_values_add_up_whatever_the_levels(
     np.testing.assert_allclose(with_errors["value"], without["value"])
     total = view.group_by().table()["value"].to_pylist()
     assert sum(with_errors["value"].to_pylist()) == pytest.approx(total[0])
-    assert with_errors.drop_columns(["stderr", "low", "high", "value"]).equals(without.drop_columns("value"))
+    assert with_errors.select(without.drop_columns("value").column_names).equals(without.drop_columns("value"))
+    low, high = (end % 5 for end in (min(ages), max(ages) + 1))
+    assert ("cut" in with_errors.column_names) == bool(low or high)
 
 
 SHARED = release_of()

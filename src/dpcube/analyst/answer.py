@@ -1,15 +1,18 @@
 """Answers: a number and how far to trust it. The one place where a standard error becomes an interval."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.domain import Domain
 from dpcube.errors import QueryError
-from dpcube.estimate import EqualNoises, Errors
+from dpcube.estimate import EqualNoises, Errors, Estimate
+from dpcube.query import CountingQueries
+from dpcube.query.cuts import cut_queries, slopes_where_even, squared_where_even
 from dpcube.theory import dl_sum_quantile, noise_variance
 
 Floats = NDArray[np.float64]
@@ -21,7 +24,9 @@ class Answer:
 
     `stderr` is the standard error of the noise added for privacy; `within` is the size of error expected from
     spreading counts evenly inside boxes that the question cuts, as estimated from the release. The interval covers
-    both, stays above zero as a true count does, and where there is noise never rules out a single row.
+    both, stays above zero as a true count does, and where there is noise never rules out a single row. `cut` says which
+    bins the question cuts, if any: the interval then reaches from none of their rows to all of them, since nothing is
+    known of where they lie inside. An error that is not known is NaN, and so are the ends of its interval.
     """
 
     value: float
@@ -30,10 +35,36 @@ class Answer:
     low: float
     high: float
     confidence: float
+    cut: str = ""
 
     def __str__(self) -> str:
-        interval = f"{self.confidence:.3g} interval {self.low:,.1f} to {self.high:,.1f}"
-        return f"{self.value:,.1f} ({interval}; noise {self.stderr:,.1f}, within boxes {self.within:,.1f})"
+        interval = f"{self.confidence:.3g} interval {self.interval}"
+        cut = f"; {self.cut}" if self.cut else ""
+        return f"{self.value:,.1f} ({interval}; noise {said(self.stderr)}, within boxes {said(self.within)}{cut})"
+
+    @property
+    def interval(self) -> str:
+        """The interval in words."""
+        return "unknown" if math.isnan(self.low + self.high) else f"{self.low:,.1f} to {self.high:,.1f}"
+
+
+def said(error: float) -> str:
+    """Return an error as it is printed.
+
+    >>> said(1234.56), said(math.nan)
+    ('1,234.6', 'unknown')
+    """
+    return "unknown" if math.isnan(error) else f"{error:,.1f}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """Which answers cut bins, by their places; what the least and the most that each can mean is answered; in words."""
+
+    at: NDArray[np.int64]
+    least: "Answers"
+    most: "Answers"
+    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +78,27 @@ class Answers:
     stderrs: Floats
     withins: Floats
     noises: EqualNoises | None = None
+    cuts: Cuts | None = None
+
+    @classmethod
+    def asked(cls, domain: Domain, estimate: Estimate, queries: CountingQueries) -> "Answers":
+        """Return the answers of counting queries by shares of cells: the one way in which cut bins are answered."""
+        answers, cut = cls._spread(domain, estimate, queries), cut_queries(domain, queries)
+        if cut is None:
+            return answers
+        least, most = (cls._spread(domain, estimate, end) for end in (cut.least, cut.most))
+        return replace(answers, cuts=Cuts(cut.at, least, most, cut.words))
+
+    @classmethod
+    def _spread(cls, domain: Domain, estimate: Estimate, queries: CountingQueries) -> "Answers":
+        """Return answers that take rows to fall evenly into the bins that are cut."""
+        values, errors = estimate.answers(queries)
+        squared = squared_where_even(domain, queries)
+        if squared is not None:
+            by_chance = np.maximum(values - estimate.answers(squared)[0], 0.0)
+            by_slope = slope_squares(domain, estimate, queries)
+            errors = errors._replace(withins=errors.withins + by_chance + by_slope)
+        return cls.of(values, errors)
 
     @classmethod
     def of(cls, values: Floats, errors: Errors) -> "Answers":
@@ -60,7 +112,23 @@ class Answers:
         """Return the first answer by itself, with its interval."""
         low, high = self.interval(confidence)
         value, stderr, within = (float(part[0]) for part in (self.values, self.stderrs, self.withins))
-        return Answer(value, stderr, within, float(low[0]), float(high[0]), confidence)
+        return Answer(value, stderr, within, float(low[0]), float(high[0]), confidence, self.cut_words()[0])
+
+    def cut_words(self) -> list[str]:
+        """Return for each answer which bins its question cuts, in words; nothing where it cuts none."""
+        words = [""] * len(self)
+        if self.cuts is not None:
+            for place, said in zip(self.cuts.at.tolist(), self.cuts.words, strict=True):
+                words[place] = said
+        return words
+
+    def cut_reach(self) -> Floats:
+        """Return how far the bins that a question cuts may move each answer: 0 where it cuts none."""
+        reach = np.zeros(len(self))
+        if self.cuts is not None:
+            at, least, most = self.cuts.at, self.cuts.least.values, self.cuts.most.values
+            reach[at] = np.maximum(most - self.values[at], self.values[at] - least)
+        return reach
 
     def beside(self, others: "Answers", *, where: NDArray[np.bool_]) -> "Answers":
         """Return two kinds of answers of one estimate in one order: these `where` it is true, the others elsewhere."""
@@ -74,10 +142,14 @@ class Answers:
         if self.noises is not None and others.noises is not None:
             noises = EqualNoises(self.noises.alpha, laid_out(self.noises.numbers, others.noises.numbers))
         values, stderrs = laid_out(self.values, others.values), laid_out(self.stderrs, others.stderrs)
-        return Answers(values, stderrs, laid_out(self.withins, others.withins), noises)
+        cuts = others.cuts  # these are ranges of whole cells, which cut no bin
+        assert self.cuts is None
+        if cuts is not None:
+            cuts = replace(cuts, at=np.flatnonzero(~where)[cuts.at])
+        return Answers(values, stderrs, laid_out(self.withins, others.withins), noises, cuts)
 
     def reach(self, confidence: float = 0.95) -> Floats:
-        """Return how far each answer is off at most, with this confidence for each by itself.
+        """Return how far each answer is off at most, with this confidence for each by itself, cut bins apart.
 
         Where the law of an error is known this is its exact quantile; elsewhere a bound, so many standard errors.
         """
@@ -94,17 +166,35 @@ class Answers:
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """Return the low and high ends of an interval for each true count.
 
-        No count is below zero, and no noise rules out a single row. Each interval holds with the confidence by itself;
-        with `simultaneous`, all of them hold at once with it. That is the union bound (Bonferroni): n intervals each
-        miss with 1/n of the chance, so it needs no word on how their errors hang together. For noise alone it is a
-        guarantee, since the tail taken is never below the true one; for the error within boxes and a posterior's it is
-        as good as the standard errors that the release states.
+        No count is below zero, and no noise rules out a single row. Where bins are cut, the low end is that of the
+        least and the high end that of the most that the question can mean: the truth lies between the two. Each
+        interval holds with the confidence by itself; with `simultaneous`, all of them hold at once with it. That is
+        the union bound (Bonferroni): n intervals each miss with 1/n of the chance, so it needs no word on how their
+        errors hang together. For noise alone it is a guarantee, since the tail taken is never below the true one; for
+        the error within boxes and a posterior's it is as good as the standard errors that the release states.
         """
         alone = confidence
         if simultaneous and 0 < confidence < 1:
             alone = 1 - (1 - confidence) / max(len(self), 1)
-        reach, least = self.reach(alone), np.where(np.hypot(self.stderrs, self.withins) > 0, 1.0, 0.0)
+        low, high = self._ends(alone)
+        if self.cuts is not None:
+            at = self.cuts.at
+            low[at] = np.minimum(self.cuts.least._ends(alone)[0], np.maximum(self.values[at], 0.0))
+            high[at] = np.maximum(self.cuts.most._ends(alone)[1], self.values[at])
+        return low, high
+
+    def _ends(self, confidence: float) -> tuple[Floats, Floats]:
+        """Return the ends of intervals, cut bins apart."""
+        reach, least = self.reach(confidence), np.where(np.hypot(self.stderrs, self.withins) > 0, 1.0, 0.0)
         return np.maximum(self.values - reach, 0.0), np.maximum(self.values + reach, least)
+
+
+def slope_squares(domain: Domain, estimate: Estimate, queries: CountingQueries) -> Floats:
+    """Return the squared error of each query by slopes inside the even bins that it cuts, as seen from bin to bin."""
+    squares = np.zeros(len(queries))
+    for signed in slopes_where_even(domain, queries):
+        squares += np.maximum(*(estimate.answers(of)[0] ** 2 for of in signed))
+    return squares
 
 
 def deviations_for(confidence: float) -> float:

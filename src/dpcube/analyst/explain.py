@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst.trust import Trust, trust
+from dpcube.analyst.trust import Trust, doubts, trust
 from dpcube.histogram import UNITS, noise_variances
 from dpcube.partition.halving import levels
 
@@ -50,19 +50,29 @@ class Account:
         if self.errors:
             parts.append("Standard error of an answer, noise and unevenness together")
             parts += [
-                f"  {row.question}: {_rows(row.middle)} rows; 9 in 10 below {_rows(row.most)}" for row in self.errors
+                f"  {row.question}: "
+                + ("unknown" if np.isnan(row.most) else f"{_rows(row.middle)} rows; 9 in 10 below {_rows(row.most)}")
+                for row in self.errors
             ]
         return "\n".join([*(line for part in parts for line in _wrapped(part)), *_wrapped(self._support())])
 
+    @property
+    def doubts(self) -> str:
+        """Why nothing can be made of the release; empty if something can, or if its errors were not worked out."""
+        return doubts(self.errors) if self.errors else ""
+
     def _support(self) -> str:
+        if self.doubts:
+            return f"{self.doubts} Asking costs no privacy, however often."
         unseen = ""
-        if self.errors:
+        if self.errors and not np.isnan(self.errors[-1].reach):
             reach = self.errors[-1].reach
             unseen = f"A single cell below about {_rows(reach)} rows cannot be told from an empty one. "
+        above = "totals, groups and ranges well above their errors" if self.errors else "what is well above its error"
         return (
-            f"It supports totals, groups and ranges well above their errors. {unseen}It says nothing reliable of any "
-            f"one row, and a value that cuts a bin is answered as if the bin were even. One 95% interval in twenty "
-            f"misses; for many at once ask for simultaneous ones. Asking costs no privacy, however often."
+            f"It supports {above}. {unseen}It says nothing reliable of any one row, and a question that cuts a bin is "
+            f"answered as if the bin were even, with an interval from none of its rows to all. One 95% interval in "
+            f"twenty misses; for many at once ask for simultaneous ones. Asking costs no privacy, however often."
         )
 
     def as_dict(self) -> dict[str, object]:
@@ -70,6 +80,7 @@ class Account:
         return {
             "measured": [asdict(row) for row in self.measured],
             "standard_errors": [asdict(row) for row in self.errors],
+            "doubts": self.doubts,
         }
 
 
@@ -123,6 +134,8 @@ def _measured(what: str, counts: int, units: int, release: "Release") -> Measure
 
 
 def _rows(amount: float) -> str:
+    if np.isnan(amount):
+        return "unknown"
     return f"{amount:,.0f}" if amount >= 10 else f"{amount:.2g}"
 
 

@@ -105,7 +105,7 @@ def to_hist(view: "View", *, errors: bool) -> Any:
     answers = group_answers(axes, view.release, view.estimate)
     histogram = hist.Hist(*made, storage=hist.storage.Weight())
     histogram.view().value[...] = answers.values.reshape(shape)
-    histogram.view().variance[...] = (answers.stderrs**2 + answers.withins**2).reshape(shape)
+    histogram.view().variance[...] = (answers.stderrs**2 + answers.withins**2 + answers.cut_reach() ** 2).reshape(shape)
     return histogram
 
 
@@ -132,16 +132,18 @@ def boxes(release: "Release", *, estimate: str, confidence: float) -> pa.Table:
     return pa.table({**columns, **_with_names_of_their_own(facts, columns)})
 
 
-def _measures(view: "View", axes: Sequence[Groups], *, errors: bool, confidence: float) -> dict[str, Floats]:
+def _measures(view: "View", axes: Sequence[Groups], *, errors: bool, confidence: float) -> dict[str, Any]:
     check_rows(axes)
     if not errors:
         return {"value": group_values(axes, view.release.cells(view.estimate))}
     return _of_answers(group_answers(axes, view.release, view.estimate), confidence)
 
 
-def _of_answers(answers: Answers, confidence: float) -> dict[str, Floats]:
+def _of_answers(answers: Answers, confidence: float) -> dict[str, Any]:
+    """Return the measures of answers; where any cuts bins, which bins each cuts besides."""
     low, high = answers.interval(confidence)
-    return {"value": answers.values, "stderr": answers.stderrs, "low": low, "high": high}
+    cut = {} if answers.cuts is None else {"cut": np.array(answers.cut_words(), object)}
+    return {"value": answers.values, "stderr": answers.stderrs, "low": low, "high": high, **cut}
 
 
 def _named(labels: Sequence[str], place: NDArray[Any]) -> pa.Array:

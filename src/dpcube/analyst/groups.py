@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dpcube.analyst.answer import Answers
 from dpcube.domain import Attribute, Level
 from dpcube.errors import QueryError
-from dpcube.estimate import Estimate
 from dpcube.query import CountingQueries, Workload
 
 if TYPE_CHECKING:
@@ -120,9 +119,9 @@ def group_answers(axes: Sequence[Groups], release: "Release", estimate: str) -> 
     if ranges.all():
         return release.answer(_ranges(axes, places), estimate=estimate)
     if not ranges.any():
-        return _query_answers(axes, places, release.estimate(estimate))
+        return _query_answers(axes, places, release, estimate)
     as_ranges = release.answer(_ranges(axes, places[ranges]), estimate=estimate)
-    return as_ranges.beside(_query_answers(axes, places[~ranges], release.estimate(estimate)), where=ranges)
+    return as_ranges.beside(_query_answers(axes, places[~ranges], release, estimate), where=ranges)
 
 
 def _ranges(axes: Sequence[Groups], places: Ints) -> Workload:
@@ -131,9 +130,10 @@ def _ranges(axes: Sequence[Groups], places: Ints) -> Workload:
     return Workload(tuple(len(axis.weights) for axis in axes), lower, upper)
 
 
-def _query_answers(axes: Sequence[Groups], places: Ints, estimate: Estimate) -> Answers:
+def _query_answers(axes: Sequence[Groups], places: Ints, release: "Release", estimate: str) -> Answers:
     if len(places) > MOST_ASKED_APART:
         msg = f"{len(places):,} rows of this view are no ranges of whole cells, and the errors of at most "
         msg += f"{MOST_ASKED_APART:,} such rows are worked out; roll up or dice it first, or ask for errors=False"
         raise QueryError(msg)
-    return Answers.of(*estimate.answers(CountingQueries(tuple(axis.group_weights() for axis in axes), places)))
+    asked = CountingQueries(tuple(axis.group_weights() for axis in axes), places)
+    return Answers.asked(release.domain, release.estimate(estimate), asked)

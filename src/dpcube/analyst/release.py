@@ -91,7 +91,7 @@ class Release:
             asked = query_of(self.domain, {}, {**question, **conditions})
         else:
             asked = query(self.domain, question, **conditions)
-        return Answers.of(*self.estimate(estimate).answers(CountingQueries.of(asked))).first(confidence)
+        return Answers.asked(self.domain, self.estimate(estimate), CountingQueries.of(asked)).first(confidence)
 
     def answer(self, workload: Workload, *, estimate: str = "auto") -> Answers:
         """Return the answers of many range queries at once."""

@@ -16,7 +16,7 @@ from dpcube.analyst.plots.axis import in_rows, printable
 from dpcube.analyst.plots.picture import Picture, picture
 from dpcube.analyst.plots.static import MISSING, draw
 from dpcube.analyst.release import Release
-from dpcube.analyst.trust import COVERAGE, KINDS, Trust, trust
+from dpcube.analyst.trust import COVERAGE, KINDS, Trust, doubts, trust
 from dpcube.transcript.file import spent
 
 STYLE = """
@@ -112,15 +112,20 @@ def _spent(release: Release) -> str:
 
 def _trusted(release: Release) -> str:
     header = ("question", "a typical answer", "95% interval, \N{PLUS-MINUS SIGN}", "of the answer")
-    rows = [(printable(t.question, longest=60), in_rows(t.answer), in_rows(t.reach), _share(t)) for t in trust(release)]
-    held = COVERAGE.get(release.estimates[0])
+    told = trust(release)
+    rows = [(printable(t.question, longest=60), in_rows(t.answer), in_rows(t.reach), _share(t)) for t in told]
+    doubtful = doubts(told)
+    held = None if doubtful else COVERAGE.get(release.estimates[0])
     measured = "" if held is None else f" On a public table it did so {_held(held)}."
     words = (
         "Each answer has a standard error and an interval, reckoned from the release itself: noise added for privacy, "
         "and counts spread over cells that were counted together. The interval should hold the truth 95 times in "
-        f"100.{measured} A count below its \N{PLUS-MINUS SIGN} may as well be none."
+        f"100.{measured} A count below its \N{PLUS-MINUS SIGN} may as well be none. A question that cuts a bin is "
+        "answered as if its rows were spread evenly, and its interval reaches from none of them to all, unless the "
+        "domain declares the attribute even."
     )
-    return f"<p>{escape(words)}</p>{table(header, rows, numbers=3)}"
+    stamp = f'<p class="stamp">{escape(doubtful)}</p>' if doubtful else ""
+    return f"{stamp}<p>{escape(words)}</p>{table(header, rows, numbers=3)}"
 
 
 def _held(percent: Mapping[str, int]) -> str:
@@ -165,6 +170,8 @@ def _asking(release: Release) -> str:
 
 
 def _share(row: Trust) -> str:
+    if math.isnan(row.reach):
+        return "unknown"
     return f"{100 * row.reach / row.answer:,.2g}%" if row.answer >= 1 else "more than all of it"
 
 

@@ -38,6 +38,16 @@ class Trust:
     most: float
 
 
+def doubts(told: Sequence[Trust]) -> str:
+    """Say why nothing can be made of a release, if so: the first kind of question is its total."""
+    total = told[0]
+    if np.isnan(total.reach):
+        return "How far off its answers are is not known: take none of them as they stand."
+    if not total.answer > total.reach:
+        return "The total is not above its error: this release tells nothing but that there are few rows."
+    return ""
+
+
 def trust(release: "Release", attributes: Sequence[str] | None = None) -> list[Trust]:
     """Return how far off each kind of answer is: the total, ranges, the values of each attribute, single cells."""
     named = release.domain.names if attributes is None else attributes

@@ -113,6 +113,7 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     from dataclasses import asdict
 
     from dpcube.analyst import Release
+    from dpcube.analyst.answer import said
 
     opened = Release.open(release)
     asked = questions or ("",)
@@ -120,9 +121,10 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     if as_json:
         print_json([{"question": text, **asdict(answer)} for text, answer in zip(asked, answers, strict=True)])
         return
-    header = ("question", "count", "noise", "within boxes", f"{100 * confidence:.4g}% interval")
+    header = ["question", "count", "noise", "within boxes", f"{100 * confidence:.4g}% interval", "bins"]
     rows = [
-        (text or "(all)", f"{a.value:,.1f}", f"{a.stderr:,.1f}", f"{a.within:,.1f}", f"{a.low:,.1f} to {a.high:,.1f}")
+        [text or "(all)", f"{a.value:,.1f}", said(a.stderr), said(a.within), a.interval, a.cut]
         for text, a in zip(asked, answers, strict=True)
     ]
-    print_table(header, rows)
+    columns = slice(None if any(a.cut for a in answers) else -1)
+    print_table(header[columns], [row[columns] for row in rows], left=(0, 5))

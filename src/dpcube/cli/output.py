@@ -1,6 +1,7 @@
 """How verbs print: aligned text for people, JSON for programs, stages and seconds on a terminal only."""
 
 import json
+import math
 import sys
 import threading
 import time
@@ -14,7 +15,16 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the result
 def print_json(result: object) -> None:
     """Print a result as one JSON document."""
     unicode = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
-    click.echo(json.dumps(result, ensure_ascii=not unicode, indent=1))
+    click.echo(json.dumps(_known(result), ensure_ascii=not unicode, indent=1, allow_nan=False))
+
+
+def _known(value: object) -> object:
+    """Return a result with null in place of numbers that are not known: JSON has no NaN and no infinity."""
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: tuple[int, ...] = (0,)) -> None:

@@ -54,9 +54,7 @@ def sql(
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it: dates and times as ISO text, no infinities."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    """Return a value as JSON has it: dates and times as ISO text."""
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -83,4 +81,6 @@ def _print(table: "pa.Table") -> None:
 def _shown(value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, float) and math.isnan(value):
+        return "unknown"
     return f"{value:,.2f}" if isinstance(value, float) else str(value)

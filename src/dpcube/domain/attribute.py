@@ -21,6 +21,7 @@ from dpcube.errors import DomainError, QueryError
 
 Destination = Literal["drop", "clip", "cell"]
 Scalar = str | int | float | date
+Within = Literal["any", "even"]
 
 IRREGULAR = ("null", "nan", "infinite", "unknown", "outside")
 
@@ -52,6 +53,11 @@ class Attribute:
     def ordered(self) -> bool:
         """Whether a range of values means something."""
         return True
+
+    @property
+    def is_even(self) -> bool:
+        """Whether values are declared to be spread evenly inside a bin, so that a share of it holds that share."""
+        return getattr(self, "within", "any") == "even"
 
     @property
     def own_cells(self) -> tuple[str, ...]:
@@ -148,6 +154,24 @@ class Attribute:
         own = [float(kind in selection.own_cells) for kind in self.own_cells]
         return np.concatenate([selection.shares(self.bin_edges()), own])
 
+    def cut_bins(self, shares: NDArray[np.float64], cells: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+        """Tell which shares are of cells taken in part; `cells` are theirs, all cells of the axis unless given.
+
+        A part so small that rounding may have made it is none: constants are written as people write the edges.
+        """
+        cut = (shares > 0) & (shares < 1)
+        if self.step == 0 and cut.any():
+            edges = self.bin_edges()
+            hair = np.append(4 * np.spacing(np.abs(edges).max()) / np.diff(edges), np.zeros(len(self.own_cells)))
+            hair = hair if cells is None else hair[cells]
+            cut &= (shares > hair) & (shares < 1 - hair)
+        return cut
+
+    @property
+    def has_wide_bins(self) -> bool:
+        """Whether some bin holds more than one value."""
+        return bool((np.diff(self.bin_edges()) > self.step).any())
+
     def declaration(self) -> dict[str, object]:
         """Return the keys of a domain file that declare this attribute, defaults left out."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
@@ -158,6 +182,11 @@ class Attribute:
     def _check(self) -> None:
         """Raise DomainError unless the declaration can be."""
         raise NotImplementedError
+
+    def _check_within(self, within: object) -> None:
+        if within not in ("any", "even"):
+            msg = f'attribute \'{self.name}\': within must be "any" or "even", got {within!r}'
+            raise DomainError(msg)
 
     def _check_destinations(self, **allowed: tuple[str, ...]) -> None:
         for kind, destinations in allowed.items():

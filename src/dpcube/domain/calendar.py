@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain.attribute import Attribute, Destination, Scalar
+from dpcube.domain.attribute import Attribute, Destination, Scalar, Within
 from dpcube.domain.hierarchy import Level
 from dpcube.errors import DomainError, QueryError
 
@@ -25,6 +25,7 @@ class Date(Attribute):
 
     `zone` is the IANA name of the time zone in which times that have a zone are given their day; UTC unless declared.
     Its `hierarchy` is month and year, as far as they are coarser, unless it names others of week, month, quarter, year.
+    `within="even"` declares that days are spread evenly inside a bin; `"any"` that nothing is known of them.
 
     >>> Date(name="admitted", start=date(2026, 1, 15), end=date(2026, 3, 1), every="month").labels()
     ['2026-01', '2026-02', '2026-03']
@@ -39,6 +40,7 @@ class Date(Attribute):
     unknown: Destination = "drop"
     outside: Destination = "drop"
     hierarchy: tuple[str, ...] = ()
+    within: Within = "any"
 
     @property
     def grain(self) -> str:
@@ -88,6 +90,7 @@ class Date(Attribute):
         if self.zone is not None and not (isinstance(self.zone, str) and re.fullmatch(ZONE, self.zone)):
             msg = f"attribute '{self.name}': zone must be an IANA name such as Europe/Berlin, got {self.zone!r}"
             raise DomainError(msg)
+        self._check_within(self.within)
         if self.end < self.start:
             msg = f"attribute '{self.name}': end {self.end} must not be before start {self.start}"
             raise DomainError(msg)

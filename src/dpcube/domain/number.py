@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain.attribute import Attribute, Destination, Scalar
+from dpcube.domain.attribute import Attribute, Destination, Scalar, Within
 from dpcube.domain.hierarchy import Level, checked_edges, group_of_bins, named_levels
 from dpcube.errors import DomainError, QueryError
 
@@ -24,7 +24,9 @@ NUMBERS = (int, float, np.integer, np.floating)
 class Number(Attribute):
     """Bins by `min`, `max` and `width`, or by explicit `edges`; a bin holds its lower edge, not its upper.
 
-    A `hierarchy` names levels, the finest first, each by some of the edges of the level below.
+    A `hierarchy` names levels, the finest first, each by some of the edges of the level below. `within` says what is
+    publicly known of the values inside a bin: `"any"` is nothing (they may heap at round numbers), `"even"` that they
+    are spread evenly, as coordinates are.
     """
 
     min: float | None = None
@@ -37,6 +39,7 @@ class Number(Attribute):
     unknown: Destination = "drop"
     outside: Destination = "drop"
     hierarchy: Mapping[str, Sequence[float]] | tuple[tuple[str, tuple[float, ...]], ...] = ()
+    within: Within = "any"
 
     @property
     def bins(self) -> int:
@@ -83,6 +86,7 @@ class Number(Attribute):
         beyond = ("drop", "clip", "cell")
         here = ("drop", "cell")
         self._check_destinations(null=here, nan=here, infinite=beyond, unknown=here, outside=beyond)
+        self._check_within(self.within)
         if self.edges is None:
             self._check_regular()
         else:

@@ -49,7 +49,10 @@ class EqualNoises(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """What the errors of answers are made of: noise variances, expected squared within-box errors, exact laws."""
+    """What the errors of answers are made of: noise variances, expected squared within-box errors, exact laws.
+
+    What is not known is NaN, never 0.
+    """
 
     variances: Floats
     withins: Floats
@@ -145,6 +148,11 @@ def _settled(sums: Floats) -> Floats:
     return sums
 
 
+def _unknown_where(cuts: Floats) -> Floats:
+    """Return the error of spreading boxes evenly where nothing tells it: none for whole boxes, else unknown."""
+    return np.where(cuts > 0, np.nan, 0.0)
+
+
 class Estimate(Protocol):
     """An estimate of the whole cube: what every estimator gives and every answer comes from."""
 
@@ -210,6 +218,8 @@ class BoxEstimate:
         if self.within is not None:
             worst = largest_weights(queries) * parts - REACHED * squares
             withins = self.within.expected_square(cell_sums(self.within.deviation, queries), cuts, worst)
+        elif self.detail is None:
+            withins = _unknown_where(cuts)
         variances = np.maximum(variances + box_variances, 0.0)
         return values + of_boxes, Errors(variances, withins, self._equal(numbers))
 
@@ -231,5 +241,7 @@ class BoxEstimate:
         box_variances, cuts, worst, boxes = self.boxes.range_squares(workload).T
         if self.within is not None:
             withins = self.within.expected_square(self.within.range_guesses(workload), cuts, worst)
+        elif self.detail is None:
+            withins = _unknown_where(cuts)
         whole = np.where(cuts == 0, boxes, 0)
         return Errors(np.maximum(variances + box_variances, 0.0), withins, self._equal(whole))

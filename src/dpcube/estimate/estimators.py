@@ -49,9 +49,12 @@ def consistent(transcript: Transcript) -> Estimate:
     """Make the tree's counts add up with none below zero, then spread evenly.
 
     The stated noise variance is that of `uniform`: approximate here, because what is cut at zero depends on the noise.
+    Where inner boxes were measured too the noise is another, and not known: NaN.
     """
     boxes = _boxes_of(transcript, "consistent")  # note P8
     _, leaf_variance = _leaf_counts(boxes, transcript)
+    if not np.isin(boxes.node, boxes.tree.leaves).all():
+        leaf_variance = np.full_like(leaf_variance, np.nan)
     totals = consistent_totals(boxes.tree, *boxes.by_node(transcript.grain))[boxes.tree.leaves]
     return _evenly_spread("consistent", transcript, totals, leaf_variance)
 

@@ -1,5 +1,6 @@
 """An attribute as it is drawn: an attribute enters; its cells, merged where there are too many to see, leave."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,9 +71,11 @@ def _label(attribute: Attribute, edges: NDArray[np.float64], start: int, stop: i
 def in_rows(count: float) -> str:
     """Return a count as it is shown: whole, or if it is small to two digits.
 
-    >>> in_rows(12345.6), in_rows(0.1234), in_rows(0)
-    ('12,346', '0.12', '0')
+    >>> in_rows(12345.6), in_rows(0.1234), in_rows(0), in_rows(math.nan)
+    ('12,346', '0.12', '0', 'unknown')
     """
+    if math.isnan(count):
+        return "unknown"
     return f"{count:,.0f}" if abs(count) >= 10 else f"{count:.2g}"
 
 

@@ -18,6 +18,7 @@ from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
 from dpcube.query import CountingQueries, CountingQuery, Workload, query
+from dpcube.query.cuts import cut_queries
 
 Floats = NDArray[np.float64]
 
@@ -115,6 +116,8 @@ def note(release: Release, panels: Sequence[Panel], where: str | None, confidenc
     made = release.provenance
     said = [f"estimated from a release with epsilon {made.epsilon}" if made.private else "NOT PRIVATE: an experiment"]
     said += [f"where {printable(where, longest=LONGEST_WHERE)}"] if where else []
+    cut = cut_queries(release.domain, CountingQueries.of(query(release.domain, where))) if where else None
+    said += [] if cut is None else [f"which {cut.words[0]}"]
     if any(isinstance(panel, Bars) for panel in panels):
         said.append(f"whiskers: {100 * confidence:.4g}% intervals")
     drawn = [p.outlines for p in panels if isinstance(p, HeatMap) and p.outlines is not None]
@@ -136,7 +139,7 @@ def marginal(
         answers = release.answer(_grid(release, {at: axis}), estimate=estimate)
     else:
         asked = _within(query(release.domain, where), at, axis)
-        answers = Answers.of(*release.estimate(estimate).answers(asked))
+        answers = Answers.asked(release.domain, release.estimate(estimate), asked)
     low, high = answers.interval(confidence)
     return Bars(axis.name, axis, answers.values, low, high)
 

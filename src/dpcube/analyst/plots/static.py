@@ -126,13 +126,14 @@ def _lying(axis: Any, panel: Bars) -> None:
     axis.set_yticks(places, panel.axis.labels)
     spare = max(0, FEWEST_BARS - len(places)) / 2  # two bars are not to be beams
     axis.set_ylim(len(places) - 0.5 + spare, -0.5 - spare)
-    axis.set_xlim(0, 1.32 * max(float(panel.high.max()), 1.0))
+    ends = np.where(np.isnan(panel.high), panel.values, panel.high)
+    axis.set_xlim(0, 1.32 * max(float(ends.max()), 1.0))
     axis.xaxis.set_major_formatter("{x:,.10g}")
     axis.xaxis.get_major_locator().set_params(nbins=5)
     axis.grid(axis="x", color=LINE, linewidth=0.6)
-    for place, value, high in zip(places, panel.values, panel.high, strict=True):
-        said = f" {in_rows(value)} \N{PLUS-MINUS SIGN} {in_rows(high - value)}"
-        axis.annotate(said, (high, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
+    for place, value, end, off in zip(places, panel.values, ends, panel.whiskers.max(axis=0), strict=True):
+        said = f" {in_rows(value)} \N{PLUS-MINUS SIGN} {in_rows(off)}"
+        axis.annotate(said, (end, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
 
 
 def _map(axis: Any, panel: HeatMap, wide: float, top: float) -> None:

@@ -8,7 +8,8 @@ With w the estimated count of a row (any real number) and x the argument where i
 Variances of a bare attribute include that of rows spread evenly inside its bins. min, max and quantiles: `picks.py`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 from sqlglot import exp
 
@@ -20,6 +21,8 @@ from dpcube.analyst.sql.picks import PICK
 from dpcube.domain import Category, Date, Float, Integer
 from dpcube.errors import QueryError
 
+MOST_CORNERED = 3
+"""Attributes known by bins in one argument, at the corners of whose bins it is taken to find out how it varies."""
 SUPPORTED = "count(*), count(x), sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev"
 
 
@@ -73,12 +76,34 @@ def _within_group(node: exp.WithinGroup, condition: exp.Expression | None, text:
 
 @dataclass(frozen=True)
 class Written:
-    """SQL of an aggregate; for counts, sums and averages also what each row is multiplied by, for their errors."""
+    """SQL of an aggregate; for counts, sums and averages also what each row is multiplied by, for their errors.
+
+    `corners` are what it is multiplied by at the ends of the row's bins, where nothing is known inside them, and
+    `even` at the ends of bins that are declared even; the extremes are among them. `known` is false where the
+    multiplier varies inside bins in a way that is not seen. `named` are the attributes whose values it needs while only
+    their bins are known.
+    """
 
     sql: str
     kind: str = ""
     coefficient: str | None = None
     keep: str | None = None
+    corners: tuple[str, ...] = ()
+    even: tuple[str, ...] = ()
+    known: bool = True
+    named: tuple[str, ...] = ()
+
+    def parts(self) -> str:
+        """Return the SQL of a list of the rows that enter, each with its multiplier and how far that may vary."""
+        assert self.coefficient is not None
+        low, high = (_extreme(what, self.corners or (self.coefficient,)) for what in ("least", "greatest"))
+        spread = f"{_extreme('greatest', self.even)} - {_extreme('least', self.even)}" if self.even else "0.0"
+        row = f"{{'i': i, 'f': {self.coefficient}, 'low': {low}, 'high': {high}, 'even': {spread}}}"
+        return f"list({row}) FILTER ({self.keep})"
+
+
+def _extreme(what: str, of: tuple[str, ...]) -> str:
+    return f"{what}({', '.join(of)})" if len(of) > 1 else of[0]
 
 
 @dataclass
@@ -109,11 +134,44 @@ class Writer:
         keep = self._where(filters)
         n = f"sum(w) FILTER ({keep})"
         total = f"sum(w * {x}) FILTER ({keep})"
-        if call.name == "sum":
-            return Written(total, call.name, x, _where(filters))
-        if call.name == "avg":
-            return Written(f"CASE WHEN {n} > 0 THEN {total} / {n} END", call.name, x, _where(filters))
+        if call.name in ("sum", "avg"):
+            value = total if call.name == "sum" else f"CASE WHEN {n} > 0 THEN {total} / {n} END"
+            return replace(self._varying(argument), sql=value, kind=call.name, coefficient=x, keep=_where(filters))
         return Written(self._variance(call, x, keep, n))
+
+    def _varying(self, argument: exp.Expression) -> Written:
+        """Return how an argument varies inside bins: at their ends if it is linear in each attribute, else unknown."""
+        if not self.complete:
+            return Written("")
+        domain, places = (
+            self.demand.domain,
+            {c.name: self.demand.columns[c.name] for c in argument.find_all(exp.Column)},
+        )
+        values = sorted({axis for axis, role in places.values() if role == "value"})
+        wide = [axis for axis in values if domain.attributes[axis].has_wide_bins]
+        unknown = [axis for axis in wide if not domain.attributes[axis].is_even]
+        even = [axis for axis in wide if axis not in unknown]
+        apart = {axis for axis, role in places.values() if role == "unit" and domain.attributes[axis].has_wide_bins}
+        real = {axis for axis in apart if domain.attributes[axis].step == 0}
+        apart = {axis for axis in apart if not domain.attributes[axis].is_even}
+        named = tuple(domain.names[axis] for axis in sorted({*unknown, *apart, *real}))
+        if real or len(wide) > MOST_CORNERED:
+            return Written("", known=False, named=named)
+        return Written("", corners=self._corners(argument, unknown), even=self._corners(argument, even), named=named)
+
+    def _corners(self, argument: exp.Expression, axes: list[int]) -> tuple[str, ...]:
+        """Return an argument at every combination of ends of the bins of some attributes of numbers."""
+        made = []
+        for ends in product(("least", "most"), repeat=len(axes)):
+            columns = {
+                f"value{axis}": self.demand.column(axis, end, Detail.BINS) for axis, end in zip(axes, ends, strict=True)
+            }
+
+            def at(node: exp.Expression, columns: dict[str, exp.Column] = columns) -> exp.Expression:
+                return columns[node.name].copy() if isinstance(node, exp.Column) and node.name in columns else node
+
+            made.append(f"CAST({sql_of(argument.copy().transform(at))} AS DOUBLE)")
+        return tuple(made) if axes else ()
 
     def _count(self, call: Call, argument: exp.Expression | None, filters: list[str]) -> Written:
         if argument is not None:

@@ -61,6 +61,26 @@ class Pieces:
         """Mean coordinate of the values of each piece that is not a cell of its own."""
         return (self.low + self.high - self.attribute.step) / 2
 
+    @cached_property
+    def bins(self) -> Ints:
+        """Number of the bin of each piece: the parts of a bin that is cut are beside one another and share it."""
+        return np.cumsum(np.append(0, (self.lower[1:] != self.lower[:-1]) | ~self.is_part[1:])[: len(self)])
+
+    @cached_property
+    def is_part(self) -> NDArray[np.bool_]:
+        """Whether each piece is a part of a bin, and more than rounding made."""
+        return self.attribute.cut_bins(self.share, self.lower)
+
+    @cached_property
+    def parts(self) -> Ints:
+        """How many pieces each bin has."""
+        return np.bincount(self.bins)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a bin is cut of which nothing is known inside."""
+        return not self.attribute.is_even and bool(self.is_part.any())
+
     def column(self, role: str) -> pa.Array:
         """Return one SQL value for each piece; cells of their own have none but their label and kind."""
         own = list(self.attribute.own_cells)
@@ -85,6 +105,9 @@ class Pieces:
 
     def _key(self) -> pa.Array:
         return self._typed(self.attribute.bin_edges()[self.lower[: len(self.low)]])
+
+    def _bin(self) -> pa.Array:
+        return pa.array(self.attribute.labels()).take(pa.array(self.lower[: len(self.low)]))
 
     def _least(self) -> pa.Array:
         return pa.array(self._counted_from_epoch(self.low))

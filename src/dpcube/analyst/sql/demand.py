@@ -29,6 +29,7 @@ class Demand:
     """The attributes a SELECT uses and how finely, the columns it reads, and the columns of noise.
 
     `steps` holds expressions of one attribute of whole numbers, days or texts: it is cut where any of them changes.
+    Those that must not change inside a bin have their text beside them.
     """
 
     domain: Domain
@@ -36,7 +37,7 @@ class Demand:
     uses: dict[int, Use] = field(default_factory=dict)
     columns: dict[str, tuple[int, str]] = field(default_factory=dict)
     noises: dict[frozenset[int], str] = field(default_factory=dict)
-    steps: dict[int, list[exp.Expression]] = field(default_factory=dict)
+    steps: dict[int, list[tuple[exp.Expression, str | None]]] = field(default_factory=dict)
 
     def use(self, axis: int) -> Use:
         """Return how an attribute is used so far."""

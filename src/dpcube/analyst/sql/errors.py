@@ -7,12 +7,15 @@ average S/N is that of the sum of (x - S/N)/N: the delta method, good when N is 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answers
+from dpcube.analyst.answer import Answers, Cuts, slope_squares
+from dpcube.analyst.sql.aggregates import Written
+from dpcube.analyst.sql.cuts import Cells, Entering, by_chance, cells_of, extremes, farthest_values, words
 from dpcube.analyst.sql.products import Factors, Products, products_of
 from dpcube.analyst.sql.relation import Relation
 from dpcube.estimate import EqualNoises, Errors
@@ -26,42 +29,110 @@ ASKED_AT_ONCE = 2**21
 
 
 def error_columns(
-    relation: Relation, values: pa.Array, parts: pa.Array, *, kind: str, confidence: float
+    relation: Relation, values: pa.Array, parts: pa.Array, *, of: Written, confidence: float
 ) -> dict[str, pa.Array]:
-    """Return stderr, within, low and high of each value; null where the value is."""
+    """Return stderr, within, low and high of each value, null where it is; and which bins it cuts if any can be cut."""
     value = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    answers = _answers(relation, value, products_of(relation, *_functional(relation, value, parts, kind)), kind)
-    if kind == "count":
-        low, high = answers.interval(confidence)
-    else:  # sums and averages may be below zero
-        reach = answers.reach(confidence)
-        low, high = value - reach, value + reach
+    entering = _entering(value, parts)
+    answers = _answers(relation, value, _functional(relation, value, entering, of.kind), of.kind)
+    cut: list[str] = []
+    if of.named or any(pieces.is_cut for pieces in relation.pieces.values()):
+        answers, cut = _with_cuts(relation, answers, entering, of)
+    low, high = answers.interval(confidence) if of.kind == "count" else _free_interval(answers, confidence)
     found = {"stderr": answers.stderrs, "within": answers.withins, "low": low, "high": high}
-    return {name: pa.array(column, mask=np.isnan(value)) for name, column in found.items()}
+    made = {name: pa.array(column, mask=np.isnan(value), from_pandas=False) for name, column in found.items()}
+    return made | ({"cut": pa.array(cut, pa.string(), mask=np.isnan(value))} if cut else {})
 
 
-def _functional(relation: Relation, value: Floats, parts: pa.Array, kind: str) -> tuple[Ints, Ints, Floats]:
-    """Return for each row that enters a result: the result, the row, and what the row's count is multiplied by."""
+def _free_interval(answers: Answers, confidence: float) -> tuple[Floats, Floats]:
+    """Return intervals of sums and averages, which may be below zero."""
+    reach = answers.reach(confidence)
+    low, high = answers.values - reach, answers.values + reach
+    if answers.cuts is not None:
+        at, least, most = answers.cuts.at, answers.cuts.least, answers.cuts.most
+        low[at] = np.minimum(least.values - least.reach(confidence), answers.values[at])
+        high[at] = np.maximum(most.values + most.reach(confidence), answers.values[at])
+    return low, high
+
+
+def _entering(value: Floats, parts: pa.Array) -> Entering:
+    """Return the rows that enter each result that is known."""
     lengths, content = parts.value_lengths().fill_null(0).to_numpy(), parts.flatten()
     result = np.repeat(np.arange(len(value)), lengths)
-    rows = content.field("i").to_numpy(zero_copy_only=False).astype(np.intp)
-    factor = content.field("f").cast(pa.float64()).to_numpy(zero_copy_only=False)
-    known = ~np.isnan(value[result])
-    result, rows, factor = result[known], rows[known], factor[known]
+    columns = (
+        content.field(name).cast(pa.float64()).to_numpy(zero_copy_only=False) for name in ("f", "low", "high", "even")
+    )
+    row = content.field("i").to_numpy(zero_copy_only=False).astype(np.intp)
+    return Entering(result, row, *columns).kept(~np.isnan(value[result]))
+
+
+def _functional(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
+    """Return the rows with what their counts are multiplied by in the error: of an average by the delta method."""
+    if kind != "avg":
+        return entering
+    result = entering.result
+    total = np.bincount(result, relation.weights[entering.row], minlength=len(value))[result]
+    return entering._replace(factor=(entering.factor - value[result]) / total, even=entering.even / total)
+
+
+def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Written) -> tuple[Answers, list[str]]:
+    """Return the answers with the least and the most that those which cut bins can be, and which bins they cut."""
+    results, cells = len(answers), cells_of(relation, entering)
+    low, high = extremes(entering, cells)
+    partial = np.bincount(cells.result[cells.is_partial], minlength=results) > 0
+    varying = np.bincount(cells.result[(low < high) & ~cells.is_partial], minlength=results) > 0
+    varying |= partial & bool(of.named)
+    if not of.known:
+        varying[:] = True
+    at = np.flatnonzero(partial | varying)
+    named = f"{', '.join(of.named)} known by bins" if of.named else ""
+    said = zip(words(relation, entering, cells, results), varying.tolist(), strict=True)
+    told = ["; ".join(filter(None, (cut, named if varies else ""))) for cut, varies in said]
+    if not of.known:
+        unknown = Answers(*np.full((3, len(at)), np.nan))
+        return replace(answers, cuts=Cuts(at, unknown, unknown, tuple(told))), told
+    settled = partial if of.kind == "avg" else np.zeros(results, np.bool_)
+    ends = [
+        _taken(_end(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind), at)
+        for extreme, farthest in zip((low, high), farthest_values(entering, results), strict=True)
+    ]
+    return replace(answers, cuts=Cuts(at, ends[0], ends[1], tuple(told[k] for k in at))), told
+
+
+def _end(relation: Relation, cells: Cells, extreme: Floats, settled: Floats, kind: str) -> Answers:
+    """Return the answers of one end of what results can be, given the multiplier of each cell there.
+
+    Of an average neither the sum nor the number is known where bins are cut; it is one of its values, so its farthest
+    value is given as `settled`.
+    """
+    (cell, row), results = cells.siblings(), len(settled)
+    factor, nothing = extreme[cell], np.zeros(len(cell))
+    entering = Entering(cells.result[cell], row, factor, factor, factor, nothing)
+    entering = entering.kept(np.isnan(settled)[entering.result])
+    weight = relation.weights[entering.row]
+    value: Floats = np.bincount(entering.result, weight * entering.factor, minlength=results).astype(np.float64)
     if kind == "avg":
-        total = np.bincount(result, relation.weights[rows], minlength=len(value))
-        factor = (factor - value[result]) / total[result]
-    return result, rows, factor
+        total = np.bincount(entering.result, weight, minlength=results)
+        value = np.divide(value, total, out=np.full(results, np.nan), where=total != 0)
+    value = np.where(np.isnan(settled), value, settled)
+    return _answers(relation, value, _functional(relation, value, entering, kind), kind)
 
 
-def _answers(relation: Relation, value: Floats, products: Products, kind: str) -> Answers:
+def _taken(answers: Answers, at: Ints) -> Answers:
+    noises = answers.noises and EqualNoises(answers.noises.alpha, answers.noises.numbers[at])
+    return Answers(answers.values[at], answers.stderrs[at], answers.withins[at], noises)
+
+
+def _answers(relation: Relation, value: Floats, entering: Entering, kind: str) -> Answers:
     """Return each result with its error: that of its one product, or the sum of those of several."""
-    errors, size = _errors(relation, products), np.abs(products.scale)
+    products = products_of(relation, entering.result, entering.row, entering.factor)
+    errors, size = _errors(relation, products, kind), np.abs(products.scale)
 
     def summed(of_products: Floats) -> Floats:
         return np.bincount(products.result, of_products, minlength=len(value)).astype(np.float64)
 
     stderr, within = summed(size * np.sqrt(errors.variances)), summed(size * np.sqrt(errors.withins))
+    within = np.hypot(within, np.sqrt(by_chance(relation, entering, len(value))))
     noises = None
     if errors.noises is not None and kind != "avg":  # the law of an average is known in the limit only
         numbers = np.where(summed(np.ones(len(products))) == 1, summed(errors.noises.numbers.astype(np.float64)), 0)
@@ -69,7 +140,7 @@ def _answers(relation: Relation, value: Floats, products: Products, kind: str) -
     return Answers(value, stderr, within, noises)
 
 
-def _errors(relation: Relation, products: Products) -> Errors:
+def _errors(relation: Relation, products: Products, kind: str) -> Errors:
     """Return what the errors of products are made of, their scales left out: ranges are asked as such."""
     number, axes = len(products), len(relation.domain.shape)
     lower, upper = np.zeros((number, axes), np.int64), np.tile(relation.domain.shape, (number, 1))
@@ -80,13 +151,20 @@ def _errors(relation: Relation, products: Products) -> Errors:
     workload = Workload(relation.domain.shape, lower[is_range], upper[is_range])
     found = [relation.estimate.range_errors(workload)]
     others = np.flatnonzero(~is_range)
-    found += [relation.estimate.answers(asked)[1] for asked in _queries(relation, products, others)]
+    found += [_query_errors(relation, asked, kind) for asked in _queries(relation, products, others)]
     back = np.argsort(np.concatenate([np.flatnonzero(is_range), others]))
     variances, withins = (np.concatenate([part[column] for part in found])[back] for column in (0, 1))
     laws = [part.noises for part in found if part.noises is not None]
     if not laws:
         return Errors(variances, withins)
     return Errors(variances, withins, EqualNoises(laws[0].alpha, np.concatenate([law.numbers for law in laws])[back]))
+
+
+def _query_errors(relation: Relation, asked: CountingQueries, kind: str) -> Errors:
+    errors = relation.estimate.answers(asked)[1]
+    if kind != "count":  # weights are no shares of cells
+        return errors
+    return errors._replace(withins=errors.withins + slope_squares(relation.domain, relation.estimate, asked))
 
 
 def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:

@@ -1,8 +1,8 @@
 """One SELECT with aggregates over rows of the cube enters; the same SELECT over weighted rows leaves.
 
 Inside aggregates, conditions and group keys an expression is of one row; elsewhere of a group, made of keys and
-aggregates. A bare attribute as a key is its bin (lower edge, first day, or text); inside an aggregate it is the mean
-of its values in the row; in any other expression each whole number or day is told apart.
+aggregates. A bare attribute as a key is its value, or the name of its bin where bins hold several; inside an aggregate
+it is the mean of its values in the row; in any other expression each whole number or day is told apart.
 """
 
 from collections.abc import Callable
@@ -151,67 +151,89 @@ class Rewriter:
         return ordered
 
     def _rank(self, node: exp.Expression) -> exp.Expression:
-        """Return what rows are ordered by: listed values that have an order are ordered by it, not as text."""
+        """Return what rows are ordered by: bins, and listed values that have an order, are not ordered as text."""
         if isinstance(node, Attr) and node in self.keys:
             attribute = self.demand.domain.attributes[node.axis]
-            if isinstance(attribute, Category) and attribute.ordered:
+            if (isinstance(attribute, Category) and attribute.ordered) or self._is_wide(node):
                 key, place = self.key(node), self.demand.column(node.axis, "place", Detail.BINS)
                 # A subtotal has a null key, and places of all its rows.
                 return written(f"CASE WHEN {sql_of(key)} IS NOT NULL THEN min({sql_of(place)}) END")
         return self.out(node)
 
     def key(self, node: exp.Expression) -> exp.Expression:
-        """Return a group key on the rows' own columns."""
+        """Return a group key on the rows' own columns; a bin of several values has its name."""
         if isinstance(node, Attr):
-            return self.demand.column(node.axis, "key", Detail.BINS)
+            return self.demand.column(node.axis, "bin" if self._is_wide(node) else "key", Detail.BINS)
         return self.condition(node)
 
+    def _is_wide(self, node: exp.Expression) -> bool:
+        """Whether a node is an attribute whose bins hold several values."""
+        return isinstance(node, Attr) and self.demand.domain.attributes[node.axis].has_wide_bins
+
     def condition(self, node: exp.Expression) -> exp.Expression:
-        """Return an expression that decides about rows; it must not vary inside one, to be checked of real numbers."""
-        made, loose = self._row(node)
+        """Return an expression that decides about rows; it must not vary inside one, which is checked."""
+        made, loose = self._row(node, deciding=True)
         if loose:
-            if attrs(node) != loose:
+            if attrs(node) != loose or len(loose) > 1:
                 names = ", ".join(f"'{self.demand.domain.names[axis]}'" for axis in sorted(attrs(node)))
                 msg = f"{shown(node)!r} joins {names}, which is not known inside a bin; compare with constants"
                 raise QueryError(msg)
-            self.steady.append((loose.pop(), made, shown(node)))
+            axis = loose.pop()
+            if self._is_real(axis):
+                self.steady.append((axis, made, shown(node)))
+            else:
+                self.demand.steps.setdefault(axis, []).append((made, shown(node)))
         return made
 
-    def _row(self, node: exp.Expression) -> tuple[exp.Expression, set[int]]:
-        """Return an expression of one row, and the real-numbered attributes in it outside comparisons."""
+    def _row(self, node: exp.Expression, *, deciding: bool = False) -> tuple[exp.Expression, set[int]]:
+        """Return an expression of one row, and the attributes in it outside comparisons that are not known inside bins.
+
+        One that is `deciding` which rows are counted may not vary inside bins of which nothing is known.
+        """
         loose: set[int] = set()
 
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if isinstance(found, Attr):
-                loose.update({found.axis} if self._is_real(found.axis) else ())
+                loose.update({found.axis} if self._is_real(found.axis) or self._is_unknown(found.axis) else ())
                 return self.demand.column(found.axis, "unit", Detail.UNITS)
             if isinstance(found, exp.Anonymous) and found.name.lower() == "cell":
                 return self._cell(found)
             if isinstance(found, exp.AggFunc):
                 raise _misplaced(found)
             made = self.demand.comparison(found)
-            return self._step(found) if made is None else made
+            return self._step(found, deciding=deciding) if made is None else made
 
         return mapped(node, replaced), loose
 
     def _is_real(self, axis: int) -> bool:
         return isinstance(self.demand.domain.attributes[axis], Float)
 
-    def _step(self, node: exp.Expression) -> exp.Expression | None:
+    def _is_unknown(self, axis: int) -> bool:
+        """Whether an attribute has bins of several values of which nothing is known inside."""
+        attribute = self.demand.domain.attributes[axis]
+        return not attribute.is_even and attribute.has_wide_bins
+
+    def _step(self, node: exp.Expression, *, deciding: bool) -> exp.Expression | None:
         """Return an expression of one attribute that is not real, noted as one that cuts its axis where it changes."""
         named = attrs(node)
         if len(named) != 1 or self._is_real(min(named)) or any(node.find_all(exp.AggFunc)):
             return None
+        checked = deciding and self._is_unknown(min(named))
+        if checked and (isinstance(node, exp.Connector | exp.Not | exp.Paren | exp.Case)):
+            return None  # its parts are looked at one by one: comparisons with constants may cut bins
+        outside_comparisons = []
 
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if isinstance(found, Attr):
+                outside_comparisons.append(found)
                 return self.demand.column(found.axis, "unit", Detail.CUTS)
             if isinstance(found, exp.Anonymous) and found.name.lower() == "cell":
                 return self._cell(found)
             return self.demand.comparison(found)
 
-        made = mapped(node, replaced)
-        self.demand.steps.setdefault(named.pop(), []).append(made)
+        axis, made = named.pop(), mapped(node, replaced)
+        steady = shown(node) if checked and outside_comparisons else None
+        self.demand.steps.setdefault(axis, []).append((made, steady))
         return made
 
     def _cell(self, call: exp.Anonymous) -> exp.Expression:
@@ -227,6 +249,8 @@ class Rewriter:
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if bare(found) in self.keys:
                 return self.key(bare(found))
+            if isinstance(found, exp.Binary):
+                self._check_bins(found)
             if isinstance(found, exp.Window):
                 return self._window(found)
             if isinstance(found, exp.Grouping):
@@ -239,6 +263,17 @@ class Rewriter:
             return None if call is None else exp.paren(written(self._aggregate(call).sql))
 
         return mapped(node, replaced)
+
+    def _check_bins(self, node: exp.Binary) -> None:
+        """Refuse arithmetic on group keys that are bins, and comparing them with anything but text."""
+        for key, other in ((bare(node.this), bare(node.expression)), (bare(node.expression), bare(node.this))):
+            if self._is_wide(key) and not (isinstance(other, exp.Null) or (other.is_string and not _adds(node))):
+                attribute = self.demand.domain.attributes[key.args["axis"]]
+                msg = (
+                    f"{shown(node)!r}: '{attribute.name}' is grouped by its bins ('{attribute.labels()[0]}', ...), "
+                    "which have no single value; put conditions in WHERE, and take min, avg or max of the values"
+                )
+                raise QueryError(msg)
 
     def _window(self, window: exp.Window) -> exp.Expression:
         """Rewrite what is inside a window function; the function itself is of results, not of rows."""
@@ -300,6 +335,10 @@ def _misplaced(call: exp.Expression) -> QueryError:
 def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
     node = bare(node)
     return [*_conjuncts(node.this), *_conjuncts(node.expression)] if isinstance(node, exp.And) else [node]
+
+
+def _adds(node: exp.Binary) -> bool:
+    return isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv | exp.Mod)
 
 
 def _erring(written: dict[str, Written]) -> dict[str, Written]:

@@ -147,8 +147,7 @@ class Session:
         if complete:
             self._erring = rewritten, relation
             for place, made in enumerate(rewritten.errors.values()):
-                rows = f"list({{'i': i, 'f': {made.coefficient}}}) FILTER ({made.keep})"
-                rewritten.select.select(exp.alias_(written(rows), _hidden(place), quoted=True), copy=False)
+                rewritten.select.select(exp.alias_(written(made.parts()), _hidden(place), quoted=True), copy=False)
         return rewritten.select
 
     def _fold_nested(self, select: exp.Select, scope: Scope) -> None:
@@ -192,9 +191,7 @@ class Session:
             if name in erring:
                 written = rewritten.errors[name]
                 parts = table[_hidden(erring.index(name))].combine_chunks()
-                found = error_columns(
-                    relation, values.combine_chunks(), parts, kind=written.kind, confidence=self.confidence
-                )
+                found = error_columns(relation, values.combine_chunks(), parts, of=written, confidence=self.confidence)
                 made |= {f"{name}_{what}": column for what, column in found.items()}
         return pa.table(made)
 

@@ -1,7 +1,7 @@
 """What is found out about expressions by evaluating them, before a query runs.
 
-Aggregates of numbers must have numbers; an expression of one attribute cuts its axis where it changes; an expression of
-a real number must not change inside a bin.
+Aggregates of numbers must have numbers; an expression of one attribute cuts its axis where it changes; an expression
+that decides which rows are counted must not change inside a bin of which nothing is known.
 """
 
 import numpy as np
@@ -12,6 +12,7 @@ from dpcube.analyst.sql.axes import Detail, Pieces, Use, pieces_of
 from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.engine import Engine
 from dpcube.analyst.sql.parse import sql_of
+from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 
 
@@ -32,19 +33,22 @@ def cut_at_steps(engine: Engine, demand: Demand) -> None:
     """Cut axes where an expression of them changes from one whole number, day or text to the next."""
     for axis, expressions in demand.steps.items():
         use = demand.use(axis)
-        if use.detail == Detail.UNITS:
+        if use.detail == Detail.UNITS and all(steady is None for _, steady in expressions):
             continue
         units = pieces_of(demand.domain.attributes[axis], Use(Detail.UNITS))
         columns = {name: units.column(role) for name, (of, role) in demand.columns.items() if of == axis}
         name = f"dpcube units {axis}"
         engine.add(name, pa.table({**columns, "i": pa.array(np.arange(len(units)))}))
-        for expression in expressions:
+        for expression, steady in expressions:
             values = f'SELECT i, {sql_of(expression)} AS v FROM "{name}"'
             pairs = f"SELECT i, v, lag(v) OVER (ORDER BY i) AS before FROM ({values})"
             changes = (
                 f"SELECT i FROM ({pairs}) WHERE i BETWEEN 1 AND {len(units.low) - 1} AND v IS DISTINCT FROM before"
             )
-            use.cuts.update(units.low[engine.run(changes)["i"].to_numpy()].tolist())
+            cuts = units.low[engine.run(changes)["i"].to_numpy()]
+            if steady is not None and not np.isin(cuts, units.attribute.bin_edges()).all():
+                raise _varies(steady, units.attribute)
+            use.cuts.update(cuts.tolist())
 
 
 def check_steady(
@@ -64,9 +68,11 @@ def check_steady(
             engine.add(name, pa.table(made))
             answers.append(engine.run(f'SELECT {sql_of(expression)} AS v FROM "{name}"'))
         if not answers[0].equals(answers[1]) or not answers[1].equals(answers[2]):
-            attribute = bins.attribute
-            msg = (
-                f"{text!r} varies inside the bins of '{attribute.name}' ({attribute.labels()[0]}, ...), which a "
-                "release cannot tell apart; group by the attribute itself, or compare it with constants"
-            )
-            raise QueryError(msg)
+            raise _varies(text, bins.attribute)
+
+
+def _varies(text: str, attribute: Attribute) -> QueryError:
+    return QueryError(
+        f"{text!r} varies inside the bins of '{attribute.name}' ({attribute.labels()[0]}, ...), which a "
+        "release cannot tell apart; group by the attribute itself, or compare it with constants"
+    )

@@ -1,0 +1,119 @@
+"""Bins that questions cut: counting queries enter; the least and the most that each can mean leave.
+
+A weight strictly between 0 and 1 is a bin taken in part. Where the domain does not declare the bin even, any number of
+its rows may lie in that part, so the true count lies between that of the query with such weights put to 0 and that
+with them put to 1. Both are products of weights again, so they are answered like any other query. Weights of axes
+declared even stay what they are: rows fall into such a part by chance, each with the part's weight, and the density may
+have a slope inside the bin, as it has from bin to bin.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.domain import Attribute, Domain
+from dpcube.query.counting import CountingQueries
+
+MOST_NAMED = 3
+"""Bins of one attribute that words name."""
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CutQueries:
+    """Of some queries those that cut bins, by place; the least and the most each can mean; which bins it cuts."""
+
+    at: NDArray[np.int64]
+    least: CountingQueries
+    most: CountingQueries
+    words: tuple[str, ...]
+
+
+def cut_queries(domain: Domain, queries: CountingQueries) -> CutQueries | None:
+    """Return the queries that cut a bin of which nothing is known inside, or None; weights are shares of cells."""
+    cut = [_unknown(a, weights) for a, weights in zip(domain.attributes, queries.weights, strict=True)]
+    is_cut = [np.asarray(rows.any(axis=1))[queries.chosen[:, axis]] for axis, rows in enumerate(cut)]
+    at = np.flatnonzero(np.stack(is_cut).any(axis=0))
+    if len(at) == 0:
+        return None
+    least, most = (
+        CountingQueries(
+            tuple(np.where(rows, end, weights) for rows, weights in zip(cut, queries.weights, strict=True)),
+            queries.chosen[at],
+        )
+        for end in (0.0, 1.0)
+    )
+    named = [
+        [cut_words(a, np.flatnonzero(row)) for row in rows] for a, rows in zip(domain.attributes, cut, strict=True)
+    ]
+    words = tuple("; ".join(filter(None, map(list.__getitem__, named, row))) for row in queries.chosen[at].tolist())
+    return CutQueries(at, least, most, words)
+
+
+def _unknown(attribute: Attribute, weights: NDArray[np.float64]) -> Bools:
+    return np.zeros(weights.shape, np.bool_) if attribute.is_even else attribute.cut_bins(weights)
+
+
+def squared_where_even(domain: Domain, queries: CountingQueries) -> CountingQueries | None:
+    """Return the queries with weights of axes declared even squared, or None if they cut no bin of such an axis.
+
+    With N rows in a cell and each in the part by chance f, the count in the part has variance N f - N f^2.
+    """
+    even = [a.is_even and bool(a.cut_bins(w).any()) for a, w in zip(domain.attributes, queries.weights, strict=True)]
+    if not any(even):
+        return None
+    weights = tuple(w**2 if squared else w for w, squared in zip(queries.weights, even, strict=True))
+    return CountingQueries(weights, queries.chosen)
+
+
+def slopes_where_even(domain: Domain, queries: CountingQueries) -> list[tuple[CountingQueries, CountingQueries]]:
+    """Return for each axis declared even two sets of queries, whose larger answers are what slopes inside bins add.
+
+    With N rows in a bin and a slope of half the difference D of its neighbours, a part f at one end is off by
+    f (1 - f) D / 4. Which end it is the weights do not say, so that the bins that a query cuts are added up with one
+    sign, and with signs that alternate: of two, one of these is the worst.
+    """
+    found = []
+    for axis, attribute in enumerate(domain.attributes):
+        weights = queries.weights[axis]
+        cut = attribute.cut_bins(weights) if attribute.is_even and attribute.bins > 1 else np.zeros(1, np.bool_)
+        if cut.any():
+            off = np.where(cut, weights * (1 - weights) / 4, 0.0)
+            signs = np.where(np.cumsum(cut, axis=1) % 2, 1.0, -1.0)
+            made = [_differences(one, attribute.bins) for one in (off, off * signs)]
+            first, second = (
+                CountingQueries((*queries.weights[:axis], w, *queries.weights[axis + 1 :]), queries.chosen)
+                for w in made
+            )
+            found.append((first, second))
+    return found
+
+
+def _differences(off: Floats, bins: int) -> Floats:
+    """Return weights that multiply the difference of each bin's neighbours by `off`; at an end, of the one, twice."""
+    weights = np.zeros_like(off)
+    weights[:, 1:bins] += off[:, : bins - 1]
+    weights[:, : bins - 1] -= off[:, 1:bins]
+    weights[:, 1] += off[:, 0]
+    weights[:, 0] -= 2 * off[:, 0]
+    weights[:, bins - 2] -= off[:, bins - 1]
+    weights[:, bins - 1] += 2 * off[:, bins - 1]
+    return weights
+
+
+def cut_words(attribute: Attribute, bins: NDArray[np.intp]) -> str:
+    """Say which bins of an attribute are cut; nothing if none is.
+
+    >>> from dpcube.domain import Integer
+    >>> cut_words(Integer(name="age", min=0, max=99, width=5), np.array([1, 8]))
+    'cuts the bins 5-9, 40-44 of age'
+    """
+    if len(bins) == 0:
+        return ""
+    edges = attribute.bin_edges()
+    named = ", ".join(attribute.bin_label(edges[k], edges[k + 1]) for k in bins[:MOST_NAMED].tolist())
+    more = f" and {len(bins) - MOST_NAMED} more" if len(bins) > MOST_NAMED else ""
+    return f"cuts the bin{'s' if len(bins) > 1 else ''} {named}{more} of {attribute.name}"

@@ -1,14 +1,39 @@
-"""How much memory there is, so that a job too large for it is refused before anything is spent."""
+"""How much memory there is, so that a job too large for it is refused before anything is spent.
 
-from pathlib import Path
+The least of what the machine has free, what each control group that this process is in allows (a container's, of either
+version, and those around it), and what the process's own limits (`ulimit -v`, `ulimit -d`) leave it.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from dpcube.errors import MemoryLimitError
 
+LEAST_FOR_DUCKDB = 64 * 2**20
 
-def available_bytes() -> int | None:
-    """Return the memory that can still be used, by the machine's or the container's account; None if unknown."""
-    limits = [_meminfo(), _control_group()]
-    return min((limit for limit in limits if limit is not None), default=None)
+
+class _Files(NamedTuple):
+    """Where a version of control groups is, and what it calls the limit, the use, and cached files in the use."""
+
+    place: str
+    limit: str
+    used: str
+    cached: str
+
+
+_CONTROL_GROUPS = (
+    _Files("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    _Files("sys/fs/cgroup/unified", "memory.max", "memory.current", "inactive_file"),
+    _Files("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def available_bytes(root: Path = Path("/")) -> int | None:
+    """Return the memory that can still be used, by everyone's account; None if unknown. `root` is for tests."""
+    limits = [*_meminfo(root), *_control_groups(root), *_own_limits(root)]
+    return max(min(limits), 0) if limits else None
 
 
 def check_memory(needed: int, *, what: str, remedy: str) -> None:
@@ -17,6 +42,15 @@ def check_memory(needed: int, *, what: str, remedy: str) -> None:
     if available is not None and needed > available:
         msg = f"{what} needs about {in_words(needed)} of memory and {in_words(available)} is free; {remedy}"
         raise MemoryLimitError(msg)
+
+
+def half_of_free() -> str:
+    """Return half of the memory that is free as DuckDB's `memory_limit`: what it cannot hold goes to its files.
+
+    By itself it would take up to 80% of the machine's, whatever else is there.
+    """
+    free = available_bytes()
+    return "40%" if free is None else f"{max(free // 2, LEAST_FOR_DUCKDB) // 2**20}MiB"
 
 
 def in_words(count: int) -> str:
@@ -29,22 +63,48 @@ def in_words(count: int) -> str:
     return f"{amount:,.3g} TB" if amount < 1000 else f"{amount:,.0f} TB"
 
 
-def _meminfo() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+def _meminfo(root: Path) -> Iterator[int]:
+    if (free := _numbers(root / "proc/meminfo").get("MemAvailable:")) is not None:
+        yield free * 1024
 
 
-def _control_group() -> int | None:
-    group = Path("/sys/fs/cgroup")
+def _control_groups(root: Path) -> Iterator[int]:
+    """Yield what is left in each group that this process is in, and in those around it, where there is a limit.
+
+    A container may see its own group as the top one, under a name that leads nowhere: the groups that are there count.
+    """
+    own = {PurePosixPath("/")}
+    with suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers or "memory" in controllers.split(","):
+                own |= {PurePosixPath(path), *PurePosixPath(path).parents}
+    for files in _CONTROL_GROUPS:
+        for group in own:
+            at = root / files.place / str(group).lstrip("/")
+            with suppress(OSError, ValueError):  # no such group, or no limit: "max"
+                limit, used = (int((at / name).read_text(encoding="ascii")) for name in (files.limit, files.used))
+                # Cached files count as used, and make way when memory is asked for.
+                yield limit - used + _numbers(at / "memory.stat").get(files.cached, 0)
+
+
+def _own_limits(root: Path) -> Iterator[int]:
+    """Yield what the limits of this process leave of its address space and of its data."""
     try:
-        limit = (group / "memory.max").read_text(encoding="ascii").strip()
-        used = int((group / "memory.current").read_text(encoding="ascii"))
-        # Cached files count as used, and make way when memory is asked for.
-        lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
+        import resource
+    except ImportError:  # there are none on Windows
+        return
+    used = _numbers(root / "proc/self/status")
+    for kind, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
+        limit, _ = resource.getrlimit(kind)
+        if limit != resource.RLIM_INFINITY:
+            yield limit - used.get(name, 0) * 1024
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """Return the first number after each name in a file of the kernel; none if there is no such file."""
+    try:
+        lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
     except OSError:
-        return None
-    cached = next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
-    return max(int(limit) - used + cached, 0) if limit.isdigit() else None
+        return {}
+    return {line[0]: int(line[1]) for line in lines if len(line) > 1 and line[1].isdigit()}

@@ -38,6 +38,8 @@ BESIDE = Place.BESIDE
 Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
 MOST_ROWS = 2**20
+ANSWER_BYTES = 28
+"""A cell's exact count, and its row of the engine's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,9 @@ def check_public(domain: Domain) -> None:
 
 def check_fits(domain: Domain, strategy: Strategy) -> None:
     """Refuse a cube that is too large for this machine, before anything is read or spent."""
-    needed, available = strategy.peak_bytes(domain.shape), available_bytes()
+    # Counting comes first: its engine has half of what is free, and a row for each cell that holds any takes the rest.
+    needed = max(strategy.peak_bytes(domain.shape), 2 * ANSWER_BYTES * domain.size)
+    available = available_bytes()
     fits = MOST_CELLS if available is None else max(1, min(MOST_CELLS, domain.size * available // needed))
     if domain.size <= MOST_CELLS and (available is None or needed <= available):
         return

@@ -129,6 +129,7 @@ def _grow(counts: Ints, rule: Rule) -> BoxTree:
     shape = cube.shape
     del cube  # its tables are often larger than the tree
     lower, upper, parent = _in_preorder(cuts, parents, shape)
+    del cuts, parents
     for array in (lower, upper, parent):
         array.flags.writeable = False
     return BoxTree(counts.shape, lower, upper, parent)
@@ -219,7 +220,9 @@ def _push(frontier: list[Entry], rule: Rule, where: tuple[int, int, int], box: M
 
 @compiled
 def _twice_as_long(array: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate((array, np.empty_like(array)))
+    longer = np.empty((2 * len(array), *array.shape[1:]), array.dtype)  # what is not used yet takes no memory
+    longer[: len(array)] = array
+    return longer
 
 
 @compiled

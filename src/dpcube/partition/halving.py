@@ -4,6 +4,7 @@ Only where to stop depends on what was measured. Enters: a tree, the leaves to c
 tree with each of them cut in halves, so many times over.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ from dpcube.query.kernel import CutOrder
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+AT_A_TIME = 2**12
+"""Boxes of a level that are looked at together."""
 
 
 class Halved(NamedTuple):
@@ -56,8 +60,8 @@ def halve(tree: BoxTree, chosen: Ints, cuts: int, order: CutOrder) -> Halved:
     lower, upper = (np.empty((size, len(tree.shape)), np.int64) for _ in range(2))
     parent, fresh, moved = np.empty(size, np.int64), np.zeros(size, np.bool_), np.empty(len(tree), np.int64)
     used = _halve(tree.lower, tree.upper, tree.parent, grow, cuts, lower, upper, parent, fresh, moved, *order)
-    for bounds in (lower, upper):
-        bounds.flags.writeable = False
+    for array in (lower, upper, parent):
+        array.flags.writeable = False  # spares copies
     grown = BoxTree(tree.shape, lower[:used], upper[:used], parent[:used])
     return Halved(grown, moved, np.flatnonzero(fresh[:used] & grown.is_leaf))
 
@@ -136,6 +140,64 @@ def _grow(
             node, left, used = used, stack_left[top], used + 1
         else:
             return used
+
+
+class CutBoxes(NamedTuple):
+    """Boxes of more than one cell, and the cut that each would get."""
+
+    lower: Ints
+    upper: Ints
+    axis: Ints
+    middle: Ints
+
+
+def boxes_at(shape: tuple[int, ...], level: int, order: CutOrder) -> Iterator[CutBoxes]:
+    """Yield the boxes into which so many cuts halve a shape, single cells left out, some at a time.
+
+    Only the boxes that wait to be cut are held. A tree of them all would take hundreds of bytes for each cell.
+    """
+    lower, upper = (np.zeros((level + 2, len(shape)), np.int64) for _ in range(2))
+    left, top = np.full(level + 2, level, np.int64), 1
+    upper[0] = shape
+    while top > 0:
+        found_lower, found_upper = (np.empty((AT_A_TIME, len(shape)), np.int64) for _ in range(2))
+        boxes = CutBoxes(found_lower, found_upper, np.empty(AT_A_TIME, np.int64), np.empty(AT_A_TIME, np.int64))
+        found, top = _next_boxes(lower, upper, left, top, *boxes, order.worth, order.start)
+        yield CutBoxes(*(column[:found] for column in boxes))
+
+
+@compiled
+def _next_boxes(
+    lower: Ints,
+    upper: Ints,
+    left: Ints,
+    top: int,
+    found_lower: Ints,
+    found_upper: Ints,
+    axes: Ints,
+    middles: Ints,
+    worth: Floats,
+    start: Ints,
+) -> tuple[int, int]:
+    """Go on with the boxes that wait, the last first, until there is no room; return how many were found and wait."""
+    found = 0
+    while top > 0 and found < len(axes):
+        box = top - 1
+        axis = cut_axis(lower, upper, box, worth, start)
+        if axis < 0:
+            top -= 1
+            continue
+        middle = (lower[box, axis] + upper[box, axis]) // 2
+        if left[box] == 0:
+            found_lower[found], found_upper[found], axes[found], middles[found] = lower[box], upper[box], axis, middle
+            found, top = found + 1, top - 1
+        else:
+            lower[top], upper[top] = lower[box], upper[box]
+            lower[box, axis] = upper[top, axis] = middle
+            left[box] -= 1
+            left[top] = left[box]
+            top += 1
+    return found, top
 
 
 class Cuts(NamedTuple):

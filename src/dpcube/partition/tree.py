@@ -84,11 +84,18 @@ class BoxTree:
         """Whether each node has no children."""
         return _is_leaf(self.end)
 
+    def boxes(self, nodes: Ints) -> Boxes:
+        """Return the boxes of some nodes."""
+        return Boxes(self.shape, *self._bounds(nodes))
+
     def partitioning(self) -> Partitioning:
         """Return the leaves, in preorder, as a partitioning of the shape; paint its labels anew at each call."""
-        lower, upper = self.lower[self.leaves], self.upper[self.leaves]
+        return Partitioning(self.shape, *self._bounds(self.leaves))
+
+    def _bounds(self, nodes: Ints) -> tuple[Ints, Ints]:
+        lower, upper = self.lower[nodes], self.upper[nodes]
         lower.flags.writeable = upper.flags.writeable = False  # spares a copy
-        return Partitioning(self.shape, lower, upper)
+        return lower, upper
 
 
 @compiled

@@ -29,31 +29,31 @@ class AxisKernel:
     after: Floats
     alone: Floats
 
-    def moments(self) -> Floats:
-        """Return the moments of every interval of the tree of halves: row c is cell c, row n + m has its middle at m.
+    def add_moments(self, moments: Floats) -> None:
+        """Add the moments of every interval of the tree of halves: row c is cell c, row n + m has its middle at m.
 
-        They are added up from the cells: nothing cancels.
+        They are added up from the cells: nothing cancels. No table is made besides: an axis may be the whole cube.
         """
-        cells = len(self.before)
-        sums, moments = np.zeros((2 * cells, 2)), np.zeros((2 * cells, 2))
-        sums[:cells] = np.stack([self.before, self.after], axis=1)
-        moments[:cells, 0] = self.before * self.after + self.alone
-        _add_up(sums, moments, 0, cells)
-        return moments
+        _add_up(self.before, self.after, self.alone, 0, len(self.before), moments)
 
 
 @compiled
-def _add_up(sums: Floats, moments: Floats, low: int, high: int) -> None:
-    """Fill the rows of an interval and of all below it, the smaller intervals first."""
+def _add_up(
+    before: Floats, after: Floats, alone: Floats, low: int, high: int, moments: Floats
+) -> tuple[float, float, float]:
+    """Add to the rows of an interval and of all below it; return the interval's sums and its first moment."""
     if high - low == 1:
-        return
-    cells, middle = len(sums) // 2, (low + high) // 2
-    _add_up(sums, moments, low, middle)
-    _add_up(sums, moments, middle, high)
-    left, right, both = _row(cells, low, middle), _row(cells, middle, high), cells + middle
-    sums[both] = sums[left] + sums[right]
-    moments[both, 1] = sums[left, 0] * sums[right, 1]
-    moments[both, 0] = moments[left, 0] + moments[right, 0] + 2 * moments[both, 1]
+        square = before[low] * after[low] + alone[low]
+        moments[low, 0] += square
+        return before[low], after[low], square
+    middle = (low + high) // 2
+    left_before, left_after, left_square = _add_up(before, after, alone, low, middle, moments)
+    right_before, right_after, right_square = _add_up(before, after, alone, middle, high, moments)
+    product = left_before * right_after
+    square = left_square + right_square + 2 * product
+    moments[len(before) + middle, 0] += square
+    moments[len(before) + middle, 1] += product
+    return left_before + right_before, left_after + right_after, square
 
 
 @compiled
@@ -129,12 +129,12 @@ ANY = 0.25
 """How much any query counts beside given ones, each as their errors from noisy cells: nothing is left out of sight."""
 
 
-def moments_of(kind: str, cells: int) -> Floats:
-    """Return the moments of a kind of queries on an axis of so many cells."""
-    if kind != MIXED:
-        return AXIS_KERNELS[kind](cells).moments()
-    moments: Floats = np.mean([kernel(cells).moments() for kernel in AXIS_KERNELS.values()], axis=0)
-    return moments
+def add_moments_of(kind: str, moments: Floats) -> None:
+    """Add the moments of a kind of queries to those of an axis, two rows for each of its cells."""
+    kinds = list(AXIS_KERNELS) if kind == MIXED else [kind]
+    for one in kinds:
+        AXIS_KERNELS[one](len(moments) // 2).add_moments(moments)
+    moments /= len(kinds)
 
 
 _MOST_WORTH = 9.0
@@ -158,10 +158,12 @@ class QueryKernel:
         if len(kinds) != len(shape) or not set(kinds) <= set(KINDS):
             msg = f"queries need one of {', '.join(KINDS)} for each of {len(shape)} attributes, got {kinds!r}"
             raise InputError(msg)
-        moments = [moments_of(kind, cells) for kind, cells in zip(kinds, shape, strict=True)]
-        if given is not None:
-            moments = [_beside(of_any, given_moments(w)) for of_any, w in zip(moments, given, strict=True)]
-        self._moments = np.concatenate(moments)
+        self._moments = np.zeros((2 * sum(shape), 2))
+        for axis, (kind, end) in enumerate(zip(kinds, np.cumsum(shape).tolist(), strict=True)):
+            moments = self._moments[2 * (end - shape[axis]) : 2 * end]
+            add_moments_of(kind, moments)
+            if given is not None:
+                moments[:] = _beside(moments, given_moments(given[axis]))
         self._shape = np.array(shape, np.int64)
         self._grouped = [kind == "groups" for kind in kinds]
 
@@ -179,7 +181,8 @@ class QueryKernel:
             if grouped:
                 of_axis[:] = _MOST_WORTH + 1 / cells
             else:
-                _weigh_cuts(ranges(cells).moments(), 0, cells, of_axis)
+                asked = ranges(cells)
+                _weigh_cuts(asked.before, asked.after, asked.alone, 0, cells, of_axis)
         return CutOrder(worth, start)
 
     def values(self, lower: Ints, upper: Ints, axis: Ints, middle: Ints) -> tuple[Floats, Floats]:
@@ -204,24 +207,30 @@ def _values(
         if cut_axis[box] >= 0:
             axis = cut_axis[box]
             of_axis = moments[start[axis] : start[axis] + 2 * shape[axis]]
-            differ[box] = others * _apart(of_axis, lower[box, axis], middle[box], upper[box, axis])
+            low, cut, high = lower[box, axis], middle[box], upper[box, axis]
+            squares = of_axis[_row(shape[axis], low, cut), 0], of_axis[_row(shape[axis], cut, high), 0]
+            differ[box] = others * _apart(squares, of_axis[shape[axis] + cut, 1], cut - low, high - cut)
     return covered, differ
 
 
 @compiled
-def _apart(moments: Floats, low: int, middle: int, high: int) -> float:
-    """Return the mean square of the difference of the shares of an interval's two halves."""
-    cells, left, right = len(moments) // 2, middle - low, high - middle
-    squares = moments[_row(cells, low, middle), 0] / left**2 + moments[_row(cells, middle, high), 0] / right**2
-    return float(max(squares - 2 * moments[cells + middle, 1] / (left * right), 0.0))
+def _apart(squares: tuple[float, float], product: float, left: int, right: int) -> float:
+    """Return the mean square of the difference of the shares of two halves, by their moments and lengths."""
+    return float(max(squares[0] / left**2 + squares[1] / right**2 - 2 * product / (left * right), 0.0))
 
 
 @compiled
-def _weigh_cuts(moments: Floats, low: int, high: int, worth: Floats) -> None:
-    """Fill in K/F of the cut of an interval and of all below it, at the middle of each."""
+def _weigh_cuts(
+    before: Floats, after: Floats, alone: Floats, low: int, high: int, worth: Floats
+) -> tuple[float, float, float]:
+    """Fill in K/F of the cut of an interval and of all below it, at the middle of each; return what `_add_up` does."""
     if high - low == 1:
-        return
+        return before[low], after[low], before[low] * after[low] + alone[low]
     middle = (low + high) // 2
-    worth[middle] = _apart(moments, low, middle, high) * (high - low) ** 2 / moments[len(worth) + middle, 0]
-    _weigh_cuts(moments, low, middle, worth)
-    _weigh_cuts(moments, middle, high, worth)
+    left_before, left_after, left_square = _weigh_cuts(before, after, alone, low, middle, worth)
+    right_before, right_after, right_square = _weigh_cuts(before, after, alone, middle, high, worth)
+    product = left_before * right_after
+    square = left_square + right_square + 2 * product
+    apart = _apart((left_square, right_square), product, middle - low, high - middle)
+    worth[middle] = apart * (high - low) ** 2 / square
+    return left_before + right_before, left_after + right_after, square

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.compiled import compiled
-from dpcube.domain import Boxes, Domain
+from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.estimate.posterior import Learnt, Posterior, infer
 from dpcube.histogram import UNITS, NoisyCounter, noise_variances, share_units
 from dpcube.partition import BoxTree
-from dpcube.partition.halving import cuts_of, depth, halve, most_nodes, whole
+from dpcube.partition.halving import boxes_at, cuts_of, depth, halve, most_nodes, whole
 from dpcube.query import query
 from dpcube.query.kernel import KINDS, MIXED, CutOrder, QueryKernel
 from dpcube.strategy.cells import Cells
-from dpcube.strategy.strategy import Parameter
+from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import BoxCounts, Transcript
 
 Floats = NDArray[np.float64]
@@ -52,6 +52,8 @@ MOST_NODES = 2**22
 
 Cubes of up to two million cells never come there. It bounds the memory of a release whatever the domain.
 """
+SPARE = 2**8
+"""Nodes by which the tree may exceed that: one box is looked into whatever there is."""
 PLAIN = 1 / 45
 """Cells are counted with everything when that noise is below this part of the variance that half of a look would leave.
 
@@ -115,9 +117,16 @@ class Adaptive:
         return {"queries": queries if isinstance(queries, str) else ", ".join(queries)}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
-        """Return the memory of a few arrays of the shape, and of the largest tree with all that is kept of a node."""
-        cells = math.prod(shape)
-        return 64 * cells + min(2 * cells, MOST_NODES) * (300 + 24 * len(shape))
+        """Return the memory of a few arrays of the shape, of the axes, and of the largest tree.
+
+        Exact counts, and the gate's account of each cell before and after a call; what queries cover of each interval
+        of an axis; and of each node its bounds with all that the posterior tells, or once more, in the tree that grows
+        out of this one or in what goes into the file.
+        """
+        cells, axes = math.prod(shape), len(shape)
+        of_node = max(200 + 16 * axes, 140 + 32 * axes)
+        given = 0 if self.weights is None else 3 * max(weights.nbytes for weights in self.weights)
+        return STARTING + 26 * cells + 100 * sum(shape) + given + min(2 * cells, MOST_NODES + SPARE) * of_node
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count the total, look level by level, count the boxes.
@@ -133,7 +142,7 @@ class Adaptive:
         seen.count(np.zeros(1, np.int64), np.array([share_units(TOTAL_SHARE)]))
         looks = _levels(depth(counter.shape))
         active, above = seen.tree.leaves, 0
-        for level, units in zip(looks, _look_units(counter, kernel, looks, seen.total()), strict=True):
+        for level, units in zip(looks, _look_units(seen, kernel, looks), strict=True):
             fresh = seen.cut(seen.affordable(active, level - above), level - above)
             seen.count(fresh, np.full(len(fresh), units))
             active, above = _worth_a_look(seen, fresh, kernel), level
@@ -165,7 +174,7 @@ class _Seen:
         """Have nodes counted; no two of them overlap."""
         if len(nodes) == 0:
             return
-        boxes = Boxes(self.tree.shape, self.tree.lower[nodes], self.tree.upper[nodes])
+        boxes = self.tree.boxes(nodes)
         self.rows.append((nodes, self.counter.count_boxes(boxes, units), units))
         self.left[nodes] -= units
 
@@ -212,19 +221,28 @@ def _levels(deepest: int) -> list[int]:
     return [level for level in levels if level > 0]
 
 
-def _look_units(counter: NoisyCounter, kernel: QueryKernel, levels: list[int], total: float) -> list[int]:
+def _look_units(seen: _Seen, kernel: QueryKernel, levels: list[int]) -> list[int]:
     """Divide the budget for looking: most for the deepest level whose boxes still stand out of the noise."""
-    deviation, order = math.sqrt(2) / float(UNITS * counter.grain), kernel.cut_order()
-    peak = 0
+    deviation, peak = math.sqrt(2) / float(UNITS * seen.counter.grain), 0
     for number, above in enumerate(levels[:-1], start=1):
-        tree = halve(whole(counter.shape), np.zeros(1, np.int64), above, order).tree
-        covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree, order))
-        cut = tree.is_leaf & (differ > 0)
-        hard = float(np.median(np.sqrt(covered[cut] / differ[cut]))) if cut.any() else math.inf
-        if max(total, deviation) / cut.sum() >= CLEAR * deviation * hard:
+        hard = _hardness(seen.counter.shape, above, kernel, seen.order)
+        mean_count = max(seen.total(), deviation) / max(len(hard), 1)
+        if len(hard) == 0 or mean_count >= CLEAR * deviation * float(np.median(hard, overwrite_input=True)):
             peak = number
     ratios = [ABOVE_PEAK ** (peak - n) if n <= peak else BELOW_PEAK ** (n - peak) for n in range(len(levels))]
     return [share_units(LOOK_SHARE * Fraction(ratio) / Fraction(sum(ratios))) for ratio in ratios]
+
+
+def _hardness(shape: tuple[int, ...], level: int, kernel: QueryKernel, order: CutOrder) -> Floats:
+    """Return sqrt(F/K) of every box of a level whose halves differ to a query: how hard their difference is to see."""
+    hard, found = np.empty(min(2**level, math.prod(shape))), 0
+    for boxes in boxes_at(shape, level, order):
+        covered, differ = kernel.values(*boxes)
+        cut = differ > 0
+        some = np.sqrt(covered[cut] / differ[cut])
+        hard[found : found + len(some)] = some
+        found += len(some)
+    return hard[:found]
 
 
 def _worth_a_look(seen: _Seen, fresh: Ints, kernel: QueryKernel) -> Ints:

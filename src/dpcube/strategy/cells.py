@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from dpcube.histogram import UNITS, NoisyCounter
-from dpcube.strategy.strategy import Parameter
+from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import CellCounts, Transcript
 
 
@@ -19,8 +19,8 @@ class Cells:
         return {}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
-        """Return the memory of exact counts, noisy counts, and the file's copy of them."""
-        return 32 * math.prod(shape)
+        """Return the memory of exact counts, noisy counts, and the file's bytes."""
+        return STARTING + 26 * math.prod(shape)
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Measure every cell with all units."""

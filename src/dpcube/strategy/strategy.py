@@ -6,6 +6,8 @@ from dpcube.histogram import NoisyCounter
 from dpcube.transcript import Transcript
 
 Parameter = str | int | float | bool | None
+STARTING = 2**28
+"""Memory that any run may take besides: libraries as they load, loops as they compile, a file's buffers."""
 
 
 class Strategy(Protocol):
@@ -21,7 +23,10 @@ class Strategy(Protocol):
         ...
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
-        """Return how much memory a run may need, whatever the rows hold: a release must not fail once charged."""
+        """Return how much memory a run may need, whatever the rows hold: a release must not fail once charged.
+
+        From the exact counts to the saved file. `python -m benchmarks.memory` compares it with what runs take.
+        """
         ...
 
     def run(self, counter: NoisyCounter) -> Transcript:

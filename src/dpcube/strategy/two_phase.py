@@ -11,8 +11,9 @@ from dpcube.errors import InputError
 from dpcube.histogram import UNITS, NoisyCounter, share_units
 from dpcube.partition import grow
 from dpcube.privacy.law import DiscreteLaplace
-from dpcube.strategy.strategy import Parameter
+from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
+from dpcube.transcript.file import ROWS_AT_A_TIME
 
 LARGEST = 2**30
 """Cells are partitioned as if none held more, which keeps the sums of squares in range whatever the rows hold."""
@@ -57,11 +58,24 @@ class TwoPhase:
         return {"share": str(self.share), **chosen, "partition_on": self.partition_on}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
-        """Return the memory of counts, the table of sums and a tree of as many boxes as cells, twice for its file.
+        """Return the memory of the counts with a tree of as many boxes as there can be, one for each cell at most.
 
         Real trees are far smaller; how much smaller depends on the rows, so it may not decide whether a run fails.
+        While the tree grows there are tables of sums, and boxes that wait; then its bounds (two nodes a box), and those
+        of its boxes once more, for the gate; at last the file's bytes, and what of the tree goes into it at a time.
         """
-        return math.prod(shape) * (100 + 64 * len(shape))
+        cells, axes = math.prod(shape), len(shape)
+        boxes = self._most_boxes(cells)
+        waiting = 0 if self.max_boxes is None else boxes * (160 + 16 * axes)
+        growing = 48 * cells + 64 * boxes + 64 * sum(shape) + waiting
+        counting = 20 * cells + (112 + 48 * axes) * boxes
+        saving = 28 * cells + (84 + 36 * axes) * boxes + 8 * (2 * axes + 1) * min(2 * boxes, ROWS_AT_A_TIME)
+        return STARTING + max(growing, counting, saving)
+
+    def _most_boxes(self, cells: int) -> int:
+        by_depth = cells if self.max_depth is None or self.max_depth >= cells.bit_length() else 2**self.max_depth
+        by_number = cells if self.max_boxes is None else self.max_boxes
+        return min(cells, max(cells // self.min_cells, 1), by_depth, by_number)
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Measure cells, grow the tree on them, measure its leaves.

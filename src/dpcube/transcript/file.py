@@ -44,6 +44,7 @@ CELLS = "cells.parquet"
 TREE = "tree.parquet"
 BOXES = "boxes.parquet"
 LARGEST_MANIFEST = 2**20
+ROWS_AT_A_TIME = 2**20
 
 Record = tuple[Domain, Transcript, Provenance]
 T = TypeVar("T")
@@ -104,7 +105,7 @@ def digest(record: Record) -> str:
     for columns in _tables(transcript).values():
         for name, column in columns.items():
             whole.update(f"\n{name} {column.size}\n".encode())
-            whole.update(column.astype("<i8").tobytes())
+            whole.update(np.ascontiguousarray(column, "<i8").data)  # as it is, where it can be
     return whole.hexdigest()
 
 
@@ -157,11 +158,13 @@ def _tables(transcript: Transcript) -> dict[str, dict[str, NDArray[np.int64]]]:
 
 
 def _parquet(columns: dict[str, NDArray[np.int64]]) -> bytes:
-    sink = io.BytesIO()
+    sink, rows = io.BytesIO(), len(next(iter(columns.values())))
     # Signed counts and sorted bounds pack well as differences, and need no dictionary.
-    pq.write_table(
-        pa.table(columns), sink, compression="zstd", use_dictionary=False, column_encoding="DELTA_BINARY_PACKED"
-    )
+    schema, packed = pa.schema([(name, pa.int64()) for name in columns]), "DELTA_BINARY_PACKED"
+    with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=False, column_encoding=packed) as writer:
+        for start in range(0, rows, ROWS_AT_A_TIME):  # Arrow copies what it is given of a tree's bounds
+            some = {name: column[start : start + ROWS_AT_A_TIME] for name, column in columns.items()}
+            writer.write_table(pa.table(some, schema=schema))
     return sink.getvalue()
 
 

@@ -33,7 +33,7 @@ def counts_from_array(array: Any, domain: Domain) -> NDArray[np.int64]:
     if np.sum(given, dtype=np.float64) > 2.0**62:  # a sum of doubles is off by a small part of itself
         msg = "the counts must add up to less than 2^62, and they do not"
         raise SourceError(msg)
-    return given.astype(np.int64)
+    return given.astype(np.int64, order="C")  # as the gate needs it: it would copy once the budget is charged
 
 
 @sealed

@@ -26,6 +26,7 @@ from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import MemoryLimitError, SourceError
+from dpcube.memory import half_of_free
 from dpcube.privacy.seal import sealed
 
 LARGEST_BOUND = 2**31
@@ -308,7 +309,7 @@ def _run(scan: Scan, sql: str) -> dict[str, NDArray[Any]]:
     disabled = "filter_pushdown" if scan.bounds_hold else "filter_pushdown,statistics_propagation"
     with (
         TemporaryDirectory(prefix="dpcube-") as spilled,  # which nobody else may enter
-        duckdb.connect(config={**CONFIG, "temp_directory": spilled}) as connection,
+        duckdb.connect(config={"memory_limit": half_of_free(), **CONFIG, "temp_directory": spilled}) as connection,
         ThreadPoolExecutor(1) as thread,
     ):
         connection.execute(f"SET allowed_paths = [{allowed}]; {SETTINGS.format(disabled=disabled)}")

@@ -11,6 +11,7 @@ release costs the unit it protects at most its epsilon, and releases add up in t
 import hashlib
 from collections.abc import Callable
 from fractions import Fraction
+from os import PathLike
 from pathlib import Path
 from typing import Literal
 
@@ -88,12 +89,13 @@ def publish(
     place = ledger_path(ledger, source)
     progress("counting the rows")
     exact_counts = _counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
+    named = source if isinstance(source, str | PathLike) else None
     del source  # which may be an array of exact counts
     progress("measuring")
     book = charge = None
     if place is not None:
         book = open_ledger(place, total=allowed, unit=unit)
-        ledger_path(ledger, source)  # again: of two that made ledgers for the same rows at once, one sees the other's
+        ledger_path(ledger, named)  # again: of two that made ledgers for the same rows at once, one sees the other's
         digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
         charge = book.charge(amount, strategy=chosen.name, domain=digest, purpose=purpose, unit=unit, period=spell)
     transcript = chosen.run(Gate(exact_counts, amount, max_rows=protected.max_rows))

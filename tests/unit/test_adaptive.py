@@ -15,8 +15,11 @@ from dpcube import Category, Domain, Integer
 from dpcube.curator import publish
 from dpcube.curator.gate import Gate
 from dpcube.errors import InputError, QueryError
+from dpcube.estimate.posterior import infer
 from dpcube.evaluate import experiment, random_ranges
 from dpcube.histogram import UNITS
+from dpcube.partition.halving import cuts_of
+from dpcube.privacy.law import DiscreteLaplace
 from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, adaptive, strategy_of
 from dpcube.strategy.adaptive import TOTAL_SHARE, _cheapest, _least_below
 from dpcube.testing import SeededNoise, SilentNoise
@@ -302,3 +305,55 @@ def test_the_tree_is_bounded_and_grows_where_it_is_worth_most(monkeypatch: pytes
     smallest = bounded.tree.leaves[bounded.tree.sizes[bounded.tree.leaves] == 1]
     assert len(smallest)
     assert (bounded.tree.lower[smallest] >= 32).all()
+
+
+def left_by_path(seen: adaptive._Seen) -> Ints:
+    """What each node's own cells have left: all, less what the node and those above it were counted with."""
+    left = np.full(len(seen.tree), UNITS, np.int64)
+    for node in range(len(seen.tree)):
+        at = node
+        while at >= 0:
+            left[node] -= sum(int(units[nodes == at].sum()) for nodes, _, units in seen.rows)
+            at = int(seen.tree.parent[at])
+    return left
+
+
+def test_a_look_is_weighed_against_what_the_region_itself_has_left() -> None:
+    """One region was counted with nearly all it had: its noise is far larger than that of the others."""
+    counts = np.add.outer(np.arange(16), 3 * np.arange(16)) * 4
+    gate = Gate(counts, Fraction(1, 2), noise=SeededNoise(7))
+    model = adaptive.QueryKernel((16, 16), ("mixed", "mixed"))
+    seen = adaptive._Seen(gate, model.cut_order())
+    seen.count(np.zeros(1, np.int64), np.array([UNITS // 50]))
+    fresh = seen.cut(seen.tree.leaves, 3)
+    units = np.full(len(fresh), UNITS // 100)
+    units[::2] = UNITS - UNITS // 50 - UNITS // 1000  # which leaves a thousandth
+    seen.count(fresh, units)
+    left = left_by_path(seen)
+    np.testing.assert_array_equal(seen.left[fresh], left[fresh])
+    posterior = infer(seen.tree, *seen.counts().by_node(gate.grain), rounds=adaptive.LOOK_ROUNDS)
+    covered, differ = model.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree, seen.order))
+    gains = {
+        node: differ[node]
+        * adaptive.LEFT_TO_LEARN
+        * (posterior.totals[node] ** 2 + posterior.variances[node])
+        / (covered[node] * DiscreteLaplace(int(left[node]) * gate.grain).variance)
+        for node in fresh.tolist()
+    }
+    worth = sorted((node for node in gains if gains[node] > 1), key=lambda node: -gains[node])
+    assert adaptive._worth_a_look(seen, fresh, model).tolist() == worth
+    assert 0 < len(worth) < len(fresh)
+
+
+def test_boxes_are_counted_with_what_their_poorest_cell_has_left() -> None:
+    gate = Gate(table((16, 16), largest=500), Fraction(1), noise=SeededNoise(8))
+    model = adaptive.QueryKernel((16, 16), ("mixed", "mixed"))
+    seen = adaptive._Seen(gate, model.cut_order())
+    seen.count(np.zeros(1, np.int64), np.array([UNITS // 50]))
+    fresh = seen.cut(seen.tree.leaves, 4)
+    seen.count(fresh, (np.arange(len(fresh)) + 1) * (UNITS // 100))
+    chosen, units = adaptive._best_boxes(seen, model)
+    left, tree = left_by_path(seen), seen.tree
+    for node, paid in zip(chosen.tolist(), units.tolist(), strict=True):
+        leaves = [leaf for leaf in tree.leaves.tolist() if node <= leaf < tree.end[node]]
+        assert paid == min(left[leaf] for leaf in leaves)

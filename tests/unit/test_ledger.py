@@ -16,7 +16,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -31,7 +31,7 @@ from dpcube.curator.sources import open_rows
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.privacy import ledger as ledger_module
 from dpcube.privacy import ledger_file
-from dpcube.privacy.ledger import Ledger, Period, Statement
+from dpcube.privacy.ledger import SEALED, Ledger, Period, Statement, _seal
 
 TENTH, THIRD = Fraction(1, 10), Fraction(1, 3)
 DIGEST = "5e" * 32
@@ -379,10 +379,39 @@ FORGING = (
 )
 
 
+def forge(path: Path, sql: str) -> None:
+    """Change entries and put the triggers back, so that nothing but the entries tells."""
+    with closing(raw(path)) as connection:
+        triggers = [text for (text,) in connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'trigger'")]
+        connection.executescript(f"DROP TRIGGER no_update; DROP TRIGGER no_delete; {sql};")
+        with suppress(sqlite3.OperationalError):  # a table that is gone has no triggers
+            connection.executescript("".join(f"{text};" for text in triggers))
+
+
+def test_a_forger_who_changes_nothing_goes_unnoticed(full: Ledger) -> None:
+    """Otherwise the forgeries below might be refused for what forging itself leaves behind."""
+    before = full.statement()
+    forge(full.path, "UPDATE entry SET epsilon = epsilon")
+    assert full.statement() == before
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 5])
+def test_an_entry_that_was_sealed_anew_by_itself_does_not_fit_the_next(number: int, full: Ledger) -> None:
+    """A seal holds the seal before it: to change an entry, all that follow must be sealed anew too."""
+    columns = ", ".join(SEALED)
+    with closing(raw(full.path)) as connection:
+        entry = list(connection.execute(f"SELECT {columns} FROM entry WHERE number = {number}").fetchone())
+        (before,) = connection.execute(f"SELECT seal FROM entry WHERE number = {number - 1}").fetchone()
+    entry[SEALED.index("time")] = "2020-01-01T00:00:00+00:00"
+    seal = _seal(before, entry)
+    forge(full.path, f"UPDATE entry SET time = '2020-01-01T00:00:00+00:00', seal = '{seal}' WHERE number = {number}")
+    with pytest.raises(LedgerError, match="damaged or missing"):
+        full.statement()
+
+
 @pytest.mark.parametrize("sql", FORGING)
 def test_a_ledger_changed_behind_our_back_refuses(sql: str, full: Ledger) -> None:
-    with closing(raw(full.path)) as connection:
-        connection.executescript(f"DROP TRIGGER no_update; DROP TRIGGER no_delete; {sql};")
+    forge(full.path, sql)
     with pytest.raises(LedgerError):
         full.statement()
     with pytest.raises(LedgerError):

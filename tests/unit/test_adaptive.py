@@ -20,6 +20,7 @@ from dpcube.evaluate import experiment, random_ranges
 from dpcube.histogram import UNITS
 from dpcube.partition.halving import cuts_of
 from dpcube.privacy.law import DiscreteLaplace
+from dpcube.query.kernel import QueryKernel
 from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, adaptive, strategy_of
 from dpcube.strategy.adaptive import TOTAL_SHARE, _cheapest, _least_below
 from dpcube.testing import SeededNoise, SilentNoise
@@ -322,7 +323,7 @@ def test_a_look_is_weighed_against_what_the_region_itself_has_left() -> None:
     """One region was counted with nearly all it had: its noise is far larger than that of the others."""
     counts = np.add.outer(np.arange(16), 3 * np.arange(16)) * 4
     gate = Gate(counts, Fraction(1, 2), noise=SeededNoise(7))
-    model = adaptive.QueryKernel((16, 16), ("mixed", "mixed"))
+    model = QueryKernel((16, 16), ("mixed", "mixed"))
     seen = adaptive._Seen(gate, model.cut_order())
     seen.count(np.zeros(1, np.int64), np.array([UNITS // 50]))
     fresh = seen.cut(seen.tree.leaves, 3)
@@ -347,7 +348,7 @@ def test_a_look_is_weighed_against_what_the_region_itself_has_left() -> None:
 
 def test_boxes_are_counted_with_what_their_poorest_cell_has_left() -> None:
     gate = Gate(table((16, 16), largest=500), Fraction(1), noise=SeededNoise(8))
-    model = adaptive.QueryKernel((16, 16), ("mixed", "mixed"))
+    model = QueryKernel((16, 16), ("mixed", "mixed"))
     seen = adaptive._Seen(gate, model.cut_order())
     seen.count(np.zeros(1, np.int64), np.array([UNITS // 50]))
     fresh = seen.cut(seen.tree.leaves, 4)

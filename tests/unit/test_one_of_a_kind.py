@@ -328,6 +328,16 @@ def test_threads_never_get_the_same_words(hasty: None) -> None:
     assert len(np.unique(words)) == words.size  # of 100,000 words of 64 bits two are equal with probability 3e-10
 
 
+def test_each_thread_has_a_key_of_its_own() -> None:
+    """Whether a cipher that is shared would be torn is for its library to say, and for the interpreter's lock."""
+    stream = RandomWords()
+    with ThreadPoolExecutor(1) as pool:
+        theirs, left = pool.submit(lambda: (stream._cipher, stream._left)).result()
+    stream.fill(np.empty(8, np.uint64))
+    assert theirs is not stream._cipher
+    assert left == stream._left + 64
+
+
 def test_sabotage_a_stream_with_one_state_for_all_threads_is_caught(hasty: None) -> None:
     def repeated() -> bool:
         words = words_of_threads(OneState())  # type: ignore[arg-type]

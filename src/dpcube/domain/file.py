@@ -171,9 +171,8 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
     """
     part = path.with_name(f".dpcube-{os.urandom(8).hex()}.part")
     try:
-        made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-        with os.fdopen(made, "w", encoding="utf-8") as file:
-            file.write(text)
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
+        part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"

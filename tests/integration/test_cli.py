@@ -303,8 +303,9 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
     assert isinstance(shown, list)
     fields = {"question": str, "value": float, "stderr": float, "within": float, "low": float, "high": float}
     assert [{name: type(field) for name, field in answer.items()} for answer in shown] == [
-        {**fields, "confidence": float}
+        {**fields, "confidence": float, "cut": str}
     ] * 5
+    assert {answer["cut"] for answer in shown} == {""}
     assert {answer["confidence"] for answer in shown} == {0.95}
     assert (in_words.code, in_words.err) == (0, "")
     header, *rows = in_words.out.splitlines()
@@ -346,7 +347,7 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
     ]
     assert "every cell: 12 counts, each with 100.00% of epsilon" in told.out
     for name in about:
-        tables = ("attributes", "measured", "standard_errors")
+        tables = ("attributes", "measured", "standard_errors", "doubts")
         assert name in tables or re.search(f"^{name.replace('_', ' ')}( +|$)", told.out, re.MULTILINE)
 
 

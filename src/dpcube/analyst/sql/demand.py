@@ -113,13 +113,16 @@ class Demand:
             return exp.null()
         if not attribute.ordered:
             attribute.range(None, str(value))  # says that it has no ranges
-        place = self._cut(axis, _coordinate(attribute, value))
+        place = self._cut(axis, _coordinate(attribute, value), sign)
         return exp.paren(sign(this=self.column(axis, "place", Detail.CUTS), expression=place))
 
-    def _cut(self, axis: int, place: float) -> exp.Expression:
-        """Cut the axis so that no piece straddles a place, and return the place."""
-        whole = self.domain.attributes[axis].step > 0
-        self.use(axis).cuts |= {float(math.ceil(place)), math.floor(place) + 1.0} if whole else {place}
+    def _cut(self, axis: int, place: float, sign: type[exp.Binary] = exp.EQ) -> exp.Expression:
+        """Cut the axis so that no piece straddles a place in a comparison, and return the place."""
+        cuts = {place}
+        if self.domain.attributes[axis].step > 0:  # the place is a whole number or day, or lies between two
+            before, after = float(math.ceil(place)), math.floor(place) + 1.0
+            cuts = {exp.LT: {before}, exp.GTE: {before}, exp.GT: {after}, exp.LTE: {after}}.get(sign, {before, after})
+        self.use(axis).cuts |= cuts
         return exp.cast(exp.Literal.string(repr(place)), "DOUBLE")
 
     def _in_own_cell(self, axis: int, kind: str) -> exp.Expression:

@@ -16,6 +16,11 @@ def is_special(path: Path) -> bool:
     return not S_ISREG(mode) and not S_ISDIR(mode)
 
 
+def place_beside(path: Path) -> Path:
+    """Return a place in the same directory whose name is nobody else's."""
+    return path.parent / f".dpcube-{os.urandom(8).hex()}.part"
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """Give a place to write a file; on leaving without an error the file gets the name `path`, on disk and whole.
@@ -23,7 +28,7 @@ def new_file(path: Path) -> Iterator[Path]:
     FileExistsError if the name is taken by then. Nothing is left at the place, whatever happens; its name is nobody
     else's, so neither another process nor what a crash left behind can get in the way.
     """
-    part = path.parent / f".dpcube-{os.urandom(8).hex()}.part"
+    part = place_beside(path)
     try:
         yield part
         with part.open("rb") as written:

@@ -31,6 +31,11 @@ def number_of_names(path: Path) -> int:
     return path.stat().st_nlink - parts
 
 
+def place_beside(path: Path) -> Path:
+    """Return a place in the same directory whose name is nobody else's."""
+    return path.parent / PART.format(os.urandom(8).hex())
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """Give a place to write a file; on leaving without an error the file gets the name `path`, on disk and whole.
@@ -38,7 +43,7 @@ def new_file(path: Path) -> Iterator[Path]:
     FileExistsError if the name is taken by then. Nothing is left at the place, whatever happens; its name is nobody
     else's, so neither another process nor what a crash left behind can get in the way.
     """
-    part = path.parent / PART.format(os.urandom(8).hex())
+    part = place_beside(path)
     try:
         yield part
         with part.open("rb") as written:

@@ -21,7 +21,7 @@ from dpcube.domain.calendar import Date
 from dpcube.domain.category import Category
 from dpcube.domain.number import Float, Integer
 from dpcube.errors import DomainError
-from dpcube.files import is_special
+from dpcube.files import is_special, place_beside
 
 FORMAT = 1
 LARGEST_FILE = 16 * 2**20
@@ -169,7 +169,7 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
 
     A private file is its owner's alone from the moment it exists.
     """
-    part = path.with_name(f".dpcube-{os.urandom(8).hex()}.part")
+    part = place_beside(path)
     try:
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
         part.write_text(text, encoding="utf-8")

@@ -115,7 +115,7 @@ def test_sabotage_a_publish_that_holds_the_array_is_caught(
     jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PUBLISH, "_counted", PUBLISH.count)
-    found = leaks(jobs["array, cells"], PASSED, every=1, within="publish.py")
+    found = leaks(jobs["array, cells"], PASSED, every=1, within="publishing.py")
     assert any("exact_counts in /curator/publishing.py" in shown for all_ in found.values() for shown in all_)
 
 

@@ -105,7 +105,7 @@ def trusting(mo, release):
     from dpcube.analyst.trust import trust
 
     worth = trust(release)
-    lines = "\n".join(f"| {t.question} | {t.answer:,.0f} | {t.reach:,.1f} |" for t in worth)
+    lines = "\n".join(f"| {t.question} | {t.answer:,.0f} | {t.half_width:,.1f} |" for t in worth)
     mo.md(
         f"""
 ## How far to trust it

@@ -4,11 +4,9 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcube.partition import BoxTree
-
-Ints = NDArray[np.int64]
+from dpcube.arrays import Ints
+from dpcube.geometry import BoxTree
 
 
 def random_tree(shape: tuple[int, ...], generator: np.random.Generator, *, stop: float) -> BoxTree:

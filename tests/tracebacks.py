@@ -28,7 +28,7 @@ ROWS = next(rows for rows in (1997, 1999) if os.getpid() not in (rows, 3 * rows)
 SECRET = re.compile(rf"(?<![0-9A-Za-z])({MANY}|{ROWS}|{3 * ROWS})(\.0)?(?![0-9A-Za-z])")
 TESTS = str(Path(__file__).parent)
 CONTAINERS = (dict, list, tuple, set, frozenset)
-Place = tuple[str, int]
+LedgerLocation = tuple[str, int]
 
 
 class Loud:
@@ -44,10 +44,15 @@ class Raiser:
     """Runs something with an exception at the nth visit of a line, and another at the next line of the seal."""
 
     def __init__(
-        self, at: Place | None, nth: int = 1, *, error: BaseException | None = None, then: BaseException | None = None
+        self,
+        at: LedgerLocation | None,
+        nth: int = 1,
+        *,
+        error: BaseException | None = None,
+        then: BaseException | None = None,
     ) -> None:
         self.at, self.nth, self.error, self.then = at, nth, error, then
-        self.visited: Counter[Place] = Counter()
+        self.visited: Counter[LedgerLocation] = Counter()
 
     def __call__(self, frame: FrameType, event: str, _: object) -> Any:
         file = frame.f_code.co_filename

@@ -14,10 +14,10 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from dpcube import Domain, Integer, datasets
-from dpcube.curator.publish import count
+from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.publishing import count
 from dpcube.evaluate import experiment
-from dpcube.histogram import UNITS
-from dpcube.partition import BoxTree
+from dpcube.geometry import BoxTree
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts
 
@@ -32,7 +32,7 @@ def smallest_counted(boxes: BoxCounts) -> NDArray[np.float64]:
         low, high = boxes.tree.lower[boxes.node[row]], boxes.tree.upper[boxes.node[row]]
         inside = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
         same = (boxes.node == boxes.node[row]).nonzero()[0]
-        share[inside] = boxes.units[same].sum() / UNITS
+        share[inside] = boxes.units[same].sum() / BUDGET_UNITS
     return share
 
 

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from dpcube import Domain, Integer, datasets
 from dpcube.curator import publish
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 
 EPSILON = "0.5"
 

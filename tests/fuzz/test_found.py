@@ -16,11 +16,11 @@ import pytest
 from bounds import bounded
 
 from dpcube import Category, Domain, Integer, Release, memory
+from dpcube.counter import BUDGET_UNITS
 from dpcube.curator import publish
 from dpcube.domain.file import DEEPEST_KEY
 from dpcube.errors import DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.estimate.kernels import range_sums, summed_area_table
-from dpcube.histogram import UNITS
 from dpcube.transcript.pages import checked_rows
 from forge import DOMAIN, changed, file_of, forged, make_release, members_of, parquet, table_of
 
@@ -178,7 +178,11 @@ def test_a_tree_charged_more_than_64_bits_hold_is_refused(tmp_path: Path) -> Non
     """The sum of what a cell was charged would wrap, and claim less than it cost."""
     rows = 2**23 + 5
     many = parquet(
-        {"node": np.zeros(rows, np.int64), "noisy_count": np.zeros(rows, np.int64), "units": np.full(rows, UNITS)}
+        {
+            "node": np.zeros(rows, np.int64),
+            "noisy_count": np.zeros(rows, np.int64),
+            "units": np.full(rows, BUDGET_UNITS),
+        }
     )
     cells = 2**18
     tree = parquet({"parent": [-1], "lower_0": [0], "upper_0": [cells]})
@@ -216,7 +220,7 @@ def test_axes_of_one_cell_cost_nothing(tmp_path: Path) -> None:
         "domain": domain.dumps().encode(),
         "cells": parquet({"noisy_count": [5]}),
         "tree": parquet({"parent": [-1], **bounds}),
-        "boxes": parquet({"node": [0], "noisy_count": [7], "units": [UNITS // 2]}),
+        "boxes": parquet({"node": [0], "noisy_count": [7], "units": [BUDGET_UNITS // 2]}),
     }
     (tmp_path / "a.dpcube").write_bytes(forged(WHOLE, **members))
     with bounded(seconds=3):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from golden_file import GOLDEN, agrees
 
-from dpcube.domain.box import Partitioning
+from dpcube.geometry.boxes import Partitioning
 from dpcube.partition.growth import grow
 from dpcube.partition.variance import Weight, weighted_variance
 

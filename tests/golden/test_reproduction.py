@@ -21,7 +21,7 @@ from dpcube.evaluate.reproduce.draw import digest, draw, spread
 from dpcube.evaluate.reproduce.files import page
 from dpcube.evaluate.reproduce.histograms import SHARE, mean_errors
 from dpcube.evaluate.reproduce.theory import even_error_given_eta
-from dpcube.privacy.law import DiscreteLaplace
+from dpcube.noise.law import DiscreteLaplace
 from dpcube.strategy import TwoPhase
 
 pytestmark = pytest.mark.slow

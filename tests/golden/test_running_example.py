@@ -6,24 +6,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from golden_file import GOLDEN
-from numpy.typing import NDArray
 
 from dpcube import Category, Domain, Release
+from dpcube.arrays import Floats, Ints
+from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
-from dpcube.domain import Boxes
-from dpcube.domain.box import Partitioning
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, estimate
 from dpcube.estimate.consistent import consistent_totals
-from dpcube.histogram import UNITS, noise_variances
-from dpcube.partition import BoxTree
+from dpcube.geometry import Boxes, BoxTree
+from dpcube.geometry.boxes import Partitioning
+from dpcube.noise import noise_variances
 from dpcube.query import CountingQueries, CountingQuery
 from dpcube.testing import SilentNoise
 from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
 from random_trees import random_tree
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 EXAMPLE = GOLDEN["example_3x3"]
 CUBE = np.array(EXAMPLE["x"], np.int64).reshape(3, 3)
@@ -35,7 +32,7 @@ DOMAIN = Domain(
     )
 )
 FIFTH = Fraction(1, 5)
-QUARTER = UNITS // 4  # alpha1 = .05 and alpha2 = .15 of alpha = .2
+QUARTER = BUDGET_UNITS // 4  # alpha1 = .05 and alpha2 = .15 of alpha = .2
 
 
 def paper_boxes() -> tuple[Ints, Ints]:
@@ -58,9 +55,11 @@ def two_phase(exact: Ints, tree: BoxTree, *, epsilon: Fraction = FIFTH) -> Trans
     """Measure cells and leaves without noise."""
     gate = Gate(exact, epsilon, noise=SilentNoise())
     cells = gate.count_cells(QUARTER)
-    units = np.full(len(tree.leaves), UNITS - QUARTER)
+    units = np.full(len(tree.leaves), BUDGET_UNITS - QUARTER)
     boxes = gate.count_boxes(tree.partitioning(), units)
-    return Transcript(exact.shape, gate.grain, CellCounts(cells, QUARTER), BoxCounts(tree, tree.leaves, boxes, units))
+    return Transcript(
+        exact.shape, gate.epsilon_per_unit, CellCounts(cells, QUARTER), BoxCounts(tree, tree.leaves, boxes, units)
+    )
 
 
 def rows_of(tree: BoxTree, nodes: Ints) -> Floats:
@@ -84,7 +83,7 @@ def random_query(shape: tuple[int, ...], generator: np.random.Generator) -> Coun
 def test_the_boxes_of_the_example_are_31_37_73_0() -> None:
     lower, upper = paper_boxes()
     gate = Gate(CUBE, Fraction(1, 5), noise=SilentNoise())
-    assert gate.count_boxes(Partitioning((3, 3), lower, upper), np.full(4, UNITS)).tolist() == [31, 37, 73, 0]
+    assert gate.count_boxes(Partitioning((3, 3), lower, upper), np.full(4, BUDGET_UNITS)).tolist() == [31, 37, 73, 0]
     assert EXAMPLE["HII_x"] == [31, 37, 73, 0]
     assert EXAMPLE["paper_yII"] != [31, 37, 73, 0]  # erratum E1
 
@@ -106,7 +105,7 @@ def test_golden_answers_of_the_example() -> None:
 
 
 def test_the_cells_of_the_example_come_out_as_they_are_without_noise() -> None:
-    cells = Gate(CUBE, FIFTH, noise=SilentNoise()).count_cells(UNITS)
+    cells = Gate(CUBE, FIFTH, noise=SilentNoise()).count_cells(BUDGET_UNITS)
     assert cells.tolist() == [[10, 21, 37], [20, 0, 0], [53, 0, 0]]
 
 
@@ -134,8 +133,8 @@ def test_the_least_squares_estimate_of_exact_counts_is_exact() -> None:
 def test_least_squares_is_the_pseudo_inverse_of_one_box(n: int) -> None:
     generator = np.random.default_rng(n)
     y, y_p = generator.integers(-50, 50, n), int(generator.integers(-200, 200))
-    boxes = BoxCounts(one_box((n,)), np.array([0]), np.array([y_p]), np.array([UNITS - QUARTER]))
-    cells = estimate(Transcript((n,), FIFTH / UNITS, CellCounts(y, QUARTER), boxes), "least_squares").cells()
+    boxes = BoxCounts(one_box((n,)), np.array([0]), np.array([y_p]), np.array([BUDGET_UNITS - QUARTER]))
+    cells = estimate(Transcript((n,), FIFTH / BUDGET_UNITS, CellCounts(y, QUARTER), boxes), "least_squares").cells()
     dense = np.linalg.pinv(np.vstack([np.ones((1, n)), np.eye(n)])) @ np.concatenate([[y_p], y])
     np.testing.assert_allclose(cells, dense, atol=1e-10)
     np.testing.assert_allclose(cells, y + (y_p - y.sum()) / (n + 1), atol=1e-10)
@@ -149,13 +148,13 @@ def measured(shape: tuple[int, ...], seed: int) -> tuple[Transcript, Floats, Flo
     generator = np.random.default_rng(seed)
     tree, epsilon = random_tree(shape, generator, stop=0.3), Fraction(int(generator.integers(1, 30)), 10)
     leaves = tree.leaves
-    units = generator.integers(UNITS // 50, UNITS // 2, len(leaves))
-    cell_units = int(generator.integers(UNITS // 50, UNITS // 2))
+    units = generator.integers(BUDGET_UNITS // 50, BUDGET_UNITS // 2, len(leaves))
+    cell_units = int(generator.integers(BUDGET_UNITS // 50, BUDGET_UNITS // 2))
     y_boxes, y_cells = generator.integers(-40, 300, len(leaves)), generator.integers(-40, 90, shape)
     boxes = BoxCounts(tree, leaves, y_boxes, units)
-    transcript = Transcript(shape, epsilon / UNITS, CellCounts(y_cells, cell_units), boxes)
+    transcript = Transcript(shape, epsilon / BUDGET_UNITS, CellCounts(y_cells, cell_units), boxes)
     matrix = np.vstack([rows_of(tree, leaves), np.eye(y_cells.size)])
-    alpha = float(epsilon / UNITS) * np.concatenate([units, np.full(y_cells.size, cell_units)])
+    alpha = float(epsilon / BUDGET_UNITS) * np.concatenate([units, np.full(y_cells.size, cell_units)])
     return transcript, matrix, np.concatenate([y_boxes, y_cells.reshape(-1)]), 0.5 / np.sinh(alpha / 2) ** 2
 
 
@@ -222,13 +221,17 @@ def test_golden_variances_of_a_box_of_eleven_cells(s: int) -> None:
 @pytest.mark.parametrize("alpha", ["0.05", "0.15", "0.2", "1.0", "2.0"])
 def test_golden_variances_of_single_counts(alpha: str) -> None:
     golden = GOLDEN["discrete_laplace"]["single"][alpha]["var"]
-    assert noise_variances(np.array([UNITS]), Fraction(alpha) / UNITS)[0] == pytest.approx(golden, rel=1e-8)
+    assert noise_variances(np.array([BUDGET_UNITS]), Fraction(alpha) / BUDGET_UNITS)[0] == pytest.approx(
+        golden, rel=1e-8
+    )
 
 
 def test_golden_gain_of_weighted_least_squares() -> None:
     cells = np.zeros(11, np.int64)
-    boxes = BoxCounts(one_box((11,)), np.array([0]), np.array([1000]), np.array([UNITS - QUARTER]))
-    moved = estimate(Transcript((11,), FIFTH / UNITS, CellCounts(cells, QUARTER), boxes), "weighted_least_squares")
+    boxes = BoxCounts(one_box((11,)), np.array([0]), np.array([1000]), np.array([BUDGET_UNITS - QUARTER]))
+    moved = estimate(
+        Transcript((11,), FIFTH / BUDGET_UNITS, CellCounts(cells, QUARTER), boxes), "weighted_least_squares"
+    )
     np.testing.assert_allclose(moved.cells(), 1000 * GOLDEN["discrete_laplace"]["kappa_GLS"], rtol=1e-8)
 
 
@@ -322,9 +325,9 @@ def test_without_noise_the_consistent_leaves_are_the_truth(seed: int) -> None:
     exact = generator.integers(0, 30, (5, 4)) * (generator.random((5, 4)) < 0.6)
     tree = random_tree((5, 4), generator, stop=0.3)
     everything = np.arange(len(tree))
-    units = generator.integers(UNITS // 100, UNITS // 10, len(tree))
+    units = generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 10, len(tree))
     truth = Gate(exact, FIFTH, noise=SilentNoise()).count_boxes(Boxes((5, 4), tree.lower, tree.upper), units)
-    transcript = Transcript((5, 4), FIFTH / UNITS, boxes=BoxCounts(tree, everything, truth, units))
+    transcript = Transcript((5, 4), FIFTH / BUDGET_UNITS, boxes=BoxCounts(tree, everything, truth, units))
     got = estimate(transcript, "consistent")
     np.testing.assert_allclose(got.cells().sum(), exact.sum(), atol=1e-8)
     np.testing.assert_allclose(rows_of(tree, tree.leaves) @ got.cells().reshape(-1), truth[tree.leaves], atol=1e-8)
@@ -332,10 +335,10 @@ def test_without_noise_the_consistent_leaves_are_the_truth(seed: int) -> None:
 
 def test_repeated_measurements_of_a_box_are_pooled_by_precision() -> None:
     tree = one_box((4,))
-    units = np.array([UNITS // 8, UNITS // 4, UNITS // 2])
+    units = np.array([BUDGET_UNITS // 8, BUDGET_UNITS // 4, BUDGET_UNITS // 2])
     boxes = BoxCounts(tree, np.zeros(3, np.int64), np.array([10, 40, 22]), units)
-    v = noise_variances(units, FIFTH / UNITS)
-    got = estimate(Transcript((4,), FIFTH / UNITS, boxes=boxes), "uniform")
+    v = noise_variances(units, FIFTH / BUDGET_UNITS)
+    got = estimate(Transcript((4,), FIFTH / BUDGET_UNITS, boxes=boxes), "uniform")
     value, variance = answered(got, CountingQuery((np.ones(4),)))
     assert value == pytest.approx((10 / v[0] + 40 / v[1] + 22 / v[2]) / (1 / v).sum(), rel=1e-12)
     assert variance == pytest.approx(1 / (1 / v).sum(), rel=1e-12)
@@ -344,6 +347,6 @@ def test_repeated_measurements_of_a_box_are_pooled_by_precision() -> None:
 @pytest.mark.parametrize("name", ["uniform", "consistent"])
 def test_leaves_that_were_not_measured_have_no_counts_to_spread(name: str) -> None:
     tree = flat_tree((4,), np.array([[0], [1]]), np.array([[1], [4]]))
-    boxes = BoxCounts(tree, np.array([0]), np.array([100]), np.array([UNITS]))
+    boxes = BoxCounts(tree, np.array([0]), np.array([100]), np.array([BUDGET_UNITS]))
     with pytest.raises(QueryError, match="did not count every leaf"):
-        estimate(Transcript((4,), FIFTH / UNITS, boxes=boxes), name)
+        estimate(Transcript((4,), FIFTH / BUDGET_UNITS, boxes=boxes), name)

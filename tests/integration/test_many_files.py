@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcube.curator import publish
-from dpcube.curator.request import BESIDE, ledger_path
+from dpcube.curator.request import LedgerLocation, ledger_path
 from dpcube.curator.sources import CsvDialect, open_rows, rows
 from dpcube.domain import Date, Domain, Integer
 from dpcube.errors import BudgetError, InputError, SourceError
@@ -123,19 +123,19 @@ def test_the_ledger_of_a_directory_is_beside_it_and_is_that_of_its_patterns(
 ) -> None:
     place = data.with_name("data.ledger")
     for source in (data, f"{data}/", f"{data}/*.csv", f"{data}/*/x.csv", f"{data}/[ab].csv"):
-        assert ledger_path(BESIDE, source) == place
+        assert ledger_path(LedgerLocation.BESIDE_TABLE, source) == place
     monkeypatch.chdir(data)
     for source in ("*.csv", ".", "./*.gz"):
-        assert ledger_path(BESIDE, source) == place
+        assert ledger_path(LedgerLocation.BESIDE_TABLE, source) == place
     for name, ledger in {"v1.2": "v1.2.ledger", "t.parquet": "t.ledger"}.items():
         (data.parent / name).mkdir()
-        assert ledger_path(BESIDE, data.parent / name) == data.parent / ledger
+        assert ledger_path(LedgerLocation.BESIDE_TABLE, data.parent / name) == data.parent / ledger
     odd = data / "it's [a] *.csv"
     odd.write_bytes(csv([1]))
-    assert ledger_path(BESIDE, odd) == data / "it's [a] *.ledger"  # a file first of all
+    assert ledger_path(LedgerLocation.BESIDE_TABLE, odd) == data / "it's [a] *.ledger"  # a file first of all
     for source in ("/", "/*.csv"):
         with pytest.raises(InputError, match="a whole file system, with no place for a ledger beside it"):
-            ledger_path(BESIDE, source)
+            ledger_path(LedgerLocation.BESIDE_TABLE, source)
 
 
 def test_a_second_release_by_another_pattern_is_refused(data: Path) -> None:

@@ -230,7 +230,7 @@ def test_how_long_the_counting_took_is_told_nowhere(
 
 # The comparison must be able to fail: each of these tells something of the rows, in another place.
 
-MODULE = sys.modules["dpcube.curator.publish"]
+MODULE = sys.modules["dpcube.curator.publishing"]
 
 
 def _print_rows(exact: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dpcube.curator import publish
-from dpcube.curator.request import BESIDE, ledger_path
+from dpcube.curator.request import LedgerLocation, ledger_path
 from dpcube.curator.sources import open_rows
 from dpcube.domain import Domain, Integer
 from dpcube.errors import BudgetError, InputError, LedgerError
@@ -168,7 +168,7 @@ def test_any_kind_of_path_has_a_ledger(data: Path, monkeypatch: pytest.MonkeyPat
 def test_a_file_that_has_no_name_any_more_needs_a_named_ledger(data: Path) -> None:
     with (data / "a.csv").open() as file:
         (data / "gone.csv").symlink_to(f"/proc/self/fd/{file.fileno()}")
-        assert ledger_path(BESIDE, data / "gone.csv") == data / "a.ledger"
+        assert ledger_path(LedgerLocation.BESIDE_TABLE, data / "gone.csv") == data / "a.ledger"
         (data / "a.csv").unlink()
         if (data / "gone.csv").is_file():  # where there is /proc
             refused(data / "gone.csv", "has a name elsewhere")

@@ -39,7 +39,7 @@ def test_an_exception_at_every_trusted_line_shows_no_count_of_a_database(job: Ca
 def test_sabotage_counting_in_a_database_without_the_seal_is_caught(
     job: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    published = sys.modules["dpcube.curator.publish"]
+    published = sys.modules["dpcube.curator.publishing"]
 
     for owner, name in ((Rows, "count_cells"), (published, "count"), (published, "_counted")):
         monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__.__wrapped__)

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from packaging.version import Version
 
-from dpcube.curator import BESIDE, PrivateTable, explain, publish
+from dpcube.curator import LedgerLocation, PrivateTable, explain, publish
 from dpcube.curator.sources import Rows, open_rows
 from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.errors import InputError, SourceError
@@ -204,7 +204,7 @@ def test_a_private_table_and_a_release(visits: str, tmp_path: Path) -> None:
     assert abs(table.noisy_count(epsilon=30) - 215) <= 1
     domain = Domain((Integer(name="v", min=1, max=20),))
     with pytest.raises(InputError, match="no place for a ledger beside it; say where") as raised:
-        publish(visits, domain, epsilon=1, ledger=BESIDE)
+        publish(visits, domain, epsilon=1, ledger=LedgerLocation.BESIDE_TABLE)
     assert "postgres" not in str(raised.value)
     publish(visits, domain, epsilon=1, unit="unit", ledger=tmp_path / "visits.ledger", save_to=tmp_path / "r.dpcube")
     host = visits.partition("host=")[2].partition("#")[0]

@@ -14,7 +14,7 @@ import pytest
 
 from dpcube import Domain, Release, datasets
 from dpcube.cli import main
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.domain import Category, Integer
 from dpcube.evaluate import experiment
 from dpcube.testing import SilentNoise

@@ -10,20 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
-from numpy.typing import NDArray
 
+from dpcube.arrays import Ints
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
-from dpcube.domain import Boxes
-from dpcube.domain.box import Partitioning
 from dpcube.errors import BudgetError, DomainError
-from dpcube.histogram import UNITS, NoisyCounter
+from dpcube.geometry import Boxes
+from dpcube.geometry.boxes import Partitioning
 from dpcube.partition import grow
 from dpcube.privacy import regions
 from dpcube.privacy.budget import Agent, Budget, PartitionBudget
 from dpcube.privacy.regions import RegionBudget
 from dpcube.transcript import CellCounts
-
-Ints = NDArray[np.int64]
 
 quick = settings(deadline=None, max_examples=100, derandomize=True)
 AMOUNTS = st.fractions(Fraction(1, 1000), Fraction(1, 2), max_denominator=1000)
@@ -178,7 +176,7 @@ class Cells:
         for low, high, amount in zip(lower, upper, units, strict=True):
             for cell in left:
                 if all(a <= i < b for a, i, b in zip(low, cell, high, strict=True)):
-                    left[cell] -= Fraction(amount, UNITS)
+                    left[cell] -= Fraction(amount, BUDGET_UNITS)
         if min(left.values()) < 0 or min(units) <= 0:
             return False
         self.left = left
@@ -189,9 +187,9 @@ def spend_the_rest(budget: RegionBudget, cell: tuple[int, ...], shape: tuple[int
     """Fail unless exactly `share` is left in a cell: one unit more is refused, and it is not."""
     box = Boxes(shape, np.array([cell]), np.array([cell]) + 1)
     with pytest.raises(BudgetError):
-        budget.charge(box, np.array([int(share * UNITS) + 1]))
+        budget.charge(box, np.array([int(share * BUDGET_UNITS) + 1]))
     if share:
-        budget.charge(box, np.array([int(share * UNITS)]))
+        budget.charge(box, np.array([int(share * BUDGET_UNITS)]))
 
 
 SHAPES = st.sampled_from([(4,), (3, 4), (2, 3, 2), (1, 5)])
@@ -204,21 +202,27 @@ def calls(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[list[list[int]], lis
         ends = [sorted((draw(st.integers(0, side - 1)), draw(st.integers(0, side - 1)))) for side in shape]
         lower.append([low for low, _ in ends])
         upper.append([high + 1 for _, high in ends])
-        units.append(draw(st.sampled_from([1, UNITS // 7, UNITS // 4, UNITS // 2, UNITS - 1, UNITS])))
+        units.append(
+            draw(
+                st.sampled_from(
+                    [1, BUDGET_UNITS // 7, BUDGET_UNITS // 4, BUDGET_UNITS // 2, BUDGET_UNITS - 1, BUDGET_UNITS]
+                )
+            )
+        )
     return lower, upper, units
 
 
 @quick
 @given(st.data(), SHAPES)
 def test_every_cell_is_charged_the_sum_of_the_boxes_that_hold_it(data: st.DataObject, shape: tuple[int, ...]) -> None:
-    budget, model = RegionBudget(shape, UNITS), Cells(shape)
+    budget, model = RegionBudget(shape, BUDGET_UNITS), Cells(shape)
     for _ in range(data.draw(st.integers(1, 6))):
         if data.draw(st.booleans()):
             lower, upper, units = data.draw(calls(shape))
             accepted = model.charge(lower, upper, units)
         else:
             lower, upper = [[0] * len(shape)], [list(shape)]
-            units = [data.draw(st.sampled_from([1, UNITS // 5, UNITS]))]
+            units = [data.draw(st.sampled_from([1, BUDGET_UNITS // 5, BUDGET_UNITS]))]
             accepted = model.charge(lower, upper, units)
         try:
             if len(units) == 1 and upper == [list(shape)] and data.draw(st.booleans()):
@@ -235,15 +239,18 @@ def test_every_cell_is_charged_the_sum_of_the_boxes_that_hold_it(data: st.DataOb
 
 
 @quick
-@given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from([UNITS // 8, UNITS // 3, UNITS // 2]), max_size=5))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.sampled_from([BUDGET_UNITS // 8, BUDGET_UNITS // 3, BUDGET_UNITS // 2]), max_size=5),
+)
 def test_a_partitioning_is_charged_as_its_boxes_are(seed: int, charges: list[int]) -> None:
     """The short cut for a partitioning of equal units debits what the same boxes debit one by one."""
     generator = np.random.default_rng(seed)
     shape = (4, 3)
     parts = grow(generator.integers(0, 9, shape), threshold=0, max_boxes=int(generator.integers(1, 8))).partitioning()
-    one, other = RegionBudget(shape, UNITS), RegionBudget(shape, UNITS)
+    one, other = RegionBudget(shape, BUDGET_UNITS), RegionBudget(shape, BUDGET_UNITS)
     boxes = Boxes(shape, parts.lower, parts.upper)
-    left = UNITS
+    left = BUDGET_UNITS
     for amount in charges:
         units = np.full(len(parts), amount)
         refused = amount > left
@@ -255,17 +262,17 @@ def test_a_partitioning_is_charged_as_its_boxes_are(seed: int, charges: list[int
                 budget.charge(measured, units)
         left -= 0 if refused else amount
     for cell in np.ndindex(shape):
-        spend_the_rest(one, cell, shape, Fraction(left, UNITS))
-        spend_the_rest(other, cell, shape, Fraction(left, UNITS))
+        spend_the_rest(one, cell, shape, Fraction(left, BUDGET_UNITS))
+        spend_the_rest(other, cell, shape, Fraction(left, BUDGET_UNITS))
 
 
 @pytest.mark.parametrize("how", ["all", "partitioning", "unequal partitioning", "boxes"])
 def test_a_cell_that_is_one_unit_short_refuses_for_all(how: str) -> None:
-    budget = RegionBudget((4,), UNITS)
+    budget = RegionBudget((4,), BUDGET_UNITS)
     budget.charge(Boxes((4,), np.array([[2]]), np.array([[3]])), np.array([1]))
     halves = Partitioning((4,), np.array([[0], [2]]), np.array([[2], [4]]))
-    for amount in (UNITS, UNITS - 1):  # the first is one unit more than the third cell has
-        refusal = pytest.raises(BudgetError) if amount == UNITS else nullcontext()
+    for amount in (BUDGET_UNITS, BUDGET_UNITS - 1):  # the first is one unit more than the third cell has
+        refusal = pytest.raises(BudgetError) if amount == BUDGET_UNITS else nullcontext()
         with refusal:
             match how:
                 case "all":
@@ -280,9 +287,9 @@ def test_a_cell_that_is_one_unit_short_refuses_for_all(how: str) -> None:
 
 
 def test_the_parts_of_a_partitioning_may_have_unequal_units() -> None:
-    budget = RegionBudget((4,), UNITS)
+    budget = RegionBudget((4,), BUDGET_UNITS)
     parts = Partitioning((4,), np.array([[0], [1]]), np.array([[1], [4]]))
-    budget.charge(parts, np.array([UNITS // 4, UNITS // 2]))
+    budget.charge(parts, np.array([BUDGET_UNITS // 4, BUDGET_UNITS // 2]))
     spend_the_rest(budget, (0,), (4,), Fraction(3, 4))
     for cell in (1, 2, 3):
         spend_the_rest(budget, (cell,), (4,), Fraction(1, 2))
@@ -300,36 +307,36 @@ def test_the_parts_of_a_partitioning_may_have_unequal_units() -> None:
         np.array([True, True]),
         np.array([2**62, 2**62]),
         np.array([2**63 - 1, 1]),
-        np.array([UNITS + 1, 1]),
+        np.array([BUDGET_UNITS + 1, 1]),
     ],
     ids=str,
 )
 def test_units_that_cannot_be_are_refused(units: Ints) -> None:
     boxes = Boxes((4,), np.array([[0], [1]]), np.array([[2], [4]]))
-    budget = RegionBudget((4,), UNITS)
+    budget = RegionBudget((4,), BUDGET_UNITS)
     with pytest.raises(BudgetError):
         budget.charge(boxes, units)
-    budget.charge_all(UNITS)  # nothing had been taken
+    budget.charge_all(BUDGET_UNITS)  # nothing had been taken
 
 
-@pytest.mark.parametrize("units", [0, -1, UNITS + 1, 2**63, 2**70])
+@pytest.mark.parametrize("units", [0, -1, BUDGET_UNITS + 1, 2**63, 2**70])
 @pytest.mark.parametrize("before", [None, 7])
 def test_units_of_all_cells_that_cannot_be_are_refused(units: int, before: int | None) -> None:
-    budget = RegionBudget((4,), UNITS)
+    budget = RegionBudget((4,), BUDGET_UNITS)
     if before is not None:  # from here on each cell has a number of its own
         budget.charge(Boxes((4,), np.array([[1]]), np.array([[3]])), np.array([before]))
     with pytest.raises(BudgetError):
         budget.charge_all(units)
-    budget.charge_all(UNITS - (before or 0))
+    budget.charge_all(BUDGET_UNITS - (before or 0))
 
 
 def test_sums_of_huge_units_do_not_wrap_around() -> None:
     """Four times 2^62 is 0 in 64 bits."""
     boxes = Boxes((3,), np.zeros((4, 1), np.int64), np.full((4, 1), 3))
-    budget = RegionBudget((3,), UNITS)
+    budget = RegionBudget((3,), BUDGET_UNITS)
     with pytest.raises(BudgetError):
         budget.charge(boxes, np.full(4, 2**62))
-    budget.charge_all(UNITS)
+    budget.charge_all(BUDGET_UNITS)
 
 
 def test_sums_of_many_boxes_do_not_wrap_around() -> None:
@@ -338,17 +345,17 @@ def test_sums_of_many_boxes_do_not_wrap_around() -> None:
     lower, upper = np.zeros((many, 1), np.int64), np.ones((many, 1), np.int64)
     lower.flags.writeable = upper.flags.writeable = False  # taken without a copy
     boxes = Boxes((1,), lower, upper)
-    budget = RegionBudget((1,), UNITS)
+    budget = RegionBudget((1,), BUDGET_UNITS)
     with pytest.raises(BudgetError):
-        budget.charge(boxes, np.full(many, UNITS))
-    budget.charge_all(UNITS)
+        budget.charge(boxes, np.full(many, BUDGET_UNITS))
+    budget.charge_all(BUDGET_UNITS)
 
 
 def test_many_disjoint_boxes_may_have_the_whole_budget_each() -> None:
     many = 2**22 + 1
     lower = np.arange(many)[:, None]
-    budget = RegionBudget((many,), UNITS)
-    budget.charge(Boxes((many,), lower, lower + 1), np.full(many, UNITS))
+    budget = RegionBudget((many,), BUDGET_UNITS)
+    budget.charge(Boxes((many,), lower, lower + 1), np.full(many, BUDGET_UNITS))
     with pytest.raises(BudgetError):
         budget.charge(Boxes((many,), np.array([[many - 1]]), np.array([[many]])), np.array([1]))
 
@@ -357,7 +364,7 @@ def test_many_disjoint_boxes_may_have_the_whole_budget_each() -> None:
 @given(st.data(), SHAPES)
 def test_boxes_summed_a_few_at_a_time_are_charged_alike(data: st.DataObject, shape: tuple[int, ...]) -> None:
     lower, upper, units = data.draw(calls(shape))
-    model, budget = Cells(shape), RegionBudget(shape, UNITS)
+    model, budget = Cells(shape), RegionBudget(shape, BUDGET_UNITS)
     accepted = model.charge(lower, upper, units)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(regions, "_AT_A_TIME", data.draw(st.integers(1, 3)))
@@ -372,7 +379,7 @@ def test_boxes_summed_a_few_at_a_time_are_charged_alike(data: st.DataObject, sha
 
 
 def test_boxes_of_another_shape_are_refused() -> None:
-    budget = RegionBudget((4, 3), UNITS)
+    budget = RegionBudget((4, 3), BUDGET_UNITS)
     with pytest.raises(BudgetError, match="shape"):
         budget.charge(Boxes((3, 4), np.array([[0, 0]]), np.array([[1, 1]])), np.array([1]))
 
@@ -402,21 +409,21 @@ class Allowed(NeverDrawn):
 def one_cell_too_much(counter: NoisyCounter) -> None:
     """Two boxes with half of the budget each, and a third that meets both in one cell."""
     boxes = Boxes((4, 4), np.array([[0, 0], [0, 0], [3, 3]]), np.array([[4, 4], [1, 1], [4, 4]]))
-    counter.count_boxes(boxes, np.array([UNITS // 2, UNITS // 2 + 1, UNITS // 2]))
+    counter.count_boxes(boxes, np.array([BUDGET_UNITS // 2, BUDGET_UNITS // 2 + 1, BUDGET_UNITS // 2]))
 
 
 def over_two_calls(counter: NoisyCounter) -> None:
-    counter.count_cells(UNITS // 2)
-    counter.count_boxes(Boxes((4, 4), np.array([[2, 1]]), np.array([[3, 4]])), np.array([UNITS // 2 + 1]))
+    counter.count_cells(BUDGET_UNITS // 2)
+    counter.count_boxes(Boxes((4, 4), np.array([[2, 1]]), np.array([[3, 4]])), np.array([BUDGET_UNITS // 2 + 1]))
 
 
 def all_cells_twice(counter: NoisyCounter) -> None:
-    counter.count_cells(UNITS // 2)
-    counter.count_cells(UNITS // 2 + 1)
+    counter.count_cells(BUDGET_UNITS // 2)
+    counter.count_cells(BUDGET_UNITS // 2 + 1)
 
 
 def leaves_after_all(counter: NoisyCounter) -> None:
-    counter.count_cells(UNITS)
+    counter.count_cells(BUDGET_UNITS)
     halves = Partitioning((4, 4), np.array([[0, 0], [2, 0]]), np.array([[2, 4], [4, 4]]))
     counter.count_boxes(halves, np.array([1, 1]))
 
@@ -440,12 +447,12 @@ def test_what_one_region_leaves_another_cannot_take() -> None:
     """Leftovers belong to their cells: the left half's may be spent on the left half only."""
     gate = Gate(np.arange(8), Fraction(1), noise=Allowed(2))
     left, right = (Boxes((8,), np.array([[a]]), np.array([[b]])) for a, b in ((0, 4), (4, 8)))
-    gate.count_boxes(right, np.array([UNITS]))
+    gate.count_boxes(right, np.array([BUDGET_UNITS]))
     with pytest.raises(BudgetError):
         gate.count_boxes(Boxes((8,), np.array([[3]]), np.array([[5]])), np.array([1]))
-    gate.count_boxes(left, np.array([UNITS]))
+    gate.count_boxes(left, np.array([BUDGET_UNITS]))
 
 
 def test_cells_cannot_claim_more_than_the_whole_budget() -> None:
     with pytest.raises(DomainError, match="units"):
-        CellCounts(np.zeros(4, np.int64), UNITS + 1)
+        CellCounts(np.zeros(4, np.int64), BUDGET_UNITS + 1)

@@ -5,18 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from dpcube.arrays import Floats
 from dpcube.estimate.box_tables import BoxTables, worthwhile
 from dpcube.estimate.error_table import ErrorTable, is_halved
 from dpcube.estimate.kernels import sums_over_boxes
 from dpcube.estimate.spread import range_sums_of_tree
-from dpcube.partition import BoxTree
-from dpcube.partition.halving import halve, whole
+from dpcube.geometry import BoxTree
+from dpcube.geometry.halving import CutOrder, halve, whole
 from dpcube.query import Workload
-from dpcube.query.kernel import CutOrder
 from dpcube.query.random_ranges import random_ranges
 from random_trees import random_tree
-
-Floats = NDArray[np.float64]
 
 SHAPES = st.lists(st.integers(1, 13), min_size=1, max_size=4).map(tuple)
 quick = settings(deadline=None, max_examples=60, derandomize=True)

@@ -16,22 +16,21 @@ from numpy.typing import NDArray
 
 from dpcube import Category, Date, Domain, Float, Integer, Release, Workload
 from dpcube import open as open_release
+from dpcube.arrays import Floats, Ints
+from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
-from dpcube.domain import Attribute, Boxes, box_sums
+from dpcube.domain import Attribute
 from dpcube.domain.attribute import Destination
 from dpcube.estimate import Estimate, available, estimate
 from dpcube.estimate.estimate import BoxEstimate
 from dpcube.estimate.within import REACHED
 from dpcube.evaluate import experiment
-from dpcube.histogram import UNITS
+from dpcube.geometry import Boxes, box_sums
 from dpcube.query import CountingQueries, CountingQuery
 from dpcube.strategy import Cells, TwoPhase
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
 from random_trees import random_tree
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple).filter(lambda shape: math.prod(shape) <= 200)
@@ -42,13 +41,15 @@ def random_transcript(shape: tuple[int, ...], generator: np.random.Generator) ->
     """Measure cells or not, every leaf and some other nodes, some twice, each with units of its own."""
     tree = random_tree(shape, generator, stop=0.2)
     node = np.concatenate([tree.leaves, generator.integers(0, len(tree), generator.integers(0, 4))])
-    units = generator.integers(UNITS // 100, UNITS // 4, len(node))
+    units = generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 4, len(node))
     counts = generator.integers(-30, 200, len(node))
     cells = None
     if generator.random() < 0.7:
-        cells = CellCounts(generator.integers(-20, 60, shape), int(generator.integers(UNITS // 100, UNITS // 2)))
-    grain = Fraction(int(generator.integers(1, 40)), 10 * UNITS)
-    return Transcript(shape, grain, cells, BoxCounts(tree, node, counts, units))
+        cells = CellCounts(
+            generator.integers(-20, 60, shape), int(generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 2))
+        )
+    epsilon_per_unit = Fraction(int(generator.integers(1, 40)), 10 * BUDGET_UNITS)
+    return Transcript(shape, epsilon_per_unit, cells, BoxCounts(tree, node, counts, units))
 
 
 def random_workload(shape: tuple[int, ...], generator: np.random.Generator, *, queries: int = 12) -> Workload:
@@ -199,7 +200,7 @@ def test_variances_are_those_of_the_noise_that_enters_each_estimate(shape: tuple
     assert boxes is not None
     workload = random_workload(shape, generator, queries=4)
     leaves_only = BoxCounts(boxes.tree, boxes.tree.leaves, *_of_leaves(boxes))
-    transcript = Transcript(shape, transcript.grain, transcript.cells, leaves_only)
+    transcript = Transcript(shape, transcript.epsilon_per_unit, transcript.cells, leaves_only)
     for name in set(available(transcript)) - {"consistent", "posterior"}:  # what these cut at zero depends on noise
         expected: Floats = np.zeros(4)
         for moved, variance in _one_more_in_each_count(transcript):
@@ -215,23 +216,25 @@ def _of_leaves(boxes: BoxCounts) -> tuple[Ints, Ints]:
 
 def _one_more_in_each_count(transcript: Transcript) -> Iterator[tuple[Transcript, float]]:
     """Every transcript with one measured count larger by one, and the noise variance of that count."""
-    boxes, cells, grain = transcript.boxes, transcript.cells, transcript.grain
+    boxes, cells, epsilon_per_unit = transcript.boxes, transcript.cells, transcript.epsilon_per_unit
     assert boxes is not None
 
     def law(units: int) -> float:
-        return 0.5 / math.sinh(float(units * grain) / 2) ** 2
+        return 0.5 / math.sinh(float(units * epsilon_per_unit) / 2) ** 2
 
     for k, units in enumerate(boxes.units.tolist()):
         counts = boxes.counts + (np.arange(len(boxes.counts)) == k)
         yield (
-            Transcript(transcript.shape, grain, cells, BoxCounts(boxes.tree, boxes.node, counts, boxes.units)),
+            Transcript(
+                transcript.shape, epsilon_per_unit, cells, BoxCounts(boxes.tree, boxes.node, counts, boxes.units)
+            ),
             law(units),
         )
     if cells is not None:
         for k in range(cells.counts.size):
             one = (np.arange(cells.counts.size) == k).reshape(transcript.shape)
             yield (
-                Transcript(transcript.shape, grain, CellCounts(cells.counts + one, cells.units), boxes),
+                Transcript(transcript.shape, epsilon_per_unit, CellCounts(cells.counts + one, cells.units), boxes),
                 law(cells.units),
             )
 
@@ -263,12 +266,12 @@ def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -
 class Replayed:
     """A counter without data: it gives the noisy counts it was made with, for whatever boxes it is asked."""
 
-    def __init__(self, noisy_cells: Ints, box_noise: Ints, grain: Fraction) -> None:
-        self.shape, self.grain = noisy_cells.shape, grain
+    def __init__(self, noisy_cells: Ints, box_noise: Ints, epsilon_per_unit: Fraction) -> None:
+        self.shape, self.epsilon_per_unit = noisy_cells.shape, epsilon_per_unit
         self._noisy_cells, self._box_noise = noisy_cells, box_noise
 
     def count_cells(self, units: int) -> Ints:
-        assert 0 < units <= UNITS
+        assert 0 < units <= BUDGET_UNITS
         return self._noisy_cells.copy()
 
     def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
@@ -287,9 +290,9 @@ def test_permuting_attributes_permutes_everything(shape: tuple[int, ...], seed: 
     cells = generator.integers(-(10**6), 10**6, shape)
     noise = generator.integers(-50, 50, cells.size)
     strategy = TwoPhase(threshold=1e9, noise_corrected=False, slack=0, max_boxes=max_boxes)
-    grain = Fraction(1, 2 * UNITS)
-    straight = strategy.run(Replayed(cells, noise, grain))
-    turned = strategy.run(Replayed(np.ascontiguousarray(cells.transpose(axes)), noise, grain))
+    epsilon_per_unit = Fraction(1, 2 * BUDGET_UNITS)
+    straight = strategy.run(Replayed(cells, noise, epsilon_per_unit))
+    turned = strategy.run(Replayed(np.ascontiguousarray(cells.transpose(axes)), noise, epsilon_per_unit))
     assert straight.boxes is not None
     assert turned.boxes is not None
     np.testing.assert_array_equal(straight.boxes.tree.lower[:, axes], turned.boxes.tree.lower)
@@ -338,7 +341,7 @@ def assert_same(one: Release, other: Release) -> None:
     assert one.provenance == other.provenance
     assert one.digest == other.digest
     a, b = one.transcript, other.transcript
-    assert (a.shape, a.grain) == (b.shape, b.grain)
+    assert (a.shape, a.epsilon_per_unit) == (b.shape, b.epsilon_per_unit)
     assert (a.cells is None, a.boxes is None) == (b.cells is None, b.boxes is None)
     if a.cells is not None and b.cells is not None:
         assert a.cells.units == b.cells.units
@@ -373,7 +376,7 @@ def test_save_and_open_is_the_identity(domain: Domain, seed: int, made: str, dat
     units += 0 if transcript.boxes is None else transcript.boxes.deepest_units()
     provenance = Provenance(
         strategy.name,
-        units * transcript.grain * max_rows,  # what it cost: a file that claims less is refused
+        units * transcript.epsilon_per_unit * max_rows,  # what it cost: a file that claims less is refused
         data.draw(st.text(max_size=9)),
         strategy.parameters(),
         unit=data.draw(st.none() | st.text(max_size=5)),

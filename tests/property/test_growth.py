@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from dpcube.domain.box import box_sums
+from dpcube.arrays import Ints
 from dpcube.errors import DomainError, InputError
+from dpcube.geometry.boxes import box_sums
+from dpcube.geometry.tree import BoxTree
 from dpcube.partition.growth import NO_LIMIT, Rule, _grow, grow
-from dpcube.partition.tree import BoxTree
 from dpcube.partition.variance import Weight, weighted_variance
 
-Ints = NDArray[np.int64]
 SplitRule = Literal["best", "longest"]
 Cell = tuple[int, ...]
 Node = tuple[Cell, Cell, int]  # lower bounds, upper bounds, parent

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
-from dpcube.partition import BoxTree, halving
-from dpcube.partition.halving import Cuts, Halved, depth, levels, whole
-from dpcube.query.kernel import CutOrder, QueryKernel
-
-Ints = NDArray[np.int64]
+from dpcube.arrays import Ints
+from dpcube.geometry import BoxTree, halving
+from dpcube.geometry.halving import CutOrder, Cuts, Halved, depth, levels, whole
+from dpcube.query.workload_model import WorkloadModel
 
 quick = settings(deadline=None, max_examples=100, derandomize=True)
 SHAPES = hnp.array_shapes(max_dims=5, max_side=6) | st.tuples(st.just(1), st.integers(1, 300))
@@ -22,7 +20,7 @@ SHAPES = hnp.array_shapes(max_dims=5, max_side=6) | st.tuples(st.just(1), st.int
 def order_of(shape: tuple[int, ...]) -> CutOrder:
     """Ranges on the first axes, groups on the last of several."""
     kinds = ("ranges",) * (len(shape) - 1) + ("groups" if len(shape) > 2 else "ranges",)
-    return QueryKernel(shape, kinds).cut_order()
+    return WorkloadModel(shape, kinds).cut_order()
 
 
 def halve(tree: BoxTree, chosen: Ints, cuts: int) -> Halved:
@@ -131,7 +129,7 @@ def test_a_single_cell_stays_whole(shape: tuple[int, ...]) -> None:
 
 
 def test_attributes_asked_by_group_are_cut_first_and_odd_sides_round_down() -> None:
-    order = QueryKernel((4, 3), ("ranges", "groups")).cut_order()
+    order = WorkloadModel((4, 3), ("ranges", "groups")).cut_order()
     tree = halving.halve(whole((4, 3)), np.zeros(1, np.int64), 2, order).tree
     assert tree.lower.tolist() == [[0, 0], [0, 0], [0, 0], [2, 0], [0, 1], [0, 1], [0, 2]]
     assert tree.upper.tolist() == [[4, 3], [4, 1], [2, 1], [4, 1], [4, 3], [4, 2], [4, 3]]
@@ -144,7 +142,7 @@ def test_of_equal_axes_the_first_is_cut_and_then_the_other() -> None:
 
 @pytest.mark.parametrize("kind", ["ranges", "prefixes", "mixed"])
 def test_a_cut_is_worth_k_over_f_of_ranges_whatever_is_asked(kind: str) -> None:
-    order, kernel = QueryKernel((12, 5), (kind, kind)).cut_order(), QueryKernel((12, 5), ("ranges", "ranges"))
+    order, kernel = WorkloadModel((12, 5), (kind, kind)).cut_order(), WorkloadModel((12, 5), ("ranges", "ranges"))
     lower, upper = np.array([[6, 0]]), np.array([[12, 5]])
     for axis, middle in ((0, 9), (1, 2)):
         covered, differ = kernel.values(lower, upper, np.array([axis]), np.array([middle]))

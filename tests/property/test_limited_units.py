@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube import Category, Domain, Integer
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.curator.request import PrivacyUnit, Range
 
 DOMAIN = Domain((Integer(name="age", min=0, max=9), Category(name="ward", values=("a", "b"))))

@@ -9,18 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
+from dpcube.arrays import Ints
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
-from dpcube.domain import Boxes
-from dpcube.domain.box import Partitioning
-from dpcube.histogram import UNITS, NoisyCounter
+from dpcube.geometry import Boxes
+from dpcube.geometry.boxes import Partitioning
 from dpcube.partition import grow
 from dpcube.strategy import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.transcript import CellCounts, Transcript
 
-Ints = NDArray[np.int64]
 Asked = tuple[object, ...]
 
 quick = settings(deadline=None, max_examples=80, derandomize=True)
@@ -44,8 +43,8 @@ class Recording:
         return self.counter.shape
 
     @property
-    def grain(self) -> Fraction:
-        return self.counter.grain
+    def epsilon_per_unit(self) -> Fraction:
+        return self.counter.epsilon_per_unit
 
     def count_cells(self, units: int) -> Ints:
         noisy = self.counter.count_cells(units)
@@ -62,7 +61,7 @@ class Replay:
     """A counter without data: it says again what was recorded, and fails when it is asked anything else."""
 
     def __init__(self, recording: Recording) -> None:
-        self.shape, self.grain = recording.shape, recording.grain
+        self.shape, self.epsilon_per_unit = recording.shape, recording.epsilon_per_unit
         self._said = iter(recording.said)
 
     def count_cells(self, units: int) -> Ints:
@@ -82,7 +81,7 @@ class Replay:
 def bits(transcript: Transcript) -> tuple[object, ...]:
     """Everything a transcript holds, to be compared bit for bit."""
     cells, boxes = transcript.cells, transcript.boxes
-    parts: list[object] = [transcript.shape, transcript.grain]
+    parts: list[object] = [transcript.shape, transcript.epsilon_per_unit]
     if cells is not None:
         parts += ["cells", cells.units, cells.counts.dtype, cells.counts.tobytes()]
     if boxes is not None:
@@ -150,7 +149,7 @@ def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, str
         assert boxes.units[rows].tolist() == spent
         np.testing.assert_array_equal(boxes.counts[rows], noisy)
     assert row == len(boxes.node)
-    assert units + boxes.deepest_units() <= UNITS
+    assert units + boxes.deepest_units() <= BUDGET_UNITS
 
 
 def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
@@ -161,7 +160,7 @@ def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
         exact = getattr(getattr(counter, "counter", None), "_exact_counts", None)
         if exact is None:
             return honest
-        return Transcript(honest.shape, honest.grain, CellCounts(exact.reveal().copy(), UNITS))
+        return Transcript(honest.shape, honest.epsilon_per_unit, CellCounts(exact.reveal().copy(), BUDGET_UNITS))
 
     recording = Recording(Gate(np.arange(50), Fraction(1, 10), noise=SeededNoise(3)))
     transcript = peek(recording)
@@ -172,7 +171,7 @@ def test_a_strategy_that_asks_by_the_data_is_caught() -> None:
     recording = Recording(Gate(np.arange(50), Fraction(1), noise=SeededNoise(3)))
     Cells().run(recording)
     with pytest.raises(AssertionError):
-        Replay(recording).count_cells(UNITS - 1)
+        Replay(recording).count_cells(BUDGET_UNITS - 1)
     with pytest.raises(AssertionError):
         Replay(recording).count_boxes(Boxes((50,), np.array([[0]]), np.array([[1]])), np.array([1]))
 
@@ -191,10 +190,10 @@ def test_one_record_more_changes_box_counts_by_one(counts: Ints, data: st.DataOb
     cell = tuple(data.draw(st.integers(0, side - 1)) for side in counts.shape)
     neighbour = counts.copy()
     neighbour[cell] += 1
-    units = np.full(len(parts), UNITS // 2)
+    units = np.full(len(parts), BUDGET_UNITS // 2)
     one, other = (Gate(table, Fraction(1), noise=SilentNoise()) for table in (counts, neighbour))
     assert np.abs(other.count_boxes(parts, units) - one.count_boxes(parts, units)).sum() == 1
-    assert np.abs(other.count_cells(UNITS // 4) - one.count_cells(UNITS // 4)).sum() == 1
+    assert np.abs(other.count_cells(BUDGET_UNITS // 4) - one.count_cells(BUDGET_UNITS // 4)).sum() == 1
 
 
 @quick
@@ -212,7 +211,7 @@ def test_one_record_more_changes_overlapping_counts_by_the_boxes_that_hold_it(
     cell = tuple(data.draw(st.integers(0, side - 1)) for side in shape)
     neighbour = counts.copy()
     neighbour[cell] += 1
-    units = np.full(4, UNITS // 4)
+    units = np.full(4, BUDGET_UNITS // 4)
     said = [
         Gate(table, Fraction(1), noise=SilentNoise()).count_boxes(Boxes(shape, lower, upper), units)
         for table in (counts, neighbour)

@@ -4,27 +4,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import stats
 
+from dpcube.arrays import Floats
 from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
 from dpcube.estimate.splits import between, divide, gather, log_normal
-from dpcube.partition import BoxTree
-from dpcube.partition.halving import depth, halve, levels, whole
+from dpcube.geometry import BoxTree
+from dpcube.geometry.halving import CutOrder, depth, halve, levels, whole
 from dpcube.query import Workload
 from dpcube.query.counting import CountingQueries, CountingQuery
-from dpcube.query.kernel import CutOrder, QueryKernel
 from dpcube.query.random_ranges import random_ranges
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpcube.query.workload_model import WorkloadModel
 
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 SHAPES = st.sampled_from([(1,), (2,), (5,), (16,), (1, 9), (4, 4), (3, 5), (2, 3, 2), (7, 1, 3)])
 
 
 def order_of(shape: tuple[int, ...]) -> CutOrder:
-    return QueryKernel(shape, ("ranges",) * len(shape)).cut_order()
+    return WorkloadModel(shape, ("ranges",) * len(shape)).cut_order()
 
 
 def full_tree(shape: tuple[int, ...]) -> BoxTree:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from test_domain import attributes
 
 from dpcube.analyst.synthesize import synthetic_rows
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.domain import Attribute, Category, Domain, Float
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from dpcube.privacy.law import DiscreteLaplace
+from dpcube.noise.law import DiscreteLaplace
 
 ALARM = 1e-6
 

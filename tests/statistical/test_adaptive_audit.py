@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
-from dpcube.domain import Boxes, box_sums
 from dpcube.errors import BudgetError
-from dpcube.histogram import UNITS, NoisyCounter
+from dpcube.geometry import Boxes, box_sums
 from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget
 from dpcube.strategy import Adaptive, Strategy
@@ -66,7 +66,7 @@ class Told:
     def __init__(self, make: MakeGate, exact: Values, draw: Draw) -> None:
         self._noise, self._numbers = Source(draw), Numbers()
         self._gate, self._twin = make(exact, self._noise), make(exact, self._numbers)
-        self.exact, self.shape, self.grain = exact, self._gate.shape, self._gate.grain
+        self.exact, self.shape, self.epsilon_per_unit = exact, self._gate.shape, self._gate.epsilon_per_unit
         self.calls: list[tuple[Boxes, Values, list[Fraction]]] = []
 
     def count_cells(self, units: int) -> Values:
@@ -84,7 +84,7 @@ class Again:
     """A counter that says what was said before, and notices when it is asked anything else."""
 
     def __init__(self, told: Told) -> None:
-        self.shape, self.grain = told.shape, told.grain
+        self.shape, self.epsilon_per_unit = told.shape, told.epsilon_per_unit
         self._calls = iter(told.calls)
 
     def count_cells(self, units: int) -> Values:
@@ -181,7 +181,7 @@ class OneRegionForgotten(RegionBudget):
 
 def forgetful(exact: Values, noise: Noise) -> Gate:
     gate = honest(exact, noise)
-    gate._regions = OneRegionForgotten(exact.shape, UNITS)
+    gate._regions = OneRegionForgotten(exact.shape, BUDGET_UNITS)
     return gate
 
 
@@ -191,7 +191,7 @@ class Overspending(Adaptive):
     def run(self, counter: NoisyCounter) -> Transcript:
         transcript = Adaptive.run(self, counter)
         first = np.zeros((1, len(counter.shape)), np.int64)
-        counter.count_boxes(Boxes(counter.shape, first, first + 1), np.array([UNITS // 10]))
+        counter.count_boxes(Boxes(counter.shape, first, first + 1), np.array([BUDGET_UNITS // 10]))
         return transcript
 
 
@@ -204,7 +204,7 @@ class LouderThere(Gate):
         noisy = box_sums(self._exact_counts.reveal(), boxes)
         for at in range(len(boxes)):
             factor = Fraction(10, 9) if first[at] else Fraction(1)
-            noisy[at] += int(self._noise.draw(int(units[at]) * self.grain * factor, 1)[0])
+            noisy[at] += int(self._noise.draw(int(units[at]) * self.epsilon_per_unit * factor, 1)[0])
         return noisy
 
 
@@ -224,7 +224,7 @@ def alone(worst: dict[tuple[int, ...], Fraction]) -> bool:
 
 def test_sabotage_one_region_overspent_is_caught() -> None:
     worst = losses(Overspending(), CUBES["line"], nines, forgetful)
-    assert worst[0,] == EPSILON + EPSILON * Fraction(UNITS // 10, UNITS)
+    assert worst[0,] == EPSILON + EPSILON * Fraction(BUDGET_UNITS // 10, BUDGET_UNITS)
     assert alone(worst)
 
 
@@ -239,8 +239,10 @@ class Peeking(Adaptive):
     def run(self, counter: NoisyCounter) -> Transcript:
         rows = getattr(counter, "exact", np.zeros(1)).sum()
         lower = np.zeros((1, len(counter.shape)), np.int64)
-        counter.count_boxes(Boxes(counter.shape, lower, lower + (1 if rows > 10 else 2)), np.array([UNITS]))
-        return Transcript(counter.shape, counter.grain, cells=CellCounts(np.zeros(counter.shape, np.int64), UNITS))
+        counter.count_boxes(Boxes(counter.shape, lower, lower + (1 if rows > 10 else 2)), np.array([BUDGET_UNITS]))
+        return Transcript(
+            counter.shape, counter.epsilon_per_unit, cells=CellCounts(np.zeros(counter.shape, np.int64), BUDGET_UNITS)
+        )
 
 
 def test_sabotage_a_strategy_that_asks_by_the_data_is_caught() -> None:

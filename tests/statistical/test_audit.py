@@ -39,14 +39,14 @@ from scipy import stats
 from test_gate import FromNoisyCells, SilentWhereEmpty
 
 from dpcube import Category, Domain, Integer
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator import PrivateTable, publish
 from dpcube.curator.gate import Gate
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.curator.request import PrivacyUnit
 from dpcube.curator.sources import Rows, open_rows
-from dpcube.domain import Boxes, box_sums
 from dpcube.errors import BudgetError, SourceError
-from dpcube.histogram import UNITS, NoisyCounter
+from dpcube.geometry import Boxes, box_sums
 from dpcube.privacy import noise as noise_module
 from dpcube.privacy.budget import Account, Agent, Budget, PartitionBudget, check_positive
 from dpcube.privacy.ledger import Ledger
@@ -99,7 +99,7 @@ def job(strategy: Strategy, gate: MakeGate = Gate, *, max_rows: int = 1) -> Job:
         said = [part.counts.reshape(-1) for part in (transcript.cells, transcript.boxes) if part is not None]
         if transcript.boxes is not None:
             said.append(np.concatenate([transcript.boxes.tree.lower, transcript.boxes.tree.upper]).reshape(-1))
-        assert transcript.grain * UNITS * max_rows == EPSILON
+        assert transcript.epsilon_per_unit * BUDGET_UNITS * max_rows == EPSILON
         return said
 
     return run
@@ -187,8 +187,8 @@ def regions(gate: MakeGate, *, times: int) -> Job:
     def run(exact: Values, noise: Noise) -> Said:
         counter = gate(exact, EPSILON, max_rows=1, noise=noise)
         part = Boxes(exact.shape, np.array([[0]]), np.array([[2]]))
-        said = [counter.count_cells(UNITS // 2)]
-        return said + [counter.count_boxes(part, np.array([UNITS // 4])) for _ in range(times)]
+        said = [counter.count_cells(BUDGET_UNITS // 2)]
+        return said + [counter.count_boxes(part, np.array([BUDGET_UNITS // 4])) for _ in range(times)]
 
     return run
 
@@ -260,7 +260,7 @@ class OneAccount(RegionBudget):
 
 def one_account(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> Gate:
     gate = Gate(exact_counts, epsilon, max_rows=max_rows, noise=noise)
-    gate._regions = OneAccount(gate.shape, UNITS)
+    gate._regions = OneAccount(gate.shape, BUDGET_UNITS)
     return gate
 
 
@@ -346,7 +346,7 @@ def by_default(exact_counts: Values, epsilon: Fraction) -> Gate:
 
 def gate_cells(make: Callable[[Values, Fraction], Gate], runs: int) -> float:
     """A cube of many cells is many cubes of one cell: with a row, and without."""
-    rows, none = (make(np.full(runs, exact), EPSILON).count_cells(UNITS) >= 1 for exact in (1, 0))
+    rows, none = (make(np.full(runs, exact), EPSILON).count_cells(BUDGET_UNITS) >= 1 for exact in (1, 0))
     return max(at_least(rows, none), at_least(~none, ~rows))
 
 
@@ -357,7 +357,7 @@ def gate_phases(make: Callable[[Values, Fraction], Gate], runs: int) -> float:
     both, apart = [], []
     for exact in (1, 0):
         gate = make(np.tile([0, exact], (runs, 1)), EPSILON)
-        cells, pairs = gate.count_cells(UNITS // 2), gate.count_boxes(boxes, np.full(runs, UNITS // 2))
+        cells, pairs = gate.count_cells(BUDGET_UNITS // 2), gate.count_boxes(boxes, np.full(runs, BUDGET_UNITS // 2))
         both.append((cells[:, 1] >= 1) & (pairs >= 1))
         apart.append(pairs - cells[:, 0] >= 1)  # exact, if a box has the noise of its first cell
     return max(at_least(*both), at_least(*apart))
@@ -761,15 +761,15 @@ class Witness:
 def gate_pays_first(gate: Callable[..., Gate]) -> bool:
     """A refused call draws nothing, and at every draw what was left has gone down already."""
     counts, whole = np.arange(6), Boxes((6,), np.array([[0]]), np.array([[6]]))
-    left = (UNITS // 2, 0)
+    left = (BUDGET_UNITS // 2, 0)
     noise = Witness(lambda: bool(np.all(made._regions._left == left[min(1, len(noise.draws))])))
     made = gate(counts, EPSILON, noise=noise)
-    made.count_cells(UNITS // 2)
-    made.count_boxes(whole, np.array([UNITS // 2]))
+    made.count_cells(BUDGET_UNITS // 2)
+    made.count_boxes(whole, np.array([BUDGET_UNITS // 2]))
     with pytest.raises(BudgetError):
-        made.count_cells(UNITS // 4)
+        made.count_cells(BUDGET_UNITS // 4)
     with pytest.raises(BudgetError):
-        made.count_boxes(whole, np.array([UNITS // 4]))
+        made.count_boxes(whole, np.array([BUDGET_UNITS // 4]))
     return noise.draws == [True, True]
 
 
@@ -795,7 +795,7 @@ def publish_pays_first(path: Path) -> bool:
 
 class DrawsFirst(Gate):
     def count_cells(self, units: int) -> Values:
-        noisy = self._exact_counts.reveal() + self._noise.draw(units * self.grain, self._exact_counts.size)
+        noisy = self._exact_counts.reveal() + self._noise.draw(units * self.epsilon_per_unit, self._exact_counts.size)
         self._regions.charge_all(units)
         return noisy
 

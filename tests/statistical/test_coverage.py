@@ -9,8 +9,8 @@ from scipy import stats
 from dpcube import Workload, evaluate
 from dpcube.analyst import Answers
 from dpcube.evaluate.coverage import WANTED, WANTED_OF_DECILE, Coverage, bundled, measure
-from dpcube.partition.halving import halve, whole
-from dpcube.query.kernel import QueryKernel
+from dpcube.geometry.halving import halve, whole
+from dpcube.query.workload_model import WorkloadModel
 from dpcube.testing import SeededNoise
 
 SHRUNK = 0.7
@@ -24,13 +24,13 @@ def exact_counts() -> NDArray[np.int64]:
 @pytest.fixture
 def shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals that reach 0.7 times as far as they should."""
-    honest = Answers.reach
-    monkeypatch.setattr(Answers, "reach", lambda answers, confidence: SHRUNK * honest(answers, confidence))
+    honest = Answers.half_width
+    monkeypatch.setattr(Answers, "half_width", lambda answers, confidence: SHRUNK * honest(answers, confidence))
 
 
 def too_few_hold(exact_counts: NDArray[np.int64], *, releases: int) -> float:
     """The exact p-value of how many intervals of disjoint ranges hold: their noises are independent."""
-    order = QueryKernel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order()
+    order = WorkloadModel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order()
     tree = halve(whole(exact_counts.shape), np.zeros(1, np.int64), 9, order).tree
     disjoint = Workload(exact_counts.shape, tree.lower[tree.leaves], tree.upper[tree.leaves])
     truth, held = evaluate.exact_answers(exact_counts, disjoint), 0

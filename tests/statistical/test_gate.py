@@ -14,10 +14,10 @@ import pytest
 from checks import ALARM, Values, independence, scale, union
 from numpy.typing import NDArray
 
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
-from dpcube.domain import Boxes, box_sums
-from dpcube.histogram import UNITS, NoisyCounter
+from dpcube.geometry import Boxes, box_sums
 from dpcube.partition import grow
 from dpcube.privacy.noise import ExactNoise
 from dpcube.strategy import Cells, TwoPhase
@@ -28,7 +28,7 @@ SHAPE = (300, 240)
 TABLE: NDArray[np.int64] = np.where(np.arange(72_000) % 5 < 2, 0, np.arange(72_000)).reshape(SHAPE)
 EMPTY = TABLE == 0
 EPSILON = Fraction(3, 10)
-HALF = UNITS // 2
+HALF = BUDGET_UNITS // 2
 
 
 class MakeGate(Protocol):
@@ -52,7 +52,7 @@ def cells(make: MakeGate) -> float:
     """Every cell has noise of the law its units give, and empty cells have it too."""
     gate = make(TABLE, EPSILON)
     noise = gate.count_cells(HALF) - TABLE
-    alpha = EPSILON * Fraction(HALF, UNITS)
+    alpha = EPSILON * Fraction(HALF, BUDGET_UNITS)
     return union(scale(noise[EMPTY], alpha), scale(noise[~EMPTY], alpha))
 
 
@@ -68,7 +68,7 @@ def cells_of_persons(make: MakeGate) -> float:
 def boxes(make: MakeGate) -> float:
     """Each box of a call has noise of the law that its own units give."""
     measured = pairs()
-    units = np.array([UNITS // 8, UNITS // 4, UNITS // 2])[np.arange(len(measured)) % 3]
+    units = np.array([BUDGET_UNITS // 8, BUDGET_UNITS // 4, BUDGET_UNITS // 2])[np.arange(len(measured)) % 3]
     noise = make(TABLE, EPSILON).count_boxes(measured, units) - box_sums(TABLE, measured)
     shares = (1, 8), (1, 4), (1, 2)
     return union(*(scale(noise[k::3], EPSILON * Fraction(*share)) for k, share in enumerate(shares)))
@@ -90,11 +90,11 @@ def boxes_of_one_call(make: MakeGate) -> float:
 def phases(make: MakeGate) -> float:
     """Phase II counts the exact cells again, with noise that has nothing to do with that of phase I."""
     p_values = []
-    for first, second in ((HALF, HALF), (UNITS // 4, 3 * (UNITS // 4))):
+    for first, second in ((HALF, HALF), (BUDGET_UNITS // 4, 3 * (BUDGET_UNITS // 4))):
         gate = make(TABLE, EPSILON)
         one = (gate.count_cells(first) - TABLE).reshape(-1)
         other = gate.count_boxes(single_cells(), np.full(TABLE.size, second)) - TABLE.reshape(-1)
-        p_values += [scale(other, EPSILON * Fraction(second, UNITS)), independence(one, other)]
+        p_values += [scale(other, EPSILON * Fraction(second, BUDGET_UNITS)), independence(one, other)]
     return union(*p_values)
 
 
@@ -116,7 +116,7 @@ def two_phase(make: MakeGate) -> float:
 
 def two_gates(make: MakeGate) -> float:
     """Two jobs over one table share no noise: their difference would be exact otherwise."""
-    one, other = (make(TABLE, EPSILON).count_cells(UNITS) - TABLE for _ in range(2))
+    one, other = (make(TABLE, EPSILON).count_cells(BUDGET_UNITS) - TABLE for _ in range(2))
     return independence(one.reshape(-1), other.reshape(-1))
 
 
@@ -222,7 +222,7 @@ class OneEpsilon(Gate):
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         self._regions.charge(boxes, units)
         return box_sums(self._exact_counts.reveal(), boxes) + self._noise.draw(
-            int(units.max()) * self.grain, len(boxes)
+            int(units.max()) * self.epsilon_per_unit, len(boxes)
         )
 
 
@@ -232,7 +232,7 @@ class OneNoise(Gate):
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         noisy = box_sums(self._exact_counts.reveal(), boxes)
         for same in np.unique(units).tolist():
-            noisy[units == same] += self._noise.draw(same * self.grain, 1)
+            noisy[units == same] += self._noise.draw(same * self.epsilon_per_unit, 1)
         return noisy
 
 
@@ -241,7 +241,7 @@ class MisplacedUnits(Gate):
 
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         by_units = np.sort(units).tolist()
-        drawn = [self._noise.draw(same * self.grain, by_units.count(same)) for same in sorted(set(by_units))]
+        drawn = [self._noise.draw(same * self.epsilon_per_unit, by_units.count(same)) for same in sorted(set(by_units))]
         return box_sums(self._exact_counts.reveal(), boxes) + np.concatenate(drawn)
 
 

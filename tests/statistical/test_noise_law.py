@@ -16,8 +16,8 @@ from checks import ALARM, Values, association, at_lag, independence, scale, two_
 from numpy.typing import NDArray
 from scipy import stats
 
+from dpcube.noise.law import DiscreteLaplace
 from dpcube.privacy import noise
-from dpcube.privacy.law import DiscreteLaplace
 from dpcube.privacy.noise import ExactNoise, digit_bounds, exp_bounds, expansion, two_sided_geometric
 from dpcube.privacy.randomness import RandomWords
 

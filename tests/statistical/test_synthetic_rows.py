@@ -14,13 +14,13 @@ from scipy import stats
 
 from dpcube import Domain, Release, datasets, evaluate
 from dpcube.analyst.synthesize import non_negative, synthetic_rows
-from dpcube.curator.publish import count
+from dpcube.arrays import Floats
+from dpcube.curator.publishing import count
 from dpcube.domain import Date, Float, Integer
 from dpcube.testing import SeededNoise
 
 SHAPE = (24, 31)
 ROWS = 1500
-Floats = NDArray[np.float64]
 
 
 def estimated() -> Floats:

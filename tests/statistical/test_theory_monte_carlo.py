@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from dpcube import theory
+from dpcube.arrays import Floats
 from dpcube.theory import Noise
 
 DRAWS = 400_000
-Floats = NDArray[np.float64]
 NOISES: tuple[Noise, ...] = ("laplace", "discrete")
 BOXES = [(11, 5, 0.05, 0.15), (11, 1, 0.15, 0.05), (4, 4, 1.0, 0.5), (3, 2, 0.7, 2.0)]
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from test_audit import AGE, EPSILON, draws, job, loss
 
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.curator.request import PrivacyUnit
 from dpcube.curator.sources import Rows
 from dpcube.curator.sources.table import Scan, Table

@@ -12,21 +12,20 @@ from numpy.typing import NDArray
 
 import dpcube
 from dpcube import Category, Domain, Integer
+from dpcube.arrays import Ints
+from dpcube.counter import BUDGET_UNITS
 from dpcube.curator import publish
 from dpcube.curator.gate import Gate
 from dpcube.errors import InputError, QueryError
 from dpcube.estimate.posterior import infer
 from dpcube.evaluate import experiment, random_ranges
-from dpcube.histogram import UNITS
-from dpcube.partition.halving import cuts_of
-from dpcube.privacy.law import DiscreteLaplace
-from dpcube.query.kernel import QueryKernel
+from dpcube.geometry.halving import cuts_of
+from dpcube.noise.law import DiscreteLaplace
+from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, adaptive, strategy_of
 from dpcube.strategy.adaptive import TOTAL_SHARE, _cheapest, _least_below
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.transcript import BoxCounts, Transcript
-
-Ints = NDArray[np.int64]
 
 SHAPES = [(1,), (2,), (1, 1, 1), (7, 1, 3), (3, 5), (1, 300), (4096,), (40, 33), (3, 4, 2, 5, 2, 3)]
 WARDS = Domain((Integer(name="age", min=0, max=9), Category(name="ward", values=("north", "south", "west"))))
@@ -62,7 +61,7 @@ def test_any_shape_epsilon_and_counts(shape: tuple[int, ...], epsilon: str, larg
     release = experiment(counts, epsilon=epsilon, strategy="adaptive", noise=SeededNoise(1))
     boxes = boxes_of(release.transcript)
     spent = charged(boxes)
-    assert spent.max() <= UNITS
+    assert spent.max() <= BUDGET_UNITS
     assert boxes.deepest_units() == spent.max()
     cells = release.cells()
     assert cells.shape == shape
@@ -83,7 +82,7 @@ def test_nearly_all_of_the_budget_is_spent_in_the_cells_of_the_boxes_counted_las
     release = experiment(table(shape, largest=3000), epsilon=epsilon, strategy="adaptive", noise=SeededNoise(2))
     boxes = boxes_of(release.transcript)
     spent = charged(boxes)
-    left = UNITS - spent
+    left = BUDGET_UNITS - spent
     covered = np.zeros(shape, np.bool_)
     for node, units in zip(boxes.node[::-1].tolist(), boxes.units[::-1].tolist(), strict=True):
         bounds = zip(boxes.tree.lower[node], boxes.tree.upper[node], strict=True)
@@ -91,7 +90,7 @@ def test_nearly_all_of_the_budget_is_spent_in_the_cells_of_the_boxes_counted_las
         if covered[inside].any():
             break  # the look before
         covered[inside] = True
-        assert left[inside].min() <= UNITS // 100, units
+        assert left[inside].min() <= BUDGET_UNITS // 100, units
     assert covered.all()
 
 
@@ -131,7 +130,7 @@ def test_an_empty_table_is_seldom_looked_at_and_a_dense_one_is() -> None:
 
 def test_the_total_is_counted_first() -> None:
     boxes = boxes_of(Adaptive().run(Gate(np.full((4, 4), 5), Fraction(1), noise=SilentNoise())))
-    assert (boxes.node[0], boxes.counts[0], boxes.units[0]) == (0, 80, int(TOTAL_SHARE * UNITS))
+    assert (boxes.node[0], boxes.counts[0], boxes.units[0]) == (0, 80, int(TOTAL_SHARE * BUDGET_UNITS))
 
 
 def test_the_cheapest_boxes_are_those_of_every_way_to_stop() -> None:
@@ -310,7 +309,7 @@ def test_the_tree_is_bounded_and_grows_where_it_is_worth_most(monkeypatch: pytes
 
 def left_by_path(seen: adaptive._Seen) -> Ints:
     """What each node's own cells have left: all, less what the node and those above it were counted with."""
-    left = np.full(len(seen.tree), UNITS, np.int64)
+    left = np.full(len(seen.tree), BUDGET_UNITS, np.int64)
     for node in range(len(seen.tree)):
         at = node
         while at >= 0:
@@ -323,22 +322,22 @@ def test_a_look_is_weighed_against_what_the_region_itself_has_left() -> None:
     """One region was counted with nearly all it had: its noise is far larger than that of the others."""
     counts = np.add.outer(np.arange(16), 3 * np.arange(16)) * 4
     gate = Gate(counts, Fraction(1, 2), noise=SeededNoise(7))
-    model = QueryKernel((16, 16), ("mixed", "mixed"))
+    model = WorkloadModel((16, 16), ("mixed", "mixed"))
     seen = adaptive._Seen(gate, model.cut_order())
-    seen.count(np.zeros(1, np.int64), np.array([UNITS // 50]))
+    seen.count(np.zeros(1, np.int64), np.array([BUDGET_UNITS // 50]))
     fresh = seen.cut(seen.tree.leaves, 3)
-    units = np.full(len(fresh), UNITS // 100)
-    units[::2] = UNITS - UNITS // 50 - UNITS // 1000  # which leaves a thousandth
+    units = np.full(len(fresh), BUDGET_UNITS // 100)
+    units[::2] = BUDGET_UNITS - BUDGET_UNITS // 50 - BUDGET_UNITS // 1000  # which leaves a thousandth
     seen.count(fresh, units)
     left = left_by_path(seen)
     np.testing.assert_array_equal(seen.left[fresh], left[fresh])
-    posterior = infer(seen.tree, *seen.counts().by_node(gate.grain), rounds=adaptive.LOOK_ROUNDS)
+    posterior = infer(seen.tree, *seen.counts().by_node(gate.epsilon_per_unit), rounds=adaptive.LOOK_ROUNDS)
     covered, differ = model.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree, seen.order))
     gains = {
         node: differ[node]
         * adaptive.LEFT_TO_LEARN
         * (posterior.totals[node] ** 2 + posterior.variances[node])
-        / (covered[node] * DiscreteLaplace(int(left[node]) * gate.grain).variance)
+        / (covered[node] * DiscreteLaplace(int(left[node]) * gate.epsilon_per_unit).variance)
         for node in fresh.tolist()
     }
     worth = sorted((node for node in gains if gains[node] > 1), key=lambda node: -gains[node])
@@ -348,11 +347,11 @@ def test_a_look_is_weighed_against_what_the_region_itself_has_left() -> None:
 
 def test_boxes_are_counted_with_what_their_poorest_cell_has_left() -> None:
     gate = Gate(table((16, 16), largest=500), Fraction(1), noise=SeededNoise(8))
-    model = QueryKernel((16, 16), ("mixed", "mixed"))
+    model = WorkloadModel((16, 16), ("mixed", "mixed"))
     seen = adaptive._Seen(gate, model.cut_order())
-    seen.count(np.zeros(1, np.int64), np.array([UNITS // 50]))
+    seen.count(np.zeros(1, np.int64), np.array([BUDGET_UNITS // 50]))
     fresh = seen.cut(seen.tree.leaves, 4)
-    seen.count(fresh, (np.arange(len(fresh)) + 1) * (UNITS // 100))
+    seen.count(fresh, (np.arange(len(fresh)) + 1) * (BUDGET_UNITS // 100))
     chosen, units = adaptive._best_boxes(seen, model)
     left, tree = left_by_path(seen), seen.tree
     for node, paid in zip(chosen.tolist(), units.tolist(), strict=True):

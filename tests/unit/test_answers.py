@@ -12,7 +12,7 @@ from dpcube import Workload, evaluate, theory
 from dpcube.analyst import Answers
 from dpcube.analyst.answer import deviations_for
 from dpcube.errors import QueryError
-from dpcube.privacy.law import DiscreteLaplace
+from dpcube.noise.law import DiscreteLaplace
 from dpcube.query import CountingQueries, CountingQuery
 from dpcube.strategy import TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
@@ -68,7 +68,7 @@ def test_very_many_noises_have_an_exact_law_and_unequal_ones_the_bound() -> None
     assert errors.noises is not None
     assert errors.noises.numbers[0] == 0
     answers = Answers.of(np.full(1, 1e6), errors)
-    assert answers.reach() == pytest.approx(deviations_for(0.95) * np.sqrt(errors.variances))
+    assert answers.half_width() == pytest.approx(deviations_for(0.95) * np.sqrt(errors.variances))
 
 
 def test_noise_never_rules_out_a_single_row_but_silence_does() -> None:

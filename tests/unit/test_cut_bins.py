@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcube import Category, Date, Domain, Float, Integer, Release, datasets, evaluate
 from dpcube.analyst.answer import Answers
 from dpcube.analyst.plots.picture import marginal, picture
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.domain.attribute import Within
 from dpcube.errors import DomainError, QueryError
 from dpcube.evaluate.cut_bins import Table, measure

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcube.errors import InputError
+from dpcube.noise import law
 from dpcube.privacy import epsilon as epsilon_module
-from dpcube.privacy import law, noise, randomness
+from dpcube.privacy import noise, randomness
 from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpcube import Workload, evaluate
+from dpcube.counter import BUDGET_UNITS
 from dpcube.errors import DpcubeError, QueryError
-from dpcube.histogram import UNITS
 from dpcube.privacy.noise import ExactNoise
 from dpcube.strategy import Cells, TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
@@ -220,7 +220,7 @@ def test_estimates_of_an_array_are_those_of_its_release() -> None:
 def test_seeded_noise_has_the_right_scale(epsilon: Fraction) -> None:
     """Mean size and mean square of 120,000 values, at this seed; the law itself is tested elsewhere for real noise."""
     release = evaluate.experiment(np.zeros((400, 300)), epsilon=epsilon, strategy=Cells(), noise=SeededNoise(11))
-    assert release.transcript.grain == epsilon / UNITS
+    assert release.transcript.epsilon_per_unit == epsilon / BUDGET_UNITS
     assert np.abs(release.cells()).mean() == pytest.approx(1 / math.sinh(float(epsilon)), rel=0.015)
     assert (release.cells() ** 2).mean() == pytest.approx(0.5 / math.sinh(float(epsilon) / 2) ** 2, rel=0.03)
 

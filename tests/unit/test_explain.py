@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from dpcube import Release, evaluate
 from dpcube.analyst.explain import account
 from dpcube.analyst.trust import trust
-from dpcube.histogram import UNITS
+from dpcube.counter import BUDGET_UNITS
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, Provenance, Transcript
 
@@ -46,9 +46,9 @@ def test_many_kinds_of_counts_are_told_together() -> None:
     release = released("adaptive")
     boxes = release.transcript.boxes
     assert boxes is not None
-    units = np.arange(1, len(boxes.node) + 1, dtype=np.int64) * (UNITS // (10 * len(boxes.node)))
+    units = np.arange(1, len(boxes.node) + 1, dtype=np.int64) * (BUDGET_UNITS // (10 * len(boxes.node)))
     transcript = Transcript(
-        (16, 32), release.transcript.grain, boxes=BoxCounts(boxes.tree, boxes.node, boxes.counts, units)
+        (16, 32), release.transcript.epsilon_per_unit, boxes=BoxCounts(boxes.tree, boxes.node, boxes.counts, units)
     )
     rows = account(Release(release.domain, transcript, release.provenance)).measured
     assert len(rows) == 9
@@ -62,15 +62,15 @@ def test_typical_errors_are_those_of_answers() -> None:
     one, total = release.count(axis0=(3, 3), axis1=(5, 5)), release.count()
     noise = one.stderr
     assert (everything.answer, everything.middle) == pytest.approx((total.value, total.stderr))
-    assert everything.reach == pytest.approx(total.high - total.value)
+    assert everything.half_width == pytest.approx(total.high - total.value)
     assert (cell.middle, cell.most) == pytest.approx((noise, noise))
     assert first.middle == pytest.approx(noise * np.sqrt(32))
     assert second.middle == pytest.approx(noise * np.sqrt(16))
     assert cell.middle < ranges.middle < ranges.most
-    assert cell.reach == pytest.approx(one.high - one.value)
+    assert cell.half_width == pytest.approx(one.high - one.value)
     told = account(release)
     assert told.errors == (everything, ranges, first, second, cell)
-    assert f"A single cell below about {cell.reach:.2g} rows" in str(told)
+    assert f"A single cell below about {cell.half_width:.2g} rows" in str(told)
 
 
 def test_a_private_release_bears_no_stamp_and_says_whom_it_protects() -> None:

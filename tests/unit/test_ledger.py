@@ -26,7 +26,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube.cli import main
-from dpcube.curator.request import BESIDE, Range, ledger_path, open_ledger
+from dpcube.curator.request import LedgerLocation, Range, ledger_path, open_ledger
 from dpcube.curator.sources import open_rows
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.privacy import ledger as ledger_module
@@ -780,9 +780,9 @@ def test_every_change_is_synced_with_its_directory(ledger: Ledger) -> None:
 
 def test_a_ledger_is_beside_its_table(tmp_path: Path) -> None:
     for table, ledger in {"a.csv": "a.ledger", "a.b.parquet": "a.b.ledger", "a.csv.gz": "a.ledger"}.items():
-        assert ledger_path(BESIDE, tmp_path / table) == tmp_path / ledger
-        assert ledger_path(BESIDE, str(tmp_path / table)) == tmp_path / ledger
-    assert ledger_path(BESIDE, pa.table({"a": [1]})) is None
+        assert ledger_path(LedgerLocation.BESIDE_TABLE, tmp_path / table) == tmp_path / ledger
+        assert ledger_path(LedgerLocation.BESIDE_TABLE, str(tmp_path / table)) == tmp_path / ledger
+    assert ledger_path(LedgerLocation.BESIDE_TABLE, pa.table({"a": [1]})) is None
     assert ledger_path(None, tmp_path / "a.csv") is None
     assert ledger_path("x", tmp_path / "a.csv") == Path("x")
 
@@ -792,10 +792,10 @@ def test_a_link_to_a_table_leads_to_the_table_s_ledger(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "t.csv").write_text("age\n31\n")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real" / "t.csv")
-    assert ledger_path(BESIDE, tmp_path / "link.csv") == tmp_path / "real" / "t.ledger"
+    assert ledger_path(LedgerLocation.BESIDE_TABLE, tmp_path / "link.csv") == tmp_path / "real" / "t.ledger"
     (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
     for name in ("loop.csv", "a\0b.csv"):  # refused when the table is opened
-        assert ledger_path(BESIDE, tmp_path / name) is not None
+        assert ledger_path(LedgerLocation.BESIDE_TABLE, tmp_path / name) is not None
 
 
 def run(*arguments: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:

@@ -14,11 +14,11 @@ import pytest
 from dpcube import Domain
 from dpcube.curator import publish
 from dpcube.curator.gate import Gate
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.curator.request import ANSWER_BYTES
 from dpcube.errors import MemoryLimitError
+from dpcube.geometry.halving import AT_A_TIME
 from dpcube.memory import available_bytes, half_of_free
-from dpcube.partition.halving import AT_A_TIME
 from dpcube.strategy import BY_NAME, Adaptive, Cells, Strategy, TwoPhase, adaptive
 from dpcube.strategy.strategy import STARTING
 from dpcube.testing import SeededNoise

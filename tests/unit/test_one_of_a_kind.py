@@ -20,15 +20,16 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from dpcube.counter import BUDGET_UNITS
 from dpcube.curator import PrivateTable
 from dpcube.curator.gate import Gate
 from dpcube.curator.sources import open_rows
-from dpcube.domain import Boxes, Integer
+from dpcube.domain import Integer
 from dpcube.errors import BudgetError, SourceError
-from dpcube.histogram import UNITS
+from dpcube.geometry import Boxes
+from dpcube.noise.law import DiscreteLaplace
 from dpcube.privacy import budget as budget_module
 from dpcube.privacy.budget import Account, Agent, Budget, PartitionBudget
-from dpcube.privacy.law import DiscreteLaplace
 from dpcube.privacy.noise import ExactNoise
 from dpcube.privacy.randomness import RandomWords
 from dpcube.privacy.regions import RegionBudget
@@ -124,14 +125,14 @@ def gate_charges(gate: Gate, units: int) -> list[Charge]:
 
 def test_a_gate_grants_threads_its_epsilon_and_no_more(hasty: None) -> None:
     gate = Gate(np.array([1, 2]), ONE, noise=SilentNoise())
-    assert granted(gate_charges(gate, UNITS // 64), tries=64) == 64
+    assert granted(gate_charges(gate, BUDGET_UNITS // 64), tries=64) == 64
 
 
 def test_sabotage_a_gate_without_its_lock_overspends(hasty: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpcube.privacy.regions.Account", Unlocked)
 
     def once() -> int:
-        return granted(gate_charges(Gate(np.array([1, 2]), ONE, noise=SilentNoise()), UNITS // 64), tries=64)
+        return granted(gate_charges(Gate(np.array([1, 2]), ONE, noise=SilentNoise()), BUDGET_UNITS // 64), tries=64)
 
     assert any(once() > 64 for _ in range(100))
 
@@ -159,11 +160,11 @@ def test_units_changed_by_another_holder_of_the_array_do_not_change_the_noise() 
 
     def charge_then_change(boxes: Boxes, asked: Any) -> None:
         charge(boxes, asked)
-        units[:] = UNITS
+        units[:] = BUDGET_UNITS
 
     gate._regions.charge = charge_then_change  # type: ignore[method-assign,assignment]
     gate.count_boxes(Boxes((2,), np.array([[0], [1]]), np.array([[1], [2]])), units)
-    assert drawn == [gate.grain]
+    assert drawn == [gate.epsilon_per_unit]
 
 
 # Copies and pickles.
@@ -180,7 +181,7 @@ def things() -> dict[str, object]:
         "account": root.account,
         "table": table,
         "part of a table": table.partition(Integer(name="age", min=0, max=3))["2"],
-        "regions": RegionBudget((2,), UNITS),
+        "regions": RegionBudget((2,), BUDGET_UNITS),
         "gate": Gate(np.array([1, 2]), ONE),
         "words": RandomWords(),
     }
@@ -229,8 +230,8 @@ def asks() -> dict[str, Charge]:
         "remaining": lambda: table.remaining,
         "count": lambda: table.noisy_count(epsilon=1),
         "sum": lambda: table.noisy_sum("age", epsilon=1, bound=3),
-        "cells": lambda: gate.count_cells(UNITS),
-        "boxes": lambda: gate.count_boxes(whole, np.array([UNITS])),
+        "cells": lambda: gate.count_cells(BUDGET_UNITS),
+        "boxes": lambda: gate.count_boxes(whole, np.array([BUDGET_UNITS])),
     }
 
 

@@ -92,7 +92,7 @@ def bare(function: Any) -> Any:
     return function.__wrapped__.__wrapped__
 
 
-PUBLISH = sys.modules["dpcube.curator.publish"]
+PUBLISH = sys.modules["dpcube.curator.publishing"]
 
 
 def test_sabotage_counting_without_the_seal_is_caught(
@@ -115,8 +115,8 @@ def test_sabotage_a_publish_that_holds_the_array_is_caught(
     jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PUBLISH, "_counted", PUBLISH.count)
-    found = leaks(jobs["array, cells"], PASSED, every=1, within="publish.py")
-    assert any("exact_counts in /curator/publish.py" in shown for all_ in found.values() for shown in all_)
+    found = leaks(jobs["array, cells"], PASSED, every=1, within="publishing.py")
+    assert any("exact_counts in /curator/publishing.py" in shown for all_ in found.values() for shown in all_)
 
 
 @sealed

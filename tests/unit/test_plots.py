@@ -398,10 +398,10 @@ def test_trust_is_that_of_answers() -> None:
     told = {row.question: row for row in trust(RELEASE)}
     total = RELEASE.count()
     assert told["all rows"].answer == pytest.approx(total.value)
-    assert told["all rows"].reach == pytest.approx(total.high - total.value)
+    assert told["all rows"].half_width == pytest.approx(total.high - total.value)
     by_hours = [RELEASE.count(hours=k) for k in range(8)]
     assert told["one value of hours"].answer == pytest.approx(np.median([a.value for a in by_hours]))
-    assert told["one value of hours"].reach == pytest.approx(np.median([a.high - a.value for a in by_hours]))
+    assert told["one value of hours"].half_width == pytest.approx(np.median([a.high - a.value for a in by_hours]))
     kinds = [f"one value of {name}" for name in DOMAIN.names]
     assert list(told) == ["all rows", "a range at random", *kinds, "one cell"]
 

@@ -20,12 +20,12 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube import Category, Domain, Integer, Release
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator import PrivateTable, publish
 from dpcube.curator import private_table as private_table_module
 from dpcube.curator.gate import Gate
 from dpcube.curator.sources import open_rows
 from dpcube.errors import BudgetError, DomainError, InputError, MemoryLimitError, ReleaseFileError, SourceError
-from dpcube.histogram import UNITS, NoisyCounter
 from dpcube.privacy.ledger import Ledger
 from dpcube.privacy.noise import ExactNoise
 from dpcube.strategy import Cells, TwoPhase
@@ -297,7 +297,7 @@ class Overspending(Cells):
     """A strategy that asks for more than there is."""
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        counter.count_cells(UNITS // 2)
+        counter.count_cells(BUDGET_UNITS // 2)
         return Cells().run(counter)
 
 
@@ -330,7 +330,7 @@ def test_a_unit_of_several_rows_is_drawn_at_its_share(account: Account) -> None:
     people = TABLE.append_column("person", pa.array(range(13)))
     release = publish(people, DOMAIN, epsilon=1, strategy="cells", unit="person", max_rows=4, ledger=account.path)
     assert account.events[:2] == [("charge", Fraction(1)), ("draw", Fraction(1, 4), 6)]
-    assert release.transcript.grain == Fraction(1, 4) / UNITS
+    assert release.transcript.epsilon_per_unit == Fraction(1, 4) / BUDGET_UNITS
     assert (release.provenance.unit, release.provenance.max_rows) == ("person", 4)
 
 
@@ -340,7 +340,7 @@ def test_a_unit_of_several_rows_is_drawn_at_its_share(account: Account) -> None:
 def test_what_holds_rows_does_not_show_them() -> None:
     rows = pa.table({"age": [31] * 1009, "sex": ["zebra"] * 1009})
     gate = Gate(np.full((3, 2), 7919), Fraction(1))
-    gate.count_cells(UNITS // 2)
+    gate.count_cells(BUDGET_UNITS // 2)
     table = PrivateTable(rows, epsilon=1)
     parts = table.partition(DOMAIN["sex"])
     shown = [*map(repr, (gate, table, open_rows(rows), *parts.values())), *map(str, (gate, table, open_rows(rows)))]

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcube import Domain, Integer, Release, memory
+from dpcube.counter import BUDGET_UNITS
 from dpcube.errors import DpcubeError, MemoryLimitError, ReleaseFileError
-from dpcube.histogram import UNITS
 from dpcube.transcript import file as release_file
 from forge import DOMAIN, Manifest, changed, forged, make_release, members_of, parquet, table_of, zipped
 
@@ -358,7 +358,7 @@ def test_damaged_parquet_is_refused_even_if_its_digest_is_right(whole: bytes, pl
         assert release is None or len(release.digest) == 64
 
 
-@pytest.mark.parametrize("units", [0, -1, -(2**63), UNITS + 1, 2**62])
+@pytest.mark.parametrize("units", [0, -1, -(2**63), BUDGET_UNITS + 1, 2**62])
 def test_units_that_cannot_be_are_refused(whole: bytes, place: Path, units: int) -> None:
     line = refused(place, forged(whole, boxes=changed(table_of(whole, "boxes"), "units", 2, units)))
     assert "units" in line
@@ -649,7 +649,7 @@ def test_a_file_describes_itself(whole: bytes) -> None:
     assert manifest["private"] is False
     assert manifest["privacy"]["epsilon"] == "1/2"
     assert manifest["privacy"]["spent"] == {"cells": "1/4", "boxes": "1/4"}
-    assert Fraction(manifest["noise"]["grain"]) == Fraction(1, 2 * UNITS)
+    assert Fraction(manifest["noise"]["grain"]) == Fraction(1, 2 * BUDGET_UNITS)
     assert Domain.loads(members["domain.toml"].decode()) == DOMAIN
     assert table_of(whole, "cells")["noisy_count"].to_numpy().reshape(5, 4).tolist() == (
         RELEASE.cells("cells").astype(int).tolist()
@@ -671,7 +671,7 @@ def test_the_digest_depends_on_all_that_is_told(whole: bytes, place: Path) -> No
         forged(whole, boxes=changed(table_of(whole, "boxes"), "units", 1, 12345)),
         forged(whole, lambda m: m["privacy"].update(epsilon="3/4"), boxes=moved),
         forged(whole, domain=DOMAIN.dumps().replace("age", "Age").encode()),
-        forged(whole, lambda manifest: manifest["noise"].update(grain=f"1/{3 * UNITS}")),
+        forged(whole, lambda manifest: manifest["noise"].update(grain=f"1/{3 * BUDGET_UNITS}")),
         forged(whole, lambda manifest: manifest["noise"].update(cell_units=12345)),
         forged(whole, lambda manifest: manifest["privacy"].update(epsilon="2/3")),
         forged(whole, lambda manifest: manifest["privacy"].update(max_rows=2, epsilon="1")),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpcube import Category, Date, Domain, Float, Integer, Release, evaluate
 from dpcube.analyst.sql import relation
-from dpcube.analyst.sql.picks import Picker
+from dpcube.analyst.sql.order_statistics import Picker
 from dpcube.errors import DpcubeError, QueryError, RefusedError
 from dpcube.estimate import estimate as estimates
 from dpcube.estimate.estimate import BoxEstimate

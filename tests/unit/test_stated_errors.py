@@ -4,23 +4,21 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.integrate import quad
 
+from dpcube.arrays import Floats
+from dpcube.estimate.fixed_normals import fixed_normals
 from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
-from dpcube.estimate.probes import probe
 from dpcube.estimate.within import PROBES, evenly_placed_ranges, judge, leaf_boxes
-from dpcube.partition import BoxTree, grow
-from dpcube.partition.halving import halve, whole
-from dpcube.query.kernel import MIXED, QueryKernel
+from dpcube.geometry import BoxTree
+from dpcube.geometry.halving import halve, whole
+from dpcube.partition import grow
 from dpcube.query.random_ranges import random_ranges
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpcube.query.workload_model import MIXED, WorkloadModel
 
 
 def halved(shape: tuple[int, ...], cuts: int) -> BoxTree:
-    order = QueryKernel(shape, (MIXED,) * len(shape)).cut_order()
+    order = WorkloadModel(shape, (MIXED,) * len(shape)).cut_order()
     return halve(whole(shape), np.zeros(1, np.int64), cuts, order).tree
 
 
@@ -137,7 +135,7 @@ def test_boxes_are_judged_by_plain_sums_over_ranges() -> None:
         return np.array([[np.log(half[:, 0]).mean(), half[:, 1].mean()] for half in halves])
 
     judged = pooled(judges.astype(np.float64))
-    silent = [pooled(probe(judges.size, n).reshape(9, 7))[:, 1] for n in range(1, PROBES + 1)]
+    silent = [pooled(fixed_normals(judges.size, n).reshape(9, 7))[:, 1] for n in range(1, PROBES + 1)]
     np.testing.assert_allclose(found[0], judged[:, 0], rtol=1e-9)
     np.testing.assert_allclose(found[1], judged[:, 1] - 18.0, rtol=1e-9)
     np.testing.assert_allclose(found[2], 18.0 * np.std(silent, axis=0, ddof=1), rtol=1e-9)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpcube import Domain, Release, memory
 from dpcube.analyst import export, synthesize
 from dpcube.analyst.synthesize import non_negative, synthetic_rows
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.domain import Category, Date, Float, Integer
 from dpcube.errors import InputError, MemoryLimitError, QueryError
 from dpcube.evaluate import experiment

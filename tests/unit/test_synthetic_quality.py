@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Domain, Release, Workload, datasets, evaluate
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.testing import SeededNoise
 
 

@@ -19,9 +19,8 @@ from dpcube.analyst.plots.static import draw
 from dpcube.analyst.report import report
 from dpcube.analyst.trust import trust
 from dpcube.cli import commands
-from dpcube.domain import Boxes
-from dpcube.histogram import UNITS, NoisyCounter
-from dpcube.partition import BoxTree
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.geometry import Boxes, BoxTree
 from dpcube.strategy.strategy import Parameter
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, Transcript
@@ -49,9 +48,9 @@ class Grid:
         upper = np.concatenate([[[SIDE, SIDE]], corners + step])
         tree = BoxTree(counter.shape, lower, upper, np.array([-1] + [0] * len(corners)))
         node = np.arange(0 if self.with_total else 1, len(tree))
-        units = np.full(len(node), UNITS // 2)
+        units = np.full(len(node), BUDGET_UNITS // 2)
         noisy = counter.count_boxes(Boxes(counter.shape, lower[node], upper[node]), units)
-        return Transcript(counter.shape, counter.grain, boxes=BoxCounts(tree, node, noisy, units))
+        return Transcript(counter.shape, counter.epsilon_per_unit, boxes=BoxCounts(tree, node, noisy, units))
 
 
 def gridded(*, with_total: bool = False) -> Release:
@@ -150,7 +149,7 @@ def test_a_release_of_next_to_no_rows_is_not_praised(strategy: str, rows: int) -
     for seed in range(12):
         release = of_few_rows(rows, strategy, seed)
         total, told = trust(release)[0], account(release)
-        doubtful = not total.answer > total.reach
+        doubtful = not total.answer > total.half_width
         assert told.doubts == (FEW if doubtful else "")
         words = " ".join(release.explain().split())
         assert (FEW in words) == doubtful

@@ -302,7 +302,7 @@ def test_boxes_say_where_they_are_and_what_was_counted(release: Release) -> None
     conditions: dict[str, Any] = {"country": held, "age-group": (low, high), "seen": seen}
     answer = release.count(conditions)
     assert (first["value"], first["stderr"]) == pytest.approx((answer.value, answer.stderr))
-    counts, _ = measured.by_node(release.transcript.grain)
+    counts, _ = measured.by_node(release.transcript.epsilon_per_unit)
     assert boxes["noisy_count"].to_pylist() == counts[measured.tree.leaves].tolist()
 
 

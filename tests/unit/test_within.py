@@ -11,7 +11,7 @@ from scipy.stats import norm
 from dpcube import evaluate
 from dpcube.analyst import Release
 from dpcube.estimate.estimate import BoxEstimate, BoxPart
-from dpcube.estimate.probes import probe
+from dpcube.estimate.fixed_normals import fixed_normals
 from dpcube.estimate.within import (
     POOLED_RANGES,
     REACHED,
@@ -22,7 +22,7 @@ from dpcube.estimate.within import (
     pooled_ratio,
     posterior_mean,
 )
-from dpcube.partition.halving import whole
+from dpcube.geometry.halving import whole
 from dpcube.query import Workload
 from dpcube.strategy import TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
@@ -151,7 +151,7 @@ def test_a_ratio_grows_with_a_power_of_the_cut() -> None:
 def test_cells_tell_how_uneven_a_box_is(slope: float, least: float, most: float) -> None:
     """One box over cells that rise by `slope` deviations each; noisy cells judge it. The oracle knows the cells."""
     cells = np.rint(100 * slope * np.arange(64)).astype(np.int64)
-    noisy = cells + np.rint(100 * probe(64, 77)).astype(np.int64)
+    noisy = cells + np.rint(100 * fixed_normals(64, 77)).astype(np.int64)
     judged = judge(whole((64,)), noisy, 100.0**2)
     assert judged is not None
     found = pooled_ratio([judged], unit=100.0**2)

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import EqualNoises, Errors, Estimate
 from dpcube.query import CountingQueries
 from dpcube.query.cuts import cut_queries, slopes_where_even, squared_where_even
 from dpcube.theory import dl_sum_quantile, noise_variance
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +123,11 @@ class Answers:
 
     def cut_reach(self) -> Floats:
         """Return how far the bins that a question cuts may move each answer: 0 where it cuts none."""
-        reach = np.zeros(len(self))
+        half_width = np.zeros(len(self))
         if self.cuts is not None:
             at, least, most = self.cuts.at, self.cuts.least.values, self.cuts.most.values
-            reach[at] = np.maximum(most - self.values[at], self.values[at] - least)
-        return reach
+            half_width[at] = np.maximum(most - self.values[at], self.values[at] - least)
+        return half_width
 
     def beside(self, others: "Answers", *, where: NDArray[np.bool_]) -> "Answers":
         """Return two kinds of answers of one estimate in one order: these `where` it is true, the others elsewhere."""
@@ -148,20 +147,20 @@ class Answers:
             cuts = replace(cuts, at=np.flatnonzero(~where)[cuts.at])
         return Answers(values, stderrs, laid_out(self.withins, others.withins), noises, cuts)
 
-    def reach(self, confidence: float = 0.95) -> Floats:
+    def half_width(self, confidence: float = 0.95) -> Floats:
         """Return how far each answer is off at most, with this confidence for each by itself, cut bins apart.
 
         Where the law of an error is known this is its exact quantile; elsewhere a bound, so many standard errors.
         """
-        reach: Floats = deviations_for(confidence) * np.hypot(self.stderrs, self.withins)
+        half_width: Floats = deviations_for(confidence) * np.hypot(self.stderrs, self.withins)
         if self.noises is not None:
             known = (self.noises.numbers > 0) & (self.withins == 0)
             numbers, at = np.unique(self.noises.numbers[known], return_inverse=True)
             alpha = self.noises.alpha
             quantiles = dl_sum_quantile(confidence, numbers, alpha=alpha)
             deviations = np.sqrt(numbers * noise_variance(alpha, noise="discrete"))
-            reach[known] = self.stderrs[known] * (quantiles / deviations)[at]
-        return reach
+            half_width[known] = self.stderrs[known] * (quantiles / deviations)[at]
+        return half_width
 
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """Return the low and high ends of an interval for each true count.
@@ -185,8 +184,8 @@ class Answers:
 
     def _ends(self, confidence: float) -> tuple[Floats, Floats]:
         """Return the ends of intervals, cut bins apart."""
-        reach, least = self.reach(confidence), np.where(np.hypot(self.stderrs, self.withins) > 0, 1.0, 0.0)
-        return np.maximum(self.values - reach, 0.0), np.maximum(self.values + reach, least)
+        half_width, least = self.half_width(confidence), np.where(np.hypot(self.stderrs, self.withins) > 0, 1.0, 0.0)
+        return np.maximum(self.values - half_width, 0.0), np.maximum(self.values + half_width, least)
 
 
 def slope_squares(domain: Domain, estimate: Estimate, queries: CountingQueries) -> Floats:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.trust import Trust, doubts, trust
-from dpcube.histogram import UNITS, noise_variances
-from dpcube.partition.halving import levels
+from dpcube.counter import BUDGET_UNITS
+from dpcube.geometry.halving import levels
+from dpcube.noise import noise_variances
 
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
@@ -65,9 +66,9 @@ class Account:
         if self.doubts:
             return f"{self.doubts} Asking costs no privacy, however often."
         unseen = ""
-        if self.errors and not np.isnan(self.errors[-1].reach):
-            reach = self.errors[-1].reach
-            unseen = f"A single cell below about {_rows(reach)} rows cannot be told from an empty one. "
+        if self.errors and not np.isnan(self.errors[-1].half_width):
+            half_width = self.errors[-1].half_width
+            unseen = f"A single cell below about {_rows(half_width)} rows cannot be told from an empty one. "
         above = "totals, groups and ranges well above their errors" if self.errors else "what is well above its error"
         return (
             f"It supports {above}. {unseen}It says nothing reliable of any one row, and a question that cuts a bin is "
@@ -129,8 +130,8 @@ def _boxes(level: NDArray[np.int64]) -> str:
 
 
 def _measured(what: str, counts: int, units: int, release: "Release") -> Measured:
-    noise = np.sqrt(noise_variances(np.array([units]), release.transcript.grain))
-    return Measured(what, counts, units / UNITS, float(noise[0]))
+    noise = np.sqrt(noise_variances(np.array([units]), release.transcript.epsilon_per_unit))
+    return Measured(what, counts, units / BUDGET_UNITS, float(noise[0]))
 
 
 def _rows(amount: float) -> str:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 MEASURES = ("value", "stderr", "low", "high")
 
-Floats = NDArray[np.float64]
-
 
 def table(view: "View", *, errors: bool, confidence: float) -> pa.Table:
     """Return a row for each combination of groups, in the order of the axes."""
@@ -122,7 +120,7 @@ def boxes(release: "Release", *, estimate: str, confidence: float) -> pa.Table:
         labels = attribute.labels()
         columns[f"{attribute.name}_first"] = _named(labels, lower[:, axis])
         columns[f"{attribute.name}_last"] = _named(labels, upper[:, axis] - 1)
-    counts, variances = (column[leaves] for column in measured.by_node(release.transcript.grain))
+    counts, variances = (column[leaves] for column in measured.by_node(release.transcript.epsilon_per_unit))
     answers = release.answer(Workload(tree.shape, lower, upper), estimate=estimate)
     facts = {
         "cells": tree.sizes[leaves],

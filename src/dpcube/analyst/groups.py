@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers
+from dpcube.arrays import Floats, Ints
 from dpcube.domain import Attribute, Level
 from dpcube.errors import QueryError
 from dpcube.query import CountingQueries, Workload
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 2**24
 MOST_ASKED_APART = 20_000
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

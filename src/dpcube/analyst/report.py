@@ -113,7 +113,7 @@ def _spent(release: Release) -> str:
 def _trusted(release: Release) -> str:
     header = ("question", "a typical answer", "95% interval, \N{PLUS-MINUS SIGN}", "of the answer")
     told = trust(release)
-    rows = [(printable(t.question, longest=60), in_rows(t.answer), in_rows(t.reach), _share(t)) for t in told]
+    rows = [(printable(t.question, longest=60), in_rows(t.answer), in_rows(t.half_width), _share(t)) for t in told]
     doubtful = doubts(told)
     held = None if doubtful else COVERAGE.get(release.estimates[0])
     measured = "" if held is None else f" On a public table it did so {_held(held)}."
@@ -170,9 +170,9 @@ def _asking(release: Release) -> str:
 
 
 def _share(row: Trust) -> str:
-    if math.isnan(row.reach):
+    if math.isnan(row.half_width):
         return "unknown"
-    return f"{100 * row.reach / row.answer:,.2g}%" if row.answer >= 1 else "more than all of it"
+    return f"{100 * row.half_width / row.answer:,.2g}%" if row.answer >= 1 else "more than all of it"
 
 
 def _number(value: object) -> str:

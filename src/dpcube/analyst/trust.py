@@ -33,7 +33,7 @@ class Trust:
 
     question: str
     answer: float
-    reach: float
+    half_width: float
     middle: float
     most: float
 
@@ -41,9 +41,9 @@ class Trust:
 def doubts(told: Sequence[Trust]) -> str:
     """Say why nothing can be made of a release, if so: the first kind of question is its total."""
     total = told[0]
-    if np.isnan(total.reach):
+    if np.isnan(total.half_width):
         return "How far off its answers are is not known: take none of them as they stand."
-    if not total.answer > total.reach:
+    if not total.answer > total.half_width:
         return "The total is not above its error: this release tells nothing but that there are few rows."
     return ""
 
@@ -80,5 +80,5 @@ def _spaced(cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def _told(question: str, answers: Answers) -> Trust:
     middle, most = np.quantile(np.hypot(answers.stderrs, answers.withins), (0.5, 0.9))
-    value, reach = np.median(answers.values), np.median(answers.reach(0.95))
-    return Trust(question, float(value), float(reach), float(middle), float(most))
+    value, half_width = np.median(answers.values), np.median(answers.half_width(0.95))
+    return Trust(question, float(value), float(half_width), float(middle), float(most))

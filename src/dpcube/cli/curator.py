@@ -164,7 +164,7 @@ def release(
     postgresql://user@host/database#schema.table (its password in PGPASSWORD or ~/.pgpass; or a --query without
     the #), or spark:PATH of Parquet.
     """
-    from dpcube.curator import BESIDE, publish
+    from dpcube.curator import LedgerLocation, publish
     from dpcube.curator import explain as explained
     from dpcube.domain import Domain
     from dpcube.errors import InputError
@@ -183,7 +183,7 @@ def release(
         declared,
         epsilon=epsilon,
         strategy=_fitted(strategy, queries, questions),
-        ledger=None if no_ledger else ledger or BESIDE,
+        ledger=None if no_ledger else ledger or LedgerLocation.BESIDE_TABLE,
         total=total,
         unit=unit,
         max_rows=max_rows,

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.exact import ExactCounts
-from dpcube.domain import Boxes
 from dpcube.errors import InputError
-from dpcube.histogram import UNITS
+from dpcube.geometry import Boxes
 from dpcube.privacy.budget import check_positive
 from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget
@@ -42,8 +42,8 @@ class Gate(Unique):
             raise InputError(msg)
         self._exact_counts = exact_counts if isinstance(exact_counts, ExactCounts) else ExactCounts(exact_counts)
         self._noise = ExactNoise() if noise is None else noise
-        self._regions = RegionBudget(self._exact_counts.shape, UNITS)
-        self.grain = check_positive(epsilon) / max_rows / UNITS
+        self._regions = RegionBudget(self._exact_counts.shape, BUDGET_UNITS)
+        self.epsilon_per_unit = check_positive(epsilon) / max_rows / BUDGET_UNITS
 
     def __repr__(self) -> str:
         return f"<Gate over a private cube of shape {self.shape}>"
@@ -62,7 +62,7 @@ class Gate(Unique):
     def count_cells(self, units: int) -> NDArray[np.int64]:
         """Charge every cell, then return a noisy count of each, empty cells included."""
         self._regions.charge_all(units)
-        return self._exact_counts.plus(self._noise.draw(units * self.grain, self._exact_counts.size))
+        return self._exact_counts.plus(self._noise.draw(units * self.epsilon_per_unit, self._exact_counts.size))
 
     @sealed
     def count_boxes(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -74,5 +74,5 @@ class Gate(Unique):
         noise = np.empty(len(boxes), np.int64)
         by_units = np.argsort(units, kind="stable")
         for alike in np.split(by_units, np.flatnonzero(np.diff(units[by_units])) + 1):
-            noise[alike] = self._noise.draw(int(units[alike[0]]) * self.grain, len(alike))
+            noise[alike] = self._noise.draw(int(units[alike[0]]) * self.epsilon_per_unit, len(alike))
         return self._exact_counts.sums(boxes).plus(noise)

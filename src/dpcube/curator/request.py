@@ -20,21 +20,20 @@ from dpcube.curator.sources import Rows
 from dpcube.curator.sources.engines import is_address
 from dpcube.curator.sources.names import File, listed
 from dpcube.domain import Date, Domain, Integer
-from dpcube.domain.box import MOST_CELLS
 from dpcube.errors import DomainError, InputError, LedgerError, MemoryLimitError, SourceError
+from dpcube.geometry.boxes import MOST_CELLS
 from dpcube.memory import available_bytes, in_words
 from dpcube.privacy.epsilon import SMALLEST
 from dpcube.privacy.ledger import Ledger, Period
 from dpcube.strategy import Strategy
 
 
-class Place(Enum):
+class LedgerLocation(Enum):
     """Where a ledger is when the caller does not say."""
 
-    BESIDE = "beside the table"
+    BESIDE_TABLE = "beside the table"
 
 
-BESIDE = Place.BESIDE
 Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
 MOST_ROWS = 2**20
@@ -141,7 +140,7 @@ def check_fits(domain: Domain, strategy: Strategy) -> None:
     raise MemoryLimitError(msg)
 
 
-def ledger_path(ledger: str | Path | Place | None, source: object) -> Path | None:
+def ledger_path(ledger: str | Path | LedgerLocation | None, source: object) -> Path | None:
     """Return where the ledger is: beside a file or a directory unless said otherwise; None for no ledger.
 
     A ledger that is named is the caller's word. Otherwise a row must not be charged to one ledger by one name of its

@@ -1,7 +1,6 @@
-"""Attributes, domains, boxes and partitionings: the public geometry of a cube."""
+"""Attributes and domains: what the cells of a cube stand for, declared by the table's owner."""
 
 from dpcube.domain.attribute import Attribute, Destination, Scalar
-from dpcube.domain.box import Box, Boxes, Partitioning, box_sums
 from dpcube.domain.calendar import Date
 from dpcube.domain.category import Category
 from dpcube.domain.domain import Domain
@@ -11,8 +10,6 @@ from dpcube.domain.selection import Selection
 
 __all__ = [
     "Attribute",
-    "Box",
-    "Boxes",
     "Category",
     "Date",
     "Destination",
@@ -20,8 +17,6 @@ __all__ = [
     "Float",
     "Integer",
     "Level",
-    "Partitioning",
     "Scalar",
     "Selection",
-    "box_sums",
 ]

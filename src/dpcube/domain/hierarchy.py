@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Ints
 from dpcube.domain.text import is_text
 from dpcube.errors import DomainError
 
-Ints = NDArray[np.int64]
 Groups = tuple[tuple[str, tuple[str, ...]], ...]  # names of groups, and of their members one level below
 
 TOTAL = "all"  # the level at which nothing is told apart

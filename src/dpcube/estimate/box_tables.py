@@ -16,14 +16,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-from dpcube.partition import BoxTree
+from dpcube.geometry import BoxTree
 from dpcube.query import Workload
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_BYTES = 2**30
 """No tables are made that would take more."""

@@ -7,13 +7,10 @@ falling below zero. A single projection of all leaves at once is measurably wors
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-from dpcube.partition import BoxTree
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpcube.geometry import BoxTree
 
 
 def consistent_totals(tree: BoxTree, measured: Floats, variance: Floats) -> Floats:

@@ -16,8 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain import Boxes
-from dpcube.domain.box import spread
+from dpcube.arrays import Floats
 from dpcube.estimate.box_tables import BoxTables, worthwhile
 from dpcube.estimate.kernels import range_sums, subtree_sums, summed_area_table, sums_over_boxes
 from dpcube.estimate.products import (
@@ -29,10 +28,9 @@ from dpcube.estimate.products import (
     squared_weights,
 )
 from dpcube.estimate.within import REACHED, WithinBoxes, leaf_boxes
-from dpcube.partition import BoxTree
+from dpcube.geometry import Boxes, BoxTree
+from dpcube.geometry.boxes import spread
 from dpcube.query import CountingQueries, Workload
-
-Floats = NDArray[np.float64]
 
 DENSE_CELLS = 2**27
 """Cubes up to this size are answered from a table of every cell (1 GiB); larger ones from their boxes if they can."""

@@ -9,18 +9,16 @@ v1/(v2 + n v1) when each count is weighted by its precision (paper's H+, spec 4.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcube.domain import box_sums
+from dpcube.arrays import Floats
 from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate.consistent import consistent_totals
 from dpcube.estimate.estimate import BoxEstimate, BoxPart, Estimate
 from dpcube.estimate.posterior import PosteriorEstimate, infer
 from dpcube.estimate.within import WithinBoxes, deviations, leaf_boxes
+from dpcube.geometry import box_sums
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
-
-Floats = NDArray[np.float64]
 
 
 def cells(transcript: Transcript) -> Estimate:
@@ -31,7 +29,7 @@ def cells(transcript: Transcript) -> Estimate:
         transcript.shape,
         detail=measured.counts.astype(np.float64),
         cell_variance=transcript.cell_variance,
-        alpha=float(measured.units * transcript.grain),
+        alpha=float(measured.units * transcript.epsilon_per_unit),
     )
 
 
@@ -41,7 +39,7 @@ def uniform(transcript: Transcript) -> Estimate:
     totals, variance = _leaf_counts(boxes, transcript)
     units = np.unique(boxes.units).tolist()
     alike = len(units) == 1 and np.array_equal(np.sort(boxes.node), boxes.tree.leaves)
-    alpha = float(units[0] * transcript.grain) if alike else None
+    alpha = float(units[0] * transcript.epsilon_per_unit) if alike else None
     return _evenly_spread("uniform", transcript, totals, variance, alpha=alpha)
 
 
@@ -55,14 +53,14 @@ def consistent(transcript: Transcript) -> Estimate:
     _, leaf_variance = _leaf_counts(boxes, transcript)
     if not np.isin(boxes.node, boxes.tree.leaves).all():
         leaf_variance = np.full_like(leaf_variance, np.nan)
-    totals = consistent_totals(boxes.tree, *boxes.by_node(transcript.grain))[boxes.tree.leaves]
+    totals = consistent_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))[boxes.tree.leaves]
     return _evenly_spread("consistent", transcript, totals, leaf_variance)
 
 
 def posterior(transcript: Transcript) -> Estimate:
     """Return the posterior of the tree's counts; for the trees of binary cuts that strategies without cells measure."""
     boxes = _boxes_of(transcript, "posterior")
-    measured, variance = boxes.by_node(transcript.grain)
+    measured, variance = boxes.by_node(transcript.epsilon_per_unit)
     return PosteriorEstimate("posterior", infer(boxes.tree, measured, variance), measured, variance)
 
 
@@ -108,7 +106,7 @@ def _evenly_spread(
 
 
 def _leaf_counts(boxes: BoxCounts, transcript: Transcript) -> tuple[Floats, Floats]:
-    measured, variance = boxes.by_node(transcript.grain)
+    measured, variance = boxes.by_node(transcript.epsilon_per_unit)
     leaves = boxes.tree.leaves
     if np.isinf(variance[leaves]).any():
         msg = "this release did not count every leaf of its tree, so its boxes have no counts to spread"

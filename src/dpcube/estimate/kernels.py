@@ -1,14 +1,11 @@
 """Compiled loops behind answers: sums over ranges by summed-area table, and over trees of boxes by descent."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-from dpcube.partition import BoxTree
+from dpcube.geometry import BoxTree
 from dpcube.query import Workload
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def summed_area_table(cells: Floats) -> Floats:

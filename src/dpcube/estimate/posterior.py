@@ -3,7 +3,7 @@
 Enters: a binary tree of boxes with a measured count and its noise variance for some nodes, every leaf among them.
 Leaves: a total for every node, none below zero, each the sum of its halves; the variance of every split; and the
 marginals of the attributes, by which a box's total is spread over its cells. What the variances leave out is measured
-on the counts themselves (`estimate/excess.py`) and added to every stated error.
+on the counts themselves (`estimate/calibration.py`) and added to every stated error.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.estimate.box_tables import worthwhile
+from dpcube.estimate.calibration import linear_totals, measured_calibration
 from dpcube.estimate.error_table import ErrorTable, is_halved
 from dpcube.estimate.estimate import DENSE_CELLS, Errors
-from dpcube.estimate.excess import linear_totals, measure_excess
 from dpcube.estimate.kernels import range_sums, summed_area_table
 from dpcube.estimate.products import axis_weights, tree_sums
 from dpcube.estimate.splits import (
@@ -32,12 +32,9 @@ from dpcube.estimate.splits import (
 )
 from dpcube.estimate.spread import fill, range_sums_of_tree
 from dpcube.estimate.within import evenly_placed_ranges
-from dpcube.partition import BoxTree
-from dpcube.partition.halving import levels
+from dpcube.geometry import BoxTree
+from dpcube.geometry.halving import levels
 from dpcube.query import CountingQueries, Workload
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDS = 3
 LEAST_PSEUDO = 1e-8
@@ -136,7 +133,7 @@ class PosteriorEstimate:
         def answers(totals: Floats) -> Floats:
             return self._range_sums(ranges, posterior.splits, totals)[:, 0]
 
-        excess = measure_excess(
+        excess = measured_calibration(
             self.measured,
             np.sqrt(np.where(np.isfinite(self.variance), self.variance, 0.0)),
             estimated=lambda counts: answers(infer(tree, counts, self.variance).totals),

@@ -9,13 +9,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
 from dpcube.query import CountingQueries
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class AxisWeights(NamedTuple):

@@ -9,12 +9,9 @@ and one number more: the likelihood that it is empty.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 GUESSES = 4
 PRIOR = (0.2, 0.2, 0.3, 0.3)

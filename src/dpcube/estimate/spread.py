@@ -5,12 +5,9 @@ differences of two prefix sums: the query's weight along the axis, and the margi
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @compiled

@@ -26,14 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from dpcube.domain import Boxes, box_sums
-from dpcube.domain.box import spread
+from dpcube.arrays import Floats
+from dpcube.estimate.fixed_normals import fixed_normals
 from dpcube.estimate.kernels import range_sums, summed_area_table, sums_over_boxes
-from dpcube.estimate.probes import probe
-from dpcube.partition import BoxTree, grow
+from dpcube.geometry import Boxes, BoxTree, box_sums
+from dpcube.geometry.boxes import spread
+from dpcube.partition import grow
 from dpcube.query import Workload
-
-Floats = NDArray[np.float64]
 
 POOLED_RANGES = 1000
 PROBES = 4
@@ -64,7 +63,9 @@ class WithinBoxes:
     def ratio(self) -> "Ratio":
         """The ratio of true squared error to noise variance, by thinning."""
         noisy = np.clip(self.noisy, -LARGEST, LARGEST)
-        noise = np.rint(np.sqrt(self.cell_variance) * probe(noisy.size, 0)).astype(np.int64).reshape(noisy.shape)
+        noise = (
+            np.rint(np.sqrt(self.cell_variance) * fixed_normals(noisy.size, 0)).astype(np.int64).reshape(noisy.shape)
+        )
         judged = [self._judged(noisy + noise, noisy - noise), self._judged(noisy - noise, noisy + noise)]
         return pooled_ratio([one for one in judged if one is not None], unit=self.cell_variance)
 
@@ -135,7 +136,7 @@ def judge(tree: BoxTree, judges: NDArray[np.int64], variance: float) -> Floats |
         guesses = range_sums(summed_area_table(deviations(cells, leaves)), ranges.lower, ranges.upper)
         return [float(np.mean(guesses[half] ** 2 / cut[half])) for half in halves]
 
-    silent = [pooled(probe(judges.size, number).reshape(judges.shape)) for number in range(1, PROBES + 1)]
+    silent = [pooled(fixed_normals(judges.size, number).reshape(judges.shape)) for number in range(1, PROBES + 1)]
     at = [np.mean(np.log(cut[half])) for half in halves]
     excess = np.array(pooled(judges.astype(np.float64))) - variance
     return np.stack([at, excess, variance * np.std(silent, axis=0, ddof=1)])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube import datasets
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.estimate.metrics import exact_answers

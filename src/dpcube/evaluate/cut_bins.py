@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcube import datasets
 from dpcube.analyst.answer import Answers
 from dpcube.analyst.release import Release
-from dpcube.curator.publish import count
+from dpcube.arrays import Floats, Ints
+from dpcube.curator.publishing import count
 from dpcube.domain import Domain, Integer
 from dpcube.domain.attribute import Within
 from dpcube.evaluate.arrays import experiment
@@ -23,8 +23,6 @@ from dpcube.testing import SeededNoise
 RUNS, EPSILON, WIDTH, ASKED_IN_SQL = 60, "1", 5, 6
 STRATEGIES = ("adaptive", "dpcube", "cells")
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Range = tuple[int, int]
 
 

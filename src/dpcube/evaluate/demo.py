@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dpcube import datasets
 from dpcube.analyst import Answer, Release
-from dpcube.curator.publish import count, publish
+from dpcube.curator.publishing import count, publish
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.evaluate.report import page

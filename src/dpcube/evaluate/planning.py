@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcube import datasets
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import release_array

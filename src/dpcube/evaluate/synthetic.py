@@ -5,15 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpcube.analyst import Release
-from dpcube.curator.publish import count
+from dpcube.arrays import Floats
+from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.estimate.metrics import Errors, errors
 from dpcube.query import Workload
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from dpcube import datasets
 from dpcube.analyst.trust import KINDS
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.estimate.metrics import exact_answers
 from dpcube.evaluate.arrays import experiment

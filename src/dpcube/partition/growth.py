@@ -12,8 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Ints
 from dpcube.compiled import compiled
 from dpcube.errors import DomainError, InputError
+from dpcube.geometry.tree import BoxTree
 from dpcube.partition.kernels import (
     Cube,
     Moments,
@@ -29,10 +31,8 @@ from dpcube.partition.kernels import (
     whole,
     workspace,
 )
-from dpcube.partition.tree import BoxTree
 from dpcube.partition.variance import Weight
 
-Ints = NDArray[np.int64]
 Entry = tuple[float, int, int, int, Moments]
 
 NO_LIMIT = 2**62

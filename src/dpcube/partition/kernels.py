@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Ints
 from dpcube.compiled import compiled
-
-Ints = NDArray[np.int64]
 
 
 class Cube(NamedTuple):

@@ -5,11 +5,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Floats
 from dpcube.compiled import compiled
-from dpcube.domain.box import Partitioning, box_sums
 from dpcube.errors import DomainError
+from dpcube.geometry.boxes import Partitioning, box_sums
 
-Floats = NDArray[np.float64]
 Weight = Literal["cells", "records"]
 
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain import Boxes, box_sums
-from dpcube.histogram import UNITS
+from dpcube.counter import BUDGET_UNITS
+from dpcube.geometry import Boxes, box_sums
 from dpcube.privacy.regions import RegionBudget
 
 
@@ -24,8 +24,8 @@ class SimulatedCounter:
     def __init__(self, made_up: NDArray[np.int64], epsilon: Fraction, *, seed: int | tuple[int, ...]) -> None:
         self._made_up = made_up
         self._generator = np.random.default_rng(seed)
-        self._regions = RegionBudget(made_up.shape, UNITS)
-        self.grain = epsilon / UNITS
+        self._regions = RegionBudget(made_up.shape, BUDGET_UNITS)
+        self.epsilon_per_unit = epsilon / BUDGET_UNITS
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -45,6 +45,6 @@ class SimulatedCounter:
         return box_sums(self._made_up, boxes) + self._noise(units)
 
     def _noise(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
-        scale = 1 / (units * float(self.grain))
+        scale = 1 / (units * float(self.epsilon_per_unit))
         up, down = (np.floor(self._generator.standard_exponential(units.shape) * scale) for _ in range(2))
         return (up - down).astype(np.int64)

@@ -12,8 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats
 from dpcube.estimate import estimate
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.plan.axes import Axes, at_most, shape_of
@@ -23,8 +23,6 @@ from dpcube.plan.stand_ins import STAND_INS, made_up_counts
 from dpcube.query import Workload
 from dpcube.strategy import Cells, Strategy
 from dpcube.theory import cells_error
-
-Floats = NDArray[np.float64]
 
 SIMULATED_CELLS = 2**17
 """Cubes up to this size are simulated as they are; a run takes a fraction of a second."""

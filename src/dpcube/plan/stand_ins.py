@@ -11,9 +11,9 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Floats
 from dpcube.plan.axes import Axes, Axis, shape_of
 
-Floats = NDArray[np.float64]
 Mixture = list[tuple[float, list[Floats]]]
 
 OWN_SHARE = 0.01

@@ -21,7 +21,7 @@ Proof that the sampler has exactly this law, given independent uniform words:
 7. *Constant work.* Each value takes 2(J + 1) words, each compared once without branches, whatever the value; only ties
    do more.
 
-Bias and variance: E Z = 0, and Var Z = 2q/(1-q)^2 = 1/(2 sinh^2(epsilon/2)); see `dpcube.privacy.law`.
+Bias and variance: E Z = 0, and Var Z = 2q/(1-q)^2 = 1/(2 sinh^2(epsilon/2)); see `dpcube.noise.law`.
 """
 
 from collections.abc import Callable

@@ -16,9 +16,9 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain import Boxes, Partitioning
-from dpcube.domain.box import add_to_boxes
 from dpcube.errors import BudgetError
+from dpcube.geometry import Boxes, Partitioning
+from dpcube.geometry.boxes import add_to_boxes
 from dpcube.privacy.budget import Account
 from dpcube.privacy.unique import Unique
 

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Bools, Floats
 from dpcube.domain import Attribute, Domain
 from dpcube.query.counting import CountingQueries
 
 MOST_NAMED = 3
 """Bins of one attribute that words name."""
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,8 +2,8 @@
 
 Halving the axis that matters most to a query, again and again, makes a tree of boxes that is public. The total is
 counted first; then, at a few levels of the tree, the boxes below those still worth a look; at last each region's whole
-remainder goes on the boxes that cost least. Every decision weighs what a query would lose (`query/kernel.py`): noise of
-variance v on a box costs F v, a split that stays unknown with variance u costs K u.
+remainder goes on the boxes that cost least. Every decision weighs what a query would lose (`query/workload_model.py`):
+noise of variance v on a box costs F v, a split that stays unknown with variance u costs K u.
 """
 
 import math
@@ -13,21 +13,20 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
+from dpcube.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.estimate.posterior import Learnt, Posterior, infer
-from dpcube.histogram import UNITS, NoisyCounter, noise_variances, share_units
-from dpcube.partition import BoxTree
-from dpcube.partition.halving import boxes_at, cuts_of, depth, halve, most_nodes, whole
+from dpcube.geometry import BoxTree
+from dpcube.geometry.halving import CutOrder, boxes_at, cuts_of, depth, halve, most_nodes, whole
+from dpcube.noise import noise_variances
 from dpcube.query import query
-from dpcube.query.kernel import KINDS, MIXED, CutOrder, QueryKernel
+from dpcube.query.workload_model import KINDS, MIXED, WorkloadModel
 from dpcube.strategy.cells import Cells
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import BoxCounts, Transcript
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # The constants below are flat optima: a quarter more or less of any moves the error by less than its own noise
 # (docs/adaptive.md has the measurements).
@@ -134,8 +133,10 @@ class Adaptive:
         Privacy: every count goes through `counter`, which refuses what any cell cannot pay (privacy/regions.py), and
         what is asked follows from earlier answers and the shape alone. So the loss is at most the job's epsilon.
         """
-        kernel = QueryKernel(counter.shape, self._kinds(counter.shape), self.weights)
-        everything, half_a_look = noise_variances(np.array([UNITS, share_units(LOOK_SHARE / 2)]), counter.grain)
+        kernel = WorkloadModel(counter.shape, self._kinds(counter.shape), self.weights)
+        everything, half_a_look = noise_variances(
+            np.array([BUDGET_UNITS, share_units(LOOK_SHARE / 2)]), counter.epsilon_per_unit
+        )
         if everything < PLAIN * half_a_look:
             return Cells().run(counter)
         seen = _Seen(counter, kernel.cut_order())
@@ -149,7 +150,7 @@ class Adaptive:
             if len(active) == 0:
                 break
         seen.count(*_best_boxes(seen, kernel))
-        return Transcript(counter.shape, counter.grain, boxes=seen.counts())
+        return Transcript(counter.shape, counter.epsilon_per_unit, boxes=seen.counts())
 
     def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         queries = self.queries or MIXED
@@ -168,7 +169,7 @@ class _Seen:
     learnt: Learnt | None = None
 
     def __post_init__(self) -> None:
-        self.tree, self.left = whole(self.counter.shape), np.full(1, UNITS, np.int64)
+        self.tree, self.left = whole(self.counter.shape), np.full(1, BUDGET_UNITS, np.int64)
 
     def count(self, nodes: Ints, units: Ints) -> None:
         """Have nodes counted; no two of them overlap."""
@@ -203,7 +204,9 @@ class _Seen:
 
     def posterior(self) -> Posterior:
         """Return what the counts say of every node."""
-        found = infer(self.tree, *self.counts().by_node(self.counter.grain), rounds=LOOK_ROUNDS, learnt=self.learnt)
+        found = infer(
+            self.tree, *self.counts().by_node(self.counter.epsilon_per_unit), rounds=LOOK_ROUNDS, learnt=self.learnt
+        )
         self.learnt = found.learnt
         return found
 
@@ -221,9 +224,9 @@ def _levels(deepest: int) -> list[int]:
     return [level for level in levels if level > 0]
 
 
-def _look_units(seen: _Seen, kernel: QueryKernel, levels: list[int]) -> list[int]:
+def _look_units(seen: _Seen, kernel: WorkloadModel, levels: list[int]) -> list[int]:
     """Divide the budget for looking: most for the deepest level whose boxes still stand out of the noise."""
-    deviation, peak = math.sqrt(2) / float(UNITS * seen.counter.grain), 0
+    deviation, peak = math.sqrt(2) / float(BUDGET_UNITS * seen.counter.epsilon_per_unit), 0
     for number, above in enumerate(levels[:-1], start=1):
         hard = _hardness(seen.counter.shape, above, kernel, seen.order)
         mean_count = max(seen.total(), deviation) / max(len(hard), 1)
@@ -233,7 +236,7 @@ def _look_units(seen: _Seen, kernel: QueryKernel, levels: list[int]) -> list[int
     return [share_units(LOOK_SHARE * Fraction(ratio) / Fraction(sum(ratios))) for ratio in ratios]
 
 
-def _hardness(shape: tuple[int, ...], level: int, kernel: QueryKernel, order: CutOrder) -> Floats:
+def _hardness(shape: tuple[int, ...], level: int, kernel: WorkloadModel, order: CutOrder) -> Floats:
     """Return sqrt(F/K) of every box of a level whose halves differ to a query: how hard their difference is to see."""
     hard, found = np.empty(min(2**level, math.prod(shape))), 0
     for boxes in boxes_at(shape, level, order):
@@ -245,7 +248,7 @@ def _hardness(shape: tuple[int, ...], level: int, kernel: QueryKernel, order: Cu
     return hard[:found]
 
 
-def _worth_a_look(seen: _Seen, fresh: Ints, kernel: QueryKernel) -> Ints:
+def _worth_a_look(seen: _Seen, fresh: Ints, kernel: WorkloadModel) -> Ints:
     """Return the fresh leaves whose cuts could teach more than all their remaining budget spent on them, best first."""
     fresh = fresh[seen.tree.sizes[fresh] > 1]
     if len(fresh) == 0:
@@ -253,18 +256,20 @@ def _worth_a_look(seen: _Seen, fresh: Ints, kernel: QueryKernel) -> Ints:
     posterior = seen.posterior()
     covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree, seen.order))
     unknown = LEFT_TO_LEARN * (posterior.totals[fresh] ** 2 + posterior.variances[fresh])
-    noise = noise_variances(seen.left[fresh], seen.counter.grain)
+    noise = noise_variances(seen.left[fresh], seen.counter.epsilon_per_unit)
     gain = differ[fresh] * unknown / (covered[fresh] * noise)
     best = np.argsort(-gain, kind="stable")
     return fresh[best[gain[best] > 1]]
 
 
-def _best_boxes(seen: _Seen, kernel: QueryKernel) -> tuple[Ints, Ints]:
+def _best_boxes(seen: _Seen, kernel: WorkloadModel) -> tuple[Ints, Ints]:
     """Return disjoint nodes that cost a query least, and all the units that each can still pay."""
     tree = seen.tree
     left = _least_below(tree.parent, seen.left)
     covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree, seen.order))
-    noise = LEAF_NOISE * covered * noise_variances(left, seen.counter.grain)  # the total and looks leave over a quarter
+    noise = (
+        LEAF_NOISE * covered * noise_variances(left, seen.counter.epsilon_per_unit)
+    )  # the total and looks leave over a quarter
     chosen = np.flatnonzero(_cheapest(tree.parent, tree.end, differ * seen.posterior().splits, noise))
     return chosen, left[chosen]
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from dpcube.histogram import UNITS, NoisyCounter
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import CellCounts, Transcript
 
@@ -24,5 +24,5 @@ class Cells:
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Measure every cell with all units."""
-        noisy = counter.count_cells(UNITS)
-        return Transcript(counter.shape, counter.grain, cells=CellCounts(noisy, UNITS))
+        noisy = counter.count_cells(BUDGET_UNITS)
+        return Transcript(counter.shape, counter.epsilon_per_unit, cells=CellCounts(noisy, BUDGET_UNITS))

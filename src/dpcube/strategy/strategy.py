@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from dpcube.histogram import NoisyCounter
+from dpcube.counter import NoisyCounter
 from dpcube.transcript import Transcript
 
 Parameter = str | int | float | bool | None

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from dpcube.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.errors import InputError
-from dpcube.histogram import UNITS, NoisyCounter, share_units
+from dpcube.noise.law import DiscreteLaplace
 from dpcube.partition import grow
-from dpcube.privacy.law import DiscreteLaplace
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
 from dpcube.transcript.file import ROWS_AT_A_TIME
@@ -85,7 +85,7 @@ class TwoPhase:
         """
         cell_units = share_units(self.share)
         noisy_cells = counter.count_cells(cell_units)
-        noise_variance = DiscreteLaplace(cell_units * counter.grain).variance
+        noise_variance = DiscreteLaplace(cell_units * counter.epsilon_per_unit).variance
         tree = grow(
             np.clip(noisy_cells, 0 if self.partition_on == "records" else -LARGEST, LARGEST),
             threshold=self.threshold,
@@ -97,11 +97,11 @@ class TwoPhase:
             max_depth=self.max_depth,
             max_boxes=self.max_boxes,
         )
-        box_units = np.full(len(tree.leaves), UNITS - cell_units, np.int64)
+        box_units = np.full(len(tree.leaves), BUDGET_UNITS - cell_units, np.int64)
         noisy_boxes = counter.count_boxes(tree.partitioning(), box_units)
         return Transcript(
             counter.shape,
-            counter.grain,
+            counter.epsilon_per_unit,
             cells=CellCounts(noisy_cells, cell_units),
             boxes=BoxCounts(tree, tree.leaves, noisy_boxes, box_units),
         )

@@ -16,7 +16,15 @@ in `_paper`. Its condition `cell_usefulness_alpha` and limit `uniform_gamma_max`
 stand beside them.
 """
 
-from dpcube.theory.arguments import Noise
+from dpcube.noise.arguments import Noise
+from dpcube.noise.single import noise_mean_abs, noise_mean_abs_shift, noise_variance
+from dpcube.noise.sums import (
+    dl_sum_logpmf,
+    dl_sum_mean_abs,
+    dl_sum_mean_abs_shift,
+    dl_sum_quantile,
+    dl_sum_sf,
+)
 from dpcube.theory.budget_split import Split, gls_best_split, ls_best_split, ls_variance_split
 from dpcube.theory.cells import (
     boolean_sup_cdf,
@@ -28,13 +36,6 @@ from dpcube.theory.cells import (
     cells_error,
     sumlap_bound,
     sumlap_exact,
-)
-from dpcube.theory.discrete_sums import (
-    dl_sum_logpmf,
-    dl_sum_mean_abs,
-    dl_sum_mean_abs_shift,
-    dl_sum_quantile,
-    dl_sum_sf,
 )
 from dpcube.theory.error_law import error_quantile, error_sf, mean_abs, mean_abs_shift
 from dpcube.theory.laplace_sums import lap_sum_logpdf, lap_sum_mean_abs, lap_sum_mean_abs_shift, lap_sum_sf
@@ -57,7 +58,6 @@ from dpcube.theory.least_squares import (
     uniform_plus,
     uniform_plus_error,
 )
-from dpcube.theory.noise import noise_mean_abs, noise_mean_abs_shift, noise_variance
 from dpcube.theory.uniform import (
     smoothness,
     uniform_bias_bound,

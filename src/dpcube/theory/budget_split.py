@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 
-from dpcube.theory.arguments import Floats, Noise, box_and_query, is_discrete, plain, positive
+from dpcube.arrays import Floats
+from dpcube.noise.arguments import Noise, box_and_query, is_discrete, plain, positive
+from dpcube.noise.single import noise_mean_abs
 from dpcube.theory.cells import cells_error
 from dpcube.theory.error_law import log_trapezoid
 from dpcube.theory.least_squares import Terms, gls_error, ls_error, terms_of
-from dpcube.theory.noise import noise_mean_abs
 
 Error = Callable[[float], float]
 

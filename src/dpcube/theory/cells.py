@@ -12,11 +12,12 @@ from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc
 from scipy.stats import binom, nbinom
 
-from dpcube.theory.arguments import Floats, Noise, each, fraction, is_discrete, plain, positive, whole
-from dpcube.theory.contour import SAME
-from dpcube.theory.discrete_sums import dl_sum_mean_abs, dl_sum_sf
+from dpcube.arrays import Floats
+from dpcube.noise.arguments import Noise, each, fraction, is_discrete, plain, positive, whole
+from dpcube.noise.contour import SAME
+from dpcube.noise.single import discrete_sf
+from dpcube.noise.sums import dl_sum_mean_abs, dl_sum_sf
 from dpcube.theory.laplace_sums import lap_sum_mean_abs, lap_sum_sf
-from dpcube.theory.noise import discrete_sf
 
 SizesSf = Callable[[Floats, float, float], Floats]
 

@@ -24,9 +24,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpcube.arrays import Floats
 from dpcube.errors import InputError
-from dpcube.theory.arguments import Floats, Noise, is_discrete, not_negative, numbers, plain, positive, whole
-from dpcube.theory.contour import log_tail, tail_point
+from dpcube.noise.arguments import Noise, is_discrete, not_negative, numbers, plain, positive, whole
+from dpcube.noise.contour import log_tail, tail_point
 from dpcube.theory.lattice_points import LARGEST_OF_MORE, LARGEST_OF_TWO, Lattice, LatticePoints
 from dpcube.theory.lattices import Law, OneLattice
 from dpcube.theory.many_lattices import ManyLattices
@@ -154,7 +155,7 @@ def _terms(scales: ArrayLike, multiplicities: ArrayLike, weights: ArrayLike) -> 
 
 
 def _tail(x: Floats, b: Floats, k: Floats, *, order: int) -> Floats:
-    """Return the integral of `dpcube.theory.contour`, and 0 for rows without noise."""
+    """Return the integral of `dpcube.noise.contour`, and 0 for rows without noise."""
     silent, b, k = _without_silence(b, k)
     log, _ = log_tail(x, b, k, order=order, lattice=False)
     return np.where(silent, 0.0, np.exp(log))

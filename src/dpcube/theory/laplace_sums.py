@@ -1,15 +1,16 @@
 """Sums of n independent Lap(1/alpha): n and alpha enter; density, tail and expected sizes leave (spec 4.1 and 4.2).
 
 The paper's f_n (eq. fml-baliteral-gamma) is correct, but typed in as printed it overflows from n = 50 on. Here the same
-law is integrated along a path on which nothing overflows or cancels (`dpcube.theory.contour`).
+law is integrated along a path on which nothing overflows or cancels (`dpcube.noise.contour`).
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from dpcube.theory.arguments import Floats, numbers, plain, positive, whole
-from dpcube.theory.contour import log_tail
+from dpcube.arrays import Floats
+from dpcube.noise.arguments import numbers, plain, positive, whole
+from dpcube.noise.contour import log_tail
 
 
 def lap_sum_logpdf(z: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:

@@ -16,9 +16,9 @@ from math import factorial
 import numpy as np
 from scipy import fft
 
+from dpcube.arrays import Floats
 from dpcube.compiled import compiled
-from dpcube.theory.arguments import Floats
-from dpcube.theory.contour import SAME, lattice_scales
+from dpcube.noise.contour import SAME, lattice_scales
 from dpcube.theory.lattices import bracket, reach
 
 # Beyond these, `dpcube.theory.many_lattices` is faster: points of one of two lattices, of one of more, of all of them.

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from dpcube.theory.arguments import Floats
-from dpcube.theory.contour import SAME, lattice_quantile, lattice_scales, log_tail
+from dpcube.arrays import Floats
+from dpcube.noise.contour import SAME, lattice_quantile, lattice_scales, log_tail
 
 _LEFT_OUT = 42.0  # exp(-42) < 1e-18
 
@@ -31,7 +31,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OneLattice:
-    """`weight` times a sum of discrete Laplace variables, by the integrals of `dpcube.theory.contour`."""
+    """`weight` times a sum of discrete Laplace variables, by the integrals of `dpcube.noise.contour`."""
 
     weight: float
     alphas: Floats

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpcube.arrays import Floats
 from dpcube.errors import InputError
-from dpcube.theory.arguments import Floats, Noise, box_and_query, not_negative, numbers, plain, positive, whole
+from dpcube.noise.arguments import Noise, box_and_query, not_negative, numbers, plain, positive, whole
+from dpcube.noise.single import noise_variance
 from dpcube.theory.error_law import mean_abs, mean_abs_shift
-from dpcube.theory.noise import noise_variance
 
 
 class Terms(NamedTuple):

@@ -29,9 +29,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Floats
 from dpcube.compiled import compiled
-from dpcube.theory.arguments import Floats
-from dpcube.theory.contour import lattice_scales
+from dpcube.noise.contour import lattice_scales
 from dpcube.theory.lattices import bracket, reach
 
 ACCURACY, AGREEMENT = 3e-10, 3e-9

@@ -12,19 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from dpcube.theory.arguments import (
-    Floats,
-    Noise,
-    box_and_query,
-    each,
-    fraction,
-    not_negative,
-    numbers,
-    plain,
-    positive,
-)
+from dpcube.arrays import Floats
+from dpcube.noise.arguments import Noise, box_and_query, each, fraction, not_negative, numbers, plain, positive
+from dpcube.noise.single import noise_mean_abs, noise_mean_abs_shift
 from dpcube.theory.laplace_sums import lap_sum_mean_abs_shift
-from dpcube.theory.noise import noise_mean_abs, noise_mean_abs_shift
 
 
 def smoothness(x: ArrayLike) -> Floats:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcube.theory.arguments import (
-    Floats,
+from dpcube.arrays import Floats
+from dpcube.noise.arguments import (
     Noise,
     box_and_query,
     each,
@@ -23,8 +23,8 @@ from dpcube.theory.arguments import (
     plain,
     positive,
 )
-from dpcube.theory.contour import SAME
-from dpcube.theory.noise import discrete_sf
+from dpcube.noise.contour import SAME
+from dpcube.noise.single import discrete_sf
 from dpcube.theory.uniform import uniform_bias_bound, uniform_bias_bound_paper
 
 

@@ -25,14 +25,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dpcube.counter import BUDGET_UNITS
 from dpcube.domain import Domain
 from dpcube.domain.file import LARGEST_FILE as LARGEST_DOMAIN
 from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, MemoryLimitError, ReleaseFileError
 from dpcube.files import is_special, new_file
-from dpcube.histogram import UNITS
+from dpcube.geometry import BoxTree
 from dpcube.memory import check_memory, in_words
-from dpcube.partition import BoxTree
 from dpcube.transcript.pages import checked_rows
 from dpcube.transcript.provenance import Provenance
 from dpcube.transcript.transcript import MOST_UNITS, BoxCounts, CellCounts, Transcript
@@ -191,7 +191,7 @@ def _facts(record: Record) -> dict[str, object]:
         },
         "noise": {
             "law": "two-sided geometric: P(z) proportional to exp(-units * grain * |z|)",
-            "grain": str(transcript.grain),
+            "grain": str(transcript.epsilon_per_unit),
             "cell_units": 0 if transcript.cells is None else transcript.cells.units,
         },
     }
@@ -200,9 +200,9 @@ def _facts(record: Record) -> dict[str, object]:
 def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
     """Return the largest epsilon that any cell was charged in each phase."""
     cell_units = 0 if transcript.cells is None else transcript.cells.units
-    spent = {"cells": provenance.epsilon * Fraction(cell_units, UNITS)}
+    spent = {"cells": provenance.epsilon * Fraction(cell_units, BUDGET_UNITS)}
     if transcript.boxes is not None:
-        spent["boxes"] = provenance.epsilon * Fraction(transcript.boxes.deepest_units(), UNITS)
+        spent["boxes"] = provenance.epsilon * Fraction(transcript.boxes.deepest_units(), BUDGET_UNITS)
     return {phase: str(amount) for phase, amount in spent.items() if amount}
 
 
@@ -237,7 +237,7 @@ def _check_claim(transcript: Transcript, provenance: Provenance) -> None:
     """Refuse a file whose measurements cost more than the epsilon it claims, or than can be added up."""
     units = 0 if transcript.cells is None else transcript.cells.units
     units += 0 if transcript.boxes is None else transcript.boxes.deepest_units()
-    if units >= MOST_UNITS or units * transcript.grain * provenance.max_rows > provenance.epsilon:
+    if units >= MOST_UNITS or units * transcript.epsilon_per_unit * provenance.max_rows > provenance.epsilon:
         msg = f"what it measured costs more than the epsilon {provenance.epsilon} it claims"
         raise ReleaseFileError(msg)
 

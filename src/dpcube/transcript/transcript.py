@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.compiled import compiled
+from dpcube.counter import BUDGET_UNITS
 from dpcube.errors import DomainError
-from dpcube.histogram import UNITS, noise_variances
-from dpcube.partition.tree import BoxTree
+from dpcube.geometry.tree import BoxTree
+from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import LARGEST_SHARE, SMALLEST_SHARE
 
 MOST_UNITS = 2**61  # so that the sum of two such is a 64-bit integer
@@ -27,8 +28,8 @@ class CellCounts:
 
     def __post_init__(self) -> None:
         _check_counts(self.counts)
-        if not 0 < self.units <= UNITS:
-            msg = f"cells must be measured with 1 to {UNITS} units, got {self.units}"
+        if not 0 < self.units <= BUDGET_UNITS:
+            msg = f"cells must be measured with 1 to {BUDGET_UNITS} units, got {self.units}"
             raise DomainError(msg)
 
 
@@ -50,15 +51,15 @@ class BoxCounts:
         if len(self.node) and not (self.node.min() >= 0 and self.node.max() < len(self.tree.parent)):
             msg = f"measured boxes must be nodes 0 to {len(self.tree.parent) - 1} of the tree"
             raise DomainError(msg)
-        if len(self.units) and not (self.units.min() > 0 and self.units.max() <= UNITS):
-            msg = f"boxes must be measured with 1 to {UNITS} units"
+        if len(self.units) and not (self.units.min() > 0 and self.units.max() <= BUDGET_UNITS):
+            msg = f"boxes must be measured with 1 to {BUDGET_UNITS} units"
             raise DomainError(msg)
 
-    def by_node(self, grain: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def by_node(self, epsilon_per_unit: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return each node's measured count and its noise variance: repeated measurements pooled, none infinite."""
         precision = np.zeros(len(self.tree.parent))
         weighted = np.zeros(len(self.tree.parent))
-        weight = 1 / noise_variances(self.units, grain)
+        weight = 1 / noise_variances(self.units, epsilon_per_unit)
         np.add.at(precision, self.node, weight)
         np.add.at(weighted, self.node, weight * self.counts)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -84,10 +85,10 @@ def _path_sums(parent: NDArray[np.int64], node: NDArray[np.int64], units: NDArra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transcript:
-    """What a strategy measured: cells, boxes, or both. `grain` is the noise parameter of one unit of budget."""
+    """What a strategy measured: cells, boxes, or both. `epsilon_per_unit` is the noise of one unit."""
 
     shape: tuple[int, ...]
-    grain: Fraction
+    epsilon_per_unit: Fraction
     cells: CellCounts | None = None
     boxes: BoxCounts | None = None
 
@@ -101,11 +102,11 @@ class Transcript:
         if self.boxes is not None and self.boxes.tree.shape != self.shape:
             msg = f"boxes in shape {self.boxes.tree.shape} do not fit a cube of shape {self.shape}"
             raise DomainError(msg)
-        if not self.grain > 0:
-            msg = f"the grain of a transcript must be above 0, got {self.grain}"
+        if not self.epsilon_per_unit > 0:
+            msg = f"the epsilon_per_unit of a transcript must be above 0, got {self.epsilon_per_unit}"
             raise DomainError(msg)
         for units in self._units_at_ends():
-            if not SMALLEST_SHARE <= units * self.grain <= LARGEST_SHARE:
+            if not SMALLEST_SHARE <= units * self.epsilon_per_unit <= LARGEST_SHARE:
                 msg = f"counts measured with {units} units are measured with an epsilon outside 1e-9 to 100"
                 raise DomainError(msg)
 
@@ -120,7 +121,7 @@ class Transcript:
     def cell_variance(self) -> float:
         """Noise variance of a phase-I cell, infinite when cells were not measured."""
         units = 0 if self.cells is None else self.cells.units
-        return float(noise_variances(np.array([units]), self.grain)[0])
+        return float(noise_variances(np.array([units]), self.epsilon_per_unit)[0])
 
 
 def _check_counts(counts: NDArray[np.int64]) -> None:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Ints
 from dpcube.domain import Attribute
-
-Ints = NDArray[np.int64]
 
 LONGEST_LABEL = 24
 

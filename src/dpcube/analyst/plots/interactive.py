@@ -138,14 +138,14 @@ def _outline(drawn: Any, found: Outlines, place: dict[str, int]) -> None:
 
 def _hover(panel: HeatMap) -> list[list[str]]:
     """Return what is said of each cell of a map: where it is, its count, and how far that may be off."""
-    reach = np.zeros_like(panel.values) if panel.reach is None else panel.reach
+    half_width = np.zeros_like(panel.values) if panel.half_width is None else panel.half_width
     x = [f"{_text(panel.x.name)} {_text(label)}" for label in panel.x.labels]
     y = [f"{_text(panel.y.name)} {_text(label)}" for label in panel.y.labels]
-    known = panel.reach is not None
+    known = panel.half_width is not None
     return [
         [
             f"{x[i]}<br>{y[j]}<br>{in_rows(panel.values[i, j])}"
-            + (f" \u00b1 {in_rows(reach[i, j])}" if known else "")
+            + (f" \u00b1 {in_rows(half_width[i, j])}" if known else "")
             + " rows"
             for i in range(len(x))
         ]

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.plots.axis import Axis
-from dpcube.partition import BoxTree
-from dpcube.partition.halving import levels
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpcube.arrays import Floats, Ints
+from dpcube.geometry import BoxTree
+from dpcube.geometry.halving import levels
 
 MOST_BOXES = 1200
 """More boxes are a grey mist: of a larger tree the boxes of a higher level are drawn."""
@@ -58,9 +56,9 @@ def outlines(tree: BoxTree, x: tuple[int, Axis], y: tuple[int, Axis]) -> Outline
 def frontier(tree: BoxTree, most: int) -> Ints:
     """Return nodes that partition the cube: the leaves, or of too many those of the deepest level that has few enough.
 
-    >>> from dpcube.partition.halving import halve, whole
-    >>> from dpcube.query.kernel import QueryKernel
-    >>> tree = halve(whole((8, 8)), np.zeros(1, np.int64), 4, QueryKernel((8, 8), ("ranges",) * 2).cut_order()).tree
+    >>> from dpcube.geometry.halving import halve, whole
+    >>> from dpcube.query.workload_model import WorkloadModel
+    >>> tree = halve(whole((8, 8)), np.zeros(1, np.int64), 4, WorkloadModel((8, 8), ("ranges",) * 2).cut_order()).tree
     >>> len(frontier(tree, 16)), len(frontier(tree, 15))
     (16, 8)
     """

@@ -8,19 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers
 from dpcube.analyst.plots.axis import Axis, axis_of, printable
 from dpcube.analyst.plots.outlines import Outlines, outlines
 from dpcube.analyst.release import Release
+from dpcube.arrays import Floats
 from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
 from dpcube.query import CountingQueries, CountingQuery, Workload, query
 from dpcube.query.cuts import cut_queries
-
-Floats = NDArray[np.float64]
 
 LONGEST_NAME, LONGEST_WHERE = 60, 500
 MOST_BARS, MOST_NAMED, MOST_SQUARES = 40, 80, 100
@@ -45,14 +43,14 @@ class Bars:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeatMap:
-    """Counts over two attributes, `values[i, j]` at bin i of `x` and j of `y`; `reach` is half of each interval."""
+    """Counts over two attributes, `values[i, j]` at bin i of `x` and j of `y`; `half_width` is half an interval."""
 
     title: str
     x: Axis
     y: Axis
     values: Floats
     outlines: Outlines | None = None
-    reach: Floats | None = None
+    half_width: Floats | None = None
 
 
 Panel = Bars | HeatMap
@@ -167,15 +165,15 @@ def heat_map(
     at = release.domain.axis(names[0]), release.domain.axis(names[1])
     counted = release.transcript.boxes
     lines = None if counted is None or estimate == "cells" else outlines(counted.tree, (at[0], x), (at[1], y))
-    reach = None
+    half_width = None
     if where is None:
         workload = _grid(release, {at[0]: x, at[1]: y})
         answers = release.answer(workload, estimate=estimate)
         values = answers.values.reshape(len(x), len(y))
-        reach = answers.reach(confidence).reshape(values.shape)
+        half_width = answers.half_width(confidence).reshape(values.shape)
     else:
         values = coarsen(_chosen(release.estimate(estimate), query(release.domain, where), at), x, y)
-    return HeatMap(title, x, y, values, lines, reach)
+    return HeatMap(title, x, y, values, lines, half_width)
 
 
 def _grid(release: Release, drawn: dict[int, Axis]) -> Workload:
@@ -231,7 +229,7 @@ def stages_of(release: Release) -> dict[str, str]:
     if transcript.cells is not None:
         stages["noisy cells"] = "cells"
     if transcript.boxes is not None:
-        _, variances = transcript.boxes.by_node(transcript.grain)
+        _, variances = transcript.boxes.by_node(transcript.epsilon_per_unit)
         if np.isfinite(variances[transcript.boxes.tree.leaves]).all():
             stages["noisy boxes, spread evenly"] = "uniform"
     best = release.estimates[0]

@@ -14,10 +14,10 @@ from itertools import product
 from sqlglot import exp
 
 from dpcube.analyst.sql.axes import Detail
-from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.names import Attr, attrs, bare, is_constant
+from dpcube.analyst.sql.needs import Demand
+from dpcube.analyst.sql.order_statistics import PICK
 from dpcube.analyst.sql.parse import AGGREGATES, shown, sql_of
-from dpcube.analyst.sql.picks import PICK
 from dpcube.domain import Category, Date, Float, Integer
 from dpcube.errors import QueryError
 

@@ -13,11 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.domain import Attribute, Category, Date, Float, Integer
 from dpcube.errors import QueryError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 EPOCH = 719_163  # the ordinal of 1970-01-01
 MOST_ROWS = 20_000_000

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from dpcube.analyst.sql.axes import Pieces
 from dpcube.analyst.sql.relation import Relation
+from dpcube.arrays import Bools, Floats
 from dpcube.query.cuts import cut_words
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
-Bools = NDArray[np.bool_]
+Places = NDArray[np.intp]
 
 
 class Entering(NamedTuple):
@@ -27,8 +26,8 @@ class Entering(NamedTuple):
     `even` is how far apart its extremes are where bins are even.
     """
 
-    result: Ints
-    row: Ints
+    result: Places
+    row: Places
     factor: Floats
     low: Floats
     high: Floats
@@ -45,16 +44,16 @@ class Cells:
     """The rows of each result put together by bins: the cell of each row, and the result and bins of each cell."""
 
     relation: Relation
-    cell: Ints
-    result: Ints
-    bins: dict[int, Ints]
+    cell: Places
+    result: Places
+    bins: dict[int, Places]
     is_partial: Bools
     """Whether some parts of a cell do not enter its result."""
 
     def __len__(self) -> int:
         return len(self.result)
 
-    def siblings(self) -> tuple[Ints, Ints]:
+    def siblings(self) -> tuple[Places, Places]:
         """Return all rows of all cells, whether they enter or not: the cell of each and the row."""
         cell, row = np.arange(len(self)), np.zeros(len(self), np.int64)
         for axis, pieces in self.relation.pieces.items():
@@ -66,11 +65,11 @@ class Cells:
         return cell, row
 
 
-def _bins(pieces: Pieces) -> Ints:
+def _bins(pieces: Pieces) -> Places:
     return np.arange(len(pieces)) if pieces.attribute.is_even else pieces.bins
 
 
-def _parts(pieces: Pieces) -> Ints:
+def _parts(pieces: Pieces) -> Places:
     return np.ones(len(pieces), np.int64) if pieces.attribute.is_even else pieces.parts
 
 

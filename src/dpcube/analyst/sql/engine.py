@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
-from dpcube.analyst.sql.picks import PICK, PICK_ARGUMENTS, Picker
+from dpcube.analyst.sql.order_statistics import PICK, PICK_ARGUMENTS, Picker
 from dpcube.errors import MemoryLimitError, QueryError, RefusedError
 from dpcube.memory import available_bytes
 

@@ -18,11 +18,11 @@ from dpcube.analyst.sql.aggregates import Written
 from dpcube.analyst.sql.cuts import Cells, Entering, by_chance, cells_of, extremes, farthest_values, words
 from dpcube.analyst.sql.products import Factors, Products, products_of
 from dpcube.analyst.sql.relation import Relation
+from dpcube.arrays import Floats
 from dpcube.estimate import EqualNoises, Errors
 from dpcube.query import CountingQueries, Workload
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Places = NDArray[np.intp]
 
 ASKED_AT_ONCE = 2**21
 """Weights of cells along axes that are laid out at a time."""
@@ -46,12 +46,12 @@ def error_columns(
 
 def _free_interval(answers: Answers, confidence: float) -> tuple[Floats, Floats]:
     """Return intervals of sums and averages, which may be below zero."""
-    reach = answers.reach(confidence)
-    low, high = answers.values - reach, answers.values + reach
+    half_width = answers.half_width(confidence)
+    low, high = answers.values - half_width, answers.values + half_width
     if answers.cuts is not None:
         at, least, most = answers.cuts.at, answers.cuts.least, answers.cuts.most
-        low[at] = np.minimum(least.values - least.reach(confidence), answers.values[at])
-        high[at] = np.maximum(most.values + most.reach(confidence), answers.values[at])
+        low[at] = np.minimum(least.values - least.half_width(confidence), answers.values[at])
+        high[at] = np.maximum(most.values + most.half_width(confidence), answers.values[at])
     return low, high
 
 
@@ -118,7 +118,7 @@ def _end(relation: Relation, cells: Cells, extreme: Floats, settled: Floats, kin
     return _answers(relation, value, _functional(relation, value, entering, kind), kind)
 
 
-def _taken(answers: Answers, at: Ints) -> Answers:
+def _taken(answers: Answers, at: Places) -> Answers:
     noises = answers.noises and EqualNoises(answers.noises.alpha, answers.noises.numbers[at])
     return Answers(answers.values[at], answers.stderrs[at], answers.withins[at], noises)
 
@@ -167,7 +167,7 @@ def _query_errors(relation: Relation, asked: CountingQueries, kind: str) -> Erro
     return errors._replace(withins=errors.withins + slope_squares(relation.domain, relation.estimate, asked))
 
 
-def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[Places, Places, NDArray[np.bool_]]:
     """Return the first cell and one past the last that products take along an axis, and whether they take it whole."""
     pieces = relation.pieces[axis]
     starts = np.searchsorted(line.product, np.arange(number))
@@ -179,7 +179,7 @@ def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[
     return first, last, whole & (np.add.reduceat(high - low, starts) == last - first)
 
 
-def _queries(relation: Relation, products: Products, chosen: Ints) -> Iterator[CountingQueries]:
+def _queries(relation: Relation, products: Products, chosen: Places) -> Iterator[CountingQueries]:
     """Return some of the products as counting queries, so many at a time."""
     shape = relation.domain.shape
     at_once = max(1, ASKED_AT_ONCE // max(1, sum(shape[axis] for axis in products.factors)))
@@ -191,7 +191,7 @@ def _queries(relation: Relation, products: Products, chosen: Ints) -> Iterator[C
         yield CountingQueries(tuple(weights), taken)
 
 
-def _on_cells(relation: Relation, axis: int, line: Factors, asked: Ints) -> Floats:
+def _on_cells(relation: Relation, axis: int, line: Factors, asked: Places) -> Floats:
     """Spread the factors of some products over the cells of their pieces; parts of one cell add up."""
     pieces, place = relation.pieces[axis], np.searchsorted(asked, line.product)
     there = asked[np.minimum(place, len(asked) - 1)] == line.product

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.sql.relation import Relation
+from dpcube.arrays import Floats
 from dpcube.errors import QueryError
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Places = NDArray[np.intp]
 
 MOST_PARTS = 256
 ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result
@@ -24,8 +24,8 @@ ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its
 class Factors:
     """The factors of many products along one axis that are not 0, in the order of the products."""
 
-    product: Ints
-    piece: Ints
+    product: Places
+    piece: Places
     factor: Floats
 
 
@@ -33,7 +33,7 @@ class Factors:
 class Products:
     """Products that add up to results: the result and scale of each, and its factors along each axis in use."""
 
-    result: Ints
+    result: Places
     scale: Floats
     factors: dict[int, Factors]
 
@@ -41,7 +41,7 @@ class Products:
         return len(self.result)
 
 
-def products_of(relation: Relation, result: Ints, rows: Ints, factor: Floats) -> Products:
+def products_of(relation: Relation, result: Places, rows: Places, factor: Floats) -> Products:
     """Return products that add up, for each result, to the sum over its rows of a factor times the row's count."""
     order = np.lexsort((-np.abs(factor), result))
     result, rows, factor = result[order], rows[order], factor[order]
@@ -59,7 +59,7 @@ def products_of(relation: Relation, result: Ints, rows: Ints, factor: Floats) ->
     return _joined([_kept(simple, alike), *split])
 
 
-def _through(pivot: Ints, places: dict[int, Ints], axis: int, factor: Floats, group: Ints) -> Factors:
+def _through(pivot: Places, places: dict[int, Places], axis: int, factor: Floats, group: Places) -> Factors:
     """Return the factors of each result along the line through its pivot, in units of the factor there."""
     on_line = np.ones(len(factor), np.bool_)
     for other, place in places.items():
@@ -72,10 +72,10 @@ def _through(pivot: Ints, places: dict[int, Ints], axis: int, factor: Floats, gr
 def _are_products(
     relation: Relation,
     factors: dict[int, Factors],
-    places: dict[int, Ints],
+    places: dict[int, Places],
     factor: Floats,
-    pivot: Ints,
-    group: Ints,
+    pivot: Places,
+    group: Places,
 ) -> NDArray[np.bool_]:
     """Tell of each result whether its rows are those that its lines span, each with the product of their factors."""
     scale = factor[pivot][group]
@@ -93,7 +93,7 @@ def _are_products(
     return np.asarray(complete & (np.bincount(group[~good], minlength=len(pivot)) == 0))
 
 
-def _split_result(places: dict[int, Ints], factor: Floats, of_result: NDArray[np.bool_], result: int) -> Products:
+def _split_result(places: dict[int, Places], factor: Floats, of_result: NDArray[np.bool_], result: int) -> Products:
     """Return the products of one result that is none itself."""
     found = [np.unique(place[of_result], return_inverse=True) for place in places.values()]
     grid = np.zeros([len(used) for used, _ in found])

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.analyst.sql.axes import MOST_ROWS, Pieces
+from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
@@ -20,8 +21,6 @@ from dpcube.memory import check_memory
 from dpcube.query import Workload
 
 DENSE_CELLS = 2**27
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from dpcube.analyst.sql.aggregates import Call, Writer, Written, bare_argument, call_of, is_linear
 from dpcube.analyst.sql.axes import Detail
-from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.names import Attr, attrs, bare
+from dpcube.analyst.sql.needs import Demand
 from dpcube.analyst.sql.parse import shown, sql_of
 from dpcube.analyst.sql.scope import Source, column_name
 from dpcube.domain import Category, Float

@@ -7,15 +7,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpcube.analyst.sql.axes import pieces_of
-from dpcube.analyst.sql.demand import Demand
+from dpcube.analyst.sql.constancy import check_numbers, check_steady, cut_at_steps
 from dpcube.analyst.sql.engine import Engine, engine
 from dpcube.analyst.sql.errors import error_columns
 from dpcube.analyst.sql.names import Attr
+from dpcube.analyst.sql.needs import Demand
 from dpcube.analyst.sql.parse import parse, shown, sql_of
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
 from dpcube.analyst.sql.scope import CUBE, HOW, Rows, Scope, Source, has_aggregates, listed_rows, renamed
-from dpcube.analyst.sql.steady import check_numbers, check_steady, cut_at_steps
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate

@@ -13,16 +13,14 @@ from unittest.mock import patch
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcube import compiled as compiling
+from dpcube.arrays import Floats, Ints
 from dpcube.estimate import posterior, splits
 from dpcube.evaluate.accuracy.dpbench import Bench, Measured, geometric_mean, measure
-from dpcube.query.kernel import CutOrder, QueryKernel
+from dpcube.geometry.halving import CutOrder
+from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import adaptive
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LOOPS = ("add_marginals", "divide", "gather", "learn", "predicted_shares")
 
@@ -32,7 +30,7 @@ class SumOfSquares:
 
     def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...], given: object = None) -> None:
         del given
-        self.cut_order = QueryKernel(shape, kinds).cut_order
+        self.cut_order = WorkloadModel(shape, kinds).cut_order
 
     def values(self, lower: Ints, upper: Ints, axis: Ints, middle: Ints) -> tuple[Floats, Floats]:
         """Return 1/n for a box of n cells, and 1/n for each half of its cut."""
@@ -82,7 +80,7 @@ def _without_prediction() -> list[AbstractContextManager[object]]:
     return [*loops, *_with(posterior, learn=learn)]
 
 
-class LongestFirst(QueryKernel):
+class LongestFirst(WorkloadModel):
     """A query kernel that has the longest axis cut first, by how many halvings it still takes."""
 
     def cut_order(self) -> CutOrder:
@@ -110,8 +108,8 @@ VARIANTS: dict[str, Callable[[], list[AbstractContextManager[object]]]] = {
     "half of the budget for looking": lambda: _with(adaptive, LOOK_SHARE=Fraction(1, 2)),
     "all of a box's noise counts": lambda: _with(adaptive, LEAF_NOISE=1.0),
     "no stopping": lambda: _with(adaptive, LEFT_TO_LEARN=1e30),
-    "longest axis cut first": lambda: _with(adaptive, QueryKernel=LongestFirst),
-    "sum of squares, not ranges": lambda: _with(adaptive, QueryKernel=SumOfSquares),
+    "longest axis cut first": lambda: _with(adaptive, WorkloadModel=LongestFirst),
+    "sum of squares, not ranges": lambda: _with(adaptive, WorkloadModel=SumOfSquares),
 }
 
 

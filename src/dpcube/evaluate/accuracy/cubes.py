@@ -10,23 +10,21 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcube import datasets
-from dpcube.curator.publish import count
-from dpcube.domain import Boxes, Domain, box_sums
-from dpcube.domain.box import spread
+from dpcube.arrays import Floats, Ints
+from dpcube.curator.publishing import count
+from dpcube.domain import Domain
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import experiment
-from dpcube.partition.halving import depth, halve, levels, whole
+from dpcube.geometry import Boxes, box_sums
+from dpcube.geometry.boxes import spread
+from dpcube.geometry.halving import depth, halve, levels, whole
 from dpcube.query import Workload
-from dpcube.query.kernel import QueryKernel
 from dpcube.query.random_ranges import random_ranges
+from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import strategy_of
 from dpcube.testing import SeededNoise
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CUBES = (
     ("age", "hours-per-week", "education-num"),
@@ -70,7 +68,7 @@ def privtree(exact_counts: Ints, epsilon: Fraction, generator: np.random.Generat
     delta = scale * np.log(2)
     tree, order = (
         whole(exact_counts.shape),
-        QueryKernel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order(),
+        WorkloadModel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order(),
     )
     leaves = tree.leaves
     for _ in range(depth(exact_counts.shape)):

@@ -15,17 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv
 
-from dpcube.curator.publish import count
+from dpcube.arrays import Floats, Ints
+from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.domain.attribute import Attribute
 from dpcube.domain.category import Category
 from dpcube.domain.number import Float, Integer
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 SEED = 20130101
 ROWS = 100_000

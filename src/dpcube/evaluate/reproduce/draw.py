@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from dpcube.analyst.plots import static
+from dpcube.arrays import Floats
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce.figure import Figure, Floats, Maps, Panel
+from dpcube.evaluate.reproduce.figure import Figure, Maps, Panel
 
 STYLES: dict[str, dict[str, Any]] = {
     "least squares": {"color": "#000000", "linestyle": "-", "marker": "o"},

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpcube.analyst.plots import HeatMap, Picture
-
-Floats = NDArray[np.float64]
+from dpcube.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

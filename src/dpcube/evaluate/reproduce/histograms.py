@@ -20,7 +20,7 @@ from dpcube.analyst import Release
 from dpcube.analyst.plots import HeatMap, Picture
 from dpcube.analyst.plots.picture import heat_map
 from dpcube.curator.gate import Gate
-from dpcube.curator.publish import count
+from dpcube.curator.publishing import count
 from dpcube.domain import Domain, Integer
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.reproduce.figure import Maps, Verdict

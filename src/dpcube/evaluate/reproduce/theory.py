@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcube import theory
-from dpcube.evaluate.reproduce.figure import Curve, Figure, Floats, Panel, Verdict, curve
+from dpcube.arrays import Floats
+from dpcube.evaluate.reproduce.figure import Curve, Figure, Panel, Verdict, curve
 
 ABOUT = "section 6.1, the simulation figures, from exact formulas"
 

@@ -9,16 +9,13 @@ square of what a query covers of it, and the mean product of what it covers of i
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
 from dpcube.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpcube.geometry.halving import CutOrder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,13 +106,6 @@ def groups(cells: int) -> AxisKernel:
     return AxisKernel(np.full(cells, 0.5), np.ones(cells), np.full(cells, 0.5 / cells))
 
 
-class CutOrder(NamedTuple):
-    """What a cut of each interval of each axis is worth: `worth[start[j] + m]` for that of axis j whose middle is m."""
-
-    worth: Floats
-    start: Ints
-
-
 AXIS_KERNELS: dict[str, Callable[[int], AxisKernel]] = {
     "ranges": ranges,
     "prefixes": prefixes,
@@ -150,7 +140,7 @@ def _beside(of_any: Floats, of_given: Floats) -> Floats:
     return ANY * of_any / noise_of_any + (1 - ANY) * of_given / noise_of_given
 
 
-class QueryKernel:
+class WorkloadModel:
     """A product of kernels of the axes, ready to value boxes and cuts."""
 
     def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...], given: tuple[Floats, ...] | None = None) -> None:

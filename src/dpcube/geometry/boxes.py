@@ -12,10 +12,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Ints
 from dpcube.compiled import compiled
 from dpcube.errors import DomainError
 
-Ints = NDArray[np.int64]
 Number = TypeVar("Number", np.int64, np.float64)
 
 MOST_CELLS = 2**31 - 1  # a label is an int32

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcube.domain.box import Box, Boxes, Number, Partitioning, box_sums, paint
 from dpcube.errors import DomainError
+from dpcube.geometry.boxes import Box, Boxes, Number, Partitioning, box_sums, paint
 
 
 def random_boxes(shape: tuple[int, ...], count: int, seed: int) -> Boxes:

@@ -9,8 +9,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpcube.analyst.sql.axes import Detail, Pieces, Use, pieces_of
-from dpcube.analyst.sql.demand import Demand
 from dpcube.analyst.sql.engine import Engine
+from dpcube.analyst.sql.needs import Demand
 from dpcube.analyst.sql.parse import sql_of
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError

@@ -16,15 +16,12 @@ it: an excess is most often of counts that were taken for surely nothing.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
 from dpcube.estimate.consistent import pool_upwards
-from dpcube.estimate.probes import probe
-from dpcube.partition import BoxTree
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpcube.estimate.fixed_normals import fixed_normals
+from dpcube.geometry import BoxTree
 
 PROBES, FEWEST_PROBES = 8, 2
 PROBED_COUNTS = 2**20
@@ -33,7 +30,7 @@ STEP = 0.5
 """Noise of a probe in units of the noise that is there: small beside what it probes, large beside rounding."""
 
 
-def measure_excess(
+def measured_calibration(
     counts: Floats,
     deviation: Floats,
     *,
@@ -52,7 +49,7 @@ def measure_excess(
     moved_squares, covariance = [], np.zeros(len(answered))
     probes = max(FEWEST_PROBES, min(PROBES, PROBED_COUNTS // len(counts)))
     for number in range(probes):
-        noise = deviation * probe(len(counts), number)
+        noise = deviation * fixed_normals(len(counts), number)
         moved = linear(noise)
         covariance += (estimated(counts + STEP * noise) - answered) / STEP * moved / probes
         moved_squares.append(moved**2)

@@ -2,25 +2,24 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from dpcube.estimate.excess import linear_totals, measure_excess
-from dpcube.estimate.probes import probe
-from dpcube.partition import BoxTree
-from dpcube.partition.halving import halve, whole
-from dpcube.query.kernel import QueryKernel
+from dpcube.arrays import Floats
+from dpcube.estimate.calibration import linear_totals, measured_calibration
+from dpcube.estimate.fixed_normals import fixed_normals
+from dpcube.geometry import BoxTree
+from dpcube.geometry.halving import halve, whole
+from dpcube.query.workload_model import WorkloadModel
 
-Floats = NDArray[np.float64]
 ONES = np.ones(400)
 
 
 def halved(shape: tuple[int, ...], cuts: int) -> BoxTree:
-    order = QueryKernel(shape, ("ranges",) * len(shape)).cut_order()
+    order = WorkloadModel(shape, ("ranges",) * len(shape)).cut_order()
     return halve(whole(shape), np.zeros(1, np.int64), cuts, order).tree
 
 
 def test_probes_look_normal_and_unrelated() -> None:
-    first, second = probe(100_000, 1), probe(100_000, 2)
+    first, second = fixed_normals(100_000, 1), fixed_normals(100_000, 2)
     assert abs(first.mean()) < 0.02
     assert first.std() == pytest.approx(1, abs=0.02)
     assert np.mean(np.abs(first) > 1.96) == pytest.approx(0.05, abs=0.005)
@@ -48,7 +47,7 @@ def test_linear_totals_are_those_of_least_squares() -> None:
 
 def measured_excess(counts: Floats, shrink: float, stated: Floats) -> float:
     """The excess of an estimate that shrinks each count towards 10, whatever the truth, and states a variance."""
-    return measure_excess(
+    return measured_calibration(
         counts,
         np.full(len(counts), 2.0),
         estimated=lambda given: 10 + shrink * (given - 10),
@@ -61,18 +60,18 @@ def measured_excess(counts: Floats, shrink: float, stated: Floats) -> float:
 @pytest.mark.parametrize(("truth", "error"), [(10.0, 0.25 * 4), (25.0, 0.25 * 4 + 0.25 * 225)])
 def test_the_excess_is_the_true_squared_error_less_the_stated(truth: float, error: float) -> None:
     """Stating 1, the noise that is left after shrinking by half, is right if the truth is 10 and wrong if it is 25."""
-    counts = truth + 2 * probe(400, 99)
+    counts = truth + 2 * fixed_normals(400, 99)
     found = measured_excess(counts, 0.5, ONES)
     spread = 4 * np.sqrt(2 / 400)  # of the mean of 400 squares of noise
     assert found * 4 == pytest.approx(error - 1, abs=6 * spread)
 
 
 def test_an_estimate_that_states_too_much_has_no_excess() -> None:
-    found = measured_excess(10 + 2 * probe(400, 99), 0.5, 50 * ONES)
+    found = measured_excess(10 + 2 * fixed_normals(400, 99), 0.5, 50 * ONES)
     assert found == 0
 
 
 def test_without_noise_there_is_nothing_to_tell() -> None:
     still = np.zeros(400)
-    found = measure_excess(still, still, estimated=lambda x: x, linear=lambda x: x, stated=still, raw=still)
+    found = measured_calibration(still, still, estimated=lambda x: x, linear=lambda x: x, stated=still, raw=still)
     assert found == 0

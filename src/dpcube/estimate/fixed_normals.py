@@ -1,21 +1,21 @@
 """Fixed numbers that look like normal noise, always the same ones: for probing an estimator, never for privacy."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-Floats = NDArray[np.float64]
+from dpcube.arrays import Floats
 
 _STEP = 0x9E3779B97F4A7C15  # an odd number near 2^64 over the golden ratio
 _MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
-def probe(count: int, number: int) -> Floats:
+def fixed_normals(count: int, number: int) -> Floats:
     """Return `count` values of the probe with this number, as if drawn from the standard normal law.
 
     Each is a function of its place and the number alone, so the errors stated for a release never change.
 
-    >>> bool((probe(5, 0) == probe(5, 0)).all()), bool((probe(5, 0) == probe(5, 1)).any())
+    >>> first, again, other = fixed_normals(5, 0), fixed_normals(5, 0), fixed_normals(5, 1)
+    >>> bool((first == again).all()), bool((first == other).any())
     (True, False)
     """
     place = np.arange(1, count + 1, dtype=np.uint64) + np.uint64(number << 40)

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import deviations_for
+from dpcube.arrays import Floats
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Places = NDArray[np.intp]
 
 PICK = "dpcube_pick"
 PICK_ARGUMENTS = ("STRUCT(low DOUBLE, high DOUBLE, w DOUBLE, e DOUBLE)[]", "DOUBLE", "VARCHAR")
@@ -38,7 +38,7 @@ class Picker:
         picked = values.pick(self._thresholds(values.tested()), float(quantile[0].as_py()), kind[0].as_py())
         return pa.array(picked, mask=np.isnan(picked))
 
-    def _thresholds(self, tested: Ints) -> Floats:
+    def _thresholds(self, tested: Places) -> Floats:
         numbers, at = np.unique(np.maximum(tested, 1), return_inverse=True)
         most = [deviations_for(max(1 - 2 * (1 - self._confidence) / n, 0.5)) for n in numbers.tolist()]
         return np.array(most)[at]
@@ -47,12 +47,12 @@ class Picker:
 class _Values:
     """The distinct values of each group in rising order, with their counts and standard errors."""
 
-    def __init__(self, groups: int, group: Ints, low: Floats, high: Floats, count: Floats, error: Floats) -> None:
+    def __init__(self, groups: int, group: Places, low: Floats, high: Floats, count: Floats, error: Floats) -> None:
         self.groups, self.group, self.low, self.high = groups, group, low, high
         self.count, self.error = count, error
 
     @classmethod
-    def of(cls, group: Ints, rows: pa.StructArray, groups: int) -> "_Values":
+    def of(cls, group: Places, rows: pa.StructArray, groups: int) -> "_Values":
         low, high, w, e = (rows.field(name).to_numpy(zero_copy_only=False) for name in ("low", "high", "w", "e"))
         order = np.lexsort((high, low, group))
         group, low, high, w, e = group[order], low[order], high[order], w[order], e[order]
@@ -63,7 +63,7 @@ class _Values:
         sums = np.add.reduceat(w, starts), np.add.reduceat(e, starts)
         return cls(groups, group[starts], low[starts], high[starts], *sums)
 
-    def tested(self) -> Ints:
+    def tested(self) -> Places:
         return np.bincount(self.group, minlength=self.groups)
 
     def pick(self, threshold: Floats, quantile: float, kind: str) -> Floats:
@@ -111,19 +111,19 @@ class _Values:
         before: Floats = np.clip(np.floor((share + rounding / count) * units), 0, units - 1)
         return low + before
 
-    def _first(self, chosen: NDArray[np.bool_]) -> Ints:
+    def _first(self, chosen: NDArray[np.bool_]) -> Places:
         return self._found(np.flatnonzero(chosen)[::-1])
 
-    def _last(self, chosen: NDArray[np.bool_]) -> Ints:
+    def _last(self, chosen: NDArray[np.bool_]) -> Places:
         return self._found(np.flatnonzero(chosen))
 
-    def _found(self, places: Ints) -> Ints:
+    def _found(self, places: Places) -> Places:
         """Return for each group the last of its places, -1 when it has none."""
         found = np.full(self.groups, -1)
         found[self.group[places]] = places  # the last assignment wins
         return found
 
-    def _at(self, place: Ints, values: Floats) -> Floats:
+    def _at(self, place: Places, values: Floats) -> Floats:
         found: Floats = np.append(values, np.nan)[place]  # place -1 is the NaN at the end
         return found
 

@@ -10,15 +10,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-from dpcube.partition.tree import BoxTree
-from dpcube.query.kernel import CutOrder
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from dpcube.geometry.tree import BoxTree
 
 AT_A_TIME = 2**12
 """Boxes of a level that are looked at together."""
+
+
+class CutOrder(NamedTuple):
+    """What a cut of each interval of each axis is worth: `worth[start[j] + m]` for that of axis j whose middle is m."""
+
+    worth: Floats
+    start: Ints
 
 
 class Halved(NamedTuple):

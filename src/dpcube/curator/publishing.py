@@ -23,9 +23,8 @@ from dpcube.analyst import Release
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
 from dpcube.curator.request import (
-    BESIDE,
     Bound,
-    Place,
+    LedgerLocation,
     PrivacyUnit,
     Range,
     check_drawable,
@@ -52,7 +51,7 @@ def publish(
     *,
     epsilon: str | float | Fraction,
     strategy: str | Strategy = DEFAULT,
-    ledger: str | Path | Place | None = BESIDE,
+    ledger: str | Path | LedgerLocation | None = LedgerLocation.BESIDE_TABLE,
     total: str | float | Fraction | None = None,
     unit: str | None = None,
     max_rows: int = 1,

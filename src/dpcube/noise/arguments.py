@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpcube.arrays import Floats
 from dpcube.errors import InputError
 
-Floats = NDArray[np.float64]
 Noise = Literal["laplace", "discrete"]
 
 

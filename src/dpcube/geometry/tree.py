@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Ints
 from dpcube.compiled import compiled
-from dpcube.domain.box import Boxes, Partitioning, paint_chosen
 from dpcube.errors import DomainError
-
-Ints = NDArray[np.int64]
+from dpcube.geometry.boxes import Boxes, Partitioning, paint_chosen
 
 _FAULTS = (
     "the first node must be the only root, with parent -1",

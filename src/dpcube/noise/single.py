@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcube.theory.arguments import Floats, Noise, is_discrete, numbers, plain, positive
-from dpcube.theory.contour import lattice_scales
+from dpcube.arrays import Floats
+from dpcube.noise.arguments import Noise, is_discrete, numbers, plain, positive
+from dpcube.noise.law import discrete_variance
 
 
 def noise_variance(alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
@@ -14,7 +15,7 @@ def noise_variance(alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
     800 799.833
     """
     a = positive("alpha", alpha)
-    return plain(2 * lattice_scales(a) ** 2 if is_discrete(noise) else 2 / a**2)
+    return plain(discrete_variance(a) if is_discrete(noise) else 2 / a**2)
 
 
 def noise_mean_abs(alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:

@@ -8,28 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from dpcube.arrays import Floats
 from dpcube.errors import InputError
-from dpcube.partition.halving import cuts_of, depth, halve, whole
-from dpcube.query.kernel import (
+from dpcube.geometry.halving import CutOrder, cuts_of, depth, halve, whole
+from dpcube.query.workload_model import (
     ANY,
     AXIS_KERNELS,
     KINDS,
     AxisKernel,
-    CutOrder,
-    QueryKernel,
+    WorkloadModel,
     groups,
     prefixes,
     ranges,
     short_ranges,
 )
 
-Floats = NDArray[np.float64]
-
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 
 
 def order_of(shape: tuple[int, ...]) -> CutOrder:
-    return QueryKernel(shape, ("ranges",) * len(shape)).cut_order()
+    return WorkloadModel(shape, ("ranges",) * len(shape)).cut_order()
 
 
 def dense(kernel: AxisKernel) -> Floats:
@@ -113,7 +111,7 @@ def test_values_are_those_of_the_dense_matrix(data: st.DataObject) -> None:
         matrices = [ANY * a / a.trace() + (1 - ANY) * w.T @ w / (w.T @ w).trace() for a, w in parts]
     tree = halve(whole(shape), np.zeros(1, np.int64), depth(shape), order_of(shape)).tree
     axis, middle = cuts_of(tree, order_of(shape))
-    covered, differ = QueryKernel(shape, kinds, given).values(tree.lower, tree.upper, axis, middle)
+    covered, differ = WorkloadModel(shape, kinds, given).values(tree.lower, tree.upper, axis, middle)
     grid = np.indices(shape)
     for node in range(len(tree)):
         low, high = (bounds[node].reshape((-1,) + (1,) * len(shape)) for bounds in (tree.lower, tree.upper))
@@ -129,7 +127,7 @@ def test_values_are_mean_squares_over_queries(kind: str) -> None:
     """What F and K mean: the mean square of the share of a box that a query covers, and of the halves' difference."""
     queries = {"ranges": all_ranges, "prefixes": all_prefixes, "groups": all_groups}[kind](12)
     low, middle, high = 6, 9, 12  # the right half
-    kernel = QueryKernel((12,), (kind,))
+    kernel = WorkloadModel((12,), (kind,))
     covered, differ = kernel.values(np.array([[low]]), np.array([[high]]), np.array([0]), np.array([middle]))
 
     def share(first: int, last: int, start: int, end: int) -> float:
@@ -148,7 +146,7 @@ def test_small_boxes_of_long_axes_do_not_cancel(kind: str, cells: int) -> None:
     axis_kernel = AXIS_KERNELS[kind](cells)
     at = np.array([0, 2, 2 * (cells // 6), cells - 2])
     one = np.zeros(len(at), np.int64)
-    covered, differ = QueryKernel((cells,), (kind,)).values(at[:, None], at[:, None] + 2, one, at + 1)
+    covered, differ = WorkloadModel((cells,), (kind,)).values(at[:, None], at[:, None] + 2, one, at + 1)
     first = axis_kernel.before[at] * axis_kernel.after[at] + axis_kernel.alone[at]
     last = axis_kernel.before[at + 1] * axis_kernel.after[at + 1] + axis_kernel.alone[at + 1]
     both = axis_kernel.before[at] * axis_kernel.after[at + 1]
@@ -160,4 +158,4 @@ def test_small_boxes_of_long_axes_do_not_cancel(kind: str, cells: int) -> None:
 @pytest.mark.parametrize("kinds", [("ranges",), ("ranges", "cells"), ("ranges",) * 3])
 def test_wrong_kinds_are_refused(kinds: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="queries need one of mixed, ranges, prefixes, short, groups for each of 2"):
-        QueryKernel((4, 4), kinds)
+        WorkloadModel((4, 4), kinds)

@@ -11,7 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpcube.errors import InputError
-from dpcube.privacy.epsilon import check_share
+
+
+def discrete_variance(epsilon: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
+    """Return the variance 1/(2 sinh^2(epsilon/2)) of noise P(z) proportional to exp(-epsilon|z|); infinite at 0."""
+    with np.errstate(divide="ignore"):
+        variance: NDArray[np.float64] = 0.5 / np.sinh(epsilon / 2) ** 2
+    return variance
+
+
+def noise_variances(units: NDArray[np.int64], epsilon_per_unit: Fraction) -> NDArray[np.float64]:
+    """Return the noise variance of counts measured with the given units, infinite where there were none."""
+    return discrete_variance(np.asarray(units * float(epsilon_per_unit), np.float64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +39,9 @@ class DiscreteLaplace:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        check_share(self.epsilon)
+        if not isinstance(self.epsilon, Fraction) or self.epsilon <= 0:
+            message = f"noise needs an epsilon that is a rational above 0, got {self.epsilon!r}"
+            raise InputError(message)
 
     @property
     def ratio(self) -> float:
@@ -38,7 +51,7 @@ class DiscreteLaplace:
     @property
     def variance(self) -> float:
         """E Z^2 = 1/(2 sinh^2(epsilon/2))."""
-        return 0.5 / math.sinh(float(self.epsilon) / 2) ** 2
+        return float(discrete_variance(np.float64(self.epsilon)))
 
     @property
     def mean_abs(self) -> float:

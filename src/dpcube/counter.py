@@ -1,8 +1,8 @@
 """What a strategy sees of the private table: a `NoisyCounter`, and nothing else.
 
-A job has UNITS units of budget for every cell. A call spends some of them on every cell it measures, and the counter
-refuses a call that would overdraw any cell. `grain` is the noise parameter of one unit: a count measured with u units
-carries noise P(z) proportional to exp(-u * grain * |z|).
+A job has BUDGET_UNITS units of budget for every cell. A call spends some of them on every cell it measures, and the
+counter refuses a call that would overdraw any cell. `epsilon_per_unit` is the noise parameter of one unit: a count
+measured with u units carries noise P(z) proportional to exp(-u * epsilon_per_unit * |z|).
 """
 
 from fractions import Fraction
@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain import Boxes
+from dpcube.geometry import Boxes
 
-UNITS = 2**40
+BUDGET_UNITS = 2**40
 
 
 class NoisyCounter(Protocol):
@@ -25,7 +25,7 @@ class NoisyCounter(Protocol):
         ...
 
     @property
-    def grain(self) -> Fraction:
+    def epsilon_per_unit(self) -> Fraction:
         """Noise parameter of one unit of budget."""
         ...
 
@@ -40,11 +40,4 @@ class NoisyCounter(Protocol):
 
 def share_units(share: Fraction) -> int:
     """Return a share of the whole budget in units, rounded down so that shares of one never add up to more."""
-    return int(share * UNITS)
-
-
-def noise_variances(units: NDArray[np.int64], grain: Fraction) -> NDArray[np.float64]:
-    """Return the noise variance of counts measured with the given units, infinite where there were none."""
-    with np.errstate(divide="ignore"):
-        variances: NDArray[np.float64] = 0.5 / np.sinh(units * (float(grain) / 2)) ** 2  # of privacy/law.py
-    return variances
+    return int(share * BUDGET_UNITS)

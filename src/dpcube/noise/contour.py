@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcube.theory.arguments import Floats
+from dpcube.arrays import Floats
 
 Complexes = NDArray[np.complex128]
 

@@ -4,8 +4,9 @@ import numpy as np
 from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 
-from dpcube.theory.arguments import Floats, fraction, numbers, plain, positive, whole
-from dpcube.theory.contour import lattice_quantile, lattice_scales, log_tail, tail_point
+from dpcube.arrays import Floats
+from dpcube.noise.arguments import fraction, numbers, plain, positive, whole
+from dpcube.noise.contour import lattice_quantile, lattice_scales, log_tail, tail_point
 
 NODES = 48
 

@@ -42,7 +42,7 @@ TYPES = {
     "timestamp with time zone": pa.timestamp("us", "UTC"),
     **dict.fromkeys(TEXTS, pa.string()),
 }
-BUDGET_UNITS = ("bytea", "time without time zone")  # which can name a unit, and nothing else
+UNIT_TYPES = ("bytea", "time without time zone")  # which can name a unit, and nothing else
 
 
 def postgres_table(address: str, query: str | None = None) -> Table:
@@ -91,7 +91,7 @@ def connected_table(relation: str, name: str, connect: Callable[[], Any]) -> Tab
         unit = None if of is None else _unit(f"r.{_quoted(columns[of][0])}", columns[of][1])
         return [Scan(normalised(relation, chosen, value, unit), run=lambda question: _ask(connect, question))]
 
-    return Table(name, schema, scans, lambda i: columns[i][1] in (*TYPES, *BUDGET_UNITS), POSTGRESQL)
+    return Table(name, schema, scans, lambda i: columns[i][1] in (*TYPES, *UNIT_TYPES), POSTGRESQL)
 
 
 def _describe(relation: str, connect: Callable[[], Any]) -> list[tuple[str, str, bool]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dpcube.arrays import Ints
-from dpcube.geometry import BoxTree
+from dpcube.geometry.tree import BoxTree
 
 
 def random_tree(shape: tuple[int, ...], generator: np.random.Generator, *, stop: float) -> BoxTree:

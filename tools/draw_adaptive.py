@@ -17,7 +17,7 @@ from dpcube import Domain, Integer, datasets
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.publishing import count
 from dpcube.evaluate import experiment
-from dpcube.geometry import BoxTree
+from dpcube.geometry.tree import BoxTree
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts
 

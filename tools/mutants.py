@@ -26,6 +26,7 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
+from audit import path_of, trusted_modules
 from coverage import CoverageData
 from mutations import Mutant, mutants_of
 
@@ -34,7 +35,6 @@ KEPT = ROOT / ".mutants"
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 NOT_COPIED = (".git", ".venv", ".mutants", ".mypy_cache", ".ruff_cache", ".pytest_cache", "__pycache__")
 UNKNOWN_SECONDS, MOST_SECONDS = 5.0, 120.0
-TRUSTED = ("privacy/*.py", "curator/**/*.py", "domain/*.py", "files.py", "memory.py")
 PASSED, FAILED = 0, 1  # pytest's exit codes; any other says that the tests could not be run
 
 
@@ -101,7 +101,7 @@ def reach() -> Reach:
 def trusted_mutants(words: list[str]) -> list[Mutant]:
     """Return the mutants of trusted modules whose names hold one of the words, but those known to be equivalent."""
     found = []
-    for path in sorted({path for pattern in TRUSTED for path in (ROOT / "src" / "dpcube").glob(pattern)}):
+    for path in map(path_of, trusted_modules()):
         module = str(path.relative_to(ROOT))
         if not words or any(word in module for word in words):
             found += mutants_of(module, path.read_text())

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.geometry import Boxes
+from dpcube.geometry.boxes import Boxes
 
 BUDGET_UNITS = 2**40
 

@@ -14,8 +14,8 @@ from dpcube.curator.gate import Gate
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, estimate
 from dpcube.estimate.consistent import consistent_totals
-from dpcube.geometry import Boxes, BoxTree
-from dpcube.geometry.boxes import Partitioning
+from dpcube.geometry.boxes import Boxes, Partitioning
+from dpcube.geometry.tree import BoxTree
 from dpcube.noise import noise_variances
 from dpcube.query import CountingQueries, CountingQuery
 from dpcube.testing import SilentNoise

@@ -15,8 +15,7 @@ from dpcube.arrays import Ints
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
 from dpcube.errors import BudgetError, DomainError
-from dpcube.geometry import Boxes
-from dpcube.geometry.boxes import Partitioning
+from dpcube.geometry.boxes import Boxes, Partitioning
 from dpcube.partition import grow
 from dpcube.privacy import regions
 from dpcube.privacy.budget import Agent, Budget, PartitionBudget

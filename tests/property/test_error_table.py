@@ -10,8 +10,8 @@ from dpcube.estimate.box_tables import BoxTables, worthwhile
 from dpcube.estimate.error_table import ErrorTable, is_halved
 from dpcube.estimate.kernels import sums_over_boxes
 from dpcube.estimate.spread import range_sums_of_tree
-from dpcube.geometry import BoxTree
 from dpcube.geometry.halving import CutOrder, halve, whole
+from dpcube.geometry.tree import BoxTree
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 from random_trees import random_tree

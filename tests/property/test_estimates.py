@@ -25,7 +25,7 @@ from dpcube.estimate import Estimate, available, estimate
 from dpcube.estimate.estimate import BoxEstimate
 from dpcube.estimate.within import REACHED
 from dpcube.evaluate import experiment
-from dpcube.geometry import Boxes, box_sums
+from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.query import CountingQueries, CountingQuery
 from dpcube.strategy import Cells, TwoPhase
 from dpcube.testing import SeededNoise

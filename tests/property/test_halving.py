@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpcube.arrays import Ints
-from dpcube.geometry import BoxTree, halving
+from dpcube.geometry import halving
 from dpcube.geometry.halving import CutOrder, Cuts, Halved, depth, levels, whole
+from dpcube.geometry.tree import BoxTree
 from dpcube.query.workload_model import WorkloadModel
 
 quick = settings(deadline=None, max_examples=100, derandomize=True)

@@ -13,8 +13,7 @@ from hypothesis.extra import numpy as hnp
 from dpcube.arrays import Ints
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
-from dpcube.geometry import Boxes
-from dpcube.geometry.boxes import Partitioning
+from dpcube.geometry.boxes import Boxes, Partitioning
 from dpcube.partition import grow
 from dpcube.strategy import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise

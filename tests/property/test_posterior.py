@@ -9,8 +9,8 @@ from scipy import stats
 from dpcube.arrays import Floats
 from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
 from dpcube.estimate.splits import between, divide, gather, log_normal
-from dpcube.geometry import BoxTree
 from dpcube.geometry.halving import CutOrder, depth, halve, levels, whole
+from dpcube.geometry.tree import BoxTree
 from dpcube.query import Workload
 from dpcube.query.counting import CountingQueries, CountingQuery
 from dpcube.query.random_ranges import random_ranges

@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as hnp
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
 from dpcube.errors import BudgetError
-from dpcube.geometry import Boxes, box_sums
+from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget
 from dpcube.strategy import Adaptive, Strategy

@@ -46,7 +46,7 @@ from dpcube.curator.publishing import count
 from dpcube.curator.request import PrivacyUnit
 from dpcube.curator.sources import Rows, open_rows
 from dpcube.errors import BudgetError, SourceError
-from dpcube.geometry import Boxes, box_sums
+from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.privacy import noise as noise_module
 from dpcube.privacy.budget import Account, Agent, Budget, PartitionBudget, check_positive
 from dpcube.privacy.ledger import Ledger

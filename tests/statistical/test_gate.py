@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
-from dpcube.geometry import Boxes, box_sums
+from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.partition import grow
 from dpcube.privacy.noise import ExactNoise
 from dpcube.strategy import Cells, TwoPhase

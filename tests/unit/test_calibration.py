@@ -6,8 +6,8 @@ import pytest
 from dpcube.arrays import Floats
 from dpcube.estimate.calibration import linear_totals, measured_calibration
 from dpcube.estimate.fixed_normals import fixed_normals
-from dpcube.geometry import BoxTree
 from dpcube.geometry.halving import halve, whole
+from dpcube.geometry.tree import BoxTree
 from dpcube.query.workload_model import WorkloadModel
 
 ONES = np.ones(400)

@@ -1,12 +1,6 @@
 """The faults that `make mutants` plants: those that once survived the tests are among them."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-
 from mutations import mutants_of
 
 SOURCE = '''

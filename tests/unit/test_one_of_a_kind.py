@@ -26,7 +26,7 @@ from dpcube.curator.gate import Gate
 from dpcube.curator.sources import open_rows
 from dpcube.domain import Integer
 from dpcube.errors import BudgetError, SourceError
-from dpcube.geometry import Boxes
+from dpcube.geometry.boxes import Boxes
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.privacy import budget as budget_module
 from dpcube.privacy.budget import Account, Agent, Budget, PartitionBudget

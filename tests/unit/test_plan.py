@@ -14,7 +14,7 @@ from dpcube import Category, Date, Domain, Integer, evaluate, plan, strategy, th
 from dpcube.counter import BUDGET_UNITS
 from dpcube.errors import BudgetError, InputError
 from dpcube.evaluate.planning import FACTOR, Compared, compare
-from dpcube.geometry import Boxes
+from dpcube.geometry.boxes import Boxes
 from dpcube.plan import predict as predicting
 from dpcube.plan.axes import Axis, at_most, axes_of, halve_longest, shape_of
 from dpcube.plan.counter import SimulatedCounter

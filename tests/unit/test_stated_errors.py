@@ -10,8 +10,8 @@ from dpcube.arrays import Floats
 from dpcube.estimate.fixed_normals import fixed_normals
 from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
 from dpcube.estimate.within import PROBES, evenly_placed_ranges, judge, leaf_boxes
-from dpcube.geometry import BoxTree
 from dpcube.geometry.halving import halve, whole
+from dpcube.geometry.tree import BoxTree
 from dpcube.partition import grow
 from dpcube.query.random_ranges import random_ranges
 from dpcube.query.workload_model import MIXED, WorkloadModel

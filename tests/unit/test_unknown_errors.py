@@ -20,7 +20,8 @@ from dpcube.analyst.report import report
 from dpcube.analyst.trust import trust
 from dpcube.cli import commands
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.geometry import Boxes, BoxTree
+from dpcube.geometry.boxes import Boxes
+from dpcube.geometry.tree import BoxTree
 from dpcube.strategy.strategy import Parameter
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, Transcript

@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.geometry import Boxes, box_sums
+from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.privacy.seal import sealed
 from dpcube.privacy.unique import Unique
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.exact import ExactCounts
 from dpcube.errors import InputError
-from dpcube.geometry import Boxes
+from dpcube.geometry.boxes import Boxes
 from dpcube.privacy.budget import check_positive
 from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget

@@ -82,9 +82,10 @@ def publish(
     check_drawable(amount, protected)
     check_public(domain)
     check_domain(domain)
-    check_fits(domain, chosen)
+    peak_bytes = chosen.peak_bytes(domain.shape)
+    check_fits(domain, peak_bytes=peak_bytes)
     if save_to is not None:
-        check_writable(Path(save_to), needed=chosen.peak_bytes(domain.shape) // 4)
+        check_writable(Path(save_to), needed=peak_bytes // 4)
     place = ledger_path(ledger, source)
     progress("counting the rows")
     exact_counts = _counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)

@@ -25,7 +25,6 @@ from dpcube.geometry.boxes import MOST_CELLS
 from dpcube.memory import available_bytes, in_words
 from dpcube.privacy.epsilon import SMALLEST
 from dpcube.privacy.ledger import Ledger, Period
-from dpcube.strategy import Strategy
 
 
 class LedgerLocation(Enum):
@@ -123,10 +122,10 @@ def check_public(domain: Domain) -> None:
         raise DomainError(msg)
 
 
-def check_fits(domain: Domain, strategy: Strategy) -> None:
-    """Refuse a cube that is too large for this machine, before anything is read or spent."""
+def check_fits(domain: Domain, *, peak_bytes: int) -> None:
+    """Refuse a cube for which a strategy needs more memory than there is, before anything is read or spent."""
     # Counting comes first: its engine has half of what is free, and a row for each cell that holds any takes the rest.
-    needed = max(strategy.peak_bytes(domain.shape), 2 * ANSWER_BYTES * domain.size)
+    needed = max(peak_bytes, 2 * ANSWER_BYTES * domain.size)
     available = available_bytes()
     fits = MOST_CELLS if available is None else max(1, min(MOST_CELLS, domain.size * available // needed))
     if domain.size <= MOST_CELLS and (available is None or needed <= available):

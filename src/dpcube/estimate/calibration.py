@@ -21,7 +21,7 @@ from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
 from dpcube.estimate.consistent import pool_upwards
 from dpcube.estimate.fixed_normals import fixed_normals
-from dpcube.geometry import BoxTree
+from dpcube.geometry.tree import BoxTree
 
 PROBES, FEWEST_PROBES = 8, 2
 PROBED_COUNTS = 2**20

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-from dpcube.geometry import BoxTree
+from dpcube.geometry.tree import BoxTree
 
 
 def consistent_totals(tree: BoxTree, measured: Floats, variance: Floats) -> Floats:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-from dpcube.geometry import BoxTree
+from dpcube.geometry.tree import BoxTree
 from dpcube.query import Workload
 
 

@@ -28,8 +28,8 @@ from dpcube.estimate.products import (
     squared_weights,
 )
 from dpcube.estimate.within import REACHED, WithinBoxes, leaf_boxes
-from dpcube.geometry import Boxes, BoxTree
-from dpcube.geometry.boxes import spread
+from dpcube.geometry.boxes import Boxes, spread
+from dpcube.geometry.tree import BoxTree
 from dpcube.query import CountingQueries, Workload
 
 DENSE_CELLS = 2**27

@@ -17,7 +17,7 @@ from dpcube.estimate.consistent import consistent_totals
 from dpcube.estimate.estimate import BoxEstimate, BoxPart, Estimate
 from dpcube.estimate.posterior import PosteriorEstimate, infer
 from dpcube.estimate.within import WithinBoxes, deviations, leaf_boxes
-from dpcube.geometry import box_sums
+from dpcube.geometry.boxes import box_sums
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
 
 

@@ -32,8 +32,8 @@ from dpcube.estimate.splits import (
 )
 from dpcube.estimate.spread import fill, range_sums_of_tree
 from dpcube.estimate.within import evenly_placed_ranges
-from dpcube.geometry import BoxTree
 from dpcube.geometry.halving import levels
+from dpcube.geometry.tree import BoxTree
 from dpcube.query import CountingQueries, Workload
 
 ROUNDS = 3

@@ -29,8 +29,8 @@ from scipy.special import log_ndtr
 from dpcube.arrays import Floats
 from dpcube.estimate.fixed_normals import fixed_normals
 from dpcube.estimate.kernels import range_sums, summed_area_table, sums_over_boxes
-from dpcube.geometry import Boxes, BoxTree, box_sums
-from dpcube.geometry.boxes import spread
+from dpcube.geometry.boxes import Boxes, box_sums, spread
+from dpcube.geometry.tree import BoxTree
 from dpcube.partition import grow
 from dpcube.query import Workload
 

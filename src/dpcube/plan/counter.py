@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.counter import BUDGET_UNITS
-from dpcube.geometry import Boxes, box_sums
+from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.privacy.regions import RegionBudget
 
 

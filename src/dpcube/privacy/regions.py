@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.errors import BudgetError
-from dpcube.geometry import Boxes, Partitioning
-from dpcube.geometry.boxes import add_to_boxes
+from dpcube.geometry.boxes import Boxes, Partitioning, add_to_boxes
 from dpcube.privacy.budget import Account
 from dpcube.privacy.unique import Unique
 

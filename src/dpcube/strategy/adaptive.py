@@ -19,8 +19,8 @@ from dpcube.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.estimate.posterior import Learnt, Posterior, infer
-from dpcube.geometry import BoxTree
 from dpcube.geometry.halving import CutOrder, boxes_at, cuts_of, depth, halve, most_nodes, whole
+from dpcube.geometry.tree import BoxTree
 from dpcube.noise import noise_variances
 from dpcube.query import query
 from dpcube.query.workload_model import KINDS, MIXED, WorkloadModel

@@ -31,7 +31,7 @@ from dpcube.domain.file import LARGEST_FILE as LARGEST_DOMAIN
 from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, MemoryLimitError, ReleaseFileError
 from dpcube.files import is_special, new_file
-from dpcube.geometry import BoxTree
+from dpcube.geometry.tree import BoxTree
 from dpcube.memory import check_memory, in_words
 from dpcube.transcript.pages import checked_rows
 from dpcube.transcript.provenance import Provenance

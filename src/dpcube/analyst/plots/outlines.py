@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dpcube.analyst.plots.axis import Axis
 from dpcube.arrays import Floats, Ints
-from dpcube.geometry import BoxTree
 from dpcube.geometry.halving import levels
+from dpcube.geometry.tree import BoxTree
 
 MOST_BOXES = 1200
 """More boxes are a grey mist: of a larger tree the boxes of a higher level are drawn."""

@@ -17,8 +17,7 @@ from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import experiment
-from dpcube.geometry import Boxes, box_sums
-from dpcube.geometry.boxes import spread
+from dpcube.geometry.boxes import Boxes, box_sums, spread
 from dpcube.geometry.halving import depth, halve, levels, whole
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges

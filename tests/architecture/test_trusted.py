@@ -11,11 +11,13 @@ import audit
 import numpy as np
 import pytest
 
+from dpcube import files
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError
+from dpcube.errors import BudgetError, LedgerError
 from dpcube.geometry import boxes as geometry
 from dpcube.geometry.boxes import Boxes
+from dpcube.privacy.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,6 +99,18 @@ def overdrafts() -> int:
         except BudgetError:
             pass
     return granted
+
+
+def test_files_are_trusted_because_a_ledger_is_made_by_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second first release must not put a fresh ledger in the place of the first."""
+    place = tmp_path / "t.ledger"
+    Ledger.create(place, total=Fraction(1)).charge(Fraction(1), strategy="cells", domain="d")
+    with pytest.raises(LedgerError, match="a ledger is never replaced"):
+        Ledger.create(place, total=Fraction(1))
+    assert Ledger(place).statement().remaining == 0
+    monkeypatch.setattr(files, "_name", lambda part, path: part.replace(path))
+    Ledger.create(place, total=Fraction(1))
+    assert Ledger(place).statement().remaining == 1
 
 
 def test_boxes_are_trusted_because_budgets_are_added_up_by_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ from dpcube.errors import InputError
 from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.privacy.seal import sealed
 from dpcube.strategy import DEFAULT, Strategy, strategy_of
+from dpcube.strategy.strategy import STARTING
 from dpcube.transcript import Provenance
 from dpcube.transcript.file import check_domain, check_writable
 
@@ -85,7 +86,7 @@ def publish(
     peak_bytes = chosen.peak_bytes(domain.shape)
     check_fits(domain, peak_bytes=peak_bytes)
     if save_to is not None:
-        check_writable(Path(save_to), needed=peak_bytes // 4)
+        check_writable(Path(save_to), needed=(peak_bytes - STARTING) // 4)
     place = ledger_path(ledger, source)
     progress("counting the rows")
     exact_counts = _counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)

@@ -6,6 +6,10 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
+settings.load_profile("dpcube")
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers
 from dpcube.analyst.groups import Groups, check_rows, group_answers, group_values
-from dpcube.domain.calendar import EPOCH
+from dpcube.domain.attribute import EPOCH
 from dpcube.errors import InputError, QueryError
 from dpcube.query import Workload
 

@@ -28,6 +28,7 @@ Scalar = str | int | float | date
 Within = Literal["any", "even"]
 Scale = Literal["number", "day", "position"]
 
+EPOCH = date(1970, 1, 1).toordinal()
 IRREGULAR = ("null", "nan", "infinite", "unknown", "outside")
 
 
@@ -37,15 +38,14 @@ class Attribute:
 
     The `scale` says what the coordinate counts: a number is its own coordinate, of a day it is the ordinal, and of
     listed values the position in their list. `step` is the length of one value in it (0 for real numbers), so that a
-    value is an interval and every question a union of intervals. `origin` is the coordinate of what engines and Arrow
-    count as 0, `arrow_type` the name of Arrow's type of the values, and `lists` the keys that a domain file lists.
+    value is an interval and every question a union of intervals. `arrow_type` names Arrow's type of the values, and
+    `lists` are the keys to which a domain file gives lists.
     """
 
     kind: ClassVar[str]
     scale: ClassVar[Scale]
     arrow_type: ClassVar[str]
     step: ClassVar[float] = 1.0
-    origin: ClassVar[int] = 0
     lists: ClassVar[tuple[str, ...]] = ()
     name: str
 
@@ -69,6 +69,11 @@ class Attribute:
     def is_continuous(self) -> bool:
         """Whether values are real numbers, none of which can be counted alone; their last bin holds its upper edge."""
         return self.step == 0
+
+    @property
+    def origin(self) -> int:
+        """Coordinate of what engines and Arrow count as 0: of days that is 1970-01-01."""
+        return EPOCH if self.scale == "day" else 0
 
     @property
     def zone(self) -> str | None:

@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain.attribute import Attribute, Destination, Scalar, Scale, Within
+from dpcube.domain.attribute import EPOCH, Attribute, Destination, Scalar, Scale, Within
 from dpcube.domain.hierarchy import Level
 from dpcube.errors import DomainError, QueryError
 
 ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether there is such a zone is seen when rows are counted
 # What a calendar puts bins together to; weeks begin with the domain's first day, so they fit in no month.
 COARSER = {"day": ("week", "month", "quarter", "year"), "week": (), "month": ("quarter", "year"), "year": ()}
-EPOCH = date(1970, 1, 1).toordinal()
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
@@ -34,7 +33,6 @@ class Date(Attribute):
     kind: ClassVar[str] = "date"
     scale: ClassVar[Scale] = "day"
     arrow_type: ClassVar[str] = "date32"
-    origin: ClassVar[int] = EPOCH
     lists: ClassVar[tuple[str, ...]] = ("hierarchy",)
     start: date
     end: date

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers
 from dpcube.analyst.groups import Groups, check_rows, group_answers, group_values
-from dpcube.domain import Category, Date, Integer
-from dpcube.domain.calendar import EPOCH
+from dpcube.domain.attribute import EPOCH
 from dpcube.errors import InputError, QueryError
 from dpcube.query import Workload
 
@@ -78,7 +77,7 @@ def to_xarray(view: "View", *, errors: bool, confidence: float) -> Any:
     names, shape = [axis.attribute.name for axis in shown], [len(axis) for axis in shown]
     coordinates: dict[str, object] = {axis.attribute.name: np.array(axis.labels, object) for axis in shown}
     for axis in shown:
-        if not isinstance(axis.attribute, Category):
+        if axis.attribute.scale != "position":
             name, (first, stop) = axis.attribute.name, _edges(axis)
             edges = {f"{name}_from": (name, first), f"{name}_to": (name, stop)}
             coordinates |= _with_names_of_their_own(edges, coordinates)
@@ -165,7 +164,7 @@ def _edges(axis: Groups) -> tuple[NDArray[Any], NDArray[Any]]:
     edges = np.append(axis.attribute.bin_edges(), [np.nan] * len(axis.attribute.own_cells))
     own = axis.lower >= axis.attribute.bins
     first, stop = np.where(own, np.nan, edges[axis.lower]), np.where(own, np.nan, edges[axis.upper])
-    if not isinstance(axis.attribute, Date):
+    if axis.attribute.scale != "day":
         return first, stop
     days = [(np.where(own, 0, edge) - EPOCH).astype("datetime64[D]") for edge in (first, stop)]
     first, stop = (np.where(own, np.datetime64("NaT"), day).astype("datetime64[s]") for day in days)
@@ -174,11 +173,11 @@ def _edges(axis: Groups) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _hist_axis(hist: Any, axis: Groups) -> Any:
     name, attribute = axis.attribute.name, axis.attribute
-    numbers = not isinstance(attribute, Category | Date) and (axis.upper <= attribute.bins).all()
+    numbers = attribute.scale == "number" and (axis.upper <= attribute.bins).all()
     if not numbers or (axis.lower[1:] != axis.upper[:-1]).any():
         return hist.axis.StrCategory(axis.labels, name=name, flow=False)
     first, stop = _edges(axis)
-    if isinstance(attribute, Integer) and (stop - first == 1).all():
+    if not attribute.is_continuous and (stop - first == 1).all():
         return hist.axis.Integer(int(first[0]), int(stop[-1]), name=name, flow=False)
     return hist.axis.Variable(np.append(first, stop[-1]), name=name, flow=False)
 

@@ -161,7 +161,7 @@ def _asking(release: Release) -> str:
     label = printable(first.labels()[0], longest=60)
     name = first.name if first.name.isidentifier() else f"`{printable(first.name, longest=60)}`"
     least = first.extent().split()[0]
-    value = {"category": f"= '{label}'", "date": f">= '{least}'"}.get(first.kind, f">= {least}")
+    value = {"position": f"= '{label}'", "day": f">= '{least}'", "number": f">= {least}"}[first.scale]
     question = escape(f'"{name} {value}"')
     return (
         f"<p>With <code>pip install dpcube</code>: <code>dpcube count FILE {question}</code>, or in Python "

@@ -18,15 +18,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.arrays import Floats, Ints
-from dpcube.domain import Attribute, Category, Date, Domain, Float
-from dpcube.domain.calendar import EPOCH
+from dpcube.domain import Attribute, Domain
 from dpcube.errors import QueryError
 
 BATCH_ROWS = 2**18
 BYTES_A_CELL = 32  # the estimate, its copy without negatives, its order and its sums
 BYTES_A_VALUE = 24  # at most about this much, unless texts are long
 MOST_ROWS = 2**53  # rows are numbered in double precision
-TYPES = {"integer": pa.int64(), "float": pa.float64(), "date": pa.date32(), "category": pa.string()}
 
 Places = NDArray[np.intp]
 
@@ -46,7 +44,7 @@ def synthetic_rows(
         msg = f"a seed must be a whole number of at least 0, or None for a fresh one, got {seed!r}"
         raise QueryError(msg) from None
     columns = [_column(attribute) for attribute in domain.attributes]
-    schema = pa.schema([(a.name, TYPES[a.kind]) for a in domain.attributes], metadata=origin)
+    schema = pa.schema([(a.name, pa.type_for_alias(a.arrow_type)) for a in domain.attributes], metadata=origin)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for drawn in _cells_of_rows(expected, count, generator):
@@ -104,8 +102,8 @@ def _cells_of_rows(expected: Floats, rows: int, generator: np.random.Generator) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Texts:
-    """A column of texts: one for each cell of its attribute."""
+class _Singles:
+    """A column of an attribute each of whose cells holds one value: the values of the cells in order."""
 
     values: pa.Array
 
@@ -131,34 +129,32 @@ class _Reals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wholes:
-    """A column of whole numbers or days: the least value of each cell, how many it holds, and whether it is null."""
+    """A column of an attribute whose bins hold several values: where each cell starts, how many values it holds.
 
+    Cells of their own are null.
+    """
+
+    attribute: Attribute
     low: Ints
     width: Ints
-    null: NDArray[np.bool_]
-    type: pa.DataType
 
     def draw(self, place: Places, generator: np.random.Generator) -> pa.Array:
-        values = self.low[place]
-        if self.width.max() > 1:
-            values = values + generator.integers(self.width[place])
-        if self.type == pa.date32():
-            return pa.array(values.astype(np.int32), mask=self.null[place]).cast(self.type)
-        return pa.array(values, mask=self.null[place])
+        values = self.attribute.values_at(self.low[place] + generator.integers(self.width[place]))
+        return pa.array(values, self.attribute.arrow_type, mask=place >= self.attribute.bins)
 
 
-def _column(attribute: Attribute) -> _Texts | _Reals | _Wholes:
+def _column(attribute: Attribute) -> _Singles | _Reals | _Wholes:
     """Return how to draw values of an attribute; what no value of its type can say of a cell of its own is null."""
-    own = attribute.own_cells
-    if isinstance(attribute, Category):
-        return _Texts(pa.array([*attribute.values, *(None if k == "null" else f"({k})" for k in own)], pa.string()))
-    edges, real = attribute.bin_edges(), isinstance(attribute, Float)
-    said = {"nan": math.nan, "infinite": math.inf} if real else {}
-    low = np.concatenate([edges[:-1], [said.get(kind, 0.0) for kind in own]])
-    width = np.concatenate([np.diff(edges), [0.0 if real else 1.0] * len(own)])
-    null = np.array([False] * attribute.bins + [kind not in said for kind in own])
-    if real:
-        greatest = np.concatenate([np.nextafter(edges[1:], edges[:-1]), low[attribute.bins :]])
-        return _Reals(low, width, greatest, null)
-    origin = EPOCH if isinstance(attribute, Date) else 0
-    return _Wholes(low.astype(np.int64) - origin, width.astype(np.int64), null, TYPES[attribute.kind])
+    edges, own = attribute.bin_edges(), [attribute.own_value(kind) for kind in attribute.own_cells]
+    if attribute.is_continuous:
+        stands = np.array([0.0 if value is None else value for value in own], np.float64)
+        low = np.append(edges[:-1], stands)
+        greatest = np.append(np.nextafter(edges[1:], edges[:-1]), stands)
+        null = np.array([False] * attribute.bins + [value is None for value in own])
+        return _Reals(low, np.append(np.diff(edges), np.zeros(len(own))), greatest, null)
+    low, width = edges[:-1], np.diff(edges)
+    if not attribute.has_wide_bins:
+        bins = pa.array(attribute.values_at(low), attribute.arrow_type)
+        return _Singles(pa.concat_arrays([bins, pa.array(own, attribute.arrow_type)]))
+    low, width = np.append(low, [low[0]] * len(own)), np.append(width, [1] * len(own))
+    return _Wholes(attribute, low.astype(np.int64), width.astype(np.int64))

@@ -2,6 +2,10 @@
 
 An attribute is declared by the user and never read from the data. Its cells are the declared bins in order, then one
 cell of its own for each irregular kind of value (null, NaN, infinite, unknown, outside) declared `"cell"`.
+
+Everything that depends on the kind of an attribute is asked of the attribute. A kind is a class in a file of its own
+and a line in `KINDS` of `file.py`. It says its `kind`, `scale` and `arrow_type`, and defines `bin_edges`, `coordinate`,
+`values_at` (unless values are their own coordinates), `bin_label` and `_check`; the rest has defaults.
 """
 
 import math
@@ -9,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import date
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +26,9 @@ from dpcube.errors import DomainError, QueryError
 Destination = Literal["drop", "clip", "cell"]
 Scalar = str | int | float | date
 Within = Literal["any", "even"]
+Scale = Literal["number", "day", "position"]
 
+EPOCH = date(1970, 1, 1).toordinal()
 IRREGULAR = ("null", "nan", "infinite", "unknown", "outside")
 
 
@@ -30,12 +36,17 @@ IRREGULAR = ("null", "nan", "infinite", "unknown", "outside")
 class Attribute:
     """One axis of the cube: a name, bins in a coordinate, and destinations for irregular values.
 
-    The coordinate of a number is itself, of a date its ordinal, of a category its position; `step` is the length of
-    one value in it, so that a value is an interval and every question a union of intervals.
+    The `scale` says what the coordinate counts: a number is its own coordinate, of a day it is the ordinal, and of
+    listed values the position in their list. `step` is the length of one value in it (0 for real numbers), so that a
+    value is an interval and every question a union of intervals. `arrow_type` names Arrow's type of the values, and
+    `lists` are the keys to which a domain file gives lists.
     """
 
     kind: ClassVar[str]
+    scale: ClassVar[Scale]
+    arrow_type: ClassVar[str]
     step: ClassVar[float] = 1.0
+    lists: ClassVar[tuple[str, ...]] = ()
     name: str
 
     def __post_init__(self) -> None:
@@ -55,6 +66,21 @@ class Attribute:
         return True
 
     @property
+    def is_continuous(self) -> bool:
+        """Whether values are real numbers, none of which can be counted alone; their last bin holds its upper edge."""
+        return self.step == 0
+
+    @property
+    def origin(self) -> int:
+        """Coordinate of what engines and Arrow count as 0: of days that is 1970-01-01."""
+        return EPOCH if self.scale == "day" else 0
+
+    @property
+    def zone(self) -> str | None:
+        """IANA name of the time zone in which times that have a zone are given their day; None is UTC."""
+        return None
+
+    @property
     def is_even(self) -> bool:
         """Whether values are declared to be spread evenly inside a bin, so that a share of it holds that share."""
         return getattr(self, "within", "any") == "even"
@@ -62,7 +88,12 @@ class Attribute:
     @property
     def own_cells(self) -> tuple[str, ...]:
         """Irregular kinds of value that have a cell of their own, in the order of their cells after the bins."""
-        return tuple(kind for kind in IRREGULAR if getattr(self, kind, "drop") == "cell")
+        return tuple(kind for kind in IRREGULAR if self.destination(kind) == "cell")
+
+    def destination(self, irregular: str) -> Destination:
+        """Return where an irregular kind of value goes; dropped unless this attribute declares something else."""
+        destination: Destination = getattr(self, irregular, "drop")
+        return destination
 
     @property
     def size(self) -> int:
@@ -74,8 +105,31 @@ class Attribute:
         raise NotImplementedError
 
     def coordinate(self, value: Scalar) -> float:
-        """Return where a value starts in the coordinate; QueryError when it is no value of this attribute."""
+        """Return where a value starts in the coordinate; QueryError when it is no value of this attribute.
+
+        The label of a bin of one listed value must be read as that value.
+        """
         raise NotImplementedError
+
+    def place(self, constant: Scalar) -> float:
+        """Return where a constant lies that values are compared with; it may lie between two values."""
+        return self.coordinate(constant)
+
+    def values_at(self, coordinates: NDArray[Any]) -> NDArray[Any]:
+        """Return the values that hold these coordinates, as an array that Arrow reads as `arrow_type`."""
+        return coordinates
+
+    def own_value(self, irregular: str) -> Scalar | None:  # noqa: ARG002 (most kinds have no such value)
+        """Return the value that stands for a cell of its own in a table of rows, None for null."""
+        return None
+
+    def regular_bins(self) -> tuple[float, float] | None:
+        """Return the start and the width of bins that are all as wide (the last may be narrower), otherwise None."""
+        return None
+
+    def texts(self) -> Sequence[str]:
+        """Return the texts by which a column holds listed values, by position."""
+        return self.labels()[: self.bins]
 
     def labels(self) -> list[str]:
         """Return the names of all cells in order, as printed in answers."""
@@ -100,7 +154,7 @@ class Attribute:
 
     def _coarser(self) -> list[Level]:
         """Return the levels above the bins."""
-        raise NotImplementedError
+        return []
 
     def extent(self) -> str:
         """Return the domain in words, for messages."""
@@ -118,7 +172,7 @@ class Attribute:
         if isinstance(value, str) and value in own:
             return Selection(own_cells=frozenset({own[value]}))
         start = self.coordinate(value)
-        if self.step == 0:
+        if self.is_continuous:
             msg = f"attribute '{self.name}' is continuous, so no single value of it can be counted; ask for a range"
             raise QueryError(msg)
         return self._within_domain(start, start + self.step, shown=f"at {_shown(value)}")
@@ -127,6 +181,9 @@ class Attribute:
         self, low: Scalar | None, high: Scalar | None, *, low_open: bool = False, high_open: bool = False
     ) -> Selection:
         """Select from `low` to `high`, both included unless said to be open; None is no bound."""
+        if not self.ordered:
+            msg = f"attribute '{self.name}' has no order, so it has no ranges; list the values you want"
+            raise QueryError(msg)
         start = -math.inf if low is None else self.coordinate(low) + (self.step if low_open else 0)
         stop = math.inf if high is None else self.coordinate(high) + (0 if high_open else self.step)
         if start >= stop:
@@ -160,7 +217,7 @@ class Attribute:
         A part so small that rounding may have made it is none: constants are written as people write the edges.
         """
         cut = (shares > 0) & (shares < 1)
-        if self.step == 0 and cut.any():
+        if self.is_continuous and cut.any():
             edges = self.bin_edges()
             hair = np.append(4 * np.spacing(np.abs(edges).max()) / np.diff(edges), np.zeros(len(self.own_cells)))
             hair = hair if cells is None else hair[cells]

@@ -2,20 +2,19 @@
 
 import re
 from dataclasses import dataclass
-from datetime import date, datetime
-from typing import ClassVar, Literal
+from datetime import date, datetime, time
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain.attribute import Attribute, Destination, Scalar, Within
+from dpcube.domain.attribute import EPOCH, Attribute, Destination, Scalar, Scale, Within
 from dpcube.domain.hierarchy import Level
 from dpcube.errors import DomainError, QueryError
 
 ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether there is such a zone is seen when rows are counted
 # What a calendar puts bins together to; weeks begin with the domain's first day, so they fit in no month.
 COARSER = {"day": ("week", "month", "quarter", "year"), "week": (), "month": ("quarter", "year"), "year": ()}
-EPOCH = date(1970, 1, 1).toordinal()
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
@@ -32,6 +31,9 @@ class Date(Attribute):
     """
 
     kind: ClassVar[str] = "date"
+    scale: ClassVar[Scale] = "day"
+    arrow_type: ClassVar[str] = "date32"
+    lists: ClassVar[tuple[str, ...]] = ("hierarchy",)
     start: date
     end: date
     every: Literal["day", "week", "month", "year"] = "day"
@@ -67,6 +69,22 @@ class Date(Attribute):
         except (ValueError, AttributeError):
             msg = f"attribute '{self.name}' holds dates ({self.extent()}) written YYYY-MM-DD, got {value!r}"
             raise QueryError(msg) from None
+
+    def place(self, constant: Scalar) -> float:
+        """Return a date's ordinal, and a time's with the part of the day that has passed."""
+        if not isinstance(constant, datetime):
+            return self.coordinate(constant)
+        since_midnight = constant - datetime.combine(constant, time(), constant.tzinfo)
+        return constant.toordinal() + since_midnight.total_seconds() / 86_400
+
+    def values_at(self, coordinates: NDArray[Any]) -> NDArray[Any]:
+        """Return the days with these ordinals."""
+        return (coordinates.astype(np.int64) - EPOCH).astype("datetime64[D]")
+
+    def regular_bins(self) -> tuple[float, float] | None:
+        """Return the first day and the length of days and weeks; months and years are not all as long."""
+        width = {"day": 1, "week": 7}.get(self.every)
+        return None if width is None else (self.start.toordinal(), width)
 
     def bin_label(self, low: float, high: float) -> str:  # noqa: ARG002 (a bin is named by its first day)
         """Return the first day of the bin, or its month or year."""

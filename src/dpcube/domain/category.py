@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain.attribute import Attribute, Destination, Scalar, listing
+from dpcube.domain.attribute import Attribute, Destination, Scalar, Scale, listing
 from dpcube.domain.hierarchy import Groups, Level, checked_groups, named_levels
-from dpcube.domain.selection import Selection
 from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, QueryError
 
@@ -27,6 +26,9 @@ class Category(Attribute):
     """
 
     kind: ClassVar[str] = "category"
+    scale: ClassVar[Scale] = "position"
+    arrow_type: ClassVar[str] = "string"
+    lists: ClassVar[tuple[str, ...]] = ("values",)
     values: tuple[str, ...]
     ordered: bool = False
     null: Destination = "drop"
@@ -49,14 +51,13 @@ class Category(Attribute):
             raise QueryError(msg)
         return float(self.values.index(value))
 
-    def range(
-        self, low: Scalar | None, high: Scalar | None, *, low_open: bool = False, high_open: bool = False
-    ) -> Selection:
-        """Select a range of values in their declared order."""
-        if not self.ordered:
-            msg = f"attribute '{self.name}' has no order, so it has no ranges; list the values you want"
-            raise QueryError(msg)
-        return Attribute.range(self, low, high, low_open=low_open, high_open=high_open)
+    def values_at(self, coordinates: NDArray[Any]) -> NDArray[Any]:
+        """Return the values at these positions."""
+        return np.array(self.values, object)[coordinates.astype(np.int64)]
+
+    def own_value(self, irregular: str) -> str | None:
+        """Return the label of a cell of its own, a text like the values; nulls are null."""
+        return None if irregular == "null" else f"({irregular})"
 
     def bin_label(self, low: float, high: float) -> str:  # noqa: ARG002 (a category's bins are its values)
         """Return the value itself."""

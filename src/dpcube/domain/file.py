@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -77,18 +77,18 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
         msg = f"attribute {name!r}: type must be one of {listing(list(KINDS))}, got {kind!r}"
         raise DomainError(msg)
     owner = f"attribute {name!r} of type {kind}"
-    allowed = ["type", *(f.name for f in fields(KINDS[kind])), *(["values_from"] if kind == "category" else [])]
+    keys, lists = fields(KINDS[kind]), KINDS[kind].lists
+    allowed = ["type", *(key.name for key in keys), *(["values_from"] if "values" in lists else [])]
     _check_keys(given, allowed, owner=owner)
     if "values_from" in given:
         if "values" in given:
             msg = f"{owner} has values as well as values_from; keep one of the two"
             raise DomainError(msg)
         given["values"] = _listed_values(given.pop("values_from"), beside, owner=owner)
-    for key in ("edges", "values", *(["hierarchy"] if kind == "date" else [])):
+    for key in lists:
         if key in given:
             given[key] = _tuple(given[key], key, owner=owner)
-    required = {"name", *{"category": ("values",), "date": ("start", "end")}.get(kind, ())}
-    if missing := sorted(required - set(given)):
+    if missing := sorted(key.name for key in keys if key.default is MISSING and key.name not in given):
         msg = f"{owner} needs {listing(missing)}"
         raise DomainError(msg)
     return KINDS[kind](**given)  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ def format_declaration(attributes: tuple[Attribute, ...], drafted: bool, signed:
     for attribute in attributes:
         lines += ["", "[[attribute]]"]
         declared = attribute.declaration()
-        levels = () if isinstance(attribute, Date) else declared.pop("hierarchy", ())
+        levels = () if "hierarchy" in attribute.lists else declared.pop("hierarchy", ())
         lines += [f"{key} = {_toml(value)}" for key, value in declared.items()]
         lines += _hierarchy(levels)
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.domain.attribute import Attribute, Destination, Scalar, Within
+from dpcube.domain.attribute import Attribute, Destination, Scalar, Scale, Within
 from dpcube.domain.hierarchy import Level, checked_edges, group_of_bins, named_levels
 from dpcube.errors import DomainError, QueryError
 
@@ -29,6 +29,8 @@ class Number(Attribute):
     are spread evenly, as coordinates are.
     """
 
+    scale: ClassVar[Scale] = "number"
+    lists: ClassVar[tuple[str, ...]] = ("edges",)
     min: float | None = None
     max: float | None = None
     width: float = 1
@@ -57,6 +59,14 @@ class Number(Attribute):
             msg = f"attribute '{self.name}' holds numbers ({self.extent()}), got {value!r}"
             raise QueryError(msg)
         return float(value)
+
+    def place(self, constant: Scalar) -> float:
+        """Return a number as it is; whole numbers may be compared with fractions."""
+        return Number.coordinate(self, constant)
+
+    def regular_bins(self) -> tuple[float, float] | None:
+        """Return the least number and the width, unless edges are declared."""
+        return (self.start, self.width) if self.edges is None else None
 
     def bin_edges(self) -> NDArray[np.float64]:
         """Return the bins' edges: `min + k * width` in IEEE double arithmetic, and the end of the last bin."""
@@ -157,6 +167,7 @@ class Integer(Number):
     """
 
     kind: ClassVar[str] = "integer"
+    arrow_type: ClassVar[str] = "int64"
 
     def coordinate(self, value: Scalar) -> float:
         """Return a whole number as it is; a fraction is no value of this attribute."""
@@ -165,6 +176,10 @@ class Integer(Number):
             msg = f"attribute '{self.name}' holds whole numbers ({self.extent()}), got {value!r}"
             raise QueryError(msg)
         return number
+
+    def values_at(self, coordinates: NDArray[Any]) -> NDArray[Any]:
+        """Return the whole numbers that hold these coordinates."""
+        return np.asarray(np.floor(coordinates), np.int64)
 
     def bin_label(self, low: float, high: float) -> str:
         """Return `17` or `17-26`."""
@@ -193,7 +208,12 @@ class Float(Number):
     """
 
     kind: ClassVar[str] = "float"
+    arrow_type: ClassVar[str] = "float64"
     step: ClassVar[float] = 0.0
+
+    def own_value(self, irregular: str) -> float | None:
+        """Return NaN and infinity for their own cells; the others are null."""
+        return {"nan": math.nan, "infinite": math.inf}.get(irregular)
 
     def bin_label(self, low: float, high: float) -> str:
         """Return `[1.5, 2)`, and `[3.5, 4]` for the last bin."""

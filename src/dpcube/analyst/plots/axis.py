@@ -59,9 +59,9 @@ def axis_of(attribute: Attribute, *, most: int) -> Axis:
 def _label(attribute: Attribute, edges: NDArray[np.float64], start: int, stop: int) -> str:
     """Return the name of merged bins: numbers as a longer bin, days by the first, other values by both ends."""
     first, last = (attribute.bin_label(edges[k], edges[k + 1]) for k in (start, stop - 1))
-    if stop - start == 1 or attribute.kind == "date":
+    if stop - start == 1 or attribute.scale == "day":
         return first
-    if attribute.kind == "category":
+    if attribute.scale == "position":
         half = LONGEST_LABEL // 2 - 1
         return f"{printable(first, longest=half)} \N{HORIZONTAL ELLIPSIS} {printable(last, longest=half)}"
     return attribute.bin_label(edges[start], edges[stop])

@@ -11,6 +11,7 @@ Variances of a bare attribute include that of rows spread evenly inside its bins
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+import numpy as np
 from sqlglot import exp
 
 from dpcube.analyst.sql.axes import Detail
@@ -18,7 +19,7 @@ from dpcube.analyst.sql.names import Attr, attrs, bare, is_constant
 from dpcube.analyst.sql.needs import Demand
 from dpcube.analyst.sql.order_statistics import PICK
 from dpcube.analyst.sql.parse import AGGREGATES, shown, sql_of
-from dpcube.domain import Category, Date, Float, Integer
+from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 
 MOST_CORNERED = 3
@@ -152,7 +153,7 @@ class Writer:
         unknown = [axis for axis in wide if not domain.attributes[axis].is_even]
         even = [axis for axis in wide if axis not in unknown]
         apart = {axis for axis, role in places.values() if role == "unit" and domain.attributes[axis].has_wide_bins}
-        real = {axis for axis in apart if domain.attributes[axis].step == 0}
+        real = {axis for axis in apart if domain.attributes[axis].is_continuous}
         apart = {axis for axis in apart if not domain.attributes[axis].is_even}
         named = tuple(domain.names[axis] for axis in sorted({*unknown, *apart, *real}))
         if real or len(wide) > MOST_CORNERED:
@@ -216,16 +217,12 @@ class Writer:
             msg = f"{call.text!r}: attribute '{attribute.name}' has no order, so no least, greatest or middle value"
             raise QueryError(msg)
         low, high = (sql_of(self.demand.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
-        if kind == "cont" and not isinstance(attribute, Integer):
-            kind = "even" if isinstance(attribute, Float) else "disc"
+        if kind == "cont" and attribute.scale != "number":
+            kind = "disc"  # nothing lies between two days or listed values
+        elif kind == "cont" and attribute.is_continuous:
+            kind = "even"
         picked = f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
-        if isinstance(attribute, Date):
-            return f"CAST(DATE '1970-01-01' + CAST({picked} AS INTEGER) AS DATE)"
-        if isinstance(attribute, Category):
-            values = ", ".join(sql_of(exp.Literal.string(value)) for value in attribute.values)
-            return f"list_extract([{values}], CAST({picked} AS INTEGER) + 1)"
-        whole = isinstance(attribute, Integer) and kind != "cont"
-        return f"CAST({picked} AS BIGINT)" if whole else picked
+        return picked if kind == "cont" else _value_at(attribute, picked)
 
     def _kind(self, call: Call) -> tuple[str, float]:
         if call.name in ("min", "max"):
@@ -279,6 +276,20 @@ def _steady(node: exp.Expression, demand: Demand) -> bool:
     if isinstance(node, exp.Not):
         return _steady(node.this, demand)
     return not attrs(node) or demand.comparison(node) is not None
+
+
+def _value_at(attribute: Attribute, place: str) -> str:
+    """Return SQL for the value of an attribute at a place, which is counted from the attribute's origin."""
+    if attribute.is_continuous:
+        return place
+    if attribute.scale == "day":
+        return f"CAST(DATE '1970-01-01' + CAST({place} AS INTEGER) AS DATE)"
+    if attribute.scale == "position":
+        values = ", ".join(
+            sql_of(exp.convert(value)) for value in attribute.values_at(np.arange(attribute.bins)).tolist()
+        )
+        return f"list_extract([{values}], CAST({place} AS INTEGER) + 1)"
+    return f"CAST({place} AS BIGINT)"
 
 
 def _rows(low: str, high: str, noise: str, filters: list[str]) -> str:

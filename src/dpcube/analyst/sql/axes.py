@@ -14,10 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.arrays import Floats, Ints
-from dpcube.domain import Attribute, Category, Date, Float, Integer
+from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 
-EPOCH = 719_163  # the ordinal of 1970-01-01
 MOST_ROWS = 20_000_000
 
 
@@ -93,7 +92,7 @@ class Pieces:
         return pa.array(self.middle)
 
     def _value(self) -> pa.Array:
-        if isinstance(self.attribute, Integer) and not (self.high - self.low == 1).all():
+        if self.attribute.scale == "number" and not (self.high - self.low == 1).all():
             return pa.array(self.middle)
         return self._typed(self.middle)
 
@@ -108,31 +107,24 @@ class Pieces:
         return pa.array(self.attribute.labels()).take(pa.array(self.lower[: len(self.low)]))
 
     def _least(self) -> pa.Array:
-        return pa.array(self._counted_from_epoch(self.low))
+        return pa.array(self.low - self.attribute.origin)
 
     def _most(self) -> pa.Array:
-        return pa.array(self._counted_from_epoch(self.high - self.attribute.step))
+        return pa.array(self.high - self.attribute.step - self.attribute.origin)
 
     def _spread(self) -> pa.Array:
         """Variance of values spread evenly over the piece: (n^2 - 1)/12 for n whole numbers, width^2/12 otherwise."""
         return pa.array(((self.high - self.low) ** 2 - self.attribute.step**2) / 12)
 
-    def _counted_from_epoch(self, coordinate: Floats) -> Floats:
-        return coordinate - EPOCH if isinstance(self.attribute, Date) else coordinate
-
     def _typed(self, coordinate: Floats) -> pa.Array:
-        if isinstance(self.attribute, Category):
-            return pa.array(self.attribute.values).take(pa.array(coordinate.astype(np.int64)))
-        if isinstance(self.attribute, Date):
-            return pa.array((np.floor(coordinate) - EPOCH).astype(np.int32), pa.date32())
-        return pa.array(coordinate.astype(np.int64) if isinstance(self.attribute, Integer) else coordinate)
+        return pa.array(self.attribute.values_at(coordinate), self.attribute.arrow_type)
 
 
 def pieces_of(attribute: Attribute, use: Use) -> Pieces:
     """Cut an axis as finely as its use needs."""
     edges = attribute.bin_edges()
     cuts = np.array(sorted(cut for cut in use.cuts if edges[0] < cut < edges[-1]), np.float64)
-    if use.detail == Detail.UNITS and not isinstance(attribute, Float):
+    if use.detail == Detail.UNITS and not attribute.is_continuous:
         _check_units(attribute, float(edges[-1] - edges[0]))
         points = np.arange(edges[0], edges[-1] + 1)
     elif use.detail >= Detail.BINS:

@@ -7,15 +7,13 @@ constant cuts is two pieces. So `age between 30 and 39` selects the share of eac
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, time
 from decimal import Decimal
 
 from sqlglot import exp
 
 from dpcube.analyst.sql.axes import Detail, Use
 from dpcube.analyst.sql.names import Attr, bare, is_constant
-from dpcube.domain import Attribute, Date, Domain
-from dpcube.domain.number import Number
+from dpcube.domain import Attribute, Domain
 from dpcube.errors import QueryError
 
 COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -103,7 +101,7 @@ class Demand:
     def _equal(self, axis: int, value: object) -> exp.Expression:
         attribute = self.domain.attributes[axis]
         place = _coordinate(attribute, value)
-        if attribute.step == 0:
+        if attribute.is_continuous:
             attribute.equal(place)  # says that no single value can be counted
         return self._cut(axis, place)
 
@@ -119,7 +117,7 @@ class Demand:
     def _cut(self, axis: int, place: float, sign: type[exp.Binary] = exp.EQ) -> exp.Expression:
         """Cut the axis so that no piece straddles a place in a comparison, and return the place."""
         cuts = {place}
-        if self.domain.attributes[axis].step > 0:  # the place is a whole number or day, or lies between two
+        if not self.domain.attributes[axis].is_continuous:  # the place is a whole number or day, or lies between two
             before, after = float(math.ceil(place)), math.floor(place) + 1.0
             cuts = {exp.LT: {before}, exp.GTE: {before}, exp.GT: {after}, exp.LTE: {after}}.get(sign, {before, after})
         self.use(axis).cuts |= cuts
@@ -149,13 +147,9 @@ class Demand:
 
 def _coordinate(attribute: Attribute, value: object) -> float:
     """Return the place of a constant on an attribute's axis; whole numbers and days may be compared with fractions."""
-    if isinstance(attribute, Number):
-        number = float(value) if isinstance(value, Decimal) else value
-        return Number.coordinate(attribute, number)  # type: ignore[arg-type]
-    if isinstance(attribute, Date) and isinstance(value, datetime):
-        since_midnight = value - datetime.combine(value, time(), value.tzinfo)
-        return value.toordinal() + since_midnight.total_seconds() / 86_400
-    if isinstance(value, int | float | Decimal | bool) and not isinstance(attribute, Number):
+    value = float(value) if isinstance(value, Decimal) else value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and attribute.scale != "number":
         msg = f"attribute '{attribute.name}' holds {attribute.kind} values ({attribute.extent()}), got {value!r}"
         raise QueryError(msg)
-    return attribute.coordinate(value)  # type: ignore[arg-type]
+    return attribute.place(value)  # type: ignore[arg-type]

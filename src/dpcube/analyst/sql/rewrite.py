@@ -16,7 +16,6 @@ from dpcube.analyst.sql.names import Attr, attrs, bare
 from dpcube.analyst.sql.needs import Demand
 from dpcube.analyst.sql.parse import shown, sql_of
 from dpcube.analyst.sql.scope import Source, column_name
-from dpcube.domain import Category, Float
 from dpcube.errors import QueryError
 
 Mapped = Callable[[exp.Expression], exp.Expression | None]
@@ -154,7 +153,7 @@ class Rewriter:
         """Return what rows are ordered by: bins, and listed values that have an order, are not ordered as text."""
         if isinstance(node, Attr) and node in self.keys:
             attribute = self.demand.domain.attributes[node.axis]
-            if (isinstance(attribute, Category) and attribute.ordered) or self._is_wide(node):
+            if (attribute.scale == "position" and attribute.ordered) or self._is_wide(node):
                 key, place = self.key(node), self.demand.column(node.axis, "place", Detail.BINS)
                 # A subtotal has a null key, and places of all its rows.
                 return written(f"CASE WHEN {sql_of(key)} IS NOT NULL THEN min({sql_of(place)}) END")
@@ -206,7 +205,7 @@ class Rewriter:
         return mapped(node, replaced), loose
 
     def _is_real(self, axis: int) -> bool:
-        return isinstance(self.demand.domain.attributes[axis], Float)
+        return self.demand.domain.attributes[axis].is_continuous
 
     def _is_unknown(self, axis: int) -> bool:
         """Whether an attribute has bins of several values of which nothing is known inside."""

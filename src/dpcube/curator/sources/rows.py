@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import literal
-from dpcube.curator.sources.sql import EPOCH, Cell, cell, clamped, day, kind, number
+from dpcube.curator.sources.sql import Cell, cell, clamped, day, kind, number
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
-from dpcube.domain.attribute import listing
+from dpcube.domain.attribute import EPOCH, listing
 from dpcube.errors import MemoryLimitError, SourceError
 from dpcube.memory import half_of_free
 from dpcube.privacy.seal import sealed

@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import DUCKDB, Dialect, halved
 from dpcube.curator.sources.zone import offsets_of
-from dpcube.domain import Attribute, Category, Date, Float
-from dpcube.domain.number import Number
+from dpcube.domain import Attribute
 from dpcube.errors import SourceError
 
-EPOCH = date(1970, 1, 1).toordinal()
 MOST_LABELS = 100_000
 
 
@@ -84,15 +82,15 @@ def cell(
     """Return an attribute's SQL; with `labelled`, text may also be the label of a cell."""
     owner = f"attribute '{attribute.name}'"
     labels = _labels(attribute) if labelled and kind(type_) == "text" else []
-    if isinstance(attribute, Category):
+    if attribute.scale == "position":
         if kind(type_) in (None, "date"):
             _refuse(type_, "text, numbers or booleans", owner=owner)
         if kind(type_) == "real" and not dialect.real_categories:
             _refuse(type_, "text, whole numbers or booleans", owner=owner)
-        code = dialect.position(f"CAST({column} AS {dialect.text})", labels or attribute.values)
+        code = dialect.position(f"CAST({column} AS {dialect.text})", labels or attribute.texts())
         others = f"WHEN {column} IS NULL THEN {_own(attribute, 'null')} ELSE {_own(attribute, 'unknown')}"
         return Cell(code, f"CASE WHEN {v} IS NOT NULL THEN {v} {others} END" if attribute.own_cells else v)
-    if isinstance(attribute, Date):
+    if attribute.scale == "day":
         value, exact = day(column, type_, owner=owner, attribute=attribute, dialect=dialect), True
     else:
         value, exact = number(column, type_, owner=owner, dialect=dialect)
@@ -110,7 +108,7 @@ def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int, diale
 
 
 def day(
-    column: str, type_: pa.DataType, *, owner: str, attribute: Date | None = None, dialect: Dialect = DUCKDB
+    column: str, type_: pa.DataType, *, owner: str, attribute: Attribute | None = None, dialect: Dialect = DUCKDB
 ) -> str:
     """Return days since 1970: of times with a time zone in UTC, or in the zone that an attribute declares."""
     if kind(type_) == "text":
@@ -119,15 +117,16 @@ def day(
         _refuse(type_, "dates, times or text such as 2026-01-31", owner=owner)
     type_, offsets = plain(type_), None
     if attribute is not None and attribute.zone is not None and pa.types.is_timestamp(type_) and type_.tz is not None:
-        offsets = offsets_of(attribute.zone, attribute.start, attribute.end)
+        first, after = attribute.bin_edges()[[0, -1]].astype(int).tolist()
+        offsets = offsets_of(attribute.zone, date.fromordinal(first), date.fromordinal(after - 1))
     return dialect.day_of(column, type_, offsets)
 
 
 def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: Dialect) -> tuple[str, str]:
     """Return SQL for the cell of a number v, and for whether the row is kept."""
-    edges = attribute.bin_edges() - (EPOCH if isinstance(attribute, Date) else 0)
+    edges = attribute.bin_edges() - attribute.origin
     # The last bin of real numbers holds its upper edge; any other ends at the double before it.
-    top = edges[-1] if isinstance(attribute, Float) else np.nextafter(edges[-1], -np.inf)
+    top = edges[-1] if attribute.is_continuous else np.nextafter(edges[-1], -np.inf)
     low, high = (edges[0], top) if not exact else (math.ceil(edges[0]), math.floor(top))
     low, high = (str(end) if exact else dialect.real(end) for end in (low, high))
     inside, bin_ = f"{v} BETWEEN {low} AND {high}", _bin(attribute, edges, v, low, high, exact=exact, dialect=dialect)
@@ -135,7 +134,7 @@ def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: 
     if not exact:
         tests |= {"nan": dialect.is_nan(v), "infinite": f"abs({v}) = {dialect.real(math.inf)}"}
     tests["outside"] = "true"
-    if all(getattr(attribute, name) == "drop" for name in tests):
+    if all(attribute.destination(name) == "drop" for name in tests):
         return bin_, inside
     nearest = f"CASE WHEN {v} < {low} THEN 0 ELSE {attribute.bins - 1} END"
     cases = " ".join(f"WHEN {test} THEN {_own(attribute, name, nearest)}" for name, test in tests.items())
@@ -145,7 +144,8 @@ def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: 
 def _bin(
     attribute: Attribute, edges: NDArray[np.float64], v: str, low: str, high: str, *, exact: bool, dialect: Dialect
 ) -> str:
-    start, width, last = *_regular(attribute), len(edges) - 2
+    (start, width), last = attribute.regular_bins() or (0, None), len(edges) - 2
+    start -= attribute.origin
     whole_bins = isinstance(start, int) and isinstance(width, int)
     if not whole_bins and (found := dialect.search(v, _edges(edges[:-1], exact=exact))):
         return found
@@ -158,19 +158,11 @@ def _bin(
     # Between whole edges a number falls where its whole part does.
     whole = f"(CAST({x if exact else f'floor({x})'} AS BIGINT) - {start})"
     whole = dialect.whole_part(whole, int(width)) if width > 1 else whole
-    return f"least({whole}, {last})" if isinstance(attribute, Float) else whole
+    return f"least({whole}, {last})" if attribute.is_continuous else whole
 
 
 def _edges(edges: NDArray[np.float64], *, exact: bool) -> list[float]:
     return [math.ceil(edge) if exact else float(edge) for edge in edges]
-
-
-def _regular(attribute: Attribute) -> tuple[float, float | None]:
-    """Return the start and width of bins that are all as wide, or no width."""
-    if isinstance(attribute, Date):
-        return attribute.start.toordinal() - EPOCH, {"day": 1, "week": 7}.get(attribute.every)
-    assert isinstance(attribute, Number)
-    return attribute.start, attribute.width if attribute.edges is None else None
 
 
 def _divide(x: str, start: float, width: float, last: int, dialect: Dialect) -> str:
@@ -187,9 +179,9 @@ def _divide(x: str, start: float, width: float, last: int, dialect: Dialect) -> 
 
 def _own(attribute: Attribute, name: str, nearest: str = "NULL") -> str:
     """Return the destination of an irregular kind of value."""
-    if getattr(attribute, name) == "cell":
+    if attribute.destination(name) == "cell":
         return str(attribute.bins + attribute.own_cells.index(name))
-    return nearest if getattr(attribute, name) == "clip" else "NULL"
+    return nearest if attribute.destination(name) == "clip" else "NULL"
 
 
 def _labels(attribute: Attribute) -> list[str]:

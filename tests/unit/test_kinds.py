@@ -6,7 +6,7 @@ Nothing but `KINDS` is told of them, and what is answered is compared with the r
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from dpcube.analyst.plots import picture, save
 from dpcube.analyst.plots.axis import axis_of
 from dpcube.analyst.report import report
 from dpcube.curator import publish
-from dpcube.domain import Attribute, Destination, Scalar
+from dpcube.domain import Attribute, Category, Date, Destination, Integer, Scalar
 from dpcube.domain.attribute import Scale
 from dpcube.domain.file import KINDS
 from dpcube.errors import DomainError, QueryError
@@ -271,3 +271,17 @@ def test_days_in_bins_of_its_own() -> None:
     drawn = release.synthesize(seed=1)["born"]
     assert drawn.type == pa.date32()
     assert Counter(f"{day.year // 10}0s" for day in drawn.to_pylist()) == counted
+
+
+def test_text_in_a_row_that_reads_like_the_name_of_an_own_cell_is_not_in_it() -> None:
+    domain = Domain((Category(name="ward", values=("a", "b"), null="cell"),))
+    table = pa.table({"ward": ["a", None, "(null)", "(null)"]})
+    release = publish(table, domain, epsilon=50, strategy="cells", ledger=None)
+    np.testing.assert_array_equal(release.cells(), [1, 0, 1])
+
+
+def test_a_constant_of_a_comparison_may_lie_between_two_values() -> None:
+    day = date(2026, 1, 31)
+    assert Date(name="seen", start=day, end=day).place(datetime(2026, 1, 31, 18)) == day.toordinal() + 0.75
+    assert Integer(name="age", min=0, max=9).place(2.5) == 2.5
+    assert Category(name="ward", values=("a", "b")).place("b") == 1

@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpcube import Category, Domain, Integer, Release
+from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
+from dpcube.geometry.tree import BoxTree
 from dpcube.strategy import TwoPhase
 from dpcube.testing import SeededNoise
-from dpcube.transcript import Provenance
+from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Measurement, Provenance, Transcript
 
 DOMAIN = Domain((Integer(name="age", min=20, max=24), Category(name="sex", values=("F", "M", "X"), null="cell")))
 PARAMETERS = TwoPhase().parameters()
@@ -33,6 +35,35 @@ def make_release(*, seed: int = 1) -> Release:
     exact = np.arange(20).reshape(5, 4) ** 2 % 37
     transcript = TwoPhase(slack=0, noise_corrected=False).run(Gate(exact, Fraction(1, 2), noise=SeededNoise(seed)))
     return Release(DOMAIN, transcript, Provenance("dpcube", Fraction(1, 2), "dpcube test", PARAMETERS, private=False))
+
+
+def halves(axis: int, cut: int, *, units: tuple[int, int]) -> BoxCounts:
+    """The two halves of the cube on the sides of a cut, with units of their own."""
+    lower, upper = np.zeros((3, 2), np.int64), np.tile(np.array(DOMAIN.shape), (3, 1))
+    upper[1, axis] = lower[2, axis] = cut
+    tree = BoxTree(DOMAIN.shape, lower, upper, np.array([-1, 0, 0]))
+    return BoxCounts(tree, np.array([1, 2]), np.array([100, -3]), np.array(units))
+
+
+EIGHTH = BUDGET_UNITS // 8
+
+
+def make_list() -> tuple[Measurement, ...]:
+    """Every kind of measurement, some twice, with made-up counts; together they cost 15/16 where they cost most."""
+    return (
+        MarginalCounts((1,), np.array([40, -2, 30, 5]), EIGHTH),
+        CellCounts(np.arange(20).reshape(5, 4) ** 2 % 37, 2 * EIGHTH),
+        halves(0, 2, units=(EIGHTH, 2 * EIGHTH)),
+        MarginalCounts((), np.array(73), EIGHTH),
+        halves(1, 1, units=(EIGHTH // 2, EIGHTH)),
+        MarginalCounts((0, 1), np.arange(20).reshape(5, 4), EIGHTH // 2),
+    )
+
+
+def make_release_of(*measurements: Measurement, epsilon: Fraction = Fraction(1, 2)) -> Release:
+    """A release of these measurements of the small cube."""
+    transcript = Transcript(DOMAIN.shape, Fraction(1, 2) / BUDGET_UNITS, measurements)
+    return Release(DOMAIN, transcript, Provenance("made up", epsilon, "dpcube test", {}, private=False))
 
 
 def file_of(release: Release) -> bytes:

@@ -19,7 +19,8 @@ HERE = Path(__file__).parent
 # Modules that read input; function by function, for Numba cannot compile kernels that report which lines they reach.
 READERS = (
     *("tomllib._parser", "tomllib._re", "zipfile", "dpcube.cli.analyst", "dpcube.cli.curator", "dpcube.cli.ledger"),
-    *("dpcube.transcript.file", "dpcube.transcript.pages", "dpcube.query.counting", "dpcube.query.expression"),
+    *("dpcube.transcript.facts", "dpcube.transcript.file", "dpcube.transcript.pages", "dpcube.transcript.tables"),
+    *("dpcube.query.counting", "dpcube.query.expression"),
     *("dpcube.domain.attribute", "dpcube.domain.calendar", "dpcube.domain.category", "dpcube.domain.domain"),
     *("dpcube.domain.file", "dpcube.domain.number", "dpcube.domain.selection"),
 )

@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 from dpcube import Release, Workload, memory
 from dpcube.cli.analyst import _attributes, _facts, _words
 from dpcube.errors import DpcubeError, QueryError
-from forge import file_of, forged, make_release, members_of, parquet, table_of, zipped
+from forge import file_of, forged, make_list, make_release, make_release_of, members_of, parquet, table_of, zipped
 
 WHOLE = file_of(make_release())
+LIST = file_of(make_release_of(*make_list()))
+FILES = st.sampled_from([WHOLE, LIST])  # of format 1, and of format 2
 MEMBERS = members_of(WHOLE)
 CELLS_THAT_FIT = 2**17
 
@@ -43,38 +45,45 @@ def nested(depth: int) -> object:
     return value
 
 
-def paths_of(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield (*path, key)
-            yield from paths_of(inner, (*path, key))
+Keys = tuple[str | int, ...]
 
 
-PATHS = list(paths_of(json.loads(MEMBERS["manifest.json"])))
+def paths_of(value: object, path: Keys = ()) -> Iterator[Keys]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in inside:
+        yield (*path, key)
+        yield from paths_of(inner, (*path, key))
+
+
+PATHS = {whole: list(paths_of(json.loads(members_of(whole)["manifest.json"]))) for whole in (WHOLE, LIST)}
 
 
 @st.composite
 def manifests(draw: st.DrawFn) -> bytes:
     """Draw a file whose manifest is wrong in a few places."""
 
-    def change(manifest: dict[str, Any]) -> None:
-        for path in draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=3)):
-            table = manifest
-            for key in path[:-1]:
-                table = table[key] if isinstance(table.get(key), dict) else {}
-            if draw(st.integers(0, 4)):
-                table[path[-1]] = draw(JSON | st.integers(1, 900).map(nested))
-            else:
-                table.pop(path[-1], None)
+    whole = draw(FILES)
 
-    return forged(WHOLE, change)
+    def change(manifest: dict[str, Any]) -> None:
+        for path in draw(st.lists(st.sampled_from(PATHS[whole]), min_size=1, max_size=3)):
+            table: Any = manifest
+            with suppress(LookupError, TypeError, AttributeError):  # an earlier change may have taken the place away
+                for key in path[:-1]:
+                    table = table[key]
+                if draw(st.integers(0, 4)):
+                    table[path[-1]] = draw(JSON | st.integers(1, 900).map(nested))
+                else:
+                    table.pop(path[-1])
+
+    return forged(whole, change)
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> bytes:
     """Draw a file one of whose tables has other values, rows, columns or types, or is written in another way."""
-    stem = draw(st.sampled_from(["cells", "tree", "boxes"]))
-    table = table_of(WHOLE, stem)
+    whole = draw(FILES)
+    stem = draw(st.sampled_from(stems_of(whole)))
+    table = table_of(whole, stem)
     columns = {name: table[name].to_numpy().copy() for name in table.schema.names}
     for _ in range(draw(st.integers(0, 3))):
         name = draw(st.sampled_from(sorted(columns)))
@@ -100,7 +109,12 @@ def tables(draw: st.DrawFn) -> bytes:
         "write_statistics": draw(st.booleans()),
         "store_schema": draw(st.booleans()),
     }
-    return forged(WHOLE, **{stem: parquet(wrong, **options)})
+    return forged(whole, **{stem: parquet(wrong, **options)})
+
+
+def stems_of(whole: bytes) -> list[str]:
+    """Return the names of a file's tables."""
+    return [name.removesuffix(".parquet") for name in members_of(whole) if name.endswith(".parquet")]
 
 
 def _shaped(array: pa.Array, shape: str) -> pa.Array:
@@ -116,13 +130,14 @@ def _shaped(array: pa.Array, shape: str) -> pa.Array:
 @st.composite
 def damaged_members(draw: st.DrawFn) -> bytes:
     """Draw a file with changed bytes in a member, whose digest is right again."""
-    stem = draw(st.sampled_from(["domain", "cells", "tree", "boxes"]))
-    content = bytearray(MEMBERS["domain.toml" if stem == "domain" else f"{stem}.parquet"])
+    whole = draw(FILES)
+    stem = draw(st.sampled_from(["domain", *stems_of(whole)]))
+    content = bytearray(members_of(whole)["domain.toml" if stem == "domain" else f"{stem}.parquet"])
     for place in draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=4)):
         content[place] = draw(st.integers(0, 255))
     if draw(st.integers(0, 5)) == 0:
         del content[draw(st.integers(0, len(content))) :]
-    return forged(WHOLE, **{stem: bytes(content)})
+    return forged(whole, **{stem: bytes(content)})
 
 
 @st.composite
@@ -151,7 +166,7 @@ def _whole_box(shape: tuple[int, ...]) -> dict[str, bytes | None]:
 @st.composite
 def zips(draw: st.DrawFn) -> bytes:
     """Draw a file whose zip is wrong: members renamed, repeated, packed, or headers that lie."""
-    members = list(MEMBERS.items())
+    members = list(members_of(draw(FILES)).items())
     for _ in range(draw(st.integers(0, 2))):
         name, content = draw(st.sampled_from(members))
         odd = st.sampled_from(["../x", "/etc/passwd", "a\0b", "x" * 60000, "domain.toml/", ".", "CON", "\\\\x\\y"])

@@ -58,7 +58,7 @@ def two_phase(exact: Ints, tree: BoxTree, *, epsilon: Fraction = FIFTH) -> Trans
     units = np.full(len(tree.leaves), BUDGET_UNITS - QUARTER)
     boxes = gate.count_boxes(tree.partitioning(), units)
     return Transcript(
-        exact.shape, gate.epsilon_per_unit, CellCounts(cells, QUARTER), BoxCounts(tree, tree.leaves, boxes, units)
+        exact.shape, gate.epsilon_per_unit, (CellCounts(cells, QUARTER), BoxCounts(tree, tree.leaves, boxes, units))
     )
 
 
@@ -134,7 +134,7 @@ def test_least_squares_is_the_pseudo_inverse_of_one_box(n: int) -> None:
     generator = np.random.default_rng(n)
     y, y_p = generator.integers(-50, 50, n), int(generator.integers(-200, 200))
     boxes = BoxCounts(one_box((n,)), np.array([0]), np.array([y_p]), np.array([BUDGET_UNITS - QUARTER]))
-    cells = estimate(Transcript((n,), FIFTH / BUDGET_UNITS, CellCounts(y, QUARTER), boxes), "least_squares").cells()
+    cells = estimate(Transcript((n,), FIFTH / BUDGET_UNITS, (CellCounts(y, QUARTER), boxes)), "least_squares").cells()
     dense = np.linalg.pinv(np.vstack([np.ones((1, n)), np.eye(n)])) @ np.concatenate([[y_p], y])
     np.testing.assert_allclose(cells, dense, atol=1e-10)
     np.testing.assert_allclose(cells, y + (y_p - y.sum()) / (n + 1), atol=1e-10)
@@ -152,7 +152,7 @@ def measured(shape: tuple[int, ...], seed: int) -> tuple[Transcript, Floats, Flo
     cell_units = int(generator.integers(BUDGET_UNITS // 50, BUDGET_UNITS // 2))
     y_boxes, y_cells = generator.integers(-40, 300, len(leaves)), generator.integers(-40, 90, shape)
     boxes = BoxCounts(tree, leaves, y_boxes, units)
-    transcript = Transcript(shape, epsilon / BUDGET_UNITS, CellCounts(y_cells, cell_units), boxes)
+    transcript = Transcript(shape, epsilon / BUDGET_UNITS, (CellCounts(y_cells, cell_units), boxes))
     matrix = np.vstack([rows_of(tree, leaves), np.eye(y_cells.size)])
     alpha = float(epsilon / BUDGET_UNITS) * np.concatenate([units, np.full(y_cells.size, cell_units)])
     return transcript, matrix, np.concatenate([y_boxes, y_cells.reshape(-1)]), 0.5 / np.sinh(alpha / 2) ** 2
@@ -230,7 +230,7 @@ def test_golden_gain_of_weighted_least_squares() -> None:
     cells = np.zeros(11, np.int64)
     boxes = BoxCounts(one_box((11,)), np.array([0]), np.array([1000]), np.array([BUDGET_UNITS - QUARTER]))
     moved = estimate(
-        Transcript((11,), FIFTH / BUDGET_UNITS, CellCounts(cells, QUARTER), boxes), "weighted_least_squares"
+        Transcript((11,), FIFTH / BUDGET_UNITS, (CellCounts(cells, QUARTER), boxes)), "weighted_least_squares"
     )
     np.testing.assert_allclose(moved.cells(), 1000 * GOLDEN["discrete_laplace"]["kappa_GLS"], rtol=1e-8)
 
@@ -327,7 +327,7 @@ def test_without_noise_the_consistent_leaves_are_the_truth(seed: int) -> None:
     everything = np.arange(len(tree))
     units = generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 10, len(tree))
     truth = Gate(exact, FIFTH, noise=SilentNoise()).count_boxes(Boxes((5, 4), tree.lower, tree.upper), units)
-    transcript = Transcript((5, 4), FIFTH / BUDGET_UNITS, boxes=BoxCounts(tree, everything, truth, units))
+    transcript = Transcript((5, 4), FIFTH / BUDGET_UNITS, (BoxCounts(tree, everything, truth, units),))
     got = estimate(transcript, "consistent")
     np.testing.assert_allclose(got.cells().sum(), exact.sum(), atol=1e-8)
     np.testing.assert_allclose(rows_of(tree, tree.leaves) @ got.cells().reshape(-1), truth[tree.leaves], atol=1e-8)
@@ -338,7 +338,7 @@ def test_repeated_measurements_of_a_box_are_pooled_by_precision() -> None:
     units = np.array([BUDGET_UNITS // 8, BUDGET_UNITS // 4, BUDGET_UNITS // 2])
     boxes = BoxCounts(tree, np.zeros(3, np.int64), np.array([10, 40, 22]), units)
     v = noise_variances(units, FIFTH / BUDGET_UNITS)
-    got = estimate(Transcript((4,), FIFTH / BUDGET_UNITS, boxes=boxes), "uniform")
+    got = estimate(Transcript((4,), FIFTH / BUDGET_UNITS, (boxes,)), "uniform")
     value, variance = answered(got, CountingQuery((np.ones(4),)))
     assert value == pytest.approx((10 / v[0] + 40 / v[1] + 22 / v[2]) / (1 / v).sum(), rel=1e-12)
     assert variance == pytest.approx(1 / (1 / v).sum(), rel=1e-12)
@@ -349,4 +349,4 @@ def test_leaves_that_were_not_measured_have_no_counts_to_spread(name: str) -> No
     tree = flat_tree((4,), np.array([[0], [1]]), np.array([[1], [4]]))
     boxes = BoxCounts(tree, np.array([0]), np.array([100]), np.array([BUDGET_UNITS]))
     with pytest.raises(QueryError, match="did not count every leaf"):
-        estimate(Transcript((4,), FIFTH / BUDGET_UNITS, boxes=boxes), name)
+        estimate(Transcript((4,), FIFTH / BUDGET_UNITS, (boxes,)), name)

@@ -43,13 +43,21 @@ def random_transcript(shape: tuple[int, ...], generator: np.random.Generator) ->
     node = np.concatenate([tree.leaves, generator.integers(0, len(tree), generator.integers(0, 4))])
     units = generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 4, len(node))
     counts = generator.integers(-30, 200, len(node))
-    cells = None
+    cells = []
     if generator.random() < 0.7:
-        cells = CellCounts(
-            generator.integers(-20, 60, shape), int(generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 2))
+        noisy, cell_units = (
+            generator.integers(-20, 60, shape),
+            generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 2),
         )
+        cells = [CellCounts(noisy, int(cell_units))]
     epsilon_per_unit = Fraction(int(generator.integers(1, 40)), 10 * BUDGET_UNITS)
-    return Transcript(shape, epsilon_per_unit, cells, BoxCounts(tree, node, counts, units))
+    return Transcript(shape, epsilon_per_unit, (*cells, BoxCounts(tree, node, counts, units)))
+
+
+def with_boxes(transcript: Transcript, boxes: BoxCounts) -> Transcript:
+    """The same transcript with other boxes."""
+    cells = () if transcript.cells is None else (transcript.cells,)
+    return Transcript(transcript.shape, transcript.epsilon_per_unit, (*cells, boxes))
 
 
 def random_workload(shape: tuple[int, ...], generator: np.random.Generator, *, queries: int = 12) -> Workload:
@@ -200,7 +208,7 @@ def test_variances_are_those_of_the_noise_that_enters_each_estimate(shape: tuple
     assert boxes is not None
     workload = random_workload(shape, generator, queries=4)
     leaves_only = BoxCounts(boxes.tree, boxes.tree.leaves, *_of_leaves(boxes))
-    transcript = Transcript(shape, transcript.epsilon_per_unit, transcript.cells, leaves_only)
+    transcript = with_boxes(transcript, leaves_only)
     for name in set(available(transcript)) - {"consistent", "posterior"}:  # what these cut at zero depends on noise
         expected: Floats = np.zeros(4)
         for moved, variance in _one_more_in_each_count(transcript):
@@ -224,19 +232,12 @@ def _one_more_in_each_count(transcript: Transcript) -> Iterator[tuple[Transcript
 
     for k, units in enumerate(boxes.units.tolist()):
         counts = boxes.counts + (np.arange(len(boxes.counts)) == k)
-        yield (
-            Transcript(
-                transcript.shape, epsilon_per_unit, cells, BoxCounts(boxes.tree, boxes.node, counts, boxes.units)
-            ),
-            law(units),
-        )
+        yield with_boxes(transcript, BoxCounts(boxes.tree, boxes.node, counts, boxes.units)), law(units)
     if cells is not None:
         for k in range(cells.counts.size):
             one = (np.arange(cells.counts.size) == k).reshape(transcript.shape)
-            yield (
-                Transcript(transcript.shape, epsilon_per_unit, CellCounts(cells.counts + one, cells.units), boxes),
-                law(cells.units),
-            )
+            more = (CellCounts(cells.counts + one, cells.units), boxes)
+            yield Transcript(transcript.shape, epsilon_per_unit, more), law(cells.units)
 
 
 @quick
@@ -372,11 +373,11 @@ def test_save_and_open_is_the_identity(domain: Domain, seed: int, made: str, dat
     else:
         transcript = strategy.run(Gate(generator.integers(0, 90, shape), epsilon, noise=SeededNoise(seed)))
     max_rows = data.draw(st.integers(1, 9))
-    units = 0 if transcript.cells is None else transcript.cells.units
-    units += 0 if transcript.boxes is None else transcript.boxes.deepest_units()
     provenance = Provenance(
         strategy.name,
-        units * transcript.epsilon_per_unit * max_rows,  # what it cost: a file that claims less is refused
+        transcript.most_charged()
+        * transcript.epsilon_per_unit
+        * max_rows,  # what it cost: a file that claims less is refused
         data.draw(st.text(max_size=9)),
         strategy.parameters(),
         unit=data.draw(st.none() | st.text(max_size=5)),

@@ -148,7 +148,7 @@ def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, str
         assert boxes.units[rows].tolist() == spent
         np.testing.assert_array_equal(boxes.counts[rows], noisy)
     assert row == len(boxes.node)
-    assert units + boxes.deepest_units() <= BUDGET_UNITS
+    assert units + boxes.most_charged() <= BUDGET_UNITS
 
 
 def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
@@ -159,7 +159,7 @@ def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
         exact = getattr(getattr(counter, "counter", None), "_exact_counts", None)
         if exact is None:
             return honest
-        return Transcript(honest.shape, honest.epsilon_per_unit, CellCounts(exact.reveal().copy(), BUDGET_UNITS))
+        return Transcript(honest.shape, honest.epsilon_per_unit, (CellCounts(exact.reveal().copy(), BUDGET_UNITS),))
 
     recording = Recording(Gate(np.arange(50), Fraction(1, 10), noise=SeededNoise(3)))
     transcript = peek(recording)

@@ -241,7 +241,7 @@ class Peeking(Adaptive):
         lower = np.zeros((1, len(counter.shape)), np.int64)
         counter.count_boxes(Boxes(counter.shape, lower, lower + (1 if rows > 10 else 2)), np.array([BUDGET_UNITS]))
         return Transcript(
-            counter.shape, counter.epsilon_per_unit, cells=CellCounts(np.zeros(counter.shape, np.int64), BUDGET_UNITS)
+            counter.shape, counter.epsilon_per_unit, (CellCounts(np.zeros(counter.shape, np.int64), BUDGET_UNITS),)
         )
 
 

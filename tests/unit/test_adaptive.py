@@ -62,7 +62,7 @@ def test_any_shape_epsilon_and_counts(shape: tuple[int, ...], epsilon: str, larg
     boxes = boxes_of(release.transcript)
     spent = charged(boxes)
     assert spent.max() <= BUDGET_UNITS
-    assert boxes.deepest_units() == spent.max()
+    assert boxes.most_charged() == spent.max()
     cells = release.cells()
     assert cells.shape == shape
     assert np.isfinite(cells).all()

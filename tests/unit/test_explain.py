@@ -48,7 +48,7 @@ def test_many_kinds_of_counts_are_told_together() -> None:
     assert boxes is not None
     units = np.arange(1, len(boxes.node) + 1, dtype=np.int64) * (BUDGET_UNITS // (10 * len(boxes.node)))
     transcript = Transcript(
-        (16, 32), release.transcript.epsilon_per_unit, boxes=BoxCounts(boxes.tree, boxes.node, boxes.counts, units)
+        (16, 32), release.transcript.epsilon_per_unit, (BoxCounts(boxes.tree, boxes.node, boxes.counts, units),)
     )
     rows = account(Release(release.domain, transcript, release.provenance)).measured
     assert len(rows) == 9

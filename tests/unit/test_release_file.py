@@ -289,7 +289,7 @@ def test_infinities_in_a_manifest_are_refused(whole: bytes, place: Path) -> None
         refused(place, forged(whole, lambda manifest, value=value: manifest["noise"].update(grain=value)))  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("version", [2, 99, 10**9])
+@pytest.mark.parametrize("version", [3, 99, 10**9])
 def test_a_future_format_names_the_remedy(whole: bytes, place: Path, version: int) -> None:
     line = refused(place, forged(whole, lambda manifest: manifest.update(format=version)))
     assert f"its format is {version}" in line
@@ -297,7 +297,7 @@ def test_a_future_format_names_the_remedy(whole: bytes, place: Path, version: in
 
 
 def test_a_future_format_is_recognised_before_anything_else_is_looked_at(place: Path) -> None:
-    future = zipped([("manifest.json", b'{"format": 2, "anything": []}'), ("new.bin", b"?")])
+    future = zipped([("manifest.json", b'{"format": 3, "anything": []}'), ("new.bin", b"?")])
     assert "install a newer dpcube" in refused(place, future)
 
 

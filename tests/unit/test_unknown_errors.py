@@ -51,7 +51,7 @@ class Grid:
         node = np.arange(0 if self.with_total else 1, len(tree))
         units = np.full(len(node), BUDGET_UNITS // 2)
         noisy = counter.count_boxes(Boxes(counter.shape, lower[node], upper[node]), units)
-        return Transcript(counter.shape, counter.epsilon_per_unit, boxes=BoxCounts(tree, node, noisy, units))
+        return Transcript(counter.shape, counter.epsilon_per_unit, (BoxCounts(tree, node, noisy, units),))
 
 
 def gridded(*, with_total: bool = False) -> Release:

@@ -5,12 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcube.analyst.trust import Trust, doubts, trust
 from dpcube.counter import BUDGET_UNITS
-from dpcube.geometry.halving import levels
 from dpcube.noise import noise_variances
+from dpcube.transcript.measurements import CountsAlike
 
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
@@ -43,6 +42,8 @@ class Account:
     measured: tuple[Measured, ...]
     errors: tuple[Trust, ...]
     stamp: str
+    answers: bool
+    """Whether any estimate can answer from what was measured."""
 
     def __str__(self) -> str:
         parts = [self.stamp] if self.stamp else []
@@ -60,6 +61,8 @@ class Account:
     @property
     def doubts(self) -> str:
         """Why nothing can be made of the release; empty if something can, or if its errors were not worked out."""
+        if not self.answers:
+            return "No estimate of this dpcube can answer from these measurements."
         return doubts(self.errors) if self.errors else ""
 
     def _support(self) -> str:
@@ -90,43 +93,28 @@ def account(release: "Release") -> Account:
     made, shape = release.provenance, release.domain.shape
     unit = "one row" if made.unit is None else f"all rows of one {made.unit} ({made.max_rows} counted at most)"
     names = ", ".join(release.domain.names)
-    errors = trust(release, release.domain.names[:MOST_ATTRIBUTES]) if release.domain.size <= MOST_CELLS else ()
+    answers = bool(release.estimates)
+    told = answers and release.domain.size <= MOST_CELLS
+    errors = trust(release, release.domain.names[:MOST_ATTRIBUTES]) if told else ()
     return Account(
         cube=f"A cube of {names}: {' x '.join(map(str, shape))} = {release.domain.size:,} cells, by {made.strategy}.",
         protection=f"What {unit} adds changes the chance of any outcome by a factor of exp({made.epsilon}) at most.",
         measured=tuple(measured(release)),
         errors=tuple(errors),
         stamp="" if made.private else "NOT PRIVATE: this release was made with test noise or from an experiment.",
+        answers=answers,
     )
 
 
 def measured(release: "Release") -> list[Measured]:
-    """Return the kinds of counts that were measured: cells, then boxes by what was spent on each, the first first."""
-    transcript = release.transcript
-    found = []
-    if transcript.cells is not None:
-        found.append(_measured("every cell", transcript.cells.counts.size, transcript.cells.units, release))
-    if transcript.boxes is not None:
-        boxes, level = transcript.boxes, levels(transcript.boxes.tree)[transcript.boxes.node]
-        distinct, first = np.unique(boxes.units, return_index=True)
-        order = distinct[np.argsort(first)]
-        for units in order[:MOST_KINDS].tolist():
-            there = boxes.units == units
-            found.append(_measured(_boxes(level[there]), int(there.sum()), units, release))
-        if len(order) > MOST_KINDS:
-            rest = np.isin(boxes.units, order[MOST_KINDS:])
-            most = int(boxes.units[rest].max())
-            found.append(_measured("other boxes, with at most", int(rest.sum()), most, release))
-    return found
-
-
-def _boxes(level: NDArray[np.int64]) -> str:
-    """Say after how many cuts of the whole boxes come."""
-    low, high = int(level.min()), int(level.max())
-    if high == 0:
-        return "the whole"
-    cuts = f"{low} to {high} cuts" if low < high else "1 cut" if low == 1 else f"{low} cuts"
-    return f"boxes after {cuts}"
+    """Return what was measured, measurement by measurement, and of each the counts by what was spent on them."""
+    measurements, names = release.transcript.measurements, release.domain.names
+    told = [alike for kept in measurements[:MOST_KINDS] for alike in kept.by_units(names, most=MOST_KINDS)]
+    others = [alike for kept in measurements[MOST_KINDS:] for alike in kept.by_units(names, most=0)]
+    if others:
+        counts, most = sum(alike.counts for alike in others), max(alike.units for alike in others)
+        told.append(CountsAlike(f"{len(measurements) - MOST_KINDS} other measurements, with at most", counts, most))
+    return [_measured(*alike, release) for alike in told]
 
 
 def _measured(what: str, counts: int, units: int, release: "Release") -> Measured:

@@ -66,9 +66,18 @@ class Release:
         """Names of the estimates this release allows, the default first."""
         return tuple(available(self.transcript))
 
+    @property
+    def default_estimate(self) -> str:
+        """Name of the estimate behind every answer; a QueryError if none can answer from what was measured."""
+        if not self.estimates:
+            kinds = ", ".join(dict.fromkeys(measurement.kind for measurement in self.transcript.measurements))
+            msg = f"no estimate can answer from what this release measured ({kinds}); a newer dpcube may"
+            raise QueryError(msg)
+        return self.estimates[0]
+
     def estimate(self, name: str = "auto") -> Estimate:
         """Return one estimate of the whole cube; each is computed once."""
-        chosen = self.estimates[0] if name == "auto" else name
+        chosen = self.default_estimate if name == "auto" else name
         if chosen not in self._estimates:
             self._estimates[chosen] = estimate(self.transcript, chosen)
         return self._estimates[chosen]

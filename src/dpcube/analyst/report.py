@@ -86,7 +86,7 @@ def _released(release: Release) -> str:
     words = (
         f"Noisy counts of {counted}{both} of a table over {len(release.domain.names)} attributes, chosen by the "
         f"strategy <b>{escape(printable(made.strategy))}</b>. Answers come from the estimate "
-        f"<b>{release.estimates[0]}</b>, which makes them agree with one another. No row is in the file."
+        f"<b>{release.default_estimate}</b>, which makes them agree with one another. No row is in the file."
     )
     rows = [
         (printable(a.name), a.kind, printable(a.extent(), longest=90), f"{a.size:,}") for a in release.domain.attributes
@@ -115,7 +115,7 @@ def _trusted(release: Release) -> str:
     told = trust(release)
     rows = [(printable(t.question, longest=60), in_rows(t.answer), in_rows(t.half_width), _share(t)) for t in told]
     doubtful = doubts(told)
-    held = None if doubtful else COVERAGE.get(release.estimates[0])
+    held = None if doubtful else COVERAGE.get(release.default_estimate)
     measured = "" if held is None else f" On a public table it did so {_held(held)}."
     words = (
         "Each answer has a standard error and an interval, reckoned from the release itself: noise added for privacy, "

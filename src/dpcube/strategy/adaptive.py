@@ -150,7 +150,7 @@ class Adaptive:
             if len(active) == 0:
                 break
         seen.count(*_best_boxes(seen, kernel))
-        return Transcript(counter.shape, counter.epsilon_per_unit, boxes=seen.counts())
+        return Transcript(counter.shape, counter.epsilon_per_unit, (seen.counts(),))
 
     def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         queries = self.queries or MIXED

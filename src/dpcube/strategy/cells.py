@@ -25,4 +25,4 @@ class Cells:
     def run(self, counter: NoisyCounter) -> Transcript:
         """Measure every cell with all units."""
         noisy = counter.count_cells(BUDGET_UNITS)
-        return Transcript(counter.shape, counter.epsilon_per_unit, cells=CellCounts(noisy, BUDGET_UNITS))
+        return Transcript(counter.shape, counter.epsilon_per_unit, (CellCounts(noisy, BUDGET_UNITS),))

@@ -13,7 +13,7 @@ from dpcube.noise.law import DiscreteLaplace
 from dpcube.partition import grow
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
-from dpcube.transcript.file import ROWS_AT_A_TIME
+from dpcube.transcript.tables import ROWS_AT_A_TIME
 
 LARGEST = 2**30
 """Cells are partitioned as if none held more, which keeps the sums of squares in range whatever the rows hold."""
@@ -102,8 +102,7 @@ class TwoPhase:
         return Transcript(
             counter.shape,
             counter.epsilon_per_unit,
-            cells=CellCounts(noisy_cells, cell_units),
-            boxes=BoxCounts(tree, tree.leaves, noisy_boxes, box_units),
+            (CellCounts(noisy_cells, cell_units), BoxCounts(tree, tree.leaves, noisy_boxes, box_units)),
         )
 
     def _check(self, holds: bool, parameter: str, allowed: str) -> None:  # noqa: FBT001

@@ -1,6 +1,7 @@
 """What was measured, where it comes from, and the file that holds it."""
 
+from dpcube.transcript.measurements import BoxCounts, CellCounts, MarginalCounts, Measurement
 from dpcube.transcript.provenance import Provenance
-from dpcube.transcript.transcript import BoxCounts, CellCounts, Transcript
+from dpcube.transcript.transcript import Transcript
 
-__all__ = ["BoxCounts", "CellCounts", "Provenance", "Transcript"]
+__all__ = ["BoxCounts", "CellCounts", "MarginalCounts", "Measurement", "Provenance", "Transcript"]

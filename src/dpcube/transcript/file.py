@@ -4,26 +4,24 @@ Enters: a domain, a transcript and its provenance. Leaves: a file written in one
 The manifest holds the SHA-256 of every other member. The digest of a release is of what it says, not of how Parquet
 happens to encode it, so it is the same in memory and in any file. Members are stored without zip compression (Parquet
 compresses), so the size of the file bounds what reading it can cost.
+Format 1 has at most one measurement of cells and one of boxes, in members of fixed names; format 2 has a list of
+measurements, each with members that bear its number. What format 1 can hold is still written as format 1.
 A file that is damaged, truncated, hostile or of a future version gets one clear ReleaseFileError.
 """
 
 import hashlib
-import io
 import json
 import math
 import os
-import re
 import shutil
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from dpcube.counter import BUDGET_UNITS
 from dpcube.domain import Domain
@@ -31,25 +29,30 @@ from dpcube.domain.file import LARGEST_FILE as LARGEST_DOMAIN
 from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, MemoryLimitError, ReleaseFileError
 from dpcube.files import is_special, new_file
-from dpcube.geometry.tree import BoxTree
 from dpcube.memory import check_memory, in_words
-from dpcube.transcript.pages import checked_rows
+from dpcube.transcript.facts import rational, value
+from dpcube.transcript.measurements import KINDS, MOST_UNITS, BoxCounts, CellCounts, Columns, Measurement
 from dpcube.transcript.provenance import Provenance
-from dpcube.transcript.transcript import MOST_UNITS, BoxCounts, CellCounts, Transcript
+from dpcube.transcript.tables import BYTES_A_VALUE, columns_of, parquet_of, rows_of
+from dpcube.transcript.transcript import MOST_MEASUREMENTS, Transcript
 
-FORMAT = 1
+LATEST_FORMAT = 2
 MANIFEST = "manifest.json"
 DOMAIN = "domain.toml"
-CELLS = "cells.parquet"
-TREE = "tree.parquet"
-BOXES = "boxes.parquet"
 LARGEST_MANIFEST = 2**20
-ROWS_AT_A_TIME = 2**20
+FORMAT_1_KINDS = (CellCounts, BoxCounts)
+"""What format 1 can hold, in its order, at most one of each. It is still written for these: digests stay the same."""
+FORMAT_1_LAW = "two-sided geometric: P(z) proportional to exp(-units * grain * |z|)"
 
 Record = tuple[Domain, Transcript, Provenance]
-T = TypeVar("T")
 
-_RATIONAL = re.compile(r"[0-9]{1,200}(/[1-9][0-9]{0,199})?")
+
+class _Listed(NamedTuple):
+    """A measurement that a manifest speaks of: its kind, what is said of it, the members that hold its tables."""
+
+    kind: type[Measurement]
+    facts: Mapping[str, object]
+    members: Mapping[str, str]
 
 
 class FutureFormatError(ReleaseFileError):
@@ -140,32 +143,36 @@ def _one_line(reason: str) -> str:
 
 def _members(record: Record) -> dict[str, bytes]:
     domain, transcript, _ = record
-    tables = {name: _parquet(columns) for name, columns in _tables(transcript).items()}
+    tables = {name: parquet_of(columns) for name, columns in _tables(transcript).items()}
     return {DOMAIN: domain.dumps().encode(), **tables}
 
 
-def _tables(transcript: Transcript) -> dict[str, dict[str, NDArray[np.int64]]]:
-    tables = {}
-    if transcript.cells is not None:
-        tables[CELLS] = {"noisy_count": transcript.cells.counts.reshape(-1)}
-    if transcript.boxes is not None:
-        tree, axes = transcript.boxes.tree, range(len(transcript.shape))
-        bounds = {f"lower_{j}": tree.lower[:, j] for j in axes} | {f"upper_{j}": tree.upper[:, j] for j in axes}
-        tables[TREE] = {"parent": tree.parent, **bounds}
-        boxes = transcript.boxes
-        tables[BOXES] = {"node": boxes.node, "noisy_count": boxes.counts, "units": boxes.units}
+def _tables(transcript: Transcript) -> dict[str, Columns]:
+    """Return the columns of every table, by the member that holds them."""
+    tables: dict[str, Columns] = {}
+    for measurement, members in _placed(transcript):
+        tables |= {members[name]: columns for name, columns in measurement.tables().items()}
     return tables
 
 
-def _parquet(columns: dict[str, NDArray[np.int64]]) -> bytes:
-    sink, rows = io.BytesIO(), len(next(iter(columns.values())))
-    # Signed counts and sorted bounds pack well as differences, and need no dictionary.
-    schema, packed = pa.schema([(name, pa.int64()) for name in columns]), "DELTA_BINARY_PACKED"
-    with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=False, column_encoding=packed) as writer:
-        for start in range(0, rows, ROWS_AT_A_TIME):  # Arrow copies what it is given of a tree's bounds
-            some = {name: column[start : start + ROWS_AT_A_TIME] for name, column in columns.items()}
-            writer.write_table(pa.table(some, schema=schema))
-    return sink.getvalue()
+def _placed(transcript: Transcript) -> list[tuple[Measurement, dict[str, str]]]:
+    """Return the measurements in the order of the file, each with the members that hold its tables, by table."""
+    if _format_of(transcript) == 1:
+        ordered = [kept for kind in FORMAT_1_KINDS if (kept := transcript.only(kind)) is not None]
+        return [(kept, _member_names(type(kept))) for kept in ordered]
+    return [(kept, _member_names(type(kept), number)) for number, kept in enumerate(transcript.measurements, start=1)]
+
+
+def _member_names(kind: type[Measurement], number: int | None = None) -> dict[str, str]:
+    """Return the members that hold a measurement, by table: 3-tree.parquet of the third, tree.parquet in format 1."""
+    prefix = "" if number is None else f"{number}-"
+    return {table: f"{prefix}{table}.parquet" for table in kind.table_names}
+
+
+def _format_of(transcript: Transcript) -> int:
+    """Return the oldest format that can hold a transcript."""
+    kinds = [type(measurement) for measurement in transcript.measurements]
+    return 1 if set(kinds) <= set(FORMAT_1_KINDS) and len(set(kinds)) == len(kinds) else 2
 
 
 def _manifest(record: Record, members: dict[str, bytes]) -> bytes:
@@ -176,7 +183,7 @@ def _manifest(record: Record, members: dict[str, bytes]) -> bytes:
 def _facts(record: Record) -> dict[str, object]:
     _, transcript, provenance = record
     return {
-        "format": FORMAT,
+        "format": _format_of(transcript),
         "library": provenance.library,
         "private": provenance.private,
         "strategy": {"name": provenance.strategy, "parameters": dict(provenance.parameters)},
@@ -189,21 +196,32 @@ def _facts(record: Record) -> dict[str, object]:
             "ledger": provenance.ledger,
             "spent": spent(transcript, provenance),
         },
-        "noise": {
-            "law": "two-sided geometric: P(z) proportional to exp(-units * grain * |z|)",
-            "grain": str(transcript.epsilon_per_unit),
-            "cell_units": 0 if transcript.cells is None else transcript.cells.units,
-        },
+        **_measured_facts(transcript),
     }
 
 
+def _measured_facts(transcript: Transcript) -> dict[str, object]:
+    epsilon_per_unit = str(transcript.epsilon_per_unit)
+    if _format_of(transcript) == 1:
+        cell_units = 0 if transcript.cells is None else transcript.cells.units
+        return {"noise": {"law": FORMAT_1_LAW, "grain": epsilon_per_unit, "cell_units": cell_units}}
+    listed = [
+        {"kind": kept.kind, "law": kept.law, **kept.facts(), "members": list(members.values())}
+        for kept, members in _placed(transcript)
+    ]
+    return {"noise": {"epsilon_per_unit": epsilon_per_unit}, "measurements": listed}
+
+
 def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
-    """Return the largest epsilon that any cell was charged in each phase."""
-    cell_units = 0 if transcript.cells is None else transcript.cells.units
-    spent = {"cells": provenance.epsilon * Fraction(cell_units, BUDGET_UNITS)}
-    if transcript.boxes is not None:
-        spent["boxes"] = provenance.epsilon * Fraction(transcript.boxes.deepest_units(), BUDGET_UNITS)
-    return {phase: str(amount) for phase, amount in spent.items() if amount}
+    """Return the largest epsilon that any cell was charged by each measurement; those of one kind are numbered."""
+    amounts: dict[str, str] = {}
+    kinds, before = Counter(kept.kind for kept in transcript.measurements), Counter[str]()
+    for kept, _ in _placed(transcript):
+        before[kept.kind] += 1
+        name = kept.kind if kinds[kept.kind] == 1 else f"{kept.kind} {before[kept.kind]}"
+        if units := kept.most_charged():
+            amounts[name] = str(provenance.epsilon * Fraction(units, BUDGET_UNITS))
+    return amounts
 
 
 def _record(archive: zipfile.ZipFile) -> Record:
@@ -211,40 +229,88 @@ def _record(archive: zipfile.ZipFile) -> Record:
     if not isinstance(manifest, dict) or type(manifest.get("format")) is not int or manifest["format"] < 1:
         msg = "it has no format version"
         raise ReleaseFileError(msg)
-    if manifest["format"] > FORMAT:
-        msg = f"its format is {manifest['format']} and this dpcube reads up to {FORMAT}"
+    if manifest["format"] > LATEST_FORMAT:
+        msg = f"its format is {manifest['format']} and this dpcube reads up to {LATEST_FORMAT}"
         raise FutureFormatError(msg)
-    content = _checked_members(archive, _value(manifest, "members", dict))
-    noise = _value(manifest, "noise", dict)
-    cell_units = _value(noise, "cell_units", int)
-    if (CELLS in content) != (cell_units != 0) or (TREE in content) != (BOXES in content):
-        msg = "its members are not those its manifest speaks of"
-        raise ReleaseFileError(msg)
+    old = manifest["format"] == 1
+    noise, members = value(manifest, "noise", dict), value(manifest, "members", dict)
+    listed = _listed_by_format_1(noise, members) if old else _listed(value(manifest, "measurements", list))
+    content = _checked_members(archive, members, {DOMAIN, *(name for kept in listed for name in kept.members.values())})
     domain = Domain.loads(content[DOMAIN].decode())
     check_memory(16 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
-    cells = boxes = None
-    if CELLS in content:
-        columns = _columns(content[CELLS], ("noisy_count",), least=domain.size, most=domain.size)
-        cells = CellCounts(columns["noisy_count"].reshape(domain.shape), cell_units)
-    if BOXES in content:
-        boxes = _boxes(content, domain)
-    transcript, provenance = Transcript(domain.shape, _rational(noise, "grain"), cells, boxes), _provenance(manifest)
+    epsilon_per_unit = rational(noise, "grain" if old else "epsilon_per_unit")
+    transcript = Transcript(domain.shape, epsilon_per_unit, _measurements(listed, content, domain))
+    provenance = _provenance(manifest)
     _check_claim(transcript, provenance)
     return domain, transcript, provenance
 
 
+def _listed_by_format_1(noise: Mapping[str, object], members: Mapping[str, object]) -> list[_Listed]:
+    """Return the measurements that a manifest of format 1 speaks of: it has no list of them, and no units of boxes."""
+    units = value(noise, "cell_units", int)
+    listed = []
+    for kind in FORMAT_1_KINDS:
+        names = _member_names(kind)
+        if set(names.values()) & set(members):
+            listed.append(_Listed(kind, {"units": units} if kind is CellCounts else {}, names))
+    if any(kept.kind is CellCounts for kept in listed) != (units != 0):
+        msg = "its members are not those its manifest speaks of"
+        raise ReleaseFileError(msg)
+    return listed
+
+
+def _listed(entries: list[object]) -> list[_Listed]:
+    """Return the measurements that a manifest of format 2 lists."""
+    if not 1 <= len(entries) <= MOST_MEASUREMENTS:
+        msg = f"it lists {len(entries):,} measurements, and a release has 1 to {MOST_MEASUREMENTS:,}"
+        raise ReleaseFileError(msg)
+    return [_entry(number, entry) for number, entry in enumerate(entries, start=1)]
+
+
+def _entry(number: int, entry: object) -> _Listed:
+    facts = value({"measurements": entry}, "measurements", dict)
+    name, law = value(facts, "kind", str), value(facts, "law", str)
+    if name not in KINDS or law != KINDS[name].law:
+        msg = f"it holds a measurement of kind '{name}' and law '{law}', which this dpcube does not know"
+        raise FutureFormatError(msg)
+    value(facts, "units", int)
+    names = _member_names(KINDS[name], number)
+    if value(facts, "members", list) != list(names.values()):
+        msg = f"the members of its measurement {number} are not {', '.join(names.values())}"
+        raise ReleaseFileError(msg)
+    return _Listed(KINDS[name], facts, names)
+
+
+def _measurements(listed: list[_Listed], content: Mapping[str, bytes], domain: Domain) -> tuple[Measurement, ...]:
+    """Read every table, once all are known to have the rows they should and to fit into memory together."""
+    forms = [kept.kind.table_forms(domain.shape, kept.facts) for kept in listed]
+    rows = needed = 0
+    for kept, of_kind in zip(listed, forms, strict=True):
+        for table, form in of_kind.items():
+            found = rows_of(content[kept.members[table]], form)
+            rows, needed = rows + found, needed + BYTES_A_VALUE * found * len(form.columns)
+    check_memory(needed, what=f"tables of {rows:,} rows", remedy="open it on a larger machine")
+    measurements = []
+    for kept, of_kind in zip(listed, forms, strict=True):
+        tables = {table: columns_of(content[kept.members[table]], form) for table, form in of_kind.items()}
+        measurements.append(kept.kind.of_tables(domain.shape, kept.facts, tables))
+        if "units" in kept.facts and measurements[-1].most_charged() != kept.facts["units"]:
+            msg = f"its {kept.kind.kind} were measured with other units than its manifest says"
+            raise ReleaseFileError(msg)
+    return tuple(measurements)
+
+
 def _check_claim(transcript: Transcript, provenance: Provenance) -> None:
     """Refuse a file whose measurements cost more than the epsilon it claims, or than can be added up."""
-    units = 0 if transcript.cells is None else transcript.cells.units
-    units += 0 if transcript.boxes is None else transcript.boxes.deepest_units()
+    units = transcript.most_charged()
     if units >= MOST_UNITS or units * transcript.epsilon_per_unit * provenance.max_rows > provenance.epsilon:
         msg = f"what it measured costs more than the epsilon {provenance.epsilon} it claims"
         raise ReleaseFileError(msg)
 
 
-def _checked_members(archive: zipfile.ZipFile, listed: dict[str, str]) -> dict[str, bytes]:
-    names = archive.namelist()
-    if sorted(names) != sorted([MANIFEST, *listed]) or not set(listed) <= {DOMAIN, CELLS, TREE, BOXES}:
+def _checked_members(archive: zipfile.ZipFile, listed: dict[str, str], wanted: set[str]) -> dict[str, bytes]:
+    """Return the members by name: those that the manifest lists, which are those that its measurements need."""
+    if sorted(archive.namelist()) != sorted([MANIFEST, *listed]) or set(listed) != wanted:
         msg = "its members are not those its manifest lists"
         raise ReleaseFileError(msg)
     content = {}
@@ -264,75 +330,27 @@ def _member(archive: zipfile.ZipFile, name: str, largest: int | None) -> bytes:
     return archive.read(name)
 
 
-def _boxes(content: dict[str, bytes], domain: Domain) -> BoxCounts:
-    axes = range(len(domain.shape))
-    lower, upper = [f"lower_{j}" for j in axes], [f"upper_{j}" for j in axes]
-    nodes = _columns(content[TREE], ("parent", *lower, *upper), most=2 * domain.size)
-    measured = _columns(content[BOXES], ("node", "noisy_count", "units"), most=64 * domain.size)
-    bounds = [np.stack([nodes[name] for name in names], axis=1) for names in (lower, upper)]
-    tree = BoxTree(domain.shape, bounds[0], bounds[1], nodes["parent"])
-    return BoxCounts(tree, measured["node"], measured["noisy_count"], measured["units"])
-
-
-def _columns(content: bytes, names: tuple[str, ...], *, least: int = 0, most: int) -> dict[str, NDArray[np.int64]]:
-    """Return the columns of a Parquet member after checking its schema and number of rows against the domain."""
-    # Counted before anything is read: a few bytes can declare, and unpack to, any number of rows.
-    rows = checked_rows(content)
-    if not least <= rows <= most:
-        msg = "one of its tables does not have the rows it should"
-        raise ReleaseFileError(msg)
-    needed = 24 * rows * len(names)  # Arrow's table, NumPy's copy of it, and what becomes of it
-    check_memory(needed, what=f"a table of {rows:,} rows", remedy="open it on a larger machine")
-    file = pq.ParquetFile(io.BytesIO(content))
-    if not file.schema_arrow.equals(pa.schema([(name, pa.int64()) for name in names])):
-        msg = "one of its tables does not have the columns it should"
-        raise ReleaseFileError(msg)
-    table = file.read()
-    if table.num_rows != rows or any(column.null_count for column in table.columns):
-        msg = "one of its tables does not have the rows it should"
-        raise ReleaseFileError(msg)
-    return {name: np.ascontiguousarray(table[name].to_numpy()) for name in names}
-
-
 def _provenance(manifest: dict[str, object]) -> Provenance:
-    privacy, strategy = _value(manifest, "privacy", dict), _value(manifest, "strategy", dict)
+    privacy, strategy = value(manifest, "privacy", dict), value(manifest, "strategy", dict)
     return Provenance(
-        strategy=_value(strategy, "name", str),
-        epsilon=_rational(privacy, "epsilon"),
-        library=_value(manifest, "library", str),
+        strategy=value(strategy, "name", str),
+        epsilon=rational(privacy, "epsilon"),
+        library=value(manifest, "library", str),
         parameters=_parameters(strategy),
-        unit=None if privacy["unit"] is None else _value(privacy, "unit", str),
-        max_rows=_value(privacy, "max_rows", int),
-        period=None if privacy["period"] is None else _value(privacy, "period", str),
-        ledger=_value(privacy, "ledger", bool),
-        private=_value(manifest, "private", bool),
+        unit=None if privacy["unit"] is None else value(privacy, "unit", str),
+        max_rows=value(privacy, "max_rows", int),
+        period=None if privacy["period"] is None else value(privacy, "period", str),
+        ledger=value(privacy, "ledger", bool),
+        private=value(manifest, "private", bool),
     )
 
 
 def _parameters(strategy: Mapping[str, object]) -> dict[str, object]:
     """Return a strategy's parameters, each of them one plain value."""
-    parameters = _value(strategy, "parameters", dict)
-    for name, value in parameters.items():
-        plain = value is None or type(value) in (bool, int) or (type(value) is float and math.isfinite(value))
-        if not is_text(name) or not (plain or is_text(value)):
+    parameters = value(strategy, "parameters", dict)
+    for name, given in parameters.items():
+        plain = given is None or type(given) in (bool, int) or (type(given) is float and math.isfinite(given))
+        if not is_text(name) or not (plain or is_text(given)):
             msg = "its manifest's parameters are not what they should be"
             raise ReleaseFileError(msg)
     return parameters
-
-
-def _value(table: Mapping[str, object], key: str, kind: type[T]) -> T:
-    value = table[key]
-    # Not isinstance: true is no number. Half of a surrogate pair is no text that could be shown.
-    if type(value) is not kind or (kind is str and not is_text(value)):
-        msg = f"its manifest's {key} is not what it should be"
-        raise ReleaseFileError(msg)
-    return value
-
-
-def _rational(table: Mapping[str, object], key: str) -> Fraction:
-    """Return a rational that `str` wrote; a short text such as 1e-999999999 would stand for a very long number."""
-    text = _value(table, key, str)
-    if not _RATIONAL.fullmatch(text):
-        msg = f"its manifest's {key} is not what it should be"
-        raise ReleaseFileError(msg)
-    return Fraction(text)

@@ -232,7 +232,7 @@ def stages_of(release: Release) -> dict[str, str]:
         _, variances = transcript.boxes.by_node(transcript.epsilon_per_unit)
         if np.isfinite(variances[transcript.boxes.tree.leaves]).all():
             stages["noisy boxes, spread evenly"] = "uniform"
-    best = release.estimates[0]
+    best = release.default_estimate
     if best not in stages.values():
         stages[f"estimate: {best}"] = best
     return stages

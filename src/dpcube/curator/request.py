@@ -25,7 +25,7 @@ from dpcube.geometry.boxes import MOST_CELLS
 from dpcube.memory import available_bytes, in_words
 from dpcube.privacy.epsilon import SMALLEST
 from dpcube.privacy.ledger import Ledger, Period
-from dpcube.strategy import Strategy
+from dpcube.strategy import FittedStrategy
 
 
 class LedgerLocation(Enum):
@@ -123,7 +123,7 @@ def check_public(domain: Domain) -> None:
         raise DomainError(msg)
 
 
-def check_fits(domain: Domain, strategy: Strategy) -> None:
+def check_fits(domain: Domain, strategy: FittedStrategy) -> None:
     """Refuse a cube that is too large for this machine, before anything is read or spent."""
     # Counting comes first: its engine has half of what is free, and a row for each cell that holds any takes the rest.
     needed = max(strategy.peak_bytes(domain.shape), 2 * ANSWER_BYTES * domain.size)

@@ -665,7 +665,7 @@ BAD = {
     "estimate of boxes": (
         ("count", "clinic.dpcube", "--estimate", "uniform"),
         2,
-        "the estimate 'uniform' needs counts this release does not have; it has 'cells'",
+        "the estimate 'uniform' cannot be had: this release has no counts of boxes; it has 'cells'",
     ),
     "no such ledger": (("ledger", "none.ledger"), 1, "there is no ledger at none.ledger"),
 }

@@ -23,6 +23,7 @@ from dpcube.domain import Attribute
 from dpcube.domain.attribute import Destination
 from dpcube.estimate import Estimate, available, estimate
 from dpcube.estimate.estimate import BoxEstimate
+from dpcube.estimate.estimators import ESTIMATORS
 from dpcube.estimate.within import REACHED
 from dpcube.evaluate import experiment
 from dpcube.geometry.boxes import Boxes, box_sums
@@ -122,6 +123,28 @@ def test_single_answers_agree_with_many(shape: tuple[int, ...], seed: int) -> No
             assert alone == pytest.approx(value, abs=1e-8)
             assert errors.variances == pytest.approx(variance, rel=1e-9, abs=1e-9, nan_ok=True)
             assert variance > 0 or (np.isnan(variance) and not states_noise(got.name, transcript))
+
+
+@settings(quick, max_examples=25)
+@given(SHAPES, SEEDS)
+def test_estimates_state_the_errors_that_they_declare(shape: tuple[int, ...], seed: int) -> None:
+    """What is declared is known for all cells and ranges; of what is not, something is not; the default says most."""
+    generator = np.random.default_rng(seed)
+    transcript = random_transcript(shape, generator)
+    if generator.random() < 0.5:
+        assert transcript.boxes is not None
+        transcript = Transcript(shape, transcript.epsilon_per_unit, (transcript.boxes,))
+    cells = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1)
+    declared = {one.name: one.states(transcript) for one in ESTIMATORS if one.lacking(transcript) is None}
+    for name, states in declared.items():
+        for asked in (random_workload(shape, generator), Workload(shape, cells, cells + 1)):
+            errors = estimate(transcript, name).range_errors(asked)
+            for part, stated in (("noise", errors.variances), ("within", errors.withins)):
+                assert part not in states or np.isfinite(stated).all()
+                assert part in states or asked.sizes.max() > 1 or np.isnan(stated).any()
+    default, *others = available(transcript)
+    assert all(len(declared[default]) >= len(declared[name]) for name in others)
+    assert set(available(transcript)) <= set(declared)
 
 
 def states_noise(name: str, transcript: Transcript) -> bool:

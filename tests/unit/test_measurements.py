@@ -21,8 +21,7 @@ from dpcube.arrays import Ints
 from dpcube.cli import commands
 from dpcube.counter import BUDGET_UNITS
 from dpcube.errors import DomainError, DpcubeError, MemoryLimitError, QueryError, ReleaseFileError
-from dpcube.geometry import Boxes
-from dpcube.geometry.boxes import add_to_boxes
+from dpcube.geometry.boxes import Boxes, add_to_boxes
 from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Measurement, Transcript
 from dpcube.transcript.file import spent
 from dpcube.transcript.measurements import KINDS, Columns, CountsAlike, TableForm

@@ -19,7 +19,7 @@ from dpcube.curator.request import ANSWER_BYTES
 from dpcube.errors import MemoryLimitError
 from dpcube.geometry.halving import AT_A_TIME
 from dpcube.memory import available_bytes, half_of_free
-from dpcube.strategy import BY_NAME, Adaptive, Cells, Strategy, TwoPhase, adaptive
+from dpcube.strategy import BY_NAME, Adaptive, Cells, FittedStrategy, TwoPhase, adaptive
 from dpcube.strategy.strategy import STARTING
 from dpcube.testing import SeededNoise
 
@@ -198,7 +198,7 @@ WARM = 2**25
     ],
     ids=lambda value: value.name if not isinstance(value, tuple) else f"{len(value)}-attributes",
 )
-def test_a_release_takes_what_is_announced(strategy: Strategy, shape: tuple[int, ...]) -> None:
+def test_a_release_takes_what_is_announced(strategy: FittedStrategy, shape: tuple[int, ...]) -> None:
     """From counts to the saved file, of the tables that take most."""
     tables = {"adaptive": ("scattered", "empty"), "dpcube": ("scattered",), "cells": ("huge",)}
     for table in tables[strategy.name]:

@@ -26,12 +26,16 @@ from dpcube.strategy.strategy import Parameter
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, Transcript
 
-SIDE, BOXES = 12, 3
+SIDE, STEP = 12, 4
+WINDING = (((0, 0), (4, 8)), ((0, 8), (8, 12)), ((4, 4), (8, 8)), ((4, 0), (12, 4)), ((8, 4), (12, 12)))
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A strategy of one's own: a grid of boxes, and no cells from which to tell how uneven they are."""
+    """A strategy of one's own: a grid of boxes below five that wind around one another.
+
+    No straight cut parts the five, so there is no posterior, and no cells tell how uneven the boxes are.
+    """
 
     name: str = "grid"
     with_total: bool = False
@@ -43,12 +47,16 @@ class Grid:
         return 64 * math.prod(shape)
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        step = SIDE // BOXES
-        corners = np.array(list(itertools.product(range(0, SIDE, step), repeat=2)))
-        lower = np.concatenate([[[0, 0]], corners])
-        upper = np.concatenate([[[SIDE, SIDE]], corners + step])
-        tree = BoxTree(counter.shape, lower, upper, np.array([-1] + [0] * len(corners)))
-        node = np.arange(0 if self.with_total else 1, len(tree))
+        rows = [((0, 0), (SIDE, SIDE), -1)]
+        for low, high in WINDING:
+            rows.append((low, high, 0))
+            boxes = list(itertools.product(*(range(a, b, STEP) for a, b in zip(low, high, strict=True))))
+            if len(boxes) > 1:
+                around = len(rows) - 1
+                rows += [((x, y), (x + STEP, y + STEP), around) for x, y in boxes]
+        lower, upper, parent = (np.array(column) for column in zip(*rows, strict=True))
+        tree = BoxTree(counter.shape, lower, upper, parent)
+        node = np.concatenate([[0], tree.leaves]) if self.with_total else tree.leaves
         units = np.full(len(node), BUDGET_UNITS // 2)
         noisy = counter.count_boxes(Boxes(counter.shape, lower[node], upper[node]), units)
         return Transcript(counter.shape, counter.epsilon_per_unit, (BoxCounts(tree, node, noisy, units),))
@@ -167,7 +175,8 @@ def test_the_report_of_next_to_no_rows_says_so() -> None:
     assert "On a public table" not in page
 
 
-def test_a_release_of_unknown_errors_is_not_praised() -> None:
+def test_a_release_of_unknown_errors_is_not_praised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Release, "estimates", ("consistent", "uniform"))  # it prefers the one that states its noise
     words = " ".join(gridded(with_total=True).explain().split())
     assert "How far off its answers are is not known" in words
     assert "It supports" not in words

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
+from dpcube.cli.strategies import named, some_strategies
 
 
 @click.command()
@@ -14,8 +15,9 @@ from dpcube.cli.output import as_json, print_json, print_table, stage, stages_do
     help="Directory of x_NAME.npz files of exact counts that are public; without it, the bundled table alone.",
 )
 @click.option("--releases", type=click.IntRange(min=1), default=20, show_default=True, help="Releases to pool.")
+@some_strategies
 @as_json
-def coverage(*, arrays: Path | None, releases: int, as_json: bool) -> None:
+def coverage(*, arrays: Path | None, releases: int, strategy: str | None, as_json: bool) -> None:
     """Measure how often 95% intervals hold the truth: the bundled table, and arrays of public counts.
 
     Each strategy releases each table at epsilon 0.05, 0.1 and 1; the answers are those of random ranges that are not
@@ -23,7 +25,7 @@ def coverage(*, arrays: Path | None, releases: int, as_json: bool) -> None:
     """
     from dpcube.evaluate.coverage import every_coverage, summary
 
-    found = list(every_coverage(arrays, releases=releases, progress=stage))
+    found = list(every_coverage(arrays, strategies=named(strategy), releases=releases, progress=stage))
     stages_done()
     if as_json:
         print_json([one.as_dict() for one in found])

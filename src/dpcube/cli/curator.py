@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import click
 
 from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
+from dpcube.cli.strategies import one_strategy
 
 if TYPE_CHECKING:
     from dpcube.curator import CsvDialect
@@ -100,7 +101,7 @@ def domain(
 @table
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
 @click.option("--epsilon", required=True, help="The privacy budget to spend, such as 0.5 or 1/3.")
-@click.option("--strategy", default="adaptive", show_default=True, help="What to measure: adaptive, dpcube or cells.")
+@one_strategy
 @click.option(
     "--queries",
     help="What will be asked, for adaptive: mixed, ranges, prefixes, short or groups, once or for each attribute "
@@ -139,7 +140,7 @@ def release(
     *,
     domain_file: Path,
     epsilon: str,
-    strategy: str,
+    strategy: str | None,
     queries: str | None,
     questions: Path | None,
     output: Path,
@@ -207,14 +208,15 @@ def release(
     click.echo(visible(f'ask it: dpcube info {output}; dpcube count {output} "..."'))
 
 
-def _fitted(strategy: str, queries: str | None, questions: Path | None) -> "str | Strategy":
+def _fitted(strategy: str | None, queries: str | None, questions: Path | None) -> "str | Strategy":
     """Return the strategy for what was said to be asked."""
     from dpcube.errors import InputError
-    from dpcube.strategy import Adaptive
+    from dpcube.strategy import BY_NAME, DEFAULT, Adaptive
 
+    strategy = strategy or DEFAULT
     if queries is None and questions is None:
         return strategy
-    if strategy != "adaptive":
+    if BY_NAME.get(strategy) is not Adaptive:
         msg = f"--queries and --questions are for the strategy adaptive; {strategy} is the same whatever is asked"
         raise InputError(msg)
     kinds = None if queries is None else tuple(kind.strip() for kind in queries.split(","))

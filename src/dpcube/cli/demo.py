@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
+from dpcube.cli.strategies import one_strategy
 
 QUESTIONS = (
     "age between 30 and 39",
@@ -18,7 +19,7 @@ QUESTIONS = (
 
 @click.command()
 @click.option("--epsilon", default="1", show_default=True, help="The privacy budget to spend.")
-@click.option("--strategy", default="adaptive", show_default=True, help="What to measure: adaptive, dpcube or cells.")
+@one_strategy
 @click.option(
     "-o",
     "--output",
@@ -28,11 +29,12 @@ QUESTIONS = (
     help="Directory for the released file and the report.",
 )
 @as_json
-def demo(*, epsilon: str, strategy: str, output: Path, as_json: bool) -> None:
+def demo(*, epsilon: str, strategy: str | None, output: Path, as_json: bool) -> None:
     """Release the bundled census table and ask it a few questions, beside the truth."""
     from dpcube.evaluate.demo import run_demo
+    from dpcube.strategy import DEFAULT
 
-    shown = run_demo(QUESTIONS, output, epsilon=epsilon, strategy=strategy, progress=stage)
+    shown = run_demo(QUESTIONS, output, epsilon=epsilon, strategy=strategy or DEFAULT, progress=stage)
     stages_done()
     if as_json:
         print_json(shown.as_dict())

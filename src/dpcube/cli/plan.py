@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done, visible
+from dpcube.cli.strategies import named, some_strategies
 
 if TYPE_CHECKING:
     from dpcube.plan import Advice, Plan, Prediction
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What will be asked: ranges, cells, marginals (one-way GROUP BYs) or total.",
 )
-@click.option("--strategy", help="Comma-separated strategies; all of them unless given.")
+@some_strategies
 @click.option(
     "--max-rows", default=1, show_default=True, help="Rows that one protected unit may have, as for `release`."
 )
@@ -59,13 +60,12 @@ def plan(
 
     if plot is not None:
         check_picture(plot)
-    names = () if strategy is None else tuple(name.strip() for name in strategy.split(","))
     made = planned(
         Domain.load(domain),
         rows=rows,
         epsilon=epsilon,
         queries=queries,
-        strategies=names,
+        strategies=named(strategy),
         max_rows=max_rows,
         accuracy=accuracy,
         curve=plot is not None,

@@ -1,5 +1,10 @@
-"""The estimators: functions of a transcript that give an estimate of every cell. All are closed forms per box.
+"""The estimators: functions of a transcript that give an estimate of every cell.
 
+Each declares what it needs of a transcript, whether it suits it, and which errors it can state for it; `ESTIMATORS` at
+the end is the list of them. Which estimates a release has, which of them is its default, and why another cannot be had
+all follow from the declarations: a new estimator is a function and one entry there.
+
+Those for boxes with phase-I cells are closed forms per box.
 Given a box with n cells, phase-I cells y_i (noise variance v1) and a phase-II count y (variance v2), each estimate is
 x_i = t/n + lambda (y_i - mean y_i): `uniform` has t = y and lambda = 0; least squares has lambda = 1 and moves the
 cells' sum S towards y by t = S + n kappa (y - S), kappa = 1/(n + 1) for the paper's unweighted form and
@@ -7,6 +12,8 @@ v1/(v2 + n v1) when each count is weighted by its precision (paper's H+, spec 4.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,16 +21,49 @@ from dpcube.arrays import Floats
 from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate.consistent import consistent_totals
+from dpcube.estimate.error_table import is_halved
 from dpcube.estimate.estimate import BoxEstimate, BoxPart, Estimate
 from dpcube.estimate.posterior import PosteriorEstimate, infer
+from dpcube.estimate.unseen import UnseenInside
 from dpcube.estimate.within import WithinBoxes, deviations, leaf_boxes
 from dpcube.geometry.boxes import box_sums
+from dpcube.geometry.straight_cuts import straight_cuts
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
+
+Part = Literal["noise", "within"]
+"""A part of an error: that of the noise, and that of spreading boxes over their cells."""
+
+
+class Need(NamedTuple):
+    """Something that an estimator needs of a transcript, and what to say of a release without it."""
+
+    met: Callable[[Transcript], bool]
+    lacking: str
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """A way to estimate every cell, and what it declares.
+
+    `needs` are what it cannot do without. `suits` says of a transcript that meets them whether it is among the
+    estimates of the release: one that leaves counts unused that others use is not, unless asked for by name. `states`
+    says which parts of an error it knows for every question; the others are NaN for some.
+    """
+
+    name: str
+    needs: tuple[Need, ...]
+    states: Callable[[Transcript], frozenset[Part]]
+    make: Callable[[Transcript], Estimate]
+    suits: Callable[[Transcript], bool] = lambda _: True
+
+    def lacking(self, transcript: Transcript) -> str | None:
+        """Return the first thing that it needs and a transcript has not, in words; None if it has all."""
+        return next((need.lacking for need in self.needs if not need.met(transcript)), None)
 
 
 def cells(transcript: Transcript) -> Estimate:
     """Return the noisy cells themselves: unbiased, every cell with its own noise."""
-    measured = _cells_of(transcript, "cells")
+    measured = _cells_of(transcript)
     return BoxEstimate(
         "cells",
         transcript.shape,
@@ -35,7 +75,7 @@ def cells(transcript: Transcript) -> Estimate:
 
 def uniform(transcript: Transcript) -> Estimate:
     """Spread each box's noisy count evenly over its cells; the noise variance is exact given the boxes."""
-    boxes = _boxes_of(transcript, "uniform")
+    boxes = _boxes_of(transcript)
     totals, variance = _leaf_counts(boxes, transcript)
     units = np.unique(boxes.units).tolist()
     alike = len(units) == 1 and np.array_equal(np.sort(boxes.node), boxes.tree.leaves)
@@ -49,19 +89,28 @@ def consistent(transcript: Transcript) -> Estimate:
     The stated noise variance is that of `uniform`: approximate here, because what is cut at zero depends on the noise.
     Where inner boxes were measured too the noise is another, and not known: NaN.
     """
-    boxes = _boxes_of(transcript, "consistent")  # note P8
+    boxes = _boxes_of(transcript)  # note P8
     _, leaf_variance = _leaf_counts(boxes, transcript)
-    if not np.isin(boxes.node, boxes.tree.leaves).all():
+    if not _counts_leaves_only(transcript):
         leaf_variance = np.full_like(leaf_variance, np.nan)
     totals = consistent_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))[boxes.tree.leaves]
     return _evenly_spread("consistent", transcript, totals, leaf_variance)
 
 
 def posterior(transcript: Transcript) -> Estimate:
-    """Return the posterior of the tree's counts; for the trees of binary cuts that strategies without cells measure."""
-    boxes = _boxes_of(transcript, "posterior")
+    """Return the posterior of the tree's counts; boxes that were parted into many are cut in two by boxes in between.
+
+    Only a tree of halves, as `adaptive` makes it, was ended where little is left to learn.
+    """
+    boxes = _boxes_of(transcript)
+    cuts = straight_cuts(boxes.tree)
+    assert cuts is not None  # as declared
+    halved = cuts.tree is boxes.tree and is_halved(boxes.tree)
+    if cuts.tree is not boxes.tree:
+        boxes = BoxCounts(cuts.tree, cuts.moved[boxes.node], boxes.counts, boxes.units)
     measured, variance = boxes.by_node(transcript.epsilon_per_unit)
-    return PosteriorEstimate("posterior", infer(boxes.tree, measured, variance), measured, variance)
+    found = infer(boxes.tree, measured, variance)
+    return PosteriorEstimate("posterior", found if halved else UnseenInside.of(found), measured, variance)
 
 
 def least_squares(transcript: Transcript) -> Estimate:
@@ -81,8 +130,8 @@ def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float
     The noise of a query with s cells in a box is s kappa N2 + (1 - s kappa) sum_in N1 - s kappa sum_out N1, whose
     variance is v1 s + s^2 (kappa^2 (v2 + n v1) - 2 kappa v1).
     """
-    noisy = _cells_of(transcript, name).counts
-    boxes = _boxes_of(transcript, name)
+    noisy = _cells_of(transcript).counts
+    boxes = _boxes_of(transcript)
     totals, v2 = _leaf_counts(boxes, transcript)
     leaves = leaf_boxes(boxes.tree)
     n, v1 = leaves.sizes.astype(np.float64), transcript.cell_variance
@@ -97,7 +146,7 @@ def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float
 def _evenly_spread(
     name: str, transcript: Transcript, totals: Floats, variance: Floats, *, alpha: float | None = None
 ) -> Estimate:
-    boxes = _boxes_of(transcript, name)
+    boxes = _boxes_of(transcript)
     part = BoxPart(boxes.tree, totals, variance / leaf_boxes(boxes.tree).sizes.astype(np.float64) ** 2)
     within = None
     if transcript.cells is not None:
@@ -107,68 +156,93 @@ def _evenly_spread(
 
 def _leaf_counts(boxes: BoxCounts, transcript: Transcript) -> tuple[Floats, Floats]:
     measured, variance = boxes.by_node(transcript.epsilon_per_unit)
-    leaves = boxes.tree.leaves
-    if np.isinf(variance[leaves]).any():
-        msg = "this release did not count every leaf of its tree, so its boxes have no counts to spread"
-        raise QueryError(msg)
-    return measured[leaves], variance[leaves]
+    return measured[boxes.tree.leaves], variance[boxes.tree.leaves]
 
 
-def _cells_of(transcript: Transcript, name: str) -> CellCounts:
-    if transcript.cells is None:
-        raise _unavailable(name, transcript)
+def _cells_of(transcript: Transcript) -> CellCounts:
+    assert transcript.cells is not None  # as declared
     return transcript.cells
 
 
-def _boxes_of(transcript: Transcript, name: str) -> BoxCounts:
-    if transcript.boxes is None:
-        raise _unavailable(name, transcript)
+def _boxes_of(transcript: Transcript) -> BoxCounts:
+    assert transcript.boxes is not None  # as declared
     return transcript.boxes
 
 
-def _unavailable(name: str, transcript: Transcript) -> QueryError:
-    return QueryError(
-        f"the estimate '{name}' needs counts this release does not have; it has {listing(available(transcript))}"
-    )
+def _counts_every_leaf(transcript: Transcript) -> bool:
+    boxes = _boxes_of(transcript)
+    counted = np.zeros(len(boxes.tree), np.bool_)
+    counted[boxes.node] = True
+    return bool(counted[boxes.tree.leaves].all())
 
 
-ESTIMATORS: dict[str, Callable[[Transcript], Estimate]] = {
-    "posterior": posterior,
-    "consistent": consistent,
-    "uniform": uniform,
-    "least_squares": least_squares,
-    "weighted_least_squares": weighted_least_squares,
-    "cells": cells,
-}
+def _counts_leaves_only(transcript: Transcript) -> bool:
+    boxes = _boxes_of(transcript)
+    return bool(boxes.tree.is_leaf[boxes.node].all())
 
 
-def _has_binary_cuts(transcript: Transcript) -> bool:
-    """Whether every box of the tree is a leaf or has two halves, and every leaf was measured."""
-    boxes = transcript.boxes
-    if boxes is None:
-        return False
-    halves = np.bincount(boxes.tree.parent[1:], minlength=len(boxes.tree))
-    measured = np.zeros(len(boxes.tree), np.bool_)
-    measured[boxes.node] = True
-    return bool(np.isin(halves, (0, 2)).all() and measured[boxes.tree.leaves].all())
+def _states_everything(_: Transcript) -> frozenset[Part]:
+    return frozenset({"noise", "within"})
+
+
+def _states_of_uniform(transcript: Transcript) -> frozenset[Part]:
+    """Noise; and what even spreading misses if cells can tell, or if no box has more than one cell."""
+    tree = _boxes_of(transcript).tree
+    tells = transcript.cells is not None or tree.sizes[tree.leaves].max() == 1
+    return frozenset({"noise", "within"}) if tells else frozenset({"noise"})
+
+
+def _states_of_consistent(transcript: Transcript) -> frozenset[Part]:
+    """As `uniform`, but for the noise where boxes inside one another were counted."""
+    return _states_of_uniform(transcript) - (frozenset() if _counts_leaves_only(transcript) else {"noise"})
+
+
+CELLS = Need(lambda transcript: transcript.cells is not None, "has no counts of cells")
+BOXES = Need(lambda transcript: transcript.boxes is not None, "has no counts of boxes")
+LEAVES = Need(_counts_every_leaf, "did not count every leaf of its tree, so these have no counts to spread")
+CUTS = Need(
+    lambda transcript: straight_cuts(_boxes_of(transcript).tree) is not None,
+    "has boxes that straight cuts do not tell apart",
+)
+
+ESTIMATORS = (
+    Estimator(
+        "posterior",
+        (BOXES, LEAVES, CUTS),
+        _states_everything,
+        posterior,
+        suits=lambda transcript: transcript.cells is None,  # it would leave them unused
+    ),
+    Estimator("consistent", (BOXES, LEAVES), _states_of_consistent, consistent),
+    Estimator("uniform", (BOXES, LEAVES), _states_of_uniform, uniform),
+    Estimator("least_squares", (CELLS, BOXES, LEAVES), _states_everything, least_squares),
+    Estimator("weighted_least_squares", (CELLS, BOXES, LEAVES), _states_everything, weighted_least_squares),
+    Estimator("cells", (CELLS,), _states_everything, cells),
+)
+"""Every estimator. Of those that state as much of their errors for a release, the first is its default."""
 
 
 def available(transcript: Transcript) -> list[str]:
-    """Return the names of the estimates a transcript allows, the default first."""
-    has_cells, has_boxes = transcript.cells is not None, transcript.boxes is not None
-    needs_boxes = {"posterior", "consistent", "uniform", "least_squares", "weighted_least_squares"}
-    needs_cells = {"least_squares", "weighted_least_squares", "cells"}
-    names = [
-        name for name in ESTIMATORS if (has_boxes or name not in needs_boxes) and (has_cells or name not in needs_cells)
-    ]
-    if "posterior" in names and (has_cells or not _has_binary_cuts(transcript)):
-        names.remove("posterior")
-    return names
+    """Return the names of the estimates a transcript allows, the default first: one that states most of its errors."""
+    found = [one for one in ESTIMATORS if one.lacking(transcript) is None and one.suits(transcript)]
+    default = max(found, key=lambda one: len(one.states(transcript)), default=None)
+    return [one.name for one in sorted(found, key=lambda one: one is not default)]
 
 
 def estimate(transcript: Transcript, name: str = "auto") -> Estimate:
     """Return the named estimate; `"auto"` is the default of the release, the one behind every answer."""
-    if name != "auto" and name not in ESTIMATORS:
-        msg = f"there is no estimate '{name}'; this release has {listing(available(transcript))}"
+    if name == "auto":
+        name = next(iter(available(transcript)), ESTIMATORS[0].name)  # of which what is lacking is said below
+    chosen = next((one for one in ESTIMATORS if one.name == name), None)
+    if chosen is None:
+        msg = f"there is no estimate '{name}'; this release has {_listed(transcript)}"
         raise QueryError(msg)
-    return ESTIMATORS[available(transcript)[0] if name == "auto" else name](transcript)
+    lacking = chosen.lacking(transcript)
+    if lacking is not None:
+        msg = f"the estimate '{name}' cannot be had: this release {lacking}; it has {_listed(transcript)}"
+        raise QueryError(msg)
+    return chosen.make(transcript)
+
+
+def _listed(transcript: Transcript) -> str:
+    return listing(available(transcript)) or "none"

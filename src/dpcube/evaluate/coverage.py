@@ -6,7 +6,7 @@ ranges whose true answer is zero are left out. `dpcube coverage` prints the tabl
 
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -121,16 +121,21 @@ def samples_of(path: Path) -> dict[str, list[Counts]]:
 
 
 def every_coverage(
-    arrays: Path | None = None, *, releases: int = RELEASES, progress: Callable[[str], None] = lambda _: None
+    arrays: Path | None = None,
+    *,
+    strategies: Sequence[str | Strategy] = tuple(BY_NAME),
+    releases: int = RELEASES,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Coverage]:
-    """Measure every strategy and epsilon on the bundled table and on every `x_*.npz` of a directory."""
+    """Measure strategies at every epsilon on the bundled table and on every `x_*.npz` of a directory."""
+    chosen = [strategy_of(strategy) for strategy in strategies]
     tables = {BUNDLED: bundled()}
     for path in [] if arrays is None else sorted(arrays.glob("x_*.npz")):
         tables |= samples_of(path)
     for table, samples in tables.items():
         for epsilon in EPSILONS:
-            for strategy in BY_NAME:
-                progress(f"{table}, epsilon {epsilon}, {strategy}")
+            for strategy in chosen:
+                progress(f"{table}, epsilon {epsilon}, {strategy.name}")
                 yield measure(table, samples, epsilon=epsilon, strategy=strategy, releases=releases)
 
 

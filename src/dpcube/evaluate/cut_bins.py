@@ -18,10 +18,10 @@ from dpcube.domain import Domain, Integer
 from dpcube.domain.attribute import Within
 from dpcube.evaluate.arrays import experiment
 from dpcube.query import CountingQueries, query
+from dpcube.strategy import BY_NAME
 from dpcube.testing import SeededNoise
 
 RUNS, EPSILON, WIDTH, ASKED_IN_SQL = 60, "1", 5, 6
-STRATEGIES = ("adaptive", "dpcube", "cells")
 
 Range = tuple[int, int]
 
@@ -135,7 +135,7 @@ def main() -> None:
     print(f"{'table':<40} {'strategy':<9} within  noise alone      count            SQL             truth")
     for table in tables():
         settings: list[Within] = ["any", "even"] if table.name.startswith("smooth") else ["any"]
-        for strategy in STRATEGIES:
+        for strategy in BY_NAME:
             for within in settings:
                 found = measure(table, strategy, within=within)
                 shown = "  ".join(f"{h:5.1f}% {w:8,.0f}" for h, w in (found.noise_alone, found.counted, found.in_sql))

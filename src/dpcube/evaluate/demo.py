@@ -11,6 +11,7 @@ from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.evaluate.report import page
 from dpcube.query import query
+from dpcube.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def run_demo(
     output: Path,
     *,
     epsilon: str,
-    strategy: str,
+    strategy: str | Strategy,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Demo:
     """Release the bundled table with real noise, ask it the questions, and write the release and a report."""

@@ -23,7 +23,7 @@ _FAULTS = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
 class BoxTree:
     """Nested boxes in preorder: the root is the whole shape and the children of a node partition it.
 

@@ -65,7 +65,7 @@ def plan(
     rows: int,
     epsilon: str | float | Fraction,
     queries: str = "ranges",
-    strategies: str | Sequence[str | Strategy] = (),
+    strategies: str | Strategy | Sequence[str | Strategy] = (),
     max_rows: int = 1,
     accuracy: float | None = None,
     curve: bool = False,
@@ -75,7 +75,8 @@ def plan(
     """Return what to expect of a release, from public facts only; no table is opened and nothing is spent.
 
     `rows` is roughly how many rows there are, as publicly known or guessed: if it is secret, do not look it up.
-    `queries` is what will be asked: ranges, cells, marginals or total. `strategies` are all there are unless given.
+    `queries` is what will be asked: ranges, cells, marginals or total. `strategies` are those built in unless given,
+    by name, as MODULE:CLASS or as objects.
     `accuracy` is a wanted typical error in rows.
 
     >>> from dpcube import Domain
@@ -105,9 +106,11 @@ def plan(
     )
 
 
-def _by_name(strategies: str | Sequence[str | Strategy], domain: Domain) -> dict[str, Strategy]:
-    given = [strategies] if isinstance(strategies, str) else strategies or list(BY_NAME)
-    chosen = [strategy_of(strategy, domain) for strategy in given]  # fitted to the attributes, as publish does
+def _by_name(strategies: str | Strategy | Sequence[str | Strategy], domain: Domain) -> dict[str, Strategy]:
+    given = strategies if isinstance(strategies, Sequence) and not isinstance(strategies, str) else [strategies]
+    chosen = [
+        strategy_of(strategy, domain) for strategy in given or BY_NAME
+    ]  # fitted to the attributes, as publish does
     if len({strategy.name for strategy in chosen}) < len(chosen):
         msg = "a plan names its predictions by strategy, so each strategy may be given once; plan variants one by one"
         raise InputError(msg)

@@ -9,6 +9,7 @@ import click
 
 from dpcube.errors import DpcubeError
 from dpcube.evaluate.accuracy import ablation, cubes, dpbench, held_out, sweeps
+from dpcube.strategy import BY_NAME
 
 
 @click.command()
@@ -20,7 +21,9 @@ from dpcube.evaluate.accuracy import ablation, cubes, dpbench, held_out, sweeps
     show_default=True,
     help="Directory of DPBench's arrays, queries and results; the environment variable DPBENCH names it too.",
 )
-@click.option("--strategy", default="adaptive,dpcube,cells", show_default=True, help="Comma-separated; adaptive:KIND.")
+@click.option(
+    "--strategy", default=",".join(BY_NAME), show_default=True, help="Comma-separated; adaptive:KIND; MODULE:CLASS."
+)
 @click.option("--draws", default=4, show_default=True, help="Draws of noise for each table; trials are five.")
 @click.option("--seed", type=int, help="Repeat the noise of an earlier run; fresh unless given.")
 @click.option("--sweeps", "what", flag_value="sweeps", help="Over epsilon and N, beside cells, instead.")
@@ -46,14 +49,15 @@ def _measured(
     what: str | None, data: Path, strategies: list[str], draws: int, seed: int
 ) -> tuple[list[str], list[dict[str, object]]]:
     """Return what was measured as text and as plain values."""
+    chosen = [dpbench.chosen_strategy(name) for name in strategies]
     if what == "cubes":
-        of_cubes = list(cubes.compare(draws=draws, seed=seed))
+        of_cubes = list(cubes.compare(draws=draws, seed=seed, strategies=chosen))
         return cubes.report(of_cubes), [asdict(one) for one in of_cubes]
     if what == "held-out":
-        settings = list(held_out.compare(draws=draws, seed=seed))
+        settings = list(held_out.compare(draws=draws, seed=seed, strategies=chosen))
         return held_out.report(settings), [one.as_dict() for one in settings]
     if what == "held-out-coverage":
-        covered = list(held_out.cover(releases=draws, seed=seed))
+        covered = list(held_out.cover(releases=draws, seed=seed, strategies=chosen))
         return held_out.coverage_report(covered), [one.as_dict() for one in covered]
     bench = dpbench.Bench(data)
     if what == "sweeps":

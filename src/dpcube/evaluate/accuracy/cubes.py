@@ -4,7 +4,7 @@ Ranges have two random ends on ordered attributes, and one value or all of them 
 are all tables of two attributes: the mean absolute error of a cell of each, averaged over the tables.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -22,7 +22,7 @@ from dpcube.geometry.halving import depth, halve, levels, whole
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 from dpcube.query.workload_model import WorkloadModel
-from dpcube.strategy import strategy_of
+from dpcube.strategy import BY_NAME, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 
 CUBES = (
@@ -37,7 +37,6 @@ CUBES = (
     ("education", "occupation", "relationship", "race", "sex", "income"),
 )
 EPSILONS = ("0.1", "1")
-STRATEGIES = ("adaptive", "dpcube", "cells")
 PRIVTREE = "PrivTree"
 ASKED = 2000
 
@@ -103,22 +102,29 @@ def marginal_error(exact_counts: Ints, estimated: Floats) -> float:
     return float(np.mean([np.abs(table).mean() for table in tables]))
 
 
-def compare(*, draws: int, seed: int) -> Iterator[CubeErrors]:
+def compare(*, draws: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)) -> Iterator[CubeErrors]:
     """Release every cube with fresh noise and yield the errors of every algorithm."""
     random = np.random.default_rng(seed)
     for names in CUBES:
         domain = Domain.load(datasets.adult_domain(full=True)).project(names)
         exact_counts = count(datasets.adult_table(), domain)
-        yield from compare_on(domain, exact_counts, EPSILONS, draws=draws, random=random)
+        yield from compare_on(domain, exact_counts, EPSILONS, draws=draws, random=random, strategies=strategies)
 
 
 def compare_on(
-    domain: Domain, exact_counts: Ints, epsilons: tuple[str, ...], *, draws: int, random: np.random.Generator
+    domain: Domain,
+    exact_counts: Ints,
+    epsilons: tuple[str, ...],
+    *,
+    draws: int,
+    random: np.random.Generator,
+    strategies: Sequence[str | Strategy] = tuple(BY_NAME),
 ) -> Iterator[CubeErrors]:
     """Yield the errors of every algorithm on one cube, epsilon by epsilon."""
+    chosen = [strategy_of(strategy, domain) for strategy in strategies]
     asked = asked_ranges(domain, seed=int(random.integers(2**31)))
     for epsilon in epsilons:
-        for algorithm, estimate in _algorithms(domain, exact_counts, epsilon).items():
+        for algorithm, estimate in _algorithms(chosen, exact_counts, epsilon).items():
             pairs = []
             for _ in range(draws):
                 estimated = estimate(random)
@@ -128,26 +134,27 @@ def compare_on(
             yield CubeErrors(domain.names, domain.shape, epsilon, algorithm, float(a), float(c), float(b), float(d))
 
 
-def _algorithms(domain: Domain, exact_counts: Ints, epsilon: str) -> dict[str, Callable[[np.random.Generator], Floats]]:
-    def released(name: str) -> Callable[[np.random.Generator], Floats]:
-        chosen = strategy_of(name, domain)
+def _algorithms(
+    strategies: Sequence[Strategy], exact_counts: Ints, epsilon: str
+) -> dict[str, Callable[[np.random.Generator], Floats]]:
+    def released(chosen: Strategy) -> Callable[[np.random.Generator], Floats]:
         return lambda random: experiment(
             exact_counts, epsilon=epsilon, strategy=chosen, noise=SeededNoise(int(random.integers(2**63)))
         ).cells()
 
-    return {name: released(name) for name in STRATEGIES} | {
+    return {strategy.name: released(strategy) for strategy in strategies} | {
         PRIVTREE: lambda random: privtree(exact_counts, Fraction(epsilon), random)
     }
 
 
 def report(found: list[CubeErrors]) -> list[str]:
     """Return one line for each cube and epsilon: errors of ranges / of marginals, for each algorithm."""
-    algorithms = (*STRATEGIES, PRIVTREE)
+    algorithms = list(dict.fromkeys(one.algorithm for one in found))
     lines = ["Cubes of the bundled table: error of ranges / of two-way marginals", ""]
     lines += [f"| cube | cells | epsilon | {' | '.join(algorithms)} |", f"|{'---|' * (3 + len(algorithms))}"]
     for names, epsilon in dict.fromkeys((one.names, one.epsilon) for one in found):
         of = {one.algorithm: one for one in found if (one.names, one.epsilon) == (names, epsilon)}
-        size = int(np.prod(of["cells"].shape))
+        size = int(np.prod(of[PRIVTREE].shape))
         cells = " | ".join(f"{of[a].ranges:.3g} / {of[a].marginals:.3g}" for a in algorithms)
         lines.append(f"| {' x '.join(names)} | {size:,} | {epsilon} | {cells} |")
     return lines

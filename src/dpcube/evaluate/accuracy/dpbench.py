@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from dpcube.errors import InputError
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import experiment
 from dpcube.query import Workload
-from dpcube.strategy import Adaptive, Strategy, strategy_of
+from dpcube.strategy import Adaptive, FittedStrategy, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 
 SCALES = (1_000, 100_000, 10_000_000)
@@ -108,19 +108,20 @@ class Measured:
         return float(self.errors.std(ddof=1) / math.sqrt(len(self.errors))) if len(self.errors) > 1 else math.nan
 
 
-@cache
-def chosen_strategy(name: str) -> Strategy:
-    """Return a strategy by name; `adaptive:KIND` is the adaptive one told that queries are of that kind.
+def chosen_strategy(name: str | Strategy) -> FittedStrategy:
+    """Return a strategy as it was given or by name; `adaptive:KIND` is the one told that queries are of that kind.
 
     >>> chosen_strategy("adaptive:prefixes").parameters()
     {'queries': 'prefixes'}
     """
+    if not isinstance(name, str):
+        return strategy_of(name)
     base, _, kind = name.partition(":")
     return Adaptive(queries=kind) if base == "adaptive" and kind else strategy_of(name)
 
 
 def measure(
-    bench: Bench, strategies: Iterable[str], *, draws: int, seed: int, dims: Iterable[int] = (2, 1)
+    bench: Bench, strategies: Iterable[str | Strategy], *, draws: int, seed: int, dims: Iterable[int] = (2, 1)
 ) -> Iterator[Measured]:
     """Release every trial of every set `draws` times over, and yield the errors of each kind of query."""
     seeds = np.random.default_rng(seed)
@@ -130,13 +131,14 @@ def measure(
             for scale in SCALES:
                 tables = [bench.counts(dim, name, scale, trial) for trial in range(TRIALS) for _ in range(draws)]
                 for algorithm in strategies:
+                    named = algorithm if isinstance(algorithm, str) else algorithm.name
                     errors = [_errors(table, algorithm, workloads.values(), seeds) for table in tables]
                     for queries, column in zip(workloads, np.array(errors).T, strict=True):
-                        yield Measured(Key(dim, queries, scale, name, algorithm), column)
+                        yield Measured(Key(dim, queries, scale, name, named), column)
 
 
 def _errors(
-    table: NDArray[np.int64], algorithm: str, workloads: Iterable[Workload], seeds: np.random.Generator
+    table: NDArray[np.int64], algorithm: str | Strategy, workloads: Iterable[Workload], seeds: np.random.Generator
 ) -> list[float]:
     noise = SeededNoise(int(seeds.integers(2**63)))
     cells = experiment(table, epsilon=EPSILON, strategy=chosen_strategy(algorithm), noise=noise).cells()

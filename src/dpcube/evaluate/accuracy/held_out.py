@@ -5,7 +5,7 @@ Every table of `held_out_tables` is released at each epsilon; the errors of rang
 user would have done better with that one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 
@@ -15,7 +15,7 @@ from dpcube.evaluate import coverage
 from dpcube.evaluate.accuracy import held_out_tables
 from dpcube.evaluate.accuracy.cubes import CubeErrors, asked_ranges, compare_on
 from dpcube.evaluate.coverage import Coverage
-from dpcube.strategy import BY_NAME, DEFAULT, strategy_of
+from dpcube.strategy import BY_NAME, DEFAULT, Strategy, strategy_of
 
 EPSILONS = ("0.01", "0.1", "1")
 QUERIES = ("ranges", "marginals")
@@ -64,27 +64,33 @@ class Setting:
         return asdict(self) | {queries: asdict(self.ratio(queries)) for queries in QUERIES}
 
 
-def compare(*, draws: int, seed: int) -> Iterator[Setting]:
-    """Release every table that is there with fresh noise and yield the errors, epsilon by epsilon."""
+def compare(*, draws: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)) -> Iterator[Setting]:
+    """Release every table that is there with fresh noise and yield the errors, epsilon by epsilon.
+
+    The default strategy is always among them: the others are compared with it.
+    """
+    chosen = [*([] if DEFAULT in strategies else [DEFAULT]), *strategies]
     random = np.random.default_rng(seed)
     for table in held_out_tables.tables():
-        found = list(compare_on(table.domain, table.exact_counts, EPSILONS, draws=draws, random=random))
+        found = list(
+            compare_on(table.domain, table.exact_counts, EPSILONS, draws=draws, random=random, strategies=chosen)
+        )
         for epsilon in EPSILONS:
             errors = tuple(one for one in found if one.epsilon == epsilon)
             yield Setting(table.origin, table.name, int(table.exact_counts.sum()), epsilon, errors)
 
 
-def cover(*, releases: int, seed: int) -> Iterator[Coverage]:
+def cover(*, releases: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)) -> Iterator[Coverage]:
     """Measure how often 95% intervals hold on the same tables, for the same kinds of ranges."""
     for table in held_out_tables.tables():
         asked = asked_ranges(table.domain, seed=seed)
         for epsilon in EPSILONS:
-            for name in BY_NAME:
+            for strategy in strategies:
                 yield coverage.measure(
                     table.name,
                     [table.exact_counts],
                     epsilon=epsilon,
-                    strategy=strategy_of(name, table.domain),
+                    strategy=strategy_of(strategy, table.domain),
                     releases=releases,
                     asked=asked,
                 )
@@ -143,8 +149,9 @@ def _geometric_mean(values: Iterable[float]) -> float:
 
 def coverage_report(found: list[Coverage]) -> list[str]:
     """Return coverage in percent, that of the worst tenth, and the width of an interval over the mean error."""
-    lines = [f"| table | epsilon | {' | '.join(BY_NAME)} |", f"|{'---|' * (2 + len(BY_NAME))}"]
-    for start in range(0, len(found), len(BY_NAME)):
-        of = found[start : start + len(BY_NAME)]
+    names = list(dict.fromkeys(one.strategy for one in found))
+    lines = [f"| table | epsilon | {' | '.join(names)} |", f"|{'---|' * (2 + len(names))}"]
+    for start in range(0, len(found), len(names)):
+        of = found[start : start + len(names)]
         lines.append(f"| {of[0].table} | {of[0].epsilon} | {' | '.join(' '.join(str(one).split()) for one in of)} |")
     return [*lines, "", *coverage.summary(found), *held_out_tables.missing()]

@@ -25,7 +25,7 @@ from dpcube.domain import Domain, Integer
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.reproduce.figure import Maps, Verdict
 from dpcube.query.random_ranges import random_ranges
-from dpcube.strategy import Strategy, TwoPhase
+from dpcube.strategy import FittedStrategy, TwoPhase
 from dpcube.strategy.cells import Cells
 from dpcube.testing import SeededNoise
 from dpcube.transcript import Provenance
@@ -54,7 +54,7 @@ def exact_counts(grid: str) -> Counts:
     return count(pq.read_table(datasets.adult_table()).slice(0, ROWS), domain_of(grid))
 
 
-def release(grid: str, strategy: Strategy, *, seed: int) -> Release:
+def release(grid: str, strategy: FittedStrategy, *, seed: int) -> Release:
     """Return a release of the first rows with noise from a seed, stamped as not private."""
     gate = Gate(exact_counts(grid), EPSILON, noise=SeededNoise(seed))
     made = Provenance(strategy.name, EPSILON, "dpcube reproduce", strategy.parameters(), private=False)
@@ -89,7 +89,7 @@ def histograms(grid: str) -> Maps:
 
 
 @cache
-def mean_errors(grid: str, strategy: Strategy) -> dict[str, tuple[float, float]]:
+def mean_errors(grid: str, strategy: FittedStrategy) -> dict[str, tuple[float, float]]:
     """Return, by estimate, the root mean square error of a cell and the mean absolute error of a random range."""
     exact = exact_counts(grid)
     workload = random_ranges(exact.shape, QUERIES, seed=0)

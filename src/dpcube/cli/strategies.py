@@ -1,0 +1,35 @@
+"""The option that names a strategy, for every verb that takes one."""
+
+import click
+
+
+class StrategyOption(click.Option):
+    """An option whose help lists the strategies that are there: asked of the registry when help is printed."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its help, the names added."""
+        from dpcube.strategy import strategy_names
+
+        record = super().get_help_record(ctx)
+        return None if record is None else (record[0], f"{record[1]} There are: {', '.join(strategy_names())}.")
+
+
+one_strategy = click.option(
+    "--strategy",
+    cls=StrategyOption,
+    metavar="NAME",
+    help="What to measure: a name, or MODULE:CLASS of your own; the first unless given.",
+)
+some_strategies = click.option(
+    "--strategy",
+    cls=StrategyOption,
+    metavar="NAMES",
+    help="Comma-separated strategies, each a name or MODULE:CLASS of your own; those built in unless given.",
+)
+
+
+def named(strategies: str | None) -> tuple[str, ...]:
+    """Return the strategies of a comma-separated list, those built in unless there is one."""
+    from dpcube.strategy import BY_NAME
+
+    return tuple(BY_NAME) if strategies is None else tuple(name.strip() for name in strategies.split(","))

@@ -1,0 +1,100 @@
+"""The strategies, by name: those built in, those that installed packages offer, and any class that is named.
+
+Enters: a name, MODULE:CLASS, or an object. Leaves: a `FittedStrategy`. A strategy of an installed package (its entry
+point in the group `dpcube.strategies`) is loaded when its name is asked for, never otherwise; to list names loads
+nothing. Whatever is loaded runs in this process with its rights: see docs/threat-model.md.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from dpcube.domain import Domain
+from dpcube.domain.attribute import listing
+from dpcube.errors import InputError
+from dpcube.strategy.adaptive import Adaptive
+from dpcube.strategy.cells import Cells
+from dpcube.strategy.outside import Outside, in_one_line
+from dpcube.strategy.strategy import FittedStrategy, Strategy
+from dpcube.strategy.two_phase import TwoPhase
+
+BY_NAME: dict[str, type[Adaptive | Cells | TwoPhase]] = {"adaptive": Adaptive, "dpcube": TwoPhase, "cells": Cells}
+"""The strategies that are built in. Their names are theirs: an installed strategy of such a name is not reached."""
+DEFAULT = "adaptive"
+GROUP = "dpcube.strategies"
+"""The group of entry points by which an installed package offers strategies."""
+OF_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
+
+
+def strategy_names() -> list[str]:
+    """Return the names of all strategies: those built in, then those that installed packages offer."""
+    return [*BY_NAME, *sorted({one.name for one in _installed()} - set(BY_NAME))]
+
+
+def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> FittedStrategy:
+    """Return a strategy by name, as MODULE:CLASS or as given; fitted to the attributes of a domain if it can be."""
+    found: object = _named(strategy) if isinstance(strategy, str) else strategy
+    fitted: FittedStrategy
+    if isinstance(found, Adaptive | Cells | TwoPhase) and type(found) in BY_NAME.values():
+        fitted = found
+    else:
+        fitted = found if isinstance(found, Outside) else Outside(found)  # type: ignore[arg-type] # Outside checks it
+    fit: Callable[[Domain], FittedStrategy] | None = getattr(fitted, "for_domain", None)
+    return fitted if fit is None or domain is None else fit(domain)
+
+
+def _named(name: str) -> object:
+    if name in BY_NAME:
+        return BY_NAME[name]()
+    offered = [one for one in _installed() if one.name == name]
+    if len({one.value for one in offered}) > 1:
+        places = listing(sorted({one.value for one in offered}))
+        msg = f"the strategy '{name}' is offered by several installed packages; name the one meant: {places}"
+        raise InputError(msg)
+    if offered:
+        return _loaded(offered[0].load, f"strategy '{name}' ({offered[0].value}) of an installed package")
+    if OF_MODULE.fullmatch(name):
+        return _loaded(lambda: _attribute(name), f"strategy '{name}'")
+    msg = f"there is no strategy '{name}'; the strategies are {listing(strategy_names())}, or MODULE:CLASS of your own"
+    raise InputError(msg)
+
+
+def _installed() -> list[EntryPoint]:
+    return list(entry_points(group=GROUP))
+
+
+def _attribute(name: str) -> object:
+    """Return what MODULE:CLASS names; the current directory is searched after everything that is installed."""
+    module, _, attribute = name.partition(":")
+    with _current_directory_last():
+        found: object = import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def _current_directory_last() -> Iterator[None]:
+    here = str(Path.cwd())
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        for place in range(len(sys.path) - 1, -1, -1):
+            if sys.path[place] == here:
+                del sys.path[place]
+                break
+
+
+def _loaded(load: Callable[[], object], what: str) -> object:
+    """Load what was named, and make an object of it if it is a class."""
+    try:
+        found = load()
+        return found() if isinstance(found, type) else found
+    except (Exception, SystemExit) as error:
+        msg = f"{what} cannot be loaded: {in_one_line(error)}"
+        raise InputError(msg) from error

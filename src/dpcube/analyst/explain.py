@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from dpcube.analyst.trust import Trust, doubts, trust
 from dpcube.counter import BUDGET_UNITS
-from dpcube.geometry.halving import levels
 from dpcube.noise import noise_variances
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def measured(release: "Release") -> list[Measured]:
     if transcript.cells is not None:
         found.append(_measured("every cell", transcript.cells.counts.size, transcript.cells.units, release))
     if transcript.boxes is not None:
-        boxes, level = transcript.boxes, levels(transcript.boxes.tree)[transcript.boxes.node]
+        boxes, level = transcript.boxes, transcript.boxes.tree.levels[transcript.boxes.node]
         distinct, first = np.unique(boxes.units, return_index=True)
         order = distinct[np.argsort(first)]
         for units in order[:MOST_KINDS].tolist():

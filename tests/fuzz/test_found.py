@@ -20,7 +20,7 @@ from dpcube.counter import BUDGET_UNITS
 from dpcube.curator import publish
 from dpcube.domain.file import DEEPEST_KEY
 from dpcube.errors import DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
-from dpcube.estimate.kernels import range_sums, summed_area_table
+from dpcube.estimate.cell_sums import range_sums, summed_area_table
 from dpcube.transcript.pages import checked_rows
 from forge import DOMAIN, changed, file_of, forged, make_release, members_of, parquet, table_of
 

@@ -13,7 +13,7 @@ from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, estimate
-from dpcube.estimate.consistent import consistent_totals
+from dpcube.estimate.tree_totals import consistent_totals
 from dpcube.geometry.boxes import Boxes, Partitioning
 from dpcube.geometry.tree import BoxTree
 from dpcube.noise import noise_variances
@@ -72,7 +72,7 @@ def rows_of(tree: BoxTree, nodes: Ints) -> Floats:
 def answered(got: Estimate, asked: CountingQuery) -> tuple[float, float]:
     """The value of one query and its noise variance."""
     values, errors = got.answers(CountingQueries.of(asked))
-    return float(values[0]), float(errors.variances[0])
+    return float(values[0]), float(errors.noise_variances[0])
 
 
 def random_query(shape: tuple[int, ...], generator: np.random.Generator) -> CountingQuery:

@@ -1,6 +1,5 @@
 """One estimate, many ways to ask it: they all agree, whatever was measured."""
 
-import importlib
 import itertools
 import math
 import tempfile
@@ -22,9 +21,9 @@ from dpcube.curator.gate import Gate
 from dpcube.domain import Attribute
 from dpcube.domain.attribute import Destination
 from dpcube.estimate import Estimate, available, estimate
-from dpcube.estimate.estimate import BoxEstimate
+from dpcube.estimate.boxes import BoxEstimate, part
+from dpcube.estimate.errors.within_boxes import REACHED
 from dpcube.estimate.estimators import ESTIMATORS
-from dpcube.estimate.within import REACHED
 from dpcube.evaluate import experiment
 from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.query import CountingQueries, CountingQuery
@@ -121,7 +120,7 @@ def test_single_answers_agree_with_many(shape: tuple[int, ...], seed: int) -> No
         for asked, value, variance in zip(queries_of(workload), values, variances, strict=True):
             alone, errors = got.answers(CountingQueries.of(asked))
             assert alone == pytest.approx(value, abs=1e-8)
-            assert errors.variances == pytest.approx(variance, rel=1e-9, abs=1e-9, nan_ok=True)
+            assert errors.noise_variances == pytest.approx(variance, rel=1e-9, abs=1e-9, nan_ok=True)
             assert variance > 0 or (np.isnan(variance) and not states_noise(got.name, transcript))
 
 
@@ -139,9 +138,9 @@ def test_estimates_state_the_errors_that_they_declare(shape: tuple[int, ...], se
     for name, states in declared.items():
         for asked in (random_workload(shape, generator), Workload(shape, cells, cells + 1)):
             errors = estimate(transcript, name).range_errors(asked)
-            for part, stated in (("noise", errors.variances), ("within", errors.withins)):
-                assert part not in states or np.isfinite(stated).all()
-                assert part in states or asked.sizes.max() > 1 or np.isnan(stated).any()
+            for name_of_part, stated in (("noise", errors.noise_variances), ("within", errors.within_squares)):
+                assert name_of_part not in states or np.isfinite(stated).all()
+                assert name_of_part in states or asked.sizes.max() > 1 or np.isnan(stated).any()
     default, *others = available(transcript)
     assert all(len(declared[default]) >= len(declared[name]) for name in others)
     assert set(available(transcript)) <= set(declared)
@@ -168,12 +167,16 @@ def test_weighted_queries_are_dense_rows(shape: tuple[int, ...], seed: int) -> N
         np.testing.assert_allclose(values, [(row.dense() * got.cells()).sum() for row in rows], atol=1e-8)
         for k, row in enumerate(rows):
             alone = got.answers(CountingQueries.of(row))[1]
-            stated = alone.variances[0], alone.withins[0]
-            np.testing.assert_array_equal((errors.variances[k], errors.withins[k]), stated)
-            assert np.isfinite(errors.variances[k]) == states_noise(got.name, transcript)
+            stated = alone.noise_variances[0], alone.within_squares[0]
+            np.testing.assert_array_equal((errors.noise_variances[k], errors.within_squares[k]), stated)
+            assert np.isfinite(errors.noise_variances[k]) == states_noise(got.name, transcript)
         if isinstance(got, BoxEstimate):
-            np.testing.assert_allclose(errors.variances, [variance_of(got, row) for row in rows], rtol=1e-9, atol=1e-9)
-            np.testing.assert_allclose(errors.withins, [within_of(got, row) for row in rows], rtol=1e-7, atol=1e-9)
+            np.testing.assert_allclose(
+                errors.noise_variances, [variance_of(got, row) for row in rows], rtol=1e-9, atol=1e-9
+            )
+            np.testing.assert_allclose(
+                errors.within_squares, [within_of(got, row) for row in rows], rtol=1e-7, atol=1e-9
+            )
 
 
 def variance_of(got: BoxEstimate, row: CountingQuery) -> float:
@@ -210,15 +213,14 @@ def test_tables_know_whole_boxes_as_a_walk_does(monkeypatch: pytest.MonkeyPatch)
     whole_boxes = Workload(tree.shape, tree.lower[nodes], tree.upper[nodes])
     by_table = got.range_errors(whole_boxes)
     assert "_tables" in got.boxes.__dict__
-    module = importlib.import_module("dpcube.estimate.estimate")  # the package has a function of this name
-    monkeypatch.setattr(module, "worthwhile", lambda *_: False)
+    monkeypatch.setattr(part, "worthwhile", lambda *_: False)
     by_walk = got.range_errors(whole_boxes)
     assert by_table.noises is not None
     assert by_walk.noises is not None
     np.testing.assert_array_equal(by_table.noises.numbers, by_walk.noises.numbers)
     assert (by_table.noises.numbers > 0).all()
-    assert (by_table.withins == 0).all()
-    np.testing.assert_allclose(by_table.variances, by_walk.variances)
+    assert (by_table.within_squares == 0).all()
+    np.testing.assert_allclose(by_table.noise_variances, by_walk.noise_variances)
 
 
 @settings(quick, max_examples=25)

@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as hnp
 
 from dpcube.arrays import Ints
 from dpcube.geometry import halving
-from dpcube.geometry.halving import CutOrder, Cuts, Halved, depth, levels, whole
-from dpcube.geometry.tree import BoxTree
+from dpcube.geometry.halving import CutOrder, Halved, depth
+from dpcube.geometry.tree import BoxTree, Cuts
 from dpcube.query.workload_model import WorkloadModel
 
 quick = settings(deadline=None, max_examples=100, derandomize=True)
@@ -29,7 +29,7 @@ def halve(tree: BoxTree, chosen: Ints, cuts: int) -> Halved:
 
 
 def cuts_of(tree: BoxTree) -> Cuts:
-    return halving.cuts_of(tree, order_of(tree.shape))
+    return order_of(tree.shape).cuts_of(tree)
 
 
 def slow_halves(lower: list[int], upper: list[int], cuts: int, order: CutOrder) -> list[tuple[list[int], list[int]]]:
@@ -56,7 +56,7 @@ def boxes_of(tree: BoxTree) -> list[tuple[list[int], list[int]]]:
 @quick
 @given(SHAPES, st.integers(0, 9))
 def test_the_tree_is_the_recursion_s(shape: tuple[int, ...], cuts: int) -> None:
-    grown = halve(whole(shape), np.zeros(1, np.int64), cuts)
+    grown = halve(BoxTree.uncut(shape), np.zeros(1, np.int64), cuts)
     assert boxes_of(grown.tree) == slow_halves([0] * len(shape), list(shape), cuts, order_of(shape))
     assert grown.moved.tolist() == [0]
     one_box = len(grown.tree) == 1
@@ -67,19 +67,19 @@ def test_the_tree_is_the_recursion_s(shape: tuple[int, ...], cuts: int) -> None:
 @given(SHAPES)
 def test_so_many_cuts_as_the_depth_reach_every_cell_and_one_less_does_not(shape: tuple[int, ...]) -> None:
     root, deepest = np.zeros(1, np.int64), depth(shape)
-    tree = halve(whole(shape), root, deepest).tree
+    tree = halve(BoxTree.uncut(shape), root, deepest).tree
     assert (tree.sizes[tree.leaves] == 1).all()
     assert len(tree.leaves) == math.prod(shape)
-    assert levels(tree).max() == deepest
+    assert tree.levels.max() == deepest
     if deepest > 0:
-        shallow = halve(whole(shape), root, deepest - 1).tree
+        shallow = halve(BoxTree.uncut(shape), root, deepest - 1).tree
         assert shallow.sizes[shallow.leaves].max() > 1
 
 
 @quick
 @given(SHAPES, st.data())
 def test_only_chosen_leaves_are_cut_and_old_nodes_keep_their_boxes(shape: tuple[int, ...], data: st.DataObject) -> None:
-    tree = halve(whole(shape), np.zeros(1, np.int64), data.draw(st.integers(0, 4))).tree
+    tree = halve(BoxTree.uncut(shape), np.zeros(1, np.int64), data.draw(st.integers(0, 4))).tree
     keep = data.draw(hnp.arrays(np.bool_, len(tree.leaves)))
     order = order_of(shape)
     chosen, cuts = tree.leaves[keep], data.draw(st.integers(0, 4))
@@ -101,15 +101,15 @@ def test_only_chosen_leaves_are_cut_and_old_nodes_keep_their_boxes(shape: tuple[
 @quick
 @given(SHAPES, st.integers(0, 6), st.integers(0, 6))
 def test_cutting_in_two_steps_is_cutting_once(shape: tuple[int, ...], first: int, then: int) -> None:
-    at_once = halve(whole(shape), np.zeros(1, np.int64), first + then).tree
-    before = halve(whole(shape), np.zeros(1, np.int64), first).tree
+    at_once = halve(BoxTree.uncut(shape), np.zeros(1, np.int64), first + then).tree
+    before = halve(BoxTree.uncut(shape), np.zeros(1, np.int64), first).tree
     assert boxes_of(halve(before, before.leaves, then).tree) == boxes_of(at_once)
 
 
 @quick
 @given(SHAPES, st.integers(0, 6))
 def test_cuts_are_where_the_halves_meet_and_where_a_leaf_would_be_cut(shape: tuple[int, ...], cuts: int) -> None:
-    tree = halve(whole(shape), np.zeros(1, np.int64), cuts).tree
+    tree = halve(BoxTree.uncut(shape), np.zeros(1, np.int64), cuts).tree
     axis, middle = cuts_of(tree)
     deeper = halve(tree, tree.leaves, 1)
     assert (axis[tree.sizes == 1] == -1).all()
@@ -123,7 +123,7 @@ def test_cuts_are_where_the_halves_meet_and_where_a_leaf_would_be_cut(shape: tup
 @pytest.mark.parametrize("shape", [(1,), (1, 1, 1)])
 def test_a_single_cell_stays_whole(shape: tuple[int, ...]) -> None:
     assert depth(shape) == 0
-    grown = halve(whole(shape), np.zeros(1, np.int64), 5)
+    grown = halve(BoxTree.uncut(shape), np.zeros(1, np.int64), 5)
     assert len(grown.tree) == 1
     assert len(grown.new_leaves) == 0
     assert cuts_of(grown.tree).axis.tolist() == [-1]
@@ -131,13 +131,13 @@ def test_a_single_cell_stays_whole(shape: tuple[int, ...]) -> None:
 
 def test_attributes_asked_by_group_are_cut_first_and_odd_sides_round_down() -> None:
     order = WorkloadModel((4, 3), ("ranges", "groups")).cut_order()
-    tree = halving.halve(whole((4, 3)), np.zeros(1, np.int64), 2, order).tree
+    tree = halving.halve(BoxTree.uncut((4, 3)), np.zeros(1, np.int64), 2, order).tree
     assert tree.lower.tolist() == [[0, 0], [0, 0], [0, 0], [2, 0], [0, 1], [0, 1], [0, 2]]
     assert tree.upper.tolist() == [[4, 3], [4, 1], [2, 1], [4, 1], [4, 3], [4, 2], [4, 3]]
 
 
 def test_of_equal_axes_the_first_is_cut_and_then_the_other() -> None:
-    tree = halve(whole((8, 8)), np.zeros(1, np.int64), 2).tree
+    tree = halve(BoxTree.uncut((8, 8)), np.zeros(1, np.int64), 2).tree
     assert tree.upper[tree.leaves].tolist() == [[4, 4], [4, 8], [8, 4], [8, 8]]
 
 

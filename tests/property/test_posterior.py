@@ -8,8 +8,8 @@ from scipy import stats
 
 from dpcube.arrays import Floats
 from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
-from dpcube.estimate.splits import between, divide, gather, log_normal
-from dpcube.geometry.halving import CutOrder, depth, halve, levels, whole
+from dpcube.estimate.posterior.splits import between, divide, gather, log_normal
+from dpcube.geometry.halving import CutOrder, depth, halve
 from dpcube.geometry.tree import BoxTree
 from dpcube.query import Workload
 from dpcube.query.counting import CountingQueries, CountingQuery
@@ -25,12 +25,12 @@ def order_of(shape: tuple[int, ...]) -> CutOrder:
 
 
 def full_tree(shape: tuple[int, ...]) -> BoxTree:
-    return halve(whole(shape), np.zeros(1, np.int64), depth(shape), order_of(shape)).tree
+    return halve(BoxTree.uncut(shape), np.zeros(1, np.int64), depth(shape), order_of(shape)).tree
 
 
 def some_tree(shape: tuple[int, ...], generator: np.random.Generator) -> BoxTree:
     """Halve twice, then some of the leaves three times more."""
-    tree = halve(whole(shape), np.zeros(1, np.int64), 2, order_of(shape)).tree
+    tree = halve(BoxTree.uncut(shape), np.zeros(1, np.int64), 2, order_of(shape)).tree
     return halve(tree, tree.leaves[generator.random(len(tree.leaves)) < 0.6], 3, order_of(shape)).tree
 
 
@@ -169,7 +169,7 @@ def one_split(
     variance = np.array([root[1], left[1], right[1]])
     share = np.array([0.5, 0.0, 0.0])
     rows = np.tile(weights, (2, 1))
-    level = levels(tree)
+    level = tree.levels
     likelihood, told = np.zeros((1, 5)), np.zeros(1, np.int64)
     message = gather(tree.end, level, measured, variance, share, rows)
     totals, splits, _ = divide(tree.end, level, *message, share, rows, np.ones(2, np.int64), likelihood, told)
@@ -238,7 +238,7 @@ def test_cells_ranges_and_answers_agree(shape: tuple[int, ...], seed: int) -> No
     assert cells.sum() == pytest.approx(estimate.posterior.totals[0], rel=1e-9, abs=1e-9)
     expected = asked.matrix() @ cells.reshape(-1)
     np.testing.assert_allclose(estimate.range_values(asked), expected, rtol=1e-9, atol=1e-6)
-    from_tree = estimate._range_sums(asked, estimate.posterior.splits)
+    from_tree = estimate._walked(estimate._everything.inside(asked), estimate.posterior.splits)
     np.testing.assert_allclose(from_tree[:, 0], expected, rtol=1e-9, atol=1e-6)
     variances, withins, _ = estimate.range_errors(asked)
     for number in range(len(asked)):
@@ -248,8 +248,8 @@ def test_cells_ranges_and_answers_agree(shape: tuple[int, ...], seed: int) -> No
         ]
         value, errors = estimate.answers(CountingQueries.of(CountingQuery(tuple(inside))))
         assert value == pytest.approx(expected[number], rel=1e-9, abs=1e-6)
-        assert errors.variances == pytest.approx(variances[number], rel=1e-6, abs=1e-6)
-        assert errors.withins == pytest.approx(withins[number], rel=1e-6, abs=1e-6)
+        assert errors.noise_variances == pytest.approx(variances[number], rel=1e-6, abs=1e-6)
+        assert errors.within_squares == pytest.approx(withins[number], rel=1e-6, abs=1e-6)
 
 
 @quick

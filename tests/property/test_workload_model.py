@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dpcube.arrays import Floats
 from dpcube.errors import InputError
-from dpcube.geometry.halving import CutOrder, cuts_of, depth, halve, whole
+from dpcube.geometry.halving import CutOrder, depth, halve
+from dpcube.geometry.tree import BoxTree
 from dpcube.query.workload_model import (
     ANY,
     AXIS_KERNELS,
@@ -109,8 +110,8 @@ def test_values_are_those_of_the_dense_matrix(data: st.DataObject) -> None:
         given = tuple(generator.random((3, cells)) for cells in shape)
         parts = zip(matrices, given, strict=True)
         matrices = [ANY * a / a.trace() + (1 - ANY) * w.T @ w / (w.T @ w).trace() for a, w in parts]
-    tree = halve(whole(shape), np.zeros(1, np.int64), depth(shape), order_of(shape)).tree
-    axis, middle = cuts_of(tree, order_of(shape))
+    tree = halve(BoxTree.uncut(shape), np.zeros(1, np.int64), depth(shape), order_of(shape)).tree
+    axis, middle = order_of(shape).cuts_of(tree)
     covered, differ = WorkloadModel(shape, kinds, given).values(tree.lower, tree.upper, axis, middle)
     grid = np.indices(shape)
     for node in range(len(tree)):

@@ -9,7 +9,8 @@ from scipy import stats
 from dpcube import Workload, evaluate
 from dpcube.analyst import Answers
 from dpcube.evaluate.coverage import WANTED, WANTED_OF_DECILE, Coverage, bundled, measure
-from dpcube.geometry.halving import halve, whole
+from dpcube.geometry.halving import halve
+from dpcube.geometry.tree import BoxTree
 from dpcube.query.workload_model import WorkloadModel
 from dpcube.testing import SeededNoise
 
@@ -31,7 +32,7 @@ def shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
 def too_few_hold(exact_counts: NDArray[np.int64], *, releases: int) -> float:
     """The exact p-value of how many intervals of disjoint ranges hold: their noises are independent."""
     order = WorkloadModel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order()
-    tree = halve(whole(exact_counts.shape), np.zeros(1, np.int64), 9, order).tree
+    tree = halve(BoxTree.uncut(exact_counts.shape), np.zeros(1, np.int64), 9, order).tree
     disjoint = Workload(exact_counts.shape, tree.lower[tree.leaves], tree.upper[tree.leaves])
     truth, held = evaluate.exact_answers(exact_counts, disjoint), 0
     for seed in range(releases):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpcube.domain import Domain
 from dpcube.errors import InputError
-from dpcube.estimate import posterior, splits
+from dpcube.estimate.posterior import inference, splits
 from dpcube.evaluate.accuracy import ablation, cubes, dpbench, held_out, held_out_tables, sweeps
 from dpcube.evaluate.accuracy.__main__ import main
 from dpcube.evaluate.accuracy.dpbench import Bench, Key, Measured
@@ -109,7 +109,7 @@ def test_every_variant_changes_what_it_says_and_puts_it_back(name: str) -> None:
     counts = np.random.default_rng(0).poisson(np.linspace(0, 9, 32)[:, None] * np.linspace(0, 9, 32))
     counts[:, :16] = 0
     released = [_cells(counts)]
-    before = {module: dict(vars(module)) for module in (adaptive, posterior, splits)}
+    before = {module: dict(vars(module)) for module in (adaptive, inference, splits)}
     with ablation.variant(name):
         released.append(_cells(counts))
     assert all(dict(vars(module)) == names for module, names in before.items())

@@ -19,7 +19,6 @@ from dpcube.curator.gate import Gate
 from dpcube.errors import InputError, QueryError
 from dpcube.estimate.posterior import infer
 from dpcube.evaluate import experiment, random_ranges
-from dpcube.geometry.halving import cuts_of
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, adaptive, strategy_of
@@ -332,7 +331,7 @@ def test_a_look_is_weighed_against_what_the_region_itself_has_left() -> None:
     left = left_by_path(seen)
     np.testing.assert_array_equal(seen.left[fresh], left[fresh])
     posterior = infer(seen.tree, *seen.counts().by_node(gate.epsilon_per_unit), rounds=adaptive.LOOK_ROUNDS)
-    covered, differ = model.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree, seen.order))
+    covered, differ = model.values(seen.tree.lower, seen.tree.upper, *seen.order.cuts_of(seen.tree))
     gains = {
         node: differ[node]
         * adaptive.LEFT_TO_LEARN

@@ -68,7 +68,7 @@ def test_very_many_noises_have_an_exact_law_and_unequal_ones_the_bound() -> None
     assert errors.noises is not None
     assert errors.noises.numbers[0] == 0
     answers = Answers.of(np.full(1, 1e6), errors)
-    assert answers.half_width() == pytest.approx(deviations_for(0.95) * np.sqrt(errors.variances))
+    assert answers.half_width() == pytest.approx(deviations_for(0.95) * np.sqrt(errors.noise_variances))
 
 
 def test_noise_never_rules_out_a_single_row_but_silence_does() -> None:

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from dpcube.arrays import Floats
-from dpcube.estimate.calibration import linear_totals, measured_calibration
-from dpcube.estimate.fixed_normals import fixed_normals
-from dpcube.geometry.halving import halve, whole
+from dpcube.estimate.errors.calibration import measured_calibration
+from dpcube.estimate.errors.fixed_normals import fixed_normals
+from dpcube.estimate.tree_totals import linear_totals
+from dpcube.geometry.halving import halve
 from dpcube.geometry.tree import BoxTree
 from dpcube.query.workload_model import WorkloadModel
 
@@ -15,7 +16,7 @@ ONES = np.ones(400)
 
 def halved(shape: tuple[int, ...], cuts: int) -> BoxTree:
     order = WorkloadModel(shape, ("ranges",) * len(shape)).cut_order()
-    return halve(whole(shape), np.zeros(1, np.int64), cuts, order).tree
+    return halve(BoxTree.uncut(shape), np.zeros(1, np.int64), cuts, order).tree
 
 
 def test_probes_look_normal_and_unrelated() -> None:
@@ -47,13 +48,18 @@ def test_linear_totals_are_those_of_least_squares() -> None:
 
 def measured_excess(counts: Floats, shrink: float, stated: Floats) -> float:
     """The excess of an estimate that shrinks each count towards 10, whatever the truth, and states a variance."""
+
+    def estimated(given: Floats) -> Floats:
+        return 10 + shrink * (given - 10)
+
     return measured_calibration(
         counts,
         np.full(len(counts), 2.0),
-        estimated=lambda given: 10 + shrink * (given - 10),
+        answered=estimated(counts),
+        estimated=estimated,
         linear=lambda given: given,
         stated=stated,
-        raw=4 * ONES,
+        measurement_only=4 * ONES,
     )
 
 
@@ -73,5 +79,13 @@ def test_an_estimate_that_states_too_much_has_no_excess() -> None:
 
 def test_without_noise_there_is_nothing_to_tell() -> None:
     still = np.zeros(400)
-    found = measured_calibration(still, still, estimated=lambda x: x, linear=lambda x: x, stated=still, raw=still)
+    found = measured_calibration(
+        still,
+        still,
+        answered=still,
+        estimated=lambda x: x,
+        linear=lambda x: x,
+        stated=still,
+        measurement_only=still,
+    )
     assert found == 0

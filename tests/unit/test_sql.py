@@ -16,7 +16,7 @@ from dpcube.analyst.sql import relation
 from dpcube.analyst.sql.order_statistics import Picker
 from dpcube.errors import DpcubeError, QueryError, RefusedError
 from dpcube.estimate import estimate as estimates
-from dpcube.estimate.estimate import BoxEstimate
+from dpcube.estimate.boxes import BoxEstimate
 from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(

@@ -10,19 +10,18 @@ from scipy.stats import norm
 
 from dpcube import evaluate
 from dpcube.analyst import Release
-from dpcube.estimate.estimate import BoxEstimate, BoxPart
-from dpcube.estimate.fixed_normals import fixed_normals
-from dpcube.estimate.within import (
-    POOLED_RANGES,
+from dpcube.estimate.boxes import BoxEstimate, BoxPart
+from dpcube.estimate.errors.fixed_normals import fixed_normals
+from dpcube.estimate.errors.pooled_ranges import POOLED_RANGES, evenly_placed_ranges
+from dpcube.estimate.errors.within_boxes import (
     REACHED,
     Ratio,
     WithinBoxes,
-    evenly_placed_ranges,
     judge,
     pooled_ratio,
     posterior_mean,
 )
-from dpcube.geometry.halving import whole
+from dpcube.geometry.tree import BoxTree
 from dpcube.query import Workload
 from dpcube.strategy import TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
@@ -98,7 +97,7 @@ def test_intervals_are_not_idle_on_even_data() -> None:
 def test_more_error_within_boxes_is_shrunk_less_and_none_is_beyond_the_worst() -> None:
     guess, cut = np.array([6.0]), np.array([1.0])
     for ratio, worst, prior in ((0.0, 1e9, 0.0), (1.0, 1e9, 4.0), (1e12, 1e9, 1e9), (1.0, 3.0, 3.0), (1.0, -1.0, 0.0)):
-        within = WithinBoxes(np.zeros((2, 2), np.int64), whole((2, 2)), 4.0)
+        within = WithinBoxes(np.zeros((2, 2), np.int64), BoxTree.uncut((2, 2)), 4.0)
         within.__dict__["ratio"] = Ratio(ratio)
         shrink = prior / (prior + 4)
         assert within.expected_square(guess, cut, np.array([worst])) == pytest.approx(shrink**2 * 36 + shrink * 4)
@@ -114,7 +113,7 @@ def test_two_deviations_of_the_worst_reach_a_part_that_holds_nothing_and_no_smal
 def test_rows_at_one_place_are_covered_however_little_is_known() -> None:
     """A hundred rows in one of 64 cells, and nothing else known: intervals of a fifth of the box or more hold."""
     estimate = BoxEstimate(
-        "uniform", (64,), BoxPart(whole((64,)), np.array([100.0]), np.zeros(1)), within=unknown((64,), 1e6)
+        "uniform", (64,), BoxPart(BoxTree.uncut((64,)), np.array([100.0]), np.zeros(1)), within=unknown((64,), 1e6)
     )
     for start, stop in ((0, 13), (0, 32), (0, 63), (1, 64), (20, 52)):
         ranges = Workload((64,), np.array([[start]]), np.array([[stop]]))
@@ -126,7 +125,7 @@ def test_rows_at_one_place_are_covered_however_little_is_known() -> None:
 
 def unknown(shape: tuple[int, ...], variance: float) -> WithinBoxes:
     """Return what is known of one box by cells that are all noise, and say nothing of a guess."""
-    within = WithinBoxes(np.zeros(shape, np.int64), whole(shape), variance)
+    within = WithinBoxes(np.zeros(shape, np.int64), BoxTree.uncut(shape), variance)
     within.__dict__["ratio"] = Ratio(1e6)
     return within
 
@@ -152,7 +151,7 @@ def test_cells_tell_how_uneven_a_box_is(slope: float, least: float, most: float)
     """One box over cells that rise by `slope` deviations each; noisy cells judge it. The oracle knows the cells."""
     cells = np.rint(100 * slope * np.arange(64)).astype(np.int64)
     noisy = cells + np.rint(100 * fixed_normals(64, 77)).astype(np.int64)
-    judged = judge(whole((64,)), noisy, 100.0**2)
+    judged = judge(BoxTree.uncut((64,)), noisy, 100.0**2)
     assert judged is not None
     found = pooled_ratio([judged], unit=100.0**2)
     ranges = evenly_placed_ranges((64,))

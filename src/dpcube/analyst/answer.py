@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
-from dpcube.estimate import EqualNoises, Errors, Estimate
+from dpcube.estimate import EqualNoises, ErrorParts, Estimate
+from dpcube.noise.single import noise_variance
+from dpcube.noise.sums import dl_sum_quantile
 from dpcube.query import CountingQueries
 from dpcube.query.cuts import cut_queries, slopes_where_even, squared_where_even
-from dpcube.theory import dl_sum_quantile, noise_variance
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +97,13 @@ class Answers:
         if squared is not None:
             by_chance = np.maximum(values - estimate.answers(squared)[0], 0.0)
             by_slope = slope_squares(domain, estimate, queries)
-            errors = errors._replace(withins=errors.withins + by_chance + by_slope)
+            errors = errors._replace(within_squares=errors.within_squares + by_chance + by_slope)
         return cls.of(values, errors)
 
     @classmethod
-    def of(cls, values: Floats, errors: Errors) -> "Answers":
+    def of(cls, values: Floats, errors: ErrorParts) -> "Answers":
         """Return estimated values with what their errors are made of."""
-        return cls(values, np.sqrt(errors.variances), np.sqrt(errors.withins), errors.noises)
+        return cls(values, np.sqrt(errors.noise_variances), np.sqrt(errors.within_squares), errors.noises)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcube.analyst.answer import Answers
-from dpcube.estimate.within import evenly_placed_ranges
+from dpcube.estimate.errors import evenly_placed_ranges
 from dpcube.query import Workload
 
 if TYPE_CHECKING:

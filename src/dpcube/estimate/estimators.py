@@ -20,12 +20,12 @@ import numpy as np
 from dpcube.arrays import Floats
 from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
-from dpcube.estimate.consistent import consistent_totals
-from dpcube.estimate.error_table import is_halved
-from dpcube.estimate.estimate import BoxEstimate, BoxPart, Estimate
+from dpcube.estimate.boxes import BoxEstimate, BoxPart
+from dpcube.estimate.errors import WithinBoxes, deviations
 from dpcube.estimate.posterior import PosteriorEstimate, infer
+from dpcube.estimate.protocol import Estimate
+from dpcube.estimate.tree_totals import consistent_totals
 from dpcube.estimate.unseen import UnseenInside
-from dpcube.estimate.within import WithinBoxes, deviations, leaf_boxes
 from dpcube.geometry.boxes import box_sums
 from dpcube.geometry.straight_cuts import straight_cuts
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
@@ -105,7 +105,7 @@ def posterior(transcript: Transcript) -> Estimate:
     boxes = _boxes_of(transcript)
     cuts = straight_cuts(boxes.tree)
     assert cuts is not None  # as declared
-    halved = cuts.tree is boxes.tree and is_halved(boxes.tree)
+    halved = cuts.tree is boxes.tree and boxes.tree.is_halved
     if cuts.tree is not boxes.tree:
         boxes = BoxCounts(cuts.tree, cuts.moved[boxes.node], boxes.counts, boxes.units)
     measured, variance = boxes.by_node(transcript.epsilon_per_unit)
@@ -133,7 +133,7 @@ def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float
     noisy = _cells_of(transcript).counts
     boxes = _boxes_of(transcript)
     totals, v2 = _leaf_counts(boxes, transcript)
-    leaves = leaf_boxes(boxes.tree)
+    leaves = boxes.tree.leaf_boxes
     n, v1 = leaves.sizes.astype(np.float64), transcript.cell_variance
     kappa = gain(n, v1, v2)
     sums = box_sums(noisy, leaves).astype(np.float64)
@@ -147,7 +147,7 @@ def _evenly_spread(
     name: str, transcript: Transcript, totals: Floats, variance: Floats, *, alpha: float | None = None
 ) -> Estimate:
     boxes = _boxes_of(transcript)
-    part = BoxPart(boxes.tree, totals, variance / leaf_boxes(boxes.tree).sizes.astype(np.float64) ** 2)
+    part = BoxPart(boxes.tree, totals, variance / boxes.tree.leaf_boxes.sizes.astype(np.float64) ** 2)
     within = None
     if transcript.cells is not None:
         within = WithinBoxes(transcript.cells.counts, boxes.tree, transcript.cell_variance)

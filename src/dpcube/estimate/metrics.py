@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpcube.estimate.kernels import range_sums, summed_area_table
+from dpcube.estimate.cell_sums import range_sums, summed_area_table
 from dpcube.query import Workload
 
 

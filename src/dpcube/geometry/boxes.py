@@ -285,7 +285,7 @@ def add_to_boxes(array: NDArray[Number], boxes: Boxes, values: NDArray[Number]) 
     _add_boxes(array.reshape(-1), values.astype(array.dtype), np.array(boxes.shape), boxes.lower, boxes.upper)
 
 
-def spread(boxes: Boxes, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def filled_boxes(boxes: Boxes, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return an array of the shape of the cube that holds each box's value in every one of its cells."""
     cells = np.zeros(boxes.shape)
     add_to_boxes(cells, boxes, values)

@@ -12,17 +12,26 @@ from numpy.typing import NDArray
 
 from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-from dpcube.geometry.tree import BoxTree
+from dpcube.geometry.tree import BoxTree, Cuts
 
 AT_A_TIME = 2**12
 """Boxes of a level that are looked at together."""
 
 
 class CutOrder(NamedTuple):
-    """What a cut of each interval of each axis is worth: `worth[start[j] + m]` for that of axis j whose middle is m."""
+    """What a cut of each interval of each axis is worth: `worth[start[j] + m]` for that of axis j whose middle is m.
+
+    `worth` has an entry for every cell of every axis, one axis after another; `start` has shape (axes,).
+    """
 
     worth: Floats
     start: Ints
+
+    def cuts_of(self, tree: BoxTree) -> Cuts:
+        """Return the cut below each node of a binary tree; for a leaf, the one it would get next."""
+        axis, place = tree.cuts.axis.copy(), tree.cuts.place.copy()
+        _add_next_cuts(tree.lower, tree.upper, tree.leaves, self.worth, self.start, axis, place)
+        return Cuts(axis, place)
 
 
 class Halved(NamedTuple):
@@ -31,11 +40,6 @@ class Halved(NamedTuple):
     tree: BoxTree
     moved: Ints
     new_leaves: Ints
-
-
-def whole(shape: tuple[int, ...]) -> BoxTree:
-    """Return the tree that is one box: every cell."""
-    return BoxTree(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]), np.array([-1]))
 
 
 def depth(shape: tuple[int, ...]) -> int:
@@ -80,6 +84,17 @@ def cut_axis(lower: Ints, upper: Ints, node: int, worth: Floats, start: Ints) ->
         if high - low > 1 and worth[start[axis] + (low + high) // 2] > most * (1 + 1e-9):
             best, most = axis, worth[start[axis] + (low + high) // 2]
     return best
+
+
+@compiled
+def _add_next_cuts(
+    lower: Ints, upper: Ints, leaves: Ints, worth: Floats, start: Ints, axes: Ints, places: Ints
+) -> None:
+    """Write for each leaf across which axis, and where, it would be cut; a single cell is left as it is."""
+    for leaf in leaves:
+        axis = cut_axis(lower, upper, leaf, worth, start)
+        if axis >= 0:
+            axes[leaf], places[leaf] = axis, (lower[leaf, axis] + upper[leaf, axis]) // 2
 
 
 @compiled
@@ -202,45 +217,3 @@ def _next_boxes(
             left[top] = left[box]
             top += 1
     return found, top
-
-
-class Cuts(NamedTuple):
-    """The cut below each node: across which axis (-1 below a single cell) and where."""
-
-    axis: Ints
-    middle: Ints
-
-
-def cuts_of(tree: BoxTree, order: CutOrder) -> Cuts:
-    """Return the cut below each node of a binary tree; for a leaf, the one it would get."""
-    return Cuts(*_cuts(tree.lower, tree.upper, tree.end, *order))
-
-
-@compiled
-def _cuts(lower: Ints, upper: Ints, end: Ints, worth: Floats, start: Ints) -> tuple[Ints, Ints]:
-    axes, middles = np.empty(len(end), np.int64), np.zeros(len(end), np.int64)
-    for node in range(len(end)):
-        left = node + 1
-        if end[node] == left:
-            axis = cut_axis(lower, upper, node, worth, start)
-            middles[node] = (lower[node, axis] + upper[node, axis]) // 2 if axis >= 0 else 0
-        else:
-            axis = 0
-            while upper[left, axis] == upper[node, axis]:
-                axis += 1
-            middles[node] = upper[left, axis]
-        axes[node] = axis
-    return axes, middles
-
-
-def levels(tree: BoxTree) -> Ints:
-    """Return how many cuts lie above each node."""
-    return _levels(tree.parent)
-
-
-@compiled
-def _levels(parent: Ints) -> Ints:
-    level = np.zeros(len(parent), np.int64)
-    for node in range(1, len(parent)):
-        level[node] = level[parent[node]] + 1
-    return level

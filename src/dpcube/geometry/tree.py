@@ -1,10 +1,13 @@
 """The tree of boxes that a partitioning strategy grows: bounds and parents enter, a checked tree leaves.
 
 Nodes are in preorder, so the descendants of node i are i+1..end[i]-1 and a traversal needs no stack: from node i go to
-i+1 to descend and to end[i] to pass over the subtree.
+i+1 to descend and to end[i] to pass over the subtree. What follows from the bounds and parents alone (the boxes of the
+leaves, how deep each node lies, where each is cut) is the tree's to say: it is computed when first asked for, and kept.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +16,8 @@ from dpcube.arrays import Ints
 from dpcube.compiled import compiled
 from dpcube.errors import DomainError
 from dpcube.geometry.boxes import Boxes, Partitioning, paint_chosen
+
+Kind = TypeVar("Kind", bound=np.generic)
 
 _FAULTS = (
     "the first node must be the only root, with parent -1",
@@ -23,9 +28,22 @@ _FAULTS = (
 )
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
+class Cuts(NamedTuple):
+    """The cut below each node, as arrays of shape (nodes,): the axis it is across, and the first cell behind it.
+
+    Where there is no cut the axis is -1 and the place 0.
+    """
+
+    axis: Ints
+    place: Ints
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class BoxTree:
     """Nested boxes in preorder: the root is the whole shape and the children of a node partition it.
+
+    `lower` and `upper` have shape (nodes, axes); `parent`, `sizes` (numbers of cells) and `end` have shape (nodes,);
+    `leaves` are the numbers of the nodes without children.
 
     >>> lower, upper = np.array([[0], [0], [1]]), np.array([[3], [1], [3]])
     >>> BoxTree((3,), lower, upper, parent=np.array([-1, 0, 0])).leaves
@@ -78,10 +96,42 @@ class BoxTree:
     def __repr__(self) -> str:
         return f"<BoxTree: {len(self)} nodes, {len(self.leaves)} leaves in {self.shape}>"
 
-    @property
+    @classmethod
+    def uncut(cls, shape: tuple[int, ...]) -> "BoxTree":
+        """Return the tree that is one box: every cell of the shape.
+
+        >>> BoxTree.uncut((4, 3))
+        <BoxTree: 1 nodes, 1 leaves in (4, 3)>
+        """
+        return cls(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]), np.array([-1]))
+
+    @cached_property
     def is_leaf(self) -> NDArray[np.bool_]:
         """Whether each node has no children."""
-        return _is_leaf(self.end)
+        return _kept(_is_leaf(self.end))
+
+    @cached_property
+    def leaf_boxes(self) -> Boxes:
+        """The boxes of the leaves, in the order of `leaves`."""
+        return self.boxes(self.leaves)
+
+    @cached_property
+    def levels(self) -> Ints:
+        """How many cuts lie above each node."""
+        return _kept(_levels(self.parent))
+
+    @cached_property
+    def cuts(self) -> Cuts:
+        """The cut below each node that has two children; no cut below the others."""
+        return Cuts(*map(_kept, _cuts(self.lower, self.upper, self.end)))
+
+    @cached_property
+    def is_halved(self) -> bool:
+        """Whether every node that has children is cut at the middle of an axis, the lower half coming first."""
+        inner, cuts = np.flatnonzero(~self.is_leaf), self.cuts
+        axis, left = cuts.axis[inner], inner + 1
+        middle = (self.lower[inner, axis] + self.upper[inner, axis]) // 2
+        return bool(np.all((axis >= 0) & (cuts.place[inner] == middle) & (self.upper[left, axis] == middle)))
 
     def boxes(self, nodes: Ints) -> Boxes:
         """Return the boxes of some nodes."""
@@ -95,6 +145,11 @@ class BoxTree:
         lower, upper = self.lower[nodes], self.upper[nodes]
         lower.flags.writeable = upper.flags.writeable = False  # spares a copy
         return lower, upper
+
+
+def _kept(array: NDArray[Kind]) -> NDArray[Kind]:
+    array.flags.writeable = False
+    return array
 
 
 @compiled
@@ -161,3 +216,27 @@ def _is_cut_in_two(lower: Ints, upper: Ints, end: Ints) -> bool:
         if not apart:
             return False
     return True
+
+
+@compiled
+def _levels(parent: Ints) -> Ints:
+    level = np.zeros(len(parent), np.int64)
+    for node in range(1, len(parent)):
+        level[node] = level[parent[node]] + 1
+    return level
+
+
+@compiled
+def _cuts(lower: Ints, upper: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return axis and place of every cut: the one axis on which the first of two children differs from its parent."""
+    axes, places = np.full(len(end), -1, np.int64), np.zeros(len(end), np.int64)
+    for node in range(len(end)):
+        left = node + 1
+        if end[node] == left or end[left] == end[node] or end[end[left]] != end[node]:
+            continue
+        for axis in range(lower.shape[1]):
+            if upper[left, axis] < upper[node, axis]:
+                axes[node], places[node] = axis, upper[left, axis]
+            elif lower[left, axis] > lower[node, axis]:
+                axes[node], places[node] = axis, lower[left, axis]
+    return axes, places

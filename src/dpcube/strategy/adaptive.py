@@ -19,7 +19,7 @@ from dpcube.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.estimate.posterior import Learnt, Posterior, infer
-from dpcube.geometry.halving import CutOrder, boxes_at, cuts_of, depth, halve, most_nodes, whole
+from dpcube.geometry.halving import CutOrder, boxes_at, depth, halve, most_nodes
 from dpcube.geometry.tree import BoxTree
 from dpcube.noise import noise_variances
 from dpcube.query import query
@@ -169,7 +169,7 @@ class _Seen:
     learnt: Learnt | None = None
 
     def __post_init__(self) -> None:
-        self.tree, self.left = whole(self.counter.shape), np.full(1, BUDGET_UNITS, np.int64)
+        self.tree, self.left = BoxTree.uncut(self.counter.shape), np.full(1, BUDGET_UNITS, np.int64)
 
     def count(self, nodes: Ints, units: Ints) -> None:
         """Have nodes counted; no two of them overlap."""
@@ -254,7 +254,7 @@ def _worth_a_look(seen: _Seen, fresh: Ints, kernel: WorkloadModel) -> Ints:
     if len(fresh) == 0:
         return fresh
     posterior = seen.posterior()
-    covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *cuts_of(seen.tree, seen.order))
+    covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *seen.order.cuts_of(seen.tree))
     unknown = LEFT_TO_LEARN * (posterior.totals[fresh] ** 2 + posterior.variances[fresh])
     noise = noise_variances(seen.left[fresh], seen.counter.epsilon_per_unit)
     gain = differ[fresh] * unknown / (covered[fresh] * noise)
@@ -266,7 +266,7 @@ def _best_boxes(seen: _Seen, kernel: WorkloadModel) -> tuple[Ints, Ints]:
     """Return disjoint nodes that cost a query least, and all the units that each can still pay."""
     tree = seen.tree
     left = _least_below(tree.parent, seen.left)
-    covered, differ = kernel.values(tree.lower, tree.upper, *cuts_of(tree, seen.order))
+    covered, differ = kernel.values(tree.lower, tree.upper, *seen.order.cuts_of(tree))
     noise = (
         LEAF_NOISE * covered * noise_variances(left, seen.counter.epsilon_per_unit)
     )  # the total and looks leave over a quarter

@@ -18,7 +18,6 @@ from dpcube.compiled import compiled
 from dpcube.counter import BUDGET_UNITS
 from dpcube.errors import DomainError
 from dpcube.geometry.boxes import add_to_boxes
-from dpcube.geometry.halving import levels
 from dpcube.geometry.tree import BoxTree
 from dpcube.noise import noise_variances
 from dpcube.transcript.facts import value, whole_numbers
@@ -277,7 +276,7 @@ class BoxCounts(Measurement):
 
     def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:  # noqa: ARG002
         """Return the counts by what was spent on each, in the order in which they were made."""
-        level = levels(self.tree)[self.node]
+        level = self.tree.levels[self.node]
         distinct, first = np.unique(self.units, return_index=True)
         order = distinct[np.argsort(first)]
         found = []

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dpcube.analyst.plots.axis import Axis
 from dpcube.arrays import Floats, Ints
-from dpcube.geometry.halving import levels
 from dpcube.geometry.tree import BoxTree
 
 MOST_BOXES = 1200
@@ -56,13 +55,14 @@ def outlines(tree: BoxTree, x: tuple[int, Axis], y: tuple[int, Axis]) -> Outline
 def frontier(tree: BoxTree, most: int) -> Ints:
     """Return nodes that partition the cube: the leaves, or of too many those of the deepest level that has few enough.
 
-    >>> from dpcube.geometry.halving import halve, whole
+    >>> from dpcube.geometry.halving import halve
     >>> from dpcube.query.workload_model import WorkloadModel
-    >>> tree = halve(whole((8, 8)), np.zeros(1, np.int64), 4, WorkloadModel((8, 8), ("ranges",) * 2).cut_order()).tree
+    >>> order = WorkloadModel((8, 8), ("ranges",) * 2).cut_order()
+    >>> tree = halve(BoxTree.uncut((8, 8)), np.zeros(1, np.int64), 4, order).tree
     >>> len(frontier(tree, 16)), len(frontier(tree, 15))
     (16, 8)
     """
-    level = levels(tree)
+    level = tree.levels
     at_level, leaves_at = np.bincount(level), np.bincount(level[tree.is_leaf], minlength=level.max() + 1)
     sizes = at_level + np.cumsum(leaves_at) - leaves_at
     deepest = int(np.flatnonzero(sizes <= max(most, 1)).max())

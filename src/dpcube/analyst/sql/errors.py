@@ -19,7 +19,7 @@ from dpcube.analyst.sql.cuts import Cells, Entering, by_chance, cells_of, extrem
 from dpcube.analyst.sql.products import Factors, Products, products_of
 from dpcube.analyst.sql.relation import Relation
 from dpcube.arrays import Floats
-from dpcube.estimate import EqualNoises, Errors
+from dpcube.estimate import EqualNoises, ErrorParts
 from dpcube.query import CountingQueries, Workload
 
 Places = NDArray[np.intp]
@@ -131,7 +131,7 @@ def _answers(relation: Relation, value: Floats, entering: Entering, kind: str) -
     def summed(of_products: Floats) -> Floats:
         return np.bincount(products.result, of_products, minlength=len(value)).astype(np.float64)
 
-    stderr, within = summed(size * np.sqrt(errors.variances)), summed(size * np.sqrt(errors.withins))
+    stderr, within = summed(size * np.sqrt(errors.noise_variances)), summed(size * np.sqrt(errors.within_squares))
     within = np.hypot(within, np.sqrt(by_chance(relation, entering, len(value))))
     noises = None
     if errors.noises is not None and kind != "avg":  # the law of an average is known in the limit only
@@ -140,7 +140,7 @@ def _answers(relation: Relation, value: Floats, entering: Entering, kind: str) -
     return Answers(value, stderr, within, noises)
 
 
-def _errors(relation: Relation, products: Products, kind: str) -> Errors:
+def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:
     """Return what the errors of products are made of, their scales left out: ranges are asked as such."""
     number, axes = len(products), len(relation.domain.shape)
     lower, upper = np.zeros((number, axes), np.int64), np.tile(relation.domain.shape, (number, 1))
@@ -156,15 +156,19 @@ def _errors(relation: Relation, products: Products, kind: str) -> Errors:
     variances, withins = (np.concatenate([part[column] for part in found])[back] for column in (0, 1))
     laws = [part.noises for part in found if part.noises is not None]
     if not laws:
-        return Errors(variances, withins)
-    return Errors(variances, withins, EqualNoises(laws[0].alpha, np.concatenate([law.numbers for law in laws])[back]))
+        return ErrorParts(variances, withins)
+    return ErrorParts(
+        variances, withins, EqualNoises(laws[0].alpha, np.concatenate([law.numbers for law in laws])[back])
+    )
 
 
-def _query_errors(relation: Relation, asked: CountingQueries, kind: str) -> Errors:
+def _query_errors(relation: Relation, asked: CountingQueries, kind: str) -> ErrorParts:
     errors = relation.estimate.answers(asked)[1]
     if kind != "count":  # weights are no shares of cells
         return errors
-    return errors._replace(withins=errors.withins + slope_squares(relation.domain, relation.estimate, asked))
+    return errors._replace(
+        within_squares=errors.within_squares + slope_squares(relation.domain, relation.estimate, asked)
+    )
 
 
 def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[Places, Places, NDArray[np.bool_]]:

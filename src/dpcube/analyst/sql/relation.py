@@ -83,7 +83,7 @@ class Relation:
             code = code * len(self.pieces[axis]) + rows
         _, first, which, alike = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
         distinct = {axis: rows[first] for axis, rows in index.items()}
-        errors = np.sqrt(self.estimate.range_errors(self._workload(distinct)).variances)
+        errors = np.sqrt(self.estimate.range_errors(self._workload(distinct)).noise_variances)
         for axis, rows in distinct.items():
             errors = errors * self.pieces[axis].share[rows]
         return errors[which] / alike[which]

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpcube import compiled as compiling
 from dpcube.arrays import Floats, Ints
-from dpcube.estimate import posterior, splits
+from dpcube.estimate.posterior import inference, splits
 from dpcube.evaluate.accuracy.dpbench import Bench, Measured, geometric_mean, measure
 from dpcube.geometry.halving import CutOrder
 from dpcube.query.workload_model import WorkloadModel
@@ -53,7 +53,7 @@ def _with(module: object, **others: object) -> list[AbstractContextManager[objec
 
 
 def _loops_with(**constants: object) -> list[AbstractContextManager[object]]:
-    """Put the loops of `estimate/splits.py`, compiled with other constants, in the place of those of the product."""
+    """Put the loops of `posterior/splits.py`, compiled with other constants, in the place of those of the product."""
     assert splits.__file__ is not None
     spec = importlib.util.spec_from_file_location("dpcube_splits_variant", splits.__file__)
     assert spec is not None
@@ -65,8 +65,8 @@ def _loops_with(**constants: object) -> list[AbstractContextManager[object]]:
     for name, value in constants.items():
         assert hasattr(splits, name), name
         setattr(variant, name, value)
-    shared = {name: value for name, value in constants.items() if hasattr(posterior, name)}
-    return _with(posterior, **shared, **{name: getattr(variant, name) for name in LOOPS})
+    shared = {name: value for name, value in constants.items() if hasattr(inference, name)}
+    return _with(inference, **shared, **{name: getattr(variant, name) for name in LOOPS})
 
 
 def _without_prediction() -> list[AbstractContextManager[object]]:
@@ -77,7 +77,7 @@ def _without_prediction() -> list[AbstractContextManager[object]]:
         splits.learn(level, likelihood, weights)
         weights[:, 3] = 1e-6
 
-    return [*loops, *_with(posterior, learn=learn)]
+    return [*loops, *_with(inference, learn=learn)]
 
 
 class LongestFirst(WorkloadModel):
@@ -99,11 +99,11 @@ class LongestFirst(WorkloadModel):
 
 VARIANTS: dict[str, Callable[[], list[AbstractContextManager[object]]]] = {
     "everything": list,
-    "no marginals": lambda: _with(posterior, add_marginals=_flat_marginals),
+    "no marginals": lambda: _with(inference, add_marginals=_flat_marginals),
     "no guess near the prediction": _without_prediction,
     "no learnt weights": lambda: _loops_with(LEARNING_STEPS=0),
     "posterior mean, not a soft median": lambda: _loops_with(SHARPNESS=1),
-    "one round of inference": lambda: [patch.dict(posterior.infer.__kwdefaults__, rounds=1)],
+    "one round of inference": lambda: [patch.dict(inference.infer.__kwdefaults__, rounds=1)],
     "no phase of boxes": lambda: _with(adaptive, LOOK_SHARE=Fraction(959, 1000)),
     "half of the budget for looking": lambda: _with(adaptive, LOOK_SHARE=Fraction(1, 2)),
     "all of a box's noise counts": lambda: _with(adaptive, LEAF_NOISE=1.0),

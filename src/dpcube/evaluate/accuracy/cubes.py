@@ -17,8 +17,9 @@ from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import experiment
-from dpcube.geometry.boxes import Boxes, box_sums, spread
-from dpcube.geometry.halving import depth, halve, levels, whole
+from dpcube.geometry.boxes import Boxes, box_sums, filled_boxes
+from dpcube.geometry.halving import depth, halve
+from dpcube.geometry.tree import BoxTree
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 from dpcube.query.workload_model import WorkloadModel
@@ -65,22 +66,20 @@ def privtree(exact_counts: Ints, epsilon: Fraction, generator: np.random.Generat
     scale = 3 / float(epsilon / 2)  # (2 beta - 1) / (beta - 1), beta = 2
     delta = scale * np.log(2)
     tree, order = (
-        whole(exact_counts.shape),
+        BoxTree.uncut(exact_counts.shape),
         WorkloadModel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order(),
     )
     leaves = tree.leaves
     for _ in range(depth(exact_counts.shape)):
         leaves = leaves[tree.sizes[leaves] > 1]
         sums = box_sums(exact_counts, Boxes(tree.shape, tree.lower[leaves], tree.upper[leaves]))
-        biased = np.maximum(sums - levels(tree)[leaves] * delta, -delta) + generator.laplace(
-            scale=scale, size=len(sums)
-        )
+        biased = np.maximum(sums - tree.levels[leaves] * delta, -delta) + generator.laplace(scale=scale, size=len(sums))
         if not (biased > 0).any():
             break
         tree, _, leaves = halve(tree, leaves[biased > 0], 1, order)
     parts = tree.partitioning()
     noisy = box_sums(exact_counts, parts) + generator.laplace(scale=2 / float(epsilon), size=len(parts))
-    return spread(parts, noisy / parts.sizes)
+    return filled_boxes(parts, noisy / parts.sizes)
 
 
 def asked_ranges(domain: Domain, *, seed: int) -> Workload:

@@ -17,11 +17,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpcube.arrays import Floats, Ints
-from dpcube.compiled import compiled
-from dpcube.estimate.consistent import pool_upwards
-from dpcube.estimate.fixed_normals import fixed_normals
-from dpcube.geometry.tree import BoxTree
+from dpcube.arrays import Floats
+from dpcube.estimate.errors.fixed_normals import fixed_normals
 
 PROBES, FEWEST_PROBES = 8, 2
 PROBED_COUNTS = 2**20
@@ -30,24 +27,36 @@ STEP = 0.5
 """Noise of a probe in units of the noise that is there: small beside what it probes, large beside rounding."""
 
 
+def number_of_probes(counts: int) -> int:
+    """Return how often so many counts are probed: each probe runs the estimate anew.
+
+    >>> number_of_probes(1000), number_of_probes(300_000), number_of_probes(10**8)
+    (8, 3, 2)
+    """
+    return max(FEWEST_PROBES, min(PROBES, PROBED_COUNTS // counts))
+
+
 def measured_calibration(
     counts: Floats,
     deviation: Floats,
     *,
+    answered: Floats,
     estimated: Callable[[Floats], Floats],
     linear: Callable[[Floats], Floats],
     stated: Floats,
-    raw: Floats,
+    measurement_only: Floats,
 ) -> float:
-    """Return the excess as a part of the raw variance.
+    """Return c such that calibrated variance = stated + c x measurement-only variance, c >= 0.
 
-    Given are measured counts and their noise, two answers of the pooled ranges for any counts, and the variances of
-    these ranges that the posterior states and that the counts alone would leave.
+    `counts` and `deviation`, shape (counts,), are the measured counts and the standard deviations of their noise.
+    `answered`, shape (ranges,), is what the estimate answers to the pooled ranges. `estimated` and `linear` return, for
+    any counts, what the estimate and a linear unbiased one answer; `estimated` is called `number_of_probes` times.
+    `stated` and `measurement_only`, shape (ranges,), are the variances of the pooled ranges that the estimate states,
+    and that the measured counts would leave by themselves, without a prior.
     """
-    answered = estimated(counts)
     apart = answered - linear(counts)
     moved_squares, covariance = [], np.zeros(len(answered))
-    probes = max(FEWEST_PROBES, min(PROBES, PROBED_COUNTS // len(counts)))
+    probes = number_of_probes(len(counts))
     for number in range(probes):
         noise = deviation * fixed_normals(len(counts), number)
         moved = linear(noise)
@@ -60,26 +69,6 @@ def measured_calibration(
         return 0.0
     excess = apart**2 - linear_variance + 2 * covariance - stated
     weight = 1 / linear_variance[told]
-    spread = float(np.std((squares[:, told] * weight).sum(axis=1), ddof=1))
-    whole, by = max(float(excess[told] @ weight) + spread, 0.0), float(raw[told] @ weight)
-    return whole / by if by > 1e-9 * whole else 0.0  # what hardly occurs can explain nothing
-
-
-def linear_totals(tree: BoxTree, measured: Floats, variance: Floats) -> Floats:
-    """Return the least-squares total of every node of a binary tree: unbiased, linear, and below zero where it is."""
-    pooled, spread = pool_upwards(tree.parent, tree.end, measured, variance)
-    return _divide_linearly(tree.end, pooled, spread)
-
-
-@compiled
-def _divide_linearly(end: Ints, pooled: Floats, spread: Floats) -> Floats:
-    total = np.zeros(len(end))
-    total[0] = pooled[0]
-    for node in range(len(end)):
-        left = node + 1
-        if end[node] > left:
-            right = end[left]
-            missing = total[node] - pooled[left] - pooled[right]
-            total[left] = pooled[left] + missing * spread[left] / (spread[left] + spread[right])
-            total[right] = total[node] - total[left]
-    return total
+    stderr = float(np.std((squares[:, told] * weight).sum(axis=1), ddof=1))
+    pooled, by = max(float(excess[told] @ weight) + stderr, 0.0), float(measurement_only[told] @ weight)
+    return pooled / by if by > 1e-9 * pooled else 0.0  # what hardly occurs can explain nothing

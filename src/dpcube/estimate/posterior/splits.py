@@ -257,21 +257,19 @@ def learn(level: Ints, likelihood: Floats, weights: Floats) -> None:
 
 
 @compiled
-def predicted_shares(lower: Ints, upper: Ints, end: Ints, prefix: Floats, start: Ints) -> Floats:
+def predicted_shares(lower: Ints, upper: Ints, cut_axis: Ints, prefix: Floats, start: Ints) -> Floats:
     """Return the share of each node's left half if attributes were independent: that of the marginal of the cut axis.
 
-    Axis j's prefix sums of its marginal begin at `start[j]`.
+    `cut_axis` is the axis each node is cut across, -1 for a leaf. Axis j's prefix sums of its marginal begin at
+    `start[j]` of `prefix`.
     """
-    share = np.zeros(len(end))
-    for node in range(len(end)):
-        left = node + 1
-        if end[node] > left:
-            axis = 0
-            while upper[left, axis] == upper[node, axis]:
-                axis += 1
-            low = prefix[start[axis] + lower[node, axis]]
-            below = prefix[start[axis] + upper[left, axis]] - low
-            below /= prefix[start[axis] + upper[node, axis]] - low
+    share = np.zeros(len(cut_axis))
+    for node in range(len(cut_axis)):
+        axis, left = cut_axis[node], node + 1
+        if axis >= 0:
+            base = start[axis]
+            below = prefix[base + upper[left, axis]] - prefix[base + lower[left, axis]]
+            below /= prefix[base + upper[node, axis]] - prefix[base + lower[node, axis]]
             share[node] = min(max(below, LEAST_SHARE), 1 - LEAST_SHARE)
     return share
 

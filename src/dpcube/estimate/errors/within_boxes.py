@@ -27,14 +27,16 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from dpcube.arrays import Floats
-from dpcube.estimate.fixed_normals import fixed_normals
-from dpcube.estimate.kernels import range_sums, summed_area_table, sums_over_boxes
-from dpcube.geometry.boxes import Boxes, box_sums, spread
+from dpcube.estimate.cell_sums import range_sums, summed_area_table, weighted_sums
+from dpcube.estimate.errors.axis_weights import even_measure, everything
+from dpcube.estimate.errors.fixed_normals import fixed_normals
+from dpcube.estimate.errors.pooled_ranges import evenly_placed_ranges
+from dpcube.estimate.errors.walks import CUT, leaf_sums
+from dpcube.geometry.boxes import Boxes, box_sums, filled_boxes
 from dpcube.geometry.tree import BoxTree
 from dpcube.partition import grow
-from dpcube.query import Workload
+from dpcube.query import CountingQueries, Workload
 
-POOLED_RANGES = 1000
 PROBES = 4
 REACHED = 0.75
 """The c of the worst a box of T rows can do: (f - c f^2) T^2."""
@@ -53,7 +55,7 @@ class WithinBoxes:
     @cached_property
     def deviation(self) -> Floats:
         """Each noisy cell less the mean of its box."""
-        return deviations(self.noisy.astype(np.float64), leaf_boxes(self.tree))
+        return deviations(self.noisy.astype(np.float64), self.tree.leaf_boxes)
 
     @cached_property
     def _table(self) -> Floats:
@@ -82,6 +84,10 @@ class WithinBoxes:
     def range_guesses(self, workload: Workload) -> Floats:
         """Return the guess B for each range."""
         return range_sums(self._table, workload.lower, workload.upper)
+
+    def query_guesses(self, queries: CountingQueries) -> Floats:
+        """Return the guess B for each counting query."""
+        return weighted_sums(self.deviation, queries)
 
     def expected_square(self, guess: Floats, cut: Floats, worst: Floats) -> Floats:
         """Return the expected squared error, given B, the cut weight V / v1 and the worst of each query."""
@@ -125,12 +131,14 @@ def judge(tree: BoxTree, judges: NDArray[np.int64], variance: float) -> Floats |
     that cut less than the middle one, and those that cut more. How far the pooled squares of noise alone are spread is
     seen by probing.
     """
-    ranges, leaves = evenly_placed_ranges(tree.shape), leaf_boxes(tree)
-    cut = sums_over_boxes(tree, np.ones((len(leaves), 1)), -1 / leaves.sizes[:, None], ranges)[:, 0]
+    ranges, leaves = evenly_placed_ranges(tree.shape), tree.leaf_boxes
+    asked = everything(tree.shape, *even_measure(tree.shape)).inside(ranges)
+    cut = leaf_sums(tree, np.zeros((len(tree), 3)), asked)[:, CUT]
     cutting = np.flatnonzero(cut > 1e-9)
     if len(cutting) < 2:
         return None
-    halves = np.array_split(cutting[np.argsort(cut[cutting], kind="stable")], 2)
+    order = np.argsort(np.round(cut[cutting], 6), kind="stable")  # many cut alike: rounding must not order them
+    halves = np.array_split(cutting[order], 2)
 
     def pooled(cells: Floats) -> list[float]:
         guesses = range_sums(summed_area_table(deviations(cells, leaves)), ranges.lower, ranges.upper)
@@ -155,21 +163,4 @@ def posterior_mean(measured: Floats, stderr: Floats) -> Floats:
 
 def deviations(cells: Floats, boxes: Boxes) -> Floats:
     """Return each cell less the mean of its box."""
-    return cells - spread(boxes, box_sums(cells, boxes) / boxes.sizes)
-
-
-def leaf_boxes(tree: BoxTree) -> Boxes:
-    """Return the leaves of a tree."""
-    return Boxes(tree.shape, tree.lower[tree.leaves], tree.upper[tree.leaves])
-
-
-def evenly_placed_ranges(shape: tuple[int, ...]) -> Workload:
-    """Return ranges of every size and place, always the same ones: their ends follow a low-discrepancy sequence."""
-    ends = 2 * len(shape)
-    golden = 2.0
-    for _ in range(32):  # the positive root of g^(ends + 1) = g + 1, which generalises the golden ratio
-        golden = (1 + golden) ** (1 / (ends + 1))
-    steps = np.arange(1, POOLED_RANGES + 1)[:, None] * golden ** -np.arange(1.0, ends + 1)
-    places = (steps % 1.0).reshape(POOLED_RANGES, 2, len(shape))
-    cells = np.minimum((places * np.array(shape)).astype(np.int64), np.array(shape) - 1)
-    return Workload(shape, cells.min(axis=1), cells.max(axis=1) + 1)
+    return cells - filled_boxes(boxes, box_sums(cells, boxes) / boxes.sizes)

@@ -25,7 +25,7 @@ from dpcube.query import Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ErrorTable:
+class HalvingTable:
     """What splits across each axis, and last the leaves, add to the variance of a range: by slots of the axes.
 
     An axis of n cells has slots 0 to n for the upper end, n + 1 to 2n + 1 for the lower end, and then its intervals:
@@ -39,14 +39,14 @@ class ErrorTable:
     of_total: float
 
     @classmethod
-    def of(cls, tree: BoxTree, variance: Floats, prefix: Floats, start: Ints, *, of_total: float) -> "ErrorTable":
+    def of(cls, tree: BoxTree, variance: Floats, prefix: Floats, start: Ints, *, of_total: float) -> "HalvingTable":
         """Build the table, given the variance of every split and inside every leaf of a tree of halves.
 
         `of_total` is the variance of the whole cube's total, which a range has its part of.
         """
         table = np.zeros((*_slots(tree.shape), len(tree.shape) + 1))
         strides, flat = _flat(table)
-        _add_nodes(flat, strides, tree.lower, tree.upper, tree.end, variance, prefix, start)
+        _add_nodes(flat, strides, tree.lower, tree.upper, tree.cuts.axis, variance, prefix, start)
         for axis, cells in enumerate(tree.shape):
             by_slot = np.moveaxis(table, axis, 0)
             for ends in (by_slot[: cells + 1], by_slot[cells + 1 : 2 * cells + 2]):
@@ -66,11 +66,6 @@ class ErrorTable:
         return _add_slots(flat, strides, self.shape, *places, most, self.of_total)
 
 
-def is_halved(tree: BoxTree) -> bool:
-    """Whether every node that is cut is cut across one axis at its middle, as a table needs."""
-    return _is_halved(tree.lower, tree.upper, tree.end)
-
-
 def _slots(shape: tuple[int, ...]) -> list[int]:
     """Return how many slots each axis has; an interval of two cells cannot hold both ends of a range inside."""
     return [2 * extent + 2 + 2 ** max((extent - 1).bit_length() - 1, 0) for extent in shape]
@@ -80,26 +75,6 @@ def _flat(table: Floats) -> tuple[Ints, Floats]:
     """Return how far apart the slots of each axis are, and the table as rows of what is added."""
     rows = table.reshape(-1, table.shape[-1])
     return np.array(table.strides[:-1], np.int64) // (table.itemsize * table.shape[-1]), rows
-
-
-@compiled
-def _is_halved(lower: Ints, upper: Ints, end: Ints) -> bool:
-    for node in range(len(end)):
-        left = node + 1
-        if end[node] == left:
-            continue
-        axis = _cut_axis(upper, node)
-        if end[end[left]] != end[node] or upper[left, axis] != (lower[node, axis] + upper[node, axis]) // 2:
-            return False
-    return True
-
-
-@compiled
-def _cut_axis(upper: Ints, node: int) -> int:
-    axis = 0
-    while upper[node + 1, axis] == upper[node, axis]:
-        axis += 1
-    return axis
 
 
 @compiled
@@ -117,7 +92,14 @@ def _interval(cells: int, low: int, high: int) -> int:
 
 @compiled
 def _add_nodes(
-    table: Floats, strides: Ints, lower: Ints, upper: Ints, end: Ints, variance: Floats, prefix: Floats, start: Ints
+    table: Floats,
+    strides: Ints,
+    lower: Ints,
+    upper: Ints,
+    cut_axis: Ints,
+    variance: Floats,
+    prefix: Floats,
+    start: Ints,
 ) -> None:
     """Add what each node's products grow by from slot to slot; summed up along the slots of ends they are what it adds.
 
@@ -126,10 +108,10 @@ def _add_nodes(
     dims, longest = lower.shape[1], upper[0].max()
     slots, steps = np.empty((dims, 2 * longest + 1), np.int64), np.empty((dims, 2 * longest + 1, 2))
     used, turn = np.empty(dims, np.int64), np.empty(dims, np.int64)
-    for node in range(len(end)):
+    for node in range(len(variance)):
         if variance[node] == 0.0:
             continue
-        cut = -1 if end[node] == node + 1 else _cut_axis(upper, node)
+        cut = cut_axis[node]
         for axis in range(dims):
             low, high = lower[node, axis], upper[node, axis]
             side = prefix[start[axis] + low : start[axis] + high + 1]

@@ -1,0 +1,89 @@
+"""An estimate of the whole cube by the posterior of its tree: answers, and what their errors are made of."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpcube.arrays import Floats
+from dpcube.estimate.cell_sums import range_sums, summed_area_table
+from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything
+from dpcube.estimate.errors.box_tables import worthwhile
+from dpcube.estimate.errors.halving_table import HalvingTable
+from dpcube.estimate.errors.parts import ErrorParts
+from dpcube.estimate.errors.walks import split_sums
+from dpcube.estimate.posterior.calibrated import calibrated_splits
+from dpcube.estimate.posterior.cells import fill_cells
+from dpcube.estimate.posterior.inference import Posterior
+from dpcube.estimate.protocol import DENSE_CELLS
+from dpcube.query import CountingQueries, Workload
+
+
+@dataclass(frozen=True)
+class PosteriorEstimate:
+    """An estimate of the whole cube by a posterior, inferred from the counts `measured` and their noise `variance`.
+
+    The first error asked of it takes a while, as inference runs again to calibrate errors: see `calibrated_splits`.
+    """
+
+    name: str
+    posterior: Posterior
+    measured: Floats
+    variance: Floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the cube."""
+        return self.posterior.tree.shape
+
+    @cached_property
+    def _table(self) -> Floats:
+        return summed_area_table(self.cells())
+
+    def cells(self) -> Floats:
+        """Return the estimated count of every cell, in the shape of the cube."""
+        posterior, leaves = self.posterior, self.posterior.tree.leaves
+        cells = np.zeros(self.shape)
+        strides = np.array(cells.strides, np.int64) // cells.itemsize
+        lower, upper = posterior.tree.lower[leaves], posterior.tree.upper[leaves]
+        spread_by = posterior.prefix, posterior.start
+        fill_cells(cells.reshape(-1), strides, lower, upper, posterior.totals[leaves], *spread_by)
+        return cells
+
+    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+        """Return the estimated answers of many counting queries and the parts of their errors."""
+        asked = axis_weights(queries, self.posterior.prefix, self.posterior.start)
+        values, variances, within_squares = self._walked(asked, self._calibrated_splits).T
+        return values, ErrorParts(variances, within_squares)
+
+    def range_values(self, workload: Workload) -> Floats:
+        """Return the estimated answers of many ranges."""
+        if np.prod(self.shape, dtype=float) > DENSE_CELLS:
+            return self._walked(self._everything.inside(workload), self.posterior.splits)[:, 0]
+        return range_sums(self._table, workload.lower, workload.upper)
+
+    def range_errors(self, workload: Workload) -> ErrorParts:
+        """Return the parts of the errors of many ranges: from a table for very many, else by a walk for each."""
+        if self.posterior.tree.is_halved and worthwhile(HalvingTable.numbers(self.shape), len(workload)):
+            return ErrorParts(*self._error_table.variances(workload))
+        _, variances, within_squares = self._walked(self._everything.inside(workload), self._calibrated_splits).T
+        return ErrorParts(variances, within_squares)
+
+    @cached_property
+    def _calibrated_splits(self) -> Floats:
+        """What `calibrated_splits` returns: computed for the first error that is asked for, and kept."""
+        return calibrated_splits(self.posterior, self.measured, self.variance)
+
+    @cached_property
+    def _error_table(self) -> HalvingTable:
+        posterior = self.posterior
+        variance, of_total = self._calibrated_splits + posterior.uneven, float(posterior.variances[0])
+        return HalvingTable.of(posterior.tree, variance, posterior.prefix, posterior.start, of_total=of_total)
+
+    @cached_property
+    def _everything(self) -> AxisWeights:
+        return everything(self.shape, self.posterior.prefix, self.posterior.start)
+
+    def _walked(self, asked: AxisWeights, splits: Floats) -> Floats:
+        posterior, of_total = self.posterior, float(self.posterior.variances[0])
+        return split_sums(posterior.tree, posterior.totals, splits, posterior.uneven, asked, of_total=of_total)

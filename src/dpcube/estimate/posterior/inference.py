@@ -1,0 +1,135 @@
+"""The posterior of a tree of noisy counts: totals of every node, and how sure they are.
+
+Enters: a binary tree of boxes with a measured count and its noise variance for some nodes, every leaf among them.
+Leaves: a total for every node, none below zero, each the sum of its halves; the variance of every split; and the
+marginals of the attributes, by which a box's total is spread over its cells. What the variances leave out is measured
+on the counts themselves and added to every stated error (`calibrated.py`).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from dpcube.arrays import Floats, Ints
+from dpcube.estimate.errors.axis_weights import axis_starts
+from dpcube.estimate.posterior.splits import (
+    GUESSES,
+    LEARNT_FROM,
+    NEARNESS,
+    PRIOR,
+    add_marginals,
+    divide,
+    gather,
+    learn,
+    predicted_shares,
+)
+from dpcube.geometry.tree import BoxTree
+
+ROUNDS = 3
+LEAST_PSEUDO = 1e-8
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What is known of a tree's totals once its noisy counts are seen; arrays of shape (nodes,) but where said."""
+
+    tree: BoxTree
+    totals: Floats
+    variances: Floats
+    """Variance of each node's total."""
+    splits: Floats
+    """Variance of the total of each node's left half, given the node's own total; 0 for a leaf."""
+    prefix: Floats
+    """Marginals of the attributes as prefix sums, one axis after another, each with one place more than cells."""
+    start: Ints
+    """Where each axis begins in `prefix`, shape (axes,)."""
+    weights: Floats
+    """How likely each guess of a split is a priori, by level of the tree: shape (levels, 4)."""
+    pooled: Floats
+    """Variance of each node's total as its own and lower counts alone tell it."""
+
+    @property
+    def learnt(self) -> "Learnt":
+        """What inference from more counts can start from."""
+        return Learnt(self.weights, self.prefix)
+
+    @cached_property
+    def uneven(self) -> Floats:
+        """For each leaf what, times f (1 - f), is the variance of the count in a part f of it; 0 for other nodes.
+
+        The share in it has a mean f and, by the prior of the cut the leaf never got, a variance 4 u f (1 - f); and rows
+        are whole: T of them fall into a part with the spread of a binomial. By the law of total variance the count has
+        variance f (1 - f) times (E T^2) 4 u + (E T) (1 - 4 u).
+        """
+        tree, weights = self.tree, self.weights[np.minimum(self.tree.levels, len(self.weights) - 1)]
+        unknown = 4 * ((weights[:, 0] + weights[:, 1]) / 4 + weights[:, 2] / 12 + weights[:, 3] * NEARNESS**2)
+        squares = self.totals**2 + self.variances
+        return np.where(tree.is_leaf & (tree.sizes > 1), unknown * squares + (1 - unknown) * self.totals, 0.0)
+
+    @cached_property
+    def measurement_only_splits(self) -> Floats:
+        """Variance of the split below each node that the measured counts alone leave, without a prior.
+
+        It is no larger than the node's total leaves room for.
+        """
+        inner = np.flatnonzero(~self.tree.is_leaf)
+        left, right = self.pooled[inner + 1], self.pooled[self.tree.end[inner + 1]]
+        found = np.zeros(len(self.tree))
+        most = (self.totals[inner] ** 2 + self.pooled[inner]) / 4
+        found[inner] = np.minimum(left * right / (left + right), most)
+        return found
+
+
+class Learnt(NamedTuple):
+    """What a round of inference leaves for the next: weights of the guesses by level, marginals as prefix sums."""
+
+    weights: Floats
+    prefix: Floats
+
+
+def infer(
+    tree: BoxTree, measured: Floats, variance: Floats, *, rounds: int = ROUNDS, learnt: Learnt | None = None
+) -> Posterior:
+    """Return the posterior of a tree, given the counts of its nodes and their noise variances, shape (nodes,).
+
+    The variance is infinite where a node was not measured. Each round learns the prior's weights and the marginals from
+    the round before; the first may start from what was `learnt` of the same table with fewer counts.
+    """
+    start = axis_starts(tree.shape)
+    level, pseudo = tree.levels, 2 * float(np.sqrt(variance.min()))
+    weights, prefix = _first_guess(tree, level, start, pseudo) if learnt is None else learnt
+    deeper = int(level.max()) + 1 - len(weights)
+    weights = np.concatenate([weights, np.tile(weights[-1:], (deeper, 1))])
+    splits_of_level = np.bincount(level[~tree.is_leaf], minlength=len(weights))
+    every = splits_of_level // LEARNT_FROM + 1
+    rows = int((-(-splits_of_level // every)).sum())
+    for _ in range(rounds):
+        share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, start)
+        mean, pooled, empty = gather(tree.end, level, measured, variance, share, weights)
+        likelihood, told = np.zeros((rows, GUESSES + 1)), np.zeros(rows, np.int64)
+        messages = (mean, pooled, empty, share, weights)
+        totals, splits, variances = divide(tree.end, level, *messages, every, likelihood, told)
+        learn(told, likelihood, weights)
+        marginals = add_marginals(tree.lower, tree.upper, tree.leaves, totals, prefix, start)
+        prefix = _prefix(marginals, tree.shape, start, pseudo)
+    return Posterior(tree, totals, variances, splits, prefix, start, weights, pooled)
+
+
+def _first_guess(tree: BoxTree, level: Ints, start: Ints, pseudo: float) -> Learnt:
+    weights = np.tile(np.array(PRIOR), (int(level.max()) + 1, 1))
+    return Learnt(weights, _prefix(np.ones(int(start[-1]) + tree.shape[-1] + 1), tree.shape, start, pseudo))
+
+
+def _prefix(marginals: Floats, shape: tuple[int, ...], start: Ints, pseudo: float) -> Floats:
+    """Return prefix sums of each axis's marginal, with `pseudo` rows spread evenly added so that none is empty.
+
+    They are so many of all rows at least that no sum swallows a cell's part of them.
+    """
+    prefix = np.zeros(len(marginals))
+    for base, extent in zip(start.tolist(), shape, strict=True):
+        marginal = marginals[base : base + extent]
+        evenly = max(pseudo, LEAST_PSEUDO * float(marginal.sum())) / extent
+        prefix[base + 1 : base + extent + 1] = np.cumsum(marginal + evenly)
+    return prefix

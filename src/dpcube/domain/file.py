@@ -91,6 +91,10 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
     if missing := sorted(required - set(given)):
         msg = f"{owner} needs {listing(missing)}"
         raise DomainError(msg)
+    for key in ("start", "end"):
+        if isinstance(given.get(key), str):  # TOML has dates; in Python a text will do
+            msg = f"attribute '{name}': {key} must be a date such as 2026-01-31 without quotes, got {given[key]!r}"
+            raise DomainError(msg)
     return KINDS[kind](**given)  # type: ignore[arg-type]
 
 

@@ -67,7 +67,7 @@ def test_a_domain_takes_attributes_one_by_one_or_as_a_list() -> None:
             "attribute 'age': min must be a number between -2^53 and 2^53, got '0'",
         ),
         (
-            lambda: Float("dose", edges=5),
+            lambda: untyped.Float("dose", edges=5),
             "attribute 'dose': edges must be a list of numbers such as [0, 18, 65], got 5",
         ),
         (

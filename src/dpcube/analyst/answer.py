@@ -41,6 +41,11 @@ class Answer:
         cut = f"; {self.cut}" if self.cut else ""
         return f"{self.value:,.1f} ({interval}; noise {said(self.stderr)}, within boxes {said(self.within)}{cut})"
 
+    def _repr_html_(self) -> str:
+        from dpcube.analyst.notebook import answer_html
+
+        return answer_html(self)
+
     @property
     def interval(self) -> str:
         """The interval in words."""
@@ -106,6 +111,11 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def _repr_html_(self) -> str:
+        from dpcube.analyst.notebook import answers_html
+
+        return answers_html(self)
 
     def first(self, confidence: float) -> Answer:
         """Return the first answer by itself, with its interval."""

@@ -4,6 +4,7 @@ A row of a view is one group of every axis. Where all its groups are runs of who
 region of scattered countries, a bin cut by a question) it is a counting query.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,11 +76,14 @@ class Groups:
         whole = np.minimum.reduceat(self.weights[self._used], self._starts) == 1
         return np.asarray(whole & (cells == self.upper - self.lower))
 
-    def group_weights(self) -> Floats:
-        """Return the weights of the cells of each group, one row each."""
-        group = np.repeat(np.arange(len(self)), np.diff(np.append(self._starts, len(self._used))))
-        weights = np.zeros((len(self), len(self.weights)))
-        weights[group, self._used] = self.weights[self._used]
+    def group_weights(self, groups: Ints) -> Floats:
+        """Return the weights of the cells of some groups, shape (number of groups given, cells of the axis)."""
+        row = np.full(len(self), -1)
+        row[groups] = np.arange(len(groups))
+        row_of_used = np.repeat(row, np.diff(np.append(self._starts, len(self._used))))
+        asked = row_of_used >= 0
+        weights = np.zeros((len(groups), len(self.weights)))
+        weights[row_of_used[asked], self._used[asked]] = self.weights[self._used[asked]]
         return weights
 
     def sum_groups(self, cells: Floats, axis: int) -> Floats:
@@ -107,12 +111,27 @@ def group_values(axes: Sequence[Groups], cells: Floats) -> Floats:
     return cells.reshape(-1)
 
 
-def group_answers(axes: Sequence[Groups], release: "Release", estimate: str) -> Answers:
-    """Return the estimated count of every row and what its error is made of."""
-    rows = check_rows(axes)
-    if rows == 0:
+def first_places(axes: Sequence[Groups], most: int) -> Ints:
+    """Return the group of each axis of the first rows, at most so many: shape (rows, axes).
+
+    There may be more rows in all than 64 bits count.
+    """
+    lengths = [len(axis) for axis in axes]
+    places = np.zeros((min(most, math.prod(lengths)), len(axes)), np.int64)
+    rest = np.arange(len(places))
+    for axis in reversed(range(len(axes) if len(places) else 0)):
+        rest, places[:, axis] = np.divmod(rest, lengths[axis])
+    return places
+
+
+def group_answers(axes: Sequence[Groups], release: "Release", estimate: str, *, places: Ints | None = None) -> Answers:
+    """Return the estimated count of every row and what its error is made of.
+
+    `places` has the group of each axis of the rows that are wanted, shape (rows, axes): all rows unless given.
+    """
+    places = first_places(axes, check_rows(axes)) if places is None else places
+    if len(places) == 0:
         return Answers(*np.zeros((3, 0)))
-    places = np.stack(np.unravel_index(np.arange(rows), [len(axis) for axis in axes]), axis=1).astype(np.int64)
     ranges = np.logical_and.reduce([axis.is_range[places[:, j]] for j, axis in enumerate(axes)])
     if ranges.all():
         return release.answer(_ranges(axes, places), estimate=estimate)
@@ -133,5 +152,7 @@ def _query_answers(axes: Sequence[Groups], places: Ints, release: "Release", est
         msg = f"{len(places):,} rows of this view are no ranges of whole cells, and the errors of at most "
         msg += f"{MOST_ASKED_APART:,} such rows are worked out; roll up or dice it first, or ask for errors=False"
         raise QueryError(msg)
-    asked = CountingQueries(tuple(axis.group_weights() for axis in axes), places)
+    used = [np.unique(places[:, j], return_inverse=True) for j in range(len(axes))]
+    weights = tuple(axis.group_weights(groups) for axis, (groups, _) in zip(axes, used, strict=True))
+    asked = CountingQueries(weights, np.stack([chosen for _, chosen in used], axis=1))
     return Answers.asked(release.domain, release.estimate(estimate), asked)

@@ -39,6 +39,11 @@ class View:
         shown = [f"{name} by {level}" for name, level in self.grouping.items() if level != TOTAL]
         return f"<View of {', '.join(shown) or 'the total'}{'; diced' if self.kept else ''}>"
 
+    def _repr_html_(self) -> str:
+        from dpcube.analyst.notebook import view_html
+
+        return view_html(self)
+
     @property
     def grouping(self) -> dict[str, str]:
         """The level of each attribute by name, `"all"` where it is rolled up."""

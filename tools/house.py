@@ -2,8 +2,8 @@
 
 Printed are what importing the trusted modules loads, their lines, how many functions and files a release, a count and
 an SQL query pass through, public names that have two homes (functions, classes and type aliases apart from constants in
-capitals; verbs of the command line, which are click's, are not counted), places outside `domain/` that ask for the kind of an
-attribute, and how long functions are. It is run on two trees to compare them.
+capitals; verbs of the command line, which are click's commands, are not counted), places outside `domain/` that ask for
+the kind of an attribute, and how long functions are. It is run on two trees to compare them.
 """
 
 import ast

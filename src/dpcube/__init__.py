@@ -39,29 +39,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Answer": "dpcube.analyst",
-    "Answers": "dpcube.analyst",
-    "BudgetError": "dpcube.errors",
-    "Category": "dpcube.domain",
-    "Date": "dpcube.domain",
-    "Domain": "dpcube.domain",
-    "DomainError": "dpcube.errors",
-    "DpcubeError": "dpcube.errors",
-    "Float": "dpcube.domain",
-    "HiddenError": "dpcube.errors",
-    "InputError": "dpcube.errors",
-    "Integer": "dpcube.domain",
-    "LedgerError": "dpcube.errors",
-    "MemoryLimitError": "dpcube.errors",
-    "QueryError": "dpcube.errors",
-    "RefusedError": "dpcube.errors",
-    "Release": "dpcube.analyst",
-    "ReleaseFileError": "dpcube.errors",
-    "SourceError": "dpcube.errors",
-    "View": "dpcube.analyst",
-    "Workload": "dpcube.query",
+_NAMES = {
+    "dpcube.analyst": ("Answer", "Answers", "Release", "View"),
+    "dpcube.domain": ("Category", "Date", "Domain", "Float", "Integer"),
+    "dpcube.errors": (
+        *("BudgetError", "DomainError", "DpcubeError", "HiddenError", "InputError", "LedgerError"),
+        *("MemoryLimitError", "QueryError", "RefusedError", "ReleaseFileError", "SourceError"),
+    ),
+    "dpcube.query": ("Workload",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 # Not `curator`: private rows are reached by importing it, so that it shows.
 _SUBMODULES = ("errors", "plan", "strategy", "theory")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpcube import Answer, Answers, Category, Domain, Integer, Release, View, Workload, evaluate
-from dpcube.analyst.groups import Groups, first_places
+from dpcube.analyst.groups import AxisGroups, first_places
 from dpcube.curator import publish
 from dpcube.errors import MemoryLimitError
 from dpcube.query import CountingQueries
@@ -188,11 +188,11 @@ def test_a_wide_release_stays_small() -> None:
 
 def test_the_first_places_are_those_of_all_rows_in_order() -> None:
     domain = Domain(Integer("a", 0, 2), Integer("b", 0, 3), Integer("c", 0, 1))
-    axes = [Groups(a, a.levels()[0], np.ones(a.size)) for a in domain.attributes]
+    axes = [AxisGroups(a, a.levels()[0], np.ones(a.size)) for a in domain.attributes]
     every = np.stack(np.unravel_index(np.arange(24), (3, 4, 2)), axis=1)
     for most in (0, 1, 7, 24, 100):
         assert (first_places(axes, most) == every[:most]).all()
-    many = [Groups(a, a.levels()[0], np.ones(a.size)) for a in Domain.of_shape((1000,) * 30).attributes]
+    many = [AxisGroups(a, a.levels()[0], np.ones(a.size)) for a in Domain.of_shape((1000,) * 30).attributes]
     assert first_places(many, 1001)[-1].tolist() == [0] * 28 + [1, 0]
-    nothing = [axes[0], Groups(axes[1].attribute, axes[1].level, np.zeros(4))]
+    nothing = [axes[0], AxisGroups(axes[1].attribute, axes[1].level, np.zeros(4))]
     assert first_places(nothing, 5).shape == (0, 2)

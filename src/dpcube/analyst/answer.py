@@ -62,7 +62,7 @@ def said(error: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cuts:
+class CutAnswers:
     """Which answers cut bins, by their places; what the least and the most that each can mean is answered; in words."""
 
     at: NDArray[np.int64]
@@ -82,7 +82,7 @@ class Answers:
     stderrs: Floats
     withins: Floats
     noises: EqualNoises | None = None
-    cuts: Cuts | None = None
+    cuts: CutAnswers | None = None
 
     @classmethod
     def asked(cls, domain: Domain, estimate: Estimate, queries: CountingQueries) -> "Answers":
@@ -91,7 +91,7 @@ class Answers:
         if cut is None:
             return answers
         least, most = (cls._spread(domain, estimate, end) for end in (cut.least, cut.most))
-        return replace(answers, cuts=Cuts(cut.at, least, most, cut.words))
+        return replace(answers, cuts=CutAnswers(cut.at, least, most, cut.words))
 
     @classmethod
     def _spread(cls, domain: Domain, estimate: Estimate, queries: CountingQueries) -> "Answers":

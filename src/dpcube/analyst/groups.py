@@ -27,7 +27,7 @@ MOST_ASKED_APART = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class AxisGroups:
     """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group."""
 
     attribute: Attribute
@@ -93,7 +93,7 @@ class Groups:
         return np.asarray(np.add.reduceat(weighted, self._starts, axis))
 
 
-def check_rows(axes: Sequence[Groups]) -> int:
+def check_rows(axes: Sequence[AxisGroups]) -> int:
     """Return how many rows the groups make, refusing more than a frame should hold."""
     rows = int(np.prod([len(axis) for axis in axes], dtype=object))
     if rows > MOST_ROWS:
@@ -102,7 +102,7 @@ def check_rows(axes: Sequence[Groups]) -> int:
     return rows
 
 
-def group_values(axes: Sequence[Groups], cells: Floats) -> Floats:
+def group_values(axes: Sequence[AxisGroups], cells: Floats) -> Floats:
     """Return the estimated count of every row, without errors."""
     for axis, groups in enumerate(axes):
         if len(groups) == 0:
@@ -111,7 +111,7 @@ def group_values(axes: Sequence[Groups], cells: Floats) -> Floats:
     return cells.reshape(-1)
 
 
-def first_places(axes: Sequence[Groups], most: int) -> Ints:
+def first_places(axes: Sequence[AxisGroups], most: int) -> Ints:
     """Return the group of each axis of the first rows, at most so many: shape (rows, axes).
 
     There may be more rows in all than 64 bits count.
@@ -124,7 +124,9 @@ def first_places(axes: Sequence[Groups], most: int) -> Ints:
     return places
 
 
-def group_answers(axes: Sequence[Groups], release: "Release", estimate: str, *, places: Ints | None = None) -> Answers:
+def group_answers(
+    axes: Sequence[AxisGroups], release: "Release", estimate: str, *, places: Ints | None = None
+) -> Answers:
     """Return the estimated count of every row and what its error is made of.
 
     `places` has the group of each axis of the rows that are wanted, shape (rows, axes): all rows unless given.
@@ -141,13 +143,13 @@ def group_answers(axes: Sequence[Groups], release: "Release", estimate: str, *, 
     return as_ranges.beside(_query_answers(axes, places[~ranges], release, estimate), where=ranges)
 
 
-def _ranges(axes: Sequence[Groups], places: Ints) -> Workload:
+def _ranges(axes: Sequence[AxisGroups], places: Ints) -> Workload:
     lower = np.stack([axis.lower[places[:, j]] for j, axis in enumerate(axes)], axis=1)
     upper = np.stack([axis.upper[places[:, j]] for j, axis in enumerate(axes)], axis=1)
     return Workload(tuple(len(axis.weights) for axis in axes), lower, upper)
 
 
-def _query_answers(axes: Sequence[Groups], places: Ints, release: "Release", estimate: str) -> Answers:
+def _query_answers(axes: Sequence[AxisGroups], places: Ints, release: "Release", estimate: str) -> Answers:
     if len(places) > MOST_ASKED_APART:
         msg = f"{len(places):,} rows of this view are no ranges of whole cells, and the errors of at most "
         msg += f"{MOST_ASKED_APART:,} such rows are worked out; roll up or dice it first, or ask for errors=False"

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats, Ints
+from dpcube.arrays import Floats, Ints, Places
 from dpcube.domain import Attribute, Category, Date, Domain, Float
 from dpcube.domain.calendar import EPOCH
 from dpcube.errors import QueryError
@@ -27,8 +27,6 @@ BYTES_A_CELL = 32  # the estimate, its copy without negatives, its order and its
 BYTES_A_VALUE = 24  # at most about this much, unless texts are long
 MOST_ROWS = 2**53  # rows are numbered in double precision
 TYPES = {"integer": pa.int64(), "float": pa.float64(), "date": pa.date32(), "category": pa.string()}
-
-Places = NDArray[np.intp]
 
 
 def synthetic_rows(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcube.analyst import frames
-from dpcube.analyst.groups import Groups
+from dpcube.analyst.groups import AxisGroups
 from dpcube.domain import Attribute, Scalar, Selection
 from dpcube.domain.attribute import listing
 from dpcube.domain.hierarchy import TOTAL
@@ -98,13 +98,13 @@ class View:
         shown = self.group_by(*fine, **{name: level for name, level in at.items() if level != TOTAL})
         return frames.pivot(shown, rows, measures=measures, confidence=confidence)
 
-    def groups(self) -> list[Groups]:
+    def groups(self) -> list[AxisGroups]:
         """Return the groups along each axis."""
         axes = []
         for attribute in self.release.domain.attributes:
             weights = attribute.weights(self.kept.get(attribute.name, attribute.everything()))
             levels, at = attribute.levels(), self.levels.get(attribute.name, 0)
-            axes.append(Groups(attribute, levels[at] if at < len(levels) else None, weights))
+            axes.append(AxisGroups(attribute, levels[at] if at < len(levels) else None, weights))
         return axes
 
     def table(self, *, errors: bool = True, confidence: float = 0.95) -> pa.Table:

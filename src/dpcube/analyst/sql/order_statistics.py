@@ -13,9 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import deviations_for
-from dpcube.arrays import Floats
-
-Places = NDArray[np.intp]
+from dpcube.arrays import Floats, Places
 
 PICK = "dpcube_pick"
 PICK_ARGUMENTS = ("STRUCT(low DOUBLE, high DOUBLE, w DOUBLE, e DOUBLE)[]", "DOUBLE", "VARCHAR")

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.sql.relation import Relation
-from dpcube.arrays import Floats
+from dpcube.arrays import Floats, Places
 from dpcube.errors import QueryError
-
-Places = NDArray[np.intp]
 
 MOST_PARTS = 256
 ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result

@@ -15,7 +15,7 @@ from dpcube.analyst.sql.axes import Detail
 from dpcube.analyst.sql.names import Attr, attrs, bare
 from dpcube.analyst.sql.needs import Demand
 from dpcube.analyst.sql.parse import shown, sql_of
-from dpcube.analyst.sql.scope import Source, column_name
+from dpcube.analyst.sql.scope import SelectSource, column_name
 from dpcube.domain import Category, Float
 from dpcube.errors import QueryError
 
@@ -37,7 +37,7 @@ class Rewritten:
 class Rewriter:
     """Rewrites one SELECT; `complete` says that its rows include those whose count is zero."""
 
-    def __init__(self, source: Source, demand: Demand, *, complete: bool) -> None:
+    def __init__(self, source: SelectSource, demand: Demand, *, complete: bool) -> None:
         self.source, self.demand = source, demand
         self.numbers: dict[str, str] = {}
         self.steady: list[tuple[int, exp.Expression, str]] = []

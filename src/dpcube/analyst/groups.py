@@ -1,7 +1,8 @@
-"""Groups of cells: what is kept of one attribute and at which level enter, the groups along its axis leave.
+"""Groups of cells along an axis, and the answers for rows of groups.
 
-A row of a view is one group of every axis. Where all its groups are runs of whole cells it is a range; otherwise (a
-region of scattered countries, a bin cut by a question) it is a counting query.
+Enters: what is kept of each attribute, and its level. Leaves: the groups along its axis, and the estimated count and
+error of each row of a view. A row is one group of every axis. Where all its groups are runs of whole cells it is asked
+as a range; otherwise (a region of scattered countries, a bin cut by a question) as a counting query.
 """
 
 import math
@@ -28,7 +29,10 @@ MOST_ASKED_APART = 20_000
 
 @dataclass(frozen=True, eq=False)
 class AxisGroups:
-    """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group."""
+    """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group.
+
+    `weights` is the share of each cell that is kept, shape (cells,). A group none of whose cells is kept is left out.
+    """
 
     attribute: Attribute
     level: Level | None
@@ -87,14 +91,14 @@ class AxisGroups:
         return weights
 
     def sum_groups(self, cells: Floats, axis: int) -> Floats:
-        """Return an array with the cells of each group along `axis` added up."""
+        """Return the array `cells` with the kept shares of each group's cells along `axis` added up."""
         shape = [-1 if j == axis else 1 for j in range(cells.ndim)]
         weighted = np.take(cells, self._used, axis) * self.weights[self._used].reshape(shape)
         return np.asarray(np.add.reduceat(weighted, self._starts, axis))
 
 
 def check_rows(axes: Sequence[AxisGroups]) -> int:
-    """Return how many rows the groups make, refusing more than a frame should hold."""
+    """Return how many rows the groups of these axes make, refusing more than a frame should hold."""
     rows = int(np.prod([len(axis) for axis in axes], dtype=object))
     if rows > MOST_ROWS:
         msg = f"this view has {rows:,} rows; at most {MOST_ROWS:,} are laid out: roll up or dice it first"
@@ -103,7 +107,7 @@ def check_rows(axes: Sequence[AxisGroups]) -> int:
 
 
 def group_values(axes: Sequence[AxisGroups], cells: Floats) -> Floats:
-    """Return the estimated count of every row, without errors."""
+    """Return the estimated count of every row, shape (rows,), from the estimated cube `cells`; without errors."""
     for axis, groups in enumerate(axes):
         if len(groups) == 0:
             return np.zeros(0)
@@ -127,7 +131,7 @@ def first_places(axes: Sequence[AxisGroups], most: int) -> Ints:
 def group_answers(
     axes: Sequence[AxisGroups], release: "Release", estimate: str, *, places: Ints | None = None
 ) -> Answers:
-    """Return the estimated count of every row and what its error is made of.
+    """Return the estimated count of every row and what its error is made of, by the named estimate of `release`.
 
     `places` has the group of each axis of the rows that are wanted, shape (rows, axes): all rows unless given.
     """

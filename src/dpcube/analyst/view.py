@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class View:
-    """What is kept of each attribute, and its level: 0 is its cells, and past the last level is "all"."""
+    """A release seen through what is kept of each attribute and at which level it is told apart.
+
+    `estimate` names the estimate that answers. `kept` is what is kept of attributes, by name: all of it where a name is
+    missing. `levels` are the numbers of their levels: 0, where a name is missing, is the cells; one past the last is
+    "all", where the attribute is not told apart.
+    """
 
     release: "Release"
     estimate: str = "auto"

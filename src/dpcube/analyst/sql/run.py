@@ -7,11 +7,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpcube.analyst.sql.axes import pieces_of
-from dpcube.analyst.sql.constancy import check_numbers, check_steady, cut_at_steps
+from dpcube.analyst.sql.constancy import check_constancy, check_numbers, cut_at_steps
 from dpcube.analyst.sql.engine import Engine, engine
 from dpcube.analyst.sql.errors import error_columns
 from dpcube.analyst.sql.names import Attr
-from dpcube.analyst.sql.needs import Demand
+from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import parse_select, shown, sql_of
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
@@ -134,14 +134,14 @@ class Session:
             msg = f"the query selects from the cube more than {MOST_SELECTS} times; ask several queries"
             raise QueryError(msg)
         name = f"dpcube rows {self.made}"
-        rewritten = Rewriter(source, Demand(self.domain, self.fold), complete=complete).rewrite(select, name)
-        demand = rewritten.demand
-        cut_at_steps(self.engine, demand)
-        pieces = {axis: pieces_of(self.domain.attributes[axis], demand.uses[axis]) for axis in sorted(demand.uses)}
+        rewritten = Rewriter(source, Needs(self.domain, self.fold), complete=complete).rewrite(select, name)
+        needs = rewritten.needs
+        cut_at_steps(self.engine, needs)
+        pieces = {axis: pieces_of(self.domain.attributes[axis], needs.uses[axis]) for axis in sorted(needs.uses)}
         relation = Relation(self.domain, self.estimate, pieces, complete)
-        self.engine.add(name, relation.table(demand.columns, demand.noises))
+        self.engine.add(name, relation.table(needs.columns, needs.noises))
         check_numbers(self.engine, name, rewritten.numbers)
-        check_steady(self.engine, pieces, rewritten.steady, demand.columns)
+        check_constancy(self.engine, pieces, rewritten.constant_in_bins, needs.columns)
         if outermost and len(set(rewritten.names)) == len(rewritten.names):
             self._names = rewritten.names  # the engine takes names that differ in case for the same
         if complete:

@@ -1,8 +1,9 @@
 """How the house is built, in numbers: `python tools/house.py [TREE]` measures the package below TREE/src.
 
 Printed are what importing the trusted modules loads, their lines, how many functions and files a release, a count and
-an SQL query pass through, public names that have two homes, places outside `domain/` that ask for the kind of an
-attribute, and how long functions are. It is run on two trees to compare them.
+an SQL query pass through, public names that have two homes (functions, classes and type aliases apart from constants in
+capitals; verbs of the command line, which are click's commands, are not counted), places outside `domain/` that ask for
+the kind of an attribute, and how long functions are. It is run on two trees to compare them.
 """
 
 import ast
@@ -88,22 +89,36 @@ def code_lines(module: str) -> int:
     return sum(1 for number, line in lines if number not in told and line.strip() and not line.strip().startswith("#"))
 
 
-def two_homes() -> list[str]:
-    """Return public names that are defined at the top of two or more modules."""
-    homes: dict[str, set[str]] = defaultdict(set)
+def is_command(node: ast.stmt) -> bool:
+    """Tell whether a function is a verb of the command line: decorated with `@click.command` or a group's `command`."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    called = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in decorators]
+    names = [function.attr if isinstance(function, ast.Attribute) else ast.unparse(function) for function in called]
+    return bool({"command", "group"} & set(names))
+
+
+def defined(node: ast.stmt) -> list[str]:
+    """Return the public names that a statement at the top of a module defines."""
+    names: list[str] = []
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        names = [] if is_command(node) else [node.name]
+    elif isinstance(node, ast.Assign):
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        names = [node.target.id]
+    return [name for name in names if not name.startswith("_")]
+
+
+def two_homes() -> dict[str, list[str]]:
+    """Return public names that are defined at the top of two or more modules, with their modules.
+
+    Verbs of the command line are left out: `dpcube plan` may be told by a function `plan`.
+    """
+    homes: dict[str, list[str]] = defaultdict(list)
     for path, tree in modules().items():
-        for node in tree.body:
-            names: list[str] = []
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                names = [node.name]
-            elif isinstance(node, ast.Assign):
-                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                names = [node.target.id]
-            for name in names:
-                if not name.startswith("_"):
-                    homes[name].add(str(path.relative_to(SOURCE)))
-    return sorted(name for name, places in homes.items() if len(places) > 1)
+        for name in {name for node in tree.body for name in defined(node)}:
+            homes[name].append(str(path.relative_to(SOURCE).with_suffix("")))
+    return {name: places for name, places in sorted(homes.items()) if len(places) > 1}
 
 
 def kinds_asked() -> int:
@@ -136,8 +151,11 @@ def main() -> None:
     print(f"trusted modules (what {', '.join(ENTRIES)} load): {len(trusted)}")
     print(f"trusted lines of code: {sum(map(code_lines, trusted)):,}")
     print(python(TRACED), end="")
-    names = two_homes()
-    print(f"public names with two homes: {len(names)} ({', '.join(names)})")
+    homes = two_homes()
+    constants = [name for name in homes if name.isupper()]
+    named = [f"{name} ({', '.join(places)})" for name, places in homes.items() if name not in constants]
+    print(f"functions, classes and type aliases with two homes: {len(named)}", *named, sep="\n  ")
+    print(f"constants in capitals with two homes: {len(constants)} ({', '.join(constants)})")
     print(f"isinstance on attribute kinds outside domain/: {kinds_asked()}")
     found = lengths()
     print(f"functions: {len(found)}, median {statistics.median(found):.0f} lines, ", end="")

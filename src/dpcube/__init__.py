@@ -5,6 +5,7 @@ are opened only by importing `dpcube.curator`, so that access to them shows on t
 
     dpcube.open            a released file, as a Release
     dpcube.Domain          the declared axes of a cube: Integer, Float, Category, Date
+    dpcube.DpcubeError     whatever is raised on purpose; `dpcube.errors` draws the tree, each of its errors is here too
     dpcube.Workload        many range queries at once
     dpcube.strategy        what to measure
     dpcube.plan            what a release would be worth, before anything is spent
@@ -19,40 +20,59 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpcube.analyst import Answer, Answers, Release, View
     from dpcube.domain import Category, Date, Domain, Float, Integer
-    from dpcube.errors import DpcubeError
+    from dpcube.errors import (
+        BudgetError,
+        DomainError,
+        DpcubeError,
+        HiddenError,
+        InputError,
+        LedgerError,
+        MemoryLimitError,
+        QueryError,
+        RefusedError,
+        ReleaseFileError,
+        SourceError,
+    )
     from dpcube.query import Workload
 
     open = Release.open
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Answer": "dpcube.analyst",
-    "Answers": "dpcube.analyst",
-    "Category": "dpcube.domain",
-    "Date": "dpcube.domain",
-    "Domain": "dpcube.domain",
-    "DpcubeError": "dpcube.errors",
-    "Float": "dpcube.domain",
-    "Integer": "dpcube.domain",
-    "Release": "dpcube.analyst",
-    "View": "dpcube.analyst",
-    "Workload": "dpcube.query",
+_NAMES = {
+    "dpcube.analyst": ("Answer", "Answers", "Release", "View"),
+    "dpcube.domain": ("Category", "Date", "Domain", "Float", "Integer"),
+    "dpcube.errors": (
+        *("BudgetError", "DomainError", "DpcubeError", "HiddenError", "InputError", "LedgerError"),
+        *("MemoryLimitError", "QueryError", "RefusedError", "ReleaseFileError", "SourceError"),
+    ),
+    "dpcube.query": ("Workload",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 # Not `curator`: private rows are reached by importing it, so that it shows.
-_SUBMODULES = ("plan", "strategy", "theory")
+_SUBMODULES = ("errors", "plan", "strategy", "theory")
 
 __all__ = [
     "Answer",
     "Answers",
+    "BudgetError",
     "Category",
     "Date",
     "Domain",
+    "DomainError",
     "DpcubeError",
     "Float",
+    "HiddenError",
+    "InputError",
     "Integer",
+    "LedgerError",
+    "MemoryLimitError",
+    "QueryError",
+    "RefusedError",
     "Release",
+    "ReleaseFileError",
+    "SourceError",
     "View",
     "Workload",
     "open",

@@ -16,9 +16,9 @@ from golden_file import GOLDEN
 
 from dpcube import theory
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import Figure, Maps, figures, groups
-from dpcube.evaluate.reproduce.draw import digest, draw, spread
-from dpcube.evaluate.reproduce.files import page
+from dpcube.evaluate.reproduce import Figure, Maps, figure_groups, make_figures
+from dpcube.evaluate.reproduce.draw import draw_figure, figure_digest, keep_apart
+from dpcube.evaluate.reproduce.files import reproduction_page
 from dpcube.evaluate.reproduce.histograms import SHARE, mean_errors
 from dpcube.evaluate.reproduce.theory import even_error_given_eta
 from dpcube.noise.law import DiscreteLaplace
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.slow
 
 FIGURES = GOLDEN["figures"]
 DOCS = Path(__file__).parents[2] / "docs"
-MADE = {figure.name: figure for figure in figures(["theory"]) if isinstance(figure, Figure)}
-MAPS = groups()["histograms"][1]
+MADE = {figure.name: figure for figure in make_figures(["theory"]) if isinstance(figure, Figure)}
+MAPS = figure_groups()["histograms"][1]
 
 
 @cache
 def maps() -> dict[str, Maps]:
     """The histograms, made when a test asks for them and not when tests are collected."""
-    return {figure.name: figure for figure in figures(["histograms"]) if isinstance(figure, Maps)}
+    return {figure.name: figure for figure in make_figures(["histograms"]) if isinstance(figure, Maps)}
 
 
 # The golden table behind each panel, and where its columns have other names.
@@ -89,7 +89,7 @@ SPEC = {
 
 @pytest.mark.parametrize("name", SPEC)
 def test_the_verdicts_hold_the_numbers_of_the_specification(name: str) -> None:
-    text = page([MADE[name]])
+    text = reproduction_page([MADE[name]])
     for number in SPEC[name]:
         assert number in text, number
 
@@ -124,7 +124,7 @@ def test_the_pictures_of_the_documentation_were_drawn_from_these_numbers(name: s
     picture = (DOCS / "reproduction" / f"{figure.name}.svg").read_text()
     stamped = re.search(r"numbers sha256 (\w+)", picture)
     assert stamped is not None
-    assert stamped[1] == digest(figure)  # the picture was drawn from these numbers
+    assert stamped[1] == figure_digest(figure)  # the picture was drawn from these numbers
     assert len(picture) < 100_000
 
 
@@ -132,13 +132,13 @@ def test_the_text_of_the_documentation_is_that_of_the_command() -> None:
     assert (
         (DOCS / "reproduction.md")
         .read_text()
-        .endswith("\n" + page([*MADE.values(), *maps().values()], pictures="reproduction/"))
+        .endswith("\n" + reproduction_page([*MADE.values(), *maps().values()], pictures="reproduction/"))
     )
 
 
 def test_a_picture_is_drawn_twice_the_same_and_without_a_reference_elsewhere() -> None:
     figure = MADE["inconsistency"]
-    first, second = draw(figure), draw(figure)
+    first, second = draw_figure(figure), draw_figure(figure)
     assert first == second
     assert first["png"].startswith(b"\x89PNG")
     assert not re.search(rb'(?:href|src)="(?!#)', first["svg"])
@@ -150,22 +150,22 @@ def test_labels_keep_their_order_and_their_distance() -> None:
     generator = np.random.default_rng()
     for _ in range(50):
         places = generator.uniform(0, 0.4, generator.integers(1, 7))
-        apart = spread(places)
+        apart = keep_apart(places)
         assert (np.diff(np.sort(apart)) >= 0.072 - 1e-12).all()
         assert (np.argsort(apart, kind="stable") == np.argsort(places, kind="stable")).all()
         assert apart.mean() == pytest.approx(places.mean())
 
 
 def test_names_of_figures() -> None:
-    listed = groups()
+    listed = figure_groups()
     assert set(listed) == {"theory", "histograms"}
     assert listed["theory"][1] == tuple(MADE)
     assert listed["histograms"][1] == tuple(maps())
-    assert [figure.name for figure in figures(["all"])] == [*MADE, *MAPS]
+    assert [figure.name for figure in make_figures(["all"])] == [*MADE, *MAPS]
     with pytest.raises(
         InputError, match=r"there is no figure 'histogram'; give query-size, .* theory, histograms or all"
     ) as caught:
-        figures(["theory", "histogram"])
+        make_figures(["theory", "histogram"])
     assert "\n" not in str(caught.value)
 
 
@@ -206,7 +206,7 @@ def test_the_released_histograms_are_the_papers() -> None:
 
 def test_the_verdicts_on_the_histograms_are_about_them() -> None:
     errors = mean_errors("fine", TwoPhase(share=SHARE))
-    text = page([maps()["histograms-fine"]])
+    text = reproduction_page([maps()["histograms-fine"]])
     for pair in errors.values():
         assert f"{pair[0]:.1f}" in text
         assert f"{pair[1]:.0f}" in text

@@ -10,7 +10,7 @@ import pytest
 
 from dpcube.errors import InputError
 from dpcube.evaluate import coverage
-from dpcube.evaluate.coverage import Coverage, measure, samples_of, summary
+from dpcube.evaluate.coverage import Coverage, measure_coverage, samples_of, summary
 
 
 def dpcube(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -45,7 +45,7 @@ def test_only_samples_of_a_file_are_read(tmp_path: Path) -> None:
 
 def test_a_table_without_rows_has_nothing_to_cover() -> None:
     with pytest.raises(InputError, match="empty has too few rows"):
-        measure("empty", [np.zeros((4, 4), np.int64)], epsilon="1", strategy="cells", releases=2)
+        measure_coverage("empty", [np.zeros((4, 4), np.int64)], epsilon="1", strategy="cells", releases=2)
 
 
 def test_what_is_wanted_is_told_by_strategy() -> None:

@@ -6,14 +6,17 @@ import shlex
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from dpcube import Domain, Release, datasets
 from dpcube.cli import main
+from dpcube.curator import publish
 from dpcube.curator.publishing import count
 from dpcube.evaluate import experiment
 from dpcube.testing import SeededNoise
@@ -50,6 +53,18 @@ def test_examples_print_what_the_page_says(page: str, folder: Path, monkeypatch:
         outcome = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")
     assert outcome.attempted >= 3
     assert outcome.failed == 0
+
+
+def test_the_readme_publishes_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = [b for b in fenced("../README.md", "python") if "from dpcube.curator import publish" in b]
+    names: dict[str, Any] = {}
+    exec(block, names)
+    assert Release.open("visits.dpcube").digest == names["release"].digest
+    assert Path("visits.ledger").exists()
+    names["domain"].save("visits.toml")  # the form in the comment
+    for frame in (names["visits"], pl.from_pandas(names["visits"])):
+        assert publish(frame, "visits.toml", epsilon=0.5).domain == names["domain"]
 
 
 @pytest.mark.parametrize("page", PAGES)

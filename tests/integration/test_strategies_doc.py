@@ -13,7 +13,7 @@ import pytest
 from dpcube import Domain, Integer, Release, datasets, plan
 from dpcube.curator import publish
 from dpcube.curator.publishing import count
-from dpcube.evaluate.coverage import Coverage, measure
+from dpcube.evaluate.coverage import Coverage, measure_coverage
 from dpcube.strategy import Strategy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text(encoding="utf-8")
@@ -148,7 +148,7 @@ __main__.main()
 
 def covered(agrid: Strategy) -> Coverage:
     exact = count(datasets.adult_table(), Domain.load(datasets.adult_domain()))
-    return measure("bundled", [exact], epsilon="0.1", strategy=agrid, releases=4)
+    return measure_coverage("bundled", [exact], epsilon="0.1", strategy=agrid, releases=4)
 
 
 @pytest.mark.slow

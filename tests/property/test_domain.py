@@ -1,6 +1,10 @@
 """Random domains, selections and queries against what they mean by brute force."""
 
+import copy
+import datetime
+import pickle
 from collections.abc import Callable, Hashable
+from dataclasses import fields, replace
 from datetime import date, timedelta
 from functools import reduce
 from itertools import pairwise
@@ -93,7 +97,8 @@ attributes = st.one_of(integers(), floats(), categories(), dates())
 @st.composite
 def domains(draw: st.DrawFn, most: int = 4) -> Domain:
     chosen = draw(st.lists(attributes, min_size=1, max_size=most, unique_by=lambda attribute: attribute.name))
-    return Domain(tuple(chosen), draw(st.booleans()), draw(st.none() | st.text(max_size=10)))
+    drafted, signed = draw(st.booleans()), draw(st.none() | st.text(max_size=10))
+    return Domain(tuple(chosen), drafted_from_data=drafted, signed_public_by=signed)
 
 
 @st.composite
@@ -331,3 +336,22 @@ def test_a_workload_is_answered_as_its_matrix_says(data: st.DataObject, release:
         np.testing.assert_allclose(
             answers.values, workload.matrix() @ cells, rtol=0, atol=1e-9 * (float(np.abs(cells).sum()) + 1)
         )
+
+
+# --- written in Python ---------------------------------------------------------------------------------------------
+
+NAMES = {kind.__name__: kind for kind in (Integer, Float, Category, Date, Domain)}
+
+
+@given(domains())
+def test_repr_can_be_evaluated_and_copies_are_equal(domain: Domain) -> None:
+    again = eval(repr(domain), {**NAMES, "datetime": datetime})
+    assert again == domain
+    assert hash(again) == hash(domain)
+    assert pickle.loads(pickle.dumps(domain)) == copy.deepcopy(domain) == replace(domain) == domain
+
+
+@given(attributes)
+def test_an_attribute_is_what_its_fields_say(attribute: Attribute) -> None:
+    declared = {field.name: getattr(attribute, field.name) for field in fields(attribute)}
+    assert type(attribute)(**declared) == replace(attribute) == attribute

@@ -8,7 +8,7 @@ from scipy import stats
 
 from dpcube import Workload, evaluate
 from dpcube.analyst import Answers
-from dpcube.evaluate.coverage import WANTED, WANTED_OF_DECILE, Coverage, bundled, measure
+from dpcube.evaluate.coverage import WANTED, WANTED_OF_DECILE, Coverage, bundled, measure_coverage
 from dpcube.geometry.halving import halve
 from dpcube.geometry.tree import BoxTree
 from dpcube.query.workload_model import WorkloadModel
@@ -52,7 +52,7 @@ def test_intervals_of_noise_alone_that_are_too_short_are_seen(exact_counts: NDAr
 
 
 def covered(exact_counts: NDArray[np.int64], strategy: str) -> Coverage:
-    return measure("bundled", [exact_counts], epsilon="0.1", strategy=strategy, releases=8)
+    return measure_coverage("bundled", [exact_counts], epsilon="0.1", strategy=strategy, releases=8)
 
 
 @pytest.mark.parametrize("strategy", ["adaptive", "dpcube", "cells"])

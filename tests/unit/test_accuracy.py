@@ -16,7 +16,7 @@ from dpcube.errors import InputError
 from dpcube.estimate.posterior import inference, splits
 from dpcube.evaluate.accuracy import ablation, cubes, dpbench, held_out, held_out_tables, sweeps
 from dpcube.evaluate.accuracy.__main__ import main
-from dpcube.evaluate.accuracy.dpbench import Bench, Key, Measured
+from dpcube.evaluate.accuracy.dpbench import Bench, Key, RunErrors
 from dpcube.evaluate.arrays import experiment
 from dpcube.strategy import adaptive
 from dpcube.testing import SeededNoise
@@ -70,14 +70,14 @@ def test_a_directory_without_the_arrays_is_refused(tmp_path: Path) -> None:
 
 def test_a_geometric_mean_and_its_standard_error() -> None:
     key = Key(2, "randomrange", 1000, "A", "cells")
-    mean, stderr = dpbench.geometric_mean([Measured(key, np.array([1.0, 3.0])), Measured(key, np.array([8.0, 8.0]))])
+    mean, stderr = dpbench.geometric_mean([RunErrors(key, np.array([1.0, 3.0])), RunErrors(key, np.array([8.0, 8.0]))])
     assert mean == pytest.approx(4)
     assert stderr == pytest.approx(4 * (1 / 2) / 2)
 
 
 def test_a_seed_repeats_a_comparison_and_cells_err_as_they_must(folder: Path) -> None:
     bench = Bench(folder)
-    one, again = (list(dpbench.measure(bench, ["cells"], draws=1, seed=4, dims=[2])) for _ in range(2))
+    one, again = (list(dpbench.measure_errors(bench, ["cells"], draws=1, seed=4, dims=[2])) for _ in range(2))
     assert [m.key for m in one] == [m.key for m in again]
     np.testing.assert_array_equal([m.errors for m in one], [m.errors for m in again])
     sizes = bench.workload(2, "randomrange").sizes
@@ -86,7 +86,7 @@ def test_a_seed_repeats_a_comparison_and_cells_err_as_they_must(folder: Path) ->
     summary = dpbench.summaries(bench, one)[0]
     assert summary.rivals["HB"] == pytest.approx(20)
     assert summary.worst == pytest.approx(max(m.mean for m in one if m.key.scale == 1000) / 2)
-    assert "| 1e+03 | cells |" in "\n".join(dpbench.report([summary]))
+    assert "| 1e+03 | cells |" in "\n".join(dpbench.dpbench_report([summary]))
 
 
 def test_a_sweep_compares_with_cells(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_a_sweep_compares_with_cells(folder: Path, monkeypatch: pytest.MonkeyPat
     assert [p.name for p in points] == ["A", "B"]
     assert np.mean([p.ratio for p in points]) == pytest.approx(1, abs=0.35)
     above = [sweeps.Point("A", 1000, "0.1", 3.0, 0.1, 2.0)]
-    assert sweeps.report(above, "cells")[-1] == "A, N = 1e+03, epsilon 0.1: 1.50 +- 0.05"
+    assert sweeps.sweeps_report(above, "cells")[-1] == "A, N = 1e+03, epsilon 0.1: 1.50 +- 0.05"
 
 
 COMPILED = {"no guess near the prediction", "no learnt weights", "posterior mean, not a soft median"}
@@ -139,10 +139,12 @@ def test_held_out_tables_are_measured_and_covered(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(held_out, "EPSILONS", ("1",))
     monkeypatch.setattr(held_out_tables, "DOMAINS", ())
     monkeypatch.setattr(
-        held_out_tables, "SOURCES", {"no": held_out_tables.Source("no_such_package", "x.csv", "nothing")}
+        held_out_tables, "SOURCES", {"no": held_out_tables.PackagedFile("no_such_package", "x.csv", "nothing")}
     )
     some = next(held_out_tables.generated())
-    corner = held_out_tables.Table("generated", "corner", Domain.of_shape((16, 16)), some.exact_counts[:16, 48:64])
+    corner = held_out_tables.HeldOutTable(
+        "generated", "corner", Domain.of_shape((16, 16)), some.exact_counts[:16, 48:64]
+    )
     monkeypatch.setattr(held_out_tables, "generated", lambda: iter([corner]))
     done = [
         CliRunner().invoke(main, [what, "--draws", "3", "--seed", "2"])
@@ -168,7 +170,7 @@ def test_a_ratio_to_the_best_of_the_others_by_hand() -> None:
     assert ratio.stderr == pytest.approx(1.5 * 0.1 * math.sqrt(2))
     assert setting.ratio("marginals").best == "cells"
     assert setting.ratio("ranges", "cells").value == 0.75
-    report = held_out.report([setting])
+    report = held_out.held_out_report([setting])
     assert "| t | **1.50** / **3.00** |" in report
     assert "| ranges | files | 1 | 1.50 | 0.75 | 1.50 | 1 of 1 | 1.50 t |" in report
 
@@ -178,10 +180,10 @@ def test_a_table_of_a_package_is_read_where_it_is_installed(tmp_path: Path, monk
     with zipfile.ZipFile(tmp_path / "some_flights" / "flights.csv.zip", "w") as archive:
         archive.writestr("flights.csv", "carrier,hour\nAA,5\nAA,5\nUA,23\nXX,1\nUA,NA\n")
     monkeypatch.syspath_prepend(tmp_path)
-    source = held_out_tables.Source("some_flights", "flights.csv.zip", "made up")
+    source = held_out_tables.PackagedFile("some_flights", "flights.csv.zip", "made up")
     monkeypatch.setattr(held_out_tables, "SOURCES", {"flights": source})
     monkeypatch.setattr(held_out_tables, "DOMAINS", (("flights", (held_out_tables.CARRIER, held_out_tables.HOUR)),))
-    table = next(held_out_tables.tables())
+    table = next(held_out_tables.held_out_tables())
     assert (table.name, held_out_tables.missing()) == ("flights: carrier x hour", [])
     assert [*zip(*np.nonzero(table.exact_counts), strict=True)] == [(1, 5), (11, 23)]
     assert (table.exact_counts.sum(), table.exact_counts[1, 5]) == (3, 2)

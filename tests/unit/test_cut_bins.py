@@ -15,7 +15,7 @@ from dpcube.analyst.plots.picture import marginal, picture
 from dpcube.curator.publishing import count
 from dpcube.domain.attribute import Within
 from dpcube.errors import DomainError, QueryError
-from dpcube.evaluate.cut_bins import Table, measure
+from dpcube.evaluate.cut_bins import TableOfValues, measure_cut_bins
 from dpcube.query import CountingQueries, query
 from dpcube.query.cuts import cut_queries
 from dpcube.testing import SeededNoise, SilentNoise
@@ -375,9 +375,9 @@ def test_intervals_of_heaped_and_smooth_bins_hold(strategy: str) -> None:
     smooth = np.random.default_rng(1).poisson(np.tile(100 + places, (3, 1)))
     asked = tuple((x, x) for x in range(40))
     for exact, within in ((heaped, "any"), (smooth, "any"), (smooth, "even")):
-        found = measure(Table("", exact, 0, asked), strategy, within=within, runs=5)  # type: ignore[arg-type]
+        found = measure_cut_bins(TableOfValues("", exact, 0, asked), strategy, within=within, runs=5)  # type: ignore[arg-type]
         assert found.counted[0] >= 95
         assert found.in_sql[0] >= 93
         assert found.noise_alone[1] < found.counted[1]
-    before = measure(Table("", heaped, 0, asked), strategy, runs=5)
+    before = measure_cut_bins(TableOfValues("", heaped, 0, asked), strategy, runs=5)
     assert before.noise_alone[0] < 20  # the check can fail: this is what was stated

@@ -13,10 +13,10 @@ from scipy import stats
 from dpcube import Category, Date, Domain, Integer, evaluate, plan, strategy, theory
 from dpcube.counter import BUDGET_UNITS
 from dpcube.errors import BudgetError, InputError
-from dpcube.evaluate.planning import FACTOR, Compared, compare
+from dpcube.evaluate.planning import FACTOR, Compared, compare_plan
 from dpcube.geometry.boxes import Boxes
 from dpcube.plan import predict as predicting
-from dpcube.plan.axes import Axis, at_most, axes_of, halve_longest, shape_of
+from dpcube.plan.axes import PlannedAxis, at_most, axes_of, halve_longest, shape_of
 from dpcube.plan.counter import SimulatedCounter
 from dpcube.plan.predict import Predictor
 from dpcube.plan.queries import KINDS, workload_of
@@ -39,9 +39,9 @@ AXES = axes_of(PEOPLE)
 
 def test_axes_are_those_of_the_domain() -> None:
     age, ward, seen = AXES
-    assert age == Axis("age", 20, 1, ordered=True)
-    assert ward == Axis("ward", 3, 0, ordered=False)
-    assert seen == Axis("seen", 12, 0, ordered=True)
+    assert age == PlannedAxis("age", 20, 1, ordered=True)
+    assert ward == PlannedAxis("ward", 3, 0, ordered=False)
+    assert seen == PlannedAxis("seen", 12, 0, ordered=True)
     assert shape_of(AXES) == PEOPLE.shape
 
 
@@ -54,8 +54,8 @@ def test_the_longest_attribute_is_halved_until_none_has_more_than_two_bins() -> 
     assert axes[0].own == 1
 
 
-@pytest.mark.parametrize("axes", [AXES, (Axis("b", 2, 3, True),) * 12, (Axis("long", 10**9, 1, True),)])
-def test_a_smaller_cube_is_small_enough(axes: tuple[Axis, ...]) -> None:
+@pytest.mark.parametrize("axes", [AXES, (PlannedAxis("b", 2, 3, True),) * 12, (PlannedAxis("long", 10**9, 1, True),)])
+def test_a_smaller_cube_is_small_enough(axes: tuple[PlannedAxis, ...]) -> None:
     for cells in (1, 7, 100, 2000):
         smaller = at_most(axes, cells)
         assert cells / 2.7 < math.prod(shape_of(smaller)) <= cells
@@ -77,7 +77,7 @@ def test_stand_ins_have_about_the_rows_and_are_repeated_by_their_seed(name: str)
 
 
 def test_stand_ins_differ_in_character() -> None:
-    axes = (Axis("x", 64, 0, True), Axis("y", 64, 0, True))
+    axes = (PlannedAxis("x", 64, 0, True), PlannedAxis("y", 64, 0, True))
     made = {name: np.sort(made_up_counts(name, axes, rows=50_000, seed=0).ravel())[::-1] for name in STAND_INS}
     top = {name: counts[:41].sum() / counts.sum() for name, counts in made.items()}  # share of the fullest 1%
     empty = {name: np.mean(counts == 0) for name, counts in made.items()}
@@ -220,14 +220,14 @@ def test_workloads_of_each_kind() -> None:
 @pytest.mark.parametrize("names", [("age", "hours-per-week"), ("age", "education-num", "sex")])
 @pytest.mark.parametrize("epsilon", ["0.05", "0.1", "1"])
 def test_measured_errors_are_within_the_stated_factor(names: tuple[str, ...], epsilon: str) -> None:
-    compared = [c for c in compare(names, epsilon, runs=3) if c.prediction.queries != "total"]
+    compared = [c for c in compare_plan(names, epsilon, runs=3) if c.prediction.queries != "total"]
     assert len(compared) == 3 * len(BY_NAME)
     for c in compared:
         assert c.outside <= FACTOR, c
 
 
 def test_a_near_constant_table_errs_less_than_predicted_but_never_more() -> None:
-    for c in compare(("capital-gain", "capital-loss"), "0.1", runs=2):
+    for c in compare_plan(("capital-gain", "capital-loss"), "0.1", runs=2):
         if c.prediction.queries != "total":
             assert c.measured <= FACTOR * c.prediction.high, c
 

@@ -18,10 +18,10 @@ from dpcube.analyst.plots import HeatMap, picture, save
 from dpcube.analyst.plots.axis import axis_of
 from dpcube.analyst.plots.colours import RAMP
 from dpcube.analyst.plots.interactive import figure
-from dpcube.analyst.plots.interactive import page as plotly_page
+from dpcube.analyst.plots.interactive import plotly_page as plotly_page
 from dpcube.analyst.plots.outlines import STRENGTHS, frontier, outlines
 from dpcube.analyst.plots.picture import marginal, stages_of
-from dpcube.analyst.plots.static import draw, scale_ticks
+from dpcube.analyst.plots.static import draw_picture, scale_ticks
 from dpcube.analyst.report import report
 from dpcube.analyst.trust import COVERAGE, trust
 from dpcube.curator.gate import Gate
@@ -252,13 +252,13 @@ def test_a_plotly_page_stands_alone_and_shows_names_as_they_are() -> None:
 
 def test_a_drawing_is_repeatable_small_and_keeps_its_text() -> None:
     shown = picture(RELEASE, "age", "hours")
-    svg = draw(shown, "svg")
-    assert svg == draw(shown, "svg")
-    assert draw(shown, "png").startswith(b"\x89PNG")
+    svg = draw_picture(shown, "svg")
+    assert svg == draw_picture(shown, "svg")
+    assert draw_picture(shown, "png").startswith(b"\x89PNG")
     texts = {element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
     assert {"Rows by age and hours", "age", "hours", "rows", "0 or less"} <= texts
     assert len(svg) < 60_000
-    assert b"in$ome" in draw(picture(RELEASE, "in$ome"), "svg")  # a dollar sign begins no formula
+    assert b"in$ome" in draw_picture(picture(RELEASE, "in$ome"), "svg")  # a dollar sign begins no formula
     assert "1.0" not in texts  # counts are whole
 
 
@@ -294,7 +294,7 @@ def test_names_that_would_steer_a_terminal_or_turn_text_around_are_shown_without
     said = [shown.title, shown.note, *(panel.title for panel in shown.panels)]
     assert all(text.isprintable() for text in said)
     assert not set("".join(said)) & set(STEERING) - set("abx]0;")
-    for content in (draw(shown, "svg").decode(), report(release, title=STEERING * 9)):
+    for content in (draw_picture(shown, "svg").decode(), report(release, title=STEERING * 9)):
         assert not set(content) & {"\x1b", "\x07", "\u202e", "\u2066", "\u200f"}
 
 
@@ -312,7 +312,7 @@ def test_hostile_names_are_only_text() -> None:
     domain = Domain((Category(name='"><script>x</script>\n', values=HOSTILE), Integer(name="$\\frac$", min=0, max=3)))
     release = release_of("dpcube", domain, np.arange(32).reshape(8, 4))
     for shown in (picture(release), picture(release, *domain.names)):
-        ElementTree.fromstring(draw(shown, "svg"))
+        ElementTree.fromstring(draw_picture(shown, "svg"))
         assert (
             b"<script>"
             not in plotly_page(shown).replace(b'<script type="text/javascript">', b"").split(b"Plotly.newPlot")[1]
@@ -341,7 +341,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"need plotly, which is not installed; pip install 'dpcube\[plot\]'"):
         RELEASE.plot("age")
     with pytest.raises(InputError, match=r"need matplotlib, which is not installed; pip install 'dpcube\[plot\]'"):
-        draw(picture(RELEASE, "age"), "svg")
+        draw_picture(picture(RELEASE, "age"), "svg")
     page = report(RELEASE)
     assert "Left out: pictures need matplotlib" in page
     assert "<svg" not in page

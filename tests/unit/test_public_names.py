@@ -134,4 +134,12 @@ def test_every_error_says_when_it_is_raised_and_is_caught_as_one() -> None:
         error = getattr(errors, name)
         assert issubclass(error, DpcubeError)
         assert error.__doc__
+        assert getattr(dpcube, name) is error
     assert dpcube.DpcubeError is DpcubeError
+    assert dpcube.errors is errors
+
+
+def test_dpcube_holds_what_an_analyst_and_a_domain_need() -> None:
+    asked = {"Answer", "Answers", "Release", "View", "Workload", "open"}
+    declared = {"Category", "Date", "Domain", "Float", "Integer"}
+    assert set(dpcube.__all__) == asked | declared | set(drawn_tree())

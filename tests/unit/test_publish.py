@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpcube import Category, Domain, Integer, Release
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator import PrivateTable, publish
+from dpcube.curator import PrivateTable, explain, publish
 from dpcube.curator import private_table as private_table_module
 from dpcube.curator.gate import Gate
 from dpcube.curator.sources import open_rows
@@ -144,6 +145,26 @@ def test_an_empty_table_stays_nearly_empty_by_default(kind: str, tmp_path: Path)
     release = publish(EMPTY[kind](tmp_path), DOMAIN, epsilon=LOUD, ledger=None)
     assert release.cells().sum() < 0.5
     assert release.cells().min() >= 0
+
+
+@pytest.mark.parametrize("form", [str, Path])
+def test_the_domain_may_be_the_path_of_its_file(form: Callable[[Path], str | Path], tmp_path: Path) -> None:
+    DOMAIN.save(tmp_path / "visits.toml")
+    path = form(tmp_path / "visits.toml")
+    assert publish(TABLE.to_pandas(), path, epsilon=1).domain == DOMAIN
+    assert explain(TABLE.to_pandas(), path) == explain(TABLE.to_pandas(), DOMAIN)
+    with pytest.raises(DomainError, match=r"cannot read .*no such\.toml: No such file"):
+        publish(TABLE.to_pandas(), form(tmp_path / "no such.toml"), epsilon=1)
+
+
+@pytest.mark.parametrize("call", [partial(publish, epsilon=1), explain])
+def test_what_is_no_domain_is_refused_without_a_look_inside(call: Callable[..., object], tmp_path: Path) -> None:
+    DOMAIN.save(tmp_path / "visits.toml")
+    for wrong in (pd.DataFrame({"age": [12345]}), pl.DataFrame({"age": [12345]}), None, {"age": 12345}, b"visits.toml"):
+        with pytest.raises(InputError) as caught:
+            call(tmp_path / "visits.toml", wrong)  # as if the two arguments were exchanged
+        expected = "domain must be a Domain or the path of a domain file such as 'visits.toml', got a "
+        assert str(caught.value) == expected + type(wrong).__name__
 
 
 def test_the_default_strategy_is_fitted_to_the_attributes() -> None:

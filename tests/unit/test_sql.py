@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpcube import Category, Date, Domain, Float, Integer, Release, evaluate
 from dpcube.analyst.sql import relation
-from dpcube.analyst.sql.order_statistics import Picker
+from dpcube.analyst.sql.order_statistics import OrderStatistics
 from dpcube.errors import DpcubeError, QueryError, RefusedError
 from dpcube.estimate import estimate as estimates
 from dpcube.estimate.boxes import BoxEstimate
@@ -132,7 +132,7 @@ def test_picks_are_those_of_the_definition(rows: Lists, quantile: float, kind: s
     listed = [{"low": float(x), "high": float(x), "w": w, "e": 0.0} for x, w in rows]
     fields = pa.struct([(name, pa.float64()) for name in ("low", "high", "w", "e")])
     groups = pa.array([[{"low": 1.0, "high": 1.0, "w": 2.0, "e": 0.0}], listed, None], pa.list_(fields))
-    picked = Picker(0.95)(groups, pa.array([quantile] * 3), pa.array([kind] * 3)).to_pylist()
+    picked = OrderStatistics(0.95)(groups, pa.array([quantile] * 3), pa.array([kind] * 3)).to_pylist()
     assert picked == [1.0, pytest.approx(brute_force(rows, quantile, kind)), None]
 
 

@@ -36,7 +36,7 @@ SELECTS = (
     ),
     *("SELECT current_setting('threads')", "SELECT read_blob('secret.csv')", "SELECT * FROM table"),
     *("SELECT count(*) FROM cube, read_csv('secret.csv')", "SELECT random()", "SELECT now()", "SELECT nextval('s')"),
-    *("SELECT query('SELECT 1')", "SELECT * FROM query_table('cube')", "SELECT dpcube_pick([], 1, 'min')"),
+    *("SELECT query('SELECT 1')", "SELECT * FROM query_table('cube')", "SELECT dpcube_order_statistic([], 1, 'min')"),
     *("WITH RECURSIVE t AS (SELECT 1 UNION ALL SELECT 1 FROM t) SELECT * FROM t", 'SELECT * FROM "dpcube rows 1"'),
     *("SELECT count(*) FROM cube WHERE axis0 > (SELECT content FROM read_text('secret.csv'))", "SELECT w FROM cube"),
     *(

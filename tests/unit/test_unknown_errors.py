@@ -15,7 +15,7 @@ from dpcube.analyst.answer import Answers
 from dpcube.analyst.explain import account
 from dpcube.analyst.plots.interactive import figure
 from dpcube.analyst.plots.picture import picture
-from dpcube.analyst.plots.static import draw
+from dpcube.analyst.plots.static import draw_picture
 from dpcube.analyst.report import report
 from dpcube.analyst.trust import trust
 from dpcube.cli import commands
@@ -133,7 +133,7 @@ def test_the_command_prints_unknown_and_null(grid: Release, tmp_path: Path) -> N
 
 def test_pictures_and_reports_are_drawn_without_errors(grid: Release) -> None:
     pytest.importorskip("matplotlib")
-    assert b"<svg" in draw(picture(grid, "x"), "svg")
+    assert b"<svg" in draw_picture(picture(grid, "x"), "svg")
     pytest.importorskip("plotly")
     assert "unknown" in figure(picture(grid, "x")).to_json()
     page = report(grid)

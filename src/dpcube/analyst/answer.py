@@ -42,6 +42,11 @@ class Answer:
         cut = f"; {self.cut}" if self.cut else ""
         return f"{self.value:,.1f} ({interval}; noise {said(self.stderr)}, within boxes {said(self.within)}{cut})"
 
+    def _repr_html_(self) -> str:
+        from dpcube.analyst.notebook import answer_html
+
+        return answer_html(self)
+
     @property
     def interval(self) -> str:
         """The interval in words."""
@@ -58,7 +63,7 @@ def said(error: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cuts:
+class CutAnswers:
     """Which answers cut bins, by their places; what the least and the most that each can mean is answered; in words."""
 
     at: NDArray[np.int64]
@@ -78,7 +83,7 @@ class Answers:
     stderrs: Floats
     withins: Floats
     noises: EqualNoises | None = None
-    cuts: Cuts | None = None
+    cuts: CutAnswers | None = None
 
     @classmethod
     def asked(cls, domain: Domain, estimate: Estimate, queries: CountingQueries) -> "Answers":
@@ -87,7 +92,7 @@ class Answers:
         if cut is None:
             return answers
         least, most = (cls._spread(domain, estimate, end) for end in (cut.least, cut.most))
-        return replace(answers, cuts=Cuts(cut.at, least, most, cut.words))
+        return replace(answers, cuts=CutAnswers(cut.at, least, most, cut.words))
 
     @classmethod
     def _spread(cls, domain: Domain, estimate: Estimate, queries: CountingQueries) -> "Answers":
@@ -107,6 +112,11 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def _repr_html_(self) -> str:
+        from dpcube.analyst.notebook import answers_html
+
+        return answers_html(self)
 
     def first(self, confidence: float) -> Answer:
         """Return the first answer by itself, with its interval."""

@@ -34,7 +34,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ReleaseAccount:
     """What a release holds and how far its answers can be trusted."""
 
     cube: str
@@ -88,7 +88,7 @@ class Account:
         }
 
 
-def account(release: "Release") -> Account:
+def account(release: "Release") -> ReleaseAccount:
     """Return the account of a release."""
     made, shape = release.provenance, release.domain.shape
     unit = "one row" if made.unit is None else f"all rows of one {made.unit} ({made.max_rows} counted at most)"
@@ -96,7 +96,7 @@ def account(release: "Release") -> Account:
     answers = bool(release.estimates)
     told = answers and release.domain.size <= MOST_CELLS
     errors = trust(release, release.domain.names[:MOST_ATTRIBUTES]) if told else ()
-    return Account(
+    return ReleaseAccount(
         cube=f"A cube of {names}: {' x '.join(map(str, shape))} = {release.domain.size:,} cells, by {made.strategy}.",
         protection=f"What {unit} adds changes the chance of any outcome by a factor of exp({made.epsilon}) at most.",
         measured=tuple(measured(release)),

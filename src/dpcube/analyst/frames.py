@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers
-from dpcube.analyst.groups import Groups, check_rows, group_answers, group_values
+from dpcube.analyst.groups import AxisGroups, check_rows, group_answers, group_values
 from dpcube.domain.attribute import EPOCH
 from dpcube.errors import InputError, QueryError
 from dpcube.query import Workload
@@ -129,7 +129,7 @@ def boxes(release: "Release", *, estimate: str, confidence: float) -> pa.Table:
     return pa.table({**columns, **_with_names_of_their_own(facts, columns)})
 
 
-def _measures(view: "View", axes: Sequence[Groups], *, errors: bool, confidence: float) -> dict[str, Any]:
+def _measures(view: "View", axes: Sequence[AxisGroups], *, errors: bool, confidence: float) -> dict[str, Any]:
     check_rows(axes)
     if not errors:
         return {"value": group_values(axes, view.release.cells(view.estimate))}
@@ -159,7 +159,7 @@ def _with_names_of_their_own(columns: dict[str, Any], taken: dict[str, Any]) -> 
     return renamed
 
 
-def _edges(axis: Groups) -> tuple[NDArray[Any], NDArray[Any]]:
+def _edges(axis: AxisGroups) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return where the groups of numbers or dates start and stop; cells of their own are nowhere."""
     edges = np.append(axis.attribute.bin_edges(), [np.nan] * len(axis.attribute.own_cells))
     own = axis.lower >= axis.attribute.bins
@@ -171,7 +171,7 @@ def _edges(axis: Groups) -> tuple[NDArray[Any], NDArray[Any]]:
     return first, stop
 
 
-def _hist_axis(hist: Any, axis: Groups) -> Any:
+def _hist_axis(hist: Any, axis: AxisGroups) -> Any:
     name, attribute = axis.attribute.name, axis.attribute
     numbers = attribute.scale == "number" and (axis.upper <= attribute.bins).all()
     if not numbers or (axis.lower[1:] != axis.upper[:-1]).any():

@@ -1,9 +1,11 @@
-"""Groups of cells: what is kept of one attribute and at which level enter, the groups along its axis leave.
+"""Groups of cells along an axis, and the answers for rows of groups.
 
-A row of a view is one group of every axis. Where all its groups are runs of whole cells it is a range; otherwise (a
-region of scattered countries, a bin cut by a question) it is a counting query.
+Enters: what is kept of each attribute, and its level. Leaves: the groups along its axis, and the estimated count and
+error of each row of a view. A row is one group of every axis. Where all its groups are runs of whole cells it is asked
+as a range; otherwise (a region of scattered countries, a bin cut by a question) as a counting query.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,8 +28,11 @@ MOST_ASKED_APART = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
-    """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group."""
+class AxisGroups:
+    """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group.
+
+    `weights` is the share of each cell that is kept, shape (cells,). A group none of whose cells is kept is left out.
+    """
 
     attribute: Attribute
     level: Level | None
@@ -75,22 +80,25 @@ class Groups:
         whole = np.minimum.reduceat(self.weights[self._used], self._starts) == 1
         return np.asarray(whole & (cells == self.upper - self.lower))
 
-    def group_weights(self) -> Floats:
-        """Return the weights of the cells of each group, one row each."""
-        group = np.repeat(np.arange(len(self)), np.diff(np.append(self._starts, len(self._used))))
-        weights = np.zeros((len(self), len(self.weights)))
-        weights[group, self._used] = self.weights[self._used]
+    def group_weights(self, groups: Ints) -> Floats:
+        """Return the weights of the cells of some groups, shape (number of groups given, cells of the axis)."""
+        row = np.full(len(self), -1)
+        row[groups] = np.arange(len(groups))
+        row_of_used = np.repeat(row, np.diff(np.append(self._starts, len(self._used))))
+        asked = row_of_used >= 0
+        weights = np.zeros((len(groups), len(self.weights)))
+        weights[row_of_used[asked], self._used[asked]] = self.weights[self._used[asked]]
         return weights
 
     def sum_groups(self, cells: Floats, axis: int) -> Floats:
-        """Return an array with the cells of each group along `axis` added up."""
+        """Return the array `cells` with the kept shares of each group's cells along `axis` added up."""
         shape = [-1 if j == axis else 1 for j in range(cells.ndim)]
         weighted = np.take(cells, self._used, axis) * self.weights[self._used].reshape(shape)
         return np.asarray(np.add.reduceat(weighted, self._starts, axis))
 
 
-def check_rows(axes: Sequence[Groups]) -> int:
-    """Return how many rows the groups make, refusing more than a frame should hold."""
+def check_rows(axes: Sequence[AxisGroups]) -> int:
+    """Return how many rows the groups of these axes make, refusing more than a frame should hold."""
     rows = int(np.prod([len(axis) for axis in axes], dtype=object))
     if rows > MOST_ROWS:
         msg = f"this view has {rows:,} rows; at most {MOST_ROWS:,} are laid out: roll up or dice it first"
@@ -98,8 +106,8 @@ def check_rows(axes: Sequence[Groups]) -> int:
     return rows
 
 
-def group_values(axes: Sequence[Groups], cells: Floats) -> Floats:
-    """Return the estimated count of every row, without errors."""
+def group_values(axes: Sequence[AxisGroups], cells: Floats) -> Floats:
+    """Return the estimated count of every row, shape (rows,), from the estimated cube `cells`; without errors."""
     for axis, groups in enumerate(axes):
         if len(groups) == 0:
             return np.zeros(0)
@@ -107,12 +115,29 @@ def group_values(axes: Sequence[Groups], cells: Floats) -> Floats:
     return cells.reshape(-1)
 
 
-def group_answers(axes: Sequence[Groups], release: "Release", estimate: str) -> Answers:
-    """Return the estimated count of every row and what its error is made of."""
-    rows = check_rows(axes)
-    if rows == 0:
+def first_places(axes: Sequence[AxisGroups], most: int) -> Ints:
+    """Return the group of each axis of the first rows, at most so many: shape (rows, axes).
+
+    There may be more rows in all than 64 bits count.
+    """
+    lengths = [len(axis) for axis in axes]
+    places = np.zeros((min(most, math.prod(lengths)), len(axes)), np.int64)
+    rest = np.arange(len(places))
+    for axis in reversed(range(len(axes) if len(places) else 0)):
+        rest, places[:, axis] = np.divmod(rest, lengths[axis])
+    return places
+
+
+def group_answers(
+    axes: Sequence[AxisGroups], release: "Release", estimate: str, *, places: Ints | None = None
+) -> Answers:
+    """Return the estimated count of every row and what its error is made of, by the named estimate of `release`.
+
+    `places` has the group of each axis of the rows that are wanted, shape (rows, axes): all rows unless given.
+    """
+    places = first_places(axes, check_rows(axes)) if places is None else places
+    if len(places) == 0:
         return Answers(*np.zeros((3, 0)))
-    places = np.stack(np.unravel_index(np.arange(rows), [len(axis) for axis in axes]), axis=1).astype(np.int64)
     ranges = np.logical_and.reduce([axis.is_range[places[:, j]] for j, axis in enumerate(axes)])
     if ranges.all():
         return release.answer(_ranges(axes, places), estimate=estimate)
@@ -122,16 +147,18 @@ def group_answers(axes: Sequence[Groups], release: "Release", estimate: str) -> 
     return as_ranges.beside(_query_answers(axes, places[~ranges], release, estimate), where=ranges)
 
 
-def _ranges(axes: Sequence[Groups], places: Ints) -> Workload:
+def _ranges(axes: Sequence[AxisGroups], places: Ints) -> Workload:
     lower = np.stack([axis.lower[places[:, j]] for j, axis in enumerate(axes)], axis=1)
     upper = np.stack([axis.upper[places[:, j]] for j, axis in enumerate(axes)], axis=1)
     return Workload(tuple(len(axis.weights) for axis in axes), lower, upper)
 
 
-def _query_answers(axes: Sequence[Groups], places: Ints, release: "Release", estimate: str) -> Answers:
+def _query_answers(axes: Sequence[AxisGroups], places: Ints, release: "Release", estimate: str) -> Answers:
     if len(places) > MOST_ASKED_APART:
         msg = f"{len(places):,} rows of this view are no ranges of whole cells, and the errors of at most "
         msg += f"{MOST_ASKED_APART:,} such rows are worked out; roll up or dice it first, or ask for errors=False"
         raise QueryError(msg)
-    asked = CountingQueries(tuple(axis.group_weights() for axis in axes), places)
+    used = [np.unique(places[:, j], return_inverse=True) for j in range(len(axes))]
+    weights = tuple(axis.group_weights(groups) for axis, (groups, _) in zip(axes, used, strict=True))
+    asked = CountingQueries(weights, np.stack([chosen for _, chosen in used], axis=1))
     return Answers.asked(release.domain, release.estimate(estimate), asked)

@@ -47,6 +47,11 @@ class Release:
         stamp = "" if self.provenance.private else ", NOT PRIVATE"
         return f"<Release of {', '.join(self.domain.names)}: {facts}, {self.provenance.strategy}{stamp}>"
 
+    def _repr_html_(self) -> str:
+        from dpcube.analyst.notebook import release_html
+
+        return release_html(self)
+
     @classmethod
     def open(cls, path: str | Path) -> "Release":
         """Read a `.dpcube` file."""

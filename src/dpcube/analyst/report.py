@@ -14,7 +14,7 @@ import numpy as np
 
 from dpcube.analyst.plots.axis import in_rows, printable
 from dpcube.analyst.plots.picture import Picture, picture
-from dpcube.analyst.plots.static import MISSING, draw
+from dpcube.analyst.plots.static import MISSING, draw_picture
 from dpcube.analyst.release import Release
 from dpcube.analyst.trust import COVERAGE, KINDS, Trust, doubts, trust
 from dpcube.transcript.file import spent
@@ -43,7 +43,7 @@ def report(release: Release, *, title: str = "", sections: Mapping[str, str] | N
         "What was spent": _spent(release),
         "How far answers can be trusted": _trusted(release),
         **(sections or {}),
-        "Pictures": figures(lambda: _pictures(release)),
+        "Pictures": pictures_html(lambda: _pictures(release)),
         "How to ask it": _asking(release),
     }
     body = "".join(f"<h2>{escape(heading)}</h2>{part}" for heading, part in parts.items())
@@ -61,7 +61,7 @@ def report(release: Release, *, title: str = "", sections: Mapping[str, str] | N
     )
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> str:
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> str:
     """Return an HTML table of text; the last `numbers` columns hold numbers."""
     first = len(header) - numbers
     lines = [
@@ -71,9 +71,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int 
     return f"<table>{''.join(lines)}</table>"
 
 
-def figure(shown: Picture, *, caption: str = "") -> str:
+def picture_html(shown: Picture, *, caption: str = "") -> str:
     """Return a picture as part of a page; its text can be searched and read aloud."""
-    svg = re.sub(r"<metadata>.*?</metadata>", "", draw(shown, "svg", titled=False).decode(), flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", draw_picture(shown, "svg", titled=False).decode(), flags=re.DOTALL)
     said = escape(f"{shown.title}: {caption or shown.note}.")
     label = f'<svg role="img" aria-label="{escape(shown.title, quote=True)}"'
     return f"<figure>{svg[svg.index('<svg') :].replace('<svg', label, 1)}<figcaption>{said}</figcaption></figure>"
@@ -91,7 +91,7 @@ def _released(release: Release) -> str:
     rows = [
         (printable(a.name), a.kind, printable(a.extent(), longest=90), f"{a.size:,}") for a in release.domain.attributes
     ]
-    return f"<p>{words}</p>{table(('attribute', 'type', 'from ... to', 'cells'), rows, numbers=1)}"
+    return f"<p>{words}</p>{html_table(('attribute', 'type', 'from ... to', 'cells'), rows, numbers=1)}"
 
 
 def _spent(release: Release) -> str:
@@ -107,7 +107,7 @@ def _spent(release: Release) -> str:
     )
     facts = [(f"epsilon for {phase}", _number(amount)) for phase, amount in spent(release.transcript, made).items()]
     facts += [("rows covered", printable(made.period or "all")), ("kept in a ledger", "yes" if made.ledger else "no")]
-    return f"<p>{words}</p>{table(('', ''), facts)}"
+    return f"<p>{words}</p>{html_table(('', ''), facts)}"
 
 
 def _trusted(release: Release) -> str:
@@ -125,7 +125,7 @@ def _trusted(release: Release) -> str:
         "domain declares the attribute even."
     )
     stamp = f'<p class="stamp">{escape(doubtful)}</p>' if doubtful else ""
-    return f"{stamp}<p>{escape(words)}</p>{table(header, rows, numbers=3)}"
+    return f"{stamp}<p>{escape(words)}</p>{html_table(header, rows, numbers=3)}"
 
 
 def _held(percent: Mapping[str, int]) -> str:
@@ -133,13 +133,13 @@ def _held(percent: Mapping[str, int]) -> str:
     return f"{', '.join(said[:-1])} and {said[-1]}"
 
 
-def figures(pictures: Callable[[], list[Picture]]) -> str:
+def pictures_html(pictures: Callable[[], list[Picture]]) -> str:
     """Return pictures as parts of a page, or a note in their place where they cannot be drawn."""
     try:
         import matplotlib as _  # noqa: F401
     except ImportError:
         return f"<p>Left out: {escape(MISSING)}.</p>"
-    return "".join(map(figure, pictures()))
+    return "".join(map(picture_html, pictures()))
 
 
 def _pictures(release: Release) -> list[Picture]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats, Ints
+from dpcube.arrays import Floats, Ints, Places
 from dpcube.domain import Attribute, Domain
 from dpcube.errors import QueryError
 
@@ -25,8 +25,6 @@ BATCH_ROWS = 2**18
 BYTES_A_CELL = 32  # the estimate, its copy without negatives, its order and its sums
 BYTES_A_VALUE = 24  # at most about this much, unless texts are long
 MOST_ROWS = 2**53  # rows are numbered in double precision
-
-Places = NDArray[np.intp]
 
 
 def synthetic_rows(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcube.analyst import frames
-from dpcube.analyst.groups import Groups
+from dpcube.analyst.groups import AxisGroups
 from dpcube.domain import Attribute, Scalar, Selection
 from dpcube.domain.attribute import listing
 from dpcube.domain.hierarchy import TOTAL
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class View:
-    """What is kept of each attribute, and its level: 0 is its cells, and past the last level is "all"."""
+    """A release seen through what is kept of each attribute and at which level it is told apart.
+
+    `estimate` names the estimate that answers. `kept` is what is kept of attributes, by name: all of it where a name is
+    missing. `levels` are the numbers of their levels: 0, where a name is missing, is the cells; one past the last is
+    "all", where the attribute is not told apart.
+    """
 
     release: "Release"
     estimate: str = "auto"
@@ -38,6 +43,11 @@ class View:
     def __repr__(self) -> str:
         shown = [f"{name} by {level}" for name, level in self.grouping.items() if level != TOTAL]
         return f"<View of {', '.join(shown) or 'the total'}{'; diced' if self.kept else ''}>"
+
+    def _repr_html_(self) -> str:
+        from dpcube.analyst.notebook import view_html
+
+        return view_html(self)
 
     @property
     def grouping(self) -> dict[str, str]:
@@ -93,13 +103,13 @@ class View:
         shown = self.group_by(*fine, **{name: level for name, level in at.items() if level != TOTAL})
         return frames.pivot(shown, rows, measures=measures, confidence=confidence)
 
-    def groups(self) -> list[Groups]:
+    def groups(self) -> list[AxisGroups]:
         """Return the groups along each axis."""
         axes = []
         for attribute in self.release.domain.attributes:
             weights = attribute.weights(self.kept.get(attribute.name, attribute.everything()))
             levels, at = attribute.levels(), self.levels.get(attribute.name, 0)
-            axes.append(Groups(attribute, levels[at] if at < len(levels) else None, weights))
+            axes.append(AxisGroups(attribute, levels[at] if at < len(levels) else None, weights))
         return axes
 
     def table(self, *, errors: bool = True, confidence: float = 0.95) -> pa.Table:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Verb = TypeVar("Verb", bound=Callable[..., object])
 
 
-class Source(click.ParamType[Path | str]):
+class TableAddress(click.ParamType[Path | str]):
     """A file's path, or the address of a table in PostgreSQL or Spark, whose slashes a path would not keep."""
 
     name = "table"
@@ -28,8 +28,8 @@ class Source(click.ParamType[Path | str]):
         return value if address else Path(value)
 
 
-table = click.argument("table", type=Source())
-query = click.option(
+table_argument = click.argument("table", type=TableAddress())
+query_option = click.option(
     "--query", metavar="SQL", help="Count the rows of a query; TABLE is postgresql://user@host/database."
 )
 
@@ -50,7 +50,7 @@ def csv_options(verb: Verb) -> Verb:
 
 
 @click.command()
-@table
+@table_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft here instead of printing it.")
 @click.option("--columns", help="Comma-separated columns to draft; all of them unless given.")
 @click.option(
@@ -59,7 +59,7 @@ def csv_options(verb: Verb) -> Verb:
     help="Look up bounds and values in the table. The draft is then private (its file is yours alone), and refused "
     "until you sign it as public.",
 )
-@query
+@query_option
 @csv_options
 def domain(
     table: Path | str,
@@ -98,7 +98,7 @@ def domain(
 
 
 @click.command()
-@table
+@table_argument
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
 @click.option("--epsilon", required=True, help="The privacy budget to spend, such as 0.5 or 1/3.")
 @one_strategy
@@ -131,7 +131,7 @@ def domain(
     "--period", nargs=3, metavar="COLUMN FIRST LAST", help="Release only rows in a range, both ends included."
 )
 @click.option("--purpose", default="", help="A note to keep in the ledger.")
-@query
+@query_option
 @click.option("--explain", is_flag=True, help="Print the SQL that would count the rows, and stop: nothing is spent.")
 @csv_options
 @as_json

@@ -96,33 +96,33 @@ def _print(plan: "Plan") -> None:
 
 
 def _row(p: "Prediction", rows: int) -> tuple[str, ...]:
-    from dpcube.plan.predict import in_rows
+    from dpcube.plan.predict import rounded_rows
 
-    errors = (in_rows(p.typical), in_rows(p.low), in_rows(p.high))
+    errors = (rounded_rows(p.typical), rounded_rows(p.low), rounded_rows(p.high))
     return (
         p.queries,
-        in_rows(p.answer),
+        rounded_rows(p.answer),
         p.strategy,
         *errors,
         _share(p.typical / rows),
-        in_rows(p.noise_below),
+        rounded_rows(p.noise_below),
         p.basis,
     )
 
 
 def _best(plan: "Plan") -> str:
-    from dpcube.plan.predict import in_rows
+    from dpcube.plan.predict import rounded_rows
     from dpcube.plan.queries import IN_WORDS
 
     best = plan.best
     return (
-        f"For {IN_WORDS[plan.queries]}, {best.strategy} errs least: by about {in_rows(best.typical)} rows, "
+        f"For {IN_WORDS[plan.queries]}, {best.strategy} errs least: by about {rounded_rows(best.typical)} rows, "
         f"{_share(best.of_answer)} of a typical answer."
     )
 
 
 def _advised(advice: "Advice | None") -> str:
-    from dpcube.plan.predict import in_rows
+    from dpcube.plan.predict import rounded_rows
 
     if advice is None:
         return "The cube is not too fine for that: a typical answer stands above the noise."
@@ -130,22 +130,21 @@ def _advised(advice: "Advice | None") -> str:
     gain = f"bring the error from {_share(advice.before.of_answer)} of a typical answer to "
     gain += _share(advice.after.of_answer)
     if advice.enough:
-        stands = (
-            f"a typical answer ({in_rows(advice.after.answer)}) above the noise ({in_rows(advice.after.noise_below)})"
-        )
+        answer, noise = rounded_rows(advice.after.answer), rounded_rows(advice.after.noise_below)
+        stands = f"a typical answer ({answer}) above the noise ({noise})"
         return f"The cube is too fine for that. Coarsening {parts} would {gain}, and {stands}."
     why = f"coarsening {parts} would only {gain}" if parts else "it has no bins to merge"
     return f"The cube is too fine for that, and {why}: spend more, or leave attributes out."
 
 
 def _reaching(plan: "Plan") -> list[str]:
-    from dpcube.plan.predict import in_rows
+    from dpcube.plan.predict import rounded_rows
 
     if plan.accuracy is None:
         return []
-    error = f"an error of {in_rows(plan.accuracy)} rows"
+    error = f"an error of {rounded_rows(plan.accuracy)} rows"
     if plan.accuracy >= plan.best.answer:
-        error += f" (more than a typical answer, {in_rows(plan.best.answer)})"
+        error += f" (more than a typical answer, {rounded_rows(plan.best.answer)})"
     epsilons = {
         name: "no epsilon up to 50" if e is None else f"epsilon {float(e):.3g}" for name, e in plan.reaching.items()
     }

@@ -62,12 +62,12 @@ def plot(
 def report(release: Path, *, output: Path, title: str) -> None:
     """Write one page that says what was released, what was spent, and how far answers can be trusted."""
     from dpcube.analyst import Release
-    from dpcube.analyst.plots.file import check_ending, write
+    from dpcube.analyst.plots.file import check_ending, write_picture
     from dpcube.analyst.report import report as page
 
     check_ending(output, ("html",))
     opened = Release.open(release)
     stage("drawing")
-    write(output, page(opened, title=title).encode())
+    write_picture(output, page(opened, title=title).encode())
     stages_done()
     click.echo(f"Wrote {visible(str(output))}.")

@@ -25,19 +25,19 @@ def reproduce(*, figure: tuple[str, ...], output: Path | None, replace: bool, as
 
     With --json the numbers and verdicts are printed, and files are written only if -o is given.
     """
-    from dpcube.evaluate.reproduce import figures, groups
+    from dpcube.evaluate.reproduce import figure_groups, make_figures
 
     if not figure:
-        _list(groups(), as_json=as_json)
+        _list(figure_groups(), as_json=as_json)
         return
     stage("computing the figures")
-    made = figures(figure)
+    made = make_figures(figure)
     files: list[Path] = []
     if output is not None or not as_json:
-        from dpcube.evaluate.reproduce.files import write
+        from dpcube.evaluate.reproduce.files import write_figures
 
         stage("drawing")
-        files = write(made, output or DIRECTORY, replace=replace)
+        files = write_figures(made, output or DIRECTORY, replace=replace)
     stages_done()
     if as_json:
         print_json({"figures": [one.as_dict() for one in made], "files": [str(path) for path in files]})

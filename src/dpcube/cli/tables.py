@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 output = click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The .csv or .parquet file to make."
 )
-estimate = click.option("--estimate", default="auto", show_default=True, help="Estimate to use; `info` lists them.")
+estimate_option = click.option(
+    "--estimate", default="auto", show_default=True, help="Estimate to use; `info` lists them."
+)
 
 
 @click.command()
@@ -24,7 +26,7 @@ estimate = click.option("--estimate", default="auto", show_default=True, help="E
 @output
 @click.option("--rows", type=int, help="How many rows; the estimated total unless given.")
 @click.option("--seed", type=int, help="Repeats the same rows; a fresh one unless given.")
-@estimate
+@estimate_option
 @as_json
 def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, estimate: str, as_json: bool) -> None:
     """Write synthetic rows that look like the released cube.
@@ -45,7 +47,7 @@ def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, es
 @output
 @click.option("--boxes", is_flag=True, help="Write the boxes that were counted instead of every cell.")
 @click.option("--errors", is_flag=True, help="Add stderr, low and high to each cell; boxes have them anyway.")
-@estimate
+@estimate_option
 @as_json
 def export(release: Path, *, output: Path, boxes: bool, errors: bool, estimate: str, as_json: bool) -> None:
     """Write the estimated cube as a table that any tool reads: a row for each cell, or for each box."""

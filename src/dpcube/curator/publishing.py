@@ -48,7 +48,7 @@ ONE_ROW = PrivacyUnit()
 
 def publish(
     source: object,
-    domain: Domain,
+    domain: Domain | str | Path,
     *,
     epsilon: str | float | Fraction,
     strategy: str | Strategy = DEFAULT,
@@ -67,14 +67,15 @@ def publish(
     """Release a private table as a differentially private cube.
 
     `source` is the path of CSV or Parquet files, an Arrow, pandas or Polars table, a table or a `query` in PostgreSQL
-    or Spark (`sources.open_rows` says how to name one), or a NumPy array of counts in the shape of the domain. Whatever
-    the rows hold, the release costs `epsilon` and is as likely to fail with them as without them. `ledger` is the file
-    that keeps account: by default TABLE.ledger beside a table of files, made by the first release with `total` (its own
-    epsilon unless given), and none for tables that are objects in memory; the address of a database needs one named;
-    None keeps none, and the release says so. `unit` names the column whose values are protected, each with at most
-    `max_rows` rows, and `period` (column, first, last) releases only the rows of a range. `progress` is told what is
-    being done, never how much of it.
+    or Spark (`sources.open_rows` says how to name one), or a NumPy array of counts in the shape of the domain. `domain`
+    is a Domain or the path of a domain file. Whatever the rows hold, the release costs `epsilon` and is as likely to
+    fail with them as without them. `ledger` is the file that keeps account: by default TABLE.ledger beside a table of
+    files, made by the first release with `total` (its own epsilon unless given), and none for tables that are objects
+    in memory; the address of a database needs one named; None keeps none, and the release says so. `unit` names the
+    column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last) releases
+    only the rows of a range. `progress` is told what is being done, never how much of it.
     """
+    domain = _declared(domain)
     amount, chosen = parse_epsilon(epsilon), strategy_of(strategy, domain)
     allowed = amount if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
@@ -154,7 +155,7 @@ def count(
 @sealed
 def explain(
     source: object,
-    domain: Domain,
+    domain: Domain | str | Path,
     *,
     unit: str | None = None,
     max_rows: int = 1,
@@ -167,12 +168,24 @@ def explain(
 
     For files and frames it is DuckDB's, where `stream` stands for the rows that are read.
     """
+    domain = _declared(domain)
     if isinstance(source, np.ndarray):
         msg = "an array of counts is taken as it is, without SQL; pass the table itself"
         raise InputError(msg)
     rows_of = None if period is None else Range(*period)
     rows = open_rows(source, csv=csv, query=query)
     return _chosen(rows, PrivacyUnit(unit, max_rows, null_unit), rows_of).explain(domain)
+
+
+def _declared(domain: Domain | str | Path) -> Domain:
+    """Return the domain, read from its file if it is a path."""
+    if isinstance(domain, Domain):
+        return domain
+    if isinstance(domain, str | Path):
+        return Domain.load(domain)
+    # Only the type is said: in the wrong place the table itself may have been passed.
+    msg = f"domain must be a Domain or the path of a domain file such as 'visits.toml', got a {type(domain).__name__}"
+    raise InputError(msg)
 
 
 def _chosen(rows: Rows, unit: PrivacyUnit, rows_of: Range | None) -> Rows:

@@ -32,7 +32,7 @@ EPOCH = date(1970, 1, 1).toordinal()
 IRREGULAR = ("null", "nan", "infinite", "unknown", "outside")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Attribute:
     """One axis of the cube: a name, bins in a coordinate, and destinations for irregular values.
 
@@ -54,6 +54,12 @@ class Attribute:
             msg = f"an attribute's name must be text that is not blank, got {self.name!r}"
             raise DomainError(msg)
         self._check()
+
+    def _declare(self, **fields_given: object) -> None:
+        """Set every field and check them: for constructors that take more forms than the fields have."""
+        for field, value in fields_given.items():
+            object.__setattr__(self, field, value)
+        self.__post_init__()
 
     @property
     def bins(self) -> int:

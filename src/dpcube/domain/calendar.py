@@ -1,6 +1,8 @@
 """Attributes of dates."""
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from typing import Any, ClassVar, Literal
@@ -18,7 +20,7 @@ COARSER = {"day": ("week", "month", "quarter", "year"), "week": (), "month": ("q
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Date(Attribute):
     """Dates from `start` to `end`, both included, by day, week (from `start`), calendar month or calendar year.
 
@@ -26,7 +28,7 @@ class Date(Attribute):
     Its `hierarchy` is month and year, as far as they are coarser, unless it names others of week, month, quarter, year.
     `within="even"` declares that days are spread evenly inside a bin; `"any"` that nothing is known of them.
 
-    >>> Date(name="admitted", start=date(2026, 1, 15), end=date(2026, 3, 1), every="month").labels()
+    >>> Date("admitted", "2026-01-15", "2026-03-01", every="month").labels()
     ['2026-01', '2026-02', '2026-03']
     """
 
@@ -43,6 +45,24 @@ class Date(Attribute):
     outside: Destination = "drop"
     hierarchy: tuple[str, ...] = ()
     within: Within = "any"
+
+    def __init__(
+        self,
+        name: str,
+        start: date | str,
+        end: date | str,
+        *,
+        every: Literal["day", "week", "month", "year"] = "day",
+        zone: str | None = None,
+        null: Destination = "drop",
+        unknown: Destination = "drop",
+        outside: Destination = "drop",
+        hierarchy: Sequence[str] = (),
+        within: Within = "any",
+    ) -> None:
+        irregular = {"null": null, "unknown": unknown, "outside": outside}
+        days = {"start": start, "end": end, "every": every, "zone": zone}
+        self._declare(name=name, **days, **irregular, hierarchy=hierarchy, within=within)
 
     @property
     def grain(self) -> str:
@@ -98,7 +118,8 @@ class Date(Attribute):
     def _check(self) -> None:
         self._check_destinations(null=("drop", "cell"), unknown=("drop", "cell"), outside=("drop", "clip", "cell"))
         for key in ("start", "end"):
-            value = getattr(self, key)
+            value = self._day(key, getattr(self, key))
+            object.__setattr__(self, key, value)
             if not isinstance(value, date) or isinstance(value, datetime):
                 msg = f"attribute '{self.name}': {key} must be a date such as 2026-01-31 without quotes, got {value!r}"
                 raise DomainError(msg)
@@ -113,6 +134,16 @@ class Date(Attribute):
             msg = f"attribute '{self.name}': end {self.end} must not be before start {self.start}"
             raise DomainError(msg)
         self._check_hierarchy()
+
+    def _day(self, key: str, given: object) -> object:
+        """Return the day that a text names, and anything else as it is."""
+        if not isinstance(given, str):
+            return given
+        with suppress(ValueError):
+            if (day := date.fromisoformat(given)).isoformat() == given:  # Python reads other forms too, 2026-W05-6 say
+                return day
+        msg = f"attribute '{self.name}': {key} must be a date written YYYY-MM-DD such as '2026-01-31', got {given!r}"
+        raise DomainError(msg)
 
     def _check_hierarchy(self) -> None:
         allowed, given = COARSER[self.every], self.hierarchy

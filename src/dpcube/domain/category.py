@@ -1,7 +1,7 @@
 """Attributes of listed values."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,14 +14,14 @@ from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, QueryError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Category(Attribute):
     """Listed values of text, matched exactly; `ordered=True` lets a question name a range of them.
 
     A `hierarchy` names levels, the finest first; each maps its groups to lists of members of the level below:
     `{"region": {"Europe": ["France", "Italy"], "Asia": ["Japan"]}}`.
 
-    >>> Category(name="sex", values=("Female", "Male")).size
+    >>> Category("sex", ["Female", "Male"]).size
     2
     """
 
@@ -34,6 +34,18 @@ class Category(Attribute):
     null: Destination = "drop"
     unknown: Destination = "drop"
     hierarchy: Mapping[str, Mapping[str, Sequence[str]]] | tuple[tuple[str, Groups], ...] = ()
+
+    def __init__(
+        self,
+        name: str,
+        values: Iterable[str],
+        *,
+        ordered: bool = False,
+        null: Destination = "drop",
+        unknown: Destination = "drop",
+        hierarchy: Mapping[str, Mapping[str, Sequence[str]]] | tuple[tuple[str, Groups], ...] = (),
+    ) -> None:
+        self._declare(name=name, values=values, ordered=ordered, null=null, unknown=unknown, hierarchy=hierarchy)
 
     @property
     def bins(self) -> int:
@@ -72,7 +84,11 @@ class Category(Attribute):
         if isinstance(self.values, str):
             msg = f"attribute '{self.name}': values must be a list of texts, got the one text {self.values!r}"
             raise DomainError(msg)
-        object.__setattr__(self, "values", tuple(self.values))
+        if not isinstance(self.values, Iterable) or isinstance(self.values, Set | Mapping | bytes):
+            msg = f"attribute '{self.name}': values must be a list of texts, which has an order, got {self.values!r}"
+            raise DomainError(msg)
+        plain = tuple(value.item() if isinstance(value, np.generic) else value for value in self.values)
+        object.__setattr__(self, "values", plain)
         if not self.values:
             msg = f"attribute '{self.name}' needs values, a list of at least one text"
             raise DomainError(msg)

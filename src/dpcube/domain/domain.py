@@ -1,34 +1,52 @@
 """The domain of a cube: its attributes, in the order of its axes."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpcube.domain.attribute import Attribute, listing
-from dpcube.domain.file import format_declaration, parse_declaration, read_text, write_text
+from dpcube.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
 from dpcube.domain.number import Integer
 from dpcube.errors import DomainError
 
 MOST_ATTRIBUTES = 32  # of two cells each: already more cells than can be held
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Domain:
     """Attributes in the order of the cube's axes; public by nature, and declared, never read from the data.
 
     `drafted_from_data` marks a draft whose bounds or values were looked up in the private table: it may not be used
     for a release until somebody signs, in `signed_public_by`, that what it says is public knowledge.
 
-    >>> Domain((Integer(name="age", min=0, max=9), Integer(name="hours", min=1, max=4))).shape
+    >>> Domain(Integer("age", 0, 9), Integer("hours", 1, 4)).shape
     (10, 4)
+    >>> Domain([Integer("age", 0, 9)]) == Domain(Integer("age", 0, 9))
+    True
     """
 
     attributes: tuple[Attribute, ...]
     drafted_from_data: bool = False
     signed_public_by: str | None = None
 
+    def __init__(
+        self,
+        *axes: Attribute | Iterable[Attribute],
+        attributes: Iterable[Attribute] = (),
+        drafted_from_data: bool = False,
+        signed_public_by: str | None = None,
+    ) -> None:
+        """Take attributes one by one or as one list: `Domain(age, sex)`, `Domain([age, sex])`."""
+        given = (*axes, attributes) if attributes else axes
+        if len(given) == 1 and isinstance(given[0], Iterable) and not isinstance(given[0], str | bytes):
+            given = tuple(given[0])
+        object.__setattr__(self, "attributes", given)
+        object.__setattr__(self, "drafted_from_data", drafted_from_data)
+        object.__setattr__(self, "signed_public_by", signed_public_by)
+        self.__post_init__()
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", tuple(self.attributes))
         if not self.attributes:
             msg = "a domain needs at least one attribute"
             raise DomainError(msg)
@@ -54,7 +72,7 @@ class Domain:
         """Read a domain file (TOML)."""
         text = read_text(Path(path))
         try:
-            return cls(*parse_declaration(text, beside=Path(path).parent))
+            return cls._declared(parse_declaration(text, beside=Path(path).parent))
         except DomainError as error:
             msg = f"{path}: {error}"
             raise DomainError(msg) from None
@@ -62,7 +80,12 @@ class Domain:
     @classmethod
     def loads(cls, text: str) -> "Domain":
         """Read a domain from the text of a domain file."""
-        return cls(*parse_declaration(text))
+        return cls._declared(parse_declaration(text))
+
+    @classmethod
+    def _declared(cls, declaration: Declaration) -> "Domain":
+        attributes, drafted, signed = declaration
+        return cls(attributes, drafted_from_data=drafted, signed_public_by=signed)
 
     def dumps(self) -> str:
         """Return the text of a domain file; `loads` reads it back to an equal domain."""
@@ -101,4 +124,4 @@ class Domain:
 
     def project(self, names: tuple[str, ...]) -> "Domain":
         """Keep the named attributes, in the order given."""
-        return Domain(tuple(self[name] for name in names), self.drafted_from_data, self.signed_public_by)
+        return replace(self, attributes=tuple(self[name] for name in names))

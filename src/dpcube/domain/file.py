@@ -91,6 +91,10 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
     if missing := sorted(key.name for key in keys if key.default is MISSING and key.name not in given):
         msg = f"{owner} needs {listing(missing)}"
         raise DomainError(msg)
+    for key in ("start", "end"):
+        if isinstance(given.get(key), str):  # TOML has dates; in Python a text will do
+            msg = f"attribute '{name}': {key} must be a date such as 2026-01-31 without quotes, got {given[key]!r}"
+            raise DomainError(msg)
     return KINDS[kind](**given)  # type: ignore[arg-type]
 
 

@@ -2,8 +2,8 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ MOST_BINS_IN_LEVELS = 2**20
 NUMBERS = (int, float, np.integer, np.floating)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Number(Attribute):
     """Bins by `min`, `max` and `width`, or by explicit `edges`; a bin holds its lower edge, not its upper.
 
@@ -33,6 +33,7 @@ class Number(Attribute):
     lists: ClassVar[tuple[str, ...]] = ("edges",)
     min: float | None = None
     max: float | None = None
+    _: KW_ONLY
     width: float = 1
     edges: tuple[float, ...] | None = None
     null: Destination = "drop"
@@ -92,6 +93,11 @@ class Number(Attribute):
         for key in ("min", "max", "width"):
             object.__setattr__(self, key, _plain(getattr(self, key)))
         if self.edges is not None:
+            if not isinstance(self.edges, Iterable):
+                msg = (
+                    f"attribute '{self.name}': edges must be a list of numbers such as [0, 18, 65], got {self.edges!r}"
+                )
+                raise DomainError(msg)
             object.__setattr__(self, "edges", tuple(map(_plain, self.edges)))
         beyond = ("drop", "clip", "cell")
         here = ("drop", "cell")
@@ -156,13 +162,13 @@ class Number(Attribute):
             raise DomainError(msg)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Integer(Number):
     """Whole numbers from `min` to `max`, both included, in bins `width` wide (the last may be narrower).
 
     With `edges`, bin i holds the whole numbers from `edges[i]` up to but not including `edges[i + 1]`.
 
-    >>> Integer(name="age", min=17, max=90, width=10).labels()[:2]
+    >>> Integer("age", 17, 90, width=10).labels()[:2]
     ['17-26', '27-36']
     """
 
@@ -199,11 +205,11 @@ class Integer(Number):
             raise DomainError(msg)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Float(Number):
     """Real numbers from `min` to `max` in bins `width` wide; the last bin holds its upper edge too.
 
-    >>> Float(name="dose", min=0.0, max=2.0, width=0.5).labels()
+    >>> Float("dose", 0, 2, width=0.5).labels()
     ['[0, 0.5)', '[0.5, 1)', '[1, 1.5)', '[1.5, 2]']
     """
 

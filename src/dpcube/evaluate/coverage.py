@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcube import datasets
+from dpcube.arrays import Ints
 from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.errors import InputError
@@ -23,8 +23,6 @@ from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 from dpcube.strategy import BY_NAME, Strategy, strategy_of
 from dpcube.testing import SeededNoise
-
-Counts = NDArray[np.int64]
 
 CONFIDENCE = 0.95
 EPSILONS = ("0.05", "0.1", "1")
@@ -65,9 +63,9 @@ class Coverage:
         return {**asdict(self), "met": self.met}
 
 
-def measure(
+def measure_coverage(
     table: str,
-    samples: list[Counts],
+    samples: list[Ints],
     *,
     epsilon: str,
     strategy: str | Strategy,
@@ -101,15 +99,15 @@ def measure(
     return Coverage(table, epsilon, strategy.name, float(every.mean()), deciles, width / max(error, 1e-300))
 
 
-def bundled() -> list[Counts]:
+def bundled() -> list[Ints]:
     """Return the exact counts of the bundled public table."""
     return [count(datasets.adult_table(), Domain.load(datasets.adult_domain()))]
 
 
-def samples_of(path: Path) -> dict[str, list[Counts]]:
+def samples_of(path: Path) -> dict[str, list[Ints]]:
     """Return the samples in a `.npz` file of arrays named SCALE_TRIAL, by scale."""
     name = path.stem.removeprefix("x_")
-    found: dict[str, list[Counts]] = {}
+    found: dict[str, list[Ints]] = {}
     try:
         with np.load(path, allow_pickle=False) as arrays:
             for key in filter(SAMPLE.fullmatch, arrays.files):
@@ -136,7 +134,7 @@ def every_coverage(
         for epsilon in EPSILONS:
             for strategy in chosen:
                 progress(f"{table}, epsilon {epsilon}, {strategy.name}")
-                yield measure(table, samples, epsilon=epsilon, strategy=strategy, releases=releases)
+                yield measure_coverage(table, samples, epsilon=epsilon, strategy=strategy, releases=releases)
 
 
 def summary(found: list[Coverage]) -> list[str]:

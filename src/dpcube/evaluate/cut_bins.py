@@ -23,17 +23,17 @@ from dpcube.testing import SeededNoise
 
 RUNS, EPSILON, WIDTH, ASKED_IN_SQL = 60, "1", 5, 6
 
-Range = tuple[int, int]
+ValueRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class TableOfValues:
     """Counts of single values of two attributes, and the ranges of the second that are asked about."""
 
     name: str
     exact: Ints
     start: int
-    asked: tuple[Range, ...]
+    asked: tuple[ValueRange, ...]
 
     def domain(self, within: Within) -> Domain:
         """Return the domain with the second attribute in bins of five."""
@@ -62,7 +62,7 @@ class Held:
     in_sql: tuple[float, float]
 
 
-def tables() -> Iterator[Table]:
+def tables_of_values() -> Iterator[TableOfValues]:
     """Return the bundled table by hours and by age, whose values heap; a smooth hill; and empty bins beside rows."""
     every = Domain.load(datasets.adult_domain())
     for name, other in (("hours-per-week", "age"), ("age", "hours-per-week")):
@@ -71,20 +71,20 @@ def tables() -> Iterator[Table]:
         exact = count(datasets.adult_table(), Domain((every[other], replace(binned, width=1))))
         start = int(binned.start)
         values = [(x, x) for x in range(start, start + exact.shape[1])]
-        yield Table(f"heaped: {name}, single values", exact, start, tuple(values))
-        yield Table(f"heaped: {name}, ranges", exact, start, tuple(ranges(start, exact.shape[1])))
+        yield TableOfValues(f"heaped: {name}, single values", exact, start, tuple(values))
+        yield TableOfValues(f"heaped: {name}, ranges", exact, start, tuple(cutting_ranges(start, exact.shape[1])))
     generator, places = np.random.default_rng(8), np.arange(100)
     hill = 600 * np.exp(-(((places - 50) / 22) ** 2))
     smooth = generator.poisson(np.outer(np.linspace(0.5, 1.5, 8), hill) / 8)
     flat = generator.poisson(np.full((8, 100), 30))
-    yield Table("smooth: flat, single values", flat, 0, tuple((x, x) for x in range(100)))
-    yield Table("smooth: a hill, single values", smooth, 0, tuple((x, x) for x in range(100)))
-    yield Table("smooth: a hill, ranges", smooth, 0, tuple(ranges(0, 100)))
+    yield TableOfValues("smooth: flat, single values", flat, 0, tuple((x, x) for x in range(100)))
+    yield TableOfValues("smooth: a hill, single values", smooth, 0, tuple((x, x) for x in range(100)))
+    yield TableOfValues("smooth: a hill, ranges", smooth, 0, tuple(cutting_ranges(0, 100)))
     half = np.where(places < 50, smooth, 0)
-    yield Table("empty bins, single values", half, 0, tuple((x, x) for x in range(50, 100)))
+    yield TableOfValues("empty bins, single values", half, 0, tuple((x, x) for x in range(50, 100)))
 
 
-def ranges(start: int, length: int, *, number: int = 60) -> Iterator[Range]:
+def cutting_ranges(start: int, length: int, *, number: int = 60) -> Iterator[ValueRange]:
     """Return ranges that cut a bin, always the same ones."""
     generator = np.random.default_rng(3)
     while number:
@@ -94,7 +94,7 @@ def ranges(start: int, length: int, *, number: int = 60) -> Iterator[Range]:
             yield start + low, start + high
 
 
-def measure(table: Table, strategy: str, *, within: Within = "any", runs: int = RUNS) -> Held:
+def measure_cut_bins(table: TableOfValues, strategy: str, *, within: Within = "any", runs: int = RUNS) -> Held:
     """Release a table many times and see how often intervals hold."""
     domain, truth = table.domain(within), table.truth
     asked = _joined([CountingQueries.of(query(domain, x=pair)) for pair in table.asked])
@@ -117,7 +117,7 @@ def _joined(asked: list[CountingQueries]) -> CountingQueries:
     return CountingQueries(weights, np.tile(np.arange(len(asked))[:, None], len(weights)))
 
 
-def _in_sql(release: Release, asked: list[Range]) -> tuple[Floats, Floats]:
+def _in_sql(release: Release, asked: list[ValueRange]) -> tuple[Floats, Floats]:
     columns = [f"count(*) FILTER (WHERE x BETWEEN {a} AND {b}) AS q{k}" for k, (a, b) in enumerate(asked)]
     (row,) = release.sql(f"SELECT {', '.join(columns)} FROM cube", error=True).to_pylist()
     low, high = (np.array([row[f"q{k}_{end}"] for k in range(len(asked))]) for end in ("low", "high"))
@@ -130,17 +130,17 @@ def _held(low: Floats, high: Floats, truth: Floats) -> tuple[float, float]:
     return 100 * float(held.mean()), float((high - low).mean())
 
 
-def main() -> None:
+def print_cut_bins() -> None:
     """Print the table."""
     print(f"{'table':<40} {'strategy':<9} within  noise alone      count            SQL             truth")
-    for table in tables():
+    for table in tables_of_values():
         settings: list[Within] = ["any", "even"] if table.name.startswith("smooth") else ["any"]
         for strategy in BY_NAME:
             for within in settings:
-                found = measure(table, strategy, within=within)
+                found = measure_cut_bins(table, strategy, within=within)
                 shown = "  ".join(f"{h:5.1f}% {w:8,.0f}" for h, w in (found.noise_alone, found.counted, found.in_sql))
                 print(f"{table.name:<40} {strategy:<9} {within:<5}  {shown}  {table.truth.mean():8,.0f}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    print_cut_bins()

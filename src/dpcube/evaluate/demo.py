@@ -9,7 +9,7 @@ from dpcube.analyst import Answer, Release
 from dpcube.curator.publishing import count, publish
 from dpcube.domain import Domain
 from dpcube.errors import InputError
-from dpcube.evaluate.report import page
+from dpcube.evaluate.report import demo_page
 from dpcube.query import query
 from dpcube.strategy import Strategy
 
@@ -50,7 +50,7 @@ def run_demo(
     answers = tuple(release.count(q) for q in questions)
     report_path = release_path.with_suffix(".html")
     asked = list(zip(questions, truths, answers, strict=True))
-    shown = page(release, exact_counts, asked, title="A private cube of the Adult census")
+    shown = demo_page(release, exact_counts, asked, title="A private cube of the Adult census")
     report_path.write_text(shown, encoding="utf-8")
     return Demo(int(exact_counts.sum()), release_path, report_path, questions, truths, answers)
 

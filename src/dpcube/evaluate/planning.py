@@ -14,7 +14,7 @@ from dpcube.domain import Domain
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import release_array
 from dpcube.plan import Prediction, plan
-from dpcube.plan.predict import in_rows
+from dpcube.plan.predict import rounded_rows
 from dpcube.plan.queries import KINDS, workload_of
 from dpcube.strategy import BY_NAME, strategy_of
 
@@ -45,8 +45,8 @@ class Compared:
 
     def __str__(self) -> str:
         p = self.prediction
-        spread = "" if p.basis == "exact" else f" ({in_rows(p.low)} to {in_rows(p.high)})"
-        return f"{in_rows(p.typical)}{spread}: **{in_rows(self.measured)}**"
+        spread = "" if p.basis == "exact" else f" ({rounded_rows(p.low)} to {rounded_rows(p.high)})"
+        return f"{rounded_rows(p.typical)}{spread}: **{rounded_rows(self.measured)}**"
 
     @property
     def outside(self) -> float:
@@ -59,7 +59,7 @@ class Compared:
         return self.measured / self.prediction.typical
 
 
-def compare(names: tuple[str, ...], epsilon: str, *, runs: int = RUNS) -> Iterator[Compared]:
+def compare_plan(names: tuple[str, ...], epsilon: str, *, runs: int = RUNS) -> Iterator[Compared]:
     """Predict, release and measure one cube of the bundled table with every strategy."""
     domain = Domain.load(datasets.adult_domain(full=True)).project(names)
     exact_counts = count(datasets.adult_table(), domain)
@@ -75,7 +75,7 @@ def compare(names: tuple[str, ...], epsilon: str, *, runs: int = RUNS) -> Iterat
                 yield Compared(prediction, float(np.mean(errors)))
 
 
-def table() -> list[str]:
+def planning_table() -> list[str]:
     """Return the comparison of all cubes, epsilons and strategies, and a summary, as text."""
     lines = [
         f"| cube | epsilon | strategy | {' | '.join(SHOWN)} |",
@@ -84,7 +84,7 @@ def table() -> list[str]:
     every: list[Compared] = []
     for names in CUBES:
         for epsilon in EPSILONS:
-            compared = list(compare(names, epsilon))
+            compared = list(compare_plan(names, epsilon))
             every += compared
             for strategy in BY_NAME:
                 cells = " | ".join(map(str, _of(strategy, compared)))
@@ -109,4 +109,4 @@ def _summary(strategy: str, chosen: list[Compared]) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join(table()))
+    print("\n".join(planning_table()))

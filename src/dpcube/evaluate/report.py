@@ -25,7 +25,7 @@ def beside_truth(release: Release, exact_counts: NDArray[np.int64], *names: str)
     return replace(shown, panels=panels)
 
 
-def page(release: Release, exact_counts: NDArray[np.int64], asked: Asked, *, title: str) -> str:
+def demo_page(release: Release, exact_counts: NDArray[np.int64], asked: Asked, *, title: str) -> str:
     """Return the report of a release with questions answered, and the truth beside them."""
     header = ("question", "truth", "answer", "noise", "within boxes", "95% interval")
     rows = [
@@ -38,7 +38,7 @@ def page(release: Release, exact_counts: NDArray[np.int64], asked: Asked, *, tit
         "hold it. <i>noise</i> is the standard error of the noise added for privacy, <i>within boxes</i> the error "
         "expected from counts spread over cells that were counted together; the interval covers both.</p>"
     )
-    section = words + report.table(header, rows, numbers=5)
+    section = words + report.html_table(header, rows, numbers=5)
     if pair := report.pairs(release)[:1]:
-        section += report.figures(lambda: [beside_truth(release, exact_counts, *pair[0])])
+        section += report.pictures_html(lambda: [beside_truth(release, exact_counts, *pair[0])])
     return report.report(release, title=title, sections={"Beside the truth": section})

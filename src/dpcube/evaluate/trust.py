@@ -30,7 +30,7 @@ def coverage(strategy: str, kind: Kind, *, runs: int = RUNS, epsilon: str = EPSI
     return 100 * float(np.mean(held))
 
 
-def main() -> None:
+def print_trust() -> None:
     """Print the table."""
     kinds: tuple[Kind, ...] = ("ranges", "marginals", "cells")
     assert set(kinds) == set(KINDS)
@@ -39,4 +39,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    print_trust()

@@ -8,10 +8,10 @@ from dpcube.domain import Domain
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class PlannedAxis:
     """One attribute of a planned cube: its bins, the cells after them for irregular values, and whether it is ordered.
 
-    >>> Axis("age", bins=80, own=1, ordered=True).halved().size
+    >>> PlannedAxis("age", bins=80, own=1, ordered=True).halved().size
     41
     """
 
@@ -25,17 +25,17 @@ class Axis:
         """Number of cells along this axis."""
         return self.bins + self.own
 
-    def halved(self) -> "Axis":
+    def halved(self) -> "PlannedAxis":
         """Return the axis with its bins merged in pairs."""
         return replace(self, bins=-(-self.bins // 2))
 
 
-Axes = tuple[Axis, ...]
+Axes = tuple[PlannedAxis, ...]
 
 
 def axes_of(domain: Domain) -> Axes:
     """Return the axes of a domain."""
-    return tuple(Axis(a.name, a.bins, len(a.own_cells), a.ordered) for a in domain.attributes)
+    return tuple(PlannedAxis(a.name, a.bins, len(a.own_cells), a.ordered) for a in domain.attributes)
 
 
 def shape_of(axes: Axes) -> tuple[int, ...]:

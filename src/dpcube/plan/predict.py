@@ -67,16 +67,16 @@ class Prediction:
         return self.answer >= self.noise_below
 
 
-def in_rows(error: float) -> str:
+def rounded_rows(error: float) -> str:
     """Return a number of rows with as many digits as a prediction deserves.
 
-    >>> in_rows(1234.5), in_rows(0.98765)
+    >>> rounded_rows(1234.5), rounded_rows(0.98765)
     ('1,234', '0.988')
     """
     return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"
 
 
-class Cube:
+class MadeUpCube:
     """A cube of made-up tables, on which strategies are run."""
 
     def __init__(self, axes: Axes, rows: float, *, seed: int) -> None:
@@ -166,12 +166,12 @@ class Predictor:
         return errors
 
     @cached_property
-    def _cubes(self) -> tuple[Cube, ...]:
+    def _cubes(self) -> tuple[MadeUpCube, ...]:
         """The planned cube, or a large and a small one in its place with as many rows per cell."""
         within = at_most(self.axes, SIMULATED_CELLS)
         chosen = [within] if within == self.axes else [within, at_most(within, SIMULATED_CELLS // SMALLER)]
         density = self.rows / self.size
-        return tuple(Cube(axes, density * float(np.prod(shape_of(axes))), seed=self._seed) for axes in chosen)
+        return tuple(MadeUpCube(axes, density * float(np.prod(shape_of(axes))), seed=self._seed) for axes in chosen)
 
     def _extrapolated(self, strategy: Strategy, epsilon: Fraction) -> Floats:
         """Carry on the power law of error against the cells in a question: 1/2 if all is noise, 1 if all is bias."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.arrays import Floats
-from dpcube.plan.axes import Axes, Axis, shape_of
+from dpcube.plan.axes import Axes, PlannedAxis, shape_of
 
 Mixture = list[tuple[float, list[Floats]]]
 
@@ -77,32 +77,32 @@ def made_up_counts(name: str, axes: Axes, *, rows: float, seed: int) -> NDArray[
     return generator.poisson(expected)
 
 
-def _marginal(axis: Axis, bins: Floats) -> Floats:
+def _marginal(axis: PlannedAxis, bins: Floats) -> Floats:
     """Return the shares of all cells of an axis, from the weights of its bins."""
     own = np.full(axis.own, OWN_SHARE)
     return np.concatenate([bins / bins.sum() * (1 - own.sum()), own])
 
 
-def _hill(axis: Axis, generator: np.random.Generator, *, narrow: float, wide: float) -> Floats:
+def _hill(axis: PlannedAxis, generator: np.random.Generator, *, narrow: float, wide: float) -> Floats:
     if not axis.ordered:
         return _ranked(axis, generator, power=1.0)
     centre, width = generator.uniform(0.15, 0.85), generator.uniform(narrow, wide)
     return _marginal(axis, np.exp(-0.5 * ((_places(axis) - centre) / width) ** 2))
 
 
-def _ranked(axis: Axis, generator: np.random.Generator, *, power: float) -> Floats:
+def _ranked(axis: PlannedAxis, generator: np.random.Generator, *, power: float) -> Floats:
     """Weights 1/rank^power; the order of an unordered attribute's values says nothing about their ranks."""
     weights: Floats = np.arange(1.0, axis.bins + 1) ** -power
     return _marginal(axis, weights if axis.ordered else generator.permutation(weights))
 
 
-def _decaying(axis: Axis, generator: np.random.Generator) -> Floats:
+def _decaying(axis: PlannedAxis, generator: np.random.Generator) -> Floats:
     if not axis.ordered:
         return _ranked(axis, generator, power=2.0)
     return _marginal(axis, np.exp(-20 * _places(axis)))
 
 
-def _heaped(axis: Axis, generator: np.random.Generator) -> Floats:
+def _heaped(axis: PlannedAxis, generator: np.random.Generator) -> Floats:
     hill = _hill(axis, generator, narrow=0.15, wide=0.3)
     if not axis.ordered:
         return hill
@@ -113,11 +113,11 @@ def _heaped(axis: Axis, generator: np.random.Generator) -> Floats:
     return mixed
 
 
-def _mostly_one(axis: Axis, generator: np.random.Generator) -> Floats:
+def _mostly_one(axis: PlannedAxis, generator: np.random.Generator) -> Floats:
     tail = _ranked(axis, generator, power=1.0)
     one = np.arange(axis.size) == tail.argmax()
     return np.where(one, 0.9, 0.0) + 0.1 * tail
 
 
-def _places(axis: Axis) -> Floats:
+def _places(axis: PlannedAxis) -> Floats:
     return (np.arange(axis.bins) + 0.5) / axis.bins

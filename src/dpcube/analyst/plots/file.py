@@ -30,16 +30,16 @@ def save(picture: Picture, path: str | Path) -> None:
     """Write a picture to a new file: .html by Plotly, .svg or .png by matplotlib."""
     ending = check_ending(Path(path))
     if ending == "html":
-        from dpcube.analyst.plots.interactive import page
+        from dpcube.analyst.plots.interactive import plotly_page
 
-        write(Path(path), page(picture))
+        write_picture(Path(path), plotly_page(picture))
     else:
-        from dpcube.analyst.plots.static import draw
+        from dpcube.analyst.plots.static import draw_picture
 
-        write(Path(path), draw(picture, ending))
+        write_picture(Path(path), draw_picture(picture, ending))
 
 
-def write(path: Path, content: bytes) -> None:
+def write_picture(path: Path, content: bytes) -> None:
     """Write a new file, whole or not at all."""
     try:
         with new_file(path) as part:

@@ -59,7 +59,7 @@ def figure(picture: Picture) -> "Figure":
     return drawn
 
 
-def page(picture: Picture) -> bytes:
+def plotly_page(picture: Picture) -> bytes:
     """Return one HTML page that needs no network: Plotly's script, 5 MB, is in it."""
     html: str = figure(picture).to_html(include_plotlyjs=True, full_html=True, config=OFFLINE)
     return html.encode()

@@ -37,7 +37,7 @@ STROKES = (("#ffffff", 2.5, 0.8), (INK, 1.0, 1.0))
 MISSING = "pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'"
 
 
-def draw(picture: Picture, ending: str, *, titled: bool = True, about: str = "") -> bytes:
+def draw_picture(picture: Picture, ending: str, *, titled: bool = True, about: str = "") -> bytes:
     """Return a picture as the contents of an "svg" or a "png" file; a page may put the title elsewhere.
 
     `about` goes into the file, unseen.

@@ -5,7 +5,8 @@ With w the estimated count of a row (any real number) and x the argument where i
     count = sum w        sum = sum w x        avg = sum w x / sum w, null unless sum w > 0
     var_pop = sum w (x - avg)^2 / sum w, null unless sum w > 0 and the result is not negative; var_samp has sum w - 1
 
-Variances of a bare attribute include that of rows spread evenly inside its bins. min, max and quantiles: `picks.py`.
+Variances of a bare attribute include that of rows spread evenly inside its bins. The least, the greatest and quantiles
+are found by a function of our own (`order_statistics.py`).
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,8 @@ from sqlglot import exp
 
 from dpcube.analyst.sql.axes import Detail
 from dpcube.analyst.sql.names import Attr, attrs, bare, is_constant
-from dpcube.analyst.sql.needs import Demand
-from dpcube.analyst.sql.order_statistics import PICK
+from dpcube.analyst.sql.needs import Needs
+from dpcube.analyst.sql.order_statistics import ORDER_STATISTIC
 from dpcube.analyst.sql.parse import AGGREGATES, shown, sql_of
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
@@ -39,7 +40,7 @@ class Call:
 
 
 def call_of(node: exp.Expression) -> Call | None:
-    """Return the aggregate that a node of a query is; None if it is none."""
+    """Return the aggregate that `node`, a part of a parsed query, stands for; None if it is no aggregate."""
     if not isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc) or isinstance(node, exp.Grouping):
         return None
     text, condition, quantile = shown(node), None, None
@@ -109,12 +110,14 @@ def _extreme(what: str, of: tuple[str, ...]) -> str:
 
 @dataclass
 class Writer:
-    """Writes aggregates on the columns that a demand names.
+    """Writes aggregates as SQL on the columns of the weighted rows, and notes in `needs` which columns it uses.
 
-    `numbers` collects arguments that must be numbers; `decided` holds the axes of the keys and of WHERE.
+    `numbers` collects arguments that must be numbers: their SQL, and the aggregate as the user wrote it. `complete`
+    says that rows whose count is zero are there too. `decided` holds the axes of the attributes in group keys and in
+    WHERE.
     """
 
-    demand: Demand
+    needs: Needs
     numbers: dict[str, str]
     complete: bool
     decided: set[int] = field(default_factory=set)
@@ -128,7 +131,7 @@ class Writer:
             msg = f"{call.text!r} needs an argument, as in {call.name}(x)"
             raise QueryError(msg)
         if call.name in ("min", "max", "median") or call.quantile is not None:
-            return Written(self._pick(call, argument, filters))
+            return Written(self._order_statistic(call, argument, filters))
         self._need_number(call, argument)
         x = f"CAST({sql_of(argument)} AS DOUBLE)"
         filters = [*filters, f"{x} IS NOT NULL"]
@@ -145,8 +148,8 @@ class Writer:
         if not self.complete:
             return Written("")
         domain, places = (
-            self.demand.domain,
-            {c.name: self.demand.columns[c.name] for c in argument.find_all(exp.Column)},
+            self.needs.domain,
+            {c.name: self.needs.columns[c.name] for c in argument.find_all(exp.Column)},
         )
         values = sorted({axis for axis, role in places.values() if role == "value"})
         wide = [axis for axis in values if domain.attributes[axis].has_wide_bins]
@@ -161,11 +164,11 @@ class Writer:
         return Written("", corners=self._corners(argument, unknown), even=self._corners(argument, even), named=named)
 
     def _corners(self, argument: exp.Expression, axes: list[int]) -> tuple[str, ...]:
-        """Return an argument at every combination of ends of the bins of some attributes of numbers."""
+        """Return `argument` as SQL at every combination of the ends of the bins of the attributes on `axes`."""
         made = []
         for ends in product(("least", "most"), repeat=len(axes)):
             columns = {
-                f"value{axis}": self.demand.column(axis, end, Detail.BINS) for axis, end in zip(axes, ends, strict=True)
+                f"value{axis}": self.needs.column(axis, end, Detail.BINS) for axis, end in zip(axes, ends, strict=True)
             }
 
             def at(node: exp.Expression, columns: dict[str, exp.Column] = columns) -> exp.Expression:
@@ -192,9 +195,9 @@ class Writer:
         """Return the second moment about the mean, shifted by the middle of the domain to keep its digits."""
         shift, spread = 0.0, "0"
         if isinstance(attr := bare_argument(call), Attr):
-            edges = self.demand.domain.attributes[attr.axis].bin_edges()
+            edges = self.needs.domain.attributes[attr.axis].bin_edges()
             shift = float(edges[0] + edges[-1]) / 2
-            spread = sql_of(self.demand.column(attr.axis, "spread", Detail.BINS))
+            spread = sql_of(self.needs.column(attr.axis, "spread", Detail.BINS))
         moved = f"({x} - CAST('{shift!r}' AS DOUBLE))"
         first = f"sum(w * {moved}) FILTER ({keep})"
         second = f"sum(w * ({moved} * {moved} + {spread})) FILTER ({keep})"
@@ -204,32 +207,32 @@ class Writer:
         value = f"sqrt({variance})" if call.name.startswith("stddev") else variance
         return f"CASE WHEN {n} > {less} AND {squares} >= -1e-9 * abs({second}) THEN {value} END"
 
-    def _pick(self, call: Call, argument: exp.Expression, filters: list[str]) -> str:
-        noise = self.demand.noise(self.decided | attrs(call.argument) | attrs(call.condition))
+    def _order_statistic(self, call: Call, argument: exp.Expression, filters: list[str]) -> str:
+        noise = self.needs.noise(self.decided | attrs(call.argument) | attrs(call.condition))
         kind, quantile = self._kind(call)
         attr = bare_argument(call)
         if not isinstance(attr, Attr):
             self._need_number(call, argument)
             low = high = f"CAST({sql_of(argument)} AS DOUBLE)"
-            return f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
-        attribute = self.demand.domain.attributes[attr.axis]
+            return f"{ORDER_STATISTIC}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
+        attribute = self.needs.domain.attributes[attr.axis]
         if not attribute.ordered:
             msg = f"{call.text!r}: attribute '{attribute.name}' has no order, so no least, greatest or middle value"
             raise QueryError(msg)
-        low, high = (sql_of(self.demand.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
+        low, high = (sql_of(self.needs.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
         if kind == "cont" and attribute.scale != "number":
             kind = "disc"  # nothing lies between two days or listed values
         elif kind == "cont" and attribute.is_continuous:
             kind = "even"
-        picked = f"{PICK}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
-        return picked if kind == "cont" else _value_at(attribute, picked)
+        found = f"{ORDER_STATISTIC}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
+        return found if kind == "cont" else _value_at(attribute, found)
 
     def _kind(self, call: Call) -> tuple[str, float]:
         if call.name in ("min", "max"):
             return call.name, 0.0
         if call.quantile is None:
             return "cont", 0.5
-        share = self.demand.fold(call.quantile) if is_constant(call.quantile) else None
+        share = self.needs.fold(call.quantile) if is_constant(call.quantile) else None
         try:
             quantile = float(share)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -241,41 +244,41 @@ class Writer:
 
 
 def bare_argument(call: Call) -> exp.Expression | None:
-    """Return the argument without parentheses."""
+    """Return the argument of `call` without parentheses; None if it has none."""
     return None if call.argument is None else bare(call.argument)
 
 
-def is_linear(node: exp.Expression, demand: Demand) -> bool:
-    """Whether an expression at the mean of a bin is the mean of the expression over the bin.
+def is_linear(node: exp.Expression, needs: Needs) -> bool:
+    """Tell whether the expression `node` at the mean of a bin is its mean over the bin; `needs` knows comparisons.
 
-    True of sums and of products of different attributes; comparisons with constants do not vary inside a piece.
+    That is true of sums and of products of different attributes; comparisons with constants do not vary inside a piece.
     """
     node = bare(node)
-    if isinstance(node, Attr) or not attrs(node) or demand.comparison(node) is not None:
+    if isinstance(node, Attr) or not attrs(node) or needs.comparison(node) is not None:
         return True
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
         left, right = node.this, node.expression
         apart = isinstance(node, exp.Add | exp.Sub) or not attrs(left) & attrs(right)
         divided = isinstance(node, exp.Div) and attrs(right)
-        return bool(apart and not divided and is_linear(left, demand) and is_linear(right, demand))
+        return bool(apart and not divided and is_linear(left, needs) and is_linear(right, needs))
     if isinstance(node, exp.Neg):
-        return is_linear(node.this, demand)
+        return is_linear(node.this, needs)
     if isinstance(node, exp.Case) and node.this is None:
         results = [branch.args["true"] for branch in node.args["ifs"]]
-        return all(_steady(branch.this, demand) for branch in node.args["ifs"]) and all(
-            is_linear(result, demand) for result in [*results, *filter(None, [node.args.get("default")])]
+        return all(_is_constant_in_pieces(branch.this, needs) for branch in node.args["ifs"]) and all(
+            is_linear(result, needs) for result in [*results, *filter(None, [node.args.get("default")])]
         )
     return False
 
 
-def _steady(node: exp.Expression, demand: Demand) -> bool:
+def _is_constant_in_pieces(node: exp.Expression, needs: Needs) -> bool:
     """Whether a condition is made of comparisons with constants, so that it does not vary inside a piece."""
     node = bare(node)
     if isinstance(node, exp.And | exp.Or):
-        return _steady(node.this, demand) and _steady(node.expression, demand)
+        return _is_constant_in_pieces(node.this, needs) and _is_constant_in_pieces(node.expression, needs)
     if isinstance(node, exp.Not):
-        return _steady(node.this, demand)
-    return not attrs(node) or demand.comparison(node) is not None
+        return _is_constant_in_pieces(node.this, needs)
+    return not attrs(node) or needs.comparison(node) is not None
 
 
 def _value_at(attribute: Attribute, place: str) -> str:

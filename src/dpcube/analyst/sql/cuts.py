@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcube.analyst.sql.axes import Pieces
 from dpcube.analyst.sql.relation import Relation
-from dpcube.arrays import Bools, Floats
+from dpcube.arrays import Bools, Floats, Places
 from dpcube.query.cuts import cut_words
-
-Places = NDArray[np.intp]
 
 
 class Entering(NamedTuple):
@@ -40,7 +37,7 @@ class Entering(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class ResultCells:
     """The rows of each result put together by bins: the cell of each row, and the result and bins of each cell."""
 
     relation: Relation
@@ -73,7 +70,7 @@ def _parts(pieces: Pieces) -> Places:
     return np.ones(len(pieces), np.int64) if pieces.attribute.is_even else pieces.parts
 
 
-def cells_of(relation: Relation, entering: Entering) -> Cells:
+def cells_of(relation: Relation, entering: Entering) -> ResultCells:
     """Put rows together that are parts of one bin of which nothing is known inside."""
     code, whole = entering.result, np.ones(len(entering.result))
     bins = {}
@@ -83,10 +80,10 @@ def cells_of(relation: Relation, entering: Entering) -> Cells:
         code = code * len(pieces) + bins[axis]
     _, first, cell = np.unique(code, return_index=True, return_inverse=True)
     partial = np.bincount(cell, minlength=len(first)) < whole[first]
-    return Cells(relation, cell, entering.result[first], {a: of[first] for a, of in bins.items()}, partial)
+    return ResultCells(relation, cell, entering.result[first], {a: of[first] for a, of in bins.items()}, partial)
 
 
-def extremes(entering: Entering, cells: Cells) -> tuple[Floats, Floats]:
+def extremes(entering: Entering, cells: ResultCells) -> tuple[Floats, Floats]:
     """Return the least and the greatest multiplier in each cell."""
     low, high = np.full(len(cells), np.inf), np.full(len(cells), -np.inf)
     np.minimum.at(low, cells.cell, entering.low)
@@ -104,7 +101,7 @@ def farthest_values(entering: Entering, results: int) -> tuple[Floats, Floats]:
     return low, high
 
 
-def words(relation: Relation, entering: Entering, cells: Cells, results: int) -> list[str]:
+def words(relation: Relation, entering: Entering, cells: ResultCells, results: int) -> list[str]:
     """Say of each result which bins it cuts."""
     said: list[list[str]] = [[] for _ in range(results)]
     for axis, pieces in relation.pieces.items():
@@ -118,7 +115,7 @@ def words(relation: Relation, entering: Entering, cells: Cells, results: int) ->
     return ["; ".join(parts) for parts in said]
 
 
-def _taken_alike(relation: Relation, entering: Entering, cells: Cells, axis: int) -> Bools:
+def _taken_alike(relation: Relation, entering: Entering, cells: ResultCells, axis: int) -> Bools:
     """Tell of each cell whether, whichever parts enter on other axes, all of its parts on this one do."""
     code = cells.cell
     for other, pieces in relation.pieces.items():

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
-from dpcube.analyst.sql.order_statistics import PICK, PICK_ARGUMENTS, Picker
+from dpcube.analyst.sql.order_statistics import ORDER_STATISTIC, ORDER_STATISTIC_ARGUMENTS, OrderStatistics
 from dpcube.errors import MemoryLimitError, QueryError, RefusedError
 from dpcube.memory import available_bytes
 
@@ -67,11 +67,11 @@ def engine(*, confidence: float, seconds: float) -> Iterator[Engine]:
     free = available_bytes()
     memory = MOST_MEMORY if free is None else min(MOST_MEMORY, free // 2)
     with duckdb.connect(":memory:", config={**LOCKED, "memory_limit": f"{memory // 2**20}MiB"}) as connection:
-        picker = Picker(confidence)
+        order_statistics = OrderStatistics(confidence)
         connection.create_function(
-            PICK,
-            picker,
-            [*PICK_ARGUMENTS],
+            ORDER_STATISTIC,
+            order_statistics,
+            [*ORDER_STATISTIC_ARGUMENTS],
             "DOUBLE",
             type=PythonUDFType.ARROW,
             null_handling=FunctionNullHandling.SPECIAL,

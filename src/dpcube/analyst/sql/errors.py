@@ -13,16 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answers, Cuts, slope_squares
+from dpcube.analyst.answer import Answers, CutAnswers, slope_squares
 from dpcube.analyst.sql.aggregates import Written
-from dpcube.analyst.sql.cuts import Cells, Entering, by_chance, cells_of, extremes, farthest_values, words
+from dpcube.analyst.sql.cuts import Entering, ResultCells, by_chance, cells_of, extremes, farthest_values, words
 from dpcube.analyst.sql.products import Factors, Products, products_of
 from dpcube.analyst.sql.relation import Relation
-from dpcube.arrays import Floats
+from dpcube.arrays import Floats, Places
 from dpcube.estimate import EqualNoises, ErrorParts
 from dpcube.query import CountingQueries, Workload
-
-Places = NDArray[np.intp]
 
 ASKED_AT_ONCE = 2**21
 """Weights of cells along axes that are laid out at a time."""
@@ -90,16 +88,16 @@ def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Wri
     told = ["; ".join(filter(None, (cut, named if varies else ""))) for cut, varies in said]
     if not of.known:
         unknown = Answers(*np.full((3, len(at)), np.nan))
-        return replace(answers, cuts=Cuts(at, unknown, unknown, tuple(told))), told
+        return replace(answers, cuts=CutAnswers(at, unknown, unknown, tuple(told))), told
     settled = partial if of.kind == "avg" else np.zeros(results, np.bool_)
     ends = [
         _taken(_end(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind), at)
         for extreme, farthest in zip((low, high), farthest_values(entering, results), strict=True)
     ]
-    return replace(answers, cuts=Cuts(at, ends[0], ends[1], tuple(told[k] for k in at))), told
+    return replace(answers, cuts=CutAnswers(at, ends[0], ends[1], tuple(told[k] for k in at))), told
 
 
-def _end(relation: Relation, cells: Cells, extreme: Floats, settled: Floats, kind: str) -> Answers:
+def _end(relation: Relation, cells: ResultCells, extreme: Floats, settled: Floats, kind: str) -> Answers:
     """Return the answers of one end of what results can be, given the multiplier of each cell there.
 
     Of an average neither the sum nor the number is known where bins are cut; it is one of its values, so its farthest

@@ -1,4 +1,7 @@
-"""What a rewritten SELECT demands of the rows it runs on; comparisons with constants become cuts of an axis.
+"""What a rewritten SELECT needs of the rows it runs on: which columns of which attributes, cut how finely.
+
+The parts of a SELECT enter one by one; the same parts on the columns of the rows leave, and what they need is noted.
+Comparisons with constants become cuts of an axis.
 
 A comparison is made with the mean place of a piece, and every piece lies on one side of every constant: a bin that the
 constant cuts is two pieces. So `age between 30 and 39` selects the share of each bin that `Release.count` selects.
@@ -23,11 +26,13 @@ Fold = Callable[[exp.Expression], object]
 
 
 @dataclass
-class Demand:
-    """The attributes a SELECT uses and how finely, the columns it reads, and the columns of noise.
+class Needs:
+    """What one SELECT needs of its rows; attributes are known by their axes.
 
-    `steps` holds expressions of one attribute of whole numbers, days or texts: it is cut where any of them changes.
-    Those that must not change inside a bin have their text beside them.
+    `fold` evaluates a constant expression. `uses` says how finely each attribute is used, and where it is cut.
+    `columns` are the columns read, by name: the axis of each and its role. `noises` are the columns of noise, by the
+    axes that tell rows apart. `steps` holds expressions of one attribute of whole numbers, days or texts: its axis is
+    cut where any of them changes. Those that must not change inside a bin have their text beside them.
     """
 
     domain: Domain
@@ -38,11 +43,11 @@ class Demand:
     steps: dict[int, list[tuple[exp.Expression, str | None]]] = field(default_factory=dict)
 
     def use(self, axis: int) -> Use:
-        """Return how an attribute is used so far."""
+        """Return how the attribute on `axis` is used so far."""
         return self.uses.setdefault(axis, Use())
 
     def column(self, axis: int, role: str, detail: Detail) -> exp.Column:
-        """Demand a column of an attribute, and return it."""
+        """Note that the column `role` of the attribute on `axis` is needed, at least in this detail, and return it."""
         use = self.use(axis)
         use.detail = max(use.detail, detail)
         name = f"{role}{axis}"
@@ -50,11 +55,11 @@ class Demand:
         return exp.column(name)
 
     def noise(self, axes: set[int]) -> str:
-        """Demand a column of the noise of rows told apart by these attributes, and return its name."""
+        """Note that the noise of rows told apart by the attributes on `axes` is needed; return the column's name."""
         return self.noises.setdefault(frozenset(axes), f"e{len(self.noises)}")
 
     def comparison(self, node: exp.Expression) -> exp.Expression | None:
-        """Return a comparison of an attribute with constants on the rows' own columns; None if it is something else."""
+        """Return `node`, a comparison of an attribute with constants, on the rows' columns; None if it is none."""
         if isinstance(node, COMPARED):
             return self._compared(node)
         if isinstance(node, exp.Not) and isinstance(bare(node.this), exp.Is):

@@ -1,4 +1,7 @@
-"""Least, greatest and middle values of noisy counts, as a function that the engine calls on lists of rows.
+"""Order statistics (min, max and quantiles) of values with noisy counts, as a function that DuckDB calls.
+
+Enters: for each group a list of rows, each a value or the ends of a bin (`low`, `high`), its estimated count `w` and
+the standard error `e` of that count. Leaves: one value for each group.
 
 A value is *present* in a group when its estimated count there exceeds the noise: count > t * (its standard error), t
 such that, over all the values of the group, noise alone makes any absent value present with probability at most
@@ -13,39 +16,47 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import deviations_for
-from dpcube.arrays import Floats
+from dpcube.arrays import Floats, Places
 
-Places = NDArray[np.intp]
-
-PICK = "dpcube_pick"
-PICK_ARGUMENTS = ("STRUCT(low DOUBLE, high DOUBLE, w DOUBLE, e DOUBLE)[]", "DOUBLE", "VARCHAR")
+ORDER_STATISTIC = "dpcube_order_statistic"
+ORDER_STATISTIC_ARGUMENTS = ("STRUCT(low DOUBLE, high DOUBLE, w DOUBLE, e DOUBLE)[]", "DOUBLE", "VARCHAR")
 ROUNDING = 1e-9  # of the group's count: what floating-point sums of whole rows may miss by
 
 
-class Picker:
-    """Picks one value from each group of rows."""
+class OrderStatistics:
+    """The function that DuckDB calls: it finds one value in each group of rows."""
 
     def __init__(self, confidence: float) -> None:
         deviations_for(confidence)  # refuses what is no confidence
         self._confidence = confidence
 
     def __call__(self, groups: pa.Array, quantile: pa.Array, kind: pa.Array) -> pa.Array:
-        """Return for each group its min, max, disc, cont or even quantile; null when no value is present."""
+        """Return one value for each group; null when no value is present.
+
+        `groups` holds a list of rows for each group. `quantile` and `kind` hold the same value for every group: the
+        share of rows below the value, and "min", "max", "disc" (a value of some row), "cont" (between the two rows next
+        to the place) or "even" (inside a bin whose rows are spread evenly).
+        """
         if isinstance(groups, pa.ChunkedArray):
             groups, quantile, kind = (a.combine_chunks() for a in (groups, quantile, kind))
         lengths = groups.value_lengths().fill_null(0).to_numpy()
         values = _Values.of(np.repeat(np.arange(len(groups)), lengths), groups.flatten(), len(groups))
-        picked = values.pick(self._thresholds(values.tested()), float(quantile[0].as_py()), kind[0].as_py())
-        return pa.array(picked, mask=np.isnan(picked))
+        found = values.order_statistic(self._thresholds(values.tested()), float(quantile[0].as_py()), kind[0].as_py())
+        return pa.array(found, mask=np.isnan(found))
 
     def _thresholds(self, tested: Places) -> Floats:
+        """Return how many standard errors a count must exceed in each group, given how many values each has."""
         numbers, at = np.unique(np.maximum(tested, 1), return_inverse=True)
         most = [deviations_for(max(1 - 2 * (1 - self._confidence) / n, 0.5)) for n in numbers.tolist()]
         return np.array(most)[at]
 
 
 class _Values:
-    """The distinct values of each group in rising order, with their counts and standard errors."""
+    """The distinct values of all groups, group by group and rising within each, with their counts and standard errors.
+
+    `groups` is the number of groups; the arrays have shape (values,): the group of each value, the value or its bin's
+    ends `low` and `high`, its estimated count and the standard error of that.
+    """
 
     def __init__(self, groups: int, group: Places, low: Floats, high: Floats, count: Floats, error: Floats) -> None:
         self.groups, self.group, self.low, self.high = groups, group, low, high
@@ -53,6 +64,7 @@ class _Values:
 
     @classmethod
     def of(cls, group: Places, rows: pa.StructArray, groups: int) -> "_Values":
+        """Put rows of equal value together; `group` is the group of each row."""
         low, high, w, e = (rows.field(name).to_numpy(zero_copy_only=False) for name in ("low", "high", "w", "e"))
         order = np.lexsort((high, low, group))
         group, low, high, w, e = group[order], low[order], high[order], w[order], e[order]
@@ -64,9 +76,11 @@ class _Values:
         return cls(groups, group[starts], low[starts], high[starts], *sums)
 
     def tested(self) -> Places:
+        """Return the number of distinct values of each group, shape (groups,)."""
         return np.bincount(self.group, minlength=self.groups)
 
-    def pick(self, threshold: Floats, quantile: float, kind: str) -> Floats:
+    def order_statistic(self, threshold: Floats, quantile: float, kind: str) -> Floats:
+        """Return one value for each group, shape (groups,); NaN where none is present."""
         present = (self.count > threshold[self.group] * self.error) & (self.count > 0)
         first, last = self._first(present), self._last(present)
         if kind in ("min", "max"):
@@ -74,8 +88,8 @@ class _Values:
         places = np.arange(len(self.group))
         kept = (places >= first[self.group]) & (places <= last[self.group]) & (first[self.group] >= 0)
         below, total = self._running(kept)
-        picked = self._quantile(below, total, quantile, kind)
-        return np.where(total > 0, picked, np.nan)
+        found = self._quantile(below, total, quantile, kind)
+        return np.where(total > 0, found, np.nan)
 
     def _running(self, kept: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Return the count up to and including each value, -inf for those not kept, and the total of each group."""
@@ -86,6 +100,7 @@ class _Values:
         return np.where(kept, running - before[self.group], -np.inf), total.astype(np.float64)
 
     def _quantile(self, below: Floats, total: Floats, quantile: float, kind: str) -> Floats:
+        """Return a quantile of each group, shape (groups,), given what `_running` returns."""
         rounding = ROUNDING * np.maximum(total, 1.0)
         if kind == "cont":  # between the rows next to place q (n - 1), counted from 0
             place = np.maximum(quantile * (total - 1), 0.0)
@@ -112,9 +127,11 @@ class _Values:
         return low + before
 
     def _first(self, chosen: NDArray[np.bool_]) -> Places:
+        """Return the place of the first chosen value of each group, -1 when it has none."""
         return self._found(np.flatnonzero(chosen)[::-1])
 
     def _last(self, chosen: NDArray[np.bool_]) -> Places:
+        """Return the place of the last chosen value of each group, -1 when it has none."""
         return self._found(np.flatnonzero(chosen))
 
     def _found(self, places: Places) -> Places:
@@ -124,6 +141,7 @@ class _Values:
         return found
 
     def _at(self, place: Places, values: Floats) -> Floats:
+        """Return the values at places, NaN at place -1."""
         found: Floats = np.append(values, np.nan)[place]  # place -1 is the NaN at the end
         return found
 

@@ -73,7 +73,7 @@ SUPPORTED = (
 )
 
 
-def parse(text: str) -> exp.Query:
+def parse_select(text: str) -> exp.Query:
     """Return the tree of one SELECT; QueryError says what is not allowed."""
     if len(text) > LONGEST:
         msg = f"the query has {len(text)} characters; at most {LONGEST} are read"

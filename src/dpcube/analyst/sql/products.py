@@ -1,7 +1,9 @@
-"""Sums over rows of a relation as sums of products: which rows and factors each result has enters; products leave.
+"""Sums over rows as sums of products, for which an estimate can state errors.
 
-A product has a scale and one factor for each piece of each axis in use. A result whose factors are no product is split
-into those of its distinct slices.
+Enters: the rows of each result, with what the count of each row is multiplied by. Leaves: products that add up to the
+results. A product has a scale and one factor for each piece of each axis in use: the multiplier of a row is the scale
+times the factors of its pieces. A result whose multipliers are no such product is split into the products of its
+distinct slices.
 """
 
 from dataclasses import dataclass
@@ -11,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.sql.relation import Relation
-from dpcube.arrays import Floats
+from dpcube.arrays import Floats, Places
 from dpcube.errors import QueryError
-
-Places = NDArray[np.intp]
 
 MOST_PARTS = 256
 ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result
@@ -22,7 +22,10 @@ ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factors:
-    """The factors of many products along one axis that are not 0, in the order of the products."""
+    """The factors of many products along one axis that are not 0, in the order of the products.
+
+    All arrays have shape (factors,): the product that each belongs to, its piece of the axis, and the factor.
+    """
 
     product: Places
     piece: Places
@@ -31,7 +34,11 @@ class Factors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Products:
-    """Products that add up to results: the result and scale of each, and its factors along each axis in use."""
+    """Products that add up to results.
+
+    `result` and `scale` have shape (products,): the result that each is part of, and its scale. `factors` are those of
+    all products along each axis in use.
+    """
 
     result: Places
     scale: Floats
@@ -42,7 +49,11 @@ class Products:
 
 
 def products_of(relation: Relation, result: Places, rows: Places, factor: Floats) -> Products:
-    """Return products that add up, for each result, to the sum over its rows of a factor times the row's count."""
+    """Return products that add up, for each result, to the sum over its rows of a factor times the row's count.
+
+    `result`, `rows` and `factor` have shape (entries,): a result, a row of `relation` that enters it, and what the
+    count of the row is multiplied by.
+    """
     order = np.lexsort((-np.abs(factor), result))
     result, rows, factor = result[order], rows[order], factor[order]
     results, pivot, group = np.unique(result, return_index=True, return_inverse=True)  # the largest factor comes first
@@ -60,7 +71,11 @@ def products_of(relation: Relation, result: Places, rows: Places, factor: Floats
 
 
 def _through(pivot: Places, places: dict[int, Places], axis: int, factor: Floats, group: Places) -> Factors:
-    """Return the factors of each result along the line through its pivot, in units of the factor there."""
+    """Return the factors of each result along the line through its pivot, in units of the factor there.
+
+    `pivot`, shape (results,), is the entry of each result with the largest factor; `group`, shape (entries,), the
+    number of the result of each entry.
+    """
     on_line = np.ones(len(factor), np.bool_)
     for other, place in places.items():
         if other != axis:
@@ -137,6 +152,7 @@ def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
 
 
 def _kept(products: Products, kept: NDArray[np.bool_]) -> Products:
+    """Return some of the products, renumbered; `kept` has shape (products,)."""
     number = np.cumsum(kept) - 1
     factors = {}
     for axis, line in products.factors.items():
@@ -146,6 +162,7 @@ def _kept(products: Products, kept: NDArray[np.bool_]) -> Products:
 
 
 def _joined(parts: list[Products]) -> Products:
+    """Return all products of all parts, numbered in one sequence."""
     first = np.cumsum([0, *(len(part) for part in parts)])
     factors = {}
     for axis in parts[0].factors:

@@ -13,9 +13,9 @@ from sqlglot import exp
 from dpcube.analyst.sql.aggregates import Call, Writer, Written, bare_argument, call_of, is_linear
 from dpcube.analyst.sql.axes import Detail
 from dpcube.analyst.sql.names import Attr, attrs, bare
-from dpcube.analyst.sql.needs import Demand
+from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import shown, sql_of
-from dpcube.analyst.sql.scope import Source, column_name
+from dpcube.analyst.sql.scope import SelectSource, column_name
 from dpcube.errors import QueryError
 
 Mapped = Callable[[exp.Expression], exp.Expression | None]
@@ -23,29 +23,34 @@ Mapped = Callable[[exp.Expression], exp.Expression | None]
 
 @dataclass
 class Rewritten:
-    """A SELECT over weighted rows named `table`, and what it demands of them."""
+    """A SELECT over weighted rows, and what it needs of them.
+
+    `names` are the names of its columns as the user sees them; `numbers` the arguments that must be numbers, each with
+    its aggregate's text; `constant_in_bins` the expressions that must not vary inside bins of real numbers, each with
+    its axis and text; `errors` the aggregates, by column, whose errors can be stated.
+    """
 
     select: exp.Select
-    demand: Demand
+    needs: Needs
     names: list[str]
     numbers: dict[str, str] = field(default_factory=dict)
-    steady: list[tuple[int, exp.Expression, str]] = field(default_factory=list)
+    constant_in_bins: list[tuple[int, exp.Expression, str]] = field(default_factory=list)
     errors: dict[str, Written] = field(default_factory=dict)
 
 
 class Rewriter:
     """Rewrites one SELECT; `complete` says that its rows include those whose count is zero."""
 
-    def __init__(self, source: Source, demand: Demand, *, complete: bool) -> None:
-        self.source, self.demand = source, demand
+    def __init__(self, source: SelectSource, needs: Needs, *, complete: bool) -> None:
+        self.source, self.needs = source, needs
         self.numbers: dict[str, str] = {}
-        self.steady: list[tuple[int, exp.Expression, str]] = []
-        self.writer = Writer(demand, self.numbers, complete)
+        self.constant_in_bins: list[tuple[int, exp.Expression, str]] = []
+        self.writer = Writer(needs, self.numbers, complete)
         self.complete = complete
         self.keys: list[exp.Expression] = []
 
     def rewrite(self, select: exp.Select, table: str) -> Rewritten:
-        """Return the SELECT over `table`."""
+        """Return `select` as a SELECT over the weighted rows in `table`."""
         items = self._items(select)
         group = self._group(select.args.get("group"), items)
         conditions = self._conditions(select, items)
@@ -62,7 +67,7 @@ class Rewriter:
             made.set("group", group)
         self._finish(select, made, items)
         names = [column_name(item) for item in select.expressions]
-        return Rewritten(made, self.demand, names, self.numbers, self.steady, _erring(erring))
+        return Rewritten(made, self.needs, names, self.numbers, self.constant_in_bins, _erring(erring))
 
     def _items(self, select: exp.Select) -> dict[str, exp.Expression]:
         """Return the columns of the SELECT by name, a number added to names that occur twice."""
@@ -152,36 +157,36 @@ class Rewriter:
     def _rank(self, node: exp.Expression) -> exp.Expression:
         """Return what rows are ordered by: bins, and listed values that have an order, are not ordered as text."""
         if isinstance(node, Attr) and node in self.keys:
-            attribute = self.demand.domain.attributes[node.axis]
+            attribute = self.needs.domain.attributes[node.axis]
             if (attribute.scale == "position" and attribute.ordered) or self._is_wide(node):
-                key, place = self.key(node), self.demand.column(node.axis, "place", Detail.BINS)
+                key, place = self.key(node), self.needs.column(node.axis, "place", Detail.BINS)
                 # A subtotal has a null key, and places of all its rows.
                 return written(f"CASE WHEN {sql_of(key)} IS NOT NULL THEN min({sql_of(place)}) END")
         return self.out(node)
 
     def key(self, node: exp.Expression) -> exp.Expression:
-        """Return a group key on the rows' own columns; a bin of several values has its name."""
+        """Return the group key `node` on the rows' own columns; a bin of several values has its name."""
         if isinstance(node, Attr):
-            return self.demand.column(node.axis, "bin" if self._is_wide(node) else "key", Detail.BINS)
+            return self.needs.column(node.axis, "bin" if self._is_wide(node) else "key", Detail.BINS)
         return self.condition(node)
 
     def _is_wide(self, node: exp.Expression) -> bool:
         """Whether a node is an attribute whose bins hold several values."""
-        return isinstance(node, Attr) and self.demand.domain.attributes[node.axis].has_wide_bins
+        return isinstance(node, Attr) and self.needs.domain.attributes[node.axis].has_wide_bins
 
     def condition(self, node: exp.Expression) -> exp.Expression:
-        """Return an expression that decides about rows; it must not vary inside one, which is checked."""
+        """Return `node`, a condition or a key, on the rows' own columns; it may not vary inside a row."""
         made, loose = self._row(node, deciding=True)
         if loose:
             if attrs(node) != loose or len(loose) > 1:
-                names = ", ".join(f"'{self.demand.domain.names[axis]}'" for axis in sorted(attrs(node)))
+                names = ", ".join(f"'{self.needs.domain.names[axis]}'" for axis in sorted(attrs(node)))
                 msg = f"{shown(node)!r} joins {names}, which is not known inside a bin; compare with constants"
                 raise QueryError(msg)
             axis = loose.pop()
             if self._is_real(axis):
-                self.steady.append((axis, made, shown(node)))
+                self.constant_in_bins.append((axis, made, shown(node)))
             else:
-                self.demand.steps.setdefault(axis, []).append((made, shown(node)))
+                self.needs.steps.setdefault(axis, []).append((made, shown(node)))
         return made
 
     def _row(self, node: exp.Expression, *, deciding: bool = False) -> tuple[exp.Expression, set[int]]:
@@ -194,22 +199,22 @@ class Rewriter:
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if isinstance(found, Attr):
                 loose.update({found.axis} if self._is_real(found.axis) or self._is_unknown(found.axis) else ())
-                return self.demand.column(found.axis, "unit", Detail.UNITS)
+                return self.needs.column(found.axis, "unit", Detail.UNITS)
             if isinstance(found, exp.Anonymous) and found.name.lower() == "cell":
                 return self._cell(found)
             if isinstance(found, exp.AggFunc):
                 raise _misplaced(found)
-            made = self.demand.comparison(found)
+            made = self.needs.comparison(found)
             return self._step(found, deciding=deciding) if made is None else made
 
         return mapped(node, replaced), loose
 
     def _is_real(self, axis: int) -> bool:
-        return self.demand.domain.attributes[axis].is_continuous
+        return self.needs.domain.attributes[axis].is_continuous
 
     def _is_unknown(self, axis: int) -> bool:
         """Whether an attribute has bins of several values of which nothing is known inside."""
-        attribute = self.demand.domain.attributes[axis]
+        attribute = self.needs.domain.attributes[axis]
         return not attribute.is_even and attribute.has_wide_bins
 
     def _step(self, node: exp.Expression, *, deciding: bool) -> exp.Expression | None:
@@ -225,14 +230,14 @@ class Rewriter:
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if isinstance(found, Attr):
                 outside_comparisons.append(found)
-                return self.demand.column(found.axis, "unit", Detail.CUTS)
+                return self.needs.column(found.axis, "unit", Detail.CUTS)
             if isinstance(found, exp.Anonymous) and found.name.lower() == "cell":
                 return self._cell(found)
-            return self.demand.comparison(found)
+            return self.needs.comparison(found)
 
         axis, made = named.pop(), mapped(node, replaced)
-        steady = shown(node) if checked and outside_comparisons else None
-        self.demand.steps.setdefault(axis, []).append((made, steady))
+        must_be_constant = shown(node) if checked and outside_comparisons else None
+        self.needs.steps.setdefault(axis, []).append((made, must_be_constant))
         return made
 
     def _cell(self, call: exp.Anonymous) -> exp.Expression:
@@ -240,10 +245,10 @@ class Rewriter:
         if len(inside) != 1 or not isinstance(inside[0], Attr):
             msg = "cell() takes one attribute, as in cell(age): it is the name of the bin"
             raise QueryError(msg)
-        return self.demand.column(inside[0].axis, "label", Detail.BINS)
+        return self.needs.column(inside[0].axis, "label", Detail.BINS)
 
     def out(self, node: exp.Expression) -> exp.Expression:
-        """Return an expression of a group: keys and aggregates on the rows' own columns."""
+        """Return `node`, an expression of a group, with its keys and aggregates on the rows' own columns."""
 
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if bare(found) in self.keys:
@@ -255,7 +260,7 @@ class Rewriter:
             if isinstance(found, exp.Grouping):
                 return exp.Grouping(expressions=[self.out(argument) for argument in found.expressions])
             if isinstance(found, Attr):
-                name = self.demand.domain.names[found.axis]
+                name = self.needs.domain.names[found.axis]
                 msg = f"attribute '{name}' must be in GROUP BY, or inside an aggregate such as avg"
                 raise QueryError(msg)
             call = call_of(found)
@@ -267,7 +272,7 @@ class Rewriter:
         """Refuse arithmetic on group keys that are bins, and comparing them with anything but text."""
         for key, other in ((bare(node.this), bare(node.expression)), (bare(node.expression), bare(node.this))):
             if self._is_wide(key) and not (isinstance(other, exp.Null) or (other.is_string and not _adds(node))):
-                attribute = self.demand.domain.attributes[key.args["axis"]]
+                attribute = self.needs.domain.attributes[key.args["axis"]]
                 msg = (
                     f"{shown(node)!r}: '{attribute.name}' is grouped by its bins ('{attribute.labels()[0]}', ...), "
                     "which have no single value; put conditions in WHERE, and take min, avg or max of the values"
@@ -294,20 +299,23 @@ class Rewriter:
         if call.name == "count_if":
             return self.condition(call.argument)
         if isinstance(attr := bare_argument(call), Attr):
-            return self.demand.column(attr.axis, "value", Detail.BINS)
-        if call.name not in ("count", "sum", "avg") or not is_linear(call.argument, self.demand):
+            return self.needs.column(attr.axis, "value", Detail.BINS)
+        if call.name not in ("count", "sum", "avg") or not is_linear(call.argument, self.needs):
             return self._row(call.argument)[0]
 
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if isinstance(found, Attr):
-                return self.demand.column(found.axis, "value", Detail.BINS)
-            return self.demand.comparison(found)
+                return self.needs.column(found.axis, "value", Detail.BINS)
+            return self.needs.comparison(found)
 
         return mapped(call.argument, replaced)
 
 
 def mapped(node: exp.Expression, replaced: Mapped) -> exp.Expression:
-    """Return a copy of a tree with nodes replaced from the top; what is inside a replaced node is left alone."""
+    """Return a copy of the tree below `node` with nodes replaced from the top down.
+
+    `replaced` returns what stands for a node, or None to look inside it; what is inside a replaced node is left alone.
+    """
     made = replaced(node)
     if made is not None:
         return made
@@ -321,7 +329,7 @@ def mapped(node: exp.Expression, replaced: Mapped) -> exp.Expression:
 
 
 def written(text: str) -> exp.Expression:
-    """Return a node that prints as SQL that was written here, from parts that were generated."""
+    """Return a node that prints as `text`: SQL written by this package, from parts that were generated."""
     return exp.Var(this=text)
 
 

@@ -7,15 +7,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpcube.analyst.sql.axes import pieces_of
-from dpcube.analyst.sql.constancy import check_numbers, check_steady, cut_at_steps
+from dpcube.analyst.sql.constancy import check_constancy, check_numbers, cut_at_steps
 from dpcube.analyst.sql.engine import Engine, engine
 from dpcube.analyst.sql.errors import error_columns
 from dpcube.analyst.sql.names import Attr
-from dpcube.analyst.sql.needs import Demand
-from dpcube.analyst.sql.parse import parse, shown, sql_of
+from dpcube.analyst.sql.needs import Needs
+from dpcube.analyst.sql.parse import parse_select, shown, sql_of
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
-from dpcube.analyst.sql.scope import CUBE, HOW, Rows, Scope, Source, has_aggregates, listed_rows, renamed
+from dpcube.analyst.sql.scope import CUBE, HOW, CubeRows, Scope, SelectSource, has_aggregates, listed_rows, renamed
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
@@ -27,7 +27,7 @@ ERRORS_OF = "errors are stated for count, sum and avg in the outermost SELECT, w
 
 def run(text: str, domain: Domain, estimate: Estimate, *, error: bool, confidence: float, seconds: float) -> pa.Table:
     """Return the result of a query on a cube, with columns of errors if they are asked for."""
-    tree = parse(text)
+    tree = parse_select(text)
     with engine(confidence=confidence, seconds=seconds) as locked:
         session = Session(domain, estimate, locked, error=error, confidence=confidence)
         try:
@@ -53,21 +53,21 @@ class Session:
     def result(self, tree: exp.Query) -> pa.Table:
         """Run the whole query."""
         columns: dict[str, exp.Expression] = {name: Attr.of(axis, name) for axis, name in enumerate(self.domain.names)}
-        query = self.query(tree, Scope({CUBE: Rows(columns)}), outermost=True)
-        if isinstance(query, Rows):
+        query = self.query(tree, Scope({CUBE: CubeRows(columns)}), outermost=True)
+        if isinstance(query, CubeRows):
             raise QueryError(HOW)
         if self.error and self._erring is None:
             raise QueryError(ERRORS_OF)
         return self._finished(self.engine.run(sql_of(query)))
 
-    def query(self, query: exp.Expression, scope: Scope, *, outermost: bool = False) -> Rows | exp.Query:
+    def query(self, query: exp.Expression, scope: Scope, *, outermost: bool = False) -> CubeRows | exp.Query:
         """Return the rows that a query lists, or the query rewritten."""
         scope, named = scope.inner(), []
         if clause := query.args.get("with"):
             for cte in clause.expressions:
                 made = self.query(cte.this, scope)
                 scope.name(cte, made)
-                named += [] if isinstance(made, Rows) else [cte]
+                named += [] if isinstance(made, CubeRows) else [cte]
             query.set("with", None)
         if isinstance(query, exp.SetOperation):
             for side in ("this", "expression"):
@@ -79,7 +79,7 @@ class Session:
             raise QueryError(msg)
         else:
             selected = self.select(query, scope, outermost=outermost)
-            if isinstance(selected, Rows):
+            if isinstance(selected, CubeRows):
                 return selected
             query = selected
         if named:
@@ -88,11 +88,11 @@ class Session:
 
     def _result_of(self, query: exp.Expression, scope: Scope) -> exp.Query:
         made = self.query(query, scope)
-        if isinstance(made, Rows):
+        if isinstance(made, CubeRows):
             raise QueryError(HOW)
         return made
 
-    def select(self, select: exp.Select, scope: Scope, *, outermost: bool) -> Rows | exp.Select:
+    def select(self, select: exp.Select, scope: Scope, *, outermost: bool) -> CubeRows | exp.Select:
         """Rewrite one SELECT by what it selects from."""
         joins = select.args.get("joins") or []
         tables = [part.this for part in [select.args.get("from"), *joins] if part is not None]
@@ -105,7 +105,7 @@ class Session:
             msg = "rows of the cube cannot be joined: aggregate them in a sub-query or WITH first, and join the results"
             raise QueryError(msg)
         table, found = rows[0]
-        source = Source(renamed(found, table), table.alias_or_name)
+        source = SelectSource(renamed(found, table), table.alias_or_name)
         self._fold_nested(select, scope)
         return (
             self._aggregated(select, source, outermost=outermost)
@@ -113,19 +113,19 @@ class Session:
             else listed_rows(select, source)
         )
 
-    def _rows_of(self, table: exp.Expression, scope: Scope) -> Rows | None:
+    def _rows_of(self, table: exp.Expression, scope: Scope) -> CubeRows | None:
         if isinstance(table, exp.Table):
             return scope.table(table)
         if not isinstance(table, exp.Subquery):
             msg = "a SELECT takes its rows from cube, a WITH clause or a sub-query"
             raise QueryError(msg)
         made = self.query(table.this, scope)
-        if isinstance(made, Rows):
+        if isinstance(made, CubeRows):
             return made
         table.set("this", made)
         return None
 
-    def _aggregated(self, select: exp.Select, source: Source, *, outermost: bool) -> exp.Select:
+    def _aggregated(self, select: exp.Select, source: SelectSource, *, outermost: bool) -> exp.Select:
         complete = outermost and self.error
         if complete and select.args.get("distinct"):
             raise QueryError(ERRORS_OF)
@@ -134,14 +134,14 @@ class Session:
             msg = f"the query selects from the cube more than {MOST_SELECTS} times; ask several queries"
             raise QueryError(msg)
         name = f"dpcube rows {self.made}"
-        rewritten = Rewriter(source, Demand(self.domain, self.fold), complete=complete).rewrite(select, name)
-        demand = rewritten.demand
-        cut_at_steps(self.engine, demand)
-        pieces = {axis: pieces_of(self.domain.attributes[axis], demand.uses[axis]) for axis in sorted(demand.uses)}
+        rewritten = Rewriter(source, Needs(self.domain, self.fold), complete=complete).rewrite(select, name)
+        needs = rewritten.needs
+        cut_at_steps(self.engine, needs)
+        pieces = {axis: pieces_of(self.domain.attributes[axis], needs.uses[axis]) for axis in sorted(needs.uses)}
         relation = Relation(self.domain, self.estimate, pieces, complete)
-        self.engine.add(name, relation.table(demand.columns, demand.noises))
+        self.engine.add(name, relation.table(needs.columns, needs.noises))
         check_numbers(self.engine, name, rewritten.numbers)
-        check_steady(self.engine, pieces, rewritten.steady, demand.columns)
+        check_constancy(self.engine, pieces, rewritten.constant_in_bins, needs.columns)
         if outermost and len(set(rewritten.names)) == len(rewritten.names):
             self._names = rewritten.names  # the engine takes names that differ in case for the same
         if complete:

@@ -21,7 +21,7 @@ HOW = (
 
 
 @dataclass(frozen=True)
-class Rows:
+class CubeRows:
     """Rows of the cube: columns as expressions of attributes, and conditions on them."""
 
     columns: dict[str, exp.Expression]
@@ -32,20 +32,20 @@ class Rows:
 class Scope:
     """What the names of tables mean: rows of the cube, or a result (a WITH clause already rewritten)."""
 
-    rows: dict[str, Rows]
+    rows: dict[str, CubeRows]
     results: dict[str, exp.CTE] = field(default_factory=dict)
 
     def inner(self) -> "Scope":
         """Return a scope in which further names can be given."""
         return Scope(dict(self.rows), dict(self.results))
 
-    def name(self, cte: exp.CTE, made: "Rows | exp.Query") -> None:
+    def name(self, cte: exp.CTE, made: "CubeRows | exp.Query") -> None:
         """Give what a WITH clause makes its name."""
         name = cte.alias.casefold()
         if name == CUBE:
             msg = "WITH cannot name a table 'cube': that is the release; choose another name"
             raise QueryError(msg)
-        if isinstance(made, Rows):
+        if isinstance(made, CubeRows):
             self.rows[name] = renamed(made, cte)
             self.results.pop(name, None)
         else:
@@ -53,7 +53,7 @@ class Scope:
             self.results[name] = cte
             self.rows.pop(name, None)
 
-    def table(self, table: exp.Table) -> Rows | None:
+    def table(self, table: exp.Table) -> CubeRows | None:
         """Return the rows that a table name means, None for a result."""
         name = table.name.casefold()
         if name in self.rows:
@@ -65,21 +65,21 @@ class Scope:
         raise AssertionError(name)  # find knows the name or raises
 
 
-def renamed(rows: Rows, source: exp.Expression) -> Rows:
+def renamed(rows: CubeRows, source: exp.Expression) -> CubeRows:
     """Rename columns by an alias such as t(a, b)."""
     alias = source.args.get("alias")
     names = [column.name for column in alias.args.get("columns") or []] if alias else []
     if not names:
         return rows
     given = [*names, *list(rows.columns)[len(names) :]]
-    return Rows(dict(zip(given, rows.columns.values(), strict=False)), rows.conditions)
+    return CubeRows(dict(zip(given, rows.columns.values(), strict=False)), rows.conditions)
 
 
 @dataclass(frozen=True)
-class Source:
+class SelectSource:
     """The one source of a SELECT from rows, and the name that qualifies its columns."""
 
-    rows: Rows
+    rows: CubeRows
     alias: str
 
     def resolve(self, node: exp.Expression, aliases: dict[str, exp.Expression]) -> exp.Expression:
@@ -136,7 +136,7 @@ def _windowed(node: exp.Expression) -> bool:
     return isinstance(parent, exp.Window) and type(node) in (*AGGREGATES, *WINDOW_FUNCTIONS)
 
 
-def listed_rows(select: exp.Select, source: Source) -> Rows:
+def listed_rows(select: exp.Select, source: SelectSource) -> CubeRows:
     """Return the rows that a SELECT without aggregates lists."""
     for part in ("order", "limit", "offset", "distinct", "qualify"):
         if select.args.get(part):
@@ -153,7 +153,7 @@ def listed_rows(select: exp.Select, source: Source) -> Rows:
             columns[column_name(item)] = source.resolve(item.unalias(), columns)
     where = select.args.get("where")
     added = () if where is None else (source.resolve(where.this, columns),)
-    return Rows(columns, source.rows.conditions + added)
+    return CubeRows(columns, source.rows.conditions + added)
 
 
 def column_name(item: exp.Expression) -> str:

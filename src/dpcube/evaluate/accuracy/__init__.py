@@ -5,6 +5,6 @@ fresh noise beside those of the rivals (`dpbench`), over epsilon and the number 
 attributes (`cubes`), and with one part of the adaptive strategy left out at a time (`ablation`).
 """
 
-from dpcube.evaluate.accuracy.dpbench import Bench, measure, summaries
+from dpcube.evaluate.accuracy.dpbench import Bench, measure_errors, summaries
 
-__all__ = ["Bench", "measure", "summaries"]
+__all__ = ["Bench", "measure_errors", "summaries"]

@@ -51,26 +51,26 @@ def _measured(
     """Return what was measured as text and as plain values."""
     chosen = [dpbench.chosen_strategy(name) for name in strategies]
     if what == "cubes":
-        of_cubes = list(cubes.compare(draws=draws, seed=seed, strategies=chosen))
-        return cubes.report(of_cubes), [asdict(one) for one in of_cubes]
+        of_cubes = list(cubes.compare_on_cubes(draws=draws, seed=seed, strategies=chosen))
+        return cubes.cubes_report(of_cubes), [asdict(one) for one in of_cubes]
     if what == "held-out":
-        settings = list(held_out.compare(draws=draws, seed=seed, strategies=chosen))
-        return held_out.report(settings), [one.as_dict() for one in settings]
+        settings = list(held_out.compare_on_held_out(draws=draws, seed=seed, strategies=chosen))
+        return held_out.held_out_report(settings), [one.as_dict() for one in settings]
     if what == "held-out-coverage":
         covered = list(held_out.cover(releases=draws, seed=seed, strategies=chosen))
         return held_out.coverage_report(covered), [one.as_dict() for one in covered]
     bench = dpbench.Bench(data)
     if what == "sweeps":
         points = list(sweeps.sweep(bench, strategies[0], draws=draws, seed=seed))
-        return sweeps.report(points, strategies[0]), [asdict(point) | {"ratio": point.ratio} for point in points]
+        return sweeps.sweeps_report(points, strategies[0]), [asdict(point) | {"ratio": point.ratio} for point in points]
     if what == "ablation":
         found = list(ablation.ablation(bench, draws=draws, seed=seed))
         plain = [
             {"variant": n, **one.key._asdict(), "mean": one.mean, "stderr": one.stderr} for n, m in found for one in m
         ]
-        return ablation.report(found), plain
-    summaries = dpbench.summaries(bench, dpbench.measure(bench, strategies, draws=draws, seed=seed))
-    return dpbench.report(summaries), [one.as_dict() for one in summaries]
+        return ablation.ablation_report(found), plain
+    summaries = dpbench.summaries(bench, dpbench.measure_errors(bench, strategies, draws=draws, seed=seed))
+    return dpbench.dpbench_report(summaries), [one.as_dict() for one in summaries]
 
 
 if __name__ == "__main__":

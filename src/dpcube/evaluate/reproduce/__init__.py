@@ -14,20 +14,20 @@ from types import ModuleType
 
 from dpcube.errors import InputError
 from dpcube.evaluate.reproduce import histograms, theory
-from dpcube.evaluate.reproduce.figure import Curve, Figure, Maps, Panel, Verdict
+from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Maps, Verdict
 
 GROUPS: dict[str, ModuleType] = {"theory": theory, "histograms": histograms}
 
 
-def groups() -> dict[str, tuple[str, tuple[str, ...]]]:
+def figure_groups() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return what can be made: for each group what it is, and the names of its figures."""
     return {name: (module.ABOUT, tuple(module.FIGURES)) for name, module in GROUPS.items()}
 
 
-def figures(names: Sequence[str]) -> list[Figure | Maps]:
+def make_figures(names: Sequence[str]) -> list[Figure | Maps]:
     """Make figures by their own names, those of their groups, or "all"; each once, in the paper's order.
 
-    >>> [figure.name for figure in figures(["inconsistency", "query-size"])]
+    >>> [figure.name for figure in make_figures(["inconsistency", "query-size"])]
     ['query-size', 'inconsistency']
     """
     makers = {name: (group, make) for group, module in GROUPS.items() for name, make in module.FIGURES.items()}
@@ -39,4 +39,4 @@ def figures(names: Sequence[str]) -> list[Figure | Maps]:
     return [make() for name, (group, make) in makers.items() if {"all", group, name} & set(names)]
 
 
-__all__ = ["GROUPS", "Curve", "Figure", "Maps", "Panel", "Verdict", "figures", "groups"]
+__all__ = ["GROUPS", "Curve", "CurvePanel", "Figure", "Maps", "Verdict", "figure_groups", "make_figures"]

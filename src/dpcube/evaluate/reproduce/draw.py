@@ -13,7 +13,7 @@ import numpy as np
 from dpcube.analyst.plots import static
 from dpcube.arrays import Floats
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce.figure import Figure, Maps, Panel
+from dpcube.evaluate.reproduce.figure import CurvePanel, Figure, Maps
 
 STYLES: dict[str, dict[str, Any]] = {
     "least squares": {"color": "#000000", "linestyle": "-", "marker": "o"},
@@ -31,16 +31,18 @@ _MARKERS = 11
 _LABEL_GAP = 0.072  # of the height of a panel, between the middles of two labels
 
 
-def digest(figure: Figure | Maps) -> str:
+def figure_digest(figure: Figure | Maps) -> str:
     """Return a digest of the numbers behind a figure, which its SVG carries."""
     return hashlib.sha256(figure.csv().encode()).hexdigest()
 
 
-def draw(figure: Figure | Maps) -> dict[str, bytes]:
+def draw_figure(figure: Figure | Maps) -> dict[str, bytes]:
     """Return a figure as the contents of an SVG and of a PNG file, by ending."""
     if isinstance(figure, Maps):
-        about = f"numbers sha256 {digest(figure)}"
-        return {ending: static.draw(figure.picture, ending, titled=False, about=about) for ending in ("svg", "png")}
+        about = f"numbers sha256 {figure_digest(figure)}"
+        return {
+            ending: static.draw_picture(figure.picture, ending, titled=False, about=about) for ending in ("svg", "png")
+        }
     return _curves(figure)
 
 
@@ -57,7 +59,7 @@ def _curves(figure: Figure) -> dict[str, bytes]:
         for axis, panel in zip(axes, figure.panels, strict=True):
             _panel(axis, panel)
         axes[0].set_ylabel(figure.value_label)
-        about = {"Title": figure.title, "Description": f"numbers sha256 {digest(figure)}"}
+        about = {"Title": figure.title, "Description": f"numbers sha256 {figure_digest(figure)}"}
         return {
             "svg": _saved(canvas, format="svg", metadata={**about, "Date": None}),
             "png": _saved(canvas, format="png", dpi=150, metadata={**about, "Software": None}),
@@ -70,7 +72,7 @@ def _saved(canvas: Any, **how: Any) -> bytes:
     return file.getvalue()
 
 
-def _panel(axis: Any, panel: Panel) -> None:
+def _panel(axis: Any, panel: CurvePanel) -> None:
     every = max(1, len(panel.at) // _MARKERS)
     for curve in panel.curves:
         axis.plot(panel.at, curve.values, markevery=every, **(LINE | STYLES[curve.role]))
@@ -102,12 +104,12 @@ def _panel(axis: Any, panel: Panel) -> None:
     _label_ends(axis, panel)
 
 
-def _label_ends(axis: Any, panel: Panel) -> None:
+def _label_ends(axis: Any, panel: CurvePanel) -> None:
     """Write each curve's name beside its end, with a piece of it, moved up or down where two would touch."""
     ends = np.array([curve.values[-1] for curve in panel.curves])
     low, high = axis.get_ylim()
     places = np.log(ends / low) / np.log(high / low) if panel.log else (ends - low) / (high - low)
-    for curve, place in zip(panel.curves, spread(places), strict=True):
+    for curve, place in zip(panel.curves, keep_apart(places), strict=True):
         style = LINE | STYLES[curve.role]
         axis.plot((1.03, 1.07, 1.11), [place] * 3, transform=axis.transAxes, markevery=[1], **style)
         axis.annotate(
@@ -122,10 +124,10 @@ def _label_ends(axis: Any, panel: Panel) -> None:
         )
 
 
-def spread(places: Floats) -> Floats:
+def keep_apart(places: Floats) -> Floats:
     """Return heights near the given ones that keep `_LABEL_GAP` apart, in the same order.
 
-    >>> spread(np.array([0.5, 0.5, 0.9])).round(3).tolist()
+    >>> keep_apart(np.array([0.5, 0.5, 0.9])).round(3).tolist()
     [0.464, 0.536, 0.9]
     """
     order = np.argsort(places, kind="stable")

@@ -23,7 +23,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class CurvePanel:
     """Curves over one axis; `mark` is a place on the axis worth a vertical line, with its label."""
 
     name: str
@@ -61,12 +61,12 @@ class Figure:
     title: str
     label: str
     setting: str
-    panels: tuple[Panel, ...]
+    panels: tuple[CurvePanel, ...]
     verdicts: tuple[Verdict, ...]
     left_out: str
     value_label: str = field(default="expected absolute error")
 
-    def panel(self, name: str) -> Panel:
+    def panel(self, name: str) -> CurvePanel:
         """Return a panel by its letter."""
         return next(panel for panel in self.panels if panel.name == name)
 
@@ -74,7 +74,7 @@ class Figure:
         """Return the numbers behind the figure, to nine significant digits, one per line.
 
         >>> line = Curve("E_LS", "least squares", "least squares", np.array([37.0479270541]))
-        >>> panel = Panel("a", "one point", "s", "query size s", np.array([5.0]), (line,))
+        >>> panel = CurvePanel("a", "one point", "s", "query size s", np.array([5.0]), (line,))
         >>> print(Figure("f", "t", "l", "", (panel,), (), "").csv().splitlines())
         ['panel,axis,at,curve,value', 'a,s,5,E_LS,37.0479271']
         """

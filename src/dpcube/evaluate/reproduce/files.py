@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce.draw import draw
+from dpcube.evaluate.reproduce.draw import draw_figure
 from dpcube.evaluate.reproduce.figure import Figure, Maps
 from dpcube.files import new_file
 
 PAGE = "figures.md"
 
 
-def write(figures: Sequence[Figure | Maps], directory: Path, *, replace: bool = False) -> list[Path]:
+def write_figures(figures: Sequence[Figure | Maps], directory: Path, *, replace: bool = False) -> list[Path]:
     """Write figures into a directory and return the files; a name that is taken is refused unless `replace`."""
     names = [PAGE, *(f"{figure.name}.{ending}" for figure in figures for ending in ("svg", "png", "csv"))]
     taken = [directory / name for name in names if (directory / name).exists()]
     if taken and not replace:
         message = f"{taken[0]} exists; give another directory (-o), or --replace"
         raise InputError(message)
-    contents = {PAGE: page(figures).encode()}
+    contents = {PAGE: reproduction_page(figures).encode()}
     for figure in figures:
         contents[f"{figure.name}.csv"] = figure.csv().encode()
-        contents |= {f"{figure.name}.{ending}": picture for ending, picture in draw(figure).items()}
+        contents |= {f"{figure.name}.{ending}": picture for ending, picture in draw_figure(figure).items()}
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
@@ -35,7 +35,7 @@ def write(figures: Sequence[Figure | Maps], directory: Path, *, replace: bool = 
     return [directory / name for name in names]
 
 
-def page(figures: Sequence[Figure | Maps], *, pictures: str = "") -> str:
+def reproduction_page(figures: Sequence[Figure | Maps], *, pictures: str = "") -> str:
     """Return the page: each figure, the paper's claims about it, what holds and what does not.
 
     `pictures` goes before the name of each picture, as "folder/" does where they lie elsewhere.

@@ -13,12 +13,12 @@ from functools import cache, partial
 
 import numpy as np
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from dpcube import datasets
 from dpcube.analyst import Release
 from dpcube.analyst.plots import HeatMap, Picture
 from dpcube.analyst.plots.picture import heat_map
+from dpcube.arrays import Ints
 from dpcube.curator.gate import Gate
 from dpcube.curator.publishing import count
 from dpcube.domain import Domain, Integer
@@ -38,8 +38,6 @@ WIDTHS = {"coarse": (10, 10), "middle": (4, 5), "fine": (1, 1)}
 """Years of age and hours per week in a bin."""
 STAGES = {"b": "cells", "c": "uniform", "d": "least_squares"}
 
-Counts = NDArray[np.int64]
-
 
 def domain_of(grid: str) -> Domain:
     """Return the two attributes on one of the three grids."""
@@ -49,7 +47,7 @@ def domain_of(grid: str) -> Domain:
 
 
 @cache
-def exact_counts(grid: str) -> Counts:
+def exact_counts(grid: str) -> Ints:
     """Return the counts of the first rows of the bundled table, which is public."""
     return count(pq.read_table(datasets.adult_table()).slice(0, ROWS), domain_of(grid))
 

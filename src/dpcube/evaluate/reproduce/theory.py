@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from dpcube import theory
 from dpcube.arrays import Floats
-from dpcube.evaluate.reproduce.figure import Curve, Figure, Panel, Verdict, curve
+from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Verdict, curve
 
 ABOUT = "section 6.1, the simulation figures, from exact formulas"
 
@@ -26,11 +26,11 @@ ETA_FORMULA = "uniform, eta formula (E5)"
 def query_size() -> Figure:
     """Return the error against the query size (paper: Figure E-error-LS-s)."""
     s = np.arange(1.0, N_P + 1)
-    ls = least_squares(s, theory.ls_error(N_P, s, a1=A1, a2=A2))
+    ls = least_squares_curve(s, theory.ls_error(N_P, s, a1=A1, a2=A2))
     cells = whole_budget(s, s)
-    a = Panel("a", SMOOTH, "s", "query size s", s, (ls, *bounds(s, GAMMA, s, N_P, A2), cells))
+    a = CurvePanel("a", SMOOTH, "s", "query size s", s, (ls, *bounds(s, GAMMA, s, N_P, A2), cells))
     even = curve("EH_even", "uniform, even data", "even", theory.uniform_error_exact(0, s, n_p=N_P, a2=A2), s)
-    b = Panel("b", ANY, "s", "query size s", s, (formula(s, ETA, s, A1), ls, cells, even))
+    b = CurvePanel("b", ANY, "s", "query size s", s, (formula(s, ETA, s, A1), ls, cells, even))
     return Figure(
         "query-size",
         "Error against query size",
@@ -45,7 +45,7 @@ def query_size() -> Figure:
     )
 
 
-def _query_size_verdicts(a: Panel, b: Panel) -> tuple[Verdict, ...]:
+def _query_size_verdicts(a: CurvePanel, b: CurvePanel) -> tuple[Verdict, ...]:
     s, ls, eta = a.at, a["E_LS"], b["EH_eta5"]
     top = int(s[np.argmax(ls)])
     bound, worst = a["maxEH_paper"], a["maxEH_tight"]
@@ -81,12 +81,12 @@ def budget_split() -> Figure:
     """Return the error against the cells' part of the budget (paper: Figure E-error-LS-alpha1)."""
     a1 = np.arange(2.0, 39) / 200
     a2 = TOTAL - a1
-    ls = least_squares(a1, theory.ls_error(N_P, S, a1=a1, a2=a2))
+    ls = least_squares_curve(a1, theory.ls_error(N_P, S, a1=a1, a2=a2))
     gls = curve("E_GLS", "least squares, weighted", "weighted", theory.gls_error(N_P, S, a1=a1, a2=a2), a1)
     cells = whole_budget(a1, S)
     words = "alpha1 (alpha2 = .2 - alpha1)"
-    a = Panel("a", SMOOTH, "alpha1", words, a1, (ls, gls, *bounds(a1, GAMMA, S, N_P, a2), cells), log=True)
-    b = Panel("b", ANY, "alpha1", words, a1, (formula(a1, ETA, S, a1), ls, gls, cells), log=True)
+    a = CurvePanel("a", SMOOTH, "alpha1", words, a1, (ls, gls, *bounds(a1, GAMMA, S, N_P, a2), cells), log=True)
+    b = CurvePanel("b", ANY, "alpha1", words, a1, (formula(a1, ETA, S, a1), ls, gls, cells), log=True)
     best = theory.ls_best_split(N_P, S, alpha=TOTAL)
     return Figure(
         "budget-split",
@@ -101,7 +101,7 @@ def budget_split() -> Figure:
     )
 
 
-def _budget_split_verdicts(a: Panel, b: Panel) -> tuple[Verdict, ...]:
+def _budget_split_verdicts(a: CurvePanel, b: CurvePanel) -> tuple[Verdict, ...]:
     best, sizes = theory.ls_best_split(N_P, S, alpha=TOTAL), np.array([1, N_P])
     ends = theory.ls_best_split(N_P, sizes, alpha=TOTAL).a1 / TOTAL
     equal, bound = a.value("E_LS", 0.1), a["maxEH_paper"]
@@ -136,16 +136,16 @@ def box_size_and_smoothness() -> Figure:
     n_p, gamma, fixed = np.arange(3.0, 42, 2), np.arange(0.0, 21), np.arange(5.0, 52, 2)
     s = n_p // 2
     half = theory.ls_error(n_p, s, a1=A1, a2=A2)
-    a = Panel(
+    a = CurvePanel(
         "a",
         "half of the box, s = floor(n_p/2)",
         "n_p",
         "box size n_p",
         n_p,
-        (least_squares(n_p, half), *bounds(n_p, GAMMA, s, n_p, A2), whole_budget(n_p, s)),
+        (least_squares_curve(n_p, half), *bounds(n_p, GAMMA, s, n_p, A2), whole_budget(n_p, s)),
     )
-    ls = least_squares(gamma, theory.ls_error(N_P, S, a1=A1, a2=A2))
-    b = Panel(
+    ls = least_squares_curve(gamma, theory.ls_error(N_P, S, a1=A1, a2=A2))
+    b = CurvePanel(
         "b",
         "smoothness",
         "gamma",
@@ -153,8 +153,8 @@ def box_size_and_smoothness() -> Figure:
         gamma,
         (ls, *bounds(gamma, gamma, S, N_P, A2), whole_budget(gamma, S)),
     )
-    same = least_squares(fixed, theory.ls_error(fixed, S, a1=A1, a2=A2))
-    c = Panel(
+    same = least_squares_curve(fixed, theory.ls_error(fixed, S, a1=A1, a2=A2))
+    c = CurvePanel(
         "c",
         "a fixed query, s = 5 (not in the paper)",
         "n_p",
@@ -177,7 +177,7 @@ def box_size_and_smoothness() -> Figure:
     )
 
 
-def _box_size_verdicts(a: Panel, b: Panel, c: Panel) -> tuple[Verdict, ...]:
+def _box_size_verdicts(a: CurvePanel, b: CurvePanel, c: CurvePanel) -> tuple[Verdict, ...]:
     crossed = int(a.at[np.argmax(a["maxEH_paper"] > a["E_LS"])])
     small = theory.uniform_error_bound_paper(GAMMA, 1, n_p=np.array([2, 3]), a2=A2)
     fall, rise = c["maxEH_paper"], c["maxEH_tight"]
@@ -208,8 +208,8 @@ def inconsistency() -> Figure:
     near, far = np.arange(0.0, 11), np.arange(0.0, 101, 5)
     law = (5 / N_P / A2, 1 / A1), (1, S)  # eta = (s/n_p) N2 - (sum of s N1) on even data
     median = float(theory.error_quantile(*law, 0.5))
-    a = Panel("a", "eta as in the paper", "eta", "inconsistency eta", near, _eta_curves(near))
-    b = Panel(
+    a = CurvePanel("a", "eta as in the paper", "eta", "inconsistency eta", near, _eta_curves(near))
+    b = CurvePanel(
         "b",
         "eta as it comes out (not in the paper)",
         "eta",
@@ -234,7 +234,7 @@ def inconsistency() -> Figure:
 def _eta_curves(eta: Floats) -> tuple[Curve, ...]:
     return (
         curve("EH_eta", ETA_FORMULA, "formula", theory.uniform_error_eta(eta, S, a1=A1), eta),
-        least_squares(eta, theory.ls_error(N_P, S, a1=A1, a2=A2)),
+        least_squares_curve(eta, theory.ls_error(N_P, S, a1=A1, a2=A2)),
         whole_budget(eta, S),
         curve("EH_given_eta", "uniform, even data", "even", even_error_given_eta(eta), eta),
     )
@@ -256,7 +256,7 @@ def even_error_given_eta(eta: Floats) -> Floats:
     return np.asarray((density @ size) / density.sum(axis=1))
 
 
-def _inconsistency_verdicts(a: Panel, b: Panel, within_10: float, mean_abs_eta: float) -> tuple[Verdict, ...]:
+def _inconsistency_verdicts(a: CurvePanel, b: CurvePanel, within_10: float, mean_abs_eta: float) -> tuple[Verdict, ...]:
     zero, ten = a.value("EH_eta", 0), a.value("EH_eta", 10)
     return (
         Verdict(
@@ -277,7 +277,7 @@ def _inconsistency_verdicts(a: Panel, b: Panel, within_10: float, mean_abs_eta: 
     )
 
 
-def least_squares(at: Floats, error: ArrayLike) -> Curve:
+def least_squares_curve(at: Floats, error: ArrayLike) -> Curve:
     """Return the curve of the paper's least squares."""
     return curve("E_LS", "least squares", "least squares", error, at)
 

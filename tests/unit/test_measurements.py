@@ -24,7 +24,7 @@ from dpcube.errors import DomainError, DpcubeError, MemoryLimitError, QueryError
 from dpcube.geometry.boxes import Boxes, add_to_boxes
 from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Measurement, Transcript
 from dpcube.transcript.file import spent
-from dpcube.transcript.measurements import KINDS, Columns, CountsAlike, TableForm
+from dpcube.transcript.measurements import KINDS, MOST_UNITS, Columns, CountsAlike, TableForm
 from dpcube.transcript.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
 from forge import (
     DOMAIN,
@@ -152,6 +152,15 @@ def test_trees_that_charge_other_cells_most_are_not_charged_twice(tmp_path: Path
     make_release_of(*trees, epsilon=Fraction(3, 16) - Fraction(1, 10**9)).save(tmp_path / "b.dpcube")
     with pytest.raises(ReleaseFileError, match="costs more than the epsilon"):
         Release.open(tmp_path / "b.dpcube")
+
+
+def test_charges_too_large_to_add_up_stay_too_large() -> None:
+    """Four such trees would make a negative sum of 64-bit integers."""
+    tree = halves(0, 2, units=(10_000, 10_000)).tree
+    rows = np.ones(2**21 + 1, np.int64)
+    dear = BoxCounts(tree, rows, rows, rows * BUDGET_UNITS)
+    for trees in range(1, 6):
+        assert transcript_of(*(dear,) * trees).most_charged() >= MOST_UNITS
 
 
 def test_what_was_spent_is_told_by_measurement() -> None:
@@ -363,7 +372,7 @@ def test_every_fact_of_a_measurement_is_needed_and_checked(tmp_path: Path, numbe
         "x" * 5000,
     ]
     for value in wrong:
-        if value != ENTRIES[number][key] or isinstance(value, bool):
+        if json.dumps(value) != json.dumps(ENTRIES[number][key]):  # true is not 1
             refused(tmp_path, forged(LIST, lambda m, value=value: m["measurements"][number].update({key: value})))  # type: ignore[misc]
 
 
@@ -397,6 +406,12 @@ def test_lists_that_are_not_what_they_should_be_are_refused(tmp_path: Path, chan
     refused(tmp_path, forged(LIST, change))
 
 
+@pytest.mark.parametrize("axes", [[2], [-1], [0, 2], [0, 0], [1, 1, 1], [0] * 5000], ids=range(6))
+def test_a_marginal_is_no_larger_than_the_cube(tmp_path: Path, axes: list[int]) -> None:
+    line = refused(tmp_path, forged(LIST, lambda manifest: manifest["measurements"][0].update(axes=axes)))
+    assert "among the 2 axes of the cube, each once" in line
+
+
 def test_a_list_longer_than_a_transcript_is_refused_before_its_members_are_read(tmp_path: Path) -> None:
     def lengthen(manifest: Manifest) -> None:
         manifest["measurements"] = [{}] * (MOST_MEASUREMENTS + 1)
@@ -428,7 +443,9 @@ def test_tables_of_a_list_are_checked_as_all_are(tmp_path: Path, stem: str) -> N
         {column: table[column].to_numpy().astype(np.float64) for column in table.schema.names},
     ]
     if "marginal" in stem or "cells" in stem:
-        others += [table[:-1], table[:0], {"noisy_count": np.zeros(3_000_000, np.int64)}]
+        others.append(table[:0])
+        for wrong in (table[:-1], {"noisy_count": np.zeros(3_000_000, np.int64)}):
+            assert "rows it should" in refused(tmp_path, forged(LIST, **{stem: parquet(wrong)}))
     for other in others:
         refused(tmp_path, forged(LIST, **{stem: parquet(other)}))
     refused(tmp_path, forged(LIST, **{stem: None}))

@@ -283,21 +283,29 @@ def _entry(number: int, entry: object) -> _Listed:
 
 def _measurements(listed: list[_Listed], content: Mapping[str, bytes], domain: Domain) -> tuple[Measurement, ...]:
     """Read every table, once all are known to have the rows they should and to fit into memory together."""
-    forms = [kept.kind.table_forms(domain.shape, kept.facts) for kept in listed]
-    rows = needed = 0
-    for kept, of_kind in zip(listed, forms, strict=True):
-        for table, form in of_kind.items():
-            found = rows_of(content[kept.members[table]], form)
-            rows, needed = rows + found, needed + BYTES_A_VALUE * found * len(form.columns)
-    check_memory(needed, what=f"tables of {rows:,} rows", remedy="open it on a larger machine")
+    forms, rows = {}, {}  # by member
+    for kept in listed:
+        for table, form in kept.kind.table_forms(domain.shape, kept.facts).items():
+            member = kept.members[table]
+            forms[member], rows[member] = form, rows_of(content[member], form)
+    needed = sum(BYTES_A_VALUE * rows[member] * len(form.columns) for member, form in forms.items())
+    check_memory(needed, what=f"tables of {sum(rows.values()):,} rows", remedy="open it on a larger machine")
     measurements = []
-    for kept, of_kind in zip(listed, forms, strict=True):
-        tables = {table: columns_of(content[kept.members[table]], form) for table, form in of_kind.items()}
-        measurements.append(kept.kind.of_tables(domain.shape, kept.facts, tables))
-        if "units" in kept.facts and measurements[-1].most_charged() != kept.facts["units"]:
-            msg = f"its {kept.kind.kind} were measured with other units than its manifest says"
-            raise ReleaseFileError(msg)
+    for kept in listed:
+        tables = {
+            table: columns_of(content[member], forms[member], rows=rows[member])
+            for table, member in kept.members.items()
+        }
+        measurements.append(_checked(kept, kept.kind.of_tables(domain.shape, kept.facts, tables)))
     return tuple(measurements)
+
+
+def _checked(listed: _Listed, measurement: Measurement) -> Measurement:
+    """Return a measurement that cost what its manifest says; format 1 says nothing of the cost of boxes."""
+    if listed.facts.get("units", measurement.most_charged()) != measurement.most_charged():
+        msg = f"its measurement of {measurement.kind} has other units than its manifest says"
+        raise ReleaseFileError(msg)
+    return measurement
 
 
 def _check_claim(transcript: Transcript, provenance: Provenance) -> None:

@@ -35,9 +35,9 @@ def rows_of(content: bytes, form: TableForm) -> int:
     return rows
 
 
-def columns_of(content: bytes, form: TableForm) -> Columns:
-    """Return the columns of a Parquet file, each of 64-bit integers; its rows are counted and fit into memory."""
-    rows, file = rows_of(content, form), pq.ParquetFile(io.BytesIO(content))
+def columns_of(content: bytes, form: TableForm, *, rows: int) -> Columns:
+    """Return the columns of a Parquet file, each of 64-bit integers; it has so many rows, which fit into memory."""
+    file = pq.ParquetFile(io.BytesIO(content))
     if not file.schema_arrow.equals(_schema(form.columns)):
         msg = "one of its tables does not have the columns it should"
         raise ReleaseFileError(msg)

@@ -40,7 +40,7 @@ def split_sums(
     the whole cube's total, which a query has its part of. A split adds its variance times the square of the difference
     of the weights of the two halves; a leaf, its own times the variance of the weights inside it.
     """
-    return _split_sums(tree.lower, tree.upper, tree.end, totals, splits, uneven, of_total, asked)
+    return _split_sums(tree.lower, tree.upper, tree.end, *tree.cuts, totals, splits, uneven, of_total, asked)
 
 
 @compiled
@@ -65,7 +65,7 @@ def _common_weight(node: int, lower: Ints, upper: Ints, query: int, asked: AxisW
 
 @compiled
 def _mean(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights, power: int) -> float:
-    """Return the mean over a node, by the measure, of a query's weights (0), of their squares (1) or sizes (2)."""
+    """Return the mean over a node, by the measure, of a query's weights (0) or of their squares (1)."""
     mean = 1.0
     for axis in range(lower.shape[1]):
         low, high = lower[node, axis], upper[node, axis]
@@ -74,25 +74,57 @@ def _mean(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights, p
             return 0.0
         row, start = asked.first[query, axis], asked.start[axis]
         taken = asked.sums[row + last, power] - asked.sums[row + first, power]
-        mean *= taken / (asked.measure[start + high] - asked.measure[start + low])
+        whole = asked.measure[start + high] - asked.measure[start + low]
+        if taken != whole:  # most sides are taken as a whole: spares a division
+            mean *= taken / whole
     return mean
 
 
 @compiled
-def _cut(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights) -> float:
-    """Return n (q - p^2) of a leaf of n cells that all count 1: the sum of squared weights less S^2/n, S their sum.
+def _apart(node: int, lower: Ints, upper: Ints, cut: int, place: int, query: int, asked: AxisWeights) -> float:
+    """Return by how much the mean weight below a cut exceeds that above it, for a node cut across an axis at a place.
 
-    No quotient but one is taken, so that ranges which cut boxes alike have equal numbers, whatever the boxes.
+    The two halves differ in their sides along that axis alone.
     """
-    cells, weights, squares = 1.0, 1.0, 1.0
+    apart = 1.0
+    for axis in range(lower.shape[1]):
+        low, high = lower[node, axis], upper[node, axis]
+        least, most = asked.lower[query, axis], asked.upper[query, axis]
+        row, start = asked.first[query, axis], asked.start[axis]
+        to_low, to_high = min(max(low, least), most), max(min(high, most), least)
+        if axis == cut:
+            to_place = min(max(place, least), most)
+            before = asked.sums[row + to_place, 0] - asked.sums[row + to_low, 0]
+            after = asked.sums[row + to_high, 0] - asked.sums[row + to_place, 0]
+            before /= asked.measure[start + place] - asked.measure[start + low]
+            after /= asked.measure[start + high] - asked.measure[start + place]
+            apart *= before - after
+        else:
+            taken = asked.sums[row + to_high, 0] - asked.sums[row + to_low, 0]
+            whole = asked.measure[start + high] - asked.measure[start + low]
+            if taken != whole:
+                apart *= taken / whole
+    return apart
+
+
+@compiled
+def _of_cut_leaf(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights) -> tuple[float, float, float]:
+    """Return p, m and n (q - p^2) of a leaf in which weights vary, as `leaf_sums` has them.
+
+    The last is the sum of squared weights less S^2/n, S their sum: ranges that cut boxes alike have equal numbers.
+    """
+    mean, size, cells, weights, squares = 1.0, 1.0, 1.0, 1.0, 1.0
     for axis in range(lower.shape[1]):
         low, high = lower[node, axis], upper[node, axis]
         row = asked.first[query, axis]
         first, last = row + max(low, asked.lower[query, axis]), row + min(high, asked.upper[query, axis])
+        taken = asked.sums[last, 0] - asked.sums[first, 0]
+        mean *= taken / (high - low)
+        size *= (asked.sums[last, 2] - asked.sums[first, 2]) / (high - low)
         cells *= high - low
-        weights *= asked.sums[last, 0] - asked.sums[first, 0]
+        weights *= taken
         squares *= asked.sums[last, 1] - asked.sums[first, 1]
-    return max(squares - weights * weights / cells, 0.0)
+    return mean, size, max(squares - weights * weights / cells, 0.0)
 
 
 @compiled
@@ -106,9 +138,8 @@ def _leaf_sums(lower: Ints, upper: Ints, end: Ints, below: Floats, asked: AxisWe
                 node += 1
                 continue
             if not alike:
-                mean = _mean(node, lower, upper, query, asked, 0)
-                size = _mean(node, lower, upper, query, asked, 2)
-                sums[CUT] += _cut(node, lower, upper, query, asked)
+                mean, size, cut = _of_cut_leaf(node, lower, upper, query, asked)
+                sums[CUT] += cut
                 sums[LINEAR] += below[node, 0] ** 2 * size
                 sums[SQUARED] += below[node, 0] ** 2 * size * size
                 least, most = 0.0, np.inf
@@ -128,6 +159,8 @@ def _split_sums(
     lower: Ints,
     upper: Ints,
     end: Ints,
+    cut_axis: Ints,
+    cut_place: Ints,
     totals: Floats,
     splits: Floats,
     uneven: Floats,
@@ -145,8 +178,7 @@ def _split_sums(
                 continue
             left = node + 1
             if end[node] > left:
-                apart = _mean(left, lower, upper, query, asked, 0)
-                apart -= _mean(end[left], lower, upper, query, asked, 0)
+                apart = _apart(node, lower, upper, cut_axis[node], cut_place[node], query, asked)
                 found[query, 1] += splits[node] * apart * apart
             else:
                 mean = _mean(node, lower, upper, query, asked, 0)

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.timing import seconds
 from dpcube import theory
-from dpcube.theory import Noise
+from dpcube.theory import NoiseLaw
 
 TARGET_MS, QUANTILE_MS = 1.0, 10.0
 CALLS = 50
@@ -20,7 +20,7 @@ def run() -> list[str]:
     three = theory.gls_terms([7, 11, 20], [3, 5, 9], a1=A1, a2=A2, noise="discrete")
     parts = np.array([3 / 7, 5 / 11, 9 / 20])
     uniform = theory.Terms(parts / A2, np.ones(3), parts)
-    cases: tuple[tuple[str, theory.Terms, Noise], ...] = (
+    cases: tuple[tuple[str, theory.Terms, NoiseLaw], ...] = (
         ("Laplace, least squares, one box", one, "laplace"),
         ("discrete, least squares, one box", one, "discrete"),
         ("discrete, uniform, three boxes", uniform, "discrete"),
@@ -52,7 +52,7 @@ def _quantiles() -> dict[str, Callable[[], None]]:
     return {name: partial(_repeat, ask) for name, ask in asked.items()}
 
 
-def _seconds(terms: theory.Terms, noise: Noise) -> float:
+def _seconds(terms: theory.Terms, noise: NoiseLaw) -> float:
     scales, counts, weights = (part.ravel() for part in terms)
     ask = partial(theory.mean_abs, scales, counts, noise=noise, weights=weights)
     return seconds(partial(_repeat, ask)) / CALLS

@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dpcube.curator.sources import CsvDialect, open_rows
-from dpcube.curator.sources.objects import NONE, form
+from dpcube.curator.sources.objects import NONE, object_form
 from dpcube.domain import Category, Domain, Integer
 from dpcube.errors import SourceError
 
@@ -286,36 +286,41 @@ FORMLESS: list[Any] = [
 def test_forms_are_equal_as_values_are() -> None:
     plain = [value.item() if isinstance(value, np.number | np.bool_) else value for value in OBJECTS]
     for (i, one), (j, other) in itertools.product(enumerate(plain), repeat=2):
-        assert (form(OBJECTS[i]) == form(OBJECTS[j])) == (hash(one) == hash(other) and one == other), (one, other)
-    assert NONE not in map(form, OBJECTS)
-    assert {form(value) for value in FORMLESS} == {NONE}
+        assert (object_form(OBJECTS[i]) == object_form(OBJECTS[j])) == (hash(one) == hash(other) and one == other), (
+            one,
+            other,
+        )
+    assert NONE not in map(object_form, OBJECTS)
+    assert {object_form(value) for value in FORMLESS} == {NONE}
 
 
 @settings(deadline=None)
 @given(st.integers() | st.floats(allow_nan=False) | st.fractions(), st.integers() | st.floats(allow_nan=False))
 def test_numbers_of_any_kind_have_the_form_of_their_value(one: Any, other: Any) -> None:
-    assert (form(one) == form(other)) == (one == other)
+    assert (object_form(one) == object_form(other)) == (one == other)
     finite = abs(one) < 1e300
-    assert not finite or form(one) == form(Fraction(one))
+    assert not finite or object_form(one) == object_form(Fraction(one))
 
 
 def test_times_of_numpy_are_as_precise_as_they_say() -> None:
     same = [np.datetime64("2024-03-31", "D"), np.datetime64("2024-03-31", "ns"), np.datetime64("2024-03-31", "h")]
-    assert {form(value) for value in same} == {form(datetime(2024, 3, 31))}
-    assert form(np.datetime64(1, "ns")) != form(np.datetime64(1, "ps")) != form(np.datetime64(0, "s"))
-    assert form(np.timedelta64(1, "D")) == form(timedelta(1)) != form(np.datetime64(1, "D"))
+    assert {object_form(value) for value in same} == {object_form(datetime(2024, 3, 31))}
+    assert (
+        object_form(np.datetime64(1, "ns")) != object_form(np.datetime64(1, "ps")) != object_form(np.datetime64(0, "s"))
+    )
+    assert object_form(np.timedelta64(1, "D")) == object_form(timedelta(1)) != object_form(np.datetime64(1, "D"))
 
 
 @pytest.mark.parametrize("dtype", ["object", "category"])
 def test_objects_of_pandas(dtype: str) -> None:
     values: list[Any] = [*OBJECTS, *OBJECTS[::-1], None, math.nan, pd.NaT, pd.NA, Decimal("NaN")]
-    classes = {form(value): form(value) for value in OBJECTS}
-    keys = [classes[form(value)] for value in (*OBJECTS, *OBJECTS[::-1])] + [None] * 5
+    classes = {object_form(value): object_form(value) for value in OBJECTS}
+    keys = [classes[object_form(value)] for value in (*OBJECTS, *OBJECTS[::-1])] + [None] * 5
     formless = [*FORMLESS, Decimal("sNaN")] if dtype == "object" else []
     who = pd.Series([*values, *formless], dtype=object)
     if dtype == "category":
         codes = pd.Categorical.from_codes(list(range(len(OBJECTS_APART))), OBJECTS_APART)
-        who, keys = pd.Series(codes), [form(value) for value in OBJECTS_APART]
+        who, keys = pd.Series(codes), [object_form(value) for value in OBJECTS_APART]
     frame = pd.DataFrame({"who": who})
     frame["v"] = range(len(frame))
     domain = Domain((Integer(name="v", min=0, max=len(frame) - 1),))
@@ -326,7 +331,7 @@ def test_objects_of_pandas(dtype: str) -> None:
         assert len(kept) - sum(named.values()) == (nulls if null == "each" else 0)
 
 
-OBJECTS_APART = list({form(value): value for value in OBJECTS}.values())
+OBJECTS_APART = list({object_form(value): value for value in OBJECTS}.values())
 
 
 def test_what_pandas_calls_text() -> None:

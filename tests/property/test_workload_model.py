@@ -19,7 +19,7 @@ from dpcube.query.workload_model import (
     AxisKernel,
     WorkloadModel,
     groups,
-    prefixes,
+    prefix_ranges,
     ranges,
     short_ranges,
 )
@@ -58,7 +58,9 @@ def all_groups(n: int) -> list[tuple[int, int, float]]:
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 7, 16])
-@pytest.mark.parametrize(("kernel", "queries"), [(ranges, all_ranges), (prefixes, all_prefixes), (groups, all_groups)])
+@pytest.mark.parametrize(
+    ("kernel", "queries"), [(ranges, all_ranges), (prefix_ranges, all_prefixes), (groups, all_groups)]
+)
 def test_a_kernel_is_the_chance_of_its_queries(
     kernel: Callable[[int], AxisKernel], queries: Callable[[int], list[tuple[int, int, float]]], cells: int
 ) -> None:

@@ -16,14 +16,14 @@ from scipy import stats
 
 from dpcube import theory
 from dpcube.arrays import Floats
-from dpcube.theory import Noise
+from dpcube.theory import NoiseLaw
 
 DRAWS = 400_000
-NOISES: tuple[Noise, ...] = ("laplace", "discrete")
+NOISES: tuple[NoiseLaw, ...] = ("laplace", "discrete")
 BOXES = [(11, 5, 0.05, 0.15), (11, 1, 0.15, 0.05), (4, 4, 1.0, 0.5), (3, 2, 0.7, 2.0)]
 
 
-def draw(alpha: float, cells: int, noise: Noise, draws: int = DRAWS) -> Floats:
+def draw(alpha: float, cells: int, noise: NoiseLaw, draws: int = DRAWS) -> Floats:
     """Independent noises, a column per cell."""
     generator = np.random.default_rng()
     if noise == "laplace":
@@ -32,7 +32,7 @@ def draw(alpha: float, cells: int, noise: Noise, draws: int = DRAWS) -> Floats:
     return np.asarray(pair[0] - pair[1], dtype=np.float64)
 
 
-def variance(alpha: float, noise: Noise) -> float:
+def variance(alpha: float, noise: NoiseLaw) -> float:
     """From the law itself: 2/alpha^2, or the sum of z^2 P(z)."""
     if noise == "laplace":
         return 2 / alpha**2
@@ -62,7 +62,7 @@ def query_weights(n_p: int, s: int, v1: float, v2: float) -> Floats:
 
 
 def least_squares_errors(
-    n_p: int, s: int, a1: float, a2: float, noise: Noise, *, weighted: bool
+    n_p: int, s: int, a1: float, a2: float, noise: NoiseLaw, *, weighted: bool
 ) -> tuple[Floats, float]:
     """Simulated errors of an answer, and their known variance."""
     v1, v2 = variance(a1, noise), variance(a2, noise)
@@ -73,7 +73,7 @@ def least_squares_errors(
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(("n_p", "s", "a1", "a2"), BOXES)
-def test_errors_of_least_squares(n_p: int, s: int, a1: float, a2: float, noise: Noise) -> None:
+def test_errors_of_least_squares(n_p: int, s: int, a1: float, a2: float, noise: NoiseLaw) -> None:
     for weighted, formula, terms in (
         (False, theory.ls_error, theory.ls_terms(n_p, s, a1=a1, a2=a2)),
         (True, theory.gls_error, theory.gls_terms(n_p, s, a1=a1, a2=a2, noise=noise)),
@@ -88,7 +88,7 @@ def test_errors_of_least_squares(n_p: int, s: int, a1: float, a2: float, noise: 
             assert quantile(sizes, terms, confidence, noise) > ALARM
 
 
-def quantile(sizes: Floats, terms: theory.Terms, confidence: float, noise: Noise) -> float:
+def quantile(sizes: Floats, terms: theory.Terms, confidence: float, noise: NoiseLaw) -> float:
     """p-value of a quantile: how many sizes are above it, and that it is the smallest such point."""
     scales, counts, weights = terms
     h = float(theory.error_quantile(scales, counts, confidence, noise=noise, weights=weights))
@@ -100,7 +100,7 @@ def quantile(sizes: Floats, terms: theory.Terms, confidence: float, noise: Noise
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_false_errors_of_least_squares_are_rejected(noise: Noise) -> None:
+def test_false_errors_of_least_squares_are_rejected(noise: NoiseLaw) -> None:
     n_p, s, a1, a2 = 11, 5, 0.05, 0.15
     errors, v = least_squares_errors(n_p, s, a1, a2, noise, weighted=False)
     sizes, right = np.abs(errors), theory.ls_error(n_p, s, a1=a1, a2=a2, noise=noise)
@@ -128,7 +128,7 @@ def test_discrete_noise_is_not_taken_for_laplace_noise() -> None:
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(("n", "alpha"), [(1, 0.3), (5, 0.05), (12, 1.5)])
-def test_sums_of_noises(n: int, alpha: float, noise: Noise) -> None:
+def test_sums_of_noises(n: int, alpha: float, noise: NoiseLaw) -> None:
     sums, v = draw(alpha, n, noise).sum(axis=1), n * variance(alpha, noise)
     assert mean(np.abs(sums), theory.cells_error(n, alpha, noise=noise), v) > ALARM
     assert mean(np.abs(sums), theory.cells_error(n, alpha * 1.03, noise=noise), v) < ALARM
@@ -147,7 +147,7 @@ def test_sums_of_noises(n: int, alpha: float, noise: Noise) -> None:
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(("n_p", "s", "a2", "gamma"), [(11, 5, 0.15, 5.0), (6, 1, 1.2, 2.0), (5, 5, 0.4, 3.0)])
-def test_uniform_errors_of_the_worst_smooth_data(n_p: int, s: int, a2: float, gamma: float, noise: Noise) -> None:
+def test_uniform_errors_of_the_worst_smooth_data(n_p: int, s: int, a2: float, gamma: float, noise: NoiseLaw) -> None:
     x = np.append(np.zeros(s), np.full(n_p - s, gamma))  # gamma-smooth, and no query of s cells has a larger bias
     errors = s / n_p * (x.sum() + draw(a2, 1, noise)[:, 0]) - x[:s].sum()
     bias, v = s / n_p * x.sum(), (s / n_p) ** 2 * variance(a2, noise)
@@ -174,7 +174,7 @@ def test_false_uniform_errors_are_rejected() -> None:
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_worst_boolean_query(noise: Noise) -> None:
+def test_worst_boolean_query(noise: NoiseLaw) -> None:
     m, eps, delta = 9, 12.0, 0.05
     alpha = float(theory.cell_usefulness_alpha_boolean(m, eps, delta=delta, noise=noise))
     noises = draw(alpha, m, noise)
@@ -203,7 +203,7 @@ def test_worst_boolean_query_is_the_worst_of_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_any_linear_estimate(noise: Noise) -> None:
+def test_any_linear_estimate(noise: NoiseLaw) -> None:
     """Three weights and two alphas: for discrete noise, the Fourier series of many lattices."""
     weights, alphas, counts = np.array([0.25, 0.6, 1.0]), np.array([0.3, 0.2, 0.3]), np.array([3, 2, 1])
     parts = [draw(a, k, noise).sum(axis=1) for a, k in zip(alphas, counts, strict=True)]
@@ -224,7 +224,7 @@ def test_any_linear_estimate(noise: Noise) -> None:
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_uniform_plus(noise: Noise) -> None:
+def test_uniform_plus(noise: NoiseLaw) -> None:
     n_p, s, a1, a2 = 7, 3, 0.4, 0.2
     x = np.array([4.0, 9.0, 2.0, 7.0, 7.0, 1.0, 5.0])
     y, y_p = x + draw(a1, n_p, noise), x.sum() + draw(a2, 1, noise)[:, 0]

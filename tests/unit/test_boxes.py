@@ -3,7 +3,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube.errors import DomainError
-from dpcube.geometry.boxes import Box, Boxes, Number, Partitioning, box_sums, paint
+from dpcube.geometry.boxes import Box, Boxes, Element, Partitioning, box_sums, paint
 
 
 def random_boxes(shape: tuple[int, ...], count: int, seed: int) -> Boxes:
@@ -124,7 +124,7 @@ def test_too_many_cells_to_label() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
-def test_sums_are_those_of_slices(shape: tuple[int, ...], dtype: type[Number]) -> None:
+def test_sums_are_those_of_slices(shape: tuple[int, ...], dtype: type[Element]) -> None:
     boxes = random_boxes(shape, count=50, seed=2)
     array = np.random.default_rng(3).integers(-9, 10, shape).astype(dtype)
     sums = box_sums(array, boxes)

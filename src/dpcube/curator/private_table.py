@@ -14,7 +14,7 @@ from dpcube.privacy.noise import ExactNoise
 from dpcube.privacy.seal import sealed
 from dpcube.privacy.unique import Unique
 
-Number = str | int | float | Decimal | Fraction
+Amount = str | int | float | Decimal | Fraction
 
 
 class PrivateTable(Unique):
@@ -29,7 +29,7 @@ class PrivateTable(Unique):
 
     @sealed
     def __init__(
-        self, source: object, *, epsilon: Number, csv: CsvDialect | None = None, query: str | None = None
+        self, source: object, *, epsilon: Amount, csv: CsvDialect | None = None, query: str | None = None
     ) -> None:
         budget = Budget(parse_epsilon(epsilon))
         self._bind(open_rows(source, csv=csv, query=query), budget, budget)
@@ -49,7 +49,7 @@ class PrivateTable(Unique):
         return self._root.remaining
 
     @sealed
-    def noisy_count(self, *, epsilon: Number) -> int:
+    def noisy_count(self, *, epsilon: Amount) -> int:
         """Return the number of rows plus noise.
 
         One row changes the number by one, so noise P(z) proportional to exp(-epsilon|z|) costs epsilon.
@@ -59,7 +59,7 @@ class PrivateTable(Unique):
         return self._rows.count() + int(self._noise.draw(amount, 1)[0])
 
     @sealed
-    def noisy_sum(self, column: str, *, epsilon: Number, bound: int, step: Fraction | float = 1) -> Fraction:
+    def noisy_sum(self, column: str, *, epsilon: Amount, bound: int, step: Fraction | float = 1) -> Fraction:
         """Return the sum of a column plus noise, each row's share clamped to [-bound, bound] steps.
 
         One row changes the sum of clamped whole numbers by at most `bound`, so noise P(z) proportional to

@@ -41,7 +41,7 @@ from dpcube.privacy.seal import sealed
 from dpcube.strategy import DEFAULT, Strategy, strategy_of
 from dpcube.strategy.strategy import STARTING
 from dpcube.transcript import Provenance
-from dpcube.transcript.file import check_domain, check_writable
+from dpcube.transcript.file import check_domain, check_parameters, check_writable
 
 ONE_ROW = PrivacyUnit()
 
@@ -84,6 +84,7 @@ def publish(
     check_drawable(amount, protected)
     check_public(domain)
     check_domain(domain)
+    check_parameters(chosen.parameters())
     peak_bytes = chosen.peak_bytes(domain.shape)
     check_fits(domain, peak_bytes=peak_bytes)
     if save_to is not None:

@@ -16,7 +16,7 @@ from dpcube.arrays import Ints
 from dpcube.compiled import compiled
 from dpcube.errors import DomainError
 
-Number = TypeVar("Number", np.int64, np.float64)
+Element = TypeVar("Element", np.int64, np.float64)
 
 MOST_CELLS = 2**31 - 1  # a label is an int32
 
@@ -157,7 +157,7 @@ def paint_chosen(boxes: Boxes, chosen: Ints) -> NDArray[np.int32]:
     return labels.reshape(boxes.shape)
 
 
-def box_sums(array: NDArray[Number], boxes: Boxes) -> NDArray[Number]:
+def box_sums(array: NDArray[Element], boxes: Boxes) -> NDArray[Element]:
     """Sum `array` over each box: exactly for int64, by straight summation for float64.
 
     >>> box_sums(np.arange(4), Boxes((4,), np.array([[0], [1]]), np.array([[4], [3]])))
@@ -258,7 +258,7 @@ def _paint_boxes(labels: NDArray[np.int32], shape: Ints, lower: Ints, upper: Int
 
 
 @compiled
-def _sum_boxes(flat: NDArray[Number], sums: NDArray[Number], shape: Ints, lower: Ints, upper: Ints) -> None:
+def _sum_boxes(flat: NDArray[Element], sums: NDArray[Element], shape: Ints, lower: Ints, upper: Ints) -> None:
     strides = _strides(shape)
     index = np.empty(len(shape), dtype=np.int64)
     for box in range(len(lower)):
@@ -271,7 +271,7 @@ def _sum_boxes(flat: NDArray[Number], sums: NDArray[Number], shape: Ints, lower:
             offset = _next_run(index, strides, lower, upper, box, axis, offset)
 
 
-def add_to_boxes(array: NDArray[Number], boxes: Boxes, values: NDArray[Number]) -> None:
+def add_to_boxes(array: NDArray[Element], boxes: Boxes, values: NDArray[Element]) -> None:
     """Add each box's value to every one of its cells, in place; where boxes overlap, values add up.
 
     >>> cells = np.zeros(3)
@@ -293,7 +293,7 @@ def filled_boxes(boxes: Boxes, values: NDArray[np.float64]) -> NDArray[np.float6
 
 
 @compiled
-def _add_boxes(flat: NDArray[Number], values: NDArray[Number], shape: Ints, lower: Ints, upper: Ints) -> None:
+def _add_boxes(flat: NDArray[Element], values: NDArray[Element], shape: Ints, lower: Ints, upper: Ints) -> None:
     strides = _strides(shape)
     index = np.empty(len(shape), dtype=np.int64)
     for box in range(len(lower)):

@@ -17,7 +17,7 @@ from dpcube.compiled import compiled
 from dpcube.errors import DomainError
 from dpcube.geometry.boxes import Boxes, Partitioning, paint_chosen
 
-Kind = TypeVar("Kind", bound=np.generic)
+Item = TypeVar("Item", bound=np.generic)
 
 _FAULTS = (
     "the first node must be the only root, with parent -1",
@@ -147,7 +147,7 @@ class BoxTree:
         return lower, upper
 
 
-def _kept(array: NDArray[Kind]) -> NDArray[Kind]:
+def _kept(array: NDArray[Item]) -> NDArray[Item]:
     array.flags.writeable = False
     return array
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpcube.arrays import Floats
 from dpcube.errors import InputError
 
-Noise = Literal["laplace", "discrete"]
+NoiseLaw = Literal["laplace", "discrete"]
 
 
 def numbers(name: str, value: ArrayLike) -> Floats:
@@ -31,7 +31,7 @@ def not_negative(name: str, value: ArrayLike) -> Floats:
     return _checked(name, value, lambda v: np.isfinite(v) & (v >= 0), "0 or a number above it")
 
 
-def whole(name: str, value: ArrayLike, *, least: int = 1) -> Floats:
+def whole_numbers(name: str, value: ArrayLike, *, least: int = 1) -> Floats:
     """Return whole numbers of at least `least` as floats."""
     return _checked(
         name, value, lambda v: np.isfinite(v) & (v >= least) & (v == np.floor(v)), f"a whole number, {least} or more"
@@ -45,7 +45,7 @@ def fraction(name: str, value: ArrayLike) -> Floats:
 
 def box_and_query(n_p: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats]:
     """Return the size of a box and of a query inside it."""
-    n, size = np.broadcast_arrays(whole("n_p", n_p), whole("s", s))
+    n, size = np.broadcast_arrays(whole_numbers("n_p", n_p), whole_numbers("s", s))
     if np.any(size > n):
         first = np.argmax(size > n)
         message = f"s is {size.flat[first]:g} but the box has n_p = {n.flat[first]:g} cells; give s from 1 to n_p"

@@ -4,11 +4,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcube.arrays import Floats
-from dpcube.noise.arguments import Noise, is_discrete, numbers, plain, positive
+from dpcube.noise.arguments import NoiseLaw, is_discrete, numbers, plain, positive
 from dpcube.noise.law import discrete_variance
 
 
-def noise_variance(alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
+def noise_variance(alpha: ArrayLike, *, noise: NoiseLaw = "laplace") -> Floats:
     """Return v(alpha): 2/alpha^2, or 1/(2 sinh^2(alpha/2)) for discrete Laplace noise, which is less.
 
     >>> print(f"{noise_variance(0.05):.0f} {noise_variance(0.05, noise='discrete'):.3f}")
@@ -18,7 +18,7 @@ def noise_variance(alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
     return plain(discrete_variance(a) if is_discrete(noise) else 2 / a**2)
 
 
-def noise_mean_abs(alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
+def noise_mean_abs(alpha: ArrayLike, *, noise: NoiseLaw = "laplace") -> Floats:
     """Return E|N|: 1/alpha, or 1/sinh(alpha) for discrete Laplace noise.
 
     >>> print(f"{noise_mean_abs(0.2):.0f} {noise_mean_abs(0.2, noise='discrete'):.5f}")
@@ -36,7 +36,7 @@ def discrete_sf(k: Floats, alpha: Floats) -> Floats:
     return np.where(k >= 0, tail, 1 - tail)
 
 
-def noise_mean_abs_shift(w: ArrayLike, alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
+def noise_mean_abs_shift(w: ArrayLike, alpha: ArrayLike, *, noise: NoiseLaw = "laplace") -> Floats:
     """Return E|w + N|: |w| + exp(-alpha|w|)/alpha, and the piecewise linear form of spec 4.10 when discrete.
 
     >>> print(f"{noise_mean_abs_shift(2.5, 1.0):.5f} {noise_mean_abs_shift(2.5, 1.0, noise='discrete'):.5f}")

@@ -5,7 +5,7 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 
 from dpcube.arrays import Floats
-from dpcube.noise.arguments import fraction, numbers, plain, positive, whole
+from dpcube.noise.arguments import fraction, numbers, plain, positive, whole_numbers
 from dpcube.noise.contour import lattice_quantile, lattice_scales, log_tail, tail_point
 
 NODES = 48
@@ -17,7 +17,7 @@ def dl_sum_logpmf(k: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
     >>> print(f"{np.exp(dl_sum_logpmf(7, 3, alpha=0.5)):.8f}")
     0.02384391
     """
-    at, count, a = np.broadcast_arrays(np.abs(numbers("k", k)), whole("n", n), positive("alpha", alpha))
+    at, count, a = np.broadcast_arrays(np.abs(numbers("k", k)), whole_numbers("n", n), positive("alpha", alpha))
     single = np.log(np.tanh(a / 2)) - a * at
     many = _log_tail(np.floor(at), np.maximum(count, 2), a, order=0)
     return plain(np.where(at == np.floor(at), np.where(count == 1, single, many), -np.inf))
@@ -29,7 +29,7 @@ def dl_sum_sf(t: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
     >>> print(f"{dl_sum_sf(0, 1, alpha=1.0):.6f}")
     0.268941
     """
-    at, count, a = np.broadcast_arrays(numbers("t", t), whole("n", n), positive("alpha", alpha))
+    at, count, a = np.broadcast_arrays(numbers("t", t), whole_numbers("n", n), positive("alpha", alpha))
     least = np.floor(at) + 1
     # By symmetry P(S >= j) = 1 - P(S >= 1 - j), so that only j >= 1 are computed.
     above = np.exp(_log_tail(np.where(least > 0, least, 1 - least) - 0.5, count, a, order=1))
@@ -44,7 +44,7 @@ def dl_sum_quantile(confidence: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) ->
     >>> print(dl_sum_quantile(0.95, [1, 10, 10_000], alpha=0.1))
     [  30.   89. 2771.]
     """
-    sure, count, a = fraction("confidence", confidence), whole("n", n), positive("alpha", alpha)
+    sure, count, a = fraction("confidence", confidence), whole_numbers("n", n), positive("alpha", alpha)
     if sure.size == a.size == 1 and count.size > NODES:
         return plain(_along_a_curve(sure.reshape(()), count, lattice_scales(a).reshape(1)))
     return plain(lattice_quantile(sure, lattice_scales(a)[..., None], count[..., None]))
@@ -89,7 +89,7 @@ def dl_sum_mean_abs_shift(w: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Fl
     >>> print(f"{dl_sum_mean_abs_shift(2.5, 1, alpha=1.0):.5f}")
     2.57876
     """
-    at, count, a = np.broadcast_arrays(np.abs(numbers("w", w)), whole("n", n), positive("alpha", alpha))
+    at, count, a = np.broadcast_arrays(np.abs(numbers("w", w)), whole_numbers("n", n), positive("alpha", alpha))
     low = np.floor(at)
     here, next_one = (2 * np.exp(_log_tail(j, count, a, order=2)) + j for j in (low, low + 1))
     return plain(here + (at - low) * (next_one - here))

@@ -87,7 +87,7 @@ def ranges(cells: int) -> AxisKernel:
     return AxisKernel((place + 1) / cells, 2 * (cells - place) / cells, np.full(cells, -1 / cells**2))
 
 
-def prefixes(cells: int) -> AxisKernel:
+def prefix_ranges(cells: int) -> AxisKernel:
     """Return the kernel of ranges that begin at the first cell and end evenly."""
     return AxisKernel(np.ones(cells), (cells - np.arange(cells)) / cells, np.zeros(cells))
 
@@ -108,7 +108,7 @@ def groups(cells: int) -> AxisKernel:
 
 AXIS_KERNELS: dict[str, Callable[[int], AxisKernel]] = {
     "ranges": ranges,
-    "prefixes": prefixes,
+    "prefixes": prefix_ranges,
     "short": short_ranges,
     "groups": groups,
 }

@@ -16,7 +16,7 @@ in `_paper`. Its condition `cell_usefulness_alpha` and limit `uniform_gamma_max`
 stand beside them.
 """
 
-from dpcube.noise.arguments import Noise
+from dpcube.noise.arguments import NoiseLaw
 from dpcube.noise.single import noise_mean_abs, noise_mean_abs_shift, noise_variance
 from dpcube.noise.sums import (
     dl_sum_logpmf,
@@ -25,7 +25,7 @@ from dpcube.noise.sums import (
     dl_sum_quantile,
     dl_sum_sf,
 )
-from dpcube.theory.budget_split import Split, gls_best_split, ls_best_split, ls_variance_split
+from dpcube.theory.budget_split import BudgetSplit, gls_best_split, ls_best_split, ls_variance_split
 from dpcube.theory.cells import (
     boolean_sup_cdf,
     cell_usefulness_alpha,
@@ -82,9 +82,9 @@ from dpcube.theory.usefulness import (
 __all__ = [
     "V_GLS",
     "V_LS",
+    "BudgetSplit",
     "H_plus",
-    "Noise",
-    "Split",
+    "NoiseLaw",
     "Terms",
     "V_kappa",
     "boolean_sup_cdf",

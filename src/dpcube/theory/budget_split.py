@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 
 from dpcube.arrays import Floats
-from dpcube.noise.arguments import Noise, box_and_query, is_discrete, plain, positive
+from dpcube.noise.arguments import NoiseLaw, box_and_query, is_discrete, plain, positive
 from dpcube.noise.single import noise_mean_abs
 from dpcube.theory.cells import cells_error
 from dpcube.theory.error_law import log_trapezoid
@@ -27,7 +27,7 @@ _SHARES = 1 / (1 + np.exp(-np.linspace(-12, 12, 49)))
 _IMAGINARY = 1e-30j
 
 
-class Split(NamedTuple):
+class BudgetSplit(NamedTuple):
     """The cells' part of a budget, and the expected absolute error it leads to."""
 
     a1: Floats
@@ -47,7 +47,7 @@ def ls_variance_split(n_p: ArrayLike, s: ArrayLike, *, alpha: ArrayLike) -> Floa
     return plain(positive("alpha", alpha) / (1 + np.cbrt(c2 / c1)))
 
 
-def ls_best_split(n_p: ArrayLike, s: ArrayLike, *, alpha: ArrayLike, noise: Noise = "laplace") -> Split:
+def ls_best_split(n_p: ArrayLike, s: ArrayLike, *, alpha: ArrayLike, noise: NoiseLaw = "laplace") -> BudgetSplit:
     """Return the split of least expected absolute error for the paper's least squares.
 
     >>> best = ls_best_split(11, 5, alpha=.2)
@@ -62,7 +62,7 @@ def ls_best_split(n_p: ArrayLike, s: ArrayLike, *, alpha: ArrayLike, noise: Nois
     return _split_of_each(solve, n_p, s, alpha)
 
 
-def gls_best_split(n_p: ArrayLike, s: ArrayLike, *, alpha: ArrayLike, noise: Noise = "laplace") -> Split:
+def gls_best_split(n_p: ArrayLike, s: ArrayLike, *, alpha: ArrayLike, noise: NoiseLaw = "laplace") -> BudgetSplit:
     """Return the split of least expected absolute error for generalised least squares.
 
     a1 = alpha means cells only, which is best for small queries; a1 = 0 means the box's count only, best for a query of
@@ -85,11 +85,11 @@ def gls_best_split(n_p: ArrayLike, s: ArrayLike, *, alpha: ArrayLike, noise: Noi
 
 def _split_of_each(
     solve: Callable[[float, float, float], tuple[float, float]], n_p: ArrayLike, s: ArrayLike, alpha: ArrayLike
-) -> Split:
+) -> BudgetSplit:
     n, size = box_and_query(n_p, s)
     n, size, total = np.broadcast_arrays(n, size, positive("alpha", alpha))
     both = np.array([solve(*case) for case in zip(n.flat, size.flat, total.flat, strict=True)]).reshape(*n.shape, 2)
-    return Split(plain(both[..., 0]), plain(both[..., 1]))
+    return BudgetSplit(plain(both[..., 0]), plain(both[..., 1]))
 
 
 def _best_inside(error: Error, slope: Error | None, total: float) -> tuple[float, float]:

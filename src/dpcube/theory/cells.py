@@ -13,7 +13,7 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import binom, nbinom
 
 from dpcube.arrays import Floats
-from dpcube.noise.arguments import Noise, each, fraction, is_discrete, plain, positive, whole
+from dpcube.noise.arguments import NoiseLaw, each, fraction, is_discrete, plain, positive, whole_numbers
 from dpcube.noise.contour import SAME
 from dpcube.noise.single import discrete_sf
 from dpcube.noise.sums import dl_sum_mean_abs, dl_sum_sf
@@ -25,17 +25,17 @@ SizesSf = Callable[[Floats, float, float], Floats]
 _SPREAD = 10.0
 
 
-def cells_error(s: ArrayLike, alpha: ArrayLike, *, noise: Noise = "laplace") -> Floats:
+def cells_error(s: ArrayLike, alpha: ArrayLike, *, noise: NoiseLaw = "laplace") -> Floats:
     """Return the expected absolute error of a query of s cells answered from noisy cells.
 
     >>> print(f"{cells_error(5, 0.2):.4f} {cells_error(5, 0.2, noise='discrete'):.4f}")
     12.3047 12.2773
     """
-    size = whole("s", s)
+    size = whole_numbers("s", s)
     return dl_sum_mean_abs(size, alpha) if is_discrete(noise) else lap_sum_mean_abs(size, alpha)
 
 
-def sumlap_bound(m: ArrayLike, b: ArrayLike, *, eps: ArrayLike, noise: Noise = "laplace") -> Floats:
+def sumlap_bound(m: ArrayLike, b: ArrayLike, *, eps: ArrayLike, noise: NoiseLaw = "laplace") -> Floats:
     """Return the paper's lower bound 1 - m exp(-eps/(m b)) of P(sum of m |Lap(b)| <= eps) (Lemma SumLap).
 
     It holds for every eps > 0, not only below 1 (E12), and says nothing when negative. For discrete noise of
@@ -44,25 +44,25 @@ def sumlap_bound(m: ArrayLike, b: ArrayLike, *, eps: ArrayLike, noise: Noise = "
     >>> print(f"{sumlap_bound(9, 20.0, eps=800.0):.6f}")
     0.894307
     """
-    count, scale, most = whole("m", m), positive("b", b), positive("eps", eps)
+    count, scale, most = whole_numbers("m", m), positive("b", b), positive("eps", eps)
     if is_discrete(noise):
         return plain(1 - count * 2 * discrete_sf(np.floor(most / count + SAME), 1 / scale))
     return plain(1 - count * np.exp(-most / (count * scale)))
 
 
-def sumlap_exact(m: ArrayLike, b: ArrayLike, *, eps: ArrayLike, noise: Noise = "laplace") -> Floats:
+def sumlap_exact(m: ArrayLike, b: ArrayLike, *, eps: ArrayLike, noise: NoiseLaw = "laplace") -> Floats:
     """Return P(sum of m |Lap(b)| <= eps) itself, a Gamma probability.
 
     >>> print(f"{sumlap_exact(100, 1.0, eps=130.0):.6f}")
     0.997250
     """
-    count, scale, most = whole("m", m), positive("b", b), positive("eps", eps)
+    count, scale, most = whole_numbers("m", m), positive("b", b), positive("eps", eps)
     if is_discrete(noise):
         return each(lambda k, a, t: 1 - _discrete_sizes_sf(np.array([k]), a, t)[0], count, 1 / scale, most)
     return plain(gammainc(count, most / scale))
 
 
-def boolean_sup_cdf(t: ArrayLike, m: ArrayLike, *, alpha: ArrayLike, noise: Noise = "laplace") -> Floats:
+def boolean_sup_cdf(t: ArrayLike, m: ArrayLike, *, alpha: ArrayLike, noise: NoiseLaw = "laplace") -> Floats:
     """Return P(no boolean query over m noisy cells errs by more than t).
 
     The worst query takes all cells of one sign of noise, so sup|Q N| = max(sum of positive parts, sum of negative
@@ -75,7 +75,7 @@ def boolean_sup_cdf(t: ArrayLike, m: ArrayLike, *, alpha: ArrayLike, noise: Nois
     return each(
         lambda most, cells, a: 1 - _sup_sf(int(cells), a, most, sizes_sf),
         positive("t", t),
-        whole("m", m),
+        whole_numbers("m", m),
         positive("alpha", alpha),
     )
 
@@ -89,12 +89,12 @@ def cell_usefulness_alpha(m: ArrayLike, eps: ArrayLike, *, delta: ArrayLike) -> 
     >>> print(f"{cell_usefulness_alpha(9, 1.0, delta=0.05):.4f}")
     46.7366
     """
-    cells, most, left = whole("m", m), positive("eps", eps), fraction("delta", delta)
+    cells, most, left = whole_numbers("m", m), positive("eps", eps), fraction("delta", delta)
     return plain(cells * np.log(cells / left) / most)
 
 
 def cell_usefulness_alpha_sum_abs(
-    m: ArrayLike, eps: ArrayLike, *, delta: ArrayLike, noise: Noise = "laplace"
+    m: ArrayLike, eps: ArrayLike, *, delta: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the least alpha with P(sum of |noise| over m cells <= eps) >= 1 - delta.
 
@@ -104,11 +104,13 @@ def cell_usefulness_alpha_sum_abs(
     14.4346
     """
     sizes_sf = _sizes_sf(noise)
-    return _least_alpha(lambda cells, most, a: sizes_sf(np.array([cells]), a, most)[0], whole("m", m), eps, delta)
+    return _least_alpha(
+        lambda cells, most, a: sizes_sf(np.array([cells]), a, most)[0], whole_numbers("m", m), eps, delta
+    )
 
 
 def cell_usefulness_alpha_boolean(
-    m: ArrayLike, eps: ArrayLike, *, delta: ArrayLike, noise: Noise = "laplace"
+    m: ArrayLike, eps: ArrayLike, *, delta: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the least alpha with which all boolean queries over m cells err by at most eps at once.
 
@@ -116,11 +118,13 @@ def cell_usefulness_alpha_boolean(
     10.5904
     """
     sizes_sf = _sizes_sf(noise)
-    return _least_alpha(lambda cells, most, a: _sup_sf(int(cells), a, most, sizes_sf), whole("m", m), eps, delta)
+    return _least_alpha(
+        lambda cells, most, a: _sup_sf(int(cells), a, most, sizes_sf), whole_numbers("m", m), eps, delta
+    )
 
 
 def cell_usefulness_alpha_one_query(
-    s: ArrayLike, eps: ArrayLike, *, delta: ArrayLike, noise: Noise = "laplace"
+    s: ArrayLike, eps: ArrayLike, *, delta: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the least alpha with which one query of s cells errs by at most eps.
 
@@ -128,7 +132,7 @@ def cell_usefulness_alpha_one_query(
     8.4166
     """
     sf = dl_sum_sf if is_discrete(noise) else lap_sum_sf
-    return _least_alpha(lambda size, most, a: float(2 * sf(most, size, alpha=a)), whole("s", s), eps, delta)
+    return _least_alpha(lambda size, most, a: float(2 * sf(most, size, alpha=a)), whole_numbers("s", s), eps, delta)
 
 
 def cell_usefulness_alpha_elementary(m: ArrayLike, eps: ArrayLike, *, delta: ArrayLike) -> Floats:
@@ -140,7 +144,7 @@ def cell_usefulness_alpha_elementary(m: ArrayLike, eps: ArrayLike, *, delta: Arr
     >>> print(f"{cell_usefulness_alpha_elementary(9, 1.0, delta=0.05):.4f}")
     19.3390
     """
-    cells, most, left = whole("m", m), positive("eps", eps), -np.log(fraction("delta", delta))
+    cells, most, left = whole_numbers("m", m), positive("eps", eps), -np.log(fraction("delta", delta))
     return plain((cells + np.sqrt(2 * cells * left) + left) / most)
 
 
@@ -169,7 +173,7 @@ def _sup_sf(m: int, alpha: float, t: float, sizes_sf: SizesSf) -> float:
     return float(binom.pmf(k, m, 0.5) @ (one + other - one * other))
 
 
-def _sizes_sf(noise: Noise) -> SizesSf:
+def _sizes_sf(noise: NoiseLaw) -> SizesSf:
     return _discrete_sizes_sf if is_discrete(noise) else _laplace_sizes_sf
 
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpcube.arrays import Floats
 from dpcube.errors import InputError
-from dpcube.noise.arguments import Noise, is_discrete, not_negative, numbers, plain, positive, whole
+from dpcube.noise.arguments import NoiseLaw, is_discrete, not_negative, numbers, plain, positive, whole_numbers
 from dpcube.noise.contour import log_tail, tail_point
 from dpcube.theory.lattice_points import LARGEST_OF_MORE, LARGEST_OF_TWO, Lattice, LatticePoints
 from dpcube.theory.lattices import Law, OneLattice
@@ -37,7 +37,7 @@ _CHUNK = 1 << 10
 
 
 def mean_abs(
-    scales: ArrayLike, multiplicities: ArrayLike, *, noise: Noise = "laplace", weights: ArrayLike = 1.0
+    scales: ArrayLike, multiplicities: ArrayLike, *, noise: NoiseLaw = "laplace", weights: ArrayLike = 1.0
 ) -> Floats:
     """Return E|X|, the expected absolute error (spec 4.2): (2/pi) times the integral of (1 - phi(t))/t^2.
 
@@ -55,7 +55,7 @@ def mean_abs_shift(
     scales: ArrayLike,
     multiplicities: ArrayLike,
     *,
-    noise: Noise = "laplace",
+    noise: NoiseLaw = "laplace",
     weights: ArrayLike = 1.0,
 ) -> Floats:
     """Return E|shift + X|, the expected absolute error of an estimate with a bias (spec 4.2 and 4.4).
@@ -75,7 +75,7 @@ def error_sf(
     scales: ArrayLike,
     multiplicities: ArrayLike,
     *,
-    noise: Noise = "laplace",
+    noise: NoiseLaw = "laplace",
     weights: ArrayLike = 1.0,
 ) -> Floats:
     """Return P(|X| > x), the probability of an absolute error above x.
@@ -95,7 +95,7 @@ def error_quantile(
     multiplicities: ArrayLike,
     confidence: ArrayLike,
     *,
-    noise: Noise = "laplace",
+    noise: NoiseLaw = "laplace",
     weights: ArrayLike = 1.0,
 ) -> Floats:
     """Return the smallest h with P(|X| <= h) at least `confidence`, by inverting the characteristic function.
@@ -140,7 +140,7 @@ def log_trapezoid(b: Floats, k: Floats) -> Floats:
 
 def _terms(scales: ArrayLike, multiplicities: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats, Floats]:
     b = np.atleast_1d(not_negative("scales", scales))
-    k = whole("multiplicities", multiplicities, least=0)
+    k = whole_numbers("multiplicities", multiplicities, least=0)
     w = positive("weights", weights)
     try:
         b, k, w = np.broadcast_arrays(b, k, w)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from dpcube.arrays import Floats
-from dpcube.noise.arguments import numbers, plain, positive, whole
+from dpcube.noise.arguments import numbers, plain, positive, whole_numbers
 from dpcube.noise.contour import log_tail
 
 
@@ -42,7 +42,7 @@ def lap_sum_mean_abs(n: ArrayLike, alpha: ArrayLike) -> Floats:
     >>> print(f"{lap_sum_mean_abs(5, 0.2):.4f}")
     12.3047
     """
-    count, a = whole("n", n), positive("alpha", alpha)
+    count, a = whole_numbers("n", n), positive("alpha", alpha)
     return plain(2 * np.exp(gammaln(count + 0.5) - gammaln(count)) / (np.sqrt(np.pi) * a))
 
 
@@ -58,7 +58,7 @@ def lap_sum_mean_abs_shift(eta: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) ->
 
 
 def _arguments(name: str, value: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    at, count, a = np.broadcast_arrays(numbers(name, value), whole("n", n), positive("alpha", alpha))
+    at, count, a = np.broadcast_arrays(numbers(name, value), whole_numbers("n", n), positive("alpha", alpha))
     return at, count, a
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from dpcube.arrays import Floats
 from dpcube.errors import InputError
-from dpcube.noise.arguments import Noise, box_and_query, not_negative, numbers, plain, positive, whole
+from dpcube.noise.arguments import NoiseLaw, box_and_query, not_negative, numbers, plain, positive, whole_numbers
 from dpcube.noise.single import noise_variance
 from dpcube.theory.error_law import mean_abs, mean_abs_shift
 
@@ -42,7 +42,7 @@ def kappa(n_p: ArrayLike, *, v1: ArrayLike, v2: ArrayLike) -> Floats:
     >>> print(f"{kappa(11, v1=800, v2=800 / 9):.2f}")
     0.09
     """
-    n, one, two = whole("n_p", n_p), positive("v1", v1), not_negative("v2", v2)
+    n, one, two = whole_numbers("n_p", n_p), positive("v1", v1), not_negative("v2", v2)
     return plain(one / (two + n * one))
 
 
@@ -55,7 +55,7 @@ def H_plus(n_p: int) -> Floats:
     [[ 0.333  0.667 -0.333]
      [ 0.333 -0.333  0.667]]
     """
-    n = int(whole("n_p", n_p))
+    n = int(whole_numbers("n_p", n_p))
     share = np.full((n, 1), 1 / (n + 1))
     return np.hstack([share, np.eye(n) - share])
 
@@ -97,7 +97,7 @@ def V_LS(n_p: ArrayLike, s: ArrayLike, *, v1: ArrayLike, v2: ArrayLike) -> Float
     >>> print(f"{V_LS(11, 5, v1=800, v2=800 / 9):.3f}")
     2209.877
     """
-    return V_kappa(n_p, s, kappa=1 / (whole("n_p", n_p) + 1), v1=v1, v2=v2)
+    return V_kappa(n_p, s, kappa=1 / (whole_numbers("n_p", n_p) + 1), v1=v1, v2=v2)
 
 
 def V_GLS(n_p: ArrayLike, s: ArrayLike, *, v1: ArrayLike, v2: ArrayLike) -> Floats:
@@ -122,7 +122,7 @@ def ls_terms(n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike) -> T
     return terms_of(n, size, one, two, size / (n + 1), (n + 1 - size) / (n + 1))
 
 
-def gls_terms(n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, noise: Noise = "laplace") -> Terms:
+def gls_terms(n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace") -> Terms:
     """Return the noises in the error of generalised least squares: the box's, the s inside, the n_p - s outside.
 
     >>> print(gls_terms(3, 1, a1=0.5, a2=0.5).scales)
@@ -134,7 +134,7 @@ def gls_terms(n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, noi
     return terms_of(n, size, one, two, size * v1 / whole_box, (v2 + (n - size) * v1) / whole_box)
 
 
-def ls_error(n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, noise: Noise = "laplace") -> Floats:
+def ls_error(n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace") -> Floats:
     """Return the expected absolute error of the paper's least squares (Theorem LS, eq. E(eps_LS)).
 
     One integral in place of the paper's three. The paper's prefactor (n_p+1)^3/(s^2 (n_p+1-s)) is right for s < n_p; at
@@ -147,7 +147,7 @@ def ls_error(n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, nois
     return mean_abs(terms.scales, terms.multiplicities, noise=noise, weights=terms.weights)
 
 
-def gls_error(n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, noise: Noise = "laplace") -> Floats:
+def gls_error(n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace") -> Floats:
     """Return the expected absolute error of generalised least squares (spec 4.9).
 
     Its variance is the least, yet for small s its expected absolute error can be a little above that of `ls_error`.
@@ -178,7 +178,7 @@ def uniform_plus(y: ArrayLike, y_p: ArrayLike, *, v1: ArrayLike, v2: ArrayLike) 
 
 
 def uniform_plus_error(
-    n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, b: ArrayLike = 0.0, noise: Noise = "laplace"
+    n_p: ArrayLike, s: ArrayLike, *, a1: ArrayLike, a2: ArrayLike, b: ArrayLike = 0.0, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the expected absolute error of `uniform_plus` for a query on which spreading evenly errs by b.
 
@@ -216,7 +216,7 @@ def shrinkage(noisy_sse: ArrayLike, n_p: ArrayLike, *, v1: ArrayLike) -> Floats:
     >>> print(shrinkage(4000.0, 5, v1=500))
     0.5
     """
-    sse, n, one = not_negative("noisy_sse", noisy_sse), whole("n_p", n_p), not_negative("v1", v1)
+    sse, n, one = not_negative("noisy_sse", noisy_sse), whole_numbers("n_p", n_p), not_negative("v1", v1)
     noise_part = (n - 1) * one
     return plain(np.where(sse > noise_part, 1 - noise_part / np.where(sse > 0, sse, 1.0), 0.0))
 

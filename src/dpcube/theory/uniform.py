@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from dpcube.arrays import Floats
-from dpcube.noise.arguments import Noise, box_and_query, each, fraction, not_negative, numbers, plain, positive
+from dpcube.noise.arguments import NoiseLaw, box_and_query, each, fraction, not_negative, numbers, plain, positive
 from dpcube.noise.single import noise_mean_abs, noise_mean_abs_shift
 from dpcube.theory.laplace_sums import lap_sum_mean_abs_shift
 
@@ -48,7 +48,7 @@ def uniform_bias_bound_paper(gamma: ArrayLike, s: ArrayLike, *, n_p: ArrayLike) 
 
 
 def uniform_error_exact(
-    b: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: Noise = "laplace"
+    b: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the expected absolute error for bias b: |b| + c exp(-|b|/c), c = s/(n_p a2), when noise is Laplace.
 
@@ -61,7 +61,7 @@ def uniform_error_exact(
 
 
 def uniform_error_bound_paper(
-    gamma: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: Noise = "laplace"
+    gamma: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the paper's bound gamma min(s, n_p - s) + s/(n_p a2) of the expected error (eq. max E(eps_H)).
 
@@ -76,7 +76,7 @@ def uniform_error_bound_paper(
 
 
 def uniform_error_bound_tight(
-    gamma: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: Noise = "laplace"
+    gamma: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the largest expected absolute error over gamma-smooth data: the exact one at the largest bias.
 
@@ -100,7 +100,7 @@ def uniform_gamma_max(eps: ArrayLike, delta: ArrayLike, *, s: ArrayLike, n_p: Ar
 
 
 def uniform_gamma_crossover(
-    error: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: Noise = "laplace"
+    error: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the gamma up to which the tight bound stays within `error`, the expected error of a rival.
 
@@ -116,7 +116,7 @@ def uniform_gamma_crossover(
 
 
 def uniform_gamma_crossover_paper(
-    error: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: Noise = "laplace"
+    error: ArrayLike, s: ArrayLike, *, n_p: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the gamma up to which the paper's bound stays within `error`; it is pessimistic (E9).
 
@@ -171,7 +171,7 @@ def _per_bias(room: Floats, bias_per_gamma: Floats) -> Floats:
     return plain(np.where(free, np.where(room >= 0, np.inf, -np.inf), gamma))
 
 
-def _shift_with_mean_abs(mean: Floats, alpha: Floats, noise: Noise) -> Floats:
+def _shift_with_mean_abs(mean: Floats, alpha: Floats, noise: NoiseLaw) -> Floats:
     """Return w >= 0 with E|w + N| = mean, and -inf where the mean is below E|N|."""
 
     def solve(wanted: float, a: float) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from dpcube.arrays import Floats
 from dpcube.noise.arguments import (
-    Noise,
+    NoiseLaw,
     box_and_query,
     each,
     fraction,
@@ -29,7 +29,7 @@ from dpcube.theory.uniform import uniform_bias_bound, uniform_bias_bound_paper
 
 
 def uniform_usefulness(
-    eps: ArrayLike, b: ArrayLike, *, s: ArrayLike, n_p: ArrayLike, a2: ArrayLike, noise: Noise = "laplace"
+    eps: ArrayLike, b: ArrayLike, *, s: ArrayLike, n_p: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return P(|error| <= eps) of the uniform estimate of a query with bias b.
 
@@ -48,7 +48,7 @@ def uniform_usefulness(
 
 
 def uniform_usefulness_worst(
-    eps: ArrayLike, gamma: ArrayLike, *, s: ArrayLike, n_p: ArrayLike, a2: ArrayLike, noise: Noise = "laplace"
+    eps: ArrayLike, gamma: ArrayLike, *, s: ArrayLike, n_p: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the least P(|error| <= eps) of the uniform estimate over gamma-smooth data.
 
@@ -81,7 +81,7 @@ def uniform_eps_paper(gamma: ArrayLike, delta: ArrayLike, *, s: ArrayLike, n_p: 
 
 
 def uniform_eps_exact(
-    gamma: ArrayLike, delta: ArrayLike, *, s: ArrayLike, n_p: ArrayLike, a2: ArrayLike, noise: Noise = "laplace"
+    gamma: ArrayLike, delta: ArrayLike, *, s: ArrayLike, n_p: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the least eps that holds with probability 1 - delta for all gamma-smooth data.
 
@@ -101,7 +101,7 @@ def uniform_eps_exact(
 
 
 def uniform_gamma_max_exact(
-    eps: ArrayLike, delta: ArrayLike, *, s: ArrayLike, n_p: ArrayLike, a2: ArrayLike, noise: Noise = "laplace"
+    eps: ArrayLike, delta: ArrayLike, *, s: ArrayLike, n_p: ArrayLike, a2: ArrayLike, noise: NoiseLaw = "laplace"
 ) -> Floats:
     """Return the largest gamma for which all gamma-smooth data has P(|error| <= eps) >= 1 - delta.
 
@@ -138,7 +138,7 @@ def _least_eps(gamma: float, left: float, s: float, n: float, a2: float) -> floa
     return _border(useful, high, 0.0)
 
 
-def _largest_gamma(eps: float, left: float, s: float, n: float, a2: float, *, noise: Noise) -> float:
+def _largest_gamma(eps: float, left: float, s: float, n: float, a2: float, *, noise: NoiseLaw) -> float:
     def useful(gamma: float) -> bool:
         return bool(uniform_usefulness_worst(eps, gamma, s=s, n_p=n, a2=a2, noise=noise) >= 1 - left)
 

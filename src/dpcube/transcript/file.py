@@ -27,7 +27,7 @@ from dpcube.counter import BUDGET_UNITS
 from dpcube.domain import Domain
 from dpcube.domain.file import LARGEST_FILE as LARGEST_DOMAIN
 from dpcube.domain.text import is_text
-from dpcube.errors import DomainError, MemoryLimitError, ReleaseFileError
+from dpcube.errors import DomainError, InputError, MemoryLimitError, ReleaseFileError
 from dpcube.files import is_special, new_file
 from dpcube.memory import check_memory, in_words
 from dpcube.transcript.facts import rational, value
@@ -94,6 +94,15 @@ def check_domain(domain: Domain) -> None:
     if size > LARGEST_DOMAIN:
         msg = f"the domain takes {in_words(size)} of text and a release holds {in_words(LARGEST_DOMAIN)}; shorten it"
         raise DomainError(msg)
+
+
+def check_parameters(parameters: Mapping[str, object]) -> None:
+    """Raise InputError if a manifest with these parameters could not be read again; asked before anything is spent."""
+    size, most = len(json.dumps(dict(parameters), ensure_ascii=False).encode()), LARGEST_MANIFEST // 2
+    if size > most:
+        msg = f"the strategy's parameters (the questions that it is made for) take {in_words(size)} of text, and a "
+        msg += f"release holds {in_words(most)}; declare fewer questions"
+        raise InputError(msg)
 
 
 def _exists(path: Path) -> ReleaseFileError:

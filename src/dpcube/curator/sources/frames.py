@@ -124,7 +124,7 @@ def _codes(series: Any) -> pa.Array:
 
 
 def _forms_of_each(values: Any) -> pa.Array:
-    return _of_each(values, objects.form, pa.large_binary())
+    return _of_each(values, objects.object_form, pa.large_binary())
 
 
 def _texts(values: Any) -> pa.Array:

@@ -51,7 +51,7 @@ def text(value: object) -> str:
     return UNKNOWN
 
 
-def form(value: object) -> bytes:
+def object_form(value: object) -> bytes:
     """Return bytes that are the same for equal values and for no others, or `NONE`."""
     try:
         made = _form(value)
@@ -128,7 +128,7 @@ def _tuple_form(value: tuple[object, ...]) -> bytes:
         return NONE
     whole = b"("
     for part in value:
-        made = b"0" if part is None else NONE if type(part) is tuple else form(part)
+        made = b"0" if part is None else NONE if type(part) is tuple else object_form(part)
         if made == NONE or len(whole) > LONGEST_TEXT:
             return NONE
         whole += f"{len(made)}:".encode() + made

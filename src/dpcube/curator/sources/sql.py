@@ -38,7 +38,7 @@ class Cell:
     parsed: bool = False
 
 
-def plain(type_: pa.DataType) -> pa.DataType:
+def value_type(type_: pa.DataType) -> pa.DataType:
     """Return the type of a column's values, be they in a dictionary or not."""
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 
@@ -53,7 +53,7 @@ def kind(type_: pa.DataType) -> str | None:
         "boolean": (types.is_boolean,),
         "date": (types.is_date, types.is_timestamp),
     }
-    return next((name for name, matches in tests.items() if any(match(plain(type_)) for match in matches)), None)
+    return next((name for name, matches in tests.items() if any(match(value_type(type_)) for match in matches)), None)
 
 
 def number(column: str, type_: pa.DataType, *, owner: str, dialect: Dialect = DUCKDB) -> tuple[str, bool]:
@@ -115,7 +115,7 @@ def day(
         return dialect.day(column)
     if kind(type_) != "date":
         _refuse(type_, "dates, times or text such as 2026-01-31", owner=owner)
-    type_, offsets = plain(type_), None
+    type_, offsets = value_type(type_), None
     if attribute is not None and attribute.zone is not None and pa.types.is_timestamp(type_) and type_.tz is not None:
         first, after = attribute.bin_edges()[[0, -1]].astype(int).tolist()
         offsets = offsets_of(attribute.zone, date.fromordinal(first), date.fromordinal(after - 1))

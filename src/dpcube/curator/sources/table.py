@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dpcube.curator.sources import unit
 from dpcube.curator.sources.dialect import DUCKDB, LONGEST_TEXT, Dialect, literal
 from dpcube.curator.sources.names import identity, refuse_twice
-from dpcube.curator.sources.sql import kind, plain
+from dpcube.curator.sources.sql import kind, value_type
 from dpcube.errors import SourceError
 
 Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
@@ -158,7 +158,7 @@ def dataset_table(name: str, dataset: pads.Dataset) -> Table:
         for i in (*columns, *(() if of is None else (of,))):
             if (
                 kind(types[i]) == "text"
-                and types[i] != plain(types[i])
+                and types[i] != value_type(types[i])
                 and not isinstance(dataset, pads.InMemoryDataset)
             ):
                 msg = (
@@ -288,7 +288,7 @@ def _sent(type_: pa.DataType) -> pa.DataType:
     """Return the type in which a column goes to the engine."""
     if pa.types.is_dictionary(type_) and kind(type_) == "text":
         return type_
-    type_ = plain(type_)
+    type_ = value_type(type_)
     if _is_time(type_):
         return pa.int64()
     if pa.types.is_float16(type_):

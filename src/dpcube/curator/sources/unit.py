@@ -15,19 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcube.curator.sources.dialect import LONGEST_TEXT
-from dpcube.curator.sources.sql import kind, plain
+from dpcube.curator.sources.sql import kind, value_type
 
 
 def carries(type_: pa.DataType) -> bool:
     """Say whether the values of an Arrow column have a form."""
-    types, type_ = pa.types, _stored(plain(type_))
+    types, type_ = pa.types, _stored(value_type(type_))
     tests = (types.is_time, types.is_duration, types.is_decimal, _is_binary)
     return kind(type_) is not None or any(test(type_) for test in tests)
 
 
 def form_type(type_: pa.DataType) -> pa.DataType:
     """Return the type of the form of an Arrow column."""
-    type_ = _stored(plain(type_))
+    type_ = _stored(value_type(type_))
     if pa.types.is_temporal(type_):
         return pa.int64()
     if pa.types.is_floating(type_):

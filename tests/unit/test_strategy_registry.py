@@ -242,10 +242,12 @@ def test_a_class_or_an_object_of_a_module_in_the_current_directory(here: Path) -
     )
 
 
-def test_what_is_installed_comes_before_the_current_directory(here: Path) -> None:
-    module(here, "raise RuntimeError('shadowed')", name="json")
-    with pytest.raises(InputError, match="has no attribute 'Nothing'"):
-        strategy_of("json:Nothing")
+def test_what_is_installed_comes_before_the_current_directory(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (installed := here / "site").mkdir()
+    module(installed, WRITTEN)
+    module(here, "raise RuntimeError('shadowed')")
+    monkeypatch.syspath_prepend(installed)
+    assert strategy_of("outside_strategy:Mine").name == "mine"
 
 
 @pytest.mark.parametrize(

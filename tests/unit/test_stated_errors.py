@@ -142,3 +142,19 @@ def test_boxes_are_judged_by_plain_sums_over_ranges() -> None:
     np.testing.assert_allclose(found[0], judged[:, 0], rtol=1e-9)
     np.testing.assert_allclose(found[1], judged[:, 1] - 18.0, rtol=1e-9)
     np.testing.assert_allclose(found[2], 18.0 * np.std(silent, axis=0, ddof=1), rtol=1e-9)
+
+
+def test_halves_may_come_in_either_order() -> None:
+    """A file may hold the upper half of a box first; the posterior of the same boxes and counts is the same."""
+    boxes = [((0, 0), (4, 2)), ((0, 0), (2, 2)), ((2, 0), (4, 2)), ((2, 0), (4, 1)), ((2, 1), (4, 2))]
+    counts = np.array([100.0, 70.0, 35.0, 30.0, 6.0])
+    answers = []
+    for order, parent in (([0, 1, 2, 3, 4], [-1, 0, 0, 2, 2]), ([0, 2, 4, 3, 1], [-1, 0, 1, 1, 0])):
+        lower, upper = (np.array([boxes[box][end] for box in order]) for end in (0, 1))
+        tree = BoxTree((4, 2), lower, upper, np.array(parent))
+        measured, variance = counts[order], np.full(5, 9.0)
+        estimate = PosteriorEstimate("posterior", infer(tree, measured, variance), measured, variance)
+        ranges = random_ranges((4, 2), 20, seed=1)
+        answers.append((estimate.range_values(ranges), estimate.posterior.splits.sum(), estimate.cells()))
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)

@@ -87,3 +87,24 @@ def test_preorder_is_what_was_checked() -> None:
     # The last case above is refused for its order alone: in preorder the same boxes are a tree.
     order = [0, 1, 5, 2, 3, 4]
     assert len(tree([LOWER[i] for i in order], [UPPER[i] for i in order], [-1, 0, 0, 0, 3, 3])) == 6
+
+
+def test_a_tree_knows_its_levels_cuts_and_leaves() -> None:
+    lower = np.array([[0, 0], [0, 0], [2, 0], [2, 2], [2, 0]])  # the second cut has its upper half first
+    upper = np.array([[4, 3], [2, 3], [4, 3], [4, 3], [4, 2]])
+    tree = BoxTree((4, 3), lower, upper, np.array([-1, 0, 0, 2, 2]))
+    assert tree.levels.tolist() == [0, 1, 1, 2, 2]
+    assert tree.cuts.axis.tolist() == [0, -1, 1, -1, -1]
+    assert tree.cuts.place.tolist() == [2, 0, 2, 0, 0]
+    assert tree.leaf_boxes.lower.tolist() == [[0, 0], [2, 2], [2, 0]]
+    assert not tree.is_halved
+    with pytest.raises(ValueError, match="read-only"):
+        tree.levels[0] = 1
+
+
+def test_a_node_of_three_children_has_no_cut() -> None:
+    lower, upper = np.array([[0], [0], [1], [2]]), np.array([[3], [1], [2], [3]])
+    tree = BoxTree((3,), lower, upper, np.array([-1, 0, 0, 0]))
+    assert tree.cuts.axis.tolist() == [-1] * 4
+    assert not tree.is_halved
+    assert BoxTree.uncut((3,)).is_halved

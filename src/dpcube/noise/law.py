@@ -20,6 +20,21 @@ def discrete_variance(epsilon: NDArray[np.float64] | np.float64) -> NDArray[np.f
     return variance
 
 
+def discrete_mean_abs(epsilon: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
+    """Return the expected size E|Z| = 1/sinh(epsilon) of noise P(z) proportional to exp(-epsilon|z|)."""
+    # sinh overflows beyond 710, where the noise is 0 for every purpose.
+    mean: NDArray[np.float64] = 1 / np.sinh(np.minimum(epsilon, 700.0))
+    return mean
+
+
+def discrete_sf(k: NDArray[np.float64], epsilon: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Return P(Z > k), for whole k, of noise P(z) proportional to exp(-epsilon|z|)."""
+    # By symmetry P(Z >= j) = 1 - P(Z >= 1 - j), so that only j >= 1 are computed.
+    least = np.where(k >= 0, k + 1, -k)
+    tail = np.asarray(np.exp(-epsilon * least) / (1 + np.exp(-epsilon)))
+    return np.where(k >= 0, tail, 1 - tail)
+
+
 def noise_variances(units: NDArray[np.int64], epsilon_per_unit: Fraction) -> NDArray[np.float64]:
     """Return the noise variance of counts measured with the given units, infinite where there were none."""
     return discrete_variance(np.asarray(units * float(epsilon_per_unit), np.float64))
@@ -56,7 +71,7 @@ class DiscreteLaplace:
     @property
     def mean_abs(self) -> float:
         """E|Z| = 1/sinh(epsilon)."""
-        return 1 / math.sinh(float(self.epsilon))
+        return float(discrete_mean_abs(np.float64(self.epsilon)))
 
     def pmf(self, z: ArrayLike) -> NDArray[np.float64]:
         """Return P(Z = z), and 0 where z is not an integer."""
@@ -66,10 +81,7 @@ class DiscreteLaplace:
 
     def sf(self, t: ArrayLike) -> NDArray[np.float64]:
         """Return P(Z > t) for any real t."""
-        above = np.floor(np.asarray(t, dtype=np.float64)) + 1
-        # By symmetry P(Z >= k) = 1 - P(Z >= 1 - k), so that only non-negative k are computed.
-        tail = np.exp(-float(self.epsilon) * np.where(above >= 0, above, 1 - above)) / (1 + self.ratio)
-        return np.where(above >= 0, tail, 1 - tail)
+        return discrete_sf(np.floor(np.asarray(t, dtype=np.float64)), float(self.epsilon))
 
     def cdf(self, t: ArrayLike) -> NDArray[np.float64]:
         """Return P(Z <= t) for any real t."""

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from dpcube.arrays import Floats
 from dpcube.noise.arguments import NoiseLaw, is_discrete, numbers, plain, positive
-from dpcube.noise.law import discrete_variance
+from dpcube.noise.law import discrete_mean_abs, discrete_variance
 
 
 def noise_variance(alpha: ArrayLike, *, noise: NoiseLaw = "laplace") -> Floats:
@@ -25,15 +25,7 @@ def noise_mean_abs(alpha: ArrayLike, *, noise: NoiseLaw = "laplace") -> Floats:
     5 4.96682
     """
     a = positive("alpha", alpha)
-    return plain(1 / np.sinh(np.minimum(a, 700.0)) if is_discrete(noise) else 1 / a)
-
-
-def discrete_sf(k: Floats, alpha: Floats) -> Floats:
-    """Return P(Z > k) of one discrete Laplace noise, for whole k."""
-    # By symmetry P(Z >= j) = 1 - P(Z >= 1 - j), so that only j >= 1 are computed.
-    least = np.where(k >= 0, k + 1, -k)
-    tail = np.asarray(np.exp(-alpha * least) / (1 + np.exp(-alpha)))
-    return np.where(k >= 0, tail, 1 - tail)
+    return plain(discrete_mean_abs(a) if is_discrete(noise) else 1 / a)
 
 
 def noise_mean_abs_shift(w: ArrayLike, alpha: ArrayLike, *, noise: NoiseLaw = "laplace") -> Floats:

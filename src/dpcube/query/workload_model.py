@@ -1,10 +1,16 @@
-"""What queries a release is made for, as a kernel: what a query covers of two cells together, in the mean.
+"""A model of the queries that a release is made for: kinds of queries enter, what boxes and cuts matter to them leaves.
 
-Only that enters the expected squared error of a query: noise of variance v on a box costs F v, F the mean square of the
-share of the box that a query covers, and an unknown difference between two halves of a box costs K times its square,
-K the mean square of the difference of their shares. A kernel is a product over axes. Boxes come from halving, so on
-each axis they are intervals of one tree of halves, and all that is kept of an axis is, for each of these, the mean
-square of what a query covers of it, and the mean product of what it covers of its two halves: the moments.
+A query drawn from the model covers some cells. Let a *share* of a box be the part of its cells that the query covers.
+Two means over all queries are all that enters the expected squared error of a query:
+
+* F, the mean square of the share of a box: noise of variance v on the count of the box costs F v;
+* K, the mean square of the difference between the shares of the two halves of a box: a difference between the halves
+  that nobody measured costs K times its square.
+
+Queries take each axis independently, so F and K are products over axes. Boxes come from halving, so their sides are
+intervals of one tree of halves for each axis. All that is kept of an axis are the *moments* of these intervals: the
+mean square of the number of cells that a query covers of the interval, and the mean product of the numbers that it
+covers of the two halves of the interval.
 """
 
 from collections.abc import Callable
@@ -20,16 +26,22 @@ from dpcube.geometry.halving import CutOrder
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AxisKernel:
-    """The chance that a query covers cells a <= b of one axis: before[a] * after[b] + alone[a] * (a = b)."""
+    """A kind of queries on one axis, by the chance that a query covers both of two cells.
+
+    The chance to cover cells a <= b is before[a] * after[b], and alone[a] more if they are one cell. The three arrays
+    have shape (cells,).
+    """
 
     before: Floats
     after: Floats
     alone: Floats
 
     def add_moments(self, moments: Floats) -> None:
-        """Add the moments of every interval of the tree of halves: row c is cell c, row n + m has its middle at m.
+        """Add the moments of every interval of the axis's tree of halves to `moments`, shape (2 cells, 2).
 
-        They are added up from the cells: nothing cancels. No table is made besides: an axis may be the whole cube.
+        Row c is cell c; row cells + m is the interval that is halved at m. The columns are the mean square of what a
+        query covers of the interval, and the mean product of what it covers of the two halves. They are added up from
+        the cells: nothing cancels. No table is made besides: an axis may be the whole cube.
         """
         _add_up(self.before, self.after, self.alone, 0, len(self.before), moments)
 
@@ -38,7 +50,10 @@ class AxisKernel:
 def _add_up(
     before: Floats, after: Floats, alone: Floats, low: int, high: int, moments: Floats
 ) -> tuple[float, float, float]:
-    """Add to the rows of an interval and of all below it; return the interval's sums and its first moment."""
+    """Add to the moments of the interval from `low` to `high` and of all below it.
+
+    Return the sums of `before` and of `after` over the interval, and the mean square of what a query covers of it.
+    """
     if high - low == 1:
         square = before[low] * after[low] + alone[low]
         moments[low, 0] += square
@@ -55,12 +70,12 @@ def _add_up(
 
 @compiled
 def _row(cells: int, low: int, high: int) -> int:
-    """Return which row of moments an interval has."""
+    """Return which row of the moments of an axis of so many cells an interval has."""
     return low if high - low == 1 else cells + (low + high) // 2
 
 
 def given_moments(weights: Floats) -> Floats:
-    """Return the moments of given queries, each a row of weights of the axis's cells."""
+    """Return the moments of given queries, shape (2 cells, 2), from their weights on the axis, (queries, cells)."""
     cells = weights.shape[1]
     covered = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
     moments = np.zeros((2 * cells, 2))
@@ -71,6 +86,7 @@ def given_moments(weights: Floats) -> Floats:
 
 @compiled
 def _add_given(covered: Floats, moments: Floats, low: int, high: int) -> None:
+    """Write the moments of an interval and of all below it; `covered`, (cells + 1, queries), are sums up to a cell."""
     if high - low == 1:
         return
     cells, middle = len(moments) // 2, (low + high) // 2
@@ -120,7 +136,7 @@ ANY = 0.25
 
 
 def add_moments_of(kind: str, moments: Floats) -> None:
-    """Add the moments of a kind of queries to those of an axis, two rows for each of its cells."""
+    """Add the moments of a kind of queries to those of an axis, shape (2 cells, 2)."""
     kinds = list(AXIS_KERNELS) if kind == MIXED else [kind]
     for one in kinds:
         AXIS_KERNELS[one](len(moments) // 2).add_moments(moments)
@@ -132,7 +148,10 @@ _MOST_WORTH = 9.0
 
 
 def _beside(of_any: Floats, of_given: Floats) -> Floats:
-    """Return the moments of given queries and of any, where single cells make as much noise in both."""
+    """Return the mean of two models of an axis, any queries and given ones, scaled so that noise costs both the same.
+
+    Noise here is that of an answer from noisy cells. Any queries count `ANY`, given ones the rest.
+    """
     cells = len(of_any) // 2
     noise_of_any, noise_of_given = float(of_any[:cells, 0].sum()), float(of_given[:cells, 0].sum())
     if noise_of_given == 0.0:
@@ -141,10 +160,10 @@ def _beside(of_any: Floats, of_given: Floats) -> Floats:
 
 
 class WorkloadModel:
-    """A product of kernels of the axes, ready to value boxes and cuts."""
+    """The queries that a release is made for: says what noise on a box costs them, and what a cut is worth."""
 
     def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...], given: tuple[Floats, ...] | None = None) -> None:
-        """Take a kind of queries for each axis, and the weights of given ones in its cells, if any are given."""
+        """Take a kind of queries for each axis; of given queries, if any, their weights (queries, cells) on each."""
         if len(kinds) != len(shape) or not set(kinds) <= set(KINDS):
             msg = f"queries need one of {', '.join(KINDS)} for each of {len(shape)} attributes, got {kinds!r}"
             raise InputError(msg)
@@ -176,7 +195,10 @@ class WorkloadModel:
         return CutOrder(worth, start)
 
     def values(self, lower: Ints, upper: Ints, axis: Ints, middle: Ints) -> tuple[Floats, Floats]:
-        """Return F of each box of halves, and K of its cut across `axis` at `middle` (0 where the axis is -1)."""
+        """Return F of each box, and K of its cut across `axis` at `middle` (0 where the axis is -1): both (boxes,).
+
+        `lower` and `upper`, shape (boxes, axes), are boxes made by halving; `axis` and `middle` have shape (boxes,).
+        """
         return _values(lower, upper, axis, middle, self._moments, self._shape)
 
 

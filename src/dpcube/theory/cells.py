@@ -15,7 +15,7 @@ from scipy.stats import binom, nbinom
 from dpcube.arrays import Floats
 from dpcube.noise.arguments import NoiseLaw, each, fraction, is_discrete, plain, positive, whole_numbers
 from dpcube.noise.contour import SAME
-from dpcube.noise.single import discrete_sf
+from dpcube.noise.law import discrete_sf
 from dpcube.noise.sums import dl_sum_mean_abs, dl_sum_sf
 from dpcube.theory.laplace_sums import lap_sum_mean_abs, lap_sum_sf
 

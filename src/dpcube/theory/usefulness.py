@@ -24,7 +24,7 @@ from dpcube.noise.arguments import (
     positive,
 )
 from dpcube.noise.contour import SAME
-from dpcube.noise.single import discrete_sf
+from dpcube.noise.law import discrete_sf
 from dpcube.theory.uniform import uniform_bias_bound, uniform_bias_bound_paper
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from dpcube.arrays import Floats, Ints
 from dpcube.query import CountingQueries, Workload
 
+ROW, LOW, HIGH = range(3)
+
 
 class AxisWeights(NamedTuple):
     """The weights of many queries: rows of numbers along the axes, and which of them each query takes, and where.
@@ -31,17 +33,14 @@ class AxisWeights(NamedTuple):
     """Prefix sums of the measure of each axis, one axis after another: one place more for each than it has cells."""
     start: Ints
     """Where each axis begins in `measure`, shape (axes,)."""
-    first: Ints
-    """Where the row that each query takes on each axis begins, shape (queries, axes)."""
-    lower: Ints
-    """The first cell that each query takes on each axis, shape (queries, axes)."""
-    upper: Ints
-    """One past the last cell that each query takes on each axis, shape (queries, axes)."""
+    taken: Ints
+    """What each query takes on each axis, shape (queries, axes, 3): where its row begins (ROW), the first cell that it
+    takes (LOW) and one past the last (HIGH)."""
 
     def inside(self, ranges: Workload) -> "AxisWeights":
         """Return the one query of these weights inside each of many ranges."""
-        first = np.repeat(self.first, len(ranges), axis=0)
-        return self._replace(first=first, lower=ranges.lower.copy(), upper=ranges.upper.copy())
+        rows = np.broadcast_to(self.taken[:, :, ROW], ranges.lower.shape)
+        return self._replace(taken=np.stack([rows, ranges.lower, ranges.upper], axis=2))
 
 
 def everything(shape: tuple[int, ...], measure: Floats, start: Ints) -> AxisWeights:
@@ -51,8 +50,8 @@ def everything(shape: tuple[int, ...], measure: Floats, start: Ints) -> AxisWeig
     """
     until = np.repeat(np.array(shape, np.int64), np.array(shape) + 1)
     sums = np.repeat(measure[:, None], 3, axis=1)
-    lower, upper = np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64)
-    return AxisWeights(np.ones(len(measure)), until, sums, np.array(measure), start, start[None], lower, upper)
+    taken = np.stack([start, np.zeros_like(start), np.array(shape, np.int64)], axis=1)[None]
+    return AxisWeights(np.ones(len(measure)), until, sums, np.array(measure), start, taken)
 
 
 def even_measure(shape: tuple[int, ...]) -> tuple[Floats, Ints]:
@@ -80,8 +79,8 @@ def axis_weights(queries: CountingQueries, measure: Floats, start: Ints) -> Axis
     places = [len(weights) * (weights.shape[1] + 1) for weights in queries.weights]
     first = np.cumsum([0, *places[:-1]]) + queries.chosen * (shape + 1)
     measure = np.concatenate([np.append(0.0, np.cumsum(along)) for along in measures])
-    lower = np.zeros_like(first)
-    return AxisWeights(weight, until, sums, measure, start, first, lower, lower + shape)
+    taken = np.stack([first, np.zeros_like(first), np.broadcast_to(shape, first.shape)], axis=2)
+    return AxisWeights(weight, until, sums, measure, start, taken)
 
 
 def _rows_of_axis(weights: Floats, measure: Floats) -> tuple[Floats, Ints, Floats]:

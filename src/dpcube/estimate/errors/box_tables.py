@@ -36,16 +36,18 @@ def worthwhile(numbers: int, ranges: int) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoxTables:
-    """The tables of a tree's leaves, by corner, place and sum.
+    """Tables from which some sums over the leaves of a tree are read for any range.
 
-    `terms` has for each node and each sum what a leaf adds for its part, its squared part, and as a whole.
+    In each sum a leaf counts by the part of it in the range, by the square of the part, and as a whole or not.
     """
 
     tree: BoxTree
     terms: Floats
+    """What a leaf adds to each sum for its part, its squared part, and as a whole: shape (nodes, sums, 3)."""
     tables: Floats
+    """Prefix sums, shape (corners, extent + 1 of each axis, sums): a table for each choice of F or B on every axis."""
     longest: Ints
-    """The longest side on each axis of the leaves below each node."""
+    """The longest side on each axis of the leaves below each node, shape (nodes, axes)."""
 
     @classmethod
     def of(cls, tree: BoxTree, terms: Floats) -> "BoxTables":
@@ -63,7 +65,7 @@ class BoxTables:
         return sums * math.prod(2 * extent + 2 for extent in shape)
 
     def sums(self, workload: Workload) -> Floats:
-        """Return the sums of each range, as columns."""
+        """Return the sums of each range, shape (ranges, sums)."""
         strides, rows = _rows(self.tables)
         tree, bounds = self.tree, (workload.lower, workload.upper)
         sums = _corner_sums(rows, strides, tree.shape, *bounds)
@@ -119,6 +121,7 @@ def _add_leaves(
 
 @compiled
 def _corner_sums(tables: Floats, strides: Ints, shape: tuple[int, ...], lower: Ints, upper: Ints) -> Floats:
+    """Add up, for each range, what the table of each corner has at that corner of the range."""
     dims, numbers = len(shape), tables.shape[2]
     sums = np.zeros((len(lower), numbers))
     for query in range(len(lower)):

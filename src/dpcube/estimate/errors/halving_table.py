@@ -33,10 +33,14 @@ class HalvingTable:
     """
 
     table: Floats
+    """What is added at each slot of every axis, shape (slots of each axis, axes + 1)."""
     prefix: Floats
+    """Marginals of the axes as prefix sums, one axis after another."""
     start: Ints
+    """Where each axis begins in `prefix`, shape (axes,)."""
     shape: tuple[int, ...]
     of_total: float
+    """Variance of the whole cube's total."""
 
     @classmethod
     def of(cls, tree: BoxTree, variance: Floats, prefix: Floats, start: Ints, *, of_total: float) -> "HalvingTable":

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
-from dpcube.estimate.errors.axis_weights import AxisWeights
+from dpcube.estimate.errors.axis_weights import HIGH, LOW, ROW, AxisWeights
 from dpcube.geometry.tree import BoxTree
 
 VALUE, VARIANCE, CUT, LINEAR, SQUARED, NUMBER = range(6)
@@ -49,10 +49,10 @@ def _common_weight(node: int, lower: Ints, upper: Ints, query: int, asked: AxisW
     common, alike = 1.0, True
     for axis in range(lower.shape[1]):
         low, high = lower[node, axis], upper[node, axis]
-        first, last = max(low, asked.lower[query, axis]), min(high, asked.upper[query, axis])
+        first, last = max(low, asked.taken[query, axis, LOW]), min(high, asked.taken[query, axis, HIGH])
         if first >= last:
             return 0.0, True
-        at = asked.first[query, axis] + first
+        at = asked.taken[query, axis, ROW] + first
         if asked.until[at] < last:
             alike = False
             continue
@@ -69,10 +69,10 @@ def _mean(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights, p
     mean = 1.0
     for axis in range(lower.shape[1]):
         low, high = lower[node, axis], upper[node, axis]
-        first, last = max(low, asked.lower[query, axis]), min(high, asked.upper[query, axis])
+        first, last = max(low, asked.taken[query, axis, LOW]), min(high, asked.taken[query, axis, HIGH])
         if first >= last:
             return 0.0
-        row, start = asked.first[query, axis], asked.start[axis]
+        row, start = asked.taken[query, axis, ROW], asked.start[axis]
         taken = asked.sums[row + last, power] - asked.sums[row + first, power]
         whole = asked.measure[start + high] - asked.measure[start + low]
         if taken != whole:  # most sides are taken as a whole: spares a division
@@ -89,8 +89,8 @@ def _apart(node: int, lower: Ints, upper: Ints, cut: int, place: int, query: int
     apart = 1.0
     for axis in range(lower.shape[1]):
         low, high = lower[node, axis], upper[node, axis]
-        least, most = asked.lower[query, axis], asked.upper[query, axis]
-        row, start = asked.first[query, axis], asked.start[axis]
+        least, most = asked.taken[query, axis, LOW], asked.taken[query, axis, HIGH]
+        row, start = asked.taken[query, axis, ROW], asked.start[axis]
         to_low, to_high = min(max(low, least), most), max(min(high, most), least)
         if axis == cut:
             to_place = min(max(place, least), most)
@@ -116,8 +116,8 @@ def _of_cut_leaf(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWei
     mean, size, cells, weights, squares = 1.0, 1.0, 1.0, 1.0, 1.0
     for axis in range(lower.shape[1]):
         low, high = lower[node, axis], upper[node, axis]
-        row = asked.first[query, axis]
-        first, last = row + max(low, asked.lower[query, axis]), row + min(high, asked.upper[query, axis])
+        row = asked.taken[query, axis, ROW]
+        first, last = row + max(low, asked.taken[query, axis, LOW]), row + min(high, asked.taken[query, axis, HIGH])
         taken = asked.sums[last, 0] - asked.sums[first, 0]
         mean *= taken / (high - low)
         size *= (asked.sums[last, 2] - asked.sums[first, 2]) / (high - low)
@@ -129,8 +129,8 @@ def _of_cut_leaf(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWei
 
 @compiled
 def _leaf_sums(lower: Ints, upper: Ints, end: Ints, below: Floats, asked: AxisWeights) -> Floats:
-    found = np.zeros((len(asked.first), 6))
-    for query in range(len(asked.first)):
+    found = np.zeros((len(asked.taken), 6))
+    for query in range(len(asked.taken)):
         sums, node, least, most = found[query], 0, np.inf, 0.0
         while node < len(end):
             mean, alike = _common_weight(node, lower, upper, query, asked)
@@ -167,8 +167,8 @@ def _split_sums(
     of_total: float,
     asked: AxisWeights,
 ) -> Floats:
-    found = np.zeros((len(asked.first), 3))
-    for query in range(len(asked.first)):
+    found = np.zeros((len(asked.taken), 3))
+    for query in range(len(asked.taken)):
         node = 0
         while node < len(end):
             mean, alike = _common_weight(node, lower, upper, query, asked)

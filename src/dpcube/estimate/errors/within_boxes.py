@@ -46,7 +46,7 @@ LARGEST = 2**30
 
 @dataclass(frozen=True)
 class WithinBoxes:
-    """The noisy cells, the tree whose leaves spread them evenly, and the noise variance of a cell."""
+    """What tells how uneven boxes are: noisy cells, the tree whose leaves are spread evenly, a cell's noise."""
 
     noisy: NDArray[np.int64]
     tree: BoxTree
@@ -54,7 +54,7 @@ class WithinBoxes:
 
     @cached_property
     def deviation(self) -> Floats:
-        """Each noisy cell less the mean of its box."""
+        """Each noisy cell less the mean of its box, in the shape of the cube."""
         return deviations(self.noisy.astype(np.float64), self.tree.leaf_boxes)
 
     @cached_property
@@ -90,7 +90,10 @@ class WithinBoxes:
         return weighted_sums(self.deviation, queries)
 
     def expected_square(self, guess: Floats, cut: Floats, worst: Floats) -> Floats:
-        """Return the expected squared error, given B, the cut weight V / v1 and the worst of each query."""
+        """Return the expected squared error of queries, shape (queries,), as this module's head says.
+
+        `guess` is B, `cut` is V / v1 and `worst` the most that the squared error is taken to be a priori.
+        """
         noise = self.cell_variance * np.maximum(cut, 0.0)
         prior = np.minimum(self.ratio.at(cut) * noise, np.maximum(worst, 0.0))
         shrink = prior / np.maximum(prior + noise, np.finfo(np.float64).tiny)

@@ -1,5 +1,8 @@
 """Compiled loops of the posterior over a binary tree of counts: evidence goes up, totals are divided going down.
 
+Arrays of nodes have shape (nodes,), in preorder: the left half of a node comes right after it, the right half after the
+left half's subtree. `weights`, shape (levels, 4), holds how likely each guess is a priori at each level of the tree.
+
 A node's total T is divided between its two halves. The prior of the left half, given T, is a mixture of four guesses:
 nothing on the left, nothing on the right, anything from 0 to T, and near a predicted share of T. Noise is taken as
 normal with its true variance. What the measurements below a node say of its total is kept as one normal likelihood
@@ -74,10 +77,12 @@ def between(mean: float, deviation: float, top: float) -> tuple[float, float, fl
 def gather(
     end: Ints, level: Ints, measured: Floats, variance: Floats, share: Floats, weights: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Return what each node's own and lower measurements say of it: mean, variance, log likelihood of being empty.
+    """Upward pass: combine a node's own measurement with its children's messages.
 
-    The last is relative to the weight of the normal. Children come after their parent, so going backwards meets them
-    first. Every leaf must be measured.
+    Return the message of every node to its parent, what its own and lower measurements say of its total: the mean and
+    the variance of a normal, and the log likelihood that the node is empty, relative to the weight of the normal.
+    `share` is the predicted share of each node's left half. Children come after their parent, so going backwards meets
+    them first. Every leaf must be measured; `variance` is infinite where an inner node was not.
     """
     nodes = len(end)
     mean, spread, empty = np.zeros(nodes), np.ones(nodes), np.zeros(nodes)
@@ -111,7 +116,10 @@ def _combine(
     spread: Floats,
     empty: Floats,
 ) -> None:
-    """Write what two halves say of their sum: a mixture over the guesses, matched by its mean and variance."""
+    """Write what the messages of two halves say of their sum: a mixture over the guesses, as one normal.
+
+    The normal has the mean and the variance of the mixture.
+    """
     total, wide = mean[left] + mean[right], spread[left] + spread[right]
     # The chance of a split is a density on [0, T], taken at a T in the bulk of the likelihood but never near zero.
     top = max(total, BULK * math.sqrt(wide))
@@ -148,10 +156,11 @@ def divide(
     likelihood: Floats,
     told: Ints,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return each node's total, the variance of the split below it, and the variance of its total.
+    """Downward pass: divide each node's total between its two halves, by their messages (`gather`) and the prior.
 
-    Of each level's splits one in `every` fills a row of `likelihood`: how well each guess explains it, and last how
-    much it can tell; `told` says of which level it is.
+    Return each node's total, the variance of the split below it, and the variance of its total. Of each level's splits
+    one in `every` fills a row of `likelihood`: how well each guess explains it, and last how much it can tell; `told`
+    says of which level it is.
     """
     nodes, filled, passed, explained = len(end), 0, np.zeros_like(every), np.zeros(GUESSES + 1)
     total, split, variance = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
@@ -199,7 +208,10 @@ def _split(
     weights: Floats,
     likelihood: Floats,
 ) -> tuple[float, float]:
-    """Return the posterior mean and variance of the left half of a total."""
+    """Return the posterior mean and variance of the left half, given the total `top` and the messages of both halves.
+
+    Fill in the row of `likelihood`: how well each guess explains the split, and last how much the split can tell.
+    """
     wide = spread_left + spread_right
     middle = mean_left + (top - mean_left - mean_right) * spread_left / wide
     narrow = spread_left * spread_right / wide
@@ -235,7 +247,8 @@ def _split(
 def learn(level: Ints, likelihood: Floats, weights: Floats) -> None:
     """Learn each level's weights of the guesses from its splits, by expectation maximisation, in place.
 
-    The prior of a level is the level above it, worth `PSEUDO_SPLITS`; left and right are alike by symmetry.
+    Row k of `likelihood`, shape (splits, 5), is what `divide` wrote for a split of level `level[k]`. The prior of a
+    level is the level above it, worth `PSEUDO_SPLITS`; left and right are alike by symmetry.
     """
     levels = len(weights)
     for _ in range(LEARNING_STEPS):
@@ -276,7 +289,10 @@ def predicted_shares(lower: Ints, upper: Ints, cut_axis: Ints, prefix: Floats, s
 
 @compiled
 def add_marginals(lower: Ints, upper: Ints, leaves: Ints, total: Floats, prefix: Floats, start: Ints) -> Floats:
-    """Return the marginals of all axes, one after another, each leaf spread along its side by the marginals given."""
+    """Return the marginals of all axes, one after another, laid out as `prefix`: sums of the leaves' totals by cell.
+
+    Each leaf's total is spread along its sides by the marginals whose prefix sums are given.
+    """
     marginal = np.zeros(len(prefix))
     for leaf in leaves:
         for axis in range(lower.shape[1]):

@@ -412,5 +412,5 @@ def test_trust_is_that_of_answers() -> None:
 )
 def test_reports_quote_the_coverage_that_is_measured(strategy: str, estimate: str) -> None:
     """Runs differ by a few points; a change of the intervals moves it by more, and the table must follow."""
-    assert abs(coverage(strategy, "marginals", runs=4) - COVERAGE[estimate]["marginals"]) < 8
-    assert abs(coverage(strategy, "ranges", runs=4) - COVERAGE[estimate]["ranges"]) < 8
+    assert abs(coverage(strategy, "marginals", runs=4) - COVERAGE[strategy, estimate]["marginals"]) < 8
+    assert abs(coverage(strategy, "ranges", runs=4) - COVERAGE[strategy, estimate]["ranges"]) < 8

@@ -115,7 +115,7 @@ def _trusted(release: Release) -> str:
     told = trust(release)
     rows = [(printable(t.question, longest=60), in_rows(t.answer), in_rows(t.half_width), _share(t)) for t in told]
     doubtful = doubts(told)
-    held = None if doubtful else COVERAGE.get(release.default_estimate)
+    held = None if doubtful else COVERAGE.get((release.provenance.strategy, release.default_estimate))
     measured = "" if held is None else f" On a public table it did so {_held(held)}."
     words = (
         "Each answer has a standard error and an interval, reckoned from the release itself: noise added for privacy, "

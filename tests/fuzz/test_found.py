@@ -153,7 +153,7 @@ def test_a_table_of_more_rows_than_fit_is_refused_unread(tmp_path: Path, monkeyp
     (tmp_path / "bad.dpcube").write_bytes(
         forged(WHOLE, lambda m: m["noise"].update(cell_units=0), boxes=many, cells=None)
     )
-    with pytest.raises(MemoryLimitError, match="a table of"):
+    with pytest.raises(MemoryLimitError, match="a release with tables of"):
         Release.open(tmp_path / "bad.dpcube")
 
 
@@ -223,6 +223,8 @@ def test_axes_of_one_cell_cost_nothing(tmp_path: Path) -> None:
         "boxes": parquet({"node": [0], "noisy_count": [7], "units": [BUDGET_UNITS // 2]}),
     }
     (tmp_path / "a.dpcube").write_bytes(forged(WHOLE, **members))
+    (tmp_path / "whole.dpcube").write_bytes(WHOLE)
+    Release.open(tmp_path / "whole.dpcube").count()  # on a new machine this compiles, which is not what is bounded
     with bounded(seconds=3):
         assert Release.open(tmp_path / "a.dpcube").count().value == pytest.approx(7)
 

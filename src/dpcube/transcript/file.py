@@ -298,7 +298,9 @@ def _measurements(listed: list[_Listed], content: Mapping[str, bytes], domain: D
             member = kept.members[table]
             forms[member], rows[member] = form, rows_of(content[member], form)
     needed = sum(BYTES_A_VALUE * rows[member] * len(form.columns) for member, form in forms.items())
-    check_memory(needed, what=f"tables of {sum(rows.values()):,} rows", remedy="open it on a larger machine")
+    check_memory(
+        needed, what=f"a release with tables of {sum(rows.values()):,} rows", remedy="open it on a larger machine"
+    )
     measurements = []
     for kept in listed:
         tables = {

@@ -14,9 +14,8 @@ than an engine can hold together, whatever it is made of.
 
 The day of a time without a time zone is the one it says; of one with a zone, its day in UTC, or in a declared zone.
 
-Blanks are ASCII's spaces, tabs and ends of lines; no other digits than ASCII's are.
-
-Text is compared byte by byte: case, trailing spaces and the ways to compose a character (NFC, NFD) all matter.
+Blanks are ASCII's spaces, tabs and ends of lines; no other digits than ASCII's are. Text is compared byte by byte:
+case, trailing spaces and the ways to compose a character (NFC, NFD) all matter.
 """
 
 import json

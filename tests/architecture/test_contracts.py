@@ -54,6 +54,7 @@ CURATOR = "the curator's path draws exact noise only"
 SYNTHETIC = "synthetic rows, drawn from a seed, are post-processing only"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "added", "contract"),
     [

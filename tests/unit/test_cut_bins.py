@@ -132,6 +132,7 @@ def test_many_bins_are_named_shortly() -> None:
 CUT = ("hours = 3", "hours between 3 and 11", "dose < 0.3", "seen >= '2026-02-10' and hours < 8", "not hours = 7")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", CUT)
 @pytest.mark.parametrize("within", ["any", "even"])
 def test_count_sql_views_and_plots_agree_on_cut_bins(question: str, within: Within) -> None:
@@ -237,6 +238,7 @@ def test_a_group_of_wide_bins_has_their_names_in_their_order() -> None:
     assert fine.sql("SELECT age, count(*) FROM cube GROUP BY age ORDER BY age")["age"].to_pylist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expression", "allowed"),
     [
@@ -321,6 +323,7 @@ WHERE: dict[str, Function] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregate", SUMS)
 def test_sums_and_averages_are_in_their_intervals_wherever_rows_lie_in_bins(aggregate: str) -> None:
     x, g = np.meshgrid(np.arange(20), np.arange(3), indexing="ij")

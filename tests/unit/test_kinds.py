@@ -239,6 +239,7 @@ def test_synthetic_rows_have_its_type_and_its_values(release: Release) -> None:
     assert set(rows["hour"].to_pylist()) == set(range(24))
 
 
+@pytest.mark.slow
 def test_pictures_and_reports_are_made(release: Release, tmp_path: Path) -> None:
     assert "smoker = 'no'" in unescape(report(release))
     shown = picture(release, "hour", "smoker")

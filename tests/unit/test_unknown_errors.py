@@ -151,6 +151,7 @@ def of_few_rows(rows: int, strategy: str, seed: int) -> Release:
     return evaluate.experiment(counts, epsilon="0.1", strategy=strategy, noise=SeededNoise(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["adaptive", "dpcube", "cells"])
 @pytest.mark.parametrize("rows", [0, 5])
 def test_a_release_of_next_to_no_rows_is_not_praised(strategy: str, rows: int) -> None:

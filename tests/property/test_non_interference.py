@@ -55,6 +55,11 @@ class Recording:
         self.said.append((asked_boxes(boxes, units), noisy.copy()))
         return noisy
 
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+        noisy = self.counter.count_marginal(axes, units)
+        self.said.append((("marginal", axes, units), noisy.copy()))
+        return noisy
+
 
 class Replay:
     """A counter without data: it says again what was recorded, and fails when it is asked anything else."""
@@ -71,6 +76,11 @@ class Replay:
     def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
         asked, noisy = next(self._said)
         assert asked == asked_boxes(boxes, units)
+        return noisy
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+        asked, noisy = next(self._said)
+        assert asked == ("marginal", axes, units)
         return noisy
 
     def is_over(self) -> bool:

@@ -2,17 +2,21 @@
 
 import itertools
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpcube import Release
 from dpcube.arrays import Ints
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError, InputError
+from dpcube.errors import BudgetError, InputError, ReleaseFileError
 from dpcube.plan.counter import SimulatedCounter
-from dpcube.testing import SilentNoise
+from dpcube.testing import SeededNoise, SilentNoise
+from dpcube.transcript import MarginalCounts, Provenance, Transcript
+from forge import DOMAIN, Change, file_of, forged, halves, make_release_of, parquet
 
 # Not square, no two counts alike, and no two tables over it alike.
 CUBE: Ints = np.arange(24).reshape(2, 3, 4) ** 3
@@ -108,9 +112,93 @@ NO_UNITS += [Fraction(1, 2), np.float64("nan"), np.array([1]), np.array([1, 1])]
 def test_what_is_no_number_of_units_is_refused_and_charges_nothing(make: Any, units: Any) -> None:
     """NaN was charged once: what is left was NaN then, and every later call was granted."""
     counter = make(CUBE)
-    for call in (lambda: counter.count_marginal((0, 2), units), lambda: counter.count_cells(units)):
-        with pytest.raises(BudgetError):
-            call()
+    with pytest.raises(BudgetError):
+        counter.count_marginal((0, 2), units)
+    with pytest.raises(BudgetError):
+        counter.count_cells(units)
     counter.count_marginal((1,), BUDGET_UNITS)
     with pytest.raises(BudgetError, match="nothing was drawn"):
         counter.count_marginal((1,), 1)
+
+
+# In a file.
+
+QUARTER = BUDGET_UNITS // 4
+ASKED: list[tuple[tuple[int, ...], int]] = [((0,), QUARTER), ((0, 1), QUARTER), ((1,), 2 * QUARTER)]
+
+
+def counted(epsilon: Fraction, *, max_rows: int) -> Release:
+    """A release of tables that a gate counted, with all of the budget."""
+    gate = Gate(np.arange(20).reshape(DOMAIN.shape), epsilon, max_rows=max_rows, noise=SeededNoise(4))
+    measured = tuple(MarginalCounts(axes, gate.count_marginal(axes, units), units) for axes, units in ASKED)
+    made_by = Provenance("tables", epsilon, "dpcube test", {}, private=False, unit="who", max_rows=max_rows)
+    return Release(DOMAIN, Transcript(gate.shape, gate.epsilon_per_unit, measured), made_by)
+
+
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_what_the_gate_counts_goes_into_a_file_and_comes_back(tmp_path: Path, max_rows: int) -> None:
+    release = counted(Fraction(1, 2), max_rows=max_rows)
+    release.save(tmp_path / "a.dpcube")
+    back = Release.open(tmp_path / "a.dpcube")
+    assert back.digest == release.digest
+    assert back.transcript.most_charged() == BUDGET_UNITS
+    pairs = zip(back.transcript.measurements, release.transcript.measurements, strict=True)
+    for (one, other), (axes, units) in zip(pairs, ASKED, strict=True):
+        assert isinstance(one, MarginalCounts)
+        assert isinstance(other, MarginalCounts)
+        assert (one.axes, one.units) == (axes, units)
+        np.testing.assert_array_equal(one.counts, other.counts)
+
+
+def refused(place: Path, content: bytes) -> str:
+    (place / "bad.dpcube").write_bytes(content)
+    with pytest.raises(ReleaseFileError) as caught:
+        Release.open(place / "bad.dpcube")
+    return str(caught.value)
+
+
+def update(number: int, **facts: object) -> Change:
+    return lambda manifest: manifest["measurements"][number].update(facts)
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_a_unit_more_than_the_budget_in_any_table_is_refused(tmp_path: Path, max_rows: int, number: int) -> None:
+    """The units of all tables add up in every cell."""
+    whole = file_of(counted(Fraction(1, 2), max_rows=max_rows))
+    line = refused(tmp_path, forged(whole, update(number, units=ASKED[number][1] + 1)))
+    assert "what it measured costs more than the epsilon 1/2 it claims" in line
+
+
+def test_the_units_of_tables_are_added_to_those_of_the_dearest_box(tmp_path: Path) -> None:
+    boxes, table = halves(0, 2, units=(QUARTER, 2 * QUARTER)), MarginalCounts((0,), np.arange(5), QUARTER)
+    whole = file_of(make_release_of(table, boxes, table))
+    (tmp_path / "good.dpcube").write_bytes(whole)
+    assert Release.open(tmp_path / "good.dpcube").transcript.most_charged() == BUDGET_UNITS
+    for number in (0, 2):
+        assert "costs more than" in refused(tmp_path, forged(whole, update(number, units=QUARTER + 1)))
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"units": 0}, "measured with 1 to"),
+        ({"units": -1}, "measured with 1 to"),
+        ({"units": BUDGET_UNITS + 1}, "measured with 1 to"),
+        ({"axes": [2]}, "among the 2 axes"),
+        ({"axes": [-1]}, "among the 2 axes"),
+        ({"axes": [1]}, "rows it should"),
+        ({"axes": []}, "rows it should"),
+    ],
+    ids=str,
+)
+def test_a_table_that_says_what_cannot_be_is_refused(tmp_path: Path, facts: dict[str, object], reason: str) -> None:
+    assert reason in refused(tmp_path, forged(file_of(counted(Fraction(1), max_rows=1)), update(0, **facts)))
+
+
+@pytest.mark.parametrize("many", [1, 4, 6])
+def test_a_table_of_more_or_fewer_counts_than_its_axes_have_is_refused(tmp_path: Path, many: int) -> None:
+    content = parquet({"noisy_count": np.arange(many)})
+    assert "rows it should" in refused(
+        tmp_path, forged(file_of(counted(Fraction(1), max_rows=1)), **{"1-marginal": content})
+    )

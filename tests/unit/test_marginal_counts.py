@@ -47,6 +47,14 @@ def test_a_table_holds_the_count_of_all_cells_with_its_indices(make: Any, axes: 
     np.testing.assert_array_equal(table, expected)
 
 
+def test_a_simulated_table_has_the_noise_of_as_many_cells() -> None:
+    cube = np.arange(600).reshape(20, 15, 2)
+    one, other = (SimulatedCounter(exact, Fraction(1, 9), seed=7) for exact in (cube, cube.sum(axis=2)))
+    noisy = one.count_marginal((0, 1), BUDGET_UNITS // 2)
+    np.testing.assert_array_equal(noisy, other.count_cells(BUDGET_UNITS // 2))
+    assert (noisy != cube.sum(axis=2)).mean() > 0.9
+
+
 def test_a_table_is_not_the_array_that_the_gate_holds() -> None:
     exact = CUBE.copy()
     gate = silent(exact)

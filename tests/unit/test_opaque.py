@@ -5,7 +5,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -101,6 +101,15 @@ def test_an_exception_at_every_trusted_line_shows_no_exact_count(
     name: str, jobs: dict[str, Callable[[], object]], *, last: bool, twice: bool
 ) -> None:
     assert leaks(jobs[name], PASSED, every=4 if twice else 1, last=last, twice=twice) == {}
+
+
+@pytest.mark.parametrize("owner", [Gate, ExactCounts])
+def test_whatever_handles_exact_counts_is_sealed_by_itself(owner: type) -> None:
+    """One seal inside another hides what the other would show: none may lean on the next."""
+    shows_nothing = {"shape", "size", "private", "reveal", "__repr__", "__setattr__"}
+    for name, made in vars(owner).items():
+        if isinstance(made, FunctionType) and name not in shows_nothing:
+            assert getattr(made, "__wrapped__", None) is not None, f"{owner.__name__}.{name} has no seal"
 
 
 # The checker must be able to fail.

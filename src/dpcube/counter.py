@@ -11,13 +11,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
 
 BUDGET_UNITS = 2**40
 
 
 class NoisyCounter(Protocol):
-    """Counts cells and boxes with noise, for budget."""
+    """Counts cells, boxes and tables over some axes with noise, for budget."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -36,6 +37,26 @@ class NoisyCounter(Protocol):
     def count_boxes(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a noisy count of each box; a cell is charged the sum over the boxes that hold it."""
         ...
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> NDArray[np.int64]:
+        """Return a noisy table over some axes of the cube, ascending; each cell of the cube is charged `units`."""
+        ...
+
+
+def check_axes(axes: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Raise InputError unless there can be a table over these axes of a cube: before anything is charged.
+
+    >>> check_axes((0, 2), (4, 3, 2))
+    """
+    # Plain integers and nothing that acts like them: what is checked here is what the counts are summed over. They are
+    # not quoted: a strategy may have made them of noisy counts, which were not released.
+    plain = type(axes) is tuple and all(type(axis) is int for axis in axes)
+    if not plain or not axes or not set(axes) <= set(range(len(shape))) or list(axes) != sorted(set(axes)):
+        msg = (
+            f"count_marginal needs a tuple of one or more of the axes 0 to {len(shape) - 1} of the cube, ascending and "
+            "each once; count_boxes counts the whole cube"
+        )
+        raise InputError(msg)
 
 
 def share_units(share: Fraction) -> int:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from fractions import Fraction
-from typing import NoReturn
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from dpcube.partition import grow
 from dpcube.privacy import regions
 from dpcube.privacy.budget import Agent, Budget, PartitionBudget
 from dpcube.privacy.regions import RegionBudget
+from dpcube.testing import SilentNoise
 from dpcube.transcript import CellCounts
 
 quick = settings(deadline=None, max_examples=100, derandomize=True)
@@ -237,6 +239,42 @@ def test_every_cell_is_charged_the_sum_of_the_boxes_that_hold_it(data: st.DataOb
         spend_the_rest(budget, cell, shape, share)
 
 
+class CountsDraws(SilentNoise):
+    """Silence that knows how many values it was asked for."""
+
+    def __init__(self) -> None:
+        self.values = 0
+
+    def draw(self, epsilon: Fraction, size: int) -> Ints:
+        self.values += size
+        return super().draw(epsilon, size)
+
+
+@quick
+@given(st.data(), SHAPES)
+def test_no_order_of_cells_boxes_and_tables_overdraws_a_cell(data: st.DataObject, shape: tuple[int, ...]) -> None:
+    """A call is granted if and only if every cell can pay for it, and draws nothing if it is not."""
+    gate, model = Gate(np.ones(shape, np.int64), Fraction(1), noise=(noise := CountsDraws())), Cells(shape)
+    whole = [[0] * len(shape)], [list(shape)]
+    shares = st.sampled_from([1, BUDGET_UNITS // 5, BUDGET_UNITS // 3, BUDGET_UNITS // 2, BUDGET_UNITS])
+    for _ in range(data.draw(st.integers(1, 8))):
+        verb, before = data.draw(st.sampled_from(["cells", "boxes", "marginal"])), noise.values
+        if verb == "boxes":
+            lower, upper, units = data.draw(calls(shape))
+            boxes, accepted = Boxes(shape, np.array(lower), np.array(upper)), model.charge(lower, upper, units)
+            asked: Callable[[], Ints] = partial(gate.count_boxes, boxes, np.array(units))
+        else:
+            amount = data.draw(shares)
+            accepted = model.charge(*whole, [amount])
+            axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))))
+            asked = partial(gate.count_cells, amount) if verb == "cells" else partial(gate.count_marginal, axes, amount)
+        with nullcontext() if accepted else pytest.raises(BudgetError, match="nothing was drawn"):
+            said = asked()
+        assert noise.values - before == (said.size if accepted else 0)
+    for cell, share in model.left.items():
+        spend_the_rest(gate._regions, cell, shape, share)
+
+
 @quick
 @given(
     st.integers(0, 2**32 - 1),
@@ -318,9 +356,9 @@ def test_units_that_cannot_be_are_refused(units: Ints) -> None:
     budget.charge_all(BUDGET_UNITS)  # nothing had been taken
 
 
-@pytest.mark.parametrize("units", [0, -1, BUDGET_UNITS + 1, 2**63, 2**70])
+@pytest.mark.parametrize("units", [0, -1, BUDGET_UNITS + 1, 2**63, 2**70, float("nan"), 0.5, 1.0, "1", None])
 @pytest.mark.parametrize("before", [None, 7])
-def test_units_of_all_cells_that_cannot_be_are_refused(units: int, before: int | None) -> None:
+def test_units_of_all_cells_that_cannot_be_are_refused(units: Any, before: int | None) -> None:
     budget = RegionBudget((4,), BUDGET_UNITS)
     if before is not None:  # from here on each cell has a number of its own
         budget.charge(Boxes((4,), np.array([[1]]), np.array([[3]])), np.array([before]))
@@ -421,6 +459,17 @@ def all_cells_twice(counter: NoisyCounter) -> None:
     counter.count_cells(BUDGET_UNITS // 2 + 1)
 
 
+def tables_after_cells(counter: NoisyCounter) -> None:
+    counter.count_cells(BUDGET_UNITS // 2)
+    counter.count_marginal((1,), BUDGET_UNITS // 2 + 1)
+
+
+def cells_after_tables(counter: NoisyCounter) -> None:
+    counter.count_marginal((0,), BUDGET_UNITS // 2)
+    counter.count_marginal((0, 1), BUDGET_UNITS // 2)
+    counter.count_cells(1)
+
+
 def leaves_after_all(counter: NoisyCounter) -> None:
     counter.count_cells(BUDGET_UNITS)
     halves = Partitioning((4, 4), np.array([[0, 0], [2, 0]]), np.array([[2, 4], [4, 4]]))
@@ -429,7 +478,14 @@ def leaves_after_all(counter: NoisyCounter) -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "fair_draws"),
-    [(one_cell_too_much, 0), (over_two_calls, 1), (all_cells_twice, 1), (leaves_after_all, 1)],
+    [
+        (one_cell_too_much, 0),
+        (over_two_calls, 1),
+        (all_cells_twice, 1),
+        (tables_after_cells, 1),
+        (cells_after_tables, 2),
+        (leaves_after_all, 1),
+    ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_the_gate_refuses_to_overspend_one_cell_before_it_draws(

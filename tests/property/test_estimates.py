@@ -305,6 +305,12 @@ class Replayed:
         sums = [self._noisy_cells[tuple(map(slice, a, b))].sum() for a, b in zip(boxes.lower, boxes.upper, strict=True)]
         return np.array(sums, np.int64) + self._box_noise[: len(boxes)]
 
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+        assert 0 < units <= BUDGET_UNITS
+        others = tuple(axis for axis in range(len(self.shape)) if axis not in axes)
+        table: Ints = np.sum(self._noisy_cells, axis=others, dtype=np.int64)
+        return table
+
 
 @quick
 @given(SHAPES.filter(lambda shape: len(shape) > 1), SEEDS, st.data())

@@ -55,6 +55,11 @@ class Recording:
         self.said.append((asked_boxes(boxes, units), noisy.copy()))
         return noisy
 
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+        noisy = self.counter.count_marginal(axes, units)
+        self.said.append((("marginal", axes, units), noisy.copy()))
+        return noisy
+
 
 class Replay:
     """A counter without data: it says again what was recorded, and fails when it is asked anything else."""
@@ -71,6 +76,11 @@ class Replay:
     def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
         asked, noisy = next(self._said)
         assert asked == asked_boxes(boxes, units)
+        return noisy
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+        asked, noisy = next(self._said)
+        assert asked == ("marginal", axes, units)
         return noisy
 
     def is_over(self) -> bool:
@@ -172,6 +182,8 @@ def test_a_strategy_that_asks_by_the_data_is_caught() -> None:
     with pytest.raises(AssertionError):
         Replay(recording).count_cells(BUDGET_UNITS - 1)
     with pytest.raises(AssertionError):
+        Replay(recording).count_marginal((0,), BUDGET_UNITS)
+    with pytest.raises(AssertionError):
         Replay(recording).count_boxes(Boxes((50,), np.array([[0]]), np.array([[1]])), np.array([1]))
 
 
@@ -193,6 +205,9 @@ def test_one_record_more_changes_box_counts_by_one(counts: Ints, data: st.DataOb
     one, other = (Gate(table, Fraction(1), noise=SilentNoise()) for table in (counts, neighbour))
     assert np.abs(other.count_boxes(parts, units) - one.count_boxes(parts, units)).sum() == 1
     assert np.abs(other.count_cells(BUDGET_UNITS // 4) - one.count_cells(BUDGET_UNITS // 4)).sum() == 1
+    axes = tuple(sorted(data.draw(st.sets(st.integers(0, counts.ndim - 1), min_size=1))))
+    more = other.count_marginal(axes, BUDGET_UNITS // 4) - one.count_marginal(axes, BUDGET_UNITS // 4)
+    assert (more[tuple(cell[axis] for axis in axes)], np.abs(more).sum()) == (1, 1)
 
 
 @quick

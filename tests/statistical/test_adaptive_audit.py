@@ -73,6 +73,10 @@ class Told:
         msg = f"the adaptive strategy counts boxes only, not cells with {units} units"
         raise AssertionError(msg)
 
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        msg = f"the adaptive strategy counts boxes only, not axes {axes} with {units} units"
+        raise AssertionError(msg)
+
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         said = self._gate.count_boxes(boxes, units)
         numbers = self._twin.count_boxes(boxes, units) - box_sums(self.exact, boxes)
@@ -89,6 +93,9 @@ class Again:
 
     def count_cells(self, units: int) -> Values:
         raise AssertionError(units)
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        raise AssertionError(axes, units)
 
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         expected, said, _ = next(self._calls)

@@ -131,6 +131,22 @@ def learnt_boxes(make: MakeGate) -> float:
     return scale(np.concatenate(noise), Fraction(1, 4))
 
 
+def tables(make: MakeGate) -> float:
+    """Every cell of a table over some axes has noise of its own, of the law its units give, be it empty or not."""
+    cube = np.stack([TABLE, 2 * TABLE], axis=2)
+    gate = make(cube, EPSILON, max_rows=3)
+    one = gate.count_marginal((0, 1), HALF) - 3 * TABLE
+    other = gate.count_marginal((0, 1), HALF // 2) - 3 * TABLE
+    return union(
+        scale(one[EMPTY], EPSILON / 6),
+        scale(one[~EMPTY], EPSILON / 6),
+        scale(other.reshape(-1), EPSILON / 12),
+        independence(one.reshape(-1), other.reshape(-1)),
+        independence(one[::2].reshape(-1), one[1::2].reshape(-1)),
+        independence(one[:150].reshape(-1), one[150:].reshape(-1)),
+    )
+
+
 def empty_table(make: MakeGate) -> float:
     """An empty table is released like any other."""
     transcript = Cells().run(make(np.zeros(SHAPE, np.int64), EPSILON))
@@ -149,6 +165,7 @@ CHECKERS: dict[str, Callable[[MakeGate], float]] = {
         two_phase,
         learnt_boxes,
         two_gates,
+        tables,
         empty_table,
     )
 }
@@ -199,6 +216,16 @@ class SilentWhereEmpty(Gate):
     def count_cells(self, units: int) -> Values:
         noisy = super().count_cells(units)
         return np.where(self._exact_counts.reveal() == 0, 0, noisy)
+
+
+class SharedAlongAnAxis(Gate):
+    """A table has one noise for each value of its last axis."""
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        self._regions.charge_all(units)
+        table = self._exact_counts.marginal(axes).reveal()
+        noisy: Values = table + self._noise.draw(units * self.epsilon_per_unit, table.shape[-1])
+        return noisy
 
 
 class FromNoisyCells(Gate):
@@ -257,16 +284,17 @@ def with_noise(noise: Callable[[], object]) -> MakeGate:
 
 
 SABOTAGES: dict[str, tuple[MakeGate, tuple[str, ...]]] = {
-    "scale x 0.9": (with_noise(TooLittle), ("cells", "cells_of_persons", "boxes", "phases", "two_phase")),
-    "no noise": (with_noise(SilentNoise), ("cells", "cells_of_persons", "boxes", "phases", "two_phase")),
+    "scale x 0.9": (with_noise(TooLittle), ("cells", "cells_of_persons", "boxes", "phases", "two_phase", "tables")),
+    "no noise": (with_noise(SilentNoise), ("cells", "cells_of_persons", "boxes", "phases", "two_phase", "tables")),
     "phase II counted from noisy cells": (FromNoisyCells, ("phases", "two_phase", "learnt_boxes")),
-    "noise reused between phases": (with_noise(Reused), ("phases",)),
-    "noise repeated within a draw": (with_noise(Blocks), ("boxes_of_one_call",)),
+    "noise reused between phases": (with_noise(Reused), ("phases", "tables")),
+    "noise repeated within a draw": (with_noise(Blocks), ("boxes_of_one_call", "tables")),
+    "noise shared along an axis": (SharedAlongAnAxis, ("tables",)),
     "one noise for all boxes": (OneNoise, ("boxes", "phases")),
     "empty cells without noise": (SilentWhereEmpty, ("cells", "two_phase", "empty_table")),
     "one epsilon for all boxes": (OneEpsilon, ("boxes",)),
     "units of other boxes": (MisplacedUnits, ("boxes",)),
-    "persons protected as rows": (ignoring_rows, ("cells_of_persons",)),
+    "persons protected as rows": (ignoring_rows, ("cells_of_persons", "tables")),
     "the same seed in two jobs": (with_noise(lambda: SeededNoise(0)), ("two_gates",)),
 }
 CASES = [(sabotage, checker) for sabotage, (_, checkers) in SABOTAGES.items() for checker in checkers]

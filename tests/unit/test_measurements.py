@@ -83,16 +83,19 @@ def test_lists_that_cannot_be_are_refused(measurements: Any, reason: str) -> Non
         transcript_of(*measurements)
 
 
-@pytest.mark.parametrize("axes", [(-1,), (1, 0), (0, 0)])
+@pytest.mark.parametrize("axes", [(-1,), (1, 0), (0, 0), (np.int64(0),), (True,), (0.0,), ("0",)])
 def test_axes_of_a_marginal_ascend_from_zero(axes: tuple[int, ...]) -> None:
     with pytest.raises(DomainError, match="ascending"):
         MarginalCounts(axes, np.zeros((2,) * len(axes), np.int64), 5)
 
 
 def test_a_marginal_is_measured_with_units_and_whole_numbers() -> None:
-    for units in (0, -1, BUDGET_UNITS + 1):
+    wrong: tuple[Any, ...] = (0, -1, BUDGET_UNITS + 1, np.int64(5), 5.0, True, "5", None)
+    for units in wrong:
         with pytest.raises(DomainError, match="a marginal must be measured with 1 to"):
             MarginalCounts((0,), np.zeros(5, np.int64), units)
+        with pytest.raises(DomainError, match="cells must be measured with 1 to"):
+            CellCounts(np.zeros(5, np.int64), units)
     with pytest.raises(DomainError, match="64-bit integers"):
         MarginalCounts((0,), np.zeros(5), 5)  # type: ignore[arg-type]
     kept = MarginalCounts((0,), np.zeros(5, np.int64), 5)

@@ -119,7 +119,7 @@ def test_the_parts_of_a_partition_cost_what_the_dearest_costs_in_threads_too(has
 
 def gate_charges(gate: Gate, units: int) -> list[Charge]:
     whole = Boxes((2,), np.array([[0]]), np.array([[2]]))
-    cells: list[Charge] = [lambda: gate.count_cells(units)] * (THREADS // 2)
+    cells: list[Charge] = [lambda: gate.count_cells(units), lambda: gate.count_marginal((0,), units)] * (THREADS // 4)
     return [*cells, *[lambda: gate.count_boxes(whole, np.array([units]))] * (THREADS // 2)]
 
 
@@ -232,6 +232,7 @@ def asks() -> dict[str, Charge]:
         "sum": lambda: table.noisy_sum("age", epsilon=1, bound=3),
         "cells": lambda: gate.count_cells(BUDGET_UNITS),
         "boxes": lambda: gate.count_boxes(whole, np.array([BUDGET_UNITS])),
+        "table": lambda: gate.count_marginal((0,), BUDGET_UNITS),
     }
 
 

@@ -5,7 +5,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Domain
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator import PrivateTable, gate, private_table, publish
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
@@ -20,6 +21,7 @@ from dpcube.curator.sources import Rows, counts_from_frame
 from dpcube.domain import Integer
 from dpcube.errors import DpcubeError, HiddenError, SourceError
 from dpcube.privacy.seal import sealed
+from dpcube.transcript import MarginalCounts, Transcript
 from tracebacks import MANY, ROWS, SECRET, Loud, Raiser, leaks, seen, texts
 
 AGES = Domain((Integer(name="age", min=0, max=3),))
@@ -43,6 +45,21 @@ COUNTED = pa.table({"age": [0, 2], "count": [MANY, 1]})
 ROW_BY_ROW = pa.table({"age": [3] * ROWS, "who": list(range(ROWS))})
 
 
+SQUARE = np.array([[0, 0], [MANY, 0], [0, 0]])
+AGES_TWICE = Domain((Integer(name="age", min=0, max=2), Integer(name="other", min=0, max=1)))
+
+
+class Tables:
+    """A strategy that counts tables over some axes."""
+
+    name = "tables"
+
+    def run(self, counter: NoisyCounter) -> Transcript:
+        third = BUDGET_UNITS // 3
+        counted = [MarginalCounts(axes, counter.count_marginal(axes, third), third) for axes in ((0,), (1,), (0, 1))]
+        return Transcript(counter.shape, counter.epsilon_per_unit, tuple(counted))
+
+
 def table_job(table: object) -> None:
     private = PrivateTable(table, epsilon=10)
     private.noisy_count(epsilon=1)
@@ -58,6 +75,7 @@ def jobs(tmp_path: Path) -> dict[str, Callable[[], object]]:
     return {
         "array, cells": lambda: publish(ARRAY, AGES, strategy="cells", **given),
         "array, boxes": lambda: publish(ARRAY, AGES, **given),
+        "array, tables": lambda: publish(SQUARE, AGES_TWICE, strategy=Tables(), **given),
         "counts in a frame": lambda: counts_from_frame(COUNTED, AGES),
         "frame by unit": lambda: publish(ROW_BY_ROW, AGES, unit="who", **given),
         "csv": lambda: publish(path, AGES, strategy="dpcube", epsilon="1/2", ledger=tmp_path / "l", total=50),
@@ -65,8 +83,8 @@ def jobs(tmp_path: Path) -> dict[str, Callable[[], object]]:
     }
 
 
-PASSED = (ARRAY, COUNTED, ROW_BY_ROW)
-JOBS = ("array, cells", "array, boxes", "counts in a frame", "frame by unit", "csv", "private table")
+PASSED = (ARRAY, SQUARE, COUNTED, ROW_BY_ROW)
+JOBS = ("array, cells", "array, boxes", "array, tables", "counts in a frame", "frame by unit", "csv", "private table")
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -83,6 +101,15 @@ def test_an_exception_at_every_trusted_line_shows_no_exact_count(
     name: str, jobs: dict[str, Callable[[], object]], *, last: bool, twice: bool
 ) -> None:
     assert leaks(jobs[name], PASSED, every=4 if twice else 1, last=last, twice=twice) == {}
+
+
+@pytest.mark.parametrize("owner", [Gate, ExactCounts])
+def test_whatever_handles_exact_counts_is_sealed_by_itself(owner: type) -> None:
+    """One seal inside another hides what the other would show: none may lean on the next."""
+    shows_nothing = {"shape", "size", "private", "reveal", "__repr__", "__setattr__"}
+    for name, made in vars(owner).items():
+        if isinstance(made, FunctionType) and name not in shows_nothing:
+            assert getattr(made, "__wrapped__", None) is not None, f"{owner.__name__}.{name} has no seal"
 
 
 # The checker must be able to fail.
@@ -109,6 +136,21 @@ def test_sabotage_a_gate_without_the_seal_is_caught(
     for owner, name in ((Gate, "count_boxes"), (ExactCounts, "sums"), (ExactCounts, "__init__")):
         monkeypatch.setattr(owner, name, bare(getattr(owner, name)))
     assert leaks(jobs["array, boxes"], PASSED, every=1, within="exact.py", last=True)
+
+
+def test_sabotage_tables_without_the_seal_are_caught(
+    jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for owner, name in ((Gate, "count_marginal"), (ExactCounts, "marginal"), (ExactCounts, "__init__")):
+        monkeypatch.setattr(owner, name, bare(getattr(owner, name)))
+    assert leaks(jobs["array, tables"], PASSED, every=1, within="exact.py", last=True)
+
+
+def test_a_table_is_summed_where_no_exact_count_shows(jobs: dict[str, Callable[[], object]]) -> None:
+    """At every line of the gate and of what it holds, at the first visit and at the last."""
+    for within in ("exact.py", "gate.py", "regions.py"):
+        for last in (False, True):
+            assert leaks(jobs["array, tables"], PASSED, every=1, within=within, last=last) == {}
 
 
 def test_sabotage_a_publish_that_holds_the_array_is_caught(

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.counter import BUDGET_UNITS
+from dpcube.counter import BUDGET_UNITS, check_axes
 from dpcube.curator.exact import ExactCounts
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
@@ -76,3 +76,15 @@ class Gate(Unique):
         for alike in np.split(by_units, np.flatnonzero(np.diff(units[by_units])) + 1):
             noise[alike] = self._noise.draw(int(units[alike[0]]) * self.epsilon_per_unit, len(alike))
         return self._exact_counts.sums(boxes).plus(noise)
+
+    @sealed
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> NDArray[np.int64]:
+        """Charge every cell, then return a noisy table over some axes, empty cells included.
+
+        A cell of the table is the box of all cells that have its indices on these axes. A cell of the cube is in the
+        one that has its own indices there and in no other, so one row changes one count by one.
+        """
+        check_axes(axes, self.shape)
+        self._regions.charge_all(units)
+        table = self._exact_counts.marginal(axes)
+        return table.plus(self._noise.draw(units * self.epsilon_per_unit, table.size))

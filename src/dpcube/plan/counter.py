@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.counter import BUDGET_UNITS
+from dpcube.counter import BUDGET_UNITS, check_axes
 from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.privacy.regions import RegionBudget
 
@@ -43,6 +43,14 @@ class SimulatedCounter:
             return np.empty(0, np.int64)
         self._regions.charge(boxes, units)
         return box_sums(self._made_up, boxes) + self._noise(units)
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> NDArray[np.int64]:
+        """Return a noisy table over some axes."""
+        check_axes(axes, self.shape)
+        self._regions.charge_all(units)
+        others = tuple(axis for axis in range(len(self.shape)) if axis not in axes)
+        table = np.sum(self._made_up, axis=others, dtype=np.int64)
+        return table + self._noise(np.full(table.shape, units))
 
     def _noise(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
         scale = 1 / (units * float(self.epsilon_per_unit))

@@ -4,9 +4,11 @@ Enters: boxes and the units each is measured with. Leaves: nothing, or a BudgetE
 
 Proof. Let x' be x with one row more, in cell i. A call adds independent noise to the counts of its boxes; only the
 boxes that hold i change, each by 1, so the ratio of the call's output densities is at most exp of the summed epsilons
-of those boxes. The transcript's density is the product over calls of conditional densities (each call may depend on
-earlier outputs), so the whole loss at i is the sum of what cell i was charged. Every charge is refused that would take
-any cell's sum above the job's epsilon, whatever the earlier outputs were: the bound holds transcript by transcript.
+of those boxes. A count of every cell, or a table over some axes, is a call whose boxes are disjoint and cover the cube:
+each cell is in one of them and is charged its units, all cells alike. The transcript's density is the product over
+calls of conditional densities (each call may depend on earlier outputs), so the whole loss at i is the sum of what cell
+i was charged. Every charge is refused that would take any cell's sum above the job's epsilon, whatever the earlier
+outputs were: the bound holds transcript by transcript.
 Threads charge one after another under one lock; noise is drawn outside of it, after a charge that was granted, so what
 was drawn was charged. Copies, pickles and forked processes, which would spend the same again, are refused.
 """
@@ -35,8 +37,9 @@ class RegionBudget(Unique):
 
     def charge_all(self, units: int) -> None:
         """Charge every cell, or refuse and change nothing."""
-        if units <= 0:
-            msg = f"a measurement must spend a positive number of units, got {units}"
+        # NaN is neither above what is left nor below zero: charged once, it would leave a budget without end.
+        if not isinstance(units, int | np.int64) or units <= 0:
+            msg = f"a measurement must spend a positive whole number of units, got {units!r:.50}"
             raise BudgetError(msg)
         with self._account.mine():
             if units > np.max(self._left):

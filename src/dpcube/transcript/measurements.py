@@ -163,8 +163,9 @@ class MarginalCounts(Measurement):
     def __post_init__(self) -> None:
         _check_counts(self.counts)
         _check_units("a marginal", self.units)
-        if any(axis < 0 for axis in self.axes) or sorted(set(self.axes)) != list(self.axes):
-            msg = f"the axes of a marginal must be numbers of attributes from 0, ascending, got {self.axes}"
+        plain = all(type(axis) is int and axis >= 0 for axis in self.axes)
+        if not plain or sorted(set(self.axes)) != list(self.axes):
+            msg = f"the axes of a marginal must be numbers of attributes from 0, ascending, got {self.axes!r:.50}"
             raise DomainError(msg)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
@@ -345,8 +346,9 @@ def _check_counts(counts: Ints) -> None:
 
 
 def _check_units(what: str, units: int) -> None:
-    if not 0 < units <= BUDGET_UNITS:
-        msg = f"{what} must be measured with 1 to {BUDGET_UNITS} units, got {units}"
+    # A plain integer, as the manifest holds it: a NumPy one would be found out when the budget is spent.
+    if type(units) is not int or not 0 < units <= BUDGET_UNITS:
+        msg = f"{what} must be measured with 1 to {BUDGET_UNITS} units, got {units!r:.50}"
         raise DomainError(msg)
 
 

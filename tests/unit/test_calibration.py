@@ -6,6 +6,7 @@ import pytest
 from dpcube.arrays import Floats
 from dpcube.estimate.errors.calibration import measured_calibration
 from dpcube.estimate.errors.fixed_normals import fixed_normals
+from dpcube.estimate.posterior.probes import doubts
 from dpcube.estimate.tree_totals import linear_totals
 from dpcube.geometry.halving import halve
 from dpcube.geometry.tree import BoxTree
@@ -48,16 +49,11 @@ def test_linear_totals_are_those_of_least_squares() -> None:
 
 def measured_excess(counts: Floats, shrink: float, stated: Floats) -> float:
     """The excess of an estimate that shrinks each count towards 10, whatever the truth, and states a variance."""
-
-    def estimated(given: Floats) -> Floats:
-        return 10 + shrink * (given - 10)
-
+    noise = np.stack([2 * fixed_normals(len(counts), number) for number in range(8)], axis=1)
     return measured_calibration(
-        counts,
-        np.full(len(counts), 2.0),
-        answered=estimated(counts),
-        estimated=estimated,
-        linear=lambda given: given,
+        (1 - shrink) * (counts - 10),
+        linear_moves=noise,
+        moves=shrink * noise,
         stated=stated,
         measurement_only=4 * ONES,
     )
@@ -78,14 +74,13 @@ def test_an_estimate_that_states_too_much_has_no_excess() -> None:
 
 
 def test_without_noise_there_is_nothing_to_tell() -> None:
-    still = np.zeros(400)
-    found = measured_calibration(
-        still,
-        still,
-        answered=still,
-        estimated=lambda x: x,
-        linear=lambda x: x,
-        stated=still,
-        measurement_only=still,
-    )
+    still, moves = np.zeros(400), np.zeros((400, 8))
+    found = measured_calibration(still, linear_moves=moves, moves=moves, stated=still, measurement_only=still)
     assert found == 0
+
+
+def test_an_answer_is_doubted_by_what_noise_cannot_explain() -> None:
+    """Apart by 5 where noise explains a square of 4: 21 more. Apart by less than noise explains: nothing more."""
+    moves = np.array([[2.0, -2.0], [2.0, -2.0], [0.0, 0.0]])
+    apart = np.column_stack([[5.0, 1.0, 3.0], moves])
+    np.testing.assert_allclose(doubts(apart), [21.0, 0.0, 9.0])

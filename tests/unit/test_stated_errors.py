@@ -105,6 +105,9 @@ def test_the_stated_variance_of_a_range_is_that_of_its_splits_and_of_its_total()
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             halves = [covered(tree, half, mask, marginals) for half in (node + 1, int(tree.end[node + 1]))]
             stated += estimate._calibrated_splits[node] * (halves[0] - halves[1]) ** 2
+        cells = [estimate._spread(totals) for totals in estimate._probes.columns.T]
+        apart, *moves = (float((mask * each).sum()) for each in cells)
+        stated += max(apart**2 - sum(move**2 for move in moves) / len(moves), 0.0)
         assert errors.noise_variances[k] == pytest.approx(stated, rel=1e-6)
         assert errors.within_squares[k] == pytest.approx(0.0, abs=1e-9)
 

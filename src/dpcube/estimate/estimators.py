@@ -11,6 +11,7 @@ cells' sum S towards y by t = S + n kappa (y - S), kappa = 1/(n + 1) for the pap
 v1/(v2 + n v1) when each count is weighted by its precision (paper's H+, spec 4.6 and 4.9).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -22,13 +23,14 @@ from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate.boxes import BoxEstimate, BoxPart
 from dpcube.estimate.errors import WithinBoxes, deviations
+from dpcube.estimate.marginals import MOST_FITTED, BalancedEstimate, Components, noisy_tables
 from dpcube.estimate.posterior import PosteriorEstimate, infer
 from dpcube.estimate.protocol import Estimate
 from dpcube.estimate.tree_totals import consistent_totals
 from dpcube.estimate.unseen import UnseenInside
 from dpcube.geometry.boxes import box_sums
 from dpcube.geometry.straight_cuts import straight_cuts
-from dpcube.transcript import BoxCounts, CellCounts, Transcript
+from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Transcript
 
 Part = Literal["noise", "within"]
 """A part of an error: that of the noise, and that of spreading boxes over their cells."""
@@ -97,7 +99,7 @@ def consistent(transcript: Transcript) -> Estimate:
     return _evenly_spread("consistent", transcript, totals, leaf_variance)
 
 
-def posterior(transcript: Transcript) -> Estimate:
+def posterior(transcript: Transcript) -> PosteriorEstimate:
     """Return the posterior of the tree's counts; boxes that were parted into many are cut in two by boxes in between.
 
     Only a tree of halves, as `adaptive` makes it, was ended where little is left to learn.
@@ -111,6 +113,12 @@ def posterior(transcript: Transcript) -> Estimate:
     measured, variance = boxes.by_node(transcript.epsilon_per_unit)
     found = infer(boxes.tree, measured, variance)
     return PosteriorEstimate("posterior", found if halved else UnseenInside.of(found), measured, variance)
+
+
+def balanced(transcript: Transcript) -> Estimate:
+    """Return the posterior of the tree's counts, moved to what noisy tables over one and two attributes know better."""
+    tables = Components.of(transcript.shape, noisy_tables(transcript))
+    return BalancedEstimate("balanced", posterior(transcript), tables)
 
 
 def least_squares(transcript: Transcript) -> Estimate:
@@ -205,7 +213,19 @@ CUTS = Need(
     "has boxes that straight cuts do not tell apart",
 )
 
+TABLES = Need(
+    lambda transcript: any(isinstance(one, MarginalCounts) for one in transcript.measurements),
+    "has no counts of tables over some attributes",
+)
+
 ESTIMATORS = (
+    Estimator(
+        "balanced",
+        (BOXES, LEAVES, CUTS, TABLES),
+        _states_everything,
+        balanced,
+        suits=lambda transcript: transcript.cells is None and math.prod(transcript.shape) <= MOST_FITTED,
+    ),
     Estimator(
         "posterior",
         (BOXES, LEAVES, CUTS),

@@ -13,12 +13,9 @@ unlucky. What is added to a stated variance is in proportion to the variance tha
 it: an excess is most often of counts that were taken for surely nothing.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from dpcube.arrays import Floats
-from dpcube.estimate.errors.fixed_normals import fixed_normals
 
 PROBES, FEWEST_PROBES = 8, 2
 PROBED_COUNTS = 2**20
@@ -37,38 +34,23 @@ def number_of_probes(counts: int) -> int:
 
 
 def measured_calibration(
-    counts: Floats,
-    deviation: Floats,
-    *,
-    answered: Floats,
-    estimated: Callable[[Floats], Floats],
-    linear: Callable[[Floats], Floats],
-    stated: Floats,
-    measurement_only: Floats,
+    apart: Floats, *, linear_moves: Floats, moves: Floats, stated: Floats, measurement_only: Floats
 ) -> float:
     """Return c such that calibrated variance = stated + c x measurement-only variance, c >= 0.
 
-    `counts` and `deviation`, shape (counts,), are the measured counts and the standard deviations of their noise.
-    `answered`, shape (ranges,), is what the estimate answers to the pooled ranges. `estimated` and `linear` return, for
-    any counts, what the estimate and a linear unbiased one answer; `estimated` is called `number_of_probes` times.
-    `stated` and `measurement_only`, shape (ranges,), are the variances of the pooled ranges that the estimate states,
-    and that the measured counts would leave by themselves, without a prior.
+    Arrays of shape (ranges,) over the pooled ranges: `apart` is what a linear unbiased estimate answers less what the
+    estimate answers; `stated` and `measurement_only` are the variances that the estimate states, and that the measured
+    counts would leave by themselves, without a prior. `linear_moves` and `moves`, shape (ranges, probes), are how far
+    made-up noise of the known law moves the linear estimate and the estimate.
     """
-    apart = answered - linear(counts)
-    moved_squares, covariance = [], np.zeros(len(answered))
-    probes = number_of_probes(len(counts))
-    for number in range(probes):
-        noise = deviation * fixed_normals(len(counts), number)
-        moved = linear(noise)
-        covariance += (estimated(counts + STEP * noise) - answered) / STEP * moved / probes
-        moved_squares.append(moved**2)
-    squares = np.array(moved_squares)
-    linear_variance = squares.mean(axis=0)
+    squares = linear_moves**2
+    linear_variance = squares.mean(axis=1)
+    covariance = (moves * linear_moves).mean(axis=1)
     told = linear_variance > 1e-9
     if not told.any():
         return 0.0
     excess = apart**2 - linear_variance + 2 * covariance - stated
     weight = 1 / linear_variance[told]
-    stderr = float(np.std((squares[:, told] * weight).sum(axis=1), ddof=1))
+    stderr = float(np.std(weight @ squares[told], ddof=1))
     pooled, by = max(float(excess[told] @ weight) + stderr, 0.0), float(measurement_only[told] @ weight)
     return pooled / by if by > 1e-9 * pooled else 0.0  # what hardly occurs can explain nothing

@@ -43,6 +43,14 @@ def split_sums(
     return _split_sums(tree.lower, tree.upper, tree.end, *tree.cuts, totals, splits, uneven, of_total, asked)
 
 
+def node_sums(tree: BoxTree, columns: Floats, asked: AxisWeights) -> Floats:
+    """Return what each query takes of several totals of every node at once: shape (queries, columns).
+
+    `columns`, shape (nodes, columns), are totals that add up, each node's the sum of its halves'.
+    """
+    return _node_sums(tree.lower, tree.upper, tree.end, np.ascontiguousarray(columns), asked)
+
+
 @compiled
 def _common_weight(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights) -> tuple[float, bool]:
     """Return the weight of all cells of a node and true; or else some number and false."""
@@ -188,4 +196,23 @@ def _split_sums(
             node = left
         whole_mean = _mean(0, lower, upper, query, asked, 0)
         found[query, 1] += of_total * whole_mean * whole_mean
+    return found
+
+
+@compiled
+def _node_sums(lower: Ints, upper: Ints, end: Ints, columns: Floats, asked: AxisWeights) -> Floats:
+    found = np.zeros((len(asked.taken), columns.shape[1]))
+    for query in range(len(asked.taken)):
+        node = 0
+        while node < len(end):
+            mean, alike = _common_weight(node, lower, upper, query, asked)
+            if not alike and end[node] > node + 1:
+                node += 1
+                continue
+            if not alike:
+                mean = _mean(node, lower, upper, query, asked, 0)
+            if mean != 0.0:
+                for column in range(columns.shape[1]):
+                    found[query, column] += mean * columns[node, column]
+            node = end[node]
     return found

@@ -6,38 +6,29 @@ from dpcube.arrays import Floats
 from dpcube.estimate.errors.axis_weights import everything
 from dpcube.estimate.errors.calibration import measured_calibration
 from dpcube.estimate.errors.pooled_ranges import evenly_placed_ranges
-from dpcube.estimate.errors.walks import split_sums
-from dpcube.estimate.posterior.inference import Posterior, infer
-from dpcube.estimate.tree_totals import linear_totals
+from dpcube.estimate.errors.walks import node_sums, split_sums
+from dpcube.estimate.posterior.inference import Posterior
+from dpcube.estimate.posterior.probes import Probes
 
 
-def calibrated_splits(posterior: Posterior, measured: Floats, variance: Floats) -> Floats:
+def calibrated_splits(posterior: Posterior, probes: Probes) -> Floats:
     """Return the variance of the split below each node, raised by what the posterior's errors exceed it by.
 
-    This runs inference again, on the counts with some noise added: 8 times, and less often for more than 2^17 counts,
-    but 2 times at least (`errors/calibration.py`). It takes so many times as long as making the estimate did. The
-    result is a function of the release alone: `PosteriorEstimate` computes it when the first error is asked for, and
-    keeps it. Values never need it.
-
-    `measured` and `variance`, shape (nodes,), are the counts that the posterior was inferred from and their noise.
+    The result is a function of the release alone.
     """
     tree = posterior.tree
     ranges = everything(tree.shape, posterior.prefix, posterior.start).inside(evenly_placed_ranges(tree.shape))
 
-    def sums(totals: Floats, splits: Floats, *, of_total: float = 0.0) -> Floats:
-        return split_sums(tree, totals, splits, posterior.uneven, ranges, of_total=of_total)
+    def stated(splits: Floats, of_total: float) -> Floats:
+        return split_sums(tree, posterior.totals, splits, posterior.uneven, ranges, of_total=of_total)[:, 1]
 
-    def answers(totals: Floats) -> Floats:
-        return sums(totals, posterior.splits)[:, 0]
-
-    stated = sums(posterior.totals, posterior.splits, of_total=float(posterior.variances[0]))
+    sums = node_sums(tree, np.column_stack([probes.apart, probes.linear_moves, probes.posterior_moves]), ranges)
+    linear_moves, moves = np.split(sums[:, 1:], 2, axis=1)
     calibration = measured_calibration(
-        measured,
-        np.sqrt(np.where(np.isfinite(variance), variance, 0.0)),
-        answered=stated[:, 0],
-        estimated=lambda counts: answers(infer(tree, counts, variance).totals),
-        linear=lambda counts: answers(linear_totals(tree, counts, variance)),
-        stated=stated[:, 1],
-        measurement_only=sums(posterior.totals, posterior.measurement_only_splits)[:, 1],
+        sums[:, 0],
+        linear_moves=linear_moves,
+        moves=moves,
+        stated=stated(posterior.splits, float(posterior.variances[0])),
+        measurement_only=stated(posterior.measurement_only_splits, 0.0),
     )
     return posterior.splits + calibration * posterior.measurement_only_splits

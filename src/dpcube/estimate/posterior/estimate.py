@@ -1,5 +1,6 @@
 """An estimate of the whole cube by the posterior of its tree: answers, and what their errors are made of."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,19 +12,24 @@ from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, every
 from dpcube.estimate.errors.box_tables import worthwhile
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.estimate.errors.walks import split_sums
+from dpcube.estimate.errors.walks import node_sums, split_sums
 from dpcube.estimate.posterior.calibrated import calibrated_splits
 from dpcube.estimate.posterior.cells import fill_cells
 from dpcube.estimate.posterior.inference import Posterior
+from dpcube.estimate.posterior.probes import Probes, doubts, probed
 from dpcube.estimate.protocol import DENSE_CELLS
 from dpcube.query import CountingQueries, Workload
+
+MOST_DOUBTED = 2**22
+"""Cubes up to so many cells are asked of every question whether the counts contradict its answer; larger ones are not,
+for that takes a table of every cell for each probe."""
 
 
 @dataclass(frozen=True)
 class PosteriorEstimate:
     """An estimate of the whole cube by a posterior, inferred from the counts `measured` and their noise `variance`.
 
-    The first error asked of it takes a while, as inference runs again to calibrate errors: see `calibrated_splits`.
+    The first error asked of it takes a while, as inference runs again to calibrate errors: see `probed`.
     """
 
     name: str
@@ -42,19 +48,22 @@ class PosteriorEstimate:
 
     def cells(self) -> Floats:
         """Return the estimated count of every cell, in the shape of the cube."""
+        return self._spread(self.posterior.totals)
+
+    def _spread(self, totals: Floats) -> Floats:
+        """Return totals of the nodes, spread over the cells of the leaves as the posterior spreads its own."""
         posterior, leaves = self.posterior, self.posterior.tree.leaves
         cells = np.zeros(self.shape)
         strides = np.array(cells.strides, np.int64) // cells.itemsize
         lower, upper = posterior.tree.lower[leaves], posterior.tree.upper[leaves]
-        spread_by = posterior.prefix, posterior.start
-        fill_cells(cells.reshape(-1), strides, lower, upper, posterior.totals[leaves], *spread_by)
+        fill_cells(cells.reshape(-1), strides, lower, upper, totals[leaves], posterior.prefix, posterior.start)
         return cells
 
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         asked = axis_weights(queries, self.posterior.prefix, self.posterior.start)
         values, variances, within_squares = self._walked(asked, self._calibrated_splits).T
-        return values, ErrorParts(variances, within_squares)
+        return values, ErrorParts(variances + self._doubts(asked), within_squares)
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -65,14 +74,41 @@ class PosteriorEstimate:
     def range_errors(self, workload: Workload) -> ErrorParts:
         """Return the parts of the errors of many ranges: from a table for very many, else by a walk for each."""
         if self.posterior.tree.is_halved and worthwhile(HalvingTable.numbers(self.shape), len(workload)):
-            return ErrorParts(*self._error_table.variances(workload))
-        _, variances, within_squares = self._walked(self._everything.inside(workload), self._calibrated_splits).T
-        return ErrorParts(variances, within_squares)
+            variances, within_squares = self._error_table.variances(workload)
+            return ErrorParts(variances + self._many_doubts(workload), within_squares)
+        asked = self._everything.inside(workload)
+        _, variances, within_squares = self._walked(asked, self._calibrated_splits).T
+        return ErrorParts(variances + self._doubts(asked), within_squares)
+
+    @cached_property
+    def _probes(self) -> Probes:
+        """What `probed` returns: computed for the first error that is asked for, and kept. Values never need it."""
+        return probed(self.posterior, self.measured, self.variance)
 
     @cached_property
     def _calibrated_splits(self) -> Floats:
-        """What `calibrated_splits` returns: computed for the first error that is asked for, and kept."""
-        return calibrated_splits(self.posterior, self.measured, self.variance)
+        return calibrated_splits(self.posterior, self._probes)
+
+    @property
+    def _doubted(self) -> bool:
+        return math.prod(self.shape) <= MOST_DOUBTED
+
+    def _doubts(self, asked: AxisWeights) -> Floats:
+        """Return what the counts' contradiction adds to the squared error of each answer, by a walk for each."""
+        if not self._doubted:
+            return np.zeros(len(asked.taken))
+        return doubts(node_sums(self.posterior.tree, self._probes.columns, asked))
+
+    def _many_doubts(self, workload: Workload) -> Floats:
+        """Return the same for very many ranges, from tables of every cell."""
+        if not self._doubted:
+            return np.zeros(len(workload))
+        sums = [range_sums(table, workload.lower, workload.upper) for table in self._tables_apart]
+        return doubts(np.stack(sums, axis=1))
+
+    @cached_property
+    def _tables_apart(self) -> list[Floats]:
+        return [summed_area_table(self._spread(totals)) for totals in self._probes.columns.T]
 
     @cached_property
     def _error_table(self) -> HalvingTable:

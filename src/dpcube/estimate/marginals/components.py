@@ -1,0 +1,141 @@
+"""Noisy tables over some axes of a cube, pooled by least squares, with the variance of every sum of their cells.
+
+A table over axes A is a sum of components, one for each subset B of A: what the values on B have to themselves, that no
+smaller subset tells. A component sums to zero along each of its axes. Components of different subsets are orthogonal
+and noise is alike in all cells of a table, so least squares estimates each of them by itself: it is the mean, weighted
+by precision, of what every table over B and more tells of it. A table over S whose cells have noise of variance v tells
+the component of B, after summing over the axes in S and not in B, with the variance v times their number of cells.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from dpcube.arrays import Bools, Floats
+from dpcube.noise import noise_variances
+from dpcube.transcript import MarginalCounts, Transcript
+
+Axes = tuple[int, ...]
+"""Numbers of axes, ascending."""
+
+
+class NoisyTable(NamedTuple):
+    """A table over some axes, shape (extents of the axes), each of whose cells has noise of one variance."""
+
+    axes: Axes
+    counts: Floats
+    variance: float
+
+
+@dataclass(frozen=True)
+class Components:
+    """Components of a cube of a shape by subsets of its axes, and how precisely each is known.
+
+    The covariance of the component of B is 1/precision times the centring along every axis of B: (1 - 1/n) on the
+    diagonal of an axis of n cells, -1/n off it.
+    """
+
+    shape: tuple[int, ...]
+    values: dict[Axes, Floats]
+    precisions: dict[Axes, float]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], tables: Iterable[NoisyTable]) -> "Components":
+        """Pool noisy tables by least squares."""
+        sums: dict[Axes, Floats] = {}
+        precisions: dict[Axes, float] = {}
+        for axes, counts, variance in tables:
+            for subset in subsets(axes):
+                dropped = tuple(place for place, axis in enumerate(axes) if axis not in subset)
+                cells = prod(shape[axis] for axis in axes if axis not in subset)
+                precision = 1 / (variance * cells)
+                sums[subset] = sums.get(subset, 0.0) + precision * centred(counts.sum(dropped))
+                precisions[subset] = precisions.get(subset, 0.0) + precision
+        return cls(shape, {axes: total / precisions[axes] for axes, total in sums.items()}, precisions)
+
+    def cell_variance(self, axes: Axes) -> float:
+        """Return the variance of each cell of a component."""
+        return prod(1 - 1 / self.shape[axis] for axis in axes) / self.precisions[axes]
+
+    def question_variances(self, sums: Floats, squares: Floats) -> Floats:
+        """Return the variance of least squares for each question; infinite if its axes are no table.
+
+        A question weighs each cell by a product of one weight for each axis; `sums` and `squares`, shape (questions,
+        axes), are the sums of its weights along each axis and of their squares. An axis all of whose weights are 1 does
+        not matter to the question; it is asked of the table over the others.
+        """
+        asked, variances = asked_axes(self.shape, sums, squares), np.full(len(sums), np.inf)
+        for axes in self.precisions:
+            alike = asks_only(axes, asked)
+            variances[alike] = self._variances(axes, sums[alike], squares[alike])
+        return variances
+
+    def _variances(self, axes: Axes, sums: Floats, squares: Floats) -> Floats:
+        extents = np.array(self.shape, np.float64)
+        means, spread = (sums / extents) ** 2, squares - sums**2 / extents
+        found = np.zeros(len(sums))
+        for subset in subsets(axes):
+            factors = [spread[:, axis] if axis in subset else means[:, axis] for axis in axes]
+            found += np.prod(factors, axis=0) / self.precisions[subset]
+        return found
+
+
+def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
+    """Return every table over some axes that a transcript holds."""
+    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts)]
+    units = np.array([one.units for one in found], np.int64)
+    variances = noise_variances(units, transcript.epsilon_per_unit)
+    counts = (one.counts.astype(np.float64) for one in found)
+    return [NoisyTable(one.axes, table, v) for one, table, v in zip(found, counts, variances.tolist(), strict=True)]
+
+
+def subsets(axes: Axes) -> list[Axes]:
+    """Return all subsets of some axes, the empty one first.
+
+    >>> subsets((0, 2))
+    [(), (0,), (2,), (0, 2)]
+    """
+    return [chosen for size in range(len(axes) + 1) for chosen in combinations(axes, size)]
+
+
+def centred(table: Floats) -> Floats:
+    """Return a table less its mean along each axis: its component of all of its axes."""
+    table = np.asarray(table, np.float64)
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def marginal(cube: Floats, axes: Axes) -> Floats:
+    """Return the sums of a cube over all other axes than some."""
+    return np.asarray(cube.sum(tuple(axis for axis in range(cube.ndim) if axis not in axes)), np.float64)
+
+
+def assembled(parts: dict[Axes, Floats], shape: Sequence[int], axes: Axes) -> Floats:
+    """Return the table over some axes that has given components."""
+    table = np.zeros([shape[axis] for axis in axes])
+    for subset in subsets(axes):
+        others = prod(shape[axis] for axis in axes if axis not in subset)
+        table += np.reshape(parts[subset], [shape[axis] if axis in subset else 1 for axis in axes]) / others
+    return table
+
+
+def asked_axes(shape: tuple[int, ...], sums: Floats, squares: Floats) -> Bools:
+    """Return of which axes each question asks, shape (questions, axes): those not all of whose weights are 1.
+
+    `sums` and `squares`, shape (questions, axes), are the sums of its weights along each axis and of their squares.
+    """
+    extents = np.array(shape, np.float64)
+    asked: Bools = (sums != extents) | (squares != extents)
+    return asked
+
+
+def asks_only(axes: Axes, asked: Bools) -> Bools:
+    """Return which questions ask of all these axes and of no other, given the axes of which each asks."""
+    pattern = np.isin(np.arange(asked.shape[1]), axes)
+    only: Bools = (asked == pattern).all(axis=1)
+    return only

@@ -1,0 +1,57 @@
+"""A posterior beside what its counts say without any prior, and how far noise moves the two.
+
+Enters: a posterior and the counts it was inferred from. Leaves: totals of every node. They are what errors are
+calibrated by (`calibrated.py`), and what shows of a single question that the counts contradict the posterior
+(`Probes.doubts`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpcube.arrays import Floats
+from dpcube.estimate.errors.calibration import STEP, number_of_probes
+from dpcube.estimate.errors.fixed_normals import fixed_normals
+from dpcube.estimate.posterior.inference import Posterior, infer
+from dpcube.estimate.tree_totals import linear_totals
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Totals of the nodes of a tree by least squares beside a posterior's, and how both move with the noise."""
+
+    apart: Floats
+    """The least-squares total of each node less the posterior's, shape (nodes,)."""
+    linear_moves: Floats
+    """How far noise of the known law, made up anew for each probe, moves least squares: shape (nodes, probes)."""
+    posterior_moves: Floats
+    """How far the same noise moves the posterior, shape (nodes, probes)."""
+
+    @property
+    def columns(self) -> Floats:
+        """How far the two are apart, and how far noise alone takes them apart in each probe: (nodes, 1 + probes)."""
+        return np.column_stack([self.apart, self.linear_moves - self.posterior_moves])
+
+
+def probed(posterior: Posterior, measured: Floats, variance: Floats) -> Probes:
+    """Infer the posterior again from its counts with some noise added, a few times (`number_of_probes`)."""
+    tree = posterior.tree
+    deviation = np.sqrt(np.where(np.isfinite(variance), variance, 0.0))
+    probes = number_of_probes(len(measured))
+    linear, moved = np.empty((len(tree), probes)), np.empty((len(tree), probes))
+    for number in range(probes):
+        noise = deviation * fixed_normals(len(measured), number)
+        linear[:, number] = linear_totals(tree, noise, variance)
+        moved[:, number] = (infer(tree, measured + STEP * noise, variance).totals - posterior.totals) / STEP
+    return Probes(linear_totals(tree, measured, variance) - posterior.totals, linear, moved)
+
+
+def doubts(apart: Floats) -> Floats:
+    """Return by how much the squared error of each answer is to be raised because the counts contradict it.
+
+    `apart`, shape (answers, 1 + probes), is what a question takes of `Probes.columns`. Least squares is unbiased; if
+    the posterior were too, the two would be apart by what noise alone makes of them. What they are apart beyond that,
+    squared, is the square of a bias, as far as one release can tell.
+    """
+    squares: Floats = apart[:, 0] ** 2 - np.mean(apart[:, 1:] ** 2, axis=1)
+    return np.maximum(squares, 0.0)

@@ -17,7 +17,7 @@ from dpcube.geometry.boxes import Boxes, Partitioning
 from dpcube.partition import grow
 from dpcube.strategy import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import CellCounts, Transcript
+from dpcube.transcript import CellCounts, MarginalCounts, Transcript
 
 Asked = tuple[object, ...]
 
@@ -96,6 +96,9 @@ def bits(transcript: Transcript) -> tuple[object, ...]:
     if boxes is not None:
         arrays = (boxes.node, boxes.counts, boxes.units, boxes.tree.lower, boxes.tree.upper, boxes.tree.parent)
         parts += ["boxes", *itertools.chain.from_iterable((array.dtype, array.tobytes()) for array in arrays)]
+    for table in transcript.measurements:
+        if isinstance(table, MarginalCounts):
+            parts += ["marginal", table.axes, table.units, table.counts.dtype, table.counts.tobytes()]
     return tuple(parts)
 
 
@@ -145,6 +148,12 @@ def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, str
         assert asked == ("cells", transcript.cells.units)
         np.testing.assert_array_equal(transcript.cells.counts, noisy)
         units += transcript.cells.units
+    for table in (kept for kept in transcript.measurements if isinstance(kept, MarginalCounts)):
+        told = [noisy for asked, noisy in said if asked == ("marginal", table.axes, table.units)]
+        said = [(asked, noisy) for asked, noisy in said if asked != ("marginal", table.axes, table.units)]
+        assert len(told) == 1
+        np.testing.assert_array_equal(table.counts, told[0])
+        units += table.units
     if transcript.boxes is None:
         assert not said
         return

@@ -56,6 +56,14 @@ class Numbers:
         return np.arange(first, first + size)
 
 
+def boxes_of_table(axes: tuple[int, ...], shape: tuple[int, ...]) -> Boxes:
+    """The boxes that a table over some axes counts, in its order: each of all cells with its indices there."""
+    places = np.array(list(np.ndindex(*(shape[axis] for axis in axes))), np.int64)
+    lower, upper = np.zeros((len(places), len(shape)), np.int64), np.tile(np.array(shape, np.int64), (len(places), 1))
+    lower[:, axes], upper[:, axes] = places, places + 1
+    return Boxes(shape, lower, upper)
+
+
 class Told:
     """A counter around a gate, which keeps each call: boxes, what was said, and the epsilon of each count's noise.
 
@@ -70,12 +78,15 @@ class Told:
         self.calls: list[tuple[Boxes, Values, list[Fraction]]] = []
 
     def count_cells(self, units: int) -> Values:
-        msg = f"the adaptive strategy counts boxes only, not cells with {units} units"
+        msg = f"the adaptive strategy counts boxes and tables only, not cells with {units} units"
         raise AssertionError(msg)
 
     def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
-        msg = f"the adaptive strategy counts boxes only, not axes {axes} with {units} units"
-        raise AssertionError(msg)
+        boxes = boxes_of_table(axes, self.shape)
+        said = self._gate.count_marginal(axes, units)
+        numbers = self._twin.count_marginal(axes, units).reshape(-1) - box_sums(self.exact, boxes)
+        self.calls.append((boxes, said.reshape(-1).copy(), [self._numbers.epsilons[number] for number in numbers]))
+        return said
 
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         said = self._gate.count_boxes(boxes, units)
@@ -95,7 +106,8 @@ class Again:
         raise AssertionError(units)
 
     def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
-        raise AssertionError(axes, units)
+        boxes = boxes_of_table(axes, self.shape)
+        return self.count_boxes(boxes, np.full(len(boxes), units)).reshape([self.shape[axis] for axis in axes])
 
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         expected, said, _ = next(self._calls)

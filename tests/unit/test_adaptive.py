@@ -24,7 +24,7 @@ from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, adaptive, strategy_of
 from dpcube.strategy.adaptive import TOTAL_SHARE, _cheapest, _least_below
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import BoxCounts, Transcript
+from dpcube.transcript import BoxCounts, MarginalCounts, Transcript
 
 SHAPES = [(1,), (2,), (1, 1, 1), (7, 1, 3), (3, 5), (1, 300), (4096,), (40, 33), (3, 4, 2, 5, 2, 3)]
 WARDS = Domain((Integer(name="age", min=0, max=9), Category(name="ward", values=("north", "south", "west"))))
@@ -47,6 +47,14 @@ def charged(boxes: BoxCounts) -> Ints:
     return spent
 
 
+def charged_by_all(transcript: Transcript) -> Ints:
+    """The units that every cell was charged by the tree and by the tables over some attributes."""
+    tables = [kept for kept in transcript.measurements if isinstance(kept, MarginalCounts)]
+    assert len(tables) == len(transcript.measurements) - 1
+    spent: Ints = charged(boxes_of(transcript)) + sum(table.units for table in tables)
+    return spent
+
+
 def boxes_of(transcript: Transcript) -> BoxCounts:
     assert transcript.boxes is not None
     return transcript.boxes
@@ -59,9 +67,10 @@ def test_any_shape_epsilon_and_counts(shape: tuple[int, ...], epsilon: str, larg
     counts = table(shape, largest=largest)
     release = experiment(counts, epsilon=epsilon, strategy="adaptive", noise=SeededNoise(1))
     boxes = boxes_of(release.transcript)
-    spent = charged(boxes)
+    assert boxes.most_charged() == charged(boxes).max()
+    spent = charged_by_all(release.transcript)
     assert spent.max() <= BUDGET_UNITS
-    assert boxes.most_charged() == spent.max()
+    assert release.transcript.most_charged() == spent.max()
     cells = release.cells()
     assert cells.shape == shape
     assert np.isfinite(cells).all()
@@ -80,7 +89,7 @@ def test_nearly_all_of_the_budget_is_spent_in_the_cells_of_the_boxes_counted_las
     """A box is counted with all that its poorest cell has left, so every box's poorest cell ends with nothing."""
     release = experiment(table(shape, largest=3000), epsilon=epsilon, strategy="adaptive", noise=SeededNoise(2))
     boxes = boxes_of(release.transcript)
-    spent = charged(boxes)
+    spent = charged_by_all(release.transcript)
     left = BUDGET_UNITS - spent
     covered = np.zeros(shape, np.bool_)
     for node, units in zip(boxes.node[::-1].tolist(), boxes.units[::-1].tolist(), strict=True):

@@ -25,6 +25,7 @@ from dpcube.noise import noise_variances
 from dpcube.query import query
 from dpcube.query.workload_model import KINDS, MIXED, WorkloadModel
 from dpcube.strategy.cells import Cells
+from dpcube.strategy.marginals import count_tables, peak_bytes_of_tables
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import BoxCounts, Transcript
 
@@ -57,6 +58,11 @@ PLAIN = 1 / 45
 """Cells are counted with everything when that noise is below this part of the variance that half of a look would leave.
 
 Noise falls exponentially with a large epsilon, so a share of it is worth next to nothing: from about 5.4 on.
+"""
+FAINT = Fraction(1, 10**4)
+"""Below this epsilon no table is counted before the tree: a share of its share could be too small to draw noise for.
+
+Tens of thousands of rows cannot be told from none there.
 """
 MOST_WEIGHTS = 2**26
 """Weights that given questions may have, over all attributes: half a gigabyte."""
@@ -125,10 +131,11 @@ class Adaptive:
         cells, axes = math.prod(shape), len(shape)
         of_node = max(200 + 16 * axes, 140 + 32 * axes)
         given = 0 if self.weights is None else 3 * max(weights.nbytes for weights in self.weights)
-        return STARTING + 26 * cells + 100 * sum(shape) + given + min(2 * cells, MOST_NODES + SPARE) * of_node
+        tables = peak_bytes_of_tables(shape)
+        return STARTING + 26 * cells + 100 * sum(shape) + given + tables + min(2 * cells, MOST_NODES + SPARE) * of_node
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        """Count the total, look level by level, count the boxes.
+        """Count tables of low order, the total, look level by level, count the boxes.
 
         Privacy: every count goes through `counter`, which refuses what any cell cannot pay (privacy/regions.py), and
         what is asked follows from earlier answers and the shape alone. So the loss is at most the job's epsilon.
@@ -139,8 +146,9 @@ class Adaptive:
         )
         if everything < PLAIN * half_a_look:
             return Cells().run(counter)
-        seen = _Seen(counter, kernel.cut_order())
-        seen.count(np.zeros(1, np.int64), np.array([share_units(TOTAL_SHARE)]))
+        tables = [] if BUDGET_UNITS * counter.epsilon_per_unit < FAINT else count_tables(counter)
+        seen = _Seen(counter, kernel.cut_order(), BUDGET_UNITS - sum(table.units for table in tables))
+        seen.count(np.zeros(1, np.int64), np.array([seen.share_units(TOTAL_SHARE)]))
         looks = _levels(depth(counter.shape))
         active, above = seen.tree.leaves, 0
         for level, units in zip(looks, _look_units(seen, kernel, looks), strict=True):
@@ -150,7 +158,7 @@ class Adaptive:
             if len(active) == 0:
                 break
         seen.count(*_best_boxes(seen, kernel))
-        return Transcript(counter.shape, counter.epsilon_per_unit, (seen.counts(),))
+        return Transcript(counter.shape, counter.epsilon_per_unit, (*tables, seen.counts()))
 
     def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         queries = self.queries or MIXED
@@ -159,17 +167,25 @@ class Adaptive:
 
 @dataclass(slots=True)
 class _Seen:
-    """The tree so far, the counts of its nodes, and the units that each node's cells have left at least."""
+    """The tree so far, the counts of its nodes, and the units that each node's cells have left at least.
+
+    `whole` is what the tree may spend on each cell.
+    """
 
     counter: NoisyCounter
     order: CutOrder
+    whole: int = BUDGET_UNITS
     tree: BoxTree = field(init=False)
     left: Ints = field(init=False)
     rows: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
     learnt: Learnt | None = None
 
     def __post_init__(self) -> None:
-        self.tree, self.left = BoxTree.uncut(self.counter.shape), np.full(1, BUDGET_UNITS, np.int64)
+        self.tree, self.left = BoxTree.uncut(self.counter.shape), np.full(1, self.whole, np.int64)
+
+    def share_units(self, share: Fraction) -> int:
+        """Return a share of what the tree may spend in units, rounded down."""
+        return int(share * self.whole)
 
     def count(self, nodes: Ints, units: Ints) -> None:
         """Have nodes counted; no two of them overlap."""
@@ -226,14 +242,14 @@ def _levels(deepest: int) -> list[int]:
 
 def _look_units(seen: _Seen, kernel: WorkloadModel, levels: list[int]) -> list[int]:
     """Divide the budget for looking: most for the deepest level whose boxes still stand out of the noise."""
-    deviation, peak = math.sqrt(2) / float(BUDGET_UNITS * seen.counter.epsilon_per_unit), 0
+    deviation, peak = math.sqrt(2) / float(seen.whole * seen.counter.epsilon_per_unit), 0
     for number, above in enumerate(levels[:-1], start=1):
         hard = _hardness(seen.counter.shape, above, kernel, seen.order)
         mean_count = max(seen.total(), deviation) / max(len(hard), 1)
         if len(hard) == 0 or mean_count >= CLEAR * deviation * float(np.median(hard, overwrite_input=True)):
             peak = number
     ratios = [ABOVE_PEAK ** (peak - n) if n <= peak else BELOW_PEAK ** (n - peak) for n in range(len(levels))]
-    return [share_units(LOOK_SHARE * Fraction(ratio) / Fraction(sum(ratios))) for ratio in ratios]
+    return [seen.share_units(LOOK_SHARE * Fraction(ratio) / Fraction(sum(ratios))) for ratio in ratios]
 
 
 def _hardness(shape: tuple[int, ...], level: int, kernel: WorkloadModel, order: CutOrder) -> Floats:

@@ -24,13 +24,13 @@ from dpcube.errors import QueryError
 from dpcube.estimate.boxes import BoxEstimate, BoxPart
 from dpcube.estimate.errors import WithinBoxes, deviations
 from dpcube.estimate.marginals import MOST_FITTED, BalancedEstimate, Components, noisy_tables
-from dpcube.estimate.posterior import PosteriorEstimate, infer
+from dpcube.estimate.posterior import PosteriorEstimate, Whole, infer, whole_count
 from dpcube.estimate.protocol import Estimate
 from dpcube.estimate.tree_totals import consistent_totals
 from dpcube.estimate.unseen import UnseenInside
 from dpcube.geometry.boxes import box_sums
 from dpcube.geometry.straight_cuts import straight_cuts
-from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Transcript
+from dpcube.transcript import BoxCounts, CellCounts, Transcript
 
 Part = Literal["noise", "within"]
 """A part of an error: that of the noise, and that of spreading boxes over their cells."""
@@ -99,11 +99,27 @@ def consistent(transcript: Transcript) -> Estimate:
     return _evenly_spread("consistent", transcript, totals, leaf_variance)
 
 
-def posterior(transcript: Transcript) -> PosteriorEstimate:
+def posterior(transcript: Transcript) -> Estimate:
     """Return the posterior of the tree's counts; boxes that were parted into many are cut in two by boxes in between.
 
     Only a tree of halves, as `adaptive` makes it, was ended where little is left to learn.
     """
+    return _posterior("posterior", transcript, whole=None)
+
+
+def balanced(transcript: Transcript) -> Estimate:
+    """Return the posterior with the total by counts that no noise chose, moved to noisy tables where they know better.
+
+    The tables are over one and two attributes, measured apart from the tree.
+    """
+    tree = _posterior("balanced", transcript, whole=whole_count(_boxes_of(transcript), transcript.epsilon_per_unit))
+    tables = noisy_tables(transcript)
+    if not tables or math.prod(transcript.shape) > MOST_FITTED:
+        return tree
+    return BalancedEstimate("balanced", tree, Components.of(transcript.shape, tables))
+
+
+def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> PosteriorEstimate:
     boxes = _boxes_of(transcript)
     cuts = straight_cuts(boxes.tree)
     assert cuts is not None  # as declared
@@ -111,14 +127,8 @@ def posterior(transcript: Transcript) -> PosteriorEstimate:
     if cuts.tree is not boxes.tree:
         boxes = BoxCounts(cuts.tree, cuts.moved[boxes.node], boxes.counts, boxes.units)
     measured, variance = boxes.by_node(transcript.epsilon_per_unit)
-    found = infer(boxes.tree, measured, variance)
-    return PosteriorEstimate("posterior", found if halved else UnseenInside.of(found), measured, variance)
-
-
-def balanced(transcript: Transcript) -> Estimate:
-    """Return the posterior of the tree's counts, moved to what noisy tables over one and two attributes know better."""
-    tables = Components.of(transcript.shape, noisy_tables(transcript))
-    return BalancedEstimate("balanced", posterior(transcript), tables)
+    found = infer(boxes.tree, measured, variance, whole=whole)
+    return PosteriorEstimate(name, found if halved else UnseenInside.of(found), measured, variance, whole)
 
 
 def least_squares(transcript: Transcript) -> Estimate:
@@ -213,18 +223,13 @@ CUTS = Need(
     "has boxes that straight cuts do not tell apart",
 )
 
-TABLES = Need(
-    lambda transcript: any(isinstance(one, MarginalCounts) for one in transcript.measurements),
-    "has no counts of tables over some attributes",
-)
-
 ESTIMATORS = (
     Estimator(
         "balanced",
-        (BOXES, LEAVES, CUTS, TABLES),
+        (BOXES, LEAVES, CUTS),
         _states_everything,
         balanced,
-        suits=lambda transcript: transcript.cells is None and math.prod(transcript.shape) <= MOST_FITTED,
+        suits=lambda transcript: transcript.cells is None,  # it would leave them unused
     ),
     Estimator(
         "posterior",

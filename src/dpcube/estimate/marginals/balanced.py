@@ -16,6 +16,7 @@ from dpcube.arrays import Floats, Ints
 from dpcube.estimate.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.estimate.marginals.components import Axes, Components, asked_axes, asks_only, centred, marginal
+from dpcube.estimate.marginals.entropy import independent_cube
 from dpcube.estimate.marginals.fitting import fitted, one_way_tables, two_way_tables
 from dpcube.estimate.posterior import PosteriorEstimate
 from dpcube.query import CountingQueries, Workload
@@ -110,7 +111,7 @@ class _Moved:
         cube *= max(float(total), 1.0) / max(float(cube.sum()), 1.0)
         parts = _moved_components(cube, tree, tables, [(axis,) for axis in range(len(shape))], factors)
         ones = one_way_tables({(): total, **parts}, shape)
-        cube = fitted((1 - EVERYWHERE) * cube + EVERYWHERE * _independent(ones), ones)
+        cube = fitted((1 - EVERYWHERE) * cube + EVERYWHERE * independent_cube(ones, float(cube.sum())), ones)
         pairs: list[Axes] = [axes for axes in tables.values if len(axes) == 2]
         parts = _moved_components(cube, tree, tables, pairs, factors)
         parts |= {(): total, **{axes: centred(table) for axes, table in ones.items()}}
@@ -137,9 +138,10 @@ def _moved_components(
 def cells_of_table(shape: tuple[int, ...], axes: Axes) -> Workload:
     """Return the ranges of a cube that the cells of its table over some axes count, in order."""
     extents = [shape[axis] for axis in axes]
-    places = np.indices(extents).reshape(len(axes), -1).T
-    lower = np.zeros((math.prod(extents), len(shape)), np.int64)
-    upper: Ints = np.tile(np.array(shape, np.int64), (len(lower), 1))
+    cells = math.prod(extents)
+    places = np.indices(extents).reshape(len(axes), cells).T
+    lower = np.zeros((cells, len(shape)), np.int64)
+    upper: Ints = np.tile(np.array(shape, np.int64), (cells, 1))
     lower[:, axes], upper[:, axes] = places, places + 1
     return Workload(shape, lower, upper)
 
@@ -149,11 +151,3 @@ def _factor(apart: Floats, variance: float, squares: Floats) -> float:
     found, expected = float(np.mean(apart**2)) - variance, float(np.mean(squares))
     doubtful = SURPRISE * math.sqrt(SQUARED_SPREAD / apart.size) * (variance + expected)
     return found / expected if expected > 0 and found > expected + doubtful else 1.0
-
-
-def _independent(ones: dict[Axes, Floats]) -> Floats:
-    """Return the cube with given 1-way tables in which attributes are independent."""
-    cube: Floats = np.array(next(iter(ones.values())).sum())
-    for table in ones.values():
-        cube = np.multiply.outer(cube, table / table.sum())
-    return cube

@@ -17,6 +17,7 @@ from dpcube.estimate.posterior.calibrated import calibrated_splits
 from dpcube.estimate.posterior.cells import fill_cells
 from dpcube.estimate.posterior.inference import Posterior
 from dpcube.estimate.posterior.probes import Probes, doubts, probed
+from dpcube.estimate.posterior.whole import Whole
 from dpcube.estimate.protocol import DENSE_CELLS
 from dpcube.query import CountingQueries, Workload
 
@@ -36,6 +37,8 @@ class PosteriorEstimate:
     posterior: Posterior
     measured: Floats
     variance: Floats
+    whole: Whole | None = None
+    """The count of the whole table that the posterior was inferred with, if one apart was given."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,7 +86,7 @@ class PosteriorEstimate:
     @cached_property
     def _probes(self) -> Probes:
         """What `probed` returns: computed for the first error that is asked for, and kept. Values never need it."""
-        return probed(self.posterior, self.measured, self.variance)
+        return probed(self.posterior, self.measured, self.variance, self.whole)
 
     @cached_property
     def _calibrated_splits(self) -> Floats:

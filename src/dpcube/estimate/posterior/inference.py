@@ -25,6 +25,7 @@ from dpcube.estimate.posterior.splits import (
     learn,
     predicted_shares,
 )
+from dpcube.estimate.posterior.whole import Whole
 from dpcube.geometry.tree import BoxTree
 
 ROUNDS = 3
@@ -90,12 +91,19 @@ class Learnt(NamedTuple):
 
 
 def infer(
-    tree: BoxTree, measured: Floats, variance: Floats, *, rounds: int = ROUNDS, learnt: Learnt | None = None
+    tree: BoxTree,
+    measured: Floats,
+    variance: Floats,
+    *,
+    rounds: int = ROUNDS,
+    learnt: Learnt | None = None,
+    whole: Whole | None = None,
 ) -> Posterior:
     """Return the posterior of a tree, given the counts of its nodes and their noise variances, shape (nodes,).
 
     The variance is infinite where a node was not measured. Each round learns the prior's weights and the marginals from
-    the round before; the first may start from what was `learnt` of the same table with fewer counts.
+    the round before; the first may start from what was `learnt` of the same table with fewer counts. The total of the
+    cube is `whole` if that is given, instead of what all counts together say of it.
     """
     start = axis_starts(tree.shape)
     level, pseudo = tree.levels, 2 * float(np.sqrt(variance.min()))
@@ -108,6 +116,8 @@ def infer(
     for _ in range(rounds):
         share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, start)
         mean, pooled, empty = gather(tree.end, level, measured, variance, share, weights)
+        if whole is not None:
+            mean[0], pooled[0] = whole
         likelihood, told = np.zeros((rows, GUESSES + 1)), np.zeros(rows, np.int64)
         messages = (mean, pooled, empty, share, weights)
         totals, splits, variances = divide(tree.end, level, *messages, every, likelihood, told)

@@ -5,6 +5,7 @@ calibrated by (`calibrated.py`), and what shows of a single question that the co
 (`Probes.doubts`).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,11 @@ from dpcube.arrays import Floats
 from dpcube.estimate.errors.calibration import STEP, number_of_probes
 from dpcube.estimate.errors.fixed_normals import fixed_normals
 from dpcube.estimate.posterior.inference import Posterior, infer
+from dpcube.estimate.posterior.whole import Whole
 from dpcube.estimate.tree_totals import linear_totals
+
+_OF_WHOLE = 1000
+"""Probes from this number on are of the count of the whole."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Probes:
         return np.column_stack([self.apart, self.linear_moves - self.posterior_moves])
 
 
-def probed(posterior: Posterior, measured: Floats, variance: Floats) -> Probes:
+def probed(posterior: Posterior, measured: Floats, variance: Floats, whole: Whole | None) -> Probes:
     """Infer the posterior again from its counts with some noise added, a few times (`number_of_probes`)."""
     tree = posterior.tree
     deviation = np.sqrt(np.where(np.isfinite(variance), variance, 0.0))
@@ -42,8 +47,17 @@ def probed(posterior: Posterior, measured: Floats, variance: Floats) -> Probes:
     for number in range(probes):
         noise = deviation * fixed_normals(len(measured), number)
         linear[:, number] = linear_totals(tree, noise, variance)
-        moved[:, number] = (infer(tree, measured + STEP * noise, variance).totals - posterior.totals) / STEP
+        found = infer(tree, measured + STEP * noise, variance, whole=_with_noise(whole, number))
+        moved[:, number] = (found.totals - posterior.totals) / STEP
     return Probes(linear_totals(tree, measured, variance) - posterior.totals, linear, moved)
+
+
+def _with_noise(whole: Whole | None, number: int) -> Whole | None:
+    """Return the count of the whole with noise of its own: what it shares with the nodes' is left out."""
+    if whole is None:
+        return None
+    noise = math.sqrt(whole.variance) * float(fixed_normals(1, _OF_WHOLE + number)[0])
+    return whole._replace(total=whole.total + STEP * noise)
 
 
 def doubts(apart: Floats) -> Floats:

@@ -197,7 +197,7 @@ class Writer:
         if isinstance(attr := bare_argument(call), Attr):
             edges = self.needs.domain.attributes[attr.axis].bin_edges()
             shift = float(edges[0] + edges[-1]) / 2
-            spread = sql_of(self.needs.column(attr.axis, "spread", Detail.BINS))
+            spread = sql_of(self.needs.column(attr.axis, "variance", Detail.BINS))
         moved = f"({x} - CAST('{shift!r}' AS DOUBLE))"
         first = f"sum(w * {moved}) FILTER ({keep})"
         second = f"sum(w * ({moved} * {moved} + {spread})) FILTER ({keep})"

@@ -173,7 +173,7 @@ def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[
     """Return the first cell and one past the last that products take along an axis, and whether they take it whole."""
     pieces = relation.pieces[axis]
     starts = np.searchsorted(line.product, np.arange(number))
-    low, high = pieces.lower[line.piece], pieces.upper[line.piece]
+    low, high = pieces.first_cell[line.piece], pieces.end_cell[line.piece]
     if number == 0:
         return low, high, np.zeros(0, np.bool_)
     first, last = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
@@ -198,7 +198,7 @@ def _on_cells(relation: Relation, axis: int, line: Factors, asked: Places) -> Fl
     pieces, place = relation.pieces[axis], np.searchsorted(asked, line.product)
     there = asked[np.minimum(place, len(asked) - 1)] == line.product
     place, piece = place[there], line.piece[there]
-    lower, lengths = pieces.lower[piece], pieces.upper[piece] - pieces.lower[piece]
+    lower, lengths = pieces.first_cell[piece], pieces.end_cell[piece] - pieces.first_cell[piece]
     cells = np.repeat(lower - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
     weights = np.zeros((len(asked), relation.domain.shape[axis]))
     np.add.at(weights, (np.repeat(place, lengths), cells), np.repeat(line.factor[there] * pieces.share[piece], lengths))

@@ -60,7 +60,7 @@ def products_of(relation: Relation, result: Places, rows: Places, factor: Floats
     some = np.abs(factor) > NOTHING * np.abs(factor[pivot])[group]
     result, rows, factor, group = result[some], rows[some], factor[some], group[some]
     results, pivot, group = np.unique(result, return_index=True, return_inverse=True)
-    places = {axis: relation.index[axis][rows] for axis in relation.pieces}
+    places = {axis: relation.piece_of_row[axis][rows] for axis in relation.pieces}
     factors = {axis: _through(pivot, places, axis, factor, group) for axis in relation.pieces}
     alike = _are_products(relation, factors, places, factor, pivot, group)
     simple = Products(results, factor[pivot], factors)

@@ -25,7 +25,9 @@ from dpcube.errors import QueryError
 
 MOST_CORNERED = 3
 """Attributes known by bins in one argument, at the corners of whose bins it is taken to find out how it varies."""
-SUPPORTED = "count(*), count(x), sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev"
+SUPPORTED_AGGREGATES = (
+    "count(*), count(x), sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev"
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def call_of(node: exp.Expression) -> Call | None:
     if isinstance(node, exp.WithinGroup):
         return _within_group(node, condition, text)
     if type(node) not in AGGREGATES:
-        msg = f"{text!r} is not supported; the aggregates are {SUPPORTED}"
+        msg = f"{text!r} is not supported; the aggregates are {SUPPORTED_AGGREGATES}"
         raise QueryError(msg)
     name, argument = AGGREGATES[type(node)], node.this
     if isinstance(argument, exp.Distinct):

@@ -17,7 +17,7 @@ from dpcube.arrays import Floats, Ints
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 
-MOST_ROWS = 20_000_000
+MOST_QUERY_ROWS = 20_000_000
 
 
 class Detail(IntEnum):
@@ -168,9 +168,9 @@ def _around_cut_bins(edges: Floats, cuts: Floats, after: NDArray[np.intp]) -> Fl
 
 
 def _check_units(attribute: Attribute, units: float) -> None:
-    if units > MOST_ROWS:
+    if units > MOST_QUERY_ROWS:
         msg = (
-            f"this use of '{attribute.name}' needs each of its {units:,.0f} values; at most {MOST_ROWS:,} are told "
-            "apart: group by the attribute itself, or compare it with constants"
+            f"this use of '{attribute.name}' needs each of its {units:,.0f} values; at most {MOST_QUERY_ROWS:,} are "
+            "told apart: group by the attribute itself, or compare it with constants"
         )
         raise QueryError(msg)

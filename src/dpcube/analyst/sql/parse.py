@@ -59,7 +59,7 @@ WINDOW_FUNCTIONS = (
     *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue),
 )
 NAMED_FUNCTIONS = ("cell", "grouping_id", "weekday", "dayname", "trunc", "date_part")
-TYPES = (
+ALLOWED_TYPES = (
     *(exp.DataType.Type.TINYINT, exp.DataType.Type.SMALLINT, exp.DataType.Type.INT, exp.DataType.Type.BIGINT),
     *(exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE, exp.DataType.Type.DECIMAL, exp.DataType.Type.BOOLEAN),
     *(exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR, exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP),
@@ -68,7 +68,7 @@ TYPES = (
 SELECT_PARTS = frozenset(
     ("expressions", "from", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct")
 ) | {"with"}
-ALLOWED = frozenset((*CLAUSES, *OPERATORS, *FUNCTIONS, *WINDOW_FUNCTIONS, *AGGREGATES))
+ALLOWED_NODES = frozenset((*CLAUSES, *OPERATORS, *FUNCTIONS, *WINDOW_FUNCTIONS, *AGGREGATES))
 SUPPORTED = (
     "supported are SELECT with WHERE, GROUP BY (ROLLUP, CUBE, GROUPING SETS), HAVING, ORDER BY, LIMIT, CASE, "
     "sub-queries and WITH, the aggregates count, sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, "
@@ -117,11 +117,11 @@ def _check_allowed(node: exp.Expression) -> None:
     if isinstance(node, exp.Anonymous):
         allowed = node.name.lower() in NAMED_FUNCTIONS
     elif isinstance(node, exp.DataType):
-        allowed = node.this in TYPES
+        allowed = node.this in ALLOWED_TYPES
     elif isinstance(node, exp.Table):
         allowed = isinstance(node.this, exp.Identifier) and set(_given_parts(node)) <= {"this", "alias"}
     else:
-        allowed = type(node) in ALLOWED and not (isinstance(node, exp.Star) and any(_given_parts(node)))
+        allowed = type(node) in ALLOWED_NODES and not (isinstance(node, exp.Star) and any(_given_parts(node)))
     if isinstance(node, exp.With) and node.args.get("recursive"):
         allowed = False
     if isinstance(node, exp.Select) and (extra := set(_given_parts(node)) - SELECT_PARTS):

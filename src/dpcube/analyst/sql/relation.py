@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.analyst.sql.axes import MOST_ROWS, Pieces
+from dpcube.analyst.sql.axes import MOST_QUERY_ROWS, Pieces
 from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
+from dpcube.estimate.protocol import DENSE_CELLS
 from dpcube.memory import check_memory
 from dpcube.query import Workload
-
-DENSE_CELLS = 2**27
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,10 @@ class Relation:
 
     def __post_init__(self) -> None:
         rows = math.prod(len(piece) for piece in self.pieces.values())
-        if rows > MOST_ROWS:
+        if rows > MOST_QUERY_ROWS:
             sizes = " x ".join(f"{self.domain.names[j]} {len(piece)}" for j, piece in self.pieces.items())
             msg = (
-                f"the query needs {rows:,} rows of the cube ({sizes}); at most {MOST_ROWS:,} are made: use fewer "
+                f"the query needs {rows:,} rows of the cube ({sizes}); at most {MOST_QUERY_ROWS:,} are made: use fewer "
                 "attributes, or compare them with constants in place of grouping by them"
             )
             raise QueryError(msg)

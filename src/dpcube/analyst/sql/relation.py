@@ -47,14 +47,20 @@ class Relation:
         check_memory(rows * 100, what=f"a query on {rows:,} rows of the cube", remedy="use fewer attributes")
 
     @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The cube's shape, worked out once: a domain asks its attributes for it each time."""
+        return self.domain.shape
+
+    @cached_property
     def _counts(self) -> Floats:
         """Estimated count of every combination of pieces; the array has one axis for each axis in use."""
-        if self.domain.size > DENSE_CELLS:
-            shape = [len(piece) for piece in self.pieces.values()]
-            counts = self.estimate.range_values(self._ranges(self._all_combinations())).reshape(shape)
+        cells = math.prod(self.shape)
+        if cells > DENSE_CELLS:
+            counts = self.estimate.range_values(self._ranges(self._all_combinations()))
+            counts = counts.reshape([len(piece) for piece in self.pieces.values()])
         else:
-            check_memory(self.domain.size * 16, what="the estimate of every cell", remedy="use a larger machine")
-            unused = tuple(axis for axis in range(len(self.domain.shape)) if axis not in self.pieces)
+            check_memory(cells * 16, what="the estimate of every cell", remedy="use a larger machine")
+            unused = tuple(axis for axis in range(len(self.shape)) if axis not in self.pieces)
             counts = np.asarray(self.estimate.cells().sum(axis=unused))
             for axis, piece in enumerate(self.pieces.values()):
                 counts = np.add.reduceat(counts, piece.first_cell, axis=axis)
@@ -121,8 +127,8 @@ class Relation:
     def _ranges(self, chosen: dict[int, NDArray[np.intp]]) -> Workload:
         """Return ranges of cells: `chosen` has, for some axes, the piece of each range; other axes are taken whole."""
         count = len(next(iter(chosen.values()))) if chosen else 1
-        lower = np.zeros((count, len(self.domain.shape)), np.int64)
-        upper = np.tile(np.array(self.domain.shape), (count, 1))
+        lower = np.zeros((count, len(self.shape)), np.int64)
+        upper = np.tile(np.array(self.shape), (count, 1))
         for axis, piece in chosen.items():
             lower[:, axis], upper[:, axis] = self.pieces[axis].first_cell[piece], self.pieces[axis].end_cell[piece]
-        return Workload(self.domain.shape, lower, upper)
+        return Workload(self.shape, lower, upper)

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dpcube.errors import InputError
+from dpcube.evaluate.reproduce import histograms, theory
 from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Maps, Verdict
-from dpcube.evaluate.reproduce.histograms import HISTOGRAMS
-from dpcube.evaluate.reproduce.theory import SIMULATIONS
 
 
 class Group(NamedTuple):
@@ -26,8 +25,8 @@ class Group(NamedTuple):
 
 
 GROUPS = {
-    "theory": Group("section 6.1, the simulation figures, from exact formulas", SIMULATIONS),
-    "histograms": Group("section 6.2, original and released histograms of the bundled table", HISTOGRAMS),
+    "theory": Group("section 6.1, the simulation figures, from exact formulas", theory.SIMULATIONS),
+    "histograms": Group("section 6.2, original and released histograms of the bundled table", histograms.HISTOGRAMS),
 }
 
 
@@ -51,4 +50,4 @@ def make_figures(names: Sequence[str]) -> list[Figure | Maps]:
     return [make() for name, (group, make) in makers.items() if {"all", group, name} & set(names)]
 
 
-__all__ = ["GROUPS", "Curve", "CurvePanel", "Figure", "Maps", "Verdict", "figure_groups", "make_figures"]
+__all__ = ["GROUPS", "Curve", "CurvePanel", "Figure", "Group", "Maps", "Verdict", "figure_groups", "make_figures"]

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.plots.axis import Axis, in_rows
-from dpcube.analyst.plots.colours import BAR, INK, LINE, QUIET, RAMP
+from dpcube.analyst.plots.colours import BAR, GRID, INK, QUIET, RAMP
 from dpcube.analyst.plots.outlines import Outlines
 from dpcube.analyst.plots.picture import Bars, HeatMap, Picture
-from dpcube.analyst.plots.static import ALONE, OPACITIES, STROKES, WIDTHS, scale_ticks
+from dpcube.analyst.plots.static import ALONE, LINE_WIDTHS, OPACITIES, STROKES, scale_ticks
 from dpcube.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-MISSING = "interactive pictures need plotly, which is not installed; pip install 'dpcube[plot]'"
+PLOTLY_MISSING = "interactive pictures need plotly, which is not installed; pip install 'dpcube[plot]'"
 WIDE, HIGH, LETTER = 460, 400, 6.5
 # Plotly's own page has a button that sends the data to its maker's server.
 OFFLINE = {"displaylogo": False, "responsive": True, "showSendToCloud": False, "plotlyServerURL": ""}
@@ -28,7 +28,7 @@ def figure(picture: Picture) -> "Figure":
     try:
         from plotly.subplots import make_subplots
     except ImportError:
-        raise InputError(MISSING) from None
+        raise InputError(PLOTLY_MISSING) from None
     columns, panels = picture.columns, picture.panels
     rows = -(-len(panels) // columns)
     drawn = make_subplots(
@@ -99,7 +99,7 @@ def _bars(drawn: Any, panel: Bars, place: dict[str, int]) -> None:
         ),
         **place,
     )
-    counts = {"gridcolor": LINE, "tickformat": ",~r", "rangemode": "tozero", "zeroline": False}
+    counts = {"gridcolor": GRID, "tickformat": ",~r", "rangemode": "tozero", "zeroline": False}
     drawn.update_xaxes(**(counts if lies else _ticks(panel.axis, 12)), **place)
     drawn.update_yaxes(**({**_ticks(panel.axis, 40), "autorange": "reversed"} if lies else counts), **place)
 
@@ -128,7 +128,7 @@ def _map(drawn: Any, panel: HeatMap, place: dict[str, int]) -> None:
 def _outline(drawn: Any, found: Outlines, place: dict[str, int]) -> None:
     import plotly.graph_objects as go
 
-    for lines, thick, opacity in zip(found.lines, WIDTHS, OPACITIES, strict=True):
+    for lines, thick, opacity in zip(found.lines, LINE_WIDTHS, OPACITIES, strict=True):
         x, y = _broken(lines)
         for colour, wider, fainter in STROKES:
             look = {"color": colour, "width": 1.6 * wider * thick * found.weight}

@@ -20,7 +20,7 @@ from dpcube.arrays import Floats
 PROBES, FEWEST_PROBES = 8, 2
 PROBED_COUNTS = 2**20
 """Probes times counts stay about below this: a larger tree tells more with each probe."""
-STEP = 0.5
+DERIVATIVE_STEP = 0.5
 """Noise of a probe in units of the noise that is there: small beside what it probes, large beside rounding."""
 
 

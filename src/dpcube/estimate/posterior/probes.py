@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcube.arrays import Floats
-from dpcube.estimate.errors.calibration import STEP, number_of_probes
+from dpcube.estimate.errors.calibration import DERIVATIVE_STEP, number_of_probes
 from dpcube.estimate.errors.fixed_normals import fixed_normals
 from dpcube.estimate.posterior.inference import Posterior, infer
 from dpcube.estimate.posterior.whole import Whole
@@ -47,8 +47,8 @@ def probed(posterior: Posterior, measured: Floats, variance: Floats, whole: Whol
     for number in range(probes):
         noise = deviation * fixed_normals(len(measured), number)
         linear[:, number] = linear_totals(tree, noise, variance)
-        found = infer(tree, measured + STEP * noise, variance, whole=_with_noise(whole, number))
-        moved[:, number] = (found.totals - posterior.totals) / STEP
+        found = infer(tree, measured + DERIVATIVE_STEP * noise, variance, whole=_with_noise(whole, number))
+        moved[:, number] = (found.totals - posterior.totals) / DERIVATIVE_STEP
     return Probes(linear_totals(tree, measured, variance) - posterior.totals, linear, moved)
 
 
@@ -57,7 +57,7 @@ def _with_noise(whole: Whole | None, number: int) -> Whole | None:
     if whole is None:
         return None
     noise = math.sqrt(whole.variance) * float(fixed_normals(1, _OF_WHOLE + number)[0])
-    return whole._replace(total=whole.total + STEP * noise)
+    return whole._replace(total=whole.total + DERIVATIVE_STEP * noise)
 
 
 def doubts(apart: Floats) -> Floats:

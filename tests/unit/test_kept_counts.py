@@ -16,6 +16,7 @@ from dpcube.analyst.answer import Answer
 from dpcube.analyst.kept import counted, counting, folder
 from dpcube.analyst.kept.tree_answers import DamagedError, TreeAnswers
 from dpcube.estimate.posterior import PosteriorEstimate, infer
+from dpcube.files import PART
 from dpcube.geometry.straight_cuts import straight_cuts
 from dpcube.query import CountingQueries
 from random_trees import random_tree
@@ -318,7 +319,7 @@ def test_what_was_not_used_for_longest_makes_way(cache: Path, monkeypatch: pytes
 
 def test_what_a_crash_left_behind_goes_after_a_day(cache: Path) -> None:
     folder.write(cache, "key", b"kept")
-    old, new = cache / f"old{folder.PART}", cache / f"new{folder.PART}"
+    old, new = cache / PART.format("old"), cache / PART.format("new")
     for path in (old, new):
         path.write_bytes(b"")
     os.utime(old, (0, 0))

@@ -15,11 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG, S_IWGRP, S_IWOTH
 
+from dpcube.files import PART, place_beside
+
 SWITCH = "DPCUBE_CACHE"
 """The variable that names another directory, or says "off"."""
 MOST_BYTES = 2**29
 MOST_ENTRIES = 64
-ENDING, PART = ".kept", ".part"
+ENDING = ".kept"
 _A_DAY = 86_400.0
 _DIGEST = 32
 
@@ -63,7 +65,7 @@ def write(folder: Path, key: str, content: bytes) -> None:
     """Keep bytes under a key, if that can be done, and clear away what was not used for longest if it is too much."""
     if len(content) > MOST_BYTES // 4:
         return
-    part = folder / f"{os.urandom(8).hex()}{PART}"
+    part = place_beside(_place(folder, key))
     with suppress(OSError, ValueError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _is_ours(folder.lstat()):
@@ -104,7 +106,7 @@ def _clear(folder: Path) -> None:
             found = path.lstat()
             if path.suffix == ENDING:
                 entries.append((found.st_mtime, found.st_size, path))
-            elif path.suffix == PART and found.st_mtime < time.time() - _A_DAY:
+            elif path.match(PART.format("*")) and found.st_mtime < time.time() - _A_DAY:
                 path.unlink()
     size = 0
     for number, (_, taken, path) in enumerate(sorted(entries, reverse=True)):

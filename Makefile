@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Tests start many processes, and each would compile every module and every assertion anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test bench accuracy fuzz mutants lint clean
 
@@ -9,10 +11,10 @@ demo: $(READY)        ## release the bundled table and ask it a few questions
 	$(BIN)/dpcube demo
 
 check: lint           ## the quick tests, without processes and statistics: under a minute
-	$(BIN)/pytest -q -n 2 -m "not slow" tests/unit tests/golden tests/property tests/architecture
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" tests/unit tests/golden tests/property tests/architecture
 
 test: lint            ## everything CI runs
-	$(BIN)/pytest -q -n 2 --cov --cov-report=term:skip-covered --durations=10
+	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered --durations=10
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

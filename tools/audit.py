@@ -10,6 +10,7 @@ releases; what they load is found by loading them, in a process of their own.
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +20,8 @@ BEGIN, END = "<!-- the table of tools/audit.py -->", "<!-- its end -->"
 ABOVE = "dpcube.curator.publishing"
 
 
-def trusted_modules() -> list[str]:
+@cache
+def trusted_modules() -> tuple[str, ...]:
     """Return the names of the modules that hold code which must be right for a release to be private."""
     folders = [path for part in ("curator", "privacy") for path in sorted((SOURCE / "dpcube" / part).rglob("*.py"))]
     entries = [_name(path) for path in folders if _name(path) != ABOVE]
@@ -27,7 +29,7 @@ def trusted_modules() -> list[str]:
     script += "print(*sorted(name for name in sys.modules if name.split('.')[0] == 'dpcube'))"
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {script}"]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    return sorted([*loaded, ABOVE])
+    return tuple(sorted([*loaded, ABOVE]))
 
 
 def path_of(module: str) -> Path:
@@ -36,6 +38,7 @@ def path_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+@cache
 def code_lines(path: Path) -> int:
     """Return the lines of a file that are neither blank nor comments nor docstrings."""
     text = path.read_text(encoding="utf-8")

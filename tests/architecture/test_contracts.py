@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -119,10 +119,10 @@ def test_nobody_can_give_publish_its_noise() -> None:
     assert "epsilon" in inspect.signature(publish).parameters
 
 
-def parsed() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def parsed() -> list[tuple[str, ast.Module]]:
     assert len(MODULES) > 50
-    for path in MODULES:
-        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))
+    return [(str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))) for path in MODULES]
 
 
 def test_every_module_says_what_it_is() -> None:
@@ -152,7 +152,7 @@ def test_only_tests_experiments_and_synthetic_rows_use_seeded_randomness() -> No
     Synthetic rows are post-processing of a release.
     """
     allowed = ("testing.py", "evaluate/", "plan/", "query/random_ranges.py", "analyst/synthesize.py")
-    used = {name: random_uses(tree) for name, tree in parsed() if random_uses(tree)}
+    used = {name: found for name, tree in parsed() if (found := random_uses(tree))}
     assert {name for name in used if not name.startswith(allowed)} == set()
     assert "testing.py" in used  # the search does find what is there
 

@@ -160,7 +160,7 @@ class Accounting(RuleBasedStateMachine):
             assert self.budget.remaining == self.total - self.budget.spent
 
 
-TestAccounting = Accounting.TestCase
+TestAccounting = pytest.mark.slow(Accounting.TestCase)  # the quick tests above hold each rule by itself
 TestAccounting.settings = settings(quick, stateful_step_count=40)
 
 

@@ -109,6 +109,7 @@ def test_ranges_agree_by_table_by_sum_and_by_descent(shape: tuple[int, ...], see
             np.testing.assert_allclose(got.boxes.range_values(workload), direct, atol=1e-8)
 
 
+@pytest.mark.slow  # single answers are compared with many below too, as a release gives them
 @quick
 @given(SHAPES, SEEDS)
 def test_single_answers_agree_with_many(shape: tuple[int, ...], seed: int) -> None:

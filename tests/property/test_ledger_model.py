@@ -131,7 +131,7 @@ class Accounts(RuleBasedStateMachine):
         assert state.unit == self.unit
 
 
-TestAccounts = Accounts.TestCase
+TestAccounts = pytest.mark.slow(Accounts.TestCase)  # tests/unit/test_ledger.py holds each rule by itself
 TestAccounts.settings = settings(deadline=None, max_examples=40, stateful_step_count=25, derandomize=True)
 
 

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     for dims, names in ((2, ("A", "B")), (1, ("C",))):
         size = math.prod(dpbench.SHAPES[dims])
         ends = np.sort(generator.integers(0, dpbench.SHAPES[dims][0], (2, 50, dims)), axis=0)
-        for (dim, queries), stem in dpbench.QUERIES.items():
+        for (dim, queries), stem in dpbench.QUERY_FILES.items():
             if dim == dims:
                 np.savez(tmp_path / f"queries_{stem}.npz", lb=ends[0], ub=ends[1])
                 for name in names:
@@ -90,8 +90,8 @@ def test_a_seed_repeats_a_comparison_and_cells_err_as_they_must(folder: Path) ->
 
 
 def test_a_sweep_compares_with_cells(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps, "EPSILONS", ("0.1",))
-    monkeypatch.setattr(sweeps, "ROWS", (1000,))
+    monkeypatch.setattr(sweeps, "SWEPT_EPSILONS", ("0.1",))
+    monkeypatch.setattr(sweeps, "SWEPT_ROWS", (1000,))
     points = list(sweeps.sweep(Bench(folder), "cells", draws=20, seed=1))
     assert [p.name for p in points] == ["A", "B"]
     assert np.mean([p.ratio for p in points]) == pytest.approx(1, abs=0.35)
@@ -136,7 +136,7 @@ def test_two_way_marginals_by_hand() -> None:
 
 
 def test_held_out_tables_are_measured_and_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_out, "EPSILONS", ("1",))
+    monkeypatch.setattr(held_out, "HELD_OUT_EPSILONS", ("1",))
     monkeypatch.setattr(held_out_tables, "DOMAINS", ())
     monkeypatch.setattr(
         held_out_tables, "SOURCES", {"no": held_out_tables.PackagedFile("no_such_package", "x.csv", "nothing")}

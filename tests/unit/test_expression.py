@@ -9,7 +9,7 @@ import pytest
 from dpcube.domain import Category, Date, Domain, Float, Integer, Selection
 from dpcube.errors import QueryError
 from dpcube.query import CountingQuery, Workload, expression, query
-from dpcube.query.expression import GRAMMAR, LONGEST, parse
+from dpcube.query.expression import GRAMMAR, LONGEST_EXPRESSION, parse
 
 DOMAIN = Domain(
     (
@@ -303,7 +303,7 @@ def test_what_cannot_be_read_says_what_was_expected(text: str, message: str) -> 
             "(age = 3 and n = 1) or age = 2",
             "'or' must stay within one attribute, here it spans age, n; ask two questions",
         ),
-        ("x" * (LONGEST + 1), "the expression has 10001 characters; at most 10000 are read"),
+        ("x" * (LONGEST_EXPRESSION + 1), "the expression has 10001 characters; at most 10000 are read"),
         ("(" * 51 + "age = 1", "the expression nests parentheses and 'not' more than 50 deep; write it with fewer"),
         ("not " * 51 + "age = 1", "the expression nests parentheses and 'not' more than 50 deep; write it with fewer"),
     ],
@@ -343,7 +343,7 @@ def test_fifty_deep_is_read() -> None:
     ids=lambda text: text[:12],
 )
 def test_the_longest_expressions_take_a_moment(text: str) -> None:
-    assert 9_000 <= len(text) <= LONGEST
+    assert 9_000 <= len(text) <= LONGEST_EXPRESSION
     start = time.process_time()
     with suppress(QueryError):
         parse(text, DOMAIN)

@@ -1,5 +1,6 @@
 """Ledgers from elsewhere: what they cost is bounded, those of the landed code still open, and WAL mode is refused."""
 
+import math
 import os
 import shutil
 import sqlite3
@@ -125,7 +126,8 @@ def giant(path: Path) -> None:
     os.truncate(path, 2**34)
 
 
-PRIMES = [n for n in range(10**6, 10**6 + 40_000) if all(n % k for k in range(2, 1100))]
+DIVISORS = [n for n in range(2, 1100) if all(n % k for k in range(2, math.isqrt(n) + 1))]
+PRIMES = [n for n in range(10**6, 10**6 + 40_000) if all(n % k for k in DIVISORS)]
 FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
     "an endless total": (lambda p: sealed(p, {**TOTAL, "epsilon": "1e50000000"}), "do not make sense"),
     "an endless charge": (lambda p: sealed(p, TOTAL, charged("1e-50000000")), "do not make sense"),

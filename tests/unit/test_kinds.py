@@ -1,6 +1,6 @@
 """A new kind of attribute is one class and one line in a registry: a toy kind of each scale becomes a release.
 
-Nothing but `KINDS` is told of them, and what is answered is compared with the rows themselves.
+Nothing but `ATTRIBUTE_KINDS` is told of them, and what is answered is compared with the rows themselves.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from dpcube.analyst.report import report
 from dpcube.curator import publish
 from dpcube.domain import Attribute, Category, Date, Destination, Integer, Scalar
 from dpcube.domain.attribute import Scale
-from dpcube.domain.file import KINDS
+from dpcube.domain.file import ATTRIBUTE_KINDS
 from dpcube.errors import DomainError, QueryError
 
 
@@ -151,10 +151,10 @@ ROWS = [(smoker, hour) for smoker, hour in zip(SMOKERS, HOURS, strict=True) if 0
 @pytest.fixture(autouse=True, scope="module")
 def registry() -> Iterator[None]:
     toys: tuple[type[Attribute], ...] = (YesNo, Hour, Decade)
-    KINDS.update({toy.kind: toy for toy in toys})
+    ATTRIBUTE_KINDS.update({toy.kind: toy for toy in toys})
     yield
     for toy in toys:
-        del KINDS[toy.kind]
+        del ATTRIBUTE_KINDS[toy.kind]
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from dpcube.errors import DomainError, DpcubeError, MemoryLimitError, QueryError
 from dpcube.geometry.boxes import Boxes, add_to_boxes
 from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Measurement, Transcript
 from dpcube.transcript.file import spent
-from dpcube.transcript.measurements import KINDS, MOST_UNITS, Columns, CountsAlike, TableForm
+from dpcube.transcript.measurements import MEASUREMENT_KINDS, MOST_UNITS, Columns, CountsAlike, TableForm
 from dpcube.transcript.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
 from forge import (
     DOMAIN,
@@ -311,7 +311,7 @@ class Choice(Measurement):
 
 
 def test_a_new_kind_is_one_class_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "choice", Choice)
+    monkeypatch.setitem(MEASUREMENT_KINDS, "choice", Choice)
     release = make_release_of(CELLS, Choice(np.array([3, 1]), EIGHTH))
     release.save(tmp_path / "a.dpcube")
     back = Release.open(tmp_path / "a.dpcube")

@@ -19,7 +19,7 @@ from dpcube.plan import predict as predicting
 from dpcube.plan.axes import PlannedAxis, at_most, axes_of, halve_longest, shape_of
 from dpcube.plan.counter import SimulatedCounter
 from dpcube.plan.predict import Predictor
-from dpcube.plan.queries import KINDS, workload_of
+from dpcube.plan.queries import QUERY_KINDS, workload_of
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.plan.stand_ins import STAND_INS, made_up_counts
 from dpcube.strategy import BY_NAME, Cells, TwoPhase
@@ -134,7 +134,7 @@ def test_noisy_cells_are_predicted_by_the_exact_formula(epsilon: str, max_rows: 
     made = plan.plan(PEOPLE, rows=5000, epsilon=epsilon, strategies="cells", max_rows=max_rows)
     a = float(Fraction(epsilon)) / max_rows
     by_kind = {p.queries: p for p in made.predictions}
-    assert set(by_kind) == set(KINDS)
+    assert set(by_kind) == set(QUERY_KINDS)
     for kind, prediction in by_kind.items():
         sizes, times = np.unique(workload_of(kind, PEOPLE.shape, seed=0).sizes, return_counts=True)
         exact = np.average(theory.cells_error(sizes, a, noise="discrete"), weights=times)
@@ -150,7 +150,7 @@ def test_simulation_agrees_with_the_exact_formula() -> None:
     predictor = Predictor(AXES, 5000)
     simulated = predictor._cubes[0].errors(Cells(), Fraction(1, 10)).mean(axis=0)
     exact = predictor.predict(Cells(), Fraction(1, 10))
-    for column, kind in enumerate(KINDS):
+    for column, kind in enumerate(QUERY_KINDS):
         tolerance = {"total": 0.5}.get(kind, 0.15)
         assert simulated[column] == pytest.approx(exact[kind].typical, rel=tolerance)
 
@@ -167,7 +167,7 @@ def test_predictions_of_every_strategy_are_in_order_and_repeatable(name: str) ->
 
 def test_all_strategies_are_planned_unless_some_are_named() -> None:
     made = plan.plan(Domain.of_shape((6, 5)), rows=100, epsilon=1)
-    assert [p.strategy for p in made.predictions[:: len(KINDS)]] == list(BY_NAME)
+    assert [p.strategy for p in made.predictions[:: len(QUERY_KINDS)]] == list(BY_NAME)
     variant = plan.plan(Domain.of_shape((6, 5)), rows=100, epsilon=1, strategies=[TwoPhase(share=Fraction(1, 3))])
     assert {p.basis for p in variant.predictions} == {"simulated"}
 

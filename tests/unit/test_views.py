@@ -276,7 +276,7 @@ def test_what_cannot_be_asked_is_refused_in_one_line(release: Release, ask: Any,
 
 
 def test_frames_too_large_are_refused(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "MOST_ROWS", 100)
+    monkeypatch.setattr(groups, "MOST_VIEW_ROWS", 100)
     with pytest.raises(QueryError, match="this view has 120 rows; at most 100"):
         release.table()
     assert release.roll_up("country").table().num_rows == 96

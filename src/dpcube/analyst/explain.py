@@ -14,7 +14,7 @@ from dpcube.transcript.measurements import CountsAlike
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
 
-MOST_CELLS = 2**22
+MOST_EXPLAINED_CELLS = 2**22
 """Of larger cubes an account tells no errors: they would take longer than an account may."""
 MOST_ATTRIBUTES, MOST_KINDS, WIDTH = 6, 8, 100  # so that an account fits one screen
 
@@ -94,7 +94,7 @@ def account(release: "Release") -> ReleaseAccount:
     unit = "one row" if made.unit is None else f"all rows of one {made.unit} ({made.max_rows} counted at most)"
     names = ", ".join(release.domain.names)
     answers = bool(release.estimates)
-    told = answers and release.domain.size <= MOST_CELLS
+    told = answers and release.domain.size <= MOST_EXPLAINED_CELLS
     errors = trust(release, release.domain.names[:MOST_ATTRIBUTES]) if told else ()
     return ReleaseAccount(
         cube=f"A cube of {names}: {' x '.join(map(str, shape))} = {release.domain.size:,} cells, by {made.strategy}.",

@@ -23,7 +23,7 @@ from dpcube.query import CountingQueries, Workload
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
 
-MOST_ROWS = 2**24
+MOST_VIEW_ROWS = 2**24
 MOST_ASKED_APART = 20_000
 
 
@@ -100,8 +100,8 @@ class AxisGroups:
 def check_rows(axes: Sequence[AxisGroups]) -> int:
     """Return how many rows the groups of these axes make, refusing more than a frame should hold."""
     rows = int(np.prod([len(axis) for axis in axes], dtype=object))
-    if rows > MOST_ROWS:
-        msg = f"this view has {rows:,} rows; at most {MOST_ROWS:,} are laid out: roll up or dice it first"
+    if rows > MOST_VIEW_ROWS:
+        msg = f"this view has {rows:,} rows; at most {MOST_VIEW_ROWS:,} are laid out: roll up or dice it first"
         raise QueryError(msg)
     return rows
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcube.analyst import frames
 from dpcube.analyst.answer import Answer, Answers
 from dpcube.analyst.explain import account
-from dpcube.analyst.synthesize import BYTES_A_CELL, BYTES_A_VALUE, synthetic_rows
+from dpcube.analyst.synthesize import BYTES_A_CELL, BYTES_A_SYNTHETIC_VALUE, synthetic_rows
 from dpcube.analyst.view import View
 from dpcube.domain import Domain, Scalar
 from dpcube.errors import QueryError
@@ -145,7 +145,7 @@ class Release:
         null in a cell of its own that no value of the column's type can stand for (docs/synthetic.md).
         """
         batches = self.synthesize_batches(rows, seed, estimate=estimate)
-        needed = (rows or 0) * len(self.domain.names) * BYTES_A_VALUE
+        needed = (rows or 0) * len(self.domain.names) * BYTES_A_SYNTHETIC_VALUE
         check_memory(needed, what=f"a table of {rows or 0:,} rows", remedy="use synthesize_batches, which streams")
         return batches.read_all()
 

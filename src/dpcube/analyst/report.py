@@ -15,9 +15,9 @@ import numpy as np
 from dpcube.analyst.pasteable import example_question, shell_word
 from dpcube.analyst.plots.axis import in_rows, printable
 from dpcube.analyst.plots.picture import Picture, picture
-from dpcube.analyst.plots.static import MISSING, draw_picture
+from dpcube.analyst.plots.static import MATPLOTLIB_MISSING, draw_picture
 from dpcube.analyst.release import Release
-from dpcube.analyst.trust import COVERAGE, KINDS, Trust, doubts, trust
+from dpcube.analyst.trust import COVERAGE, INTERVAL_KINDS, Trust, doubts, trust
 from dpcube.transcript.file import spent
 
 STYLE = """
@@ -130,7 +130,7 @@ def _trusted(release: Release) -> str:
 
 
 def _held(percent: Mapping[str, int]) -> str:
-    said = [f"for {percent[kind]} in 100 {words}" for kind, words in KINDS.items()]
+    said = [f"for {percent[kind]} in 100 {words}" for kind, words in INTERVAL_KINDS.items()]
     return f"{', '.join(said[:-1])} and {said[-1]}"
 
 
@@ -139,7 +139,7 @@ def pictures_html(pictures: Callable[[], list[Picture]]) -> str:
     try:
         import matplotlib as _  # noqa: F401
     except ImportError:
-        return f"<p>Left out: {escape(MISSING)}.</p>"
+        return f"<p>Left out: {escape(MATPLOTLIB_MISSING)}.</p>"
     return "".join(map(picture_html, pictures()))
 
 

@@ -23,8 +23,8 @@ from dpcube.errors import QueryError
 
 BATCH_ROWS = 2**18
 BYTES_A_CELL = 32  # the estimate, its copy without negatives, its order and its sums
-BYTES_A_VALUE = 24  # at most about this much, unless texts are long
-MOST_ROWS = 2**53  # rows are numbered in double precision
+BYTES_A_SYNTHETIC_VALUE = 24  # at most about this much, unless texts are long
+MOST_SYNTHETIC_ROWS = 2**53  # rows are numbered in double precision
 
 
 def synthetic_rows(
@@ -73,7 +73,7 @@ def _checked_rows(rows: int | None, expected: Floats) -> int:
     total = float(expected.sum())
     if rows is None:
         return round(total)
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 0 <= rows < MOST_ROWS:
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 0 <= rows < MOST_SYNTHETIC_ROWS:
         msg = f"the number of rows must be a whole number from 0 to 2^53 - 1, got {rows!r}"
         raise QueryError(msg)
     if rows > 0 and total <= 0:

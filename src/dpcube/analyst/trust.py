@@ -13,9 +13,9 @@ from dpcube.query import Workload
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
 
-ASKED = 200
+MOST_TRUST_QUERIES = 200
 """Ranges, cells and values of one attribute that typical errors are taken over, always the same ones."""
-KINDS = {"ranges": "random ranges", "marginals": "groups of one attribute", "cells": "single cells"}
+INTERVAL_KINDS = {"ranges": "random ranges", "marginals": "groups of one attribute", "cells": "single cells"}
 COVERAGE = {
     ("adaptive", "posterior"): {"ranges": 98, "marginals": 94, "cells": 100},
     ("dpcube", "consistent"): {"ranges": 97, "marginals": 98, "cells": 98},
@@ -61,7 +61,7 @@ def _questions(release: "Release", attributes: Sequence[str]) -> Iterator[tuple[
     shape = release.domain.shape
     yield "all rows", Workload(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]))
     ranges = evenly_placed_ranges(shape)
-    yield "a range at random", Workload(shape, ranges.lower[:ASKED], ranges.upper[:ASKED])
+    yield "a range at random", Workload(shape, ranges.lower[:MOST_TRUST_QUERIES], ranges.upper[:MOST_TRUST_QUERIES])
     for name in attributes:
         yield f"one value of {name}", _values_of(release.domain.axis(name), shape)
     cells = np.stack(np.unravel_index(_spaced(release.domain.size), shape), axis=1)
@@ -78,7 +78,7 @@ def _values_of(axis: int, shape: tuple[int, ...]) -> Workload:
 
 def _spaced(cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return every cell, or of many some evenly spaced ones."""
-    return np.unique(np.linspace(0, cells - 1, min(cells, ASKED)).astype(np.int64))
+    return np.unique(np.linspace(0, cells - 1, min(cells, MOST_TRUST_QUERIES)).astype(np.int64))
 
 
 def _told(question: str, answers: Answers) -> Trust:

@@ -4,8 +4,8 @@ An attribute is declared by the user and never read from the data. Its cells are
 cell of its own for each irregular kind of value (null, NaN, infinite, unknown, outside) declared `"cell"`.
 
 Everything that depends on the kind of an attribute is asked of the attribute. A kind is a class in a file of its own
-and a line in `KINDS` of `file.py`. It says its `kind`, `scale` and `arrow_type`, and defines `bin_edges`, `coordinate`,
-`values_at` (unless values are their own coordinates), `bin_label` and `_check`; the rest has defaults.
+and a line in `ATTRIBUTE_KINDS` of `file.py`. It says its `kind`, `scale` and `arrow_type`, and defines `bin_edges`,
+`coordinate`, `values_at` (unless values are their own coordinates), `bin_label` and `_check`; the rest has defaults.
 """
 
 import math

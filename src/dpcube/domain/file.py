@@ -24,8 +24,8 @@ from dpcube.errors import DomainError
 from dpcube.files import is_special, place_beside
 
 FORMAT = 1
-LARGEST_FILE = 16 * 2**20
-KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
+LARGEST_DOMAIN_FILE = 16 * 2**20
+ATTRIBUTE_KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
 Declaration = tuple[tuple[Attribute, ...], bool, str | None]  # attributes, drafted_from_data, signed_public_by
 # The work of tomllib grows with the square of the number of parts of a dotted key, of which a domain file has none.
 DEEPEST_KEY = 16
@@ -73,11 +73,11 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
 def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
     given = dict(table)
     name, kind = given.get("name"), given.pop("type", None)
-    if not isinstance(kind, str) or kind not in KINDS:
-        msg = f"attribute {name!r}: type must be one of {listing(list(KINDS))}, got {kind!r}"
+    if not isinstance(kind, str) or kind not in ATTRIBUTE_KINDS:
+        msg = f"attribute {name!r}: type must be one of {listing(list(ATTRIBUTE_KINDS))}, got {kind!r}"
         raise DomainError(msg)
     owner = f"attribute {name!r} of type {kind}"
-    keys, lists = fields(KINDS[kind]), KINDS[kind].lists
+    keys, lists = fields(ATTRIBUTE_KINDS[kind]), ATTRIBUTE_KINDS[kind].lists
     allowed = ["type", *(key.name for key in keys), *(["values_from"] if "values" in lists else [])]
     _check_keys(given, allowed, owner=owner)
     if "values_from" in given:
@@ -95,7 +95,7 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
         if isinstance(given.get(key), str):  # TOML has dates; in Python a text will do
             msg = f"attribute '{name}': {key} must be a date such as 2026-01-31 without quotes, got {given[key]!r}"
             raise DomainError(msg)
-    return KINDS[kind](**given)  # type: ignore[arg-type]
+    return ATTRIBUTE_KINDS[kind](**given)  # type: ignore[arg-type]
 
 
 def _tuple(value: object, key: str, *, owner: str) -> tuple[object, ...]:
@@ -129,8 +129,8 @@ def read_text(path: Path) -> str:
         if is_special(path):
             msg = f"cannot read {path}: it is not a regular file"
             raise DomainError(msg)
-        if path.stat().st_size > LARGEST_FILE:
-            msg = f"{path} is larger than {LARGEST_FILE // 2**20} MiB, too large for a domain file"
+        if path.stat().st_size > LARGEST_DOMAIN_FILE:
+            msg = f"{path} is larger than {LARGEST_DOMAIN_FILE // 2**20} MiB, too large for a domain file"
             raise DomainError(msg)
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

@@ -14,7 +14,7 @@ from dpcube.domain.attribute import Attribute, Destination, Scalar, Scale, Withi
 from dpcube.domain.hierarchy import Level, checked_edges, group_of_bins, named_levels
 from dpcube.errors import DomainError, QueryError
 
-LARGEST = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
+LARGEST_NUMBER = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
 MOST_BINS = 2**31
 MOST_BINS_IN_LEVELS = 2**20
 NUMBERS = (int, float, np.integer, np.floating)
@@ -157,7 +157,7 @@ class Number(Attribute):
             raise DomainError(msg)
 
     def _check_number(self, key: str, value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST_NUMBER:
             msg = f"attribute '{self.name}': {key} must be a number between -2^53 and 2^53, got {value!r}"
             raise DomainError(msg)
 

@@ -25,7 +25,7 @@ from dpcube.strategy import BY_NAME, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 
 CONFIDENCE = 0.95
-EPSILONS = ("0.05", "0.1", "1")
+COVERAGE_EPSILONS = ("0.05", "0.1", "1")
 RANGES = 2000
 RELEASES = 20
 TENTHS = 10
@@ -131,7 +131,7 @@ def every_coverage(
     for path in [] if arrays is None else sorted(arrays.glob("x_*.npz")):
         tables |= samples_of(path)
     for table, samples in tables.items():
-        for epsilon in EPSILONS:
+        for epsilon in COVERAGE_EPSILONS:
             for strategy in chosen:
                 progress(f"{table}, epsilon {epsilon}, {strategy.name}")
                 yield measure_coverage(table, samples, epsilon=epsilon, strategy=strategy, releases=releases)

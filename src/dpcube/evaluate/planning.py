@@ -15,10 +15,10 @@ from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import release_array
 from dpcube.plan import Prediction, plan
 from dpcube.plan.predict import rounded_rows
-from dpcube.plan.queries import KINDS, workload_of
+from dpcube.plan.queries import QUERY_KINDS, workload_of
 from dpcube.strategy import BY_NAME, strategy_of
 
-CUBES = (
+PLANNED_CUBES = (
     ("age", "hours-per-week"),
     ("capital-gain", "capital-loss"),
     ("education", "occupation"),
@@ -28,9 +28,9 @@ CUBES = (
     ("age", "education-num", "race", "sex"),
     ("age", "marital-status", "occupation", "income"),
 )
-EPSILONS = ("0.05", "0.1", "1")
+PLANNED_EPSILONS = ("0.05", "0.1", "1")
 RUNS = 5
-ROWS = 50_000
+PLANNED_ROWS = 50_000
 SHOWN = ("ranges", "cells", "marginals")  # a total is one number, whose error differs from run to run
 FACTOR = 2
 """Measured errors are at most so many times above the predicted range, and below it but for near-constant tables."""
@@ -63,8 +63,8 @@ def compare_plan(names: tuple[str, ...], epsilon: str, *, runs: int = RUNS) -> I
     """Predict, release and measure one cube of the bundled table with every strategy."""
     domain = Domain.load(datasets.adult_domain(full=True)).project(names)
     exact_counts = count(datasets.adult_table(), domain)
-    workloads = {kind: workload_of(kind, domain.shape, seed=99) for kind in KINDS}
-    predictions = plan(domain, rows=ROWS, epsilon=epsilon).predictions
+    workloads = {kind: workload_of(kind, domain.shape, seed=99) for kind in QUERY_KINDS}
+    predictions = plan(domain, rows=PLANNED_ROWS, epsilon=epsilon).predictions
     for strategy in BY_NAME:
         fitted = strategy_of(strategy, domain)
         released = [release_array(exact_counts, epsilon=epsilon, strategy=fitted, seed=seed) for seed in range(runs)]
@@ -82,8 +82,8 @@ def planning_table() -> list[str]:
         f"|---|---|---|{'---|' * len(SHOWN)}",
     ]
     every: list[Compared] = []
-    for names in CUBES:
-        for epsilon in EPSILONS:
+    for names in PLANNED_CUBES:
+        for epsilon in PLANNED_EPSILONS:
             compared = list(compare_plan(names, epsilon))
             every += compared
             for strategy in BY_NAME:

@@ -6,7 +6,7 @@
 import numpy as np
 
 from dpcube import datasets
-from dpcube.analyst.trust import KINDS
+from dpcube.analyst.trust import INTERVAL_KINDS
 from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.estimate.metrics import exact_answers
@@ -33,7 +33,7 @@ def coverage(strategy: str, kind: Kind, *, runs: int = RUNS, epsilon: str = EPSI
 def print_trust() -> None:
     """Print the table."""
     kinds: tuple[Kind, ...] = ("ranges", "marginals", "cells")
-    assert set(kinds) == set(KINDS)
+    assert set(kinds) == set(INTERVAL_KINDS)
     for strategy in BY_NAME:
         print(strategy, {kind: round(coverage(strategy, kind)) for kind in kinds})
 

@@ -34,8 +34,8 @@ from dpcube.arrays import Floats
 Complexes = NDArray[np.complex128]
 
 ANGLE = 3 * np.pi / 8
-NODES = 320
-STEP = 1 / 16
+CONTOUR_NODES = 320
+CONTOUR_STEP = 1 / 16
 # A bell of standard deviation w is summed to exp(-2 pi^2 w^2 / step^2) < 1e-17 with this step over w.
 STEP_PER_WIDTH = 0.7
 # Points of a lattice that differ by less than this part of its step are the same point, computed twice.
@@ -106,8 +106,8 @@ def _integrate(x: Floats, b: Floats, k: Floats, *, order: int, lattice: bool) ->
     # Order 0 has no minimum at x = 0; the one of order 1 is a good path for it too.
     c = _minimum(x, b, k, order=max(order, 1), lattice=lattice)
     radius = np.minimum((nearest - c) / (1 - np.cos(ANGLE)), c / np.cos(ANGLE))
-    step = np.minimum(STEP, STEP_PER_WIDTH * _width(c, b, k, order=order) / (radius * np.sin(ANGLE)))
-    u = step * np.arange(NODES) + 1j * ANGLE
+    step = np.minimum(CONTOUR_STEP, STEP_PER_WIDTH * _width(c, b, k, order=order) / (radius * np.sin(ANGLE)))
+    u = step * np.arange(CONTOUR_NODES) + 1j * ANGLE
     y, direction = c + radius * (np.cosh(u) - np.cos(ANGLE)), radius * np.sinh(u)
     height = _log_integrand(c.astype(np.complex128), x, b, k, order=order, lattice=lattice).real
     values = np.exp(_log_integrand(y, x, b, k, order=order, lattice=lattice) - height) * direction

@@ -8,7 +8,7 @@ from dpcube.arrays import Floats
 from dpcube.noise.arguments import fraction, numbers, plain, positive, whole_numbers
 from dpcube.noise.contour import lattice_quantile, lattice_scales, log_tail, tail_point
 
-NODES = 48
+CURVE_NODES = 48
 
 
 def dl_sum_logpmf(k: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) -> Floats:
@@ -45,7 +45,7 @@ def dl_sum_quantile(confidence: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) ->
     [  30.   89. 2771.]
     """
     sure, count, a = fraction("confidence", confidence), whole_numbers("n", n), positive("alpha", alpha)
-    if sure.size == a.size == 1 and count.size > NODES:
+    if sure.size == a.size == 1 and count.size > CURVE_NODES:
         return plain(_along_a_curve(sure.reshape(()), count, lattice_scales(a).reshape(1)))
     return plain(lattice_quantile(sure, lattice_scales(a)[..., None], count[..., None]))
 
@@ -53,7 +53,7 @@ def dl_sum_quantile(confidence: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) ->
 def _along_a_curve(sure: Floats, n: Floats, scale: Floats) -> Floats:
     """Return quantiles of many sums: the real numbers that they are rounded up from are a smooth function of log n.
 
-    A polynomial through `NODES` of these errs by less than 7e-9 of them, wherever the variance of the sum is 1 at
+    A polynomial through `CURVE_NODES` of these errs by less than 7e-9 of them, wherever the variance of the sum is 1 at
     least (measured for alpha from .001 to 10, confidences from .5 to 1 - 1e-8 and n up to 10^8). Where that leaves a
     doubt about rounding, and where the variance is less, each is computed by itself.
     """
@@ -66,7 +66,7 @@ def _along_a_curve(sure: Floats, n: Floats, scale: Floats) -> Floats:
         counts = np.exp(log_n)
         return np.asarray(tail_point((1 - sure) / 2, scale, counts[:, None], lattice=True) / np.sqrt(counts))
 
-    curve = Chebyshev.interpolate(deviations, NODES - 1, domain=[low, max(high, low + 1)])
+    curve = Chebyshev.interpolate(deviations, CURVE_NODES - 1, domain=[low, max(high, low + 1)])
     points = np.sqrt(n) * np.asarray(curve(np.log(n)), np.float64)
     quantiles: Floats = np.ceil(points - 0.5)
     doubtful = narrow | (np.abs(points - 0.5 - np.rint(points - 0.5)) < 3e-8 * points)

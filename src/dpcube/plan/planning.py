@@ -11,15 +11,15 @@ from dpcube.errors import InputError
 from dpcube.plan.advice import Advice, advise
 from dpcube.plan.axes import axes_of
 from dpcube.plan.predict import Prediction, Predictor
-from dpcube.plan.queries import KINDS, Kind
+from dpcube.plan.queries import QUERY_KINDS, Kind
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
 from dpcube.strategy import BY_NAME, Strategy, strategy_of
 
 Predictions = Callable[[Fraction], Mapping[Kind, Prediction]]
 
-MOST_ROWS = 10**12
-MOST_CELLS = 10**15
+MOST_PLANNED_ROWS = 10**12
+MOST_PLANNED_CELLS = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +139,12 @@ def _around(epsilon: Fraction) -> list[Fraction]:
 
 
 def _check(domain: Domain, rows: int, max_rows: int, accuracy: float | None) -> None:
-    if domain.size > MOST_CELLS:
-        msg = f"a plan is for cubes of up to {MOST_CELLS:,} cells, and this one has {domain.size:,}; declare fewer bins"
+    if domain.size > MOST_PLANNED_CELLS:
+        most = f"{MOST_PLANNED_CELLS:,} cells"
+        msg = f"a plan is for cubes of up to {most}, and this one has {domain.size:,}; declare fewer bins"
         raise InputError(msg)
-    if not 1 <= rows <= MOST_ROWS:
-        msg = f"a plan is for 1 to {MOST_ROWS:,} rows, got {rows}; say roughly how many there are"
+    if not 1 <= rows <= MOST_PLANNED_ROWS:
+        msg = f"a plan is for 1 to {MOST_PLANNED_ROWS:,} rows, got {rows}; say roughly how many there are"
         raise InputError(msg)
     if max_rows < 1:
         msg = f"a unit has at least one row, got max_rows {max_rows}"
@@ -154,10 +155,10 @@ def _check(domain: Domain, rows: int, max_rows: int, accuracy: float | None) -> 
 
 
 def _kind(queries: str) -> Kind:
-    for kind in KINDS:
+    for kind in QUERY_KINDS:
         if kind == queries:
             return kind
-    msg = f"there are no queries '{queries}' to plan for; the kinds are {listing(KINDS)}"
+    msg = f"there are no queries '{queries}' to plan for; the kinds are {listing(QUERY_KINDS)}"
     raise InputError(msg)
 
 

@@ -19,7 +19,7 @@ from dpcube.estimate.metrics import absolute_errors
 from dpcube.noise.sums import dl_sum_mean_abs
 from dpcube.plan.axes import Axes, at_most, shape_of
 from dpcube.plan.counter import SimulatedCounter
-from dpcube.plan.queries import KINDS, Kind, workload_of
+from dpcube.plan.queries import QUERY_KINDS, Kind, workload_of
 from dpcube.plan.stand_ins import STAND_INS, made_up_counts
 from dpcube.query import Workload
 from dpcube.strategy import Cells, Strategy
@@ -84,7 +84,7 @@ class MadeUpCube:
         self._seed = seed
         self._made_up = [made_up_counts(name, axes, rows=rows, seed=seed) for name in STAND_INS]
         self._runs = int(np.clip(2 * SIMULATED_CELLS // np.prod(self.shape), 2, MOST_RUNS))
-        self.workloads = {kind: workload_of(kind, self.shape, seed=seed) for kind in KINDS}
+        self.workloads = {kind: workload_of(kind, self.shape, seed=seed) for kind in QUERY_KINDS}
         self._all = Workload(
             self.shape,
             np.concatenate([workload.lower for workload in self.workloads.values()]),
@@ -113,7 +113,7 @@ class Predictor:
         self.rows = rows
         self._max_rows = max_rows
         self._seed = seed
-        self._sizes = {kind: workload_of(kind, self.shape, seed=seed).sizes for kind in KINDS}
+        self._sizes = {kind: workload_of(kind, self.shape, seed=seed).sizes for kind in QUERY_KINDS}
 
     def on(self, axes: Axes) -> "Predictor":
         """Return a predictor for the same rows on other axes."""
@@ -151,13 +151,13 @@ class Predictor:
                 noise_below=max(ABOVE_NOISE * typical[column], TOLD_APART / float(each)),
                 basis=basis,
             )
-            for column, kind in enumerate(KINDS)
+            for column, kind in enumerate(QUERY_KINDS)
         }
 
     def _exact(self, epsilon: Fraction) -> Floats:
         """Noisy cells err by their noise alone, whatever the table: the mean of |sum of s noises| over questions."""
-        errors = np.empty((1, len(KINDS)))
-        for column, kind in enumerate(KINDS):
+        errors = np.empty((1, len(QUERY_KINDS)))
+        for column, kind in enumerate(QUERY_KINDS):
             sizes = self._sizes[kind]
             # Between nodes the logarithms are all but linear: within 1e-4, in a tenth of the time.
             nodes = np.unique(np.geomspace(sizes.min(), sizes.max(), NODES).round())
@@ -176,8 +176,8 @@ class Predictor:
     def _extrapolated(self, strategy: Strategy, epsilon: Fraction) -> Floats:
         """Carry on the power law of error against the cells in a question: 1/2 if all is noise, 1 if all is bias."""
         large, small = (cube.errors(strategy, epsilon) for cube in self._cubes)
-        sizes = np.array([[cube.workloads[kind].sizes.mean() for kind in KINDS] for cube in self._cubes])
-        wanted = np.array([self._sizes[kind].mean() for kind in KINDS])
+        sizes = np.array([[cube.workloads[kind].sizes.mean() for kind in QUERY_KINDS] for cube in self._cubes])
+        wanted = np.array([self._sizes[kind].mean() for kind in QUERY_KINDS])
         grown = np.log(sizes[0] / sizes[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             power = np.where(grown > 0, np.log(large / small) / grown, 0.0)

@@ -9,7 +9,7 @@ from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 
 Kind = Literal["ranges", "cells", "marginals", "total"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+QUERY_KINDS: tuple[Kind, ...] = get_args(Kind)
 IN_WORDS: dict[Kind, str] = {
     "ranges": "a random range",
     "cells": "a single cell",

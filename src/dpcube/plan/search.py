@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dpcube.privacy.epsilon import LARGEST, SMALLEST
 
-FACTOR = 4
+SEARCH_FACTOR = 4
 NEAR = 1.05
 """Epsilon is found to within 5%: the prediction is not sharper."""
 
@@ -21,11 +21,11 @@ def least_epsilon(error: Callable[[Fraction], float], wanted: float, *, start: F
     while error(high) > wanted:
         if high == LARGEST:
             return None
-        low, high = high, min(high * FACTOR, LARGEST)
+        low, high = high, min(high * SEARCH_FACTOR, LARGEST)
     while low == high or error(low) <= wanted:
         if low == SMALLEST:
             return SMALLEST
-        low, high = max(low / FACTOR, SMALLEST), low
+        low, high = max(low / SEARCH_FACTOR, SMALLEST), low
     while high > low * Fraction(NEAR):
         middle = rounded_up(math.sqrt(low * high))
         if not low < middle < high:

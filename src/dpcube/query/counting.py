@@ -73,7 +73,7 @@ def query_of(domain: Domain, parsed: Mapping[str, Selection], conditions: Mappin
             raise QueryError(msg)
     weights = []
     for attribute in domain.attributes:
-        chosen = parsed.get(attribute.name, attribute.everything())
+        chosen = parsed[attribute.name] if attribute.name in parsed else attribute.everything()
         if attribute.name in conditions:
             chosen &= select(attribute, conditions[attribute.name])
         weights.append(attribute.weights(chosen))

@@ -14,7 +14,7 @@ from typing import NoReturn
 from dpcube.domain import Attribute, Domain, Scalar, Selection
 from dpcube.errors import DomainError, QueryError
 
-LONGEST = 10_000
+LONGEST_EXPRESSION = 10_000
 DEEPEST = 50
 GRAMMAR = "use =, !=, <, <=, >, >=, between ... and ..., in (...), is null, and, or, not"
 
@@ -60,8 +60,8 @@ def parse(text: str, domain: Domain) -> Selections:
     >>> parse("age >= 3 and age < 5", Domain((Integer(name="age", min=0, max=9),)))
     {'age': Selection(intervals=((3.0, 5.0),), own_cells=frozenset())}
     """
-    if len(text) > LONGEST:
-        msg = f"the expression has {len(text)} characters; at most {LONGEST} are read"
+    if len(text) > LONGEST_EXPRESSION:
+        msg = f"the expression has {len(text)} characters; at most {LONGEST_EXPRESSION} are read"
         raise QueryError(msg)
     parser = _Parser(_tokens(text), domain)
     truths = parser.disjunction(0)

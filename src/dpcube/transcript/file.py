@@ -25,13 +25,13 @@ import numpy as np
 
 from dpcube.counter import BUDGET_UNITS
 from dpcube.domain import Domain
-from dpcube.domain.file import LARGEST_FILE as LARGEST_DOMAIN
+from dpcube.domain.file import LARGEST_DOMAIN_FILE
 from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, InputError, MemoryLimitError, ReleaseFileError
 from dpcube.files import is_special, new_file
 from dpcube.memory import check_memory, in_words
 from dpcube.transcript.facts import rational, value
-from dpcube.transcript.measurements import KINDS, MOST_UNITS, BoxCounts, CellCounts, Columns, Measurement
+from dpcube.transcript.measurements import MEASUREMENT_KINDS, MOST_UNITS, BoxCounts, CellCounts, Columns, Measurement
 from dpcube.transcript.provenance import Provenance
 from dpcube.transcript.tables import BYTES_A_VALUE, columns_of, parquet_of, rows_of
 from dpcube.transcript.transcript import MOST_MEASUREMENTS, Transcript
@@ -91,8 +91,10 @@ def check_writable(path: Path, *, needed: int) -> None:
 def check_domain(domain: Domain) -> None:
     """Raise DomainError if a file of this domain could not be read again; asked before anything is spent."""
     size = len(domain.dumps().encode())
-    if size > LARGEST_DOMAIN:
-        msg = f"the domain takes {in_words(size)} of text and a release holds {in_words(LARGEST_DOMAIN)}; shorten it"
+    if size > LARGEST_DOMAIN_FILE:
+        msg = (
+            f"the domain takes {in_words(size)} of text and a release holds {in_words(LARGEST_DOMAIN_FILE)}; shorten it"
+        )
         raise DomainError(msg)
 
 
@@ -279,15 +281,15 @@ def _listed(entries: list[object]) -> list[_Listed]:
 def _entry(number: int, entry: object) -> _Listed:
     facts = value({"measurements": entry}, "measurements", dict)
     name, law = value(facts, "kind", str), value(facts, "law", str)
-    if name not in KINDS or law != KINDS[name].law:
+    if name not in MEASUREMENT_KINDS or law != MEASUREMENT_KINDS[name].law:
         msg = f"it holds a measurement of kind '{name}' and law '{law}', which this dpcube does not know"
         raise FutureFormatError(msg)
     value(facts, "units", int)
-    names = _member_names(KINDS[name], number)
+    names = _member_names(MEASUREMENT_KINDS[name], number)
     if value(facts, "members", list) != list(names.values()):
         msg = f"the members of its measurement {number} are not {', '.join(names.values())}"
         raise ReleaseFileError(msg)
-    return _Listed(KINDS[name], facts, names)
+    return _Listed(MEASUREMENT_KINDS[name], facts, names)
 
 
 def _measurements(listed: list[_Listed], content: Mapping[str, bytes], domain: Domain) -> tuple[Measurement, ...]:
@@ -334,7 +336,7 @@ def _checked_members(archive: zipfile.ZipFile, listed: dict[str, str], wanted: s
         raise ReleaseFileError(msg)
     content = {}
     for name, sha256 in listed.items():
-        content[name] = _member(archive, name, LARGEST_DOMAIN if name == DOMAIN else None)
+        content[name] = _member(archive, name, LARGEST_DOMAIN_FILE if name == DOMAIN else None)
         if hashlib.sha256(content[name]).hexdigest() != sha256:
             msg = f"its member {name} is not what its manifest says"
             raise ReleaseFileError(msg)

@@ -1,7 +1,7 @@
 """What can be measured: noisy cells, noisy boxes of a tree, noisy tables over some attributes. One class each.
 
 Enters: noisy counts and the units of budget that they cost. Leaves: a checked measurement that can tell its cost, its
-account and its tables in a file. A new kind is one class here and its name in `KINDS`.
+account and its tables in a file. A new kind is one class here and its name in `MEASUREMENT_KINDS`.
 """
 
 import math
@@ -50,7 +50,7 @@ class Measurement(ABC):
 
     __slots__ = ()
     kind: ClassVar[str]
-    """Its name, in files and in `KINDS`."""
+    """Its name, in files and in `MEASUREMENT_KINDS`."""
     table_names: ClassVar[tuple[str, ...]]
     """The names of its tables in a file."""
     law: ClassVar[str] = TWO_SIDED_GEOMETRIC
@@ -350,5 +350,5 @@ def _check_units(what: str, units: int) -> None:
         raise DomainError(msg)
 
 
-KINDS: dict[str, type[Measurement]] = {kind.kind: kind for kind in (CellCounts, BoxCounts, MarginalCounts)}
+MEASUREMENT_KINDS: dict[str, type[Measurement]] = {kind.kind: kind for kind in (CellCounts, BoxCounts, MarginalCounts)}
 """Every kind of measurement, by its name in a file."""

@@ -12,7 +12,7 @@ import numpy as np
 from dpcube.errors import DomainError
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import LARGEST_SHARE, SMALLEST_SHARE
-from dpcube.transcript.measurements import KINDS, MOST_UNITS, BoxCounts, CellCounts, Measurement
+from dpcube.transcript.measurements import MEASUREMENT_KINDS, MOST_UNITS, BoxCounts, CellCounts, Measurement
 
 MOST_MEASUREMENTS = 1024
 MOST_UNEVEN = 32
@@ -48,8 +48,8 @@ class Transcript:
             msg = f"a transcript needs at least one measurement and at most {MOST_MEASUREMENTS:,}, got {many:,}"
             raise DomainError(msg)
         for measurement in self.measurements:
-            if type(measurement) not in KINDS.values():
-                msg = f"a {type(measurement).__name__} is no measurement; the kinds are {', '.join(KINDS)}"
+            if type(measurement) not in MEASUREMENT_KINDS.values():
+                msg = f"a {type(measurement).__name__} is no measurement; the kinds are {', '.join(MEASUREMENT_KINDS)}"
                 raise DomainError(msg)
         if sum(not measurement.charges_evenly for measurement in self.measurements) > MOST_UNEVEN:
             msg = f"a transcript holds {MOST_UNEVEN} trees of boxes at most; put boxes that nest into one tree"

@@ -5,4 +5,4 @@ RAMP = ("#f6faff", "#c4dfff", "#8ec4fe", "#5ea9f0", "#348dd9", "#1b73b8", "#1f58
 BAR = "#8ec4fe"
 INK = "#25282f"
 QUIET = "#5b6470"
-LINE = "#d9dee5"
+GRID = "#d9dee5"

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.plots.axis import Axis, in_rows
-from dpcube.analyst.plots.colours import BAR, INK, LINE, QUIET, RAMP
+from dpcube.analyst.plots.colours import BAR, GRID, INK, QUIET, RAMP
 from dpcube.analyst.plots.outlines import Outlines
 from dpcube.analyst.plots.picture import Bars, HeatMap, Panel, Picture
-from dpcube.analyst.plots.static import OPACITIES, STROKES, WIDTHS, scale_ticks
+from dpcube.analyst.plots.static import LINE_WIDTHS, OPACITIES, STROKES, scale_ticks
 from dpcube.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-MISSING = "interactive pictures need plotly, which is not installed; pip install 'dpcube[plot]'"
+PLOTLY_MISSING = "interactive pictures need plotly, which is not installed; pip install 'dpcube[plot]'"
 HIGH, BAR_HIGH, LETTER, PANEL_LETTERS = 400, 22, 6.5, 48
 WIDE = 900
 """Pixels for which text of a figure is broken into lines: a figure is as wide as where it is shown."""
@@ -84,7 +84,7 @@ def _subplots(panels: tuple[Panel, ...], columns: int, top: float) -> Any:
     try:
         from plotly.subplots import make_subplots
     except ImportError:
-        raise InputError(MISSING) from None
+        raise InputError(PLOTLY_MISSING) from None
     rows = [panels[k : k + columns] for k in range(0, len(panels), columns)]
     heights, gap = [max(map(_height, row)) for row in rows], max(map(_below, panels)) + 40
     whole = sum(heights) + gap * (len(rows) - 1)
@@ -175,7 +175,7 @@ def _bars(drawn: Any, panel: Bars, place: dict[str, int]) -> None:
         ),
         **place,
     )
-    counts = {"gridcolor": LINE, "tickformat": ",~r", "rangemode": "tozero", "zeroline": False}
+    counts = {"gridcolor": GRID, "tickformat": ",~r", "rangemode": "tozero", "zeroline": False}
     drawn.update_xaxes(**(counts if lies else _ticks(panel.axis, 12)), **place)
     drawn.update_yaxes(**({**_ticks(panel.axis, 40), "autorange": "reversed"} if lies else counts), **place)
 
@@ -204,7 +204,7 @@ def _map(drawn: Any, panel: HeatMap, place: dict[str, int]) -> None:
 def _outline(drawn: Any, found: Outlines, place: dict[str, int]) -> None:
     import plotly.graph_objects as go
 
-    for lines, thick, opacity in zip(found.lines, WIDTHS, OPACITIES, strict=True):
+    for lines, thick, opacity in zip(found.lines, LINE_WIDTHS, OPACITIES, strict=True):
         x, y = _broken(lines)
         for colour, wider, fainter in STROKES:
             look = {"color": colour, "width": 1.6 * wider * thick * found.weight}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpcube.analyst.plots.axis import Axis, in_rows
-from dpcube.analyst.plots.colours import BAR, INK, LINE, QUIET, RAMP
+from dpcube.analyst.plots.colours import BAR, GRID, INK, QUIET, RAMP
 from dpcube.analyst.plots.outlines import Outlines
 from dpcube.analyst.plots.picture import Bars, HeatMap, Panel, Picture
 from dpcube.errors import InputError
@@ -31,11 +31,11 @@ BAR_HEIGHT, FEWEST_BARS = 0.24, 4
 NOTE_LETTERS, TITLE_LETTERS, PANEL_LETTERS = 15, 9, 10  # that fit into an inch of the note, of titles
 LABEL = 0.068, 12  # inches that a letter of a label beside a panel takes, and letters that every panel has room for
 TICK_LETTERS = 8.5  # that fit below an inch of a panel before labels must be turned
-WIDTHS = (0.3, 0.5, 0.8)
+LINE_WIDTHS = (0.3, 0.5, 0.8)
 OPACITIES = (0.25, 0.35, 0.5)
 STROKES = (("#ffffff", 2.5, 0.8), (INK, 1.0, 1.0))
 """A line is dark on light, and has a light one under it to be seen on dark: colour, width and opacity."""
-MISSING = "pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'"
+MATPLOTLIB_MISSING = "pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'"
 
 
 def draw_picture(picture: Picture, ending: str, *, titled: bool = True, about: str = "") -> bytes:
@@ -47,7 +47,7 @@ def draw_picture(picture: Picture, ending: str, *, titled: bool = True, about: s
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError(MISSING) from None
+        raise InputError(MATPLOTLIB_MISSING) from None
     with mpl.rc_context({**FONT, "svg.hashsalt": picture.title}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
         canvas: Any = Figure(layout="constrained")
@@ -127,7 +127,7 @@ def _upright(axis: Any, panel: Bars, wide: float) -> None:
     _name_bins(axis, panel.axis, wide)
     axis.set_ylim(bottom=0)
     axis.yaxis.set_major_formatter("{x:,.10g}")
-    axis.grid(axis="y", color=LINE, linewidth=0.6)
+    axis.grid(axis="y", color=GRID, linewidth=0.6)
 
 
 def _lying(axis: Any, panel: Bars) -> None:
@@ -140,7 +140,7 @@ def _lying(axis: Any, panel: Bars) -> None:
     axis.set_xlim(0, 1.32 * max(float(ends.max()), 1.0))
     axis.xaxis.set_major_formatter("{x:,.10g}")
     axis.xaxis.get_major_locator().set_params(nbins=5)
-    axis.grid(axis="x", color=LINE, linewidth=0.6)
+    axis.grid(axis="x", color=GRID, linewidth=0.6)
     for place, value, end, off in zip(places, panel.values, ends, panel.whiskers.max(axis=0), strict=True):
         said = f" {in_rows(value)} \N{PLUS-MINUS SIGN} {in_rows(off)}"
         axis.annotate(said, (end, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
@@ -171,7 +171,7 @@ def _outline(axis: Any, found: Outlines) -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Lines
 
-    for lines, thick, opacity in zip(found.lines, WIDTHS, OPACITIES, strict=True):
+    for lines, thick, opacity in zip(found.lines, LINE_WIDTHS, OPACITIES, strict=True):
         if len(lines):
             path = Lines(lines.reshape(-1, 2) - 0.5, np.tile([Lines.MOVETO, Lines.LINETO], len(lines)))
             for colour, wider, fainter in STROKES:

@@ -25,7 +25,9 @@ from dpcube.errors import QueryError
 
 MOST_CORNERED = 3
 """Attributes known by bins in one argument, at the corners of whose bins it is taken to find out how it varies."""
-SUPPORTED = "count(*), count(x), sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev"
+SUPPORTED_AGGREGATES = (
+    "count(*), count(x), sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev"
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def call_of(node: exp.Expression) -> Call | None:
     if isinstance(node, exp.WithinGroup):
         return _within_group(node, condition, text)
     if type(node) not in AGGREGATES:
-        msg = f"{text!r} is not supported; the aggregates are {SUPPORTED}"
+        msg = f"{text!r} is not supported; the aggregates are {SUPPORTED_AGGREGATES}"
         raise QueryError(msg)
     name, argument = AGGREGATES[type(node)], node.this
     if isinstance(argument, exp.Distinct):
@@ -197,7 +199,7 @@ class Writer:
         if isinstance(attr := bare_argument(call), Attr):
             edges = self.needs.domain.attributes[attr.axis].bin_edges()
             shift = float(edges[0] + edges[-1]) / 2
-            spread = sql_of(self.needs.column(attr.axis, "spread", Detail.BINS))
+            spread = sql_of(self.needs.column(attr.axis, "variance", Detail.BINS))
         moved = f"({x} - CAST('{shift!r}' AS DOUBLE))"
         first = f"sum(w * {moved}) FILTER ({keep})"
         second = f"sum(w * ({moved} * {moved} + {spread})) FILTER ({keep})"

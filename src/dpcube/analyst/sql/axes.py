@@ -17,11 +17,14 @@ from dpcube.arrays import Floats, Ints
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 
-MOST_ROWS = 20_000_000
+MOST_QUERY_ROWS = 20_000_000
 
 
 class Detail(IntEnum):
-    """What a query must tell apart: sides of constants, bins, or every whole number or day."""
+    """How finely a query needs an axis; each detail includes those before it.
+
+    CUTS tells the sides of constants apart, BINS each bin as well, UNITS every whole number, day or listed value.
+    """
 
     CUTS = 0
     BINS = 1
@@ -29,8 +32,8 @@ class Detail(IntEnum):
 
 
 @dataclass
-class Use:
-    """How a query uses one attribute: the detail it needs and the constants it compares with."""
+class AxisUse:
+    """How a query uses one attribute: the detail it needs, and the coordinates at which it cuts the axis."""
 
     detail: Detail = Detail.CUTS
     cuts: set[float] = field(default_factory=set)
@@ -38,51 +41,60 @@ class Use:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The pieces of one axis: cells `lower` to `upper` (half-open), the share of them, and coordinates `low`, `high`.
+    """The pieces into which a query cuts the axis of one attribute.
 
-    Cells of their own (null, outside, ...) are the last pieces, in the order of their cells.
+    A piece covers the cells from `first_cell` to before `end_cell`, and holds the `share` of their rows: 1, or less
+    for a part of one bin. These three have shape (pieces,). Its values lie at coordinates from `low` to before `high`;
+    both have one entry for each piece but the last ones, which are cells of their own (null, outside, ...) in the order
+    of their cells and have no coordinates.
     """
 
     attribute: Attribute
-    lower: Ints
-    upper: Ints
+    first_cell: Ints
+    end_cell: Ints
     share: Floats
     low: Floats
     high: Floats
 
     def __len__(self) -> int:
-        return len(self.lower)
+        return len(self.first_cell)
 
     @cached_property
     def middle(self) -> Floats:
-        """Mean coordinate of the values of each piece that is not a cell of its own."""
+        """Mean coordinate of the values in each piece that has coordinates."""
         return (self.low + self.high - self.attribute.step) / 2
 
     @cached_property
-    def bins(self) -> Ints:
-        """Number of the bin of each piece: the parts of a bin that is cut are beside one another and share it."""
-        return np.cumsum(np.append(0, (self.lower[1:] != self.lower[:-1]) | ~self.is_part[1:])[: len(self)])
+    def bin_of_piece(self) -> Ints:
+        """A number for each piece: parts of one bin, which are neighbours, share theirs; others have their own."""
+        return np.cumsum(np.append(0, (self.first_cell[1:] != self.first_cell[:-1]) | ~self.is_part[1:])[: len(self)])
 
     @cached_property
     def is_part(self) -> NDArray[np.bool_]:
-        """Whether each piece is a part of a bin, and more than rounding made."""
-        return self.attribute.cut_bins(self.share, self.lower)
+        """Whether each piece is a part of a bin (and its share is not 1 by more than rounding)."""
+        return self.attribute.cut_bins(self.share, self.first_cell)
 
     @cached_property
-    def parts(self) -> Ints:
-        """How many pieces each bin has."""
-        return np.bincount(self.bins)
+    def pieces_per_bin(self) -> Ints:
+        """How many pieces have each number of `bin_of_piece`."""
+        return np.bincount(self.bin_of_piece)
 
     @property
     def is_cut(self) -> bool:
-        """Whether a bin is cut of which nothing is known inside."""
+        """Whether some bin is cut, and the domain does not say that values are even inside bins."""
         return not self.attribute.is_even and bool(self.is_part.any())
 
     def column(self, role: str) -> pa.Array:
-        """Return one SQL value for each piece; cells of their own have none but their label and kind."""
+        """Return one SQL value for each piece.
+
+        `role` says which: its cell's "label"; the kind of its "own" cell, null in bins; its mean coordinate ("place");
+        its mean as an SQL value ("value"); its first whole number, day or listed value ("unit"); its bin's first value
+        ("key") or name ("bin"); the "least" and the "most" coordinate, counted from the attribute's origin; or the
+        "variance" of values spread evenly over it. Cells of their own have no value but their label and kind.
+        """
         own = list(self.attribute.own_cells)
         if role == "label":
-            return pa.array(self.attribute.labels()).take(pa.array(self.lower))
+            return pa.array(self.attribute.labels()).take(pa.array(self.first_cell))
         if role == "own":
             return pa.array([None] * len(self.low) + own, pa.string())
         values = getattr(self, f"_{role}")()
@@ -97,14 +109,14 @@ class Pieces:
         return self._typed(self.middle)
 
     def _unit(self) -> pa.Array:
-        """Return the first whole number, day or value of the piece; of real numbers the middle."""
+        """Return the first whole number, day or listed value of each piece; of real numbers the mean."""
         return self._typed(self.low if self.attribute.step else self.middle)
 
     def _key(self) -> pa.Array:
-        return self._typed(self.attribute.bin_edges()[self.lower[: len(self.low)]])
+        return self._typed(self.attribute.bin_edges()[self.first_cell[: len(self.low)]])
 
     def _bin(self) -> pa.Array:
-        return pa.array(self.attribute.labels()).take(pa.array(self.lower[: len(self.low)]))
+        return pa.array(self.attribute.labels()).take(pa.array(self.first_cell[: len(self.low)]))
 
     def _least(self) -> pa.Array:
         return pa.array(self.low - self.attribute.origin)
@@ -112,16 +124,16 @@ class Pieces:
     def _most(self) -> pa.Array:
         return pa.array(self.high - self.attribute.step - self.attribute.origin)
 
-    def _spread(self) -> pa.Array:
-        """Variance of values spread evenly over the piece: (n^2 - 1)/12 for n whole numbers, width^2/12 otherwise."""
+    def _variance(self) -> pa.Array:
+        """Return the variance of values spread evenly: (n^2 - 1)/12 for n whole numbers, width^2/12 for real ones."""
         return pa.array(((self.high - self.low) ** 2 - self.attribute.step**2) / 12)
 
     def _typed(self, coordinate: Floats) -> pa.Array:
         return pa.array(self.attribute.values_at(coordinate), self.attribute.arrow_type)
 
 
-def pieces_of(attribute: Attribute, use: Use) -> Pieces:
-    """Cut an axis as finely as its use needs."""
+def pieces_of(attribute: Attribute, use: AxisUse) -> Pieces:
+    """Return the pieces into which the axis of `attribute` is cut: as few as `use` allows."""
     edges = attribute.bin_edges()
     cuts = np.array(sorted(cut for cut in use.cuts if edges[0] < cut < edges[-1]), np.float64)
     if use.detail == Detail.UNITS and not attribute.is_continuous:
@@ -132,14 +144,14 @@ def pieces_of(attribute: Attribute, use: Use) -> Pieces:
     else:
         after = np.searchsorted(edges, cuts)
         points = np.unique(np.concatenate([edges[[0, -1]], cuts, _around_cut_bins(edges, cuts, after)]))
-    lower = np.searchsorted(edges, points[:-1], side="right") - 1
-    upper = np.searchsorted(edges, points[1:], side="left")
-    share = np.diff(points) / (edges[upper] - edges[lower])
+    first = np.searchsorted(edges, points[:-1], side="right") - 1
+    end = np.searchsorted(edges, points[1:], side="left")
+    share = np.diff(points) / (edges[end] - edges[first])
     own = np.arange(attribute.bins, attribute.size)
     return Pieces(
         attribute,
-        np.concatenate([lower, own]),
-        np.concatenate([upper, own + 1]),
+        np.concatenate([first, own]),
+        np.concatenate([end, own + 1]),
         np.concatenate([share, np.ones(len(own))]),
         points[:-1],
         points[1:],
@@ -147,15 +159,18 @@ def pieces_of(attribute: Attribute, use: Use) -> Pieces:
 
 
 def _around_cut_bins(edges: Floats, cuts: Floats, after: NDArray[np.intp]) -> Floats:
-    """Return the edges of the bins that a cut goes through: a part of a bin is never joined with other bins."""
+    """Return the edges of the bins that a cut goes through: a part of a bin is never joined with other bins.
+
+    `after` is, for each cut, the number of the first edge that is not below it.
+    """
     through = after[edges[after] != cuts]
     return np.concatenate([edges[through - 1], edges[through]])
 
 
 def _check_units(attribute: Attribute, units: float) -> None:
-    if units > MOST_ROWS:
+    if units > MOST_QUERY_ROWS:
         msg = (
-            f"this use of '{attribute.name}' needs each of its {units:,.0f} values; at most {MOST_ROWS:,} are told "
-            "apart: group by the attribute itself, or compare it with constants"
+            f"this use of '{attribute.name}' needs each of its {units:,.0f} values; at most {MOST_QUERY_ROWS:,} are "
+            "told apart: group by the attribute itself, or compare it with constants"
         )
         raise QueryError(msg)

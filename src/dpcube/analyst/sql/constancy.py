@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from dpcube.analyst.sql.axes import Detail, Pieces, Use, pieces_of
+from dpcube.analyst.sql.axes import AxisUse, Detail, Pieces, pieces_of
 from dpcube.analyst.sql.engine import Engine
 from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import sql_of
@@ -41,7 +41,7 @@ def cut_at_steps(engine: Engine, needs: Needs) -> None:
         use = needs.use(axis)
         if use.detail == Detail.UNITS and all(must_be_constant is None for _, must_be_constant in expressions):
             continue
-        units = pieces_of(needs.domain.attributes[axis], Use(Detail.UNITS))
+        units = pieces_of(needs.domain.attributes[axis], AxisUse(Detail.UNITS))
         columns = {name: units.column(role) for name, (of, role) in needs.columns.items() if of == axis}
         name = f"dpcube units {axis}"
         engine.add(name, pa.table({**columns, "i": pa.array(np.arange(len(units)))}))

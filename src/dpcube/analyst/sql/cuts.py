@@ -63,11 +63,11 @@ class ResultCells:
 
 
 def _bins(pieces: Pieces) -> Places:
-    return np.arange(len(pieces)) if pieces.attribute.is_even else pieces.bins
+    return np.arange(len(pieces)) if pieces.attribute.is_even else pieces.bin_of_piece
 
 
 def _parts(pieces: Pieces) -> Places:
-    return np.ones(len(pieces), np.int64) if pieces.attribute.is_even else pieces.parts
+    return np.ones(len(pieces), np.int64) if pieces.attribute.is_even else pieces.pieces_per_bin
 
 
 def cells_of(relation: Relation, entering: Entering) -> ResultCells:
@@ -75,7 +75,7 @@ def cells_of(relation: Relation, entering: Entering) -> ResultCells:
     code, whole = entering.result, np.ones(len(entering.result))
     bins = {}
     for axis, pieces in relation.pieces.items():
-        bins[axis] = _bins(pieces)[relation.index[axis][entering.row]]
+        bins[axis] = _bins(pieces)[relation.piece_of_row[axis][entering.row]]
         whole = whole * _parts(pieces)[bins[axis]]
         code = code * len(pieces) + bins[axis]
     _, first, cell = np.unique(code, return_index=True, return_inverse=True)
@@ -109,7 +109,7 @@ def words(relation: Relation, entering: Entering, cells: ResultCells, results: i
             continue
         blamed = cells.is_partial & ~_taken_alike(relation, entering, cells, axis)
         there = np.unique(np.stack([cells.result[blamed], cells.bins[axis][blamed]]), axis=1)
-        lowest = pieces.lower[np.searchsorted(pieces.bins, there[1])]
+        lowest = pieces.first_cell[np.searchsorted(pieces.bin_of_piece, there[1])]
         for result in np.unique(there[0]).tolist():
             said[result].append(cut_words(pieces.attribute, lowest[there[0] == result]))
     return ["; ".join(parts) for parts in said]
@@ -120,7 +120,7 @@ def _taken_alike(relation: Relation, entering: Entering, cells: ResultCells, axi
     code = cells.cell
     for other, pieces in relation.pieces.items():
         if other != axis:
-            code = code * len(pieces) + relation.index[other][entering.row]
+            code = code * len(pieces) + relation.piece_of_row[other][entering.row]
     first = np.unique(code, return_index=True)[1]
     lines = np.bincount(cells.cell[first], minlength=len(cells))
     parts = _parts(relation.pieces[axis])[cells.bins[axis]]
@@ -140,9 +140,9 @@ def by_chance(relation: Relation, entering: Entering, results: int) -> Floats:
         shape = [len(pieces) for pieces in relation.pieces.values()]
         code, of_row = entering.result, np.zeros(len(relation.weights), np.int64)
         for number, (axis, pieces) in enumerate(relation.pieces.items()):
-            bins = pieces.bins if axis in even else np.arange(len(pieces))
-            code = code * shape[number] + bins[relation.index[axis][entering.row]]
-            of_row = of_row * shape[number] + bins[relation.index[axis]]
+            bins = pieces.bin_of_piece if axis in even else np.arange(len(pieces))
+            code = code * shape[number] + bins[relation.piece_of_row[axis][entering.row]]
+            of_row = of_row * shape[number] + bins[relation.piece_of_row[axis]]
         rows = np.bincount(of_row, relation.weights)[of_row]  # of each row, those of its whole cell
         _, first, cell = np.unique(code, return_index=True, return_inverse=True)
         sums = np.bincount(cell, weight * entering.factor)

@@ -140,13 +140,13 @@ def _answers(relation: Relation, value: Floats, entering: Entering, kind: str) -
 
 def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:
     """Return what the errors of products are made of, their scales left out: ranges are asked as such."""
-    number, axes = len(products), len(relation.domain.shape)
-    lower, upper = np.zeros((number, axes), np.int64), np.tile(relation.domain.shape, (number, 1))
+    number, axes = len(products), len(relation.shape)
+    lower, upper = np.zeros((number, axes), np.int64), np.tile(relation.shape, (number, 1))
     is_range = np.ones(number, np.bool_)
     for axis, line in products.factors.items():
         lower[:, axis], upper[:, axis], whole = _bounds(relation, axis, line, number)
         is_range &= whole
-    workload = Workload(relation.domain.shape, lower[is_range], upper[is_range])
+    workload = Workload(relation.shape, lower[is_range], upper[is_range])
     found = [relation.estimate.range_errors(workload)]
     others = np.flatnonzero(~is_range)
     found += [_query_errors(relation, asked, kind) for asked in _queries(relation, products, others)]
@@ -173,7 +173,7 @@ def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[
     """Return the first cell and one past the last that products take along an axis, and whether they take it whole."""
     pieces = relation.pieces[axis]
     starts = np.searchsorted(line.product, np.arange(number))
-    low, high = pieces.lower[line.piece], pieces.upper[line.piece]
+    low, high = pieces.first_cell[line.piece], pieces.end_cell[line.piece]
     if number == 0:
         return low, high, np.zeros(0, np.bool_)
     first, last = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
@@ -183,7 +183,7 @@ def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[
 
 def _queries(relation: Relation, products: Products, chosen: Places) -> Iterator[CountingQueries]:
     """Return some of the products as counting queries, so many at a time."""
-    shape = relation.domain.shape
+    shape = relation.shape
     at_once = max(1, ASKED_AT_ONCE // max(1, sum(shape[axis] for axis in products.factors)))
     for start in range(0, len(chosen), at_once):
         asked = chosen[start : start + at_once]
@@ -198,8 +198,8 @@ def _on_cells(relation: Relation, axis: int, line: Factors, asked: Places) -> Fl
     pieces, place = relation.pieces[axis], np.searchsorted(asked, line.product)
     there = asked[np.minimum(place, len(asked) - 1)] == line.product
     place, piece = place[there], line.piece[there]
-    lower, lengths = pieces.lower[piece], pieces.upper[piece] - pieces.lower[piece]
+    lower, lengths = pieces.first_cell[piece], pieces.end_cell[piece] - pieces.first_cell[piece]
     cells = np.repeat(lower - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
-    weights = np.zeros((len(asked), relation.domain.shape[axis]))
+    weights = np.zeros((len(asked), relation.shape[axis]))
     np.add.at(weights, (np.repeat(place, lengths), cells), np.repeat(line.factor[there] * pieces.share[piece], lengths))
     return weights

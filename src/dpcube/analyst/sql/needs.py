@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from dpcube.analyst.sql.axes import Detail, Use
+from dpcube.analyst.sql.axes import AxisUse, Detail
 from dpcube.analyst.sql.names import Attr, bare, is_constant
 from dpcube.domain import Attribute, Domain
 from dpcube.errors import QueryError
@@ -37,14 +37,14 @@ class Needs:
 
     domain: Domain
     fold: Fold
-    uses: dict[int, Use] = field(default_factory=dict)
+    uses: dict[int, AxisUse] = field(default_factory=dict)
     columns: dict[str, tuple[int, str]] = field(default_factory=dict)
     noises: dict[frozenset[int], str] = field(default_factory=dict)
     steps: dict[int, list[tuple[exp.Expression, str | None]]] = field(default_factory=dict)
 
-    def use(self, axis: int) -> Use:
+    def use(self, axis: int) -> AxisUse:
         """Return how the attribute on `axis` is used so far."""
-        return self.uses.setdefault(axis, Use())
+        return self.uses.setdefault(axis, AxisUse())
 
     def column(self, axis: int, role: str, detail: Detail) -> exp.Column:
         """Note that the column `role` of the attribute on `axis` is needed, at least in this detail, and return it."""

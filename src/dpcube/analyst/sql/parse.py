@@ -14,7 +14,7 @@ from sqlglot.tokens import TokenType
 
 from dpcube.errors import QueryError
 
-LONGEST = 100_000
+MOST_CHARACTERS = 100_000
 DIALECT = "duckdb"
 
 AGGREGATES: dict[type[exp.Expression], str] = {
@@ -59,13 +59,16 @@ WINDOW_FUNCTIONS = (
     *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue),
 )
 NAMED_FUNCTIONS = ("cell", "grouping_id", "weekday", "dayname", "trunc", "date_part")
-TYPES = (
+ALLOWED_TYPES = (
     *(exp.DataType.Type.TINYINT, exp.DataType.Type.SMALLINT, exp.DataType.Type.INT, exp.DataType.Type.BIGINT),
     *(exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE, exp.DataType.Type.DECIMAL, exp.DataType.Type.BOOLEAN),
     *(exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR, exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP),
     exp.DataType.Type.INTERVAL,
 )
-ALLOWED = frozenset((*CLAUSES, *OPERATORS, *FUNCTIONS, *WINDOW_FUNCTIONS, *AGGREGATES))
+SELECT_PARTS = frozenset(
+    ("expressions", "from", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct")
+) | {"with"}
+ALLOWED_NODES = frozenset((*CLAUSES, *OPERATORS, *FUNCTIONS, *WINDOW_FUNCTIONS, *AGGREGATES))
 SUPPORTED = (
     "supported are SELECT with WHERE, GROUP BY (ROLLUP, CUBE, GROUPING SETS), HAVING, ORDER BY, LIMIT, CASE, "
     "sub-queries and WITH, the aggregates count, sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, "
@@ -74,21 +77,22 @@ SUPPORTED = (
 
 
 def parse_select(text: str) -> exp.Query:
-    """Return the tree of one SELECT; QueryError says what is not allowed."""
-    if len(text) > LONGEST:
-        msg = f"the query has {len(text)} characters; at most {LONGEST} are read"
+    """Return the syntax tree of `text`, one SELECT; QueryError says what in it is not allowed."""
+    if len(text) > MOST_CHARACTERS:
+        msg = f"the query has {len(text)} characters; at most {MOST_CHARACTERS} are read"
         raise QueryError(msg)
     try:
-        tree = _statement(text)
+        tree = _one_statement(text)
         for node in tree.walk():
-            _check(node)
+            _check_allowed(node)
     except RecursionError:
         msg = "the query nests too deeply; write it with fewer parentheses or sub-queries"
         raise QueryError(msg) from None
     return tree
 
 
-def _statement(text: str) -> exp.Query:
+def _one_statement(text: str) -> exp.Query:
+    """Return the tree of the one query in `text`, nothing in it checked yet."""
     try:
         tokens = sqlglot.tokenize(text, read=DIALECT)
         first = tokens[0] if tokens else None
@@ -108,18 +112,19 @@ def _statement(text: str) -> exp.Query:
     return trees[0]
 
 
-def _check(node: exp.Expression) -> None:
+def _check_allowed(node: exp.Expression) -> None:
+    """Refuse a node of the tree that is not on the lists above, or has parts that are not."""
     if isinstance(node, exp.Anonymous):
         allowed = node.name.lower() in NAMED_FUNCTIONS
     elif isinstance(node, exp.DataType):
-        allowed = node.this in TYPES
+        allowed = node.this in ALLOWED_TYPES
     elif isinstance(node, exp.Table):
-        allowed = isinstance(node.this, exp.Identifier) and set(_present(node)) <= {"this", "alias"}
+        allowed = isinstance(node.this, exp.Identifier) and set(_given_parts(node)) <= {"this", "alias"}
     else:
-        allowed = type(node) in ALLOWED and not (isinstance(node, exp.Star) and any(_present(node)))
+        allowed = type(node) in ALLOWED_NODES and not (isinstance(node, exp.Star) and any(_given_parts(node)))
     if isinstance(node, exp.With) and node.args.get("recursive"):
         allowed = False
-    if isinstance(node, exp.Select) and (extra := set(_present(node)) - SELECT_PARTS):
+    if isinstance(node, exp.Select) and (extra := set(_given_parts(node)) - SELECT_PARTS):
         msg = f"SELECT with {', '.join(sorted(extra)).upper()} is not supported; {SUPPORTED}"
         raise QueryError(msg)
     if not allowed:
@@ -127,17 +132,13 @@ def _check(node: exp.Expression) -> None:
         raise QueryError(msg)
 
 
-SELECT_PARTS = frozenset(
-    ("expressions", "from", "joins", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct")
-) | {"with"}
-
-
-def _present(node: exp.Expression) -> Iterator[str]:
+def _given_parts(node: exp.Expression) -> Iterator[str]:
+    """Return the names of the arguments of `node` that the query gives."""
     return (name for name, value in node.args.items() if value)
 
 
-class Printed(DuckDB):
-    """The dialect as users write it."""
+class UserDialect(DuckDB):
+    """DuckDB's SQL as users write it, for names of columns and messages."""
 
     class Generator(DuckDB.Generator):
         """Writes var_samp for what sqlglot calls variance."""
@@ -149,7 +150,7 @@ class Printed(DuckDB):
 
 
 def sql_of(node: exp.Expression) -> str:
-    """Return SQL for the engine, every name in quotes."""
+    """Return `node` as SQL for the engine, every name in quotes."""
     try:
         return node.sql(dialect=DIALECT, identify=True, unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError:
@@ -158,11 +159,11 @@ def sql_of(node: exp.Expression) -> str:
 
 
 def text_of(node: exp.Expression) -> str:
-    """Return a part of a query as a user would write it."""
-    return node.sql(dialect=Printed, normalize_functions="lower")
+    """Return `node`, a part of a query, as a user would write it."""
+    return node.sql(dialect=UserDialect, normalize_functions="lower")
 
 
 def shown(node: exp.Expression) -> str:
-    """Return a part of a query for a message, cut to a readable length."""
+    """Return `node`, a part of a query, as a user would write it, cut to the length of a message."""
     text = text_of(node)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -16,7 +16,7 @@ from dpcube.analyst.sql.relation import Relation
 from dpcube.arrays import Floats, Places
 from dpcube.errors import QueryError
 
-MOST_PARTS = 256
+MOST_PRODUCTS = 256
 ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result
 
 
@@ -60,7 +60,7 @@ def products_of(relation: Relation, result: Places, rows: Places, factor: Floats
     some = np.abs(factor) > NOTHING * np.abs(factor[pivot])[group]
     result, rows, factor, group = result[some], rows[some], factor[some], group[some]
     results, pivot, group = np.unique(result, return_index=True, return_inverse=True)
-    places = {axis: relation.index[axis][rows] for axis in relation.pieces}
+    places = {axis: relation.piece_of_row[axis][rows] for axis in relation.pieces}
     factors = {axis: _through(pivot, places, axis, factor, group) for axis in relation.pieces}
     alike = _are_products(relation, factors, places, factor, pivot, group)
     simple = Products(results, factor[pivot], factors)
@@ -142,7 +142,7 @@ def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
     for number, content in enumerate(distinct):
         for part, others in _split(content.reshape(rest)):
             made.append((part, [*others[:axis], (which == number).astype(np.float64), *others[axis:]]))
-            if len(made) > MOST_PARTS:
+            if len(made) > MOST_PRODUCTS:
                 msg = (
                     "the error of this result is not known: its conditions join attributes in too many ways; "
                     "join conditions on single attributes by AND, or ask without errors"

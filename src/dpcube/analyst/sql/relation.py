@@ -12,22 +12,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.analyst.sql.axes import MOST_ROWS, Pieces
+from dpcube.analyst.sql.axes import MOST_QUERY_ROWS, Pieces
 from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
+from dpcube.estimate.protocol import DENSE_CELLS
 from dpcube.memory import check_memory
 from dpcube.query import Workload
-
-DENSE_CELLS = 2**27
 
 
 @dataclass(frozen=True)
 class Relation:
-    """The product of the pieces of the axes in use, each row with its estimated count.
+    """Weighted rows that stand for the rows of the cube: one for each combination of pieces of the axes in use.
 
-    Rows whose count is exactly 0 are left out, as a table has no row for what is not in it; `complete` keeps them.
+    `pieces` are those of each axis in use. The weight of a row is its estimated count. Rows whose count is exactly 0
+    are left out, as a table has no row for what is not in it, unless `complete` keeps them.
     """
 
     domain: Domain
@@ -37,33 +37,40 @@ class Relation:
 
     def __post_init__(self) -> None:
         rows = math.prod(len(piece) for piece in self.pieces.values())
-        if rows > MOST_ROWS:
+        if rows > MOST_QUERY_ROWS:
             sizes = " x ".join(f"{self.domain.names[j]} {len(piece)}" for j, piece in self.pieces.items())
             msg = (
-                f"the query needs {rows:,} rows of the cube ({sizes}); at most {MOST_ROWS:,} are made: use fewer "
+                f"the query needs {rows:,} rows of the cube ({sizes}); at most {MOST_QUERY_ROWS:,} are made: use fewer "
                 "attributes, or compare them with constants in place of grouping by them"
             )
             raise QueryError(msg)
         check_memory(rows * 100, what=f"a query on {rows:,} rows of the cube", remedy="use fewer attributes")
 
     @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The cube's shape, worked out once: a domain asks its attributes for it each time."""
+        return self.domain.shape
+
+    @cached_property
     def _counts(self) -> Floats:
-        """Estimated count of every product of pieces, one axis for each attribute in use."""
-        if self.domain.size > DENSE_CELLS:
-            counts = self.estimate.range_values(self._workload(None)).reshape([len(p) for p in self.pieces.values()])
+        """Estimated count of every combination of pieces; the array has one axis for each axis in use."""
+        cells = math.prod(self.shape)
+        if cells > DENSE_CELLS:
+            counts = self.estimate.range_values(self._ranges(self._all_combinations()))
+            counts = counts.reshape([len(piece) for piece in self.pieces.values()])
         else:
-            check_memory(self.domain.size * 16, what="the estimate of every cell", remedy="use a larger machine")
-            unused = tuple(axis for axis in range(len(self.domain.shape)) if axis not in self.pieces)
+            check_memory(cells * 16, what="the estimate of every cell", remedy="use a larger machine")
+            unused = tuple(axis for axis in range(len(self.shape)) if axis not in self.pieces)
             counts = np.asarray(self.estimate.cells().sum(axis=unused))
             for axis, piece in enumerate(self.pieces.values()):
-                counts = np.add.reduceat(counts, piece.lower, axis=axis)
+                counts = np.add.reduceat(counts, piece.first_cell, axis=axis)
         for axis, piece in enumerate(self.pieces.values()):
             counts = counts * np.expand_dims(piece.share, tuple(range(1, counts.ndim - axis)))
         return counts
 
     @cached_property
-    def index(self) -> dict[int, NDArray[np.intp]]:
-        """For each axis in use, the piece of each row."""
+    def piece_of_row(self) -> dict[int, NDArray[np.intp]]:
+        """For each axis in use, the number of the piece that each row lies in: shape (rows,)."""
         shape = self._counts.shape
         if not shape:
             return {}
@@ -72,44 +79,56 @@ class Relation:
 
     @cached_property
     def weights(self) -> Floats:
-        """Estimated count of each row."""
-        return self._counts[tuple(self.index.values())].reshape(-1)
+        """Estimated count of each row: shape (rows,)."""
+        return self._counts[tuple(self.piece_of_row.values())].reshape(-1)
 
-    def noise(self, axes: frozenset[int]) -> Floats:
-        """Return the noise of each row; that of rows which differ on other axes only adds up to that of their sum."""
-        index = {axis: rows for axis, rows in self.index.items() if axis in axes}
+    def noise_of_rows(self, axes: frozenset[int]) -> Floats:
+        """Return a standard error for each row, from the noise alone, when rows are told apart by `axes` only.
+
+        Rows that have the same pieces on `axes` are one range to the query. Each gets an equal part of the standard
+        error of that range, so that theirs add up to it.
+        """
+        index = {axis: rows for axis, rows in self.piece_of_row.items() if axis in axes}
         code = np.zeros(len(self.weights), np.int64)
         for axis, rows in index.items():
             code = code * len(self.pieces[axis]) + rows
-        _, first, which, alike = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+        _, first, range_of_row, rows_in_range = np.unique(
+            code, return_index=True, return_inverse=True, return_counts=True
+        )
         distinct = {axis: rows[first] for axis, rows in index.items()}
-        errors = np.sqrt(self.estimate.range_errors(self._workload(distinct)).noise_variances)
+        errors = np.sqrt(self.estimate.range_errors(self._ranges(distinct)).noise_variances)
         for axis, rows in distinct.items():
             errors = errors * self.pieces[axis].share[rows]
-        return errors[which] / alike[which]
+        return (errors / rows_in_range)[range_of_row]
 
     def table(self, columns: dict[str, tuple[int, str]], noises: dict[frozenset[int], str]) -> pa.Table:
-        """Return the rows as an Arrow table: columns of an axis and a role, the weight of each row, and its noise."""
+        """Return the rows as an Arrow table.
+
+        `columns` gives the axis and the role (see `Pieces.column`) of each column by its name; `noises` the names of
+        columns of `noise_of_rows` by their axes. Beside them stand the weight of each row, "w", and its number, "i".
+        """
         made = {}
         for name, (axis, role) in columns.items():
             values = self.pieces[axis].column(role)
-            rows = pa.array(self.index[axis].astype(np.int32))
+            rows = pa.array(self.piece_of_row[axis].astype(np.int32))
             coded = values.type == pa.string() and values.null_count == 0
             made[name] = pa.DictionaryArray.from_arrays(rows, values) if coded else values.take(rows)
         made["w"] = pa.array(self.weights)
         made["i"] = pa.array(np.arange(len(self.weights)))
         for axes, name in noises.items():
-            made[name] = pa.array(self.noise(axes))
+            made[name] = pa.array(self.noise_of_rows(axes))
         return pa.table(made)
 
-    def _workload(self, index: dict[int, NDArray[np.intp]] | None) -> Workload:
-        """Return the range of cells of each row in `index`, or of every product of pieces."""
-        if index is None:
-            grid = np.meshgrid(*(np.arange(len(piece)) for piece in self.pieces.values()), indexing="ij")
-            index = {axis: rows.reshape(-1) for axis, rows in zip(self.pieces, grid, strict=True)}
-        count = len(next(iter(index.values()))) if index else 1
-        lower = np.zeros((count, len(self.domain.shape)), np.int64)
-        upper = np.tile(np.array(self.domain.shape), (count, 1))
-        for axis, rows in index.items():
-            lower[:, axis], upper[:, axis] = self.pieces[axis].lower[rows], self.pieces[axis].upper[rows]
-        return Workload(self.domain.shape, lower, upper)
+    def _all_combinations(self) -> dict[int, NDArray[np.intp]]:
+        """Return the piece on each axis in use of every combination of pieces, the last axis running fastest."""
+        grid = np.meshgrid(*(np.arange(len(piece)) for piece in self.pieces.values()), indexing="ij")
+        return {axis: chosen.reshape(-1) for axis, chosen in zip(self.pieces, grid, strict=True)}
+
+    def _ranges(self, chosen: dict[int, NDArray[np.intp]]) -> Workload:
+        """Return ranges of cells: `chosen` has, for some axes, the piece of each range; other axes are taken whole."""
+        count = len(next(iter(chosen.values()))) if chosen else 1
+        lower = np.zeros((count, len(self.shape)), np.int64)
+        upper = np.tile(np.array(self.shape), (count, 1))
+        for axis, piece in chosen.items():
+            lower[:, axis], upper[:, axis] = self.pieces[axis].first_cell[piece], self.pieces[axis].end_cell[piece]
+        return Workload(self.shape, lower, upper)

@@ -15,18 +15,33 @@ from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import parse_select, shown, sql_of
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
-from dpcube.analyst.sql.scope import CUBE, HOW, CubeRows, Scope, SelectSource, has_aggregates, listed_rows, renamed
+from dpcube.analyst.sql.scope import (
+    CUBE,
+    NO_ROWS_TO_LIST,
+    CubeRows,
+    Scope,
+    SelectSource,
+    has_aggregates,
+    listed_rows,
+    with_column_names,
+)
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
 
-MOST_LISTED = 10_000
+MOST_SUBQUERY_ROWS = 10_000
 MOST_SELECTS = 100
-ERRORS_OF = "errors are stated for count, sum and avg in the outermost SELECT, when it is FROM cube and not DISTINCT"
+ONLY_ERRORS_OF = (
+    "errors are stated for count, sum and avg in the outermost SELECT, when it is FROM cube and not DISTINCT"
+)
 
 
 def run(text: str, domain: Domain, estimate: Estimate, *, error: bool, confidence: float, seconds: float) -> pa.Table:
-    """Return the result of a query on a cube, with columns of errors if they are asked for."""
+    """Return the result of the query `text` on the cube that `estimate` estimates.
+
+    With `error`, counts, sums and averages have their errors and intervals of this `confidence` beside them. A query
+    that takes longer than `seconds` is stopped.
+    """
     tree = parse_select(text)
     with engine(confidence=confidence, seconds=seconds) as locked:
         session = Session(domain, estimate, locked, error=error, confidence=confidence)
@@ -39,46 +54,48 @@ def run(text: str, domain: Domain, estimate: Estimate, *, error: bool, confidenc
 
 @dataclass
 class Session:
-    """One query on its way: the engine it runs in, and the rows made for it so far."""
+    """One query that is being rewritten: the engine it will run in, and what is known of it so far.
+
+    `selects_made` counts its SELECTs from rows of the cube. `_stating_errors` is the outermost of them, with its rows,
+    if errors are asked for; `_names` are the names of its columns as the user wrote them.
+    """
 
     domain: Domain
     estimate: Estimate
     engine: Engine
     error: bool
     confidence: float
-    made: int = field(default=0)
-    _erring: tuple[Rewritten, Relation] | None = field(default=None)
+    selects_made: int = field(default=0)
+    _stating_errors: tuple[Rewritten, Relation] | None = field(default=None)
     _names: list[str] = field(default_factory=list)
 
     def result(self, tree: exp.Query) -> pa.Table:
-        """Run the whole query."""
+        """Return what the engine makes of the query: rows of the cube are given to it, and aggregates are weighted."""
         columns: dict[str, exp.Expression] = {name: Attr.of(axis, name) for axis, name in enumerate(self.domain.names)}
-        query = self.query(tree, Scope({CUBE: CubeRows(columns)}), outermost=True)
-        if isinstance(query, CubeRows):
-            raise QueryError(HOW)
-        if self.error and self._erring is None:
-            raise QueryError(ERRORS_OF)
-        return self._finished(self.engine.run(sql_of(query)))
+        query = self._rewrite_to_result(tree, Scope({CUBE: CubeRows(columns)}), outermost=True)
+        if self.error and self._stating_errors is None:
+            raise QueryError(ONLY_ERRORS_OF)
+        return self._with_errors_and_names(self.engine.run(sql_of(query)))
 
-    def query(self, query: exp.Expression, scope: Scope, *, outermost: bool = False) -> CubeRows | exp.Query:
-        """Return the rows that a query lists, or the query rewritten."""
-        scope, named = scope.inner(), []
+    def _rewrite_query(self, query: exp.Expression, scope: Scope, *, outermost: bool = False) -> CubeRows | exp.Query:
+        """Return the rows of the cube that a query lists; or, if it makes a result, the query rewritten."""
+        scope, named = scope.copy(), []
         if clause := query.args.get("with"):
             for cte in clause.expressions:
-                made = self.query(cte.this, scope)
-                scope.name(cte, made)
+                made = self._rewrite_query(cte.this, scope)
+                scope.define(cte, made)
                 named += [] if isinstance(made, CubeRows) else [cte]
             query.set("with", None)
         if isinstance(query, exp.SetOperation):
             for side in ("this", "expression"):
-                query.set(side, self._result_of(query.args[side], scope))
+                query.set(side, self._rewrite_to_result(query.args[side], scope))
         elif isinstance(query, exp.Subquery):
-            query.set("this", self._result_of(query.this, scope))
+            query.set("this", self._rewrite_to_result(query.this, scope))
         elif not isinstance(query, exp.Select):
             msg = f"{shown(query)!r} is no SELECT; a release is only read by SELECT"
             raise QueryError(msg)
         else:
-            selected = self.select(query, scope, outermost=outermost)
+            selected = self._rewrite_select(query, scope, outermost=outermost)
             if isinstance(selected, CubeRows):
                 return selected
             query = selected
@@ -86,55 +103,72 @@ class Session:
             query.set("with", exp.With(expressions=named))
         return query
 
-    def _result_of(self, query: exp.Expression, scope: Scope) -> exp.Query:
-        made = self.query(query, scope)
+    def _rewrite_to_result(self, query: exp.Expression, scope: Scope, *, outermost: bool = False) -> exp.Query:
+        """Return a query rewritten; refuse one that lists rows of the cube."""
+        made = self._rewrite_query(query, scope, outermost=outermost)
         if isinstance(made, CubeRows):
-            raise QueryError(HOW)
+            raise QueryError(NO_ROWS_TO_LIST)
         return made
 
-    def select(self, select: exp.Select, scope: Scope, *, outermost: bool) -> CubeRows | exp.Select:
-        """Rewrite one SELECT by what it selects from."""
+    def _rewrite_select(self, select: exp.Select, scope: Scope, *, outermost: bool) -> CubeRows | exp.Select:
+        """Rewrite one SELECT: from rows of the cube to rows or to weighted aggregates; from results it stays."""
         joins = select.args.get("joins") or []
         tables = [part.this for part in [select.args.get("from"), *joins] if part is not None]
         rows = [(table, found) for table in tables if (found := self._rows_of(table, scope)) is not None]
         if not rows:
-            for nested in _nested(select):
-                nested.replace(self._result_of(nested, scope))
+            for nested in _subqueries(select):
+                nested.replace(self._rewrite_to_result(nested, scope))
             return select
         if joins:
             msg = "rows of the cube cannot be joined: aggregate them in a sub-query or WITH first, and join the results"
             raise QueryError(msg)
         table, found = rows[0]
-        source = SelectSource(renamed(found, table), table.alias_or_name)
-        self._fold_nested(select, scope)
+        source = SelectSource(with_column_names(found, table), table.alias_or_name)
+        self._replace_subqueries(select, scope)
         return (
-            self._aggregated(select, source, outermost=outermost)
+            self._rewrite_aggregates(select, source, outermost=outermost)
             if has_aggregates(select)
             else listed_rows(select, source)
         )
 
     def _rows_of(self, table: exp.Expression, scope: Scope) -> CubeRows | None:
+        """Return the rows of the cube that a SELECT takes from `table`; None if that is a result."""
         if isinstance(table, exp.Table):
-            return scope.table(table)
+            return scope.rows_of(table)
         if not isinstance(table, exp.Subquery):
             msg = "a SELECT takes its rows from cube, a WITH clause or a sub-query"
             raise QueryError(msg)
-        made = self.query(table.this, scope)
+        made = self._rewrite_query(table.this, scope)
         if isinstance(made, CubeRows):
             return made
         table.set("this", made)
         return None
 
-    def _aggregated(self, select: exp.Select, source: SelectSource, *, outermost: bool) -> exp.Select:
+    def _rewrite_aggregates(self, select: exp.Select, source: SelectSource, *, outermost: bool) -> exp.Select:
+        """Rewrite a SELECT with aggregates over rows of the cube, and make its rows.
+
+        Where errors are stated, rows of count zero are made too, and hidden columns list the rows of each aggregate.
+        """
         complete = outermost and self.error
         if complete and select.args.get("distinct"):
-            raise QueryError(ERRORS_OF)
-        self.made += 1
-        if self.made > MOST_SELECTS:
+            raise QueryError(ONLY_ERRORS_OF)
+        self.selects_made += 1
+        if self.selects_made > MOST_SELECTS:
             msg = f"the query selects from the cube more than {MOST_SELECTS} times; ask several queries"
             raise QueryError(msg)
-        name = f"dpcube rows {self.made}"
+        name = f"dpcube rows {self.selects_made}"
         rewritten = Rewriter(source, Needs(self.domain, self.fold), complete=complete).rewrite(select, name)
+        relation = self._add_rows(name, rewritten, complete=complete)
+        if outermost and len(set(rewritten.names)) == len(rewritten.names):
+            self._names = rewritten.names  # the engine takes names that differ in case for the same
+        if complete:
+            self._stating_errors = rewritten, relation
+            for place, made in enumerate(rewritten.errors.values()):
+                rewritten.select.select(exp.alias_(written(made.parts()), _hidden_name(place), quoted=True), copy=False)
+        return rewritten.select
+
+    def _add_rows(self, name: str, rewritten: Rewritten, *, complete: bool) -> Relation:
+        """Make the rows that a rewritten SELECT needs, and give them to the engine as the table `name`."""
         needs = rewritten.needs
         cut_at_steps(self.engine, needs)
         pieces = {axis: pieces_of(self.domain.attributes[axis], needs.uses[axis]) for axis in sorted(needs.uses)}
@@ -142,18 +176,12 @@ class Session:
         self.engine.add(name, relation.table(needs.columns, needs.noises))
         check_numbers(self.engine, name, rewritten.numbers)
         check_constancy(self.engine, pieces, rewritten.constant_in_bins, needs.columns)
-        if outermost and len(set(rewritten.names)) == len(rewritten.names):
-            self._names = rewritten.names  # the engine takes names that differ in case for the same
-        if complete:
-            self._erring = rewritten, relation
-            for place, made in enumerate(rewritten.errors.values()):
-                rewritten.select.select(exp.alias_(written(made.parts()), _hidden(place), quoted=True), copy=False)
-        return rewritten.select
+        return relation
 
-    def _fold_nested(self, select: exp.Select, scope: Scope) -> None:
-        """Replace sub-queries in conditions and columns by their values: they do not depend on the row."""
-        for nested in _nested(select):
-            query = self._result_of(nested.copy(), scope)
+    def _replace_subqueries(self, select: exp.Select, scope: Scope) -> None:
+        """Run the sub-queries in conditions and columns, and put their values there: they do not depend on the row."""
+        for nested in _subqueries(select):
+            query = self._rewrite_to_result(nested.copy(), scope)
             named = [cte.copy() for cte in scope.results.values()]
             inner = query.args.get("with")
             if named:
@@ -164,39 +192,42 @@ class Session:
             elif isinstance(parent, exp.In):
                 parent.set("query", None)
                 parent.set(
-                    "expressions", [exp.convert(value) for value in _only_column(table, MOST_LISTED)] or [exp.null()]
+                    "expressions",
+                    [exp.convert(value) for value in _values_of_only_column(table, MOST_SUBQUERY_ROWS)] or [exp.null()],
                 )
             else:
-                values = _only_column(table, 1)
+                values = _values_of_only_column(table, 1)
                 nested.replace(exp.convert(values[0]) if values else exp.null())
 
     def fold(self, node: exp.Expression) -> object:
-        """Return the value of a constant."""
+        """Return the value of an expression without columns."""
         if isinstance(node, exp.Literal):
             return node.name if node.is_string else int(node.name) if node.is_int else Decimal(node.name)
         if isinstance(node, exp.Null):
             return None
         return self.engine.run(f"SELECT {sql_of(node)} AS v").column(0)[0].as_py()
 
-    def _finished(self, table: pa.Table) -> pa.Table:
-        """Put the errors in place of the hidden columns, and and give columns their names."""
-        if self._erring is None:
+    def _with_errors_and_names(self, table: pa.Table) -> pa.Table:
+        """Return the engine's result with errors in place of the hidden columns, or with the user's names."""
+        if self._stating_errors is None:
             return table.rename_columns(self._names) if self._names else table
-        rewritten, relation = self._erring
+        rewritten, relation = self._stating_errors
         columns = {name: table[name] for name in table.column_names[: len(rewritten.names)]}
         made: dict[str, pa.Array] = {}
-        erring = list(rewritten.errors)
+        with_errors = list(rewritten.errors)
         for name, values in columns.items():
             made[name] = values
-            if name in erring:
-                written = rewritten.errors[name]
-                parts = table[_hidden(erring.index(name))].combine_chunks()
-                found = error_columns(relation, values.combine_chunks(), parts, of=written, confidence=self.confidence)
+            if name in with_errors:
+                aggregate = rewritten.errors[name]
+                parts = table[_hidden_name(with_errors.index(name))].combine_chunks()
+                found = error_columns(
+                    relation, values.combine_chunks(), parts, of=aggregate, confidence=self.confidence
+                )
                 made |= {f"{name}_{what}": column for what, column in found.items()}
         return pa.table(made)
 
 
-def _nested(select: exp.Select) -> list[exp.Expression]:
+def _subqueries(select: exp.Select) -> list[exp.Expression]:
     """Return the outermost queries inside a SELECT's columns and conditions, not those it selects from."""
     found: list[exp.Expression] = []
 
@@ -213,7 +244,8 @@ def _nested(select: exp.Select) -> list[exp.Expression]:
     return [node for node in found if not isinstance(node.parent, exp.Join)]
 
 
-def _only_column(table: pa.Table, most: int) -> list[object]:
+def _values_of_only_column(table: pa.Table, most: int) -> list[object]:
+    """Return the values of the result of a sub-query in a condition, which has one column and at most `most` rows."""
     if table.num_columns != 1 or table.num_rows > most:
         msg = (
             f"a sub-query in a condition gives one column and at most {most:,} rows, "
@@ -224,5 +256,6 @@ def _only_column(table: pa.Table, most: int) -> list[object]:
     return values
 
 
-def _hidden(place: int) -> str:
+def _hidden_name(place: int) -> str:
+    """Return the name of the hidden column that lists the rows of an aggregate, by its place among them."""
     return f"dpcube error {place}"

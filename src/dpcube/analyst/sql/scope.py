@@ -14,7 +14,7 @@ from dpcube.analyst.sql.parse import AGGREGATES, WINDOW_FUNCTIONS, shown, text_o
 from dpcube.errors import QueryError
 
 CUBE = "cube"
-HOW = (
+NO_ROWS_TO_LIST = (
     "a release has counts and no rows to list: count them, as in SELECT sex, count(*) FROM cube GROUP BY sex, "
     "or draw synthetic rows"
 )
@@ -22,7 +22,10 @@ HOW = (
 
 @dataclass(frozen=True)
 class CubeRows:
-    """Rows of the cube: columns as expressions of attributes, and conditions on them."""
+    """Rows of the cube as a SELECT lists them.
+
+    `columns` are expressions of attributes, by name; `conditions` are those that every row fulfils.
+    """
 
     columns: dict[str, exp.Expression]
     conditions: tuple[exp.Expression, ...] = ()
@@ -30,31 +33,34 @@ class CubeRows:
 
 @dataclass
 class Scope:
-    """What the names of tables mean: rows of the cube, or a result (a WITH clause already rewritten)."""
+    """What the names of tables mean at one place of a query: `rows` of the cube, or `results`.
+
+    A result is a WITH clause that is already rewritten. Names are kept without regard to case.
+    """
 
     rows: dict[str, CubeRows]
     results: dict[str, exp.CTE] = field(default_factory=dict)
 
-    def inner(self) -> "Scope":
-        """Return a scope in which further names can be given."""
+    def copy(self) -> "Scope":
+        """Return a scope with the same names, to which names of an inner query can be added."""
         return Scope(dict(self.rows), dict(self.results))
 
-    def name(self, cte: exp.CTE, made: "CubeRows | exp.Query") -> None:
-        """Give what a WITH clause makes its name."""
+    def define(self, cte: exp.CTE, made: "CubeRows | exp.Query") -> None:
+        """Let the name of the WITH clause `cte` mean `made`, what its query gives."""
         name = cte.alias.casefold()
         if name == CUBE:
             msg = "WITH cannot name a table 'cube': that is the release; choose another name"
             raise QueryError(msg)
         if isinstance(made, CubeRows):
-            self.rows[name] = renamed(made, cte)
+            self.rows[name] = with_column_names(made, cte)
             self.results.pop(name, None)
         else:
             cte.set("this", made)
             self.results[name] = cte
             self.rows.pop(name, None)
 
-    def table(self, table: exp.Table) -> CubeRows | None:
-        """Return the rows that a table name means, None for a result."""
+    def rows_of(self, table: exp.Table) -> CubeRows | None:
+        """Return the rows of the cube that a table name means; None if it means a result."""
         name = table.name.casefold()
         if name in self.rows:
             return self.rows[name]
@@ -65,8 +71,8 @@ class Scope:
         raise AssertionError(name)  # find knows the name or raises
 
 
-def renamed(rows: CubeRows, source: exp.Expression) -> CubeRows:
-    """Rename columns by an alias such as t(a, b)."""
+def with_column_names(rows: CubeRows, source: exp.Expression) -> CubeRows:
+    """Return `rows` with the names that an alias such as t(a, b) of their `source` gives to their first columns."""
     alias = source.args.get("alias")
     names = [column.name for column in alias.args.get("columns") or []] if alias else []
     if not names:
@@ -77,13 +83,16 @@ def renamed(rows: CubeRows, source: exp.Expression) -> CubeRows:
 
 @dataclass(frozen=True)
 class SelectSource:
-    """The one source of a SELECT from rows, and the name that qualifies its columns."""
+    """The rows of the cube that a SELECT is from, and the `alias` that may stand before their columns."""
 
     rows: CubeRows
     alias: str
 
     def resolve(self, node: exp.Expression, aliases: dict[str, exp.Expression]) -> exp.Expression:
-        """Return an expression with attributes in place of columns; other names may be aliases of the SELECT."""
+        """Return a copy of `node` in which each column is replaced by what it means: an expression of attributes.
+
+        A name that is no column of the rows may be one of `aliases`, the columns of the SELECT by name.
+        """
 
         def replaced(found: exp.Expression) -> exp.Expression:
             if isinstance(found, Attr) or not isinstance(found, exp.Column):
@@ -103,33 +112,33 @@ class SelectSource:
         if column.name.casefold() not in known and not column.table:
             for name, meant in aliases.items():
                 if name.casefold() == column.name.casefold():
-                    return _grouped(meant)
-        return _grouped(self.rows.columns[find(column.name, self.rows.columns, what="column")])
+                    return _in_parentheses(meant)
+        return _in_parentheses(self.rows.columns[find(column.name, self.rows.columns, what="column")])
 
 
-def _grouped(node: exp.Expression) -> exp.Expression:
+def _in_parentheses(node: exp.Expression) -> exp.Expression:
     copied = node.copy()
     return copied if isinstance(copied, Attr | exp.Paren) else exp.paren(copied)
 
 
 def has_aggregates(select: exp.Select) -> bool:
-    """Whether a SELECT groups or aggregates; sub-queries of its own do not count."""
+    """Tell whether a SELECT groups or aggregates rows; what its sub-queries do is not asked."""
     if select.args.get("group") or select.args.get("having"):
         return True
     parts = [*select.expressions, select.args.get("order"), select.args.get("qualify")]
-    return any(_aggregates(part) for part in parts if part is not None)
+    return any(_contains_aggregate(part) for part in parts if part is not None)
 
 
-def _aggregates(node: exp.Expression) -> bool:
+def _contains_aggregate(node: exp.Expression) -> bool:
     if isinstance(node, exp.Query):
         return False
-    if isinstance(node, exp.AggFunc) and not _windowed(node):
+    if isinstance(node, exp.AggFunc) and not _is_over_window(node):
         return True
-    return any(map(_aggregates, node.iter_expressions()))
+    return any(map(_contains_aggregate, node.iter_expressions()))
 
 
-def _windowed(node: exp.Expression) -> bool:
-    """Whether a function is applied over a window of results: those are ordinary values, not weighted rows."""
+def _is_over_window(node: exp.Expression) -> bool:
+    """Tell whether a function is applied over a window: it takes results of groups, which are not weighted rows."""
     parent = node.parent
     while isinstance(parent, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
         parent = parent.parent
@@ -137,13 +146,13 @@ def _windowed(node: exp.Expression) -> bool:
 
 
 def listed_rows(select: exp.Select, source: SelectSource) -> CubeRows:
-    """Return the rows that a SELECT without aggregates lists."""
+    """Return the rows that a SELECT without aggregates lists, as rows of the cube that `source` is from."""
     for part in ("order", "limit", "offset", "distinct", "qualify"):
         if select.args.get(part):
-            msg = f"{part.upper()} of rows: {HOW}"
+            msg = f"{part.upper()} of rows: {NO_ROWS_TO_LIST}"
             raise QueryError(msg)
     if any(select.find_all(exp.Window)):
-        msg = f"a window over rows: {HOW}"
+        msg = f"a window over rows: {NO_ROWS_TO_LIST}"
         raise QueryError(msg)
     columns: dict[str, exp.Expression] = {}
     for item in select.expressions:

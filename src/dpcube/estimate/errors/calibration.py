@@ -23,7 +23,7 @@ from dpcube.estimate.errors.fixed_normals import fixed_normals
 PROBES, FEWEST_PROBES = 8, 2
 PROBED_COUNTS = 2**20
 """Probes times counts stay about below this: a larger tree tells more with each probe."""
-STEP = 0.5
+DERIVATIVE_STEP = 0.5
 """Noise of a probe in units of the noise that is there: small beside what it probes, large beside rounding."""
 
 
@@ -60,7 +60,7 @@ def measured_calibration(
     for number in range(probes):
         noise = deviation * fixed_normals(len(counts), number)
         moved = linear(noise)
-        covariance += (estimated(counts + STEP * noise) - answered) / STEP * moved / probes
+        covariance += (estimated(counts + DERIVATIVE_STEP * noise) - answered) / DERIVATIVE_STEP * moved / probes
         moved_squares.append(moved**2)
     squares = np.array(moved_squares)
     linear_variance = squares.mean(axis=0)

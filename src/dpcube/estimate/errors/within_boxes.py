@@ -39,7 +39,7 @@ from dpcube.query import CountingQueries, Workload
 PROBES = 4
 REACHED = 0.75
 """The c of the worst a box of T rows can do: (f - c f^2) T^2."""
-LARGEST = 2**30
+LARGEST_CLIPPED = 2**30
 """Cells are partitioned as if none held more, as by the strategy."""
 
 
@@ -63,7 +63,7 @@ class WithinBoxes:
     @cached_property
     def ratio(self) -> "Ratio":
         """The ratio of true squared error to noise variance, by thinning."""
-        noisy = np.clip(self.noisy, -LARGEST, LARGEST)
+        noisy = np.clip(self.noisy, -LARGEST_CLIPPED, LARGEST_CLIPPED)
         noise = (
             np.rint(np.sqrt(self.cell_variance) * fixed_normals(noisy.size, 0)).astype(np.int64).reshape(noisy.shape)
         )
@@ -72,7 +72,7 @@ class WithinBoxes:
 
     def _judged(self, growers: NDArray[np.int64], judges: NDArray[np.int64]) -> Floats | None:
         tree = grow(
-            np.clip(growers, -LARGEST, LARGEST),
+            np.clip(growers, -LARGEST_CLIPPED, LARGEST_CLIPPED),
             threshold=0.0,
             noise_variance=2 * self.cell_variance,
             slack=1.0,

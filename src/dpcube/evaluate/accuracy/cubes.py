@@ -37,9 +37,9 @@ CUBES = (
     ("education-num", "workclass", "marital-status", "race", "sex", "income"),
     ("education", "occupation", "relationship", "race", "sex", "income"),
 )
-EPSILONS = ("0.1", "1")
+CUBE_EPSILONS = ("0.1", "1")
 PRIVTREE = "PrivTree"
-ASKED = 2000
+CUBE_QUERIES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ def privtree(exact_counts: Ints, epsilon: Fraction, generator: np.random.Generat
 
 def asked_ranges(domain: Domain, *, seed: int) -> Workload:
     """Return random ranges; of an attribute without an order, one value or all of them."""
-    random = random_ranges(domain.shape, ASKED, seed=seed)
+    random = random_ranges(domain.shape, CUBE_QUERIES, seed=seed)
     lower, upper = random.lower.copy(), random.upper.copy()
-    every = np.random.default_rng(seed).random((ASKED, len(domain.shape))) < 0.5
+    every = np.random.default_rng(seed).random((CUBE_QUERIES, len(domain.shape))) < 0.5
     for axis, attribute in enumerate(domain.attributes):
         if not attribute.ordered:
             lower[:, axis] = np.where(every[:, axis], 0, lower[:, axis])
@@ -109,7 +109,7 @@ def compare_on_cubes(
     for names in CUBES:
         domain = Domain.load(datasets.adult_domain(full=True)).project(names)
         exact_counts = count(datasets.adult_table(), domain)
-        yield from compare_on(domain, exact_counts, EPSILONS, draws=draws, random=random, strategies=strategies)
+        yield from compare_on(domain, exact_counts, CUBE_EPSILONS, draws=draws, random=random, strategies=strategies)
 
 
 def compare_on(

@@ -27,8 +27,8 @@ SCALES = (1_000, 100_000, 10_000_000)
 TRIALS = 5
 EPSILON = "0.1"
 SHAPES = {1: (4096,), 2: (128, 128)}
-QUERIES = {(2, "randomrange"): "2d_randomrange_128x128", (1, "randomrange"): "1d_randomrange_4096"}
-QUERIES |= {(1, "prefix"): "1d_prefix_4096"}
+QUERY_FILES = {(2, "randomrange"): "2d_randomrange_128x128", (1, "randomrange"): "1d_randomrange_4096"}
+QUERY_FILES |= {(1, "prefix"): "1d_prefix_4096"}
 RIVALS = {2: ("DAWA-float", "DAWA", "AGrid", "HB", "Identity"), 1: ("DAWA", "GreedyH", "HB", "Identity")}
 """Rivals whose geometric means are shown; the best rival of a set is sought among all of them."""
 
@@ -69,7 +69,7 @@ class Bench:
 
     def workload(self, dims: int, queries: str) -> Workload:
         """Return DPBench's queries of one kind."""
-        with np.load(self.directory / f"queries_{QUERIES[dims, queries]}.npz") as corners:
+        with np.load(self.directory / f"queries_{QUERY_FILES[dims, queries]}.npz") as corners:
             low, high = (np.asarray(corners[end], np.int64).reshape(-1, dims) for end in ("lb", "ub"))
         return Workload.inclusive(SHAPES[dims], low, high)
 
@@ -126,7 +126,7 @@ def measure_errors(
     """Release every trial of every set `draws` times over, and yield the errors of each kind of query."""
     seeds = np.random.default_rng(seed)
     for dim in dims:
-        workloads = {queries: bench.workload(dim, queries) for d, queries in QUERIES if d == dim}
+        workloads = {queries: bench.workload(dim, queries) for d, queries in QUERY_FILES if d == dim}
         for name in bench.sets(dim):
             for scale in SCALES:
                 tables = [bench.counts(dim, name, scale, trial) for trial in range(TRIALS) for _ in range(draws)]

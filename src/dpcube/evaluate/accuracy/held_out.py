@@ -17,7 +17,7 @@ from dpcube.evaluate.accuracy.cubes import CubeErrors, asked_ranges, compare_on
 from dpcube.evaluate.coverage import Coverage
 from dpcube.strategy import BY_NAME, DEFAULT, Strategy, strategy_of
 
-EPSILONS = ("0.01", "0.1", "1")
+HELD_OUT_EPSILONS = ("0.01", "0.1", "1")
 QUERIES = ("ranges", "marginals")
 LEAST_ERROR = 1e-9
 """Errors below it are taken for it: a few draws on a table of one row may have none at all."""
@@ -75,9 +75,11 @@ def compare_on_held_out(
     random = np.random.default_rng(seed)
     for table in held_out_tables.held_out_tables():
         found = list(
-            compare_on(table.domain, table.exact_counts, EPSILONS, draws=draws, random=random, strategies=chosen)
+            compare_on(
+                table.domain, table.exact_counts, HELD_OUT_EPSILONS, draws=draws, random=random, strategies=chosen
+            )
         )
-        for epsilon in EPSILONS:
+        for epsilon in HELD_OUT_EPSILONS:
             errors = tuple(one for one in found if one.epsilon == epsilon)
             yield Setting(table.origin, table.name, int(table.exact_counts.sum()), epsilon, errors)
 
@@ -86,7 +88,7 @@ def cover(*, releases: int, seed: int, strategies: Sequence[str | Strategy] = tu
     """Measure how often 95% intervals hold on the same tables, for the same kinds of ranges."""
     for table in held_out_tables.held_out_tables():
         asked = asked_ranges(table.domain, seed=seed)
-        for epsilon in EPSILONS:
+        for epsilon in HELD_OUT_EPSILONS:
             for strategy in strategies:
                 yield coverage.measure_coverage(
                     table.name,

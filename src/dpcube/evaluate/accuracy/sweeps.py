@@ -18,8 +18,8 @@ from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.query import Workload
 from dpcube.testing import SeededNoise
 
-EPSILONS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10")
-ROWS = tuple(10**power for power in range(2, 9))
+SWEPT_EPSILONS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10")
+SWEPT_ROWS = tuple(10**power for power in range(2, 9))
 CELL_DRAWS = 400
 MOST = 1.05
 """A ratio is flagged that is above this by more than two standard errors."""
@@ -51,10 +51,10 @@ def sweep(bench: Bench, strategy: str, *, draws: int, seed: int) -> Iterator[Poi
     """Yield the errors at every epsilon and number of rows, set by set."""
     random = np.random.default_rng(seed)
     asked = bench.workload(2, "randomrange")
-    of_cells = {epsilon: _cells_error(asked, epsilon, random) for epsilon in EPSILONS}
+    of_cells = {epsilon: _cells_error(asked, epsilon, random) for epsilon in SWEPT_EPSILONS}
     for name in bench.sets(2):
         shape = bench.counts(2, name, SCALES[-1], 0)
-        for rows, epsilon in product(ROWS, EPSILONS):
+        for rows, epsilon in product(SWEPT_ROWS, SWEPT_EPSILONS):
             errors = [_error(_resampled(shape, rows, random), strategy, epsilon, asked, random) for _ in range(draws)]
             stderr = float(np.std(errors, ddof=1) / draws**0.5)
             yield Point(name, rows, epsilon, float(np.mean(errors)), stderr, of_cells[epsilon])
@@ -82,10 +82,10 @@ def _error(
 def sweeps_report(points: list[Point], strategy: str) -> list[str]:
     """Return ratios to noisy cells: geometric means over the sets, then every set above `MOST`."""
     lines = [f"2-D random ranges, error of {strategy} / error of cells, geometric mean over sets (worst set)", ""]
-    lines += [f"| N | {' | '.join(f'epsilon {e}' for e in EPSILONS)} |", f"|{'---|' * (1 + len(EPSILONS))}"]
-    for rows in ROWS:
+    lines += [f"| N | {' | '.join(f'epsilon {e}' for e in SWEPT_EPSILONS)} |", f"|{'---|' * (1 + len(SWEPT_EPSILONS))}"]
+    for rows in SWEPT_ROWS:
         shown = []
-        for epsilon in EPSILONS:
+        for epsilon in SWEPT_EPSILONS:
             ratios = [p.ratio for p in points if (p.rows, p.epsilon) == (rows, epsilon)]
             shown.append(f"{np.exp(np.mean(np.log(ratios))):.2f} ({max(ratios):.2f})")
         lines.append(f"| {rows:.0e} | {' | '.join(shown)} |")

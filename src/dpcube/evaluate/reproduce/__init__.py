@@ -6,22 +6,33 @@
     draw     figures as SVG and PNG (needs matplotlib)
     files    a directory of pictures, numbers and one page that explains them
 
-A group of figures is a module with a dictionary FIGURES of the functions that make them; `GROUPS` lists the groups.
+`GROUPS` lists the groups of figures, each with what it is and the functions that make its figures.
 """
 
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from dpcube.errors import InputError
 from dpcube.evaluate.reproduce import histograms, theory
 from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Maps, Verdict
 
-GROUPS: dict[str, ModuleType] = {"theory": theory, "histograms": histograms}
+
+class Group(NamedTuple):
+    """Figures of one section of the paper: what they are, and the functions that make them by their names."""
+
+    about: str
+    figures: Mapping[str, Callable[[], Figure | Maps]]
+
+
+GROUPS = {
+    "theory": Group("section 6.1, the simulation figures, from exact formulas", theory.SIMULATIONS),
+    "histograms": Group("section 6.2, original and released histograms of the bundled table", histograms.HISTOGRAMS),
+}
 
 
 def figure_groups() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return what can be made: for each group what it is, and the names of its figures."""
-    return {name: (module.ABOUT, tuple(module.FIGURES)) for name, module in GROUPS.items()}
+    return {name: (about, tuple(figures)) for name, (about, figures) in GROUPS.items()}
 
 
 def make_figures(names: Sequence[str]) -> list[Figure | Maps]:
@@ -30,7 +41,7 @@ def make_figures(names: Sequence[str]) -> list[Figure | Maps]:
     >>> [figure.name for figure in make_figures(["inconsistency", "query-size"])]
     ['query-size', 'inconsistency']
     """
-    makers = {name: (group, make) for group, module in GROUPS.items() for name, make in module.FIGURES.items()}
+    makers = {name: (group, make) for group, (_, figures) in GROUPS.items() for name, make in figures.items()}
     known = {"all", *GROUPS, *makers}
     for name in names:
         if name not in known:
@@ -39,4 +50,4 @@ def make_figures(names: Sequence[str]) -> list[Figure | Maps]:
     return [make() for name, (group, make) in makers.items() if {"all", group, name} & set(names)]
 
 
-__all__ = ["GROUPS", "Curve", "CurvePanel", "Figure", "Maps", "Verdict", "figure_groups", "make_figures"]
+__all__ = ["GROUPS", "Curve", "CurvePanel", "Figure", "Group", "Maps", "Verdict", "figure_groups", "make_figures"]

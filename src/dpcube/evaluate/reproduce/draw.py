@@ -15,7 +15,7 @@ from dpcube.arrays import Floats
 from dpcube.errors import InputError
 from dpcube.evaluate.reproduce.figure import CurvePanel, Figure, Maps
 
-STYLES: dict[str, dict[str, Any]] = {
+CURVE_STYLES: dict[str, dict[str, Any]] = {
     "least squares": {"color": "#000000", "linestyle": "-", "marker": "o"},
     "weighted": {"color": "#595959", "linestyle": (0, (6, 2)), "marker": "D", "markerfacecolor": "white"},
     "bound": {"color": "#0072B2", "linestyle": (0, (4, 2)), "marker": "s"},
@@ -24,8 +24,8 @@ STYLES: dict[str, dict[str, Any]] = {
     "even": {"color": "#56707F", "linestyle": (0, (5, 1.5, 1, 1.5)), "marker": "v"},
     "cells": {"color": "#D55E00", "linestyle": "-", "marker": None, "linewidth": 2.6},
 }
-LINE: dict[str, Any] = {"linewidth": 1.4, "markersize": 3.6, "clip_on": False}
-FONT: Any = {"font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 9.5, "axes.labelsize": 9}
+CURVE: dict[str, Any] = {"linewidth": 1.4, "markersize": 3.6, "clip_on": False}
+FIGURE_FONT: Any = {"font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 9.5, "axes.labelsize": 9}
 WIDTH, HEIGHT = 4.3, 3.1
 _MARKERS = 11
 _LABEL_GAP = 0.072  # of the height of a panel, between the middles of two labels
@@ -53,7 +53,7 @@ def _curves(figure: Figure) -> dict[str, bytes]:
     except ImportError:
         message = "drawing needs matplotlib, which is not installed; pip install 'dpcube[plot]', or ask for --json"
         raise InputError(message) from None
-    with mpl.rc_context({**FONT, "svg.hashsalt": figure.name, "svg.fonttype": "path"}):
+    with mpl.rc_context({**FIGURE_FONT, "svg.hashsalt": figure.name, "svg.fonttype": "path"}):
         canvas = Canvas(figsize=(WIDTH * len(figure.panels), HEIGHT), layout="constrained")
         axes = canvas.subplots(1, len(figure.panels), squeeze=False)[0]
         for axis, panel in zip(axes, figure.panels, strict=True):
@@ -75,7 +75,7 @@ def _saved(canvas: Any, **how: Any) -> bytes:
 def _panel(axis: Any, panel: CurvePanel) -> None:
     every = max(1, len(panel.at) // _MARKERS)
     for curve in panel.curves:
-        axis.plot(panel.at, curve.values, markevery=every, **(LINE | STYLES[curve.role]))
+        axis.plot(panel.at, curve.values, markevery=every, **(CURVE | CURVE_STYLES[curve.role]))
     axis.set_title(f"({panel.name}) {panel.title}", loc="left")
     axis.set_xlabel(panel.axis_label)
     axis.set_xlim(panel.at[0], panel.at[-1])
@@ -110,7 +110,7 @@ def _label_ends(axis: Any, panel: CurvePanel) -> None:
     low, high = axis.get_ylim()
     places = np.log(ends / low) / np.log(high / low) if panel.log else (ends - low) / (high - low)
     for curve, place in zip(panel.curves, keep_apart(places), strict=True):
-        style = LINE | STYLES[curve.role]
+        style = CURVE | CURVE_STYLES[curve.role]
         axis.plot((1.03, 1.07, 1.11), [place] * 3, transform=axis.transAxes, markevery=[1], **style)
         axis.annotate(
             curve.label,
@@ -120,7 +120,7 @@ def _label_ends(axis: Any, panel: CurvePanel) -> None:
             textcoords="offset points",
             va="center",
             fontsize=8,
-            color=STYLES[curve.role]["color"],
+            color=CURVE_STYLES[curve.role]["color"],
         )
 
 

@@ -30,8 +30,6 @@ from dpcube.strategy.cells import Cells
 from dpcube.testing import SeededNoise
 from dpcube.transcript import Provenance
 
-ABOUT = "section 6.2, original and released histograms of the bundled table"
-
 ROWS, EPSILON, SHARE = 10_000, Fraction(1, 5), Fraction(1, 4)
 RUNS, QUERIES = 20, 10_000
 WIDTHS = {"coarse": (10, 10), "middle": (4, 5), "fine": (1, 1)}
@@ -144,4 +142,4 @@ def _left_out(grid: str) -> str:
     )
 
 
-FIGURES: dict[str, Callable[[], Maps]] = {f"histograms-{grid}": partial(histograms, grid) for grid in WIDTHS}
+HISTOGRAMS: dict[str, Callable[[], Maps]] = {f"histograms-{grid}": partial(histograms, grid) for grid in WIDTHS}

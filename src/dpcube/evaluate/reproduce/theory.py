@@ -15,8 +15,6 @@ from dpcube import theory
 from dpcube.arrays import Floats
 from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Verdict, curve
 
-ABOUT = "section 6.1, the simulation figures, from exact formulas"
-
 N_P, S, A1, A2, TOTAL, GAMMA, ETA = 11, 5, 0.05, 0.15, 0.2, 5.0, 5.0
 DEFAULTS = "n_p = 11, s = 5, alpha1 = .05, alpha2 = .15, gamma = 5 and eta = 5 unless they vary"
 SMOOTH, ANY = "gamma-smooth data", "any data"
@@ -322,7 +320,7 @@ def _no_split_pays() -> int:
     return int(s[theory.gls_best_split(N_P, s, alpha=TOTAL).a1 == TOTAL].max())
 
 
-FIGURES: dict[str, Callable[[], Figure]] = {
+SIMULATIONS: dict[str, Callable[[], Figure]] = {
     "query-size": query_size,
     "budget-split": budget_split,
     "box-size-and-smoothness": box_size_and_smoothness,

@@ -39,6 +39,7 @@ mutants: $(READY)     ## small faults put into trusted code: which do the tests 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
+	$(BIN)/dpcube compile
 	touch $@
 
 clean:

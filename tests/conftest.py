@@ -1,5 +1,6 @@
 """Real servers, started by the first test that needs one: PostgreSQL from the `pgserver` wheel, Spark in local mode."""
 
+import os
 import warnings
 from collections.abc import Iterator
 from tempfile import mkdtemp
@@ -8,8 +9,16 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from dpcube.analyst.kept import folder
+
 settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
 settings.load_profile("dpcube")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep what is kept of files away from the user's own, for tests and the commands that they run."""
+    os.environ[folder.SWITCH] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ import pytest
 from dpcube import __version__, datasets
 
 VERBS = (
+    "compile",
     "demo",
     "domain",
     "plan",

@@ -1,5 +1,6 @@
 """Pictures: the numbers behind them against the release, what is drawn against the numbers, and hostile names."""
 
+import json
 import math
 import re
 import sys
@@ -13,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcube import Category, Domain, Integer, Release
+from dpcube import Category, Domain, Float, Integer, Release
 from dpcube.analyst.plots import HeatMap, picture, save
-from dpcube.analyst.plots.axis import axis_of
+from dpcube.analyst.plots.axis import LONGEST_LABEL, axis_of, distinct, short_numbers
 from dpcube.analyst.plots.colours import RAMP
 from dpcube.analyst.plots.interactive import figure
 from dpcube.analyst.plots.interactive import plotly_page as plotly_page
@@ -92,7 +93,7 @@ def test_drawn_bins_are_all_cells_in_order(attribute: Attribute, most: int) -> N
     assert (axis.starts < axis.stops).all()
     assert (axis.stops[:-1] == axis.starts[1:]).all()
     assert len(axis.labels) == len(set(axis.labels))
-    assert max(map(len, axis.labels)) <= 24
+    assert max(map(len, axis.labels)) <= LONGEST_LABEL
     if attribute.size <= most:
         assert list(axis.labels) == attribute.labels()
     for own in attribute.own_cells:  # never merged with a bin
@@ -101,7 +102,8 @@ def test_drawn_bins_are_all_cells_in_order(attribute: Attribute, most: int) -> N
     at, labels = axis.ticks(7)
     assert len(at) <= 7
     assert {f"({own})" for own in attribute.own_cells} <= set(labels)
-    assert [axis.labels[k] for k in at] == labels
+    assert [axis.labels[round(k)] for k in at] == labels
+    assert all(k == round(k) for k in at)
 
 
 @pytest.mark.parametrize("shape", [(9, 14), (6, 5, 4)])
@@ -313,15 +315,76 @@ def test_a_title_that_is_no_text_can_be_written() -> None:
     assert "<title>\ufffd &amp; co</title>" in report(of_one_attribute(), title="\udcff & co").encode().decode()
 
 
+@given(st.lists(st.text("ab", min_size=1, max_size=30), min_size=1, max_size=40), st.integers(8, 20))
+def test_different_names_look_different_and_equal_ones_equal(names: list[str], longest: int) -> None:
+    names = list(dict.fromkeys(names))
+    shown = distinct(names, longest=longest)
+    assert len(set(shown)) == len(names)
+    assert max(map(len, shown)) <= longest
+
+
+def test_values_that_begin_alike_are_told_apart() -> None:
+    wards = [f"Department of internal medicine and for diseases of {part}" for part in ("hearts", "hands")]
+    axis = axis_of(Category("ward", wards), most=80)
+    assert axis.labels == ("Department of intern… diseases of hearts", "Department of intern…r diseases of hands")
+
+
+@given(
+    st.floats(-1e4, 1e4, allow_subnormal=False),
+    st.floats(1e-3, 1e3),
+    st.integers(2, 12),
+)
+def test_numbers_on_an_axis_are_told_apart_by_few_digits(start: float, step: float, count: int) -> None:
+    values = [start + step * k for k in range(count)]
+    shown = short_numbers(values)
+    read = [float(text.replace(",", "")) for text in shown]
+    assert read == sorted(set(read))
+    assert max(abs(a - b) for a, b in zip(read, values, strict=True)) <= step / 20
+    assert max(map(len, shown)) <= 14
+
+
+def test_real_numbers_are_marked_at_the_edges_of_bins() -> None:
+    axis = axis_of(Float("longitude", 13.08834, 13.76116, width=0.0672820, null="cell"), most=40)
+    at, labels = axis.ticks(8)
+    assert at[:3] == [-0.5, 1.5, 3.5]
+    assert labels == ["13.088", "13.223", "13.357", "13.492", "13.627", "(null)"]
+    whole = axis_of(Float("share", 0, 1, width=0.25), most=40)
+    assert whole.ticks(10) == ([-0.5, 0.5, 1.5, 2.5, 3.5], ["0.00", "0.25", "0.50", "0.75", "1.00"])
+    assert whole.labels == ("[0, 0.25)", "[0.25, 0.5)", "[0.5, 0.75)", "[0.75, 1]")
+
+
+LONG = "department that the patient was first admitted to"
+
+
+def test_long_names_are_shown_whole() -> None:
+    domain = Domain(Category(LONG, ["north", "south"]), Integer("longitude of the place of residence", 0, 3))
+    release = release_of("cells", domain, np.arange(8).reshape(2, 4))
+    for shown in (picture(release), picture(release, *domain.names)):
+        svg = re.sub(r"<[^>]*>|\s+", " ", draw_picture(shown, "svg").decode())
+        page = plotly_page(shown).decode()
+        for name in domain.names:
+            assert all(word in svg for word in name.split())
+            assert name in page
+        assert "\N{HORIZONTAL ELLIPSIS}" not in svg
+
+
+def test_figures_are_as_wide_as_their_place() -> None:
+    for asked in ((), ("age",), ("age", "hours")):
+        made = figure(picture(RELEASE, *asked))
+        assert (made.layout.width, made.layout.autosize) == (None, True)
+        for part in plotly_page(picture(RELEASE, *asked)).decode().split("Plotly.newPlot(")[1:]:
+            layout, _ = json.JSONDecoder().raw_decode(part[part.index('{"template"') :])
+            assert "xaxis" in layout
+            assert not {"width", "height"} & set(layout)
+
+
 def test_hostile_names_are_only_text() -> None:
     domain = Domain((Category(name='"><script>x</script>\n', values=HOSTILE), Integer(name="$\\frac$", min=0, max=3)))
     release = release_of("dpcube", domain, np.arange(32).reshape(8, 4))
     for shown in (picture(release), picture(release, *domain.names)):
         ElementTree.fromstring(draw_picture(shown, "svg"))
-        assert (
-            b"<script>"
-            not in plotly_page(shown).replace(b'<script type="text/javascript">', b"").split(b"Plotly.newPlot")[1]
-        )
+        of_panels = plotly_page(shown).split(b"Plotly.newPlot", 1)[1].replace(b'<script type="text/javascript">', b"")
+        assert b"<script>" not in re.sub(rb"<script>\s*window\.PLOTLYENV", b"", of_panels)  # Plotly's, of each panel
     page = report(release, title="<script>t</script>")
     assert "<script" not in page
     assert "\x00" not in page

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,17 @@ from numpy.typing import NDArray
 from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
-from dpcube.estimate import EqualNoises, ErrorParts, Estimate
-from dpcube.noise.single import noise_variance
-from dpcube.noise.sums import dl_sum_quantile
+from dpcube.estimate.errors.parts import EqualNoises, ErrorParts
 from dpcube.query import CountingQueries
 from dpcube.query.cuts import cut_queries, slopes_where_even, squared_where_even
+
+
+class Answering(Protocol):
+    """What gives answers: an estimate, or the part of one that counting needs."""
+
+    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+        """Return the estimated answers of many counting queries, shape (queries,), and the parts of their errors."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class Answers:
     cuts: CutAnswers | None = None
 
     @classmethod
-    def asked(cls, domain: Domain, estimate: Estimate, queries: CountingQueries) -> "Answers":
+    def asked(cls, domain: Domain, estimate: Answering, queries: CountingQueries) -> "Answers":
         """Return the answers of counting queries by shares of cells: the one way in which cut bins are answered."""
         answers, cut = cls._spread(domain, estimate, queries), cut_queries(domain, queries)
         if cut is None:
@@ -95,7 +101,7 @@ class Answers:
         return replace(answers, cuts=CutAnswers(cut.at, least, most, cut.words))
 
     @classmethod
-    def _spread(cls, domain: Domain, estimate: Estimate, queries: CountingQueries) -> "Answers":
+    def _spread(cls, domain: Domain, estimate: Answering, queries: CountingQueries) -> "Answers":
         """Return answers that take rows to fall evenly into the bins that are cut."""
         values, errors = estimate.answers(queries)
         squared = squared_where_even(domain, queries)
@@ -165,6 +171,9 @@ class Answers:
         """
         half_width: Floats = deviations_for(confidence) * np.hypot(self.stderrs, self.withins)
         if self.noises is not None:
+            from dpcube.noise.single import noise_variance  # few answers need them
+            from dpcube.noise.sums import dl_sum_quantile
+
             known = (self.noises.numbers > 0) & (self.withins == 0)
             numbers, at = np.unique(self.noises.numbers[known], return_inverse=True)
             alpha = self.noises.alpha
@@ -199,7 +208,7 @@ class Answers:
         return np.maximum(self.values - half_width, 0.0), np.maximum(self.values + half_width, least)
 
 
-def slope_squares(domain: Domain, estimate: Estimate, queries: CountingQueries) -> Floats:
+def slope_squares(domain: Domain, estimate: Answering, queries: CountingQueries) -> Floats:
     """Return the squared error of each query by slopes inside the even bins that it cuts, as seen from bin to bin."""
     squares = np.zeros(len(queries))
     for signed in slopes_where_even(domain, queries):

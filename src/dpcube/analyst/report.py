@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
+from dpcube.analyst.pasteable import example_question, shell_word
 from dpcube.analyst.plots.axis import in_rows, printable
 from dpcube.analyst.plots.picture import Picture, picture
 from dpcube.analyst.plots.static import MATPLOTLIB_MISSING, draw_picture
@@ -157,15 +158,11 @@ def pairs(release: Release) -> list[tuple[str, str]]:
 
 
 def _asking(release: Release) -> str:
-    first = release.domain.attributes[0]
-    label = printable(first.labels()[0], longest=60)
-    name = first.name if first.name.isidentifier() else f"`{printable(first.name, longest=60)}`"
-    least = first.extent().split()[0]
-    value = {"position": f"= '{label}'", "day": f">= '{least}'", "number": f">= {least}"}[first.scale]
-    question = escape(f'"{name} {value}"')
+    question = example_question(release.domain)
+    asked = f" {shell_word(question)}" if question else ""
     return (
-        f"<p>With <code>pip install dpcube</code>: <code>dpcube count FILE {question}</code>, or in Python "
-        f"<code>dpcube.open(FILE).count({question})</code>.</p>"
+        f"<p>With <code>pip install dpcube</code>: <code>dpcube count FILE{escape(asked)}</code>, or in Python "
+        f"<code>dpcube.open(FILE).count({escape(repr(question) if question else '')})</code>.</p>"
     )
 
 

@@ -9,11 +9,12 @@ import click
 
 from dpcube import __version__
 from dpcube.cli.analyst import count, info
+from dpcube.cli.compile import compile_verb
 from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
-from dpcube.cli.output import stages_done, visible
+from dpcube.cli.output import say_when_compiling, stages_done, visible
 from dpcube.cli.plan import plan
 from dpcube.cli.plot import plot, report
 from dpcube.cli.reproduce import reproduce
@@ -46,7 +47,8 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-for verb in (demo, domain, plan, release, ledger, info, count, sql, synth, export, plot, report, coverage, reproduce):
+ASKING = (info, count, sql, synth, export, plot, report)
+for verb in (demo, domain, plan, release, ledger, *ASKING, coverage, reproduce, compile_verb):
     commands.add_command(verb)
 
 
@@ -56,6 +58,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file's name may be no text
     _interrupt_cleanly()
+    say_when_compiling()
     try:
         outcome = commands.main(standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else 0)

@@ -112,12 +112,11 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     """
     from dataclasses import asdict
 
-    from dpcube.analyst import Release
     from dpcube.analyst.answer import said
+    from dpcube.analyst.kept import counted
 
-    opened = Release.open(release)
     asked = questions or ("",)
-    answers = [opened.count(text or None, confidence=confidence, estimate=estimate) for text in asked]
+    answers = counted(release, asked, confidence=confidence, estimate=estimate)
     if as_json:
         print_json([{"question": text, **asdict(answer)} for text, answer in zip(asked, answers, strict=True)])
         return

@@ -78,6 +78,7 @@ def domain(
 
     Fill in the bounds and values from what is publicly known, then run `dpcube release`.
     """
+    from dpcube.analyst.pasteable import file_word
     from dpcube.curator.draft import draft
     from dpcube.domain.file import write_text
     from dpcube.errors import InputError
@@ -92,8 +93,8 @@ def domain(
         click.echo(text, nl=False)
         return
     write_text(output, text, private=from_data)
-    shown = "TABLE" if isinstance(table, str) else table  # an address may name a user or a host
-    then = f"dpcube release {shown} --domain {output} --epsilon E -o R.dpcube"
+    shown = "TABLE" if isinstance(table, str) else file_word(table)  # an address may name a user or a host
+    then = f"dpcube release {shown} --domain {file_word(output)} --epsilon E -o R.dpcube"
     click.echo(visible(f"wrote {output}; edit it, then: {then}"))
 
 
@@ -165,6 +166,7 @@ def release(
     postgresql://user@host/database#schema.table (its password in PGPASSWORD or ~/.pgpass; or a --query without
     the #), or spark:PATH of Parquet.
     """
+    from dpcube.analyst.pasteable import file_word
     from dpcube.curator import LedgerLocation, publish
     from dpcube.curator import explain as explained
     from dpcube.domain import Domain
@@ -205,7 +207,7 @@ def release(
     click.echo(visible(f"wrote {output}: {cells}, digest {made.digest[:16]}"))
     if no_ledger:
         click.echo("no ledger was kept: nothing stops another release of this table, and this one says so")
-    click.echo(visible(f'ask it: dpcube info {output}; dpcube count {output} "..."'))
+    click.echo(f'ask it: dpcube info {file_word(output)}; dpcube count {file_word(output)} "..."')
 
 
 def _fitted(strategy: str | None, queries: str | None, questions: Path | None) -> "str | Strategy":

@@ -31,6 +31,7 @@ QUESTIONS = (
 @as_json
 def demo(*, epsilon: str, strategy: str | None, output: Path, as_json: bool) -> None:
     """Release the bundled census table and ask it a few questions, beside the truth."""
+    from dpcube.analyst.pasteable import file_word, shell_word
     from dpcube.evaluate.demo import run_demo
     from dpcube.strategy import DEFAULT
 
@@ -49,4 +50,5 @@ def demo(*, epsilon: str, strategy: str | None, output: Path, as_json: bool) -> 
     click.echo("\nnoise: standard error of the noise added for privacy; within boxes: error expected from spreading")
     click.echo("counts evenly inside boxes, estimated from the release. The interval covers both.")
     click.echo(f"\nReport:  {shown.report_path}")
-    click.echo(f"Ask it:  dpcube count {shown.release_path} \"age >= 65 and income = '>50K'\"")
+    question = shell_word("age >= 65 and income = '>50K'")
+    click.echo(f"Ask it:  dpcube count {file_word(shown.release_path)} {question}")

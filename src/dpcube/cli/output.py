@@ -6,8 +6,11 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import cache
 
 import click
+
+from dpcube.compiled import tell_when_compiling
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
@@ -81,6 +84,18 @@ def stage(words: str) -> None:
     """Say on a terminal what is being done; stay quiet otherwise."""
     if sys.stderr.isatty():
         _ticker.say(words)
+
+
+def say_when_compiling() -> None:
+    """Say on a terminal, once, when machine code is being made: it takes long, and only the first time."""
+    tell_when_compiling(_say_compiling)
+
+
+@cache
+def _say_compiling() -> None:
+    if sys.stderr.isatty():
+        words = "compiling once for this computer, which takes up to a minute (`dpcube compile` does it ahead)"
+        click.echo(f"\r\x1b[K{words}", err=True)
 
 
 def stages_done() -> None:

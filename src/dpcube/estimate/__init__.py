@@ -6,8 +6,17 @@
 `metrics.py` compares an estimate with the truth, for public or made-up counts.
 """
 
-from dpcube.estimate.errors import EqualNoises, ErrorParts
-from dpcube.estimate.estimators import available, estimate
-from dpcube.estimate.protocol import Estimate
+from typing import TYPE_CHECKING
+
+from dpcube.lazy import lazily
+
+if TYPE_CHECKING:
+    from dpcube.estimate.errors import EqualNoises, ErrorParts
+    from dpcube.estimate.estimators import available, estimate
+    from dpcube.estimate.protocol import Estimate
 
 __all__ = ["EqualNoises", "ErrorParts", "Estimate", "available", "estimate"]
+
+_ERRORS, _ESTIMATORS = ("EqualNoises", "ErrorParts"), ("available", "estimate")
+_HOMES = {**dict.fromkeys(_ERRORS, "errors.parts"), **dict.fromkeys(_ESTIMATORS, "estimators"), "Estimate": "protocol"}
+__getattr__ = lazily(__name__, _HOMES)

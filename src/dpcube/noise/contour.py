@@ -28,7 +28,6 @@ against the closed forms: relative error below 1e-12 for n up to 10^4, scale rat
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpcube.arrays import Floats
 
@@ -87,6 +86,8 @@ def lattice_quantile(confidence: Floats, scales: Floats, multiplicities: Floats)
 
 def _cornish_fisher(tail: Floats, scales: Floats, multiplicities: Floats) -> Floats:
     """Return a first guess of a quantile from the second and fourth cumulants, 2 k b^2 and 12 k b^4."""
+    from scipy.special import ndtri
+
     variance = (2 * multiplicities * scales**2).sum(axis=-1)
     kurtosis = (12 * multiplicities * scales**4).sum(axis=-1) / variance**2
     z = -ndtri(tail)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpcube.arrays import Ints
 from dpcube.errors import ReleaseFileError
 from dpcube.transcript.measurements import Columns, TableForm
 from dpcube.transcript.pages import checked_rows
@@ -44,7 +45,12 @@ def columns_of(content: bytes, form: TableForm, *, rows: int) -> Columns:
     table = file.read()
     if table.num_rows != rows or any(column.null_count for column in table.columns):
         raise _wrong_rows()
-    return {name: np.ascontiguousarray(table[name].to_numpy()) for name in form.columns}
+    return {name: _numbers(table[name]) for name in form.columns}
+
+
+def _numbers(column: pa.ChunkedArray) -> Ints:
+    """Return a column as an array; Arrow's own `to_numpy` would import pandas."""
+    return np.concatenate([np.empty(0, np.int64), *map(np.from_dlpack, column.chunks)])
 
 
 def _schema(names: tuple[str, ...]) -> pa.Schema:

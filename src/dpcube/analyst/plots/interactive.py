@@ -1,6 +1,7 @@
 """Pictures as Plotly figures, for notebooks and pages that answer when pointed at."""
 
 import textwrap
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -10,59 +11,134 @@ from numpy.typing import NDArray
 from dpcube.analyst.plots.axis import Axis, in_rows
 from dpcube.analyst.plots.colours import BAR, GRID, INK, QUIET, RAMP
 from dpcube.analyst.plots.outlines import Outlines
-from dpcube.analyst.plots.picture import Bars, HeatMap, Picture
-from dpcube.analyst.plots.static import ALONE, LINE_WIDTHS, OPACITIES, STROKES, scale_ticks
+from dpcube.analyst.plots.picture import Bars, HeatMap, Panel, Picture
+from dpcube.analyst.plots.static import LINE_WIDTHS, OPACITIES, STROKES, scale_ticks
 from dpcube.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 PLOTLY_MISSING = "interactive pictures need plotly, which is not installed; pip install 'dpcube[plot]'"
-WIDE, HIGH, LETTER = 460, 400, 6.5
+HIGH, BAR_HIGH, LETTER, PANEL_LETTERS = 400, 22, 6.5, 48
+WIDE = 900
+"""Pixels for which text of a figure is broken into lines: a figure is as wide as where it is shown."""
+LONG_LABEL = 12
+"""Letters of a label beside a panel for which there is room between two panels."""
 # Plotly's own page has a button that sends the data to its maker's server.
 OFFLINE = {"displaylogo": False, "responsive": True, "showSendToCloud": False, "plotlyServerURL": ""}
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><style>
+body{{font:14px/1.45 system-ui,sans-serif;color:{ink};background:#fff;margin:0;padding:16px 20px;box-sizing:border-box}}
+h1{{font-size:20px;margin:0 0 2px}}h2{{font-size:14px;margin:8px 0 0}}p{{color:{quiet};margin:0 0 4px}}
+h1,h2,p{{overflow-wrap:anywhere}}
+main{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,{least}px),1fr));gap:8px 16px}}
+main>div{{min-width:0}}
+</style></head><body><h1>{title}</h1><p>{note}</p><main>
+{panels}
+</main><script type="text/javascript">
+// Each was drawn before the next was there to share its row.
+for (const drawn of document.querySelectorAll(".plotly-graph-div")) Plotly.Plots.resize(drawn);
+</script></body></html>
+"""
+LEAST_WIDE = {1: 300, 2: 480, 3: 380}
+"""By how many panels may stand side by side, the pixels that each has at least: else there are fewer in a row."""
 
 
 def figure(picture: Picture) -> "Figure":
-    """Return a picture as a Plotly figure."""
+    """Return a picture as a Plotly figure, as wide as the place where it is shown."""
+    panels = picture.panels
+    columns = 1 if any(len(max(_beside(panel), key=len)) > LONG_LABEL for panel in panels) else picture.columns
+    drawn = _subplots(panels, columns, picture.top)
+    note, title = textwrap.wrap(picture.note, int(WIDE / LETTER)), textwrap.wrap(picture.title, int(WIDE / 10))
+    head = f"<b>{'<br>'.join(map(_text, title))}</b><br><sub>{'<br>'.join(map(_text, note))}</sub>"
+    top = 75 + 20 * (len(note) + len(title))
+    height = drawn.layout.height - drawn.layout.margin.t + top
+    drawn.update_layout(title={"text": head, "x": 0.02, "xanchor": "left"}, height=height, margin_t=top)
+    return drawn
+
+
+def plotly_page(picture: Picture) -> bytes:
+    """Return one HTML page that needs no network: Plotly's script, 5 MB, is in it.
+
+    Each panel is a figure of its own, so that a window that is too narrow for several in a row has fewer in a row.
+    """
+    alone = len(picture.panels) == 1
+    shown = []
+    for number, panel in enumerate(picture.panels):
+        drawn = _subplots((replace(panel, title=""),), 1, picture.top)
+        high = f"{drawn.layout.height}px"
+        drawn.update_layout(height=None, margin_b=40)  # labels that need more take it
+        height = f"max({high}, calc(100vh - 130px))" if alone else high  # one fills its window
+        part = {"full_html": False, "include_plotlyjs": number == 0, "config": OFFLINE}
+        body = drawn.to_html(**part, default_width="100%", default_height=height)
+        heading = "" if alone or not panel.title else f"<h2>{escape(panel.title)}</h2>"
+        shown.append(f"<div>{heading}{body}</div>")
+    words = {"title": escape(picture.title), "note": escape(picture.note), "ink": INK, "quiet": QUIET}
+    least = LEAST_WIDE[picture.columns]
+    return PAGE.format(**words, least=least, panels="\n".join(shown)).encode()
+
+
+def _subplots(panels: tuple[Panel, ...], columns: int, top: float) -> Any:
+    """Return a figure of panels in rows of so many columns, without a title."""
     try:
         from plotly.subplots import make_subplots
     except ImportError:
         raise InputError(PLOTLY_MISSING) from None
-    columns, panels = picture.columns, picture.panels
-    rows = -(-len(panels) // columns)
+    rows = [panels[k : k + columns] for k in range(0, len(panels), columns)]
+    heights, gap = [max(map(_height, row)) for row in rows], max(map(_below, panels)) + 40
+    whole = sum(heights) + gap * (len(rows) - 1)
     drawn = make_subplots(
-        rows,
+        len(rows),
         columns,
-        subplot_titles=[f"<b>{_text(panel.title)}</b>" for panel in panels],
+        subplot_titles=[f"<b>{_in_lines(panel.title)}</b>" for panel in panels],
         horizontal_spacing=0.34 / (columns + 1),
-        vertical_spacing=0.34 / (rows + 1),
+        vertical_spacing=gap / whole if len(rows) > 1 else 0,
+        row_heights=heights,
     )
     for number, panel in enumerate(panels):
         place = {"row": number // columns + 1, "col": number % columns + 1}
         _bars(drawn, panel, place) if isinstance(panel, Bars) else _map(drawn, panel, place)
     drawn.update_annotations(font={"size": 13})
     if any(isinstance(panel, HeatMap) for panel in panels):
-        drawn.update_layout(coloraxis=_scale(picture.top))
-    width = WIDE * max(columns, ALONE) + 140
-    note = textwrap.wrap(picture.note, int(width / LETTER))
-    head = f"<b>{_text(picture.title)}</b><br><sub>{'<br>'.join(map(_text, note))}</sub>"
+        drawn.update_layout(coloraxis=_scale(top))
+    above, below = 30 + 16 * max(_in_lines(panel.title).count("<br>") for panel in panels), max(map(_below, panels))
     drawn.update_layout(
-        title={"text": head, "x": 0.02, "xanchor": "left"},
-        width=width,
-        height=HIGH * rows + 90 + 20 * len(note),
+        autosize=True,
+        height=whole + above + below,
         template="none",
         font={"family": "system-ui, sans-serif", "size": 12, "color": INK},
         showlegend=False,
-        margin={"l": 90, "r": 30, "t": 95 + 20 * len(note), "b": 70},
+        margin={"l": 60, "r": 20, "t": above, "b": below},
     )
     return drawn
 
 
-def plotly_page(picture: Picture) -> bytes:
-    """Return one HTML page that needs no network: Plotly's script, 5 MB, is in it."""
-    html: str = figure(picture).to_html(include_plotlyjs=True, full_html=True, config=OFFLINE)
-    return html.encode()
+def _height(panel: Panel) -> float:
+    """Return the pixels that a panel is high, without what is written around it."""
+    lying = isinstance(panel, Bars) and not panel.axis.ordered
+    return max(HIGH - 100, BAR_HIGH * len(_beside(panel))) if lying or isinstance(panel, HeatMap) else HIGH - 100
+
+
+def _beside(panel: Panel) -> list[str]:
+    """Return the labels at the left of a panel: of counts, none that matters."""
+    if isinstance(panel, HeatMap):
+        return panel.y.ticks(25)[1]
+    return [""] if panel.axis.ordered else panel.axis.ticks(40)[1]
+
+
+def _below(panel: Panel) -> float:
+    """Return the pixels below a panel that its labels take, turned if they are long, and the name of the axis."""
+    axis = panel.x if isinstance(panel, HeatMap) else panel.axis
+    named = 16 * (1 + _in_lines(axis.name).count("<br>")) + 14 if isinstance(panel, HeatMap) else 0
+    if isinstance(panel, Bars) and not axis.ordered:
+        return 35
+    longest = max(map(len, axis.ticks(12)[1]))
+    return named + (25 if longest <= 5 else 25 + LETTER * longest)
+
+
+def _in_lines(text: str) -> str:
+    return "<br>".join(map(_text, textwrap.wrap(text, PANEL_LETTERS)))
 
 
 def _text(text: str) -> str:
@@ -121,7 +197,7 @@ def _map(drawn: Any, panel: HeatMap, place: dict[str, int]) -> None:
     for axis, update, most in ((panel.x, drawn.update_xaxes, 10), (panel.y, drawn.update_yaxes, 25)):
         ends = [-0.5, len(axis) - 0.5]
         upside_down = axis is panel.y and not axis.ordered  # a list is read from the top
-        named = {"text": _text(axis.name), "standoff": 12}
+        named = {"text": _in_lines(axis.name), "standoff": 8}
         update(title=named, range=ends[::-1] if upside_down else ends, showgrid=False, **_ticks(axis, most), **place)
 
 

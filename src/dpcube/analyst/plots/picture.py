@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpcube.analyst.answer import Answers
-from dpcube.analyst.plots.axis import Axis, axis_of, printable
+from dpcube.analyst.plots.axis import LONGEST_NAME, Axis, axis_of, printable
 from dpcube.analyst.plots.outlines import Outlines, outlines
 from dpcube.analyst.release import Release
 from dpcube.arrays import Floats
@@ -20,7 +20,7 @@ from dpcube.estimate import Estimate
 from dpcube.query import CountingQueries, CountingQuery, Workload, query
 from dpcube.query.cuts import cut_queries
 
-LONGEST_NAME, LONGEST_WHERE = 60, 500
+LONGEST_WHERE = 500
 MOST_BARS, MOST_NAMED, MOST_SQUARES = 40, 80, 100
 """Bins of a marginal, with an order or without, and of each axis of a heat map; more have neighbours merged."""
 

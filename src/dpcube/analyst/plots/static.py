@@ -28,7 +28,8 @@ FONT: Any = {
 }
 MAP, BARS, ALONE = (4.2, 3.7), (4.8, 2.9), 1.5
 BAR_HEIGHT, FEWEST_BARS = 0.24, 4
-NOTE_LETTERS = 15  # that fit into an inch of the note
+NOTE_LETTERS, TITLE_LETTERS, PANEL_LETTERS = 15, 9, 10  # that fit into an inch of the note, of titles
+LABEL = 0.068, 12  # inches that a letter of a label beside a panel takes, and letters that every panel has room for
 TICK_LETTERS = 8.5  # that fit below an inch of a panel before labels must be turned
 LINE_WIDTHS = (0.3, 0.5, 0.8)
 OPACITIES = (0.25, 0.35, 0.5)
@@ -81,19 +82,28 @@ def _title(canvas: Any, picture: Picture) -> None:
     """Write the title above the panels and the note below them, on a canvas made higher for it."""
     width, panels = canvas.get_size_inches()
     note = textwrap.wrap(picture.note, int(NOTE_LETTERS * width))
-    above, below = 0.35, 0.12 * len(note) + 0.1
+    title = textwrap.wrap(picture.title, int(TITLE_LETTERS * width))
+    above, below = 0.2 * len(title) + 0.15, 0.12 * len(note) + 0.1
     high = panels + above + below
     canvas.set_size_inches(width, high)
-    canvas.text(0.01, 1 - 0.08 / high, picture.title, fontsize=12, fontweight="bold", va="top")
+    canvas.text(0.01, 1 - 0.08 / high, "\n".join(title), fontsize=12, fontweight="bold", va="top")
     canvas.text(0.01, 0.06 / high, "\n".join(note), fontsize=7.5, color=QUIET, va="bottom")
     canvas.get_layout_engine().set(rect=(0, below / high, 1, panels / high))
 
 
 def _size(panel: Panel) -> tuple[float, float]:
-    """Return width and height of a panel in inches; bars that lie take as much height as there are."""
+    """Return width and height of a panel in inches; labels beside it make it wider, bars that lie higher."""
     if isinstance(panel, HeatMap):
-        return MAP
-    return BARS if panel.axis.ordered else (BARS[0], max(BARS[1] - 1, BAR_HEIGHT * len(panel.axis) + 0.7))
+        return MAP[0] + _beside(panel.y), MAP[1]
+    if panel.axis.ordered:
+        return BARS
+    return BARS[0] + _beside(panel.axis), max(BARS[1] - 1, BAR_HEIGHT * len(panel.axis) + 0.7)
+
+
+def _beside(axis: Axis) -> float:
+    """Return how many inches more than a panel has room for the labels beside it take."""
+    inches, room = LABEL
+    return inches * max(0, max(map(len, axis.labels)) - room)
 
 
 def _bars(axis: Any, panel: Bars, wide: float) -> None:
@@ -104,7 +114,7 @@ def _bars(axis: Any, panel: Bars, wide: float) -> None:
         _lying(axis, panel)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.set_title(panel.title, loc="left", fontweight="bold")
+    axis.set_title(_lines(panel.title, PANEL_LETTERS * (wide - 1)), loc="left", fontweight="bold")
 
 
 def _look(panel: Bars) -> dict[str, Any]:
@@ -147,9 +157,14 @@ def _map(axis: Any, panel: HeatMap, wide: float, top: float) -> None:
     axis.set_yticks(*panel.y.ticks(10 if panel.y.ordered else 25))
     if not panel.y.ordered:
         axis.invert_yaxis()  # a list is read from the top
-    axis.set_xlabel(panel.x.name)
-    axis.set_ylabel(panel.y.name)
+    axis.set_xlabel(_lines(panel.x.name, PANEL_LETTERS * (wide - 1)))
+    axis.set_ylabel(_lines(panel.y.name, PANEL_LETTERS * (MAP[1] - 0.5)))
     axis.set_title(panel.title, loc="left", fontweight="bold")
+
+
+def _lines(text: str, letters: float) -> str:
+    """Return text in lines of so many letters."""
+    return "\n".join(textwrap.wrap(text, int(letters)))
 
 
 def _outline(axis: Any, found: Outlines) -> None:

@@ -27,8 +27,17 @@ interval: by the exact quantile of the noise (`dpcube.noise`) where its law is k
 errors.
 """
 
-from dpcube.estimate.errors.parts import EqualNoises, ErrorParts
-from dpcube.estimate.errors.pooled_ranges import evenly_placed_ranges
-from dpcube.estimate.errors.within_boxes import WithinBoxes, deviations
+from typing import TYPE_CHECKING
+
+from dpcube.lazy import lazily
+
+if TYPE_CHECKING:
+    from dpcube.estimate.errors.parts import EqualNoises, ErrorParts
+    from dpcube.estimate.errors.pooled_ranges import evenly_placed_ranges
+    from dpcube.estimate.errors.within_boxes import WithinBoxes, deviations
 
 __all__ = ["EqualNoises", "ErrorParts", "WithinBoxes", "deviations", "evenly_placed_ranges"]
+
+_PARTS, _WITHIN = ("EqualNoises", "ErrorParts"), ("WithinBoxes", "deviations")
+_HOMES = {**dict.fromkeys(_PARTS, "parts"), **dict.fromkeys(_WITHIN, "within_boxes")}
+__getattr__ = lazily(__name__, {**_HOMES, "evenly_placed_ranges": "pooled_ranges"})

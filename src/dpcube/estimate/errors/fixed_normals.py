@@ -1,7 +1,6 @@
 """Fixed numbers that look like normal noise, always the same ones: for probing an estimator, never for privacy."""
 
 import numpy as np
-from scipy.special import ndtri
 
 from dpcube.arrays import Floats
 
@@ -18,6 +17,8 @@ def fixed_normals(count: int, number: int) -> Floats:
     >>> bool((first == again).all()), bool((first == other).any())
     (True, False)
     """
+    from scipy.special import ndtri  # where it is needed: it takes longer to import than an answer
+
     place = np.arange(1, count + 1, dtype=np.uint64) + np.uint64(number << 40)
     bits = place * np.uint64(_STEP)
     for shift, factor in _MIXERS:

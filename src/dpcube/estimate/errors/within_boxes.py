@@ -24,7 +24,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from dpcube.arrays import Floats
 from dpcube.estimate.cell_sums import range_sums, summed_area_table, weighted_sums
@@ -159,6 +158,8 @@ def posterior_mean(measured: Floats, stderr: Floats) -> Floats:
     >>> posterior_mean(np.array([5.0, 0.0, -5.0]), np.ones(3)).round(3)
     array([5.   , 0.798, 0.187])
     """
+    from scipy.special import log_ndtr
+
     z = np.maximum(measured / stderr, -1e3)  # farther below, the difference of z and the density is lost to rounding
     mean: Floats = stderr * (z + np.exp(-(z**2) / 2 - log_ndtr(z)) / np.sqrt(2 * np.pi))
     return mean

@@ -1,0 +1,161 @@
+"""A posterior in the form in which single questions are answered from it, and in which it is kept: a few arrays.
+
+Enters: a posterior estimate, or the bytes of what was made of one. Leaves: answers, by NumPy alone. They are those of
+the compiled walk (`estimate/errors/walks.py`) but for rounding. The walk goes down the tree level by level, with all
+boxes of a level at once, and passes over every subtree whose cells all have one weight. Bytes are not trusted to be a
+tree: arrays are held against each other before they are used. That they are the right tree, their digest tells.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcube.arrays import Bools, Floats, Ints
+from dpcube.estimate.errors.axis_weights import ROW, AxisWeights, axis_starts, axis_weights
+from dpcube.estimate.errors.parts import ErrorParts
+from dpcube.query import CountingQueries
+
+if TYPE_CHECKING:
+    from dpcube.estimate.posterior import PosteriorEstimate
+
+_FORM = (("end", "<i4"), ("axis", "<i1"), ("place", "<i4"), ("totals", "<f8"), ("variances", "<f8"))
+"""The arrays of shape (nodes,), in the order in which they are kept."""
+
+
+class DamagedError(Exception):
+    """What was kept is not what it should be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeAnswers:
+    """A tree of boxes, each with its total and the variance that is left in it; arrays of shape (nodes,).
+
+    Nodes are in preorder: a node's descendants end before `end`. It is cut across `axis` before the cell `place`; a
+    leaf is not. Its variance is that of its split, and of a leaf what, times f (1 - f), is the variance of the count in
+    a part f of it. `measure` are the prefix sums by which totals are spread along each axis, one after another.
+    """
+
+    shape: tuple[int, ...]
+    end: Ints
+    axis: Ints
+    place: Ints
+    totals: Floats
+    variances: Floats
+    measure: Floats
+    of_total: float
+
+    @classmethod
+    def of(cls, estimate: "PosteriorEstimate") -> "TreeAnswers":
+        """Return what the answers of an estimate need; its errors are calibrated first, which takes a while."""
+        posterior = estimate.posterior
+        tree, splits = posterior.tree, estimate._calibrated_splits
+        return cls(
+            tree.shape,
+            tree.end,
+            *tree.cuts,
+            posterior.totals,
+            np.where(tree.is_leaf, posterior.uneven, splits),
+            posterior.prefix,
+            float(posterior.variances[0]),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the arrays one after another, behind a line that says how long they are."""
+        head = json.dumps({"nodes": len(self.end), "of_total": self.of_total})
+        arrays = [getattr(self, name).astype(kind).tobytes() for name, kind in _FORM]
+        return b"".join([head.encode(), b"\n", *arrays, self.measure.astype("<f8").tobytes()])
+
+    @classmethod
+    def of_bytes(cls, content: bytes, shape: tuple[int, ...]) -> "TreeAnswers":
+        """Return what `to_bytes` made for a cube of this shape; DamagedError if it is not that."""
+        first, _, rest = content.partition(b"\n")
+        try:
+            head = json.loads(first)
+            nodes, of_total = int(head["nodes"]), float(head["of_total"])
+            arrays, at = [], 0
+            for length, kind in [*((nodes, kind) for _, kind in _FORM), (sum(shape) + len(shape), "<f8")]:
+                array = np.frombuffer(rest, kind, length, at)
+                at += array.nbytes
+                arrays.append(array)
+            end, axis, place = (array.astype(np.int64) for array in arrays[:3])
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            raise DamagedError from None
+        totals, variances, measure = arrays[3:]
+        found = cls(shape, end, axis, place, totals, variances, measure, of_total)
+        if at != len(rest) or not found._is_sound():
+            raise DamagedError
+        return found
+
+    def _is_sound(self) -> bool:
+        """Whether it is a tree in preorder whose nodes have two halves or none: then every walk ends in its arrays."""
+        nodes = np.arange(len(self.end))
+        if len(nodes) == 0 or np.any((self.end <= nodes) | (self.end > len(nodes))) or self.end[0] != len(nodes):
+            return False
+        inner = np.flatnonzero(self.end > nodes + 1)
+        right, last = self.end[inner + 1], self.end[inner]
+        if np.any(right >= last) or np.any(self.end[right] != last):
+            return False
+        return bool(np.all((self.axis[inner] >= 0) & (self.axis[inner] < len(self.shape))))
+
+    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+        """Return the answers of counting queries and the parts of their errors, as an estimate does."""
+        asked = axis_weights(queries, self.measure, axis_starts(self.shape))
+        rows = [_Walk(self, asked, asked.taken[query, :, ROW]).sums() for query in range(len(queries))]
+        values, variances, within_squares = np.array(rows).reshape(-1, 3).T
+        return values, ErrorParts(variances, within_squares)
+
+
+class _Walk:
+    """One question on its way down a tree. Boxes are columns: `lower` and `upper` have shape (axes, boxes)."""
+
+    def __init__(self, tree: TreeAnswers, asked: AxisWeights, rows: Ints) -> None:
+        self.tree, self.asked = tree, asked
+        self.rows, self.starts = rows[:, None], asked.start[:, None]
+
+    def sums(self) -> tuple[float, float, float]:
+        """Return the value, its variance by the total and the splits, and that inside leaves."""
+        tree = self.tree
+        nodes = np.zeros(1, np.int64)
+        lower, upper = np.zeros((len(tree.shape), 1), np.int64), np.array(tree.shape)[:, None]
+        whole = float(self._means(lower, upper, 0)[0])
+        value, variance, within = 0.0, tree.of_total * whole**2, 0.0
+        while len(nodes):
+            weights, alike = self._common(lower, upper)
+            value += float(weights[alike] @ tree.totals[nodes[alike]])
+            nodes, lower, upper = nodes[~alike], lower[:, ~alike], upper[:, ~alike]
+            leaf = tree.end[nodes] == nodes + 1
+            taken, squares = (self._means(lower[:, leaf], upper[:, leaf], power) for power in (0, 1))
+            value += float(taken @ tree.totals[nodes[leaf]])
+            within += float(np.maximum(squares - taken**2, 0.0) @ tree.variances[nodes[leaf]])
+            nodes, lower, upper = nodes[~leaf], lower[:, ~leaf], upper[:, ~leaf]
+            below, above = self._halves(nodes, lower, upper)
+            apart = self._means(*below, 0) - self._means(*above, 0)
+            variance += float(apart**2 @ tree.variances[nodes])
+            nodes = np.concatenate([nodes + 1, tree.end[nodes + 1]])
+            lower, upper = (np.concatenate(sides, axis=1) for sides in zip(below, above, strict=True))
+        return value, variance, within
+
+    def _common(self, lower: Ints, upper: Ints) -> tuple[Floats, Bools]:
+        """Return the weight that all cells of each box have, and whether they have one."""
+        at = self.rows + lower
+        alike, weight = self.asked.until[at] >= upper, self.asked.weight[at]
+        nothing = (alike & (weight == 0)).any(axis=0)
+        return np.where(nothing, 0.0, weight.prod(axis=0)), nothing | alike.all(axis=0)
+
+    def _means(self, lower: Ints, upper: Ints, power: int) -> Floats:
+        """Return the mean over each box, by the measure, of the weights (0) or of their squares (1)."""
+        sums, measure = self.asked.sums[:, power], self.asked.measure
+        taken = sums[self.rows + upper] - sums[self.rows + lower]
+        means: Floats = (taken / (measure[self.starts + upper] - measure[self.starts + lower])).prod(axis=0)
+        return means
+
+    def _halves(self, nodes: Ints, lower: Ints, upper: Ints) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """Return the bounds of the boxes below the cuts of nodes and of those above them."""
+        box, axis, place = np.arange(len(nodes)), self.tree.axis[nodes], self.tree.place[nodes]
+        if np.any((place <= lower[axis, box]) | (place >= upper[axis, box])):
+            raise DamagedError
+        middle_up, middle_low = upper.copy(), lower.copy()
+        middle_up[axis, box] = middle_low[axis, box] = place
+        return (lower, middle_up), (middle_low, upper)

@@ -1,0 +1,335 @@
+"""What a file's counts need, kept for the next time: the same answers, whatever is found in the cache directory."""
+
+import os
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpcube
+from dpcube.analyst.answer import Answer
+from dpcube.analyst.kept import counted, counting, folder
+from dpcube.analyst.kept.tree_answers import DamagedError, TreeAnswers
+from dpcube.estimate.posterior import PosteriorEstimate, infer
+from dpcube.files import PART
+from dpcube.geometry.straight_cuts import straight_cuts
+from dpcube.query import CountingQueries
+from random_trees import random_tree
+
+RELEASES = Path(__file__).parent / "releases"
+ADAPTIVE = RELEASES / "format1-adaptive.dpcube"
+
+
+def estimate(shape: tuple[int, ...], seed: int) -> PosteriorEstimate:
+    generator = np.random.default_rng(seed)
+    cuts = straight_cuts(random_tree(shape, generator, stop=0.15))
+    assert cuts is not None
+    tree = cuts.tree
+    measured = np.where(tree.is_leaf, generator.gamma(0.5, 40.0, len(tree)), 0.0)
+    variance = np.where(tree.is_leaf, generator.uniform(20.0, 90.0, len(tree)), np.inf)
+    return PosteriorEstimate("posterior", infer(tree, measured, variance), measured, variance)
+
+
+def some_queries(shape: tuple[int, ...], seed: int) -> CountingQueries:
+    """Queries of every kind: ranges, lists, cut bins, and weights below zero."""
+    generator = np.random.default_rng(seed)
+    kinds = [np.array([0.0, 1.0]), np.array([0.0, 0.3, 1.0]), np.array([-1.0, 0.0, 2.5])]
+    weights = tuple(
+        np.stack([generator.choice(kind, extent) for kind in kinds] + [np.ones(extent)]) for extent in shape
+    )
+    return CountingQueries(weights, generator.integers(0, 4, (20, len(shape))))
+
+
+@settings(max_examples=40)
+@given(st.sampled_from([(7,), (5, 4), (3, 1, 6), (2, 3, 2, 2)]), st.integers(0, 10**6))
+def test_the_walk_by_levels_equals_the_compiled_walk(shape: tuple[int, ...], seed: int) -> None:
+    made, asked = estimate(shape, seed), some_queries(shape, seed)
+    expected, parts = made.answers(asked)
+    found, errors = TreeAnswers.of(made).answers(asked)
+    scale = float(np.abs(made.posterior.totals).max()) + 1
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * scale)
+    np.testing.assert_allclose(errors.noise_variances, parts.noise_variances, rtol=1e-9, atol=1e-9 * scale)
+    np.testing.assert_allclose(errors.within_squares, parts.within_squares, rtol=1e-9, atol=1e-9 * scale**2)
+
+
+def test_what_is_kept_is_read_again_bit_for_bit() -> None:
+    made = TreeAnswers.of(estimate((5, 4, 3), 7))
+    again = TreeAnswers.of_bytes(made.to_bytes(), (5, 4, 3))
+    for name in ("end", "axis", "place", "totals", "variances", "measure"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(made, name))
+    assert again.of_total == made.of_total
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "cache"
+    monkeypatch.setenv(folder.SWITCH, str(place))
+    return place
+
+
+def ask(path: Path = ADAPTIVE, **more: str) -> list[Answer]:
+    return counted(path, ("", "age >= 30", "age between 22 and 41 and sex = 'F'"), confidence=0.9, **more)
+
+
+def entry(cache: Path) -> Path:
+    (found,) = cache.iterdir()
+    return found
+
+
+def test_kept_or_not_the_answers_are_the_same(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = ask()
+    assert entry(cache).stat().st_mode & 0o777 == 0o600
+    assert cache.stat().st_mode & 0o777 == 0o700
+    with monkeypatch.context() as patched:
+        patched.setattr("dpcube.analyst.release.Release.open", None)  # nothing is read again
+        assert ask() == first
+    monkeypatch.setenv(folder.SWITCH, "off")
+    assert ask() == first
+    release = dpcube.open(ADAPTIVE)
+    assert first[1].value == pytest.approx(release.count("age >= 30").value)
+    assert first[1].stderr == pytest.approx(release.count("age >= 30").stderr)
+
+
+@pytest.mark.parametrize("name", ["format1-cells.dpcube", "format1-dpcube.dpcube"])
+def test_estimates_of_other_kinds_are_answered_and_not_kept(cache: Path, name: str) -> None:
+    (found,) = counted(RELEASES / name, ("",), confidence=0.95)
+    assert found == dpcube.open(RELEASES / name).count()
+    assert not cache.exists()
+
+
+# --- what is found in the cache directory -------------------------------------------------------------------------
+
+
+def forge(path: Path, key: str, content: bytes) -> None:
+    """Put bytes in the place of an entry as `folder.write` would, so that what lies behind the digest is reached."""
+    path.write_bytes(folder._digest(key, content) + content)
+
+
+def key_of(path: Path, estimate: str = "auto") -> str:
+    return f"{counting._digest(path)} {estimate} {dpcube.__version__} {counting._stamp()}"
+
+
+@settings(max_examples=40)
+@given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
+def test_a_damaged_entry_is_not_used(place: float, change: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    cache = tmp_path_factory.mktemp("damaged")
+    folder.write(cache, "key", b"what was kept")
+    damaged = bytearray(entry(cache).read_bytes())
+    damaged[int(place * len(damaged))] ^= change
+    entry(cache).write_bytes(damaged)
+    assert folder.read(cache, "key") is None
+    entry(cache).write_bytes(damaged[: int(place * len(damaged))])
+    assert folder.read(cache, "key") is None
+
+
+def test_an_entry_under_another_name_is_not_used(cache: Path) -> None:
+    folder.write(cache, "one", b"of one release")
+    entry(cache).rename(folder._place(cache, "other"))
+    assert folder.read(cache, "other") is None
+    assert folder.read(cache, "one") is None
+
+
+FORGERIES = {
+    "two roots": ("end", 0, 5),
+    "past the end": ("end", 1, 10**6),
+    "backwards": ("end", 0, 0),
+    "a node of many parents": ("end", 1, 3),
+    "no such axis": ("axis", 0, 9),
+    "no axis": ("axis", 0, -1),
+    "a cut at the edge": ("place", 0, 0),
+    "a cut outside": ("place", 0, 99),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_tree_is_found_out_and_the_file_read(cache: Path, name: str) -> None:
+    first = ask()
+    content = folder.read(cache, key_of(ADAPTIVE))
+    assert content is not None
+    end = 8 + int.from_bytes(content[:8], "little")
+    tree = TreeAnswers.of_bytes(content[end:], (12, 4))
+    field, node, value = FORGERIES[name]
+    forged = getattr(tree, field).copy()
+    forged[node] = value
+    forge(entry(cache), key_of(ADAPTIVE), content[:end] + replace(tree, **{field: forged}).to_bytes())
+    assert ask() == first
+    assert folder.read(cache, key_of(ADAPTIVE)) == content  # and it is put right
+
+
+def test_nodes_with_many_parents_are_no_tree() -> None:
+    """They would be met over and over: twice as often at each level."""
+    tree = TreeAnswers.of(estimate((64,), 3))
+    assert tree._is_sound()
+    end = np.minimum(np.arange(len(tree.end)) + 3, len(tree.end))
+    end[0], end[-2:] = len(end), (len(end) - 1, len(end))
+    assert not replace(tree, end=end, axis=np.zeros(len(end), np.int64))._is_sound()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 7,
+        b"\xff" * 40,
+        (5).to_bytes(8, "little") + b"hello{}\n",
+        (10**18).to_bytes(8, "little") + b"format = 1",
+    ],
+)
+def test_forged_bytes_are_found_out_and_the_file_read(cache: Path, content: bytes) -> None:
+    first = ask()
+    forge(entry(cache), key_of(ADAPTIVE), content)
+    assert ask() == first
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"[", b"1", b"{}", b'{"nodes": -1, "of_total": 0}', b'{"nodes": 1e400}', b"[" * 10**5]
+)
+def test_a_forged_head_is_damage(head: bytes) -> None:
+    whole = TreeAnswers.of(estimate((5,), 1)).to_bytes()
+    with pytest.raises(DamagedError):
+        TreeAnswers.of_bytes(head + b"\n" + whole.partition(b"\n")[2], (5,))
+    with pytest.raises(DamagedError):
+        TreeAnswers.of_bytes(whole, (6,))
+    with pytest.raises(DamagedError):
+        TreeAnswers.of_bytes(whole + b"\0", (5,))
+
+
+def test_another_version_or_other_code_or_another_file_has_its_own(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ask()
+    monkeypatch.setattr(counting, "__version__", "0.1.1")
+    ask()
+    assert len(list(cache.iterdir())) == 2
+    monkeypatch.setattr(counting, "_stamp", lambda: "another")
+    ask()
+    assert len(list(cache.iterdir())) == 3
+    ask(estimate="posterior")
+    assert len(list(cache.iterdir())) == 4
+    copy = tmp_path / "renamed.dpcube"
+    shutil.copy(ADAPTIVE, copy)
+    ask(copy)
+    assert len(list(cache.iterdir())) == 4  # the same bytes
+
+
+def test_the_stamp_follows_the_package_s_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package" / "analyst" / "kept"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(counting, "__file__", str(package / "counting.py"))
+    (tmp_path / "package" / "one.py").write_text("1")
+    before = counting._stamp()
+    (package / "two.py").write_text("1")
+    between = counting._stamp()
+    (package / "two.py").write_text("2")
+    os.utime(package / "two.py", ns=(1, 1))
+    assert len({before, between, counting._stamp()}) == 3
+
+
+def test_nothing_is_read_through_links_or_from_pipes_or_where_others_write(cache: Path, tmp_path: Path) -> None:
+    folder.write(cache, "key", b"kept")
+    assert folder.read(cache, "key") == b"kept"
+    kept = entry(cache)
+    kept.chmod(0o622)
+    assert folder.read(cache, "key") is None
+    kept.chmod(0o600)
+    cache.chmod(0o777)
+    assert folder.read(cache, "key") is None
+    folder.write(cache, "another", b"kept")
+    assert entry(cache) == kept
+    cache.chmod(0o700)
+    moved = kept.rename(tmp_path / "elsewhere")
+    kept.symlink_to(moved)
+    assert folder.read(cache, "key") is None
+    kept.unlink()
+    os.mkfifo(kept)
+    assert folder.read(cache, "key") is None
+    linked = tmp_path / "linked"
+    linked.symlink_to(cache)
+    folder.write(linked, "through", b"kept")
+    assert folder.read(linked, "through") is None
+
+
+def test_a_cache_that_cannot_be_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(folder.SWITCH, "off")
+    first = ask()
+    for place in (tmp_path / "file" / "under", Path("/proc/nowhere"), tmp_path / "nul\0"):
+        (tmp_path / "file").write_text("")
+        monkeypatch.setattr(folder, "cache_folder", lambda place=place: place)
+        assert ask() == first
+
+
+def test_where_the_cache_is() -> None:
+    assert folder.cache_folder({folder.SWITCH: "off", "XDG_CACHE_HOME": "/x"}) is None
+    assert folder.cache_folder({folder.SWITCH: ""}) is None
+    assert folder.cache_folder({folder.SWITCH: "/here"}) == Path("/here")
+
+
+@pytest.mark.skipif("sys.platform in ('win32', 'darwin')", reason="other systems have other places")
+def test_where_the_cache_is_by_the_freedesktop_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert folder.cache_folder({"XDG_CACHE_HOME": "/x"}) == Path("/x/dpcube")
+    assert folder.cache_folder({"XDG_CACHE_HOME": "relative"}) is None
+    monkeypatch.setenv("HOME", "/home/me")
+    assert folder.cache_folder({}) == Path("/home/me/.cache/dpcube")
+
+
+def test_many_writers_and_readers_at_once_see_whole_entries(cache: Path) -> None:
+    content, seen, stop = b"kept" * 50_000, set(), threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.add(folder.read(cache, "key"))
+
+    def write() -> None:
+        for _ in range(30):
+            folder.write(cache, "key", content)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    for thread in (*readers, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    for thread in readers:
+        thread.join()
+    assert seen <= {None, content}
+    assert folder.read(cache, "key") == content
+    assert [path.suffix for path in cache.iterdir()] == [folder.ENDING]
+
+
+def test_what_was_not_used_for_longest_makes_way(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "MOST_ENTRIES", 3)
+    for number, name in enumerate("abcd"):
+        folder.write(cache, name, b"kept")
+        os.utime(folder._place(cache, name), (number, number))
+        folder.read(cache, "a")  # used again and again
+    assert [name for name in "abcd" if folder.read(cache, name)] == ["a", "c", "d"]
+    monkeypatch.setattr(folder, "MOST_BYTES", 4 * 40)
+    folder.write(cache, "e", b"x" * 40)  # the largest there may be
+    folder.write(cache, "f", b"x" * 41)
+    assert folder.read(cache, "f") is None
+    assert folder.read(cache, "e") is not None
+    assert sum(path.stat().st_size for path in cache.iterdir()) <= 160
+
+
+def test_what_a_crash_left_behind_goes_after_a_day(cache: Path) -> None:
+    folder.write(cache, "key", b"kept")
+    old, new = cache / PART.format("old"), cache / PART.format("new")
+    for path in (old, new):
+        path.write_bytes(b"")
+    os.utime(old, (0, 0))
+    folder.write(cache, "key", b"kept")
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = iter(["one", "another"])
+    monkeypatch.setattr(counting, "_digest", lambda _: next(digests))
+    ask()
+    assert not cache.exists()

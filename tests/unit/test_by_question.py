@@ -89,6 +89,7 @@ def test_a_tally_by_hand(table: PublicTable) -> None:
     assert (found.empty.questions, found.empty.overall, found.cut.questions) == (1, 1.0, 0)
     assert found.unknown == 1 / 4
     assert found.under == 1 / 2
+    assert found.worst_tenth == 0.5
     assert found.most_biased.words == "x"
     assert found.most_biased.bias_in_stated == pytest.approx(7.5)
     assert math.isnan(found.every[3].held)

@@ -18,6 +18,7 @@ from dpcube.evaluate.accuracy import ablation, cubes, dpbench, held_out, held_ou
 from dpcube.evaluate.accuracy.__main__ import main
 from dpcube.evaluate.accuracy.dpbench import Bench, Key, RunErrors
 from dpcube.evaluate.arrays import experiment
+from dpcube.evaluate.tables import PublicTable
 from dpcube.strategy import adaptive
 from dpcube.testing import SeededNoise
 
@@ -142,9 +143,7 @@ def test_held_out_tables_are_measured_and_covered(monkeypatch: pytest.MonkeyPatc
         held_out_tables, "SOURCES", {"no": held_out_tables.PackagedFile("no_such_package", "x.csv", "nothing")}
     )
     some = next(held_out_tables.generated())
-    corner = held_out_tables.HeldOutTable(
-        "generated", "corner", Domain.of_shape((16, 16)), some.exact_counts[:16, 48:64]
-    )
+    corner = PublicTable("generated", "corner", Domain.of_shape((16, 16)), some.exact_counts[:16, 48:64])
     monkeypatch.setattr(held_out_tables, "generated", lambda: iter([corner]))
     done = [
         CliRunner().invoke(main, [what, "--draws", "3", "--seed", "2"])

@@ -7,15 +7,6 @@ import click
 from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
 from dpcube.cli.strategies import one_strategy
 
-QUESTIONS = (
-    "age between 30 and 39",
-    "age between 30 and 39 and sex = 'Female'",
-    "hours-per-week >= 50 and income = '>50K'",
-    "marital-status = 'Divorced' and age < 40",
-    "sex = 'Male' and marital-status in ('Widowed', 'Separated')",
-    "age >= 60 and hours-per-week < 20 and income = '<=50K'",
-)
-
 
 @click.command()
 @click.option("--epsilon", default="1", show_default=True, help="The privacy budget to spend.")
@@ -33,9 +24,10 @@ def demo(*, epsilon: str, strategy: str | None, output: Path, as_json: bool) -> 
     """Release the bundled census table and ask it a few questions, beside the truth."""
     from dpcube.analyst.pasteable import file_word, shell_word
     from dpcube.evaluate.demo import run_demo
+    from dpcube.evaluate.natural_questions import OF_THE_DEMO
     from dpcube.strategy import DEFAULT
 
-    shown = run_demo(QUESTIONS, output, epsilon=epsilon, strategy=strategy or DEFAULT, progress=stage)
+    shown = run_demo(OF_THE_DEMO, output, epsilon=epsilon, strategy=strategy or DEFAULT, progress=stage)
     stages_done()
     if as_json:
         print_json(shown.as_dict())

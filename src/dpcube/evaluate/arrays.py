@@ -33,11 +33,19 @@ def release_array(
 
 
 def experiment(
-    counts: ArrayLike, *, epsilon: str | float | Fraction, strategy: str | Strategy = DEFAULT, noise: Noise
+    counts: ArrayLike,
+    *,
+    epsilon: str | float | Fraction,
+    strategy: str | Strategy = DEFAULT,
+    noise: Noise,
+    domain: Domain | None = None,
 ) -> Release:
-    """Return the release of an array of exact counts under a given noise, stamped as that noise says."""
+    """Return the release of an array of exact counts under a given noise, stamped as that noise says.
+
+    Its axes are numbered and ordered unless a domain says what they are: a strategy may heed that.
+    """
     array = np.asarray(counts)
-    domain = Domain.of_shape(array.shape)
+    domain = Domain.of_shape(array.shape) if domain is None else domain
     chosen, amount = strategy_of(strategy, domain), parse_epsilon(epsilon)
     gate = Gate(counts_from_array(array, domain), amount, noise=noise)
     provenance = Provenance(chosen.name, amount, f"dpcube {__version__}", chosen.parameters(), private=False)

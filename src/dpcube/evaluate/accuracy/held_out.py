@@ -152,7 +152,7 @@ def _geometric_mean(values: Iterable[float]) -> float:
 
 
 def coverage_report(found: list[Coverage]) -> list[str]:
-    """Return coverage in percent, that of the worst tenth, and the width of an interval over the mean error."""
+    """Return the figures of `Coverage` for every table and epsilon, and what they come to for each strategy."""
     names = list(dict.fromkeys(one.strategy for one in found))
     lines = [f"| table | epsilon | {' | '.join(names)} |", f"|{'---|' * (2 + len(names))}"]
     for start in range(0, len(found), len(names)):

@@ -8,7 +8,6 @@ all. Generated families need nothing. Domains were written from the tables' docu
 import io
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -23,19 +22,10 @@ from dpcube.domain import Domain
 from dpcube.domain.attribute import Attribute
 from dpcube.domain.category import Category
 from dpcube.domain.number import Float, Integer
+from dpcube.evaluate.tables import PublicTable
 
 SEED = 20130101
 ROWS = 100_000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HeldOutTable:
-    """A public table: where it is from (files, or generated), its name, its domain, the exact count of every cell."""
-
-    origin: str
-    name: str
-    domain: Domain
-    exact_counts: Ints
 
 
 class PackagedFile(NamedTuple):
@@ -129,17 +119,17 @@ def missing() -> list[str]:
     ]
 
 
-def held_out_tables() -> Iterator[HeldOutTable]:
+def held_out_tables() -> Iterator[PublicTable]:
     """Yield every table that is there: files of packages first, then the generated ones."""
     for name, attributes in DOMAINS:
         domain, path = Domain(attributes), SOURCES[name].location()
         if path is not None:
             rows = SOURCES[name].rows(path, domain.names)
-            yield HeldOutTable("files", f"{name}: {' x '.join(domain.names)}", domain, count(rows, domain))
+            yield PublicTable("files", f"{name}: {' x '.join(domain.names)}", domain, count(rows, domain))
     yield from generated()
 
 
-def generated() -> Iterator[HeldOutTable]:
+def generated() -> Iterator[PublicTable]:
     """Yield tables of known laws: clouds, spikes, lines, boards, nothing but one cell or one row, latent classes."""
     random = np.random.default_rng(SEED)
     square, cube = (128, 128), (32, 32, 32)
@@ -161,13 +151,13 @@ def generated() -> Iterator[HeldOutTable]:
 
 def _drawn(
     name: str, weights: Ints | Floats, random: np.random.Generator, *, rows: int = ROWS, ordered: bool = True
-) -> HeldOutTable:
+) -> PublicTable:
     """Return a table of so many rows, each in a cell by its weight."""
     domain = Domain.of_shape(weights.shape)
     if not ordered:
         domain = Domain(tuple(_codes(a.name, a.size) for a in domain.attributes))
     exact_counts = random.multinomial(rows, weights.ravel() / weights.sum()).reshape(weights.shape)
-    return HeldOutTable("generated", name, domain, exact_counts.astype(np.int64))
+    return PublicTable("generated", name, domain, exact_counts.astype(np.int64))
 
 
 def _gaussians(shape: tuple[int, ...], random: np.random.Generator) -> Floats:

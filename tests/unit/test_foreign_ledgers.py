@@ -227,6 +227,35 @@ def test_a_full_ledger_says_so_and_still_takes_completions(place: Path, monkeypa
     ledger.complete(number, "0f" * 32)
 
 
+def test_the_bounds_of_a_ledger_are_those_that_old_ones_were_written_under() -> None:
+    """A lower bound would shut out a ledger that was fine, a higher one writes what an older dpcube cannot read."""
+    written = (ledger_module.LARGEST_FILE, ledger_module.KEPT_FREE, LONGEST_TEXT, ledger_module.MOST_BITS)
+    assert written == (16_777_216, 1_048_576, 10_000, 16_384)
+    assert (APPLICATION, FORMAT, ledger_file.LONGEST_READ) == (0x64706375, 1, 1_048_576)
+    assert (ledger_file.MOST_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
+    assert ledger_module.PATIENCE == 60
+
+
+def test_a_file_may_be_as_large_as_a_ledger_can_be_and_no_larger(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Ledger.create(place, total=Fraction(1))
+    monkeypatch.setattr(ledger_module, "LARGEST_FILE", place.stat().st_size)
+    assert Ledger(place).statement().total == 1
+    monkeypatch.setattr(ledger_module, "LARGEST_FILE", place.stat().st_size - 1)
+    with pytest.raises(LedgerError, match="larger than a ledger can be"):
+        Ledger(place)
+
+
+def test_a_ledger_with_a_second_name_is_refused_under_both(place: Path) -> None:
+    ledger = Ledger.create(place, total=Fraction(1))
+    other = place.with_name("other.ledger")
+    other.hardlink_to(place)
+    for use in (ledger.statement, lambda: Ledger(place), lambda: Ledger(other)):
+        with pytest.raises(LedgerError, match=r"has another name \(a hard link\)"):
+            use()
+    other.unlink()
+    assert ledger.statement().spent == 0
+
+
 def test_what_could_not_be_read_again_is_not_written(place: Path) -> None:
     ledger = Ledger.create(place, total=Fraction(1))
     before = place.read_bytes()

@@ -65,7 +65,7 @@ class Reach:
     seconds: dict[str, float]
 
     def tests(self, mutant: Mutant, most: float, *, loading: bool = False) -> list[str]:
-        """Return tests of a mutant's line, or of its module if none is seen there (a kernel, a constant), quickest first.
+        """Return tests of a mutant's line, quickest first; of its module, if none is seen there (a kernel, a constant).
 
         They take `most` seconds together. Where their files must be loaded first, that takes time too, and the files
         named after the module or with many tests of the line come first.
@@ -175,7 +175,7 @@ def run(mutants: list[Mutant], most: float, *, again: bool) -> None:
         if outcome.startswith("killed") or (outcome not in ("", "not planted") and not again):
             continue
         source = source_of(mutant.module)
-        loads = again or outcome == "not planted" or mutant.line in kernel_lines(source) or when_loaded(mutant, source)
+        loads = outcome == "not planted" or mutant.line in kernel_lines(source) or when_loaded(mutant, source)
         (anew if loads else inside).append(mutant)
     print(f"{len(anew)} faults to load, {len(inside)} to swap in", flush=True)
     settle(ROOT, KEPT / "copy", NOT_COPIED)
@@ -231,7 +231,7 @@ def main() -> None:
     """Try mutants and print the score."""
     parser = argparse.ArgumentParser(description="Which small faults in trusted code do the tests notice?")
     parser.add_argument("words", nargs="*", help="modules whose paths hold one of these; with --measure: tests")
-    parser.add_argument("--again", action="store_true", help="try what is not killed once more, loaded anew")
+    parser.add_argument("--again", action="store_true", help="try what is not killed once more")
     parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="of tests for each mutant")
     parser.add_argument("--measure", action="store_true", help="measure which tests reach which lines")
     parser.add_argument("--score", action="store_true", help="only print the score")

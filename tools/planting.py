@@ -24,11 +24,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
 from mutations import Mutant
@@ -39,6 +40,7 @@ TIME, UNPLANTED = 100, 101  # ours
 CRASHES = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL}
 KILLS = {FAILED: "killed", TIME: "killed by time", INTERRUPTED: "killed at import", USAGE: "killed at import"}
 KILLS |= dict.fromkeys(CRASHES, "killed by a crash")
+REMEMBERS = type(lru_cache(int))
 # What takes long to load and is not ours; none of it starts threads until it is used.
 FOREIGN = (
     *("numpy", "numba", "scipy.stats", "pandas", "polars", "pyarrow.dataset", "pyarrow.parquet", "duckdb"),
@@ -191,13 +193,16 @@ class Swapped(Plant):
         self._try_all = try_all
         self._items: dict[str, pytest.Item] = {}
         self._functions: dict[str, list[FunctionType]] = {}
+        self._remembered: list[Any] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try all mutants in place of running the tests."""
         self._items = {item.nodeid: item for item in session.items}
         for thing in gc.get_objects():
-            if isinstance(thing, FunctionType):
+            if type(thing) is FunctionType:
                 self._functions.setdefault(thing.__code__.co_filename, []).append(thing)
+            elif type(thing) is REMEMBERS:
+                self._remembered.append(thing)
         gc.freeze()
         self._try_all(self)
         return True
@@ -223,6 +228,8 @@ class Swapped(Plant):
         faulty = codes(compile(mutant.source, path, "exec"))
         places = {(name, code.co_firstlineno): (name, i) for name in right for i, code in enumerate(right[name])}
         changed = False
+        for remembered in self._remembered:
+            remembered.cache_clear()  # of what was computed without the fault, when the tests were collected
         for function in self._functions.get(path, ()):
             name, i = places.get((function.__code__.co_qualname, function.__code__.co_firstlineno), ("", 0))
             others = faulty.get(name, [])

@@ -1,6 +1,7 @@
 """Ledgers from elsewhere: what they cost is bounded, those of the landed code still open, and WAL mode is refused."""
 
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -225,6 +226,8 @@ def test_a_full_ledger_says_so_and_still_takes_completions(place: Path, monkeypa
     with pytest.raises(LedgerError, match="is full"):
         ledger.charge(TENTH, strategy="cells", domain="d")
     ledger.complete(number, "0f" * 32)
+    monkeypatch.setattr(ledger_module, "LARGEST_FILE", ledger_module.KEPT_FREE + place.stat().st_size)
+    ledger.charge(TENTH, strategy="cells", domain="d")
 
 
 def test_the_bounds_of_a_ledger_are_those_that_old_ones_were_written_under() -> None:
@@ -243,6 +246,56 @@ def test_a_file_may_be_as_large_as_a_ledger_can_be_and_no_larger(place: Path, mo
     monkeypatch.setattr(ledger_module, "LARGEST_FILE", place.stat().st_size - 1)
     with pytest.raises(LedgerError, match="larger than a ledger can be"):
         Ledger(place)
+
+
+def test_what_an_entry_need_not_say_is_read_as_nothing(place: Path) -> None:
+    sealed(place, {"kind": "total", "epsilon": "1"}, {"kind": "charge", "epsilon": "1/10"})
+    state = Ledger(place).statement()
+    [(_, total, purpose)], [made] = state.totals, state.charges
+    assert (total, purpose, state.spent) == (1, "", TENTH)
+    assert (made.strategy, made.domain, made.purpose, made.period, made.digest) == ("", "", "", None, None)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"kind": "charge", "epsilon": "1/10"}],
+        [
+            {"kind": "total", "epsilon": "1"},
+            {"kind": "charge", "epsilon": "1/10", "period_column": "c", "period_start": 1, "period_stop": 2},
+        ],
+    ],
+    ids=["no total", "half a period"],
+)
+def test_entries_that_make_no_sense_are_refused(entries: list[dict[str, Any]], place: Path) -> None:
+    sealed(place, *entries)
+    with pytest.raises(LedgerError, match="do not make sense"):
+        Ledger(place)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_seal_that_does_not_fit_its_entry_is_refused_though_the_later_ones_do(number: int, place: Path) -> None:
+    ledger = Ledger.create(place, total=Fraction(1))
+    for _ in range(2):
+        ledger.charge(TENTH, strategy="cells", domain="d")
+    script(place, f"DROP TRIGGER no_update; UPDATE entry SET seal = 'other' WHERE number = {number};")
+    again = SCHEMA[SCHEMA.index("CREATE TRIGGER no_update") : SCHEMA.index("CREATE TRIGGER no_delete")]
+    script(place, again)
+    with pytest.raises(LedgerError, match="damaged or missing"):
+        ledger.statement()
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm"])
+def test_either_file_of_wal_mode_beside_a_ledger_is_refused(end: str, place: Path) -> None:
+    Ledger.create(place, total=Fraction(1))
+    place.with_name(f"{place.name}{end}").touch()
+    with pytest.raises(LedgerError, match="WAL mode"):
+        Ledger(place)
+
+
+def test_times_are_kept_to_the_second_and_in_utc(place: Path) -> None:
+    [(time_of_total, _, _)] = Ledger.create(place, total=Fraction(1)).statement().totals
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", time_of_total)
 
 
 def test_a_ledger_with_a_second_name_is_refused_under_both(place: Path) -> None:

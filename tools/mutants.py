@@ -1,46 +1,51 @@
 """Which small faults in trusted code do the tests notice? (`make mutants`)
 
-Every mutant of the modules that need an audit (`mutations.py`) is put into a copy of the repository, and the tests that
-reach its line are run there, quickest first, until one fails: then the mutant is killed. What survives is listed, and
-kept in `.mutants/survivors.txt`. Which tests reach which line, and how long each takes, is measured once and kept there
-too. A mutant that cannot be told from the original is named in `equivalent_mutants.toml`, with the reason.
+Every mutant of the modules that need an audit (`mutations.py`) is planted by itself (`planting.py`, which says when it
+counts as killed), and the tests that reach its line are run, quickest first, until one fails. Which tests reach which
+line, and how long each takes, is measured once and kept in `.mutants/`. So is each outcome, as soon as it is known: a
+run that was stopped goes on where it stopped. A mutant that no test can tell from the original is named in
+`equivalent_mutants.toml`, with the reason.
 
-    python tools/mutants.py                      a sample of 300, drawn by a seed
-    python tools/mutants.py --all privacy        every mutant of the modules whose names hold "privacy"
+    python tools/mutants.py                            every mutant of trusted code: hours
+    python tools/mutants.py privacy/noise gate         those of the modules whose paths hold one of these, in this order
+    python tools/mutants.py --again --seconds 60       once more those that are not killed, with more of the tests
+    python tools/mutants.py --measure tests/unit       measure these tests anew, and keep what is known of the others
+    python tools/mutants.py --score                    only print what is known
+
+The score is of whole modules: one of which some mutants were not tried is said to be unfinished.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
-import random
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 import tomllib
-from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from queue import Queue
 
 import pytest
 from audit import path_of, trusted_modules
 from coverage import CoverageData
-from mutations import Mutant, mutants_of
+from mutations import Mutant, kernel_lines, mutants_of
+from planting import FAILED, PASSED, Loaded, Plant, Swapped, Trial, differs, options, settle, when_loaded
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / ".mutants"
+OUTCOMES = KEPT / "outcomes.jsonl"
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
-NOT_COPIED = (".git", ".venv", ".mutants", ".mypy_cache", ".ruff_cache", ".pytest_cache", "__pycache__")
-UNKNOWN_SECONDS, MOST_SECONDS = 5.0, 30.0
-PASSED, FAILED = 0, 1  # pytest's exit codes; any other says that the tests could not be run
+NOT_COPIED = (".git", ".venv", ".mutants", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".fuzz")
+QUICK = ["-m", "not slow", "tests/unit", "tests/property", "tests/golden", "tests/architecture", "src"]
+UNKNOWN_SECONDS, LOADING_SECONDS, MOST_SECONDS = 5.0, 0.5, 5.0
 
 
 class Times:
-    """A plugin of pytest that writes how long each test took, in the process that started the others.
+    """A plugin of pytest that keeps how long each test took.
 
     A test that fails without a mutant, for one that depends on the machine's load, can tell nothing and is left out.
     """
@@ -51,10 +56,6 @@ class Times:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += math.inf if report.failed else report.duration
 
-    def pytest_sessionfinish(self) -> None:
-        if "PYTEST_XDIST_WORKER" not in os.environ:
-            (KEPT / "seconds.json").write_text(json.dumps(self.seconds))
-
 
 @dataclass(frozen=True)
 class Reach:
@@ -63,17 +64,30 @@ class Reach:
     lines: dict[str, dict[int, list[str]]]
     seconds: dict[str, float]
 
-    def tests(self, mutant: Mutant) -> list[str]:
-        """Return the tests of a mutant's line, or if none is seen there (compiled code) of its file; quickest first."""
+    def tests(self, mutant: Mutant, most: float, *, loading: bool = False) -> list[str]:
+        """Return tests of a mutant's line, quickest first; of its module, if none is seen there (a kernel, a constant).
+
+        They take `most` seconds together. Where their files must be loaded first, that takes time too, and the files
+        named after the module or with many tests of the line come first.
+        """
         lines = self.lines.get(mutant.module, {})
         reaching = set(lines.get(mutant.line, ())) or {test for tests in lines.values() for test in tests}
+        files = Counter(test.partition("::")[0] for test in reaching)
+        stem = Path(mutant.module).stem
+
+        def order(test: str) -> tuple[float, ...]:
+            file = test.partition("::")[0]
+            return (stem not in file, -files[file], self.cost(test)) if loading else (self.cost(test),)
+
         chosen: list[str] = []
-        spent = 0.0
-        for test in sorted(reaching, key=self.cost):
-            spent += self.cost(test)
-            if spent > MOST_SECONDS:
-                break
-            chosen.append(test)
+        spent, loaded = 0.0, set()
+        for test in sorted(reaching, key=order):
+            file = test.partition("::")[0]
+            cost = self.cost(test) + (LOADING_SECONDS if loading and file not in loaded else 0.0)
+            if spent + cost <= most or (not chosen and cost < math.inf):
+                spent += cost
+                chosen.append(test)
+                loaded.add(file)
         return chosen
 
     def cost(self, test: str) -> float:
@@ -82,12 +96,15 @@ class Reach:
 
 
 def measure(tests: list[str]) -> None:
-    """Run the tests once with coverage by test, and keep what was seen."""
+    """Run tests once with coverage by test, and keep what was seen beside what is known of others."""
     KEPT.mkdir(exist_ok=True)
     os.environ["COVERAGE_FILE"] = str(KEPT / "coverage")
-    options = ["-q", "-n", "2", "-p", "no:cacheprovider", "--cov", "--cov-context=test", "--cov-report="]
-    if pytest.main([f"--rootdir={ROOT}", *options, *tests], plugins=[Times()]) not in (PASSED, FAILED):
+    times, path = Times(), KEPT / "seconds.json"
+    how = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--cov", "--cov-append", "--cov-context=test"]
+    if pytest.main([f"--rootdir={ROOT}", *how, "--cov-report=", *tests], plugins=[times]) not in (PASSED, FAILED):
         sys.exit("the tests could not be run")
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(known | times.seconds))
 
 
 def reach() -> Reach:
@@ -103,77 +120,131 @@ def reach() -> Reach:
 
 
 def trusted_mutants(words: list[str]) -> list[Mutant]:
-    """Return the mutants of trusted modules whose names hold one of the words, but those known to be equivalent."""
-    found = []
-    for path in map(path_of, trusted_modules()):
-        module = str(path.relative_to(ROOT))
-        if not words or any(word in module for word in words):
-            found += mutants_of(module, path.read_text())
-    equivalent = {entry["mutant"] for entry in tomllib.loads(EQUIVALENT.read_text()).get("equivalent", [])}
-    return [mutant for mutant in found if mutant.name not in equivalent]
+    """Return the mutants of trusted modules whose paths hold one of the words, in the order of the words."""
+    modules = [str(path_of(module).relative_to(ROOT)) for module in trusted_modules()]
+    chosen = dict.fromkeys(module for word in words or [""] for module in modules if word in module)
+    found = [mutant for module in chosen for mutant in mutants_of(module, source_of(module))]
+    return [mutant for mutant in found if differs(mutant, source_of(mutant.module))]
 
 
-def fate(mutant: Mutant, tests: list[str], copy: Path) -> str:
-    """Run the tests on a copy of the repository that holds the mutant."""
-    if not tests:
-        return "not reached"
-    path, list_ = copy / mutant.module, copy / "tests.txt"
-    original = path.read_text()
-    path.write_text(mutant.source)
-    list_.write_text("\n".join(tests))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:cov", f"@{list_}"]
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "NUMBA_CACHE_DIR": str(copy / "numba")}
-    try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=10 * MOST_SECONDS)
-    except subprocess.TimeoutExpired:
-        return "killed by time"
-    finally:
-        path.write_text(original)
-    return {PASSED: "survived", FAILED: "killed"}.get(done.returncode, "killed at import")
+@cache
+def source_of(module: str) -> str:
+    """Return a module's text, as it was when this run began."""
+    return (ROOT / module).read_text(encoding="utf-8")
 
 
-def try_all(mutants: list[Mutant], known: Reach, processes: int) -> list[tuple[Mutant, str]]:
-    """Return each mutant's fate; copies of the repository are used by turns."""
-    copies: Queue[Path] = Queue()
-    with tempfile.TemporaryDirectory(prefix="dpcube-mutants-") as folder:
-        for number in range(processes):
-            copy = Path(folder) / str(number)
-            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
-            copies.put(copy)
+def equivalent() -> set[str]:
+    """Return the names of the mutants that are argued to be equivalent."""
+    return {entry["mutant"] for entry in tomllib.loads(EQUIVALENT.read_text()).get("equivalent", [])}
 
-        def one(mutant: Mutant) -> tuple[Mutant, str]:
-            copy = copies.get()
-            start, outcome = time.monotonic(), fate(mutant, known.tests(mutant), copy)
-            copies.put(copy)
-            print(f"{outcome:16} {time.monotonic() - start:5.0f} s  {mutant.module}:{mutant.line}", flush=True)
-            return mutant, outcome
 
-        with ThreadPoolExecutor(processes) as threads:
-            return list(threads.map(one, mutants))
+def known_trials(mutants: Iterable[Mutant]) -> dict[str, Trial]:
+    """Return the last outcome of each mutant whose module is as it was then."""
+    digests = {mutant.name: _digest(mutant.module) for mutant in mutants}
+    known: dict[str, Trial] = {}
+    for line in OUTCOMES.read_text().splitlines() if OUTCOMES.exists() else ():
+        entry = json.loads(line)
+        if digests.get(entry["mutant"]) == entry["of"]:
+            known[entry["mutant"]] = Trial(entry["outcome"], entry["test"], entry["planted"])
+    return known
+
+
+def keep(mutant: Mutant, trial: Trial, seconds: float) -> None:
+    """Write an outcome down, and print it."""
+    entry = {"mutant": mutant.name, "of": _digest(mutant.module), "outcome": trial.outcome, "test": trial.test}
+    with OUTCOMES.open("a") as file:
+        file.write(json.dumps(entry | {"planted": trial.planted, "seconds": round(seconds, 2)}) + "\n")
+    print(f"{trial.outcome:16} {trial.planted:8} {seconds:5.1f} s  {mutant.module}:{mutant.line}", flush=True)
+
+
+def try_all(mutants: list[Mutant], plant: Plant, chosen: Callable[[Mutant], list[str]], known: Reach) -> None:
+    """Try the mutants one after another."""
+    for mutant in mutants:
+        start, tests = time.monotonic(), chosen(mutant)
+        trial = plant.trial(mutant, tests, sum(map(known.cost, tests)))
+        keep(mutant, trial, time.monotonic() - start)
+
+
+def run(mutants: list[Mutant], most: float, *, again: bool) -> None:
+    """Try what is not tried yet: first faults inside functions, then those that the package must be loaded with."""
+    known, past = reach(), known_trials(mutants)
+    anew: list[Mutant] = []
+    inside: list[Mutant] = []
+    for mutant in mutants:
+        outcome = past[mutant.name].outcome if mutant.name in past else ""
+        if outcome.startswith("killed") or (outcome not in ("", "not planted") and not again):
+            continue
+        source = source_of(mutant.module)
+        loads = outcome == "not planted" or mutant.line in kernel_lines(source) or when_loaded(mutant, source)
+        (anew if loads else inside).append(mutant)
+    print(f"{len(anew)} faults to load, {len(inside)} to swap in", flush=True)
+    settle(ROOT, KEPT / "copy", NOT_COPIED)
+    if inside and os.fork() == 0:  # in a process of its own, for this one must not load the package
+        swap_in(inside, most, known)
+        os._exit(0)
+    if inside:
+        os.wait()
+    if anew:
+        try_all(anew, Loaded(KEPT / "copy"), lambda mutant: known.tests(mutant, most, loading=True), known)
+
+
+def swap_in(mutants: list[Mutant], most: float, known: Reach) -> None:
+    """Collect all tests that were measured, and try faults inside functions."""
+
+    def try_them(plant: Swapped) -> None:
+        try_all(mutants, plant, lambda mutant: list(filter(plant.knows, known.tests(mutant, most))), known)
+
+    swapped = Swapped(KEPT / "copy", try_them)
+    files = sorted({test.partition("::")[0] for test in known.seconds})
+    pytest.main([*options(KEPT / "copy"), "-s", *files], plugins=[swapped, swapped.told])
+
+
+def score(mutants: list[Mutant]) -> str:
+    """Return the score of each module as a table, and what is not killed below it."""
+    past, argued = known_trials(mutants), equivalent()
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    alive = []
+    for mutant in mutants:
+        outcome = past[mutant.name].outcome if mutant.name in past else "not tried"
+        outcome = "killed" if outcome.startswith("killed") else outcome
+        if outcome != "killed" and mutant.name in argued:
+            outcome = "equivalent"
+        rows[mutant.module][outcome] += 1
+        if outcome not in ("killed", "equivalent"):
+            alive.append(f"{outcome}: {mutant.module}:{mutant.line}\n    {mutant.name}")
+    kinds = ("killed", "survived", "not reached", "equivalent", "no verdict", "not tried")
+    table = ["| module | mutants | " + " | ".join(kinds) + " |", "|---|" + "---:|" * (len(kinds) + 1)]
+    rows["**all**"] = sum(rows.values(), Counter())
+    for module, row in rows.items():
+        row["not tried"] += row.pop("not planted", 0)
+        name = module if module == "**all**" else f"`{module.removeprefix('src/dpcube/')}`"
+        table.append(f"| {name} | {row.total()} | " + " | ".join(str(row[kind]) for kind in kinds) + " |")
+    (KEPT / "survivors.txt").write_text("\n".join(alive) + "\n")
+    return "\n".join(table)
+
+
+def _digest(module: str) -> str:
+    return hashlib.sha256(source_of(module).encode()).hexdigest()[:16]
 
 
 def main() -> None:
     """Try mutants and print the score."""
     parser = argparse.ArgumentParser(description="Which small faults in trusted code do the tests notice?")
-    parser.add_argument("words", nargs="*", help="try only modules whose paths hold one of these")
-    parser.add_argument("--all", action="store_true", help="try every mutant, not a sample")
-    parser.add_argument("--sample", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=12)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--measure", action="store_true", help="measure anew which tests reach which lines")
-    parser.add_argument("--tests", nargs="*", default=[], help="with --measure: only these tests")
+    parser.add_argument("words", nargs="*", help="modules whose paths hold one of these; with --measure: tests")
+    parser.add_argument("--again", action="store_true", help="try what is not killed once more")
+    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="of tests for each mutant")
+    parser.add_argument("--measure", action="store_true", help="measure which tests reach which lines")
+    parser.add_argument("--score", action="store_true", help="only print the score")
     chosen = parser.parse_args()
     if chosen.measure or not (KEPT / "seconds.json").exists():
-        measure(chosen.tests)
+        measure((chosen.words if chosen.measure else []) or QUICK)
+    if chosen.measure:
+        return
     mutants = trusted_mutants(chosen.words)
-    if not chosen.all and len(mutants) > chosen.sample:
-        mutants = sorted(random.Random(chosen.seed).sample(mutants, chosen.sample), key=lambda m: (m.module, m.line))
-    fates = try_all(mutants, reach(), chosen.processes)
-    alive = [(mutant, outcome) for mutant, outcome in fates if not outcome.startswith("killed")]
-    report = [f"{outcome}: {mutant.module}:{mutant.line}\n    {mutant.name}" for mutant, outcome in alive]
-    report.append(f"{len(fates) - len(alive)} of {len(fates)} mutants killed")
-    (KEPT / "survivors.txt").write_text("\n".join(report) + "\n")
-    print("\n".join(report))
+    if not chosen.score:
+        argued = equivalent()
+        run([mutant for mutant in mutants if mutant.name not in argued], chosen.seconds, again=chosen.again)
+    print(score(mutants))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ pass over decorated functions (every kernel and every property) and over constan
 import ast
 import copy
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from os.path import commonprefix
 
 COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -77,12 +79,15 @@ class Mutant:
     before: str
     after: str
     source: str
+    number: int = 0
 
     @property
     def name(self) -> str:
         """How the mutant is told in reports and in the list of equivalent ones: by its line's text, not its number."""
         start = max(0, len(commonprefix([self.before, self.after])) - 30)  # noqa: RUF071 (of text)
-        return f"{self.module}: {self.owner}: {self.text}: {self.before[start:][:60]} -> {self.after[start:][:60]}"
+        fault = f"{self.before[start:][:60]} -> {self.after[start:][:60]}"
+        number = f" (number {self.number})" if self.number else ""
+        return f"{self.module}: {self.owner}: {self.text}: {fault}{number}"
 
 
 def mutants_of(module: str, source: str) -> list[Mutant]:
@@ -101,7 +106,20 @@ def mutants_of(module: str, source: str) -> list[Mutant]:
             continue
         before, after = (" ".join(part.split()).removeprefix("(").removesuffix(")") for part in (before, text))
         found[mutated] = Mutant(module, node.lineno, owner, lines[node.lineno - 1].strip(), before, after, mutated)
-    return sorted(found.values(), key=lambda mutant: mutant.line)
+    return _told_apart(sorted(found.values(), key=lambda mutant: mutant.line))
+
+
+def _told_apart(mutants: list[Mutant]) -> list[Mutant]:
+    """Number the mutants of one name (`3 -> 4` at two places of a line), which the name alone would not tell apart."""
+    seen: Counter[str] = Counter()
+    for mutant in mutants:
+        seen[mutant.name] += 1
+    again: Counter[str] = Counter()
+    for i, mutant in enumerate(mutants):
+        if seen[mutant.name] > 1:
+            again[mutant.name] += 1
+            mutants[i] = replace(mutant, number=again[mutant.name])
+    return mutants
 
 
 def _reads(source: str) -> bool:
@@ -222,3 +240,13 @@ def _statements(node: ast.stmt) -> Iterator[str]:
         changed = copy.deepcopy(node)
         changed.test = ast.UnaryOp(ast.Not(), node.test)
         yield ast.unparse(changed).replace("\n", "\n" + " " * node.col_offset)
+
+
+@cache
+def kernel_lines(source: str) -> frozenset[int]:
+    """Return the lines of the functions that Numba compiles."""
+    lines: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and "compiled" in map(ast.unparse, node.decorator_list):
+            lines.update(range(node.lineno, (node.end_lineno or 0) + 1))
+    return frozenset(lines)

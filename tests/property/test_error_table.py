@@ -1,5 +1,8 @@
 """Tables of errors give what visiting every node gives, for trees of any shape."""
 
+import functools
+import math
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,3 +136,39 @@ def test_a_range_is_the_counting_query_of_weights_one_inside_it(shape: tuple[int
     below = generator.exponential(size=(len(tree), 3))
     by_bounds, by_rows = (leaf_sums(tree, below, one) for one in (ranges, weights))
     np.testing.assert_allclose(by_bounds, by_rows, rtol=1e-9, atol=1e-9)
+
+
+@quick
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple), st.integers(0, 2**32 - 1))
+def test_a_walk_down_splits_gives_plain_sums_over_cells(shape: tuple[int, ...], seed: int) -> None:
+    """Every term of a posterior's variance, from the weight and the measure of each cell: none may be left out."""
+    generator = np.random.default_rng(seed)
+    tree, queries = halved_tree(shape, generator), 8
+    rows = [generator.integers(-1, 3, (queries, extent)).astype(np.float64) for extent in shape]
+    along = [generator.uniform(0.1, 1, extent) for extent in shape]
+    totals, splits, uneven = generator.exponential(size=(3, len(tree)))
+    start = np.cumsum([0, *(extent + 1 for extent in shape[:-1])])
+    measure = np.concatenate([[0.0, *one.cumsum()] for one in along])
+    chosen = np.repeat(np.arange(queries)[:, None], len(shape), axis=1)
+    asked = axis_weights(CountingQueries(tuple(rows), chosen), measure, start)
+    found = split_sums(tree, totals, splits, uneven, asked, of_total=3.0)
+
+    cells = math.prod(shape)
+    weights = np.array([outer([row[query] for row in rows]) for query in range(queries)]).reshape(queries, cells)
+    shares = outer(along).reshape(cells)
+    inside = np.zeros((len(tree), *shape))
+    for node in range(len(tree)):
+        inside[node][tuple(map(slice, tree.lower[node], tree.upper[node]))] = 1.0
+    shares = inside.reshape(len(tree), cells) * shares
+    shares /= shares.sum(axis=1, keepdims=True)
+    mean, squares = weights @ shares.T, weights**2 @ shares.T
+    leaf = tree.is_leaf
+    inner = np.flatnonzero(~leaf)
+    apart = mean[:, inner + 1] - mean[:, tree.end[inner + 1]]
+    noise = 3.0 * mean[:, 0] ** 2 + apart**2 @ splits[inner]
+    within = (squares - mean**2)[:, leaf] @ uneven[leaf]
+    np.testing.assert_allclose(found[:, 1:], np.stack([noise, within], axis=1), rtol=1e-9, atol=1e-9)
+
+
+def outer(rows: list[Floats]) -> Floats:
+    return np.asarray(functools.reduce(np.multiply.outer, rows))

@@ -12,7 +12,7 @@ from dpcube.errors import InputError
 from dpcube.noise import law
 from dpcube.privacy import epsilon as epsilon_module
 from dpcube.privacy import noise, randomness
-from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
+from dpcube.privacy.epsilon import LARGEST, SMALLEST, check_share, parse_epsilon
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,47 @@ def test_anything_else_is_refused_in_one_line(value: float, named: str) -> None:
     assert message.endswith("write a number from 0.000001 to 50, such as 0.1, '1/10' or '1e-3'")
     assert "\n" not in message
     assert len(message) < 300
+
+
+def test_an_epsilon_may_be_as_long_as_said_and_no_longer() -> None:
+    long = Fraction(2**400 - 1, 2**399)  # of 400 bits above and below
+    assert parse_epsilon(long) == long
+    with pytest.raises(InputError, match="epsilon of hundreds of digits is too long"):
+        parse_epsilon(Fraction(2**401 - 1, 2**400))
+    text = "0." + "1" * 98
+    assert parse_epsilon(text) == Fraction(text)
+    with pytest.raises(InputError, match="is 101 characters long, over 100"):
+        parse_epsilon(text + "1")
+    with pytest.raises(InputError, match="cannot be read"):
+        parse_epsilon("1e-00001")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("x" * 98, f"'{'x' * 98}'"),
+        ("x" * 99, f"'{'x' * 19}...xxxx'"),
+        (2**399, f"{str(2**399)[:20]}...{str(2**399)[-5:]}"),
+        (2**400, "of hundreds of digits"),
+        (Fraction(2**399), f"{str(2**399)[:20]}...{str(2**399)[-5:]}"),
+        (Fraction(1, 2**400), "of hundreds of digits"),
+    ],
+)
+def test_a_message_shows_as_much_of_an_epsilon_as_fits(value: float, shown: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        parse_epsilon(value)
+    assert str(refusal.value).startswith(f"epsilon {shown} ")
+
+
+@pytest.mark.parametrize(
+    ("share", "beyond"), [(Fraction(1, 10**9), Fraction(99, 10**11)), (Fraction(100), Fraction(10001, 100))]
+)
+def test_a_share_may_be_as_small_and_as_large_as_said(share: Fraction, beyond: Fraction) -> None:
+    check_share(share)
+    with pytest.raises(InputError, match="from 1e-9 to 100"):
+        check_share(beyond)
+    with pytest.raises(InputError, match="takes epsilon as a Fraction, got a float"):
+        check_share(float(share))
 
 
 @given(st.fractions(SMALLEST, LARGEST, max_denominator=10**40))

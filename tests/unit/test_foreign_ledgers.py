@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -227,6 +228,87 @@ def test_a_full_ledger_says_so_and_still_takes_completions(place: Path, monkeypa
     with pytest.raises(LedgerError, match="is full"):
         ledger.charge(TENTH, strategy="cells", domain="d")
     ledger.complete(number, "0f" * 32)
+    monkeypatch.setattr(ledger_module, "LARGEST_FILE", ledger_module.KEPT_FREE + place.stat().st_size)
+    ledger.charge(TENTH, strategy="cells", domain="d")
+
+
+def test_the_bounds_of_a_ledger_are_those_that_old_ones_were_written_under() -> None:
+    """A lower bound would shut out a ledger that was fine, a higher one writes what an older dpcube cannot read."""
+    written = (ledger_module.LARGEST_FILE, ledger_module.KEPT_FREE, LONGEST_TEXT, ledger_module.MOST_BITS)
+    assert written == (16_777_216, 1_048_576, 10_000, 16_384)
+    assert (APPLICATION, FORMAT, ledger_file.LONGEST_READ) == (0x64706375, 1, 1_048_576)
+    assert (ledger_file.MOST_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
+    assert ledger_module.PATIENCE == 60
+
+
+def test_a_file_may_be_as_large_as_a_ledger_can_be_and_no_larger(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Ledger.create(place, total=Fraction(1))
+    monkeypatch.setattr(ledger_module, "LARGEST_FILE", place.stat().st_size)
+    assert Ledger(place).statement().total == 1
+    monkeypatch.setattr(ledger_module, "LARGEST_FILE", place.stat().st_size - 1)
+    with pytest.raises(LedgerError, match="larger than a ledger can be"):
+        Ledger(place)
+
+
+def test_what_an_entry_need_not_say_is_read_as_nothing(place: Path) -> None:
+    sealed(place, {"kind": "total", "epsilon": "1"}, {"kind": "charge", "epsilon": "1/10"})
+    state = Ledger(place).statement()
+    [(_, total, purpose)], [made] = state.totals, state.charges
+    assert (total, purpose, state.spent) == (1, "", TENTH)
+    assert (made.strategy, made.domain, made.purpose, made.period, made.digest) == ("", "", "", None, None)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"kind": "charge", "epsilon": "1/10"}],
+        [
+            {"kind": "total", "epsilon": "1"},
+            {"kind": "charge", "epsilon": "1/10", "period_column": "c", "period_start": 1, "period_stop": 2},
+        ],
+    ],
+    ids=["no total", "half a period"],
+)
+def test_entries_that_make_no_sense_are_refused(entries: list[dict[str, Any]], place: Path) -> None:
+    sealed(place, *entries)
+    with pytest.raises(LedgerError, match="do not make sense"):
+        Ledger(place)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_seal_that_does_not_fit_its_entry_is_refused_though_the_later_ones_do(number: int, place: Path) -> None:
+    ledger = Ledger.create(place, total=Fraction(1))
+    for _ in range(2):
+        ledger.charge(TENTH, strategy="cells", domain="d")
+    script(place, f"DROP TRIGGER no_update; UPDATE entry SET seal = 'other' WHERE number = {number};")
+    again = SCHEMA[SCHEMA.index("CREATE TRIGGER no_update") : SCHEMA.index("CREATE TRIGGER no_delete")]
+    script(place, again)
+    with pytest.raises(LedgerError, match="damaged or missing"):
+        ledger.statement()
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm"])
+def test_either_file_of_wal_mode_beside_a_ledger_is_refused(end: str, place: Path) -> None:
+    Ledger.create(place, total=Fraction(1))
+    place.with_name(f"{place.name}{end}").touch()
+    with pytest.raises(LedgerError, match="WAL mode"):
+        Ledger(place)
+
+
+def test_times_are_kept_to_the_second_and_in_utc(place: Path) -> None:
+    [(time_of_total, _, _)] = Ledger.create(place, total=Fraction(1)).statement().totals
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", time_of_total)
+
+
+def test_a_ledger_with_a_second_name_is_refused_under_both(place: Path) -> None:
+    ledger = Ledger.create(place, total=Fraction(1))
+    other = place.with_name("other.ledger")
+    other.hardlink_to(place)
+    for use in (ledger.statement, lambda: Ledger(place), lambda: Ledger(other)):
+        with pytest.raises(LedgerError, match=r"has another name \(a hard link\)"):
+            use()
+    other.unlink()
+    assert ledger.statement().spent == 0
 
 
 def test_what_could_not_be_read_again_is_not_written(place: Path) -> None:

@@ -291,6 +291,17 @@ def test_a_period_that_was_not_charged_is_left_whole(place: Path) -> None:
         charge(ledger, Fraction(1, 10**9), period=SPRING)
 
 
+LAST_DAY = date.max.toordinal()
+
+
+def test_a_period_may_be_as_wide_as_there_are_days_and_no_wider() -> None:
+    assert Period("c", "date", 1, LAST_DAY + 1).words == "c from 0001-01-01 to 9999-12-31"
+    assert Period("c", "integer", -5, 3).words == "c from -5 to 2"
+    for wrong in [("date", 0, 5), ("date", 1, LAST_DAY + 2), ("integer", 5, 5), ("integer", 6, 5)]:
+        with pytest.raises(InputError, match="a period is a range of dates or whole numbers"):
+            Period("c", *wrong)
+
+
 @pytest.mark.parametrize("wrong", [("date", 5, 5), ("date", 6, 5), ("text", 1, 2), ("", 1, 2)], ids=str)
 def test_a_period_that_holds_nothing_cannot_be(wrong: tuple[str, int, int]) -> None:
     """It would be charged to nobody."""
@@ -776,6 +787,50 @@ def test_every_change_is_synced_with_its_directory(ledger: Ledger) -> None:
 
 
 # Where it is, and how it is shown.
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], list[str]]]:
+    """Every connection to SQLite that is opened from now on: how, and what is asked of it."""
+    connect, opened = sqlite3.connect, list[tuple[dict[str, Any], list[str]]]()
+
+    def watched(place: Any, **how: Any) -> sqlite3.Connection:
+        connection = connect(place, **how)
+        opened.append((how, []))
+        connection.set_trace_callback(opened[-1][1].append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    return opened
+
+
+def test_a_charge_is_decided_under_a_lock_and_synced(
+    place: Path, asked: list[tuple[dict[str, Any], list[str]]]
+) -> None:
+    """Another process must wait before it reads what is left, and a power cut must not undo what was granted."""
+    ledger = Ledger.create(place, total=Fraction(1))
+    assert next(words for how, words in asked if "uri" not in how)[0] == "PRAGMA synchronous = EXTRA"
+    del asked[:]
+    charge(ledger, TENTH)
+    [(how, words)] = asked
+    assert how == {"uri": True, "timeout": 60, "isolation_level": None}
+    begun = words.index("BEGIN IMMEDIATE")
+    assert "PRAGMA synchronous = EXTRA" in words[:begun]
+    assert not any("FROM entry" in word for word in words[:begun])
+    assert any("FROM entry" in word for word in words[begun:])
+    assert words[-1] == "COMMIT"
+
+
+def test_every_entry_says_whom_it_counts_epsilon_for(place: Path) -> None:
+    ledger = Ledger.create(place, total=Fraction(1), unit="patient")
+    charge(ledger, TENTH, unit="patient")
+    ledger.raise_total(Fraction(2), purpose="more")
+    with closing(raw(place)) as connection:
+        assert connection.execute("SELECT kind, unit FROM entry ORDER BY number").fetchall() == [
+            ("total", "patient"),
+            ("charge", "patient"),
+            ("total", "patient"),
+        ]
 
 
 def test_a_ledger_is_beside_its_table(tmp_path: Path) -> None:

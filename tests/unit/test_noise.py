@@ -47,6 +47,7 @@ class Script:
         self._words = deque(words)
 
     def fill(self, words: NDArray[np.uint32], /) -> None:
+        assert words.dtype == np.uint32  # which is what the real source fills, and what the words' law is stated for
         words[...] = np.reshape([self._words.popleft() for _ in range(words.size)], words.shape)
 
     def is_finished(self) -> bool:
@@ -141,6 +142,14 @@ def test_every_combination_of_digits_becomes_its_number(epsilon: Fraction) -> No
     place = 2 ** np.arange(digits)
     np.testing.assert_array_equal(drawn, place @ combinations[:digits] - place @ combinations[digits:])
     assert script.is_finished()
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
+def test_first_words_are_those_of_each_digit_and_zero_for_a_high_part(epsilon: Fraction) -> None:
+    ratios = [decimal_exp(epsilon * 2**j) for j in range(digit_count(epsilon))]
+    words = noise._first_words(epsilon)
+    assert words.tolist() == [int(ratio / (1 + ratio) * WORD) for ratio in ratios] + [0]
+    assert (words.dtype, words.flags.writeable) == (np.uint32, False)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**9), Fraction(1, 10), Fraction(2)], ids=str)

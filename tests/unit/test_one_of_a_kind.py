@@ -247,6 +247,20 @@ def test_a_forked_process_spends_nothing(name: str, number: object, monkeypatch:
     ask()  # here it still may
 
 
+def test_what_was_made_in_another_process_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same refusal without a fork, for tools that see one process only."""
+    account, root, regions = Account(), Budget(Fraction(1)), RegionBudget((2,), 10)
+    part = PartitionBudget(root).part("a")
+    monkeypatch.setattr(budget_module, "this_process", lambda: (0, 0))
+    asked = [account.mine, lambda: root.charge(Fraction(1)), lambda: root.remaining, lambda: part.charge(Fraction(1))]
+    for ask in [*asked, lambda: regions.charge_all(1)]:
+        with pytest.raises(BudgetError, match="in the process that made it"):
+            ask()
+    monkeypatch.undo()
+    assert root.spent == 0
+    regions.charge_all(10)
+
+
 @needs_fork
 @may_fork
 def test_sabotage_a_budget_that_ignores_forks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

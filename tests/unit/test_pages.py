@@ -82,6 +82,25 @@ def test_a_header_at_the_bound_is_read_and_one_above_it_is_not(monkeypatch: pyte
         checked_rows(forged(header))
 
 
+def page(unpacked: int) -> bytes:
+    """The header of a page that takes no room itself and says that it unpacks to so many bytes."""
+    return bytes([0x15, 0, 0x15]) + number(2 * unpacked) + bytes([0x15, 0, 0])
+
+
+def test_a_column_has_a_page_for_each_row_and_a_dictionary_and_no_more() -> None:
+    assert checked_rows(forged(page(0) * (CELLS + 1))) == CELLS
+    with pytest.raises(ReleaseFileError, match="unpack to more"):
+        checked_rows(forged(page(0) * (CELLS + 2)))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_pages_unpack_to_what_their_rows_can_take_and_no_more(count: int) -> None:
+    most = pages.BYTES_A_ROW * CELLS + pages.BYTES_A_PAGE * count
+    assert checked_rows(forged(page(0) * (count - 1) + page(most))) == CELLS
+    with pytest.raises(ReleaseFileError, match="unpack to more"):
+        checked_rows(forged(page(0) * (count - 1) + page(most + 1)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["empty structs", "small structs", "lists"])
 def test_a_footer_takes_no_more_than_any_hostile_file_may(kind: str) -> None:

@@ -1,0 +1,135 @@
+"""What the gate draws and what it charges, call by call, with noise that keeps a record of what it is asked for."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.gate import Gate
+from dpcube.errors import BudgetError, InputError
+from dpcube.geometry.boxes import Boxes, Partitioning
+from dpcube.privacy import regions
+from dpcube.privacy.regions import RegionBudget
+
+HALF = Fraction(1, 2)
+LEFT = np.array([[0, 0]]), np.array([[2, 1]])
+
+
+class RecordedNoise:
+    """Noise of which every number tells with how many units it was drawn."""
+
+    private = False
+
+    def __init__(self, per_unit: Fraction) -> None:
+        self.per_unit = per_unit
+        self.drawn: list[tuple[Fraction, int]] = []
+
+    def draw(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        self.drawn.append((epsilon, size))
+        return np.full(size, int(epsilon / self.per_unit) * 1000, np.int64)
+
+
+@pytest.mark.parametrize("max_rows", [1, 2, 7])
+def test_a_person_with_many_rows_gets_the_more_noise_for_each(max_rows: int) -> None:
+    per_unit = HALF / max_rows / BUDGET_UNITS
+    noise = RecordedNoise(per_unit)
+    gate = Gate(np.zeros((2, 3), np.int64), HALF, max_rows=max_rows, noise=noise)
+    assert gate.epsilon_per_unit == per_unit
+    gate.count_cells(BUDGET_UNITS // 4)
+    assert noise.drawn == [(HALF / max_rows / 4, 6)]
+
+
+@pytest.mark.parametrize("max_rows", [0, -1])
+def test_a_unit_without_rows_cannot_be(max_rows: int) -> None:
+    with pytest.raises(InputError, match=f"at least one row, got max_rows {max_rows}"):
+        Gate(np.zeros(2, np.int64), HALF, max_rows=max_rows)
+
+
+def test_the_gate_draws_real_noise_unless_it_is_given_other() -> None:
+    assert Gate(np.zeros(2, np.int64), HALF).private
+    assert not Gate(np.zeros(2, np.int64), HALF, noise=RecordedNoise(HALF)).private
+
+
+def test_each_box_has_the_noise_of_its_own_units() -> None:
+    noise = RecordedNoise(HALF / BUDGET_UNITS)
+    gate = Gate(np.array([1, 20, 300, 4]), HALF, noise=noise)
+    boxes = Boxes((4,), np.array([[0], [1], [2], [0]]), np.array([[1], [2], [4], [4]]))
+    assert gate.count_boxes(boxes, np.array([3, 1, 3, 2])).tolist() == [3001, 1020, 3304, 2325]
+    assert sorted(noise.drawn) == [(units * noise.per_unit, size) for units, size in ((1, 1), (2, 1), (3, 2))]
+
+
+def test_no_boxes_have_no_counts_and_cost_nothing() -> None:
+    noise = RecordedNoise(HALF / BUDGET_UNITS)
+    gate = Gate(np.array([1, 2]), HALF, noise=noise)
+    none = gate.count_boxes(Boxes((2,), np.empty((0, 1), np.int64), np.empty((0, 1), np.int64)), np.empty(0, np.int64))
+    assert (none.shape, none.dtype, noise.drawn) == ((0,), np.int64, [])
+    gate.count_cells(BUDGET_UNITS)
+
+
+def test_a_budget_is_spent_to_the_last_unit_and_not_beyond() -> None:
+    for last in (1, 2):
+        budget = RegionBudget((2, 3), 10)
+        budget.charge_all(10 - last)
+        with pytest.raises(BudgetError):
+            budget.charge_all(last + 1)
+        budget.charge_all(last)
+        with pytest.raises(BudgetError):
+            budget.charge_all(1)
+        with pytest.raises(BudgetError):
+            budget.charge(Boxes((2, 3), *LEFT), np.array([1]))
+
+
+@pytest.mark.parametrize("units", [0, -1])
+def test_nothing_is_measured_for_nothing(units: int) -> None:
+    budget = RegionBudget((2, 3), 10)
+    with pytest.raises(BudgetError, match="a positive number of units"):
+        budget.charge_all(units)
+    with pytest.raises(BudgetError):
+        budget.charge(Boxes((2, 3), *LEFT), np.array([units]))
+    budget.charge(Boxes((2, 3), *LEFT), np.array([1]))
+
+
+def test_charges_whose_sum_wraps_around_are_refused() -> None:
+    """Four times 2^62 is 0 in 64 bits: each must be seen to be too much, though a small one stands beside them."""
+    budget = RegionBudget((1,), 10)
+    lower, upper = np.zeros((5, 1), np.int64), np.ones((5, 1), np.int64)
+    with pytest.raises(BudgetError):
+        budget.charge(Boxes((1,), lower, upper), np.array([2**62, 2**62, 2**62, 2**62, 1]))
+    budget.charge_all(10)
+
+
+@pytest.mark.parametrize(
+    ("shape", "units"), [((3, 2), [1]), ((2, 3), [1, 1]), ((2, 3), [[1]])], ids=["shape", "more", "nested"]
+)
+def test_a_call_that_does_not_fit_is_refused(shape: tuple[int, int], units: list[int]) -> None:
+    budget = RegionBudget((2, 3), 10)
+    with pytest.raises(BudgetError, match="one whole number of units for each"):
+        budget.charge(Boxes(shape, *LEFT), np.array(units))
+    with pytest.raises(BudgetError, match="one whole number of units for each"):
+        budget.charge(Boxes((2, 3), *LEFT), np.array([1.0]))  # type: ignore[arg-type]
+    budget.charge_all(10)
+
+
+def test_a_partitioning_is_charged_once_and_its_boxes_what_each_asks() -> None:
+    halves = np.array([[0], [2]]), np.array([[2], [3]])
+    budget = RegionBudget((3,), 10)
+    budget.charge(Partitioning((3,), *halves), np.array([4, 4]))
+    budget.charge(Partitioning((3,), *halves), np.array([6, 1]))
+    with pytest.raises(BudgetError):
+        budget.charge(Boxes((3,), np.array([[1]]), np.array([[2]])), np.array([1]))
+    budget.charge(Boxes((3,), np.array([[2]]), np.array([[3]])), np.array([5]))
+    with pytest.raises(BudgetError):
+        budget.charge(Boxes((3,), np.array([[2]]), np.array([[3]])), np.array([1]))
+
+
+def test_a_sum_is_refused_before_it_can_wrap_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cell that cannot pay is enough: eight times 2^61 is 0 in 64 bits, by when it would look as if it could."""
+    assert (regions._AT_A_TIME + 1) * BUDGET_UNITS < 2**62
+    monkeypatch.setattr(regions, "_AT_A_TIME", 2)
+    budget = RegionBudget((2,), 2**61)
+    lower, upper = np.zeros((8, 1), np.int64), np.ones((8, 1), np.int64)
+    with pytest.raises(BudgetError):
+        budget.charge(Boxes((2,), lower, upper), np.full(8, 2**61))
+    budget.charge_all(2**61)

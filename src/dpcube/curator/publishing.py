@@ -32,6 +32,7 @@ from dpcube.curator.request import (
     check_public,
     ledger_path,
     open_ledger,
+    read_lines,
 )
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
 from dpcube.domain import Domain
@@ -150,7 +151,7 @@ def count(
             msg = "an array of counts has no rows to choose by unit or period; pass the table itself"
             raise InputError(msg)
         return counts_from_array(source, domain)
-    return _chosen(open_rows(source, csv=csv, query=query), unit, rows_of).count_cells(domain)
+    return _chosen(open_rows(source, csv=read_lines(domain, csv), query=query), unit, rows_of).count_cells(domain)
 
 
 @sealed
@@ -174,7 +175,7 @@ def explain(
         msg = "an array of counts is taken as it is, without SQL; pass the table itself"
         raise InputError(msg)
     rows_of = None if period is None else Range(*period)
-    rows = open_rows(source, csv=csv, query=query)
+    rows = open_rows(source, csv=read_lines(domain, csv), query=query)
     return _chosen(rows, PrivacyUnit(unit, max_rows, null_unit), rows_of).explain(domain)
 
 

@@ -7,7 +7,7 @@ import glob
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 from fractions import Fraction
@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from dpcube.curator.sources import Rows
+from dpcube.curator.sources import CsvDialect, Rows
 from dpcube.curator.sources.engines import is_address
 from dpcube.curator.sources.names import File, listed
 from dpcube.domain import Date, Domain, Integer
@@ -103,6 +103,11 @@ def _bound(end: Bound, column: str) -> int | date:
             msg = f"a period of '{column}' is bounded by dates (2026-01-31) or whole numbers, got {end!r}"
             raise InputError(msg) from None
     return end
+
+
+def read_lines(domain: Domain, csv: CsvDialect | None) -> CsvDialect | None:
+    """Return the dialect of CSV files, with line breaks in quotes if the domain declares them."""
+    return replace(csv or CsvDialect(), multiline=True) if domain.multiline else csv
 
 
 def check_drawable(epsilon: Fraction, unit: PrivacyUnit) -> None:

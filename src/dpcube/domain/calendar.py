@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpcube.domain.attribute import EPOCH, Attribute, Destination, Scalar, Scale, Within
 from dpcube.domain.hierarchy import Level
+from dpcube.domain.reading import Case, Reading, fault_of_format
 from dpcube.errors import DomainError, QueryError
 
 ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether there is such a zone is seen when rows are counted
@@ -26,7 +27,8 @@ class Date(Attribute):
 
     `zone` is the IANA name of the time zone in which times that have a zone are given their day; UTC unless declared.
     Its `hierarchy` is month and year, as far as they are coarser, unless it names others of week, month, quarter, year.
-    `within="even"` declares that days are spread evenly inside a bin; `"any"` that nothing is known of them.
+    `within="even"` declares that days are spread evenly inside a bin; `"any"` that nothing is known of them. `format`
+    says how text is written (`reading.py`); YYYY-MM-DD is always read.
 
     >>> Date("admitted", "2026-01-15", "2026-03-01", every="month").labels()
     ['2026-01', '2026-02', '2026-03']
@@ -45,6 +47,7 @@ class Date(Attribute):
     outside: Destination = "drop"
     hierarchy: tuple[str, ...] = ()
     within: Within = "any"
+    format: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -59,10 +62,19 @@ class Date(Attribute):
         outside: Destination = "drop",
         hierarchy: Sequence[str] = (),
         within: Within = "any",
+        format: str | Sequence[str] = (),
+        column: str | None = None,
+        trim: bool = False,
+        case: Case = "exact",
+        null_text: Sequence[str] = (),
     ) -> None:
         irregular = {"null": null, "unknown": unknown, "outside": outside}
         days = {"start": start, "end": end, "every": every, "zone": zone}
-        self._declare(name=name, **days, **irregular, hierarchy=hierarchy, within=within)
+        read = {"column": column, "trim": trim, "case": case, "null_text": null_text, "format": format}
+        self._declare(name=name, **days, **irregular, hierarchy=hierarchy, within=within, **read)
+
+    def _reading(self) -> Reading:
+        return replace(Attribute._reading(self), formats=self.format)
 
     @property
     def grain(self) -> str:
@@ -130,6 +142,11 @@ class Date(Attribute):
             msg = f"attribute '{self.name}': zone must be an IANA name such as Europe/Berlin, got {self.zone!r}"
             raise DomainError(msg)
         self._check_within(self.within)
+        self._set_texts("format")
+        for form in self.format:
+            if (fault := fault_of_format(form)) is not None:
+                msg = f"attribute '{self.name}': the format {form!r} cannot be read: {fault}"
+                raise DomainError(msg)
         if self.end < self.start:
             msg = f"attribute '{self.name}': end {self.end} must not be before start {self.start}"
             raise DomainError(msg)

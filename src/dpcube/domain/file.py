@@ -26,7 +26,7 @@ from dpcube.files import is_special, place_beside
 FORMAT = 1
 LARGEST_FILE = 16 * 2**20
 KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
-Declaration = tuple[tuple[Attribute, ...], bool, str | None]  # attributes, drafted_from_data, signed_public_by
+Declaration = tuple[tuple[Attribute, ...], bool, str | None, bool]  # the fields of a Domain, in order
 # The work of tomllib grows with the square of the number of parts of a dotted key, of which a domain file has none.
 DEEPEST_KEY = 16
 _DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{DEEPEST_KEY}}}', re.ASCII)
@@ -38,7 +38,7 @@ _LITERAL = re.compile(
     ''',
     re.DOTALL | re.VERBOSE,
 )
-HEADER = ("format", "drafted_from_data", "signed_public_by", "attribute")
+HEADER = ("format", "drafted_from_data", "signed_public_by", "multiline", "attribute")
 
 
 def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
@@ -67,7 +67,11 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
     if not isinstance(drafted, bool) or not isinstance(signed, str | None):
         msg = "drafted_from_data must be true or false, and signed_public_by a name in quotes"
         raise DomainError(msg)
-    return tuple(_attribute(item, beside) for item in declared), drafted, signed
+    multiline = table.get("multiline", False)
+    if not isinstance(multiline, bool):
+        msg = f"multiline must be true or false, got {multiline!r}"
+        raise DomainError(msg)
+    return tuple(_attribute(item, beside) for item in declared), drafted, signed, multiline
 
 
 def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
@@ -141,13 +145,16 @@ def read_text(path: Path) -> str:
         raise DomainError(msg) from None
 
 
-def format_declaration(attributes: tuple[Attribute, ...], drafted: bool, signed: str | None) -> str:  # noqa: FBT001
+def format_declaration(declaration: Declaration) -> str:
     """Write a domain's fields as text that `parse_declaration` reads back."""
+    attributes, drafted, signed, multiline = declaration
     lines = [f"format = {FORMAT}"]
     if drafted:
         lines.append("drafted_from_data = true")
     if signed is not None:
         lines.append(f"signed_public_by = {_toml(signed)}")
+    if multiline:
+        lines.append("multiline = true")
     for attribute in attributes:
         lines += ["", "[[attribute]]"]
         declared = attribute.declaration()

@@ -91,7 +91,7 @@ class Rows:
         if self._limit is not None:
             msg = "rows are restricted first and limited then: a limit of each part would not limit the whole"
             raise SourceError(msg)
-        self._cell(attribute, "v")  # raises for a column that is not there, or of a type the attribute cannot read
+        self._cell(attribute, "")  # raises for a column that is not there, or of a type the attribute cannot read
         for index in cells:
             if not 0 <= index < attribute.size:
                 msg = f"attribute '{attribute.name}' has no cell {index}; its cells are 0 to {attribute.size - 1}"
@@ -208,16 +208,15 @@ class Rows:
 
     def _question(self, domain: Domain, aggregate: str, *, n: str | None = None) -> dict[str, Any]:
         """Return the arguments of `_ask` that aggregate the rows of each cell."""
-        cells = [
-            self._cell(attribute, f"v{j}", labelled=n is not None) for j, attribute in enumerate(domain.attributes)
-        ]
+        cells = [self._cell(attribute, str(j), labelled=n is not None) for j, attribute in enumerate(domain.attributes)]
         flat = ""
         for part, size in zip(cells, domain.shape, strict=True):
             index = f"CAST({part.index} AS BIGINT)"
             flat = f"({flat} * {size} + {index})" if flat else index
         select = f"{self._table.dialect.cell_number(flat, domain.size)} AS cell, {aggregate} AS answer"
         where = f"({flat}) IS NOT NULL"
-        return {"select": select, "names": domain.names, "cells": cells, "n": n, "where": where, "tail": "GROUP BY 1"}
+        names = [attribute.source_column for attribute in domain.attributes]
+        return {"select": select, "names": names, "cells": cells, "n": n, "where": where, "tail": "GROUP BY 1"}
 
     def _ask(self, select: str, names: Sequence[str], **question: Any) -> dict[str, NDArray[Any]]:
         """Return the columns of the answer to a question, as `_queries` puts it."""
@@ -240,29 +239,37 @@ class Rows:
     ) -> Iterator[tuple[Scan, str]]:
         """Yield ways to query the rows, to be tried in turn.
 
-        `cells` are called v0, v1, ... in `select`, and the number in the column `n` is called n.
+        `cells` are called v0, v1, ... in `select`, their text, where options rewrite it, t0, t1, ..., and the number in
+        the column `n` is called n.
 
         Rows that are not `where` need not be counted: a unit's limited number of rows is chosen among those that are.
         """
         limit = self._limit
         within = [self._cell(attribute, f"w{j}") for j, (attribute, _) in enumerate(self._within)]
-        values = [f"{part.value} AS v{j}" for j, part in enumerate(cells)]
-        values += [f"{part.value} AS w{j}" for j, part in enumerate(within)]
+        parts = [(str(j), part) for j, part in enumerate(cells)] + [(f"w{j}", part) for j, part in enumerate(within)]
+        values = [f"{part.value} AS v{name}" for name, part in parts]
+        texts = [(f"t{name}", part.text) for name, part in parts if part.text is not None]
         if n is not None:
             values.append(f"{self._number(n)} AS n")
             names = [*names, n]
         keep = " AND ".join(["true", *(part.keep for part in (*cells, *within))])
         for part, (_, chosen) in zip(within, self._within, strict=True):
             keep = _and_then(keep, f"({part.index}) IN ({', '.join(map(str, chosen)) or 'NULL'})")
-        names = [*names, *(attribute.name for attribute, _ in self._within)]
+        names = [*names, *(attribute.source_column for attribute, _ in self._within)]
         read = sorted({self._position(name) for name in names})
         unit = None if limit is None else self._position(limit.column)
-        inner = ", ".join([*(f"c{i}" for i in read), *values, *([] if unit is None else ["u"])])
+        held = [*(f"c{i}" for i in read), *([] if unit is None else ["u"])]
+        inner = ", ".join([*held, *(t for t, _ in texts), *values])
         # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
         parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
         barrier = self._table.dialect.barrier if parsed else ""
         for scan in self._table.scans(read, unit):
-            kept = f"(SELECT {inner} FROM {scan.sql}{barrier}) AS q WHERE "
+            rows = scan.sql
+            if texts:
+                rows = (
+                    f"(SELECT {', '.join([*held, *(f'{text} AS {t}' for t, text in texts)])} FROM {rows}{barrier}) AS p"
+                )
+            kept = f"(SELECT {inner} FROM {rows}{barrier}) AS q WHERE "
             kept += keep if limit is None else _and_then(keep, where)
             if limit is not None:
                 kept = self._limited(kept, limit)
@@ -275,9 +282,10 @@ class Rows:
         null = "false" if limit.null == "drop" else "true"
         return f"({turns}) AS t WHERE CASE WHEN u IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
 
-    def _cell(self, attribute: Attribute, v: str, *, labelled: bool = False) -> Cell:
-        column, type_ = self._column(attribute.name)
-        return cell(attribute, column, v, type_, labelled=labelled, dialect=self._table.dialect)
+    def _cell(self, attribute: Attribute, place: str, *, labelled: bool = False) -> Cell:
+        column, type_ = self._column(attribute.source_column)
+        v, t, dialect = f"v{place}", f"t{place}", self._table.dialect
+        return cell(attribute, column, v, type_, t=t, labelled=labelled, dialect=dialect)
 
     def _number(self, name: str) -> str:
         column, type_ = self._column(name)
@@ -293,7 +301,8 @@ class Rows:
     def _position(self, name: str) -> int:
         if name not in self.columns:
             there = listing(self.columns, most=30)
-            msg = f"{self._table.name} has no column '{name}'; its columns are {there}; name attributes after columns"
+            msg = f"{self._table.name} has no column '{name}'; its columns are {there}; name attributes after columns, "
+            msg += 'or say in the domain file which column it is: column = "..."'
             raise SourceError(msg)
         return self.columns.index(name)
 

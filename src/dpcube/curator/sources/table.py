@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcube.curator.sources import unit
-from dpcube.curator.sources.dialect import DUCKDB, LONGEST_TEXT, Dialect, literal
+from dpcube.curator.sources.dialect import DUCKDB, Dialect, literal
+from dpcube.curator.sources.grammar import LONGEST_TEXT
 from dpcube.curator.sources.names import identity, refuse_twice
 from dpcube.curator.sources.sql import kind, value_type
 from dpcube.errors import SourceError

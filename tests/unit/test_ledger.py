@@ -31,7 +31,8 @@ from dpcube.curator.sources import open_rows
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.privacy import ledger as ledger_module
 from dpcube.privacy import ledger_file
-from dpcube.privacy.ledger import SEALED, Ledger, Period, Statement, _seal
+from dpcube.privacy.ledger import SEALED, Ledger, Statement, _seal
+from dpcube.privacy.period import Period
 
 TENTH, THIRD = Fraction(1, 10), Fraction(1, 3)
 DIGEST = "5e" * 32
@@ -713,6 +714,7 @@ from fractions import Fraction
 from pathlib import Path
 from dpcube.errors import LedgerError
 from dpcube.privacy.ledger import Ledger
+from dpcube.privacy.period import Period
 place = Path(sys.argv[1])
 ledger, kept = Ledger.create(place / "t.ledger", total=Fraction(1)), 0
 while True:

@@ -80,7 +80,7 @@ def publish(
     amount, chosen = parse_epsilon(epsilon), strategy_of(strategy, domain)
     allowed = amount if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
-    rows_of = None if period is None else Range(*period)
+    rows_of = Range.of(period, domain, csv)
     spell = None if rows_of is None else rows_of.period()
     check_drawable(amount, protected)
     check_public(domain)
@@ -174,7 +174,7 @@ def explain(
     if isinstance(source, np.ndarray):
         msg = "an array of counts is taken as it is, without SQL; pass the table itself"
         raise InputError(msg)
-    rows_of = None if period is None else Range(*period)
+    rows_of = Range.of(period, domain, csv)
     rows = open_rows(source, csv=read_lines(domain, csv), query=query)
     return _chosen(rows, PrivacyUnit(unit, max_rows, null_unit), rows_of).explain(domain)
 

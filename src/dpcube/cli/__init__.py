@@ -9,6 +9,7 @@ import click
 
 from dpcube import __version__
 from dpcube.cli.analyst import count, info
+from dpcube.cli.check import check
 from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
@@ -30,6 +31,7 @@ def commands() -> None:
     \b
     Try it:        dpcube demo
     Own a table:   dpcube domain TABLE -o D.toml        (then edit D.toml)
+                   dpcube check TABLE --domain D.toml   (on your terminal only)
                    dpcube plan D.toml --epsilon 0.5 --rows 10000
                    dpcube release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube
                    dpcube ledger TABLE.ledger
@@ -46,7 +48,23 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-for verb in (demo, domain, plan, release, ledger, info, count, sql, synth, export, plot, report, coverage, reproduce):
+for verb in (
+    demo,
+    domain,
+    check,
+    plan,
+    release,
+    ledger,
+    info,
+    count,
+    sql,
+    synth,
+    export,
+    plot,
+    report,
+    coverage,
+    reproduce,
+):
     commands.add_command(verb)
 
 

@@ -86,7 +86,7 @@ def domain(
         msg = f"{output} exists; choose another name, or remove it first"
         raise InputError(msg)
     chosen = None if columns is None else tuple(name.strip() for name in columns.split(","))
-    csv = _dialect(table, delimiter, names, null_text)
+    csv = dialect_of(table, delimiter, names, null_text)
     text = draft(table, columns=chosen, from_data=from_data, csv=csv, query=query)
     if output is None:
         click.echo(text, nl=False)
@@ -174,7 +174,7 @@ def release(
         msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
         raise InputError(msg)
     declared = Domain.load(domain_file)
-    csv = _dialect(table, delimiter, names, null_text)
+    csv = dialect_of(table, delimiter, names, null_text)
     if explain:
         chosen = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
         click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
@@ -239,9 +239,10 @@ def _questions_in(path: Path) -> tuple[str, ...]:
     return questions
 
 
-def _dialect(
+def dialect_of(
     table: Path | str, delimiter: str | None, names: str | None, null_text: tuple[str, ...]
 ) -> "CsvDialect | None":
+    """Return how CSV files are written, by the options of `csv_options`; None for a table in a database."""
     from dpcube.curator import CsvDialect
 
     if isinstance(table, str):

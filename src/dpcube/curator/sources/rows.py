@@ -7,10 +7,10 @@ removed with the connection. The exact integers go to the caller alone; how many
 Each verb that asks is sealed: whatever fails inside shows neither rows nor answers (`privacy/seal.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from tempfile import TemporaryDirectory
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import literal
-from dpcube.curator.sources.sql import Cell, cell, clamped, day, kind, number
+from dpcube.curator.sources.sql import FATES, Cell, cell, clamped, day, kind, number
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
 from dpcube.domain.attribute import EPOCH, listing
@@ -31,6 +31,7 @@ from dpcube.privacy.seal import sealed
 
 LARGEST_BOUND = 2**31
 LARGEST_COUNT = 2**53
+LONGEST_EXAMPLE = 60  # characters
 CONFIG: dict[str, Any] = {"autoload_known_extensions": False, "autoinstall_known_extensions": False}
 SETTINGS = """
 SET enable_external_access = false;
@@ -143,6 +144,46 @@ class Rows:
             raise SourceError(msg)
         return int(self._ask("count(*) AS answer", usable[:1])["answer"][0])
 
+    @sealed
+    def fates(self, domain: Domain) -> tuple[list[dict[str, int]], int, int]:
+        """Return how many rows each attribute finds to be what (`FATES`), how many there are, and how many count.
+
+        Private, for a look that only the owner sees (`curator/check.py`).
+        """
+        question = self._question(domain, "count(*)")
+        cells: list[Cell] = question["cells"]
+        keep = " AND ".join(part.keep for part in cells)
+        counted = f"CASE WHEN {keep} THEN CASE WHEN {question['where']} THEN 1 END END"
+        tallies = [
+            f"count(CASE WHEN {part.fate} = {i} THEN 1 END) AS f{j}_{i}"
+            for j, part in enumerate(cells)
+            for i in range(len(FATES))
+        ]
+        select = ", ".join([*tallies, "count(*) AS every", f"count({counted}) AS counted"])
+        everywhere = [replace(part, keep="true") for part in cells]
+        answer = self._ask(select, question["names"], cells=everywhere)
+        found = [{fate: int(answer[f"f{j}_{i}"][0]) for i, fate in enumerate(FATES)} for j in range(len(cells))]
+        return found, int(answer["every"][0]), int(answer["counted"][0])
+
+    @sealed
+    def not_taken(self, attribute: Attribute, *, most: int) -> list[str]:
+        """Return some texts of a column that are no values of an attribute, or lie outside: private, as `fates` is."""
+        part = self._cell(attribute, "0")
+        wrong = ", ".join(str(FATES.index(fate)) for fate in ("nan", "infinite", "unknown", "outside"))
+        column, dialect = self._column(attribute.source_column)[0], self._table.dialect
+        text = f"substring(CAST({column} AS {dialect.text}), 1, {LONGEST_EXAMPLE})"
+        chosen = [replace(part, keep=f"{part.fate} IN ({wrong})")]
+        answer = self._ask(f"DISTINCT {text} AS answer", [attribute.source_column], cells=chosen, tail=f"LIMIT {most}")
+        return [value for value in answer["answer"].tolist() if isinstance(value, str)]
+
+    @sealed
+    def lines(self) -> int | None:
+        """Return how many lines a table of files of text has, whether they are rows or not: private, as `fates` is."""
+        scan = self._table.lines
+        if scan is None:
+            return None
+        return int(self._first([(scan, f"SELECT count(*) AS answer FROM {scan.sql}")])["answer"][0])
+
     def check_sum(self, column: str, *, step: Fraction | float, bound: int) -> Fraction:
         """Return the exact step of a sum, or raise if there can be no such sum; no row is read."""
         number(*self._column(column), owner=f"column '{column}'")
@@ -220,7 +261,11 @@ class Rows:
 
     def _ask(self, select: str, names: Sequence[str], **question: Any) -> dict[str, NDArray[Any]]:
         """Return the columns of the answer to a question, as `_queries` puts it."""
-        for scan, sql in self._queries(select, names, **question):
+        return self._first(self._queries(select, names, **question))
+
+    def _first(self, queries: Iterable[tuple[Scan, str]]) -> dict[str, NDArray[Any]]:
+        """Return the answer to the first query that can be run."""
+        for scan, sql in queries:
             # What the engine says may quote a row: it goes no further, not even as the context of another error.
             with suppress(Exception):
                 return _run(scan, sql) if scan.run is None else scan.run(sql)

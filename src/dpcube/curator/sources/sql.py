@@ -20,9 +20,11 @@ from dpcube.curator.sources import reading
 from dpcube.curator.sources.dialect import DUCKDB, Dialect, halved
 from dpcube.curator.sources.zone import Offsets, offsets_of
 from dpcube.domain import Attribute
+from dpcube.domain.attribute import IRREGULAR
 from dpcube.errors import SourceError
 
 MOST_LABELS = 100_000
+FATES = ("kept", *IRREGULAR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Cell:
     A row is dropped if `keep` is false or `index` is NULL; if `keep` is false, `index` may be anything, and in some
     dialects must not be computed. `parsed` says that `value` is read from text, which takes time. `text` is what
     options make of the column's text, computed before `value` and then called t; None if there are no options.
+    `fate` is which of `FATES` the value is, whatever becomes of it.
     """
 
     value: str
@@ -39,6 +42,7 @@ class Cell:
     keep: str = "true"
     parsed: bool = False
     text: str | None = None
+    fate: str = "0"
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
@@ -101,15 +105,16 @@ def _cell(attribute: Attribute, column: str, v: str, type_: pa.DataType, *, labe
         listed = list(map(attribute.reading.folded, labels or attribute.texts()))
         code = dialect.position(f"CAST({column} AS {dialect.text})", listed)
         others = f"WHEN {column} IS NULL THEN {_own(attribute, 'null')} ELSE {_own(attribute, 'unknown')}"
-        return Cell(code, f"CASE WHEN {v} IS NOT NULL THEN {v} {others} END" if attribute.own_cells else v)
+        index = f"CASE WHEN {v} IS NOT NULL THEN {v} {others} END" if attribute.own_cells else v
+        return Cell(code, index, fate=_fate(f"{v} IS NOT NULL", {"null": f"{column} IS NULL", "unknown": "true"}))
     if attribute.scale == "day":
         value, exact = day(column, type_, owner=owner, attribute=attribute, dialect=dialect), True
     else:
         value, exact = number(column, type_, owner=owner, dialect=dialect)
-    index, keep = _binned(attribute, column, v, exact=exact, dialect=dialect)
+    index, keep, fate = _binned(attribute, column, v, exact=exact, dialect=dialect)
     if labels:
         index, keep = f"coalesce({dialect.position(column, labels)}, CASE WHEN {keep} THEN {index} END)", "true"
-    return Cell(value, index, keep, parsed=kind(type_) == "text")
+    return Cell(value, index, keep, parsed=kind(type_) == "text", fate=fate)
 
 
 def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int, dialect: Dialect = DUCKDB) -> str:
@@ -141,8 +146,8 @@ def _offsets(attribute: Attribute | None) -> Offsets | None:
     return offsets_of(attribute.zone, date.fromordinal(first), date.fromordinal(after - 1))
 
 
-def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: Dialect) -> tuple[str, str]:
-    """Return SQL for the cell of a number v, and for whether the row is kept."""
+def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: Dialect) -> tuple[str, str, str]:
+    """Return SQL for the cell of a number v, for whether the row is kept, and for its fate."""
     edges = attribute.bin_edges() - attribute.origin
     # The last bin of real numbers holds its upper edge; any other ends at the double before it.
     top = edges[-1] if attribute.is_continuous else np.nextafter(edges[-1], -np.inf)
@@ -153,11 +158,18 @@ def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: 
     if not exact:
         tests |= {"nan": dialect.is_nan(v), "infinite": f"abs({v}) = {dialect.real(math.inf)}"}
     tests["outside"] = "true"
+    fate = _fate(inside, tests)
     if all(attribute.destination(name) == "drop" for name in tests):
-        return bin_, inside
+        return bin_, inside, fate
     nearest = f"CASE WHEN {v} < {low} THEN 0 ELSE {attribute.bins - 1} END"
     cases = " ".join(f"WHEN {test} THEN {_own(attribute, name, nearest)}" for name, test in tests.items())
-    return f"CASE WHEN {inside} THEN {bin_} {cases} END", "true"
+    return f"CASE WHEN {inside} THEN {bin_} {cases} END", "true", fate
+
+
+def _fate(inside: str, tests: dict[str, str]) -> str:
+    """Return SQL for the position in `FATES` of what a value is."""
+    cases = " ".join(f"WHEN {test} THEN {FATES.index(name)}" for name, test in tests.items())
+    return f"CASE WHEN {inside} THEN 0 {cases} END"
 
 
 def _bin(

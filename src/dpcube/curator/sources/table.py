@@ -55,6 +55,7 @@ class Table:
     """A table by its name in messages, its schema, and ways to scan some of its columns, to be tried in turn.
 
     A scan may be asked for the form of a unit as well, which it calls u (`unit.py`); `named` says of which columns.
+    `lines` is a scan of a file's lines, the empty ones left out, whether they are rows or break the rules.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Table:
     scans: Scans
     named: Callable[[int], bool]
     dialect: Dialect = DUCKDB
+    lines: Scan | None = None
 
 
 def normalised(

@@ -1,6 +1,7 @@
 """Verbs for the owner of a private table."""
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -92,8 +93,8 @@ def domain(
         click.echo(text, nl=False)
         return
     write_text(output, text, private=from_data)
-    shown = "TABLE" if isinstance(table, str) else table  # an address may name a user or a host
-    then = f"dpcube release {shown} --domain {output} --epsilon E -o R.dpcube"
+    then = f"{_command('check', table, '--domain', output)} (for your eyes only), "
+    then += _command("release", table, "--domain", output, "--epsilon", "E", "-o", "R.dpcube")
     click.echo(visible(f"wrote {output}; edit it, then: {then}"))
 
 
@@ -131,6 +132,12 @@ def domain(
     "--period", nargs=3, metavar="COLUMN FIRST LAST", help="Release only rows in a range, both ends included."
 )
 @click.option("--purpose", default="", help="A note to keep in the ledger.")
+@click.option(
+    "--even-if-empty",
+    is_flag=True,
+    help="Go on whatever the total is. Otherwise 1/20 of epsilon is charged and drawn for the total first, and the "
+    "rest only if the total is above its error.",
+)
 @query_option
 @click.option("--explain", is_flag=True, help="Print the SQL that would count the rows, and stop: nothing is spent.")
 @csv_options
@@ -152,6 +159,7 @@ def release(
     null_unit: Literal["drop", "each"],
     period: tuple[str, str, str] | None,
     purpose: str,
+    even_if_empty: bool,
     query: str | None,
     explain: bool,
     delimiter: str | None,
@@ -168,7 +176,7 @@ def release(
     from dpcube.curator import LedgerLocation, publish
     from dpcube.curator import explain as explained
     from dpcube.domain import Domain
-    from dpcube.errors import InputError
+    from dpcube.errors import EmptyTotalError, InputError
 
     if no_ledger and (ledger is not None or total is not None):
         msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
@@ -179,23 +187,29 @@ def release(
         chosen = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
         click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
         return
-    made = publish(
-        table,
-        declared,
-        epsilon=epsilon,
-        strategy=_fitted(strategy, queries, questions),
-        ledger=None if no_ledger else ledger or LedgerLocation.BESIDE_TABLE,
-        total=total,
-        unit=unit,
-        max_rows=max_rows,
-        null_unit=null_unit,
-        period=period,
-        purpose=purpose,
-        csv=csv,
-        query=query,
-        save_to=output,
-        progress=stage,
-    )
+    look = _command("check", table, "--domain", domain_file)
+    try:
+        made = publish(
+            table,
+            declared,
+            epsilon=epsilon,
+            strategy=_fitted(strategy, queries, questions),
+            ledger=None if no_ledger else ledger or LedgerLocation.BESIDE_TABLE,
+            total=total,
+            unit=unit,
+            max_rows=max_rows,
+            null_unit=null_unit,
+            period=period,
+            purpose=purpose,
+            csv=csv,
+            query=query,
+            save_to=output,
+            even_if_empty=even_if_empty,
+            progress=stage,
+        )
+    except EmptyTotalError as stopped:
+        msg = f"{stopped}. See on your terminal which rows count: {look}; then release what is left, or --even-if-empty"
+        raise EmptyTotalError(msg) from None
     stages_done()
     facts = {"release": str(output), "epsilon": str(made.provenance.epsilon), "digest": made.digest}
     if as_json:
@@ -205,7 +219,14 @@ def release(
     click.echo(visible(f"wrote {output}: {cells}, digest {made.digest[:16]}"))
     if no_ledger:
         click.echo("no ledger was kept: nothing stops another release of this table, and this one says so")
-    click.echo(visible(f'ask it: dpcube info {output}; dpcube count {output} "..."'))
+    click.echo(visible(f"which rows its domain counts, for your eyes only: {look}"))
+    click.echo(visible(f'ask it: {_command("info", output)}; {_command("count", output)} "..."'))
+
+
+def _command(verb: str, *words: Path | str) -> str:
+    """Return a command that can be pasted; an address may name a user or a host, and stays out of it."""
+    shown = ("TABLE" if isinstance(word, str) and "://" in word else str(word) for word in words)
+    return f"dpcube {verb} {shlex.join(shown)}"
 
 
 def _fitted(strategy: str | None, queries: str | None, questions: Path | None) -> "str | Strategy":

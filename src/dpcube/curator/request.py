@@ -24,7 +24,7 @@ from dpcube.curator.sources.names import File, listed
 from dpcube.domain import Attribute, Date, Domain, Integer
 from dpcube.domain.reading import KEYS as READING_KEYS
 from dpcube.domain.reading import declared
-from dpcube.errors import DomainError, InputError, LedgerError, MemoryLimitError, SourceError
+from dpcube.errors import BudgetError, DomainError, InputError, LedgerError, MemoryLimitError, SourceError
 from dpcube.geometry.boxes import MOST_CELLS
 from dpcube.memory import available_bytes, in_words
 from dpcube.privacy.epsilon import SMALLEST
@@ -244,6 +244,17 @@ def _check_one_ledger(place: Path, table: Path, files: Sequence[File]) -> None:
         if os.path.lexists(other) and os.path.realpath(other) != os.path.realpath(place):
             msg = f"{above} has the ledger {other}, and this release would be charged to {place}; {remedy}"
             raise InputError(msg)
+
+
+def check_left(path: Path, epsilon: Fraction, *, total: Fraction, unit: str | None, period: Period | None) -> None:
+    """Refuse a release that its ledger would not be charged for, before a row is read; nothing is recorded."""
+    if os.path.lexists(path):
+        Ledger(path).check(epsilon, unit=unit, period=period)
+    elif epsilon > total:
+        msg = (
+            f"the release asks for epsilon {epsilon}, and the new ledger {path} would allow {total}; nothing was drawn"
+        )
+        raise BudgetError(msg)
 
 
 def open_ledger(path: Path, *, total: Fraction, unit: str | None) -> Ledger:

@@ -31,7 +31,7 @@ RIGHT: dict[str, st.SearchStrategy[Toml]] = {
     "ordered": st.booleans(),
     "start": st.dates(date(2020, 1, 1), date(2024, 1, 1)),
     "end": st.dates(date(2023, 1, 1), date(2026, 1, 1)),
-    "every": st.sampled_from(["day", "week", "month", "year"]),
+    "every": st.sampled_from(["day", "week", "month", "quarter", "year"]),
     "within": st.sampled_from(["any", "even"]),
     "column": NAMES,
     "trim": st.booleans(),

@@ -17,13 +17,19 @@ from dpcube.errors import DomainError, QueryError
 
 ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether there is such a zone is seen when rows are counted
 # What a calendar puts bins together to; weeks begin with the domain's first day, so they fit in no month.
-COARSER = {"day": ("week", "month", "quarter", "year"), "week": (), "month": ("quarter", "year"), "year": ()}
+COARSER = {
+    **{"day": ("week", "month", "quarter", "year"), "week": (), "month": ("quarter", "year")},
+    **{"quarter": ("year",), "year": ()},
+}
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+Every = Literal["day", "week", "month", "quarter", "year"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Date(Attribute):
-    """Dates from `start` to `end`, both included, by day, week (from `start`), calendar month or calendar year.
+    """Dates from `start` to `end`, both included, by day, week (from `start`), or calendar month, quarter or year.
 
     `zone` is the IANA name of the time zone in which times that have a zone are given their day; UTC unless declared.
     Its `hierarchy` is month and year, as far as they are coarser, unless it names others of week, month, quarter, year.
@@ -40,7 +46,7 @@ class Date(Attribute):
     lists: ClassVar[tuple[str, ...]] = ("hierarchy",)
     start: date
     end: date
-    every: Literal["day", "week", "month", "year"] = "day"
+    every: Every = "day"
     zone: str | None = None
     null: Destination = "drop"
     unknown: Destination = "drop"
@@ -55,7 +61,7 @@ class Date(Attribute):
         start: date | str,
         end: date | str,
         *,
-        every: Literal["day", "week", "month", "year"] = "day",
+        every: Every = "day",
         zone: str | None = None,
         null: Destination = "drop",
         unknown: Destination = "drop",
@@ -86,10 +92,10 @@ class Date(Attribute):
         if self.every in ("day", "week"):
             starts = np.arange(self.start.toordinal(), self.end.toordinal() + 1, 7 if self.every == "week" else 1)
         else:
-            unit = "datetime64[M]" if self.every == "month" else "datetime64[Y]"
-            first, last = np.array([self.start, self.end], "datetime64[D]").astype(unit)
-            periods = np.arange(first, last + 1)
-            starts = periods.astype("datetime64[D]").astype(np.int64) + EPOCH
+            ends = np.array([self.start, self.end], "datetime64[M]").astype(np.int64)
+            first, last = ends // MONTHS[self.every]
+            months = (np.arange(first, last + 1) * MONTHS[self.every]).astype("datetime64[M]")
+            starts = months.astype("datetime64[D]").astype(np.int64) + EPOCH
             starts[0] = self.start.toordinal()
         return np.append(starts, self.end.toordinal() + 1).astype(np.float64)
 
@@ -121,7 +127,7 @@ class Date(Attribute):
     def bin_label(self, low: float, high: float) -> str:  # noqa: ARG002 (a bin is named by its first day)
         """Return the first day of the bin, or its month or year."""
         day = date.fromordinal(int(low)).isoformat()
-        return {"month": day[:7], "year": day[:4]}.get(self.every, day)
+        return day if self.every in ("day", "week") else _period_label(self.every, int(day[:4]), int(day[5:7]) - 1)
 
     def extent(self) -> str:
         """Return the first and the last day."""
@@ -135,8 +141,8 @@ class Date(Attribute):
             if not isinstance(value, date) or isinstance(value, datetime):
                 msg = f"attribute '{self.name}': {key} must be a date such as 2026-01-31 without quotes, got {value!r}"
                 raise DomainError(msg)
-        if self.every not in ("day", "week", "month", "year"):
-            msg = f"attribute '{self.name}': every must be day, week, month or year, got {self.every!r}"
+        if not isinstance(self.every, str) or self.every not in COARSER:
+            msg = f"attribute '{self.name}': every must be day, week, month, quarter or year, got {self.every!r}"
             raise DomainError(msg)
         if self.zone is not None and not (isinstance(self.zone, str) and re.fullmatch(ZONE, self.zone)):
             msg = f"attribute '{self.name}': zone must be an IANA name such as Europe/Berlin, got {self.zone!r}"

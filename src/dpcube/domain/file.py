@@ -83,6 +83,7 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
     owner = f"attribute {name!r} of type {kind}"
     keys, lists = fields(KINDS[kind]), KINDS[kind].lists
     allowed = ["type", *(key.name for key in keys), *(["values_from"] if "values" in lists else [])]
+    allowed += ["bins"] if "edges" in lists else []
     _check_keys(given, allowed, owner=owner)
     if "values_from" in given:
         if "values" in given:
@@ -92,6 +93,9 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
     for key in lists:
         if key in given:
             given[key] = _tuple(given[key], key, owner=owner)
+    if "bins" in given:
+        given["width"] = _width(given, KINDS[kind], owner=owner)
+        del given["bins"]
     if missing := sorted(key.name for key in keys if key.default is MISSING and key.name not in given):
         msg = f"{owner} needs {listing(missing)}"
         raise DomainError(msg)
@@ -100,6 +104,17 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
             msg = f"attribute '{name}': {key} must be a date such as 2026-01-31 without quotes, got {given[key]!r}"
             raise DomainError(msg)
     return KINDS[kind](**given)  # type: ignore[arg-type]
+
+
+def _width(given: dict[str, object], kind: type[Attribute], *, owner: str) -> float:
+    """Return the width of so many bins from min to max; of whole numbers there may be fewer, none of them empty."""
+    low, high, bins = (given.get(key) for key in ("min", "max", "bins"))
+    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
+    if not numbers or "width" in given or "edges" in given or type(bins) is not int or bins < 1:
+        msg = f"{owner}: bins is a whole number above 0, with min and max and without width or edges, got {bins!r}"
+        raise DomainError(msg)
+    span = high - low + kind.step  # type: ignore[operator]
+    return -int(-span // bins) if kind.step else span / bins
 
 
 def _tuple(value: object, key: str, *, owner: str) -> tuple[object, ...]:

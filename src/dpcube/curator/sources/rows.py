@@ -151,19 +151,37 @@ class Rows:
         Private, for a look that only the owner sees (`curator/check.py`).
         """
         question = self._question(domain, "count(*)")
-        cells: list[Cell] = question["cells"]
-        keep = " AND ".join(part.keep for part in cells)
+        keep = " AND ".join(part.keep for part in question["cells"])
         counted = f"CASE WHEN {keep} THEN CASE WHEN {question['where']} THEN 1 END END"
+        found, more = self._fates(domain.attributes, {"every": "count(*)", "counted": f"count({counted})"})
+        return found, more["every"], more["counted"]
+
+    @sealed
+    def read_as(self, attributes: Sequence[Attribute]) -> list[dict[str, int]]:
+        """Return how many rows each of some attributes finds to be what (`FATES`): private, for drafts that say so."""
+        return self._fates(attributes, {})[0]
+
+    def _fates(
+        self, attributes: Sequence[Attribute], more: dict[str, str]
+    ) -> tuple[list[dict[str, int]], dict[str, int]]:
+        """Count the rows by their fate for each attribute, and whatever more is asked."""
+        cells = [replace(self._cell(attribute, str(j)), keep="true") for j, attribute in enumerate(attributes)]
         tallies = [
             f"count(CASE WHEN {part.fate} = {i} THEN 1 END) AS f{j}_{i}"
             for j, part in enumerate(cells)
             for i in range(len(FATES))
         ]
-        select = ", ".join([*tallies, "count(*) AS every", f"count({counted}) AS counted"])
-        everywhere = [replace(part, keep="true") for part in cells]
-        answer = self._ask(select, question["names"], cells=everywhere)
+        select = ", ".join([*tallies, *(f"{sql} AS {name}" for name, sql in more.items())])
+        answer = self._ask(select, [attribute.source_column for attribute in attributes], cells=cells)
         found = [{fate: int(answer[f"f{j}_{i}"][0]) for i, fate in enumerate(FATES)} for j in range(len(cells))]
-        return found, int(answer["every"][0]), int(answer["counted"][0])
+        return found, {name: int(answer[name][0]) for name in more}
+
+    @sealed
+    def different(self, column: str) -> tuple[int, int]:
+        """Return how many values a column has that differ, and how many rows have one: private, as `read_as` is."""
+        name, _ = self._column(column)
+        answer = self._ask(f"count(DISTINCT {name}) AS differ, count({name}) AS filled", [column])
+        return int(answer["differ"][0]), int(answer["filled"][0])
 
     @sealed
     def not_taken(self, attribute: Attribute, *, most: int) -> list[str]:
@@ -222,19 +240,21 @@ class Rows:
         return values if len(values) <= most else None
 
     @sealed
-    def extremes(self, column: str) -> tuple[float, float] | tuple[date, date] | None:
-        """Return a column's least and greatest number or date, None if it has none: private, for drafts that say so."""
-        held = self.kinds[column]
-        least, most = (1 - EPOCH, date.max.toordinal() - EPOCH) if held == "date" else (-LARGEST_COUNT, LARGEST_COUNT)
-        kept = f"CASE WHEN n BETWEEN {least} AND {most} THEN n END"
-        ends = ", ".join(f"CAST({end}({kept}) AS {self._table.dialect.text}) AS {end}" for end in ("min", "max"))
-        answer = self._ask(ends, [column], n=column)
+    def extremes(self, attribute: Attribute) -> tuple[float, float] | tuple[date, date] | None:
+        """Return the least and the greatest number or date that an attribute reads inside its bounds, None if none.
+
+        Private, for drafts that say so.
+        """
+        part = self._cell(attribute, "0")
+        kept = [replace(part, keep=f"{part.fate} = 0")]
+        ends = ", ".join(f"CAST({end}(v0) AS {self._table.dialect.text}) AS {end}" for end in ("min", "max"))
+        answer = self._ask(ends, [attribute.source_column], cells=kept)
         low, high = answer["min"].tolist()[0], answer["max"].tolist()[0]
         if not isinstance(low, str) or not isinstance(high, str):
             return None
-        if held == "date":
+        if attribute.scale == "day":
             return date.fromordinal(int(low) + EPOCH), date.fromordinal(int(high) + EPOCH)
-        return (int(low), int(high)) if held == "integer" else (float(low), float(high))
+        return (int(float(low)), int(float(high))) if attribute.step else (float(low), float(high))
 
     def _tally(self, domain: Domain, aggregate: str, *, n: str | None = None) -> NDArray[np.int64]:
         """Aggregate the rows of each cell; a table with counts in a column `n` may name cells by their labels."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         BudgetError,
         DomainError,
         DpcubeError,
+        EmptyTotalError,
         HiddenError,
         InputError,
         LedgerError,
@@ -43,8 +44,8 @@ _NAMES = {
     "dpcube.analyst": ("Answer", "Answers", "Release", "View"),
     "dpcube.domain": ("Category", "Date", "Domain", "Float", "Integer"),
     "dpcube.errors": (
-        *("BudgetError", "DomainError", "DpcubeError", "HiddenError", "InputError", "LedgerError"),
-        *("MemoryLimitError", "QueryError", "RefusedError", "ReleaseFileError", "SourceError"),
+        *("BudgetError", "DomainError", "DpcubeError", "EmptyTotalError", "HiddenError", "InputError"),
+        *("LedgerError", "MemoryLimitError", "QueryError", "RefusedError", "ReleaseFileError", "SourceError"),
     ),
     "dpcube.query": ("Workload",),
 }
@@ -62,6 +63,7 @@ __all__ = [
     "Domain",
     "DomainError",
     "DpcubeError",
+    "EmptyTotalError",
     "Float",
     "HiddenError",
     "InputError",

@@ -8,6 +8,7 @@
     │   └── ReleaseFileError  a file that is not a whole, honest release
     ├── RefusedError        a well-formed request that is refused (exit code 1)
     │   ├── BudgetError     more privacy than is left
+    │   ├── EmptyTotalError a release stopped at its total, which is not above its error
     │   ├── LedgerError     a ledger that cannot be trusted or written
     │   └── MemoryLimitError  more memory than is there
     └── HiddenError         a fault near private rows, of which only the place is told (exit code 1)
@@ -42,11 +43,15 @@ class ReleaseFileError(InputError):
 
 
 class RefusedError(DpcubeError):
-    """A well-formed request that is refused; nothing was drawn."""
+    """A well-formed request that is refused."""
 
 
 class BudgetError(RefusedError):
     """A request for more privacy budget than is left."""
+
+
+class EmptyTotalError(RefusedError):
+    """A release whose total is not above its error: it was stopped there, and the rest was not charged."""
 
 
 class LedgerError(RefusedError):

@@ -91,6 +91,7 @@ anything = places | words
 CSV = {"--delimiter": words, "--names": words, "--null-text": words}
 OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
     ("domain",): {"-o": places, "--columns": words, "--from-data": None, **CSV},
+    ("check",): {"--domain": st.just("d.toml") | places, "--show-values": None, **CSV},
     ("release",): {
         **{
             "--domain": st.just("d.toml") | places,
@@ -110,6 +111,7 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
             "--max-rows": st.just("2") | words,
             "--null-unit": st.just("each") | words,
             "--purpose": words,
+            "--even-if-empty": None,
             "--explain": None,
             "--json": None,
             **CSV,

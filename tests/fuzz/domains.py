@@ -31,16 +31,25 @@ RIGHT: dict[str, st.SearchStrategy[Toml]] = {
     "ordered": st.booleans(),
     "start": st.dates(date(2020, 1, 1), date(2024, 1, 1)),
     "end": st.dates(date(2023, 1, 1), date(2026, 1, 1)),
-    "every": st.sampled_from(["day", "week", "month", "year"]),
+    "every": st.sampled_from(["day", "week", "month", "quarter", "year"]),
     "within": st.sampled_from(["any", "even"]),
+    "column": NAMES,
+    "trim": st.booleans(),
+    "case": st.sampled_from(["exact", "ignore"]),
+    "null_text": st.lists(NAMES, max_size=3) | NAMES,
+    "decimal": st.sampled_from([".", ","]),
+    "thousands": st.sampled_from([".", ",", "'", " ", "_"]),
+    "format": st.sampled_from(["iso", "%d.%m.%Y", ["%Y%m%d", "iso"], "%d", "%Y-%m-%d%", "%q", "%Y%m%d%H%f1"]),
+    **dict.fromkeys(("true", "false"), st.lists(NAMES, max_size=2)),
     **dict.fromkeys(("null", "nan", "unknown"), st.sampled_from(["drop", "cell"])),
     **dict.fromkeys(("infinite", "outside"), st.sampled_from(["drop", "clip", "cell"])),
 }
+READ = ("column", "trim", "case", "null_text")
 KEYS = {
-    "integer": (*IRREGULAR, "within"),
-    "float": (*IRREGULAR, "within"),
-    "category": ("values", "ordered", "null", "unknown"),
-    "date": ("start", "end", "every", "null", "unknown", "outside", "within"),
+    "integer": (*IRREGULAR, *READ, "within", "decimal", "thousands"),
+    "float": (*IRREGULAR, *READ, "within", "decimal", "thousands"),
+    "category": (*READ, "values", "ordered", "null", "unknown", "true", "false"),
+    "date": (*READ, "start", "end", "every", "null", "unknown", "outside", "within", "format"),
 }
 
 
@@ -60,7 +69,9 @@ def attributes(draw: st.DrawFn) -> dict[str, Toml]:
 @st.composite
 def texts(draw: st.DrawFn) -> str:
     """Draw the text of a domain file."""
-    header = st.dictionaries(st.sampled_from(["format", "drafted_from_data", "signed_public_by"]), VALUES, max_size=1)
+    header = st.dictionaries(
+        st.sampled_from(["format", "drafted_from_data", "signed_public_by", "multiline"]), VALUES, max_size=1
+    )
     lines = [f"{key} = {toml(value)}" for key, value in (draw(header) if draw(st.integers(0, 5)) == 0 else {}).items()]
     for table in draw(st.lists(attributes(), min_size=1, max_size=4)):
         lines += ["[[attribute]]", *(f"{toml(key)} = {toml(value)}" for key, value in table.items())]

@@ -25,6 +25,7 @@ VERBS = (
     "compile",
     "demo",
     "domain",
+    "check",
     "plan",
     "release",
     "ledger",
@@ -38,7 +39,7 @@ VERBS = (
     "coverage",
     "reproduce",
 )
-EXACT = ("--epsilon", "50", "--strategy", "cells", "--no-ledger")
+EXACT = ("--epsilon", "50", "--strategy", "cells", "--no-ledger", "--even-if-empty")
 CLINIC = {
     "ward": ["north-wing", "north-wing", "south-wing", None, "east-wing", "north-wing", "south-wing"],
     "age": [31, 34, 47, 58, 31, 203, 22],
@@ -264,7 +265,8 @@ def test_a_draft_is_filled_in_and_released(clinic: Path) -> None:
         cwd=clinic,
     )
     assert (drafted.code, drafted.err) == (0, "")
-    assert drafted.out.startswith("wrote draft.toml; edit it, then: dpcube release clinic.csv --domain draft.toml ")
+    assert drafted.out.startswith("wrote draft.toml; edit it, then: dpcube check clinic.csv --domain draft.toml (for ")
+    assert drafted.out.endswith(", dpcube release clinic.csv --domain draft.toml --epsilon E -o R.dpcube\n")
     draft = (clinic / "draft.toml").read_text()
     assert values_in(draft, pq.read_table(clinic / "clinic.parquet")) == set()
     assert unfilled.err == "dpcube: draft.toml: attribute 'ward' of type category needs 'values'\n"
@@ -272,12 +274,13 @@ def test_a_draft_is_filled_in_and_released(clinic: Path) -> None:
     assert "drafted from the private data" in unsigned.err
     assert 'signed_public_by = "your name"' in unsigned.err
     assert "wing" not in unsigned.err
-    (clinic / "filled.toml").write_text(draft.replace('# values = ["?", "?"]', 'values = ["north-wing", "31"]'))
+    draft = draft.replace('# values = ["?", "?"]', 'values = ["north-wing"]')
+    (clinic / "filled.toml").write_text(draft.replace("# min = ?", "min = 31").replace("# max = ?", "max = 99"))
     signed = (clinic / "looked.toml").read_text().replace('# signed_public_by = "?"', 'signed_public_by = "me"')
     (clinic / "signed.toml").write_text(signed)
     filled, by_hand, allowed, by_look = run_all(
         ("release", "clinic.csv", "--domain", "filled.toml", *EXACT, "-o", "filled.dpcube"),
-        ("count", "filled.dpcube", "ward = 'north-wing' and age = '31'", "--json"),
+        ("count", "filled.dpcube", "ward = 'north-wing' and age = 31", "--json"),
         ("release", "clinic.csv", "--domain", "signed.toml", *EXACT, "-o", "signed.dpcube"),
         ("count", "signed.dpcube", "ward = 'east-wing'", "ward = 'north-wing'", "--json"),
         cwd=clinic,
@@ -447,7 +450,7 @@ def test_an_empty_table_is_released_like_any_other(clinic: Path) -> None:
 
 def test_a_second_release_is_refused_by_the_ledger(clinic: Path) -> None:
     (clinic / "kept.csv").write_text("age\n33\n")
-    spend = ("release", "kept.csv", "--domain", "ages.toml", "--epsilon", "0.5", "-o")
+    spend = ("release", "kept.csv", "--domain", "ages.toml", "--epsilon", "0.5", "--even-if-empty", "-o")
     first, second, shown = run_all(
         (*spend, "kept.dpcube"), (*spend, "more.dpcube"), ("ledger", "kept.ledger"), cwd=clinic
     )
@@ -469,7 +472,7 @@ def test_a_directory_and_its_patterns_are_one_table_with_one_ledger(tmp_path: Pa
         ("release", "visits", *spend, "all.dpcube"),
         ("release", "visits/*.tsv", *spend, "more.dpcube"),
         ("count", "all.dpcube", "age = 33", "--json"),
-        ("release", "visits", *spend, "q.dpcube", "--query", "SELECT 1"),
+        ("release", "visits", *spend, "q.dpcube", "--query", "SELECT 1", "--no-ledger"),
         cwd=tmp_path,
     )
     assert (drafted.code, drafted.out.count("[[attribute]]")) == (0, 2)

@@ -202,7 +202,7 @@ def test_the_command_starts_a_session_of_its_own(tmp_path: Path) -> None:
     refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert refused.returncode == 2
     assert "no place for a ledger beside it" in refused.stderr
-    command += ["--ledger", tmp_path / "t.ledger"]
+    command += ["--ledger", tmp_path / "t.ledger", "--even-if-empty"]
     made = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ})
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "r.dpcube").exists()

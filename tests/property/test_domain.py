@@ -22,11 +22,11 @@ from dpcube.query import Condition, Workload, query
 from dpcube.query.counting import select
 from dpcube.testing import SeededNoise
 
-Every = Literal["day", "week", "month", "year"]
+Every = Literal["day", "week", "month", "quarter", "year"]
 
 here: st.SearchStrategy[Destination] = st.sampled_from(["drop", "cell"])
 beyond: st.SearchStrategy[Destination] = st.sampled_from(["drop", "clip", "cell"])
-periods: st.SearchStrategy[Every] = st.sampled_from(["day", "week", "month", "year"])
+periods: st.SearchStrategy[Every] = st.sampled_from(["day", "week", "month", "quarter", "year"])
 names = st.text(min_size=1, max_size=12).filter(lambda name: bool(name.strip()))
 
 
@@ -86,7 +86,7 @@ def categories(draw: st.DrawFn, name: st.SearchStrategy[str] = names) -> Categor
 def dates(draw: st.DrawFn, name: st.SearchStrategy[str] = names) -> Date:
     every = draw(periods)
     start = draw(st.dates())
-    longest = min({"day": 40, "week": 300, "month": 900, "year": 5000}[every], (date.max - start).days)
+    longest = min({"day": 40, "week": 300, "month": 900, "quarter": 2500, "year": 5000}[every], (date.max - start).days)
     end = start + timedelta(days=draw(st.integers(0, longest)))
     return Date(name=draw(name), start=start, end=end, every=every, null=draw(here), outside=draw(beyond))
 
@@ -208,6 +208,7 @@ def test_a_day_is_in_the_bin_of_its_calendar_period(data: st.DataObject, attribu
         "day": lambda d: d,
         "week": lambda d: (d - attribute.start).days // 7,
         "month": lambda d: (d.year, d.month),
+        "quarter": lambda d: (d.year, (d.month - 1) // 3),
         "year": lambda d: d.year,
     }
     period = periods_of_days[attribute.every]

@@ -16,31 +16,34 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dpcube.errors import BudgetError, InputError, LedgerError
-from dpcube.privacy.ledger import Ledger, Period
+from dpcube.privacy.ledger import Ledger
+from dpcube.privacy.period import Period
 
 RAM = Path("/dev/shm")
 AMOUNTS = st.fractions(Fraction(1, 1000), Fraction(1, 2), max_denominator=1000)
-COLUMNS = (("admitted", "date"), ("admitted", "integer"), ("age", "integer"))
-LAST = 5
+GERMAN = '{"format": ["%d.%m.%Y"]}'
+COLUMNS = (("admitted", "date", ""), ("admitted", "date", GERMAN), ("admitted", "integer", ""), ("age", "integer", ""))
+LAST = 4
 
 
 @st.composite
 def periods(draw: st.DrawFn) -> Period:
-    column, kind = draw(st.sampled_from(COLUMNS))
+    column, kind, reading = draw(st.sampled_from(COLUMNS))
     start = draw(st.integers(1, LAST))
-    return Period(column, kind, start, draw(st.integers(start + 1, LAST + 1)))
+    return Period(column, kind, start, draw(st.integers(start + 1, LAST + 1)), reading)
 
 
 def loss(charges: list[tuple[Fraction, Period | None]], unit: str | None) -> Fraction:
     """The most that any row, or any unit with all the rows it likes, was charged."""
     if unit is not None:
         return sum((epsilon for epsilon, _ in charges), Fraction(0))
-    rows = (dict(zip(COLUMNS, values, strict=True)) for values in itertools.product(range(1, LAST + 2), repeat=3))
+    rows = (dict(zip(COLUMNS, values, strict=True)) for values in itertools.product(range(1, LAST + 2), repeat=4))
     return max(sum((epsilon for epsilon, period in charges if touches(period, row)), Fraction(0)) for row in rows)
 
 
-def touches(period: Period | None, row: dict[tuple[str, str], int]) -> bool:
-    return period is None or period.start <= row[period.column, period.kind] < period.stop
+def touches(period: Period | None, row: dict[tuple[str, str, str], int]) -> bool:
+    """A row has a value of its own for each way in which a column is read."""
+    return period is None or period.start <= row[period.column, period.kind, period.reading] < period.stop
 
 
 class Accounts(RuleBasedStateMachine):

@@ -224,7 +224,7 @@ def date_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, pa.A
     start = draw(st.dates(date(1850, 1, 1), date(2100, 1, 1)))
     end = start + timedelta(draw(st.integers(0, 400)))
     kinds: Any = {"null": draw(here), "unknown": draw(here), "outside": draw(beyond)}
-    kinds["every"] = draw(st.sampled_from(["day", "week", "month", "year"]))
+    kinds["every"] = draw(st.sampled_from(["day", "week", "month", "quarter", "year"]))
     kinds["zone"] = draw(st.sampled_from(ZONES))
     attribute = Date(name=name, start=start, end=end, **kinds)
     type_ = draw(st.sampled_from([pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.string()]))

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpcube.curator.sources.dialect import BLANKS, DATE, DUCKDB, LONGEST_READ, NUMBER, POSTGRESQL, Dialect
+from dpcube.curator.sources.dialect import DUCKDB, POSTGRESQL, Dialect
+from dpcube.curator.sources.grammar import DATE, LONGEST_READ, NUMBER
+from dpcube.domain.reading import BLANKS
 
 pytestmark = pytest.mark.slow
 

@@ -183,7 +183,7 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
         (
             "atribute = []",
             "a domain file has no key 'atribute'; its keys are 'format', 'drafted_from_data', 'signed_public_by', "
-            "'attribute'",
+            "'multiline', 'attribute'",
         ),
         (
             "drafted_from_data = 1\n" + AGE,
@@ -213,13 +213,14 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
         (AGE.replace('"age"', "5"), "an attribute's name must be text that is not blank, got 5"),
         (
             AGE + "mxa = 5",
-            "attribute 'age' of type integer has no key 'mxa'; its keys are 'type', 'name', 'min', 'max', 'width', "
-            "'edges', 'null', 'nan', 'infinite', 'unknown', 'outside', 'hierarchy', 'within'",
+            "attribute 'age' of type integer has no key 'mxa'; its keys are 'type', 'name', 'column', 'trim', "
+            "'case', 'null_text', 'min', 'max', 'width', 'edges', 'null', 'nan', 'infinite', 'unknown', 'outside', "
+            "'hierarchy', 'within', 'decimal', 'thousands'",
         ),
         (
             "[[attribute]]\nname = 'x'\ntype = 'category'\nvalue = ['a']",
-            "attribute 'x' of type category has no key 'value'; its keys are 'type', 'name', 'values', 'ordered', "
-            "'null', 'unknown', 'hierarchy', 'values_from'",
+            "attribute 'x' of type category has no key 'value'; its keys are 'type', 'name', 'column', 'trim', "
+            "'case', 'null_text', 'values', 'ordered', 'null', 'unknown', 'hierarchy', 'true', 'false', 'values_from'",
         ),
         ("[[attribute]]\nname = 'x'\ntype = 'category'", "attribute 'x' of type category needs 'values'"),
         ("[[attribute]]\nname = 'x'\ntype = 'date'", "attribute 'x' of type date needs 'end', 'start'"),

@@ -24,8 +24,9 @@ from dpcube.curator import publish
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.privacy import ledger as ledger_module
 from dpcube.privacy import ledger_file
-from dpcube.privacy.ledger import LONGEST_TEXT, Ledger, Period, _append, _spent
+from dpcube.privacy.ledger import LONGEST_TEXT, Ledger, _append, _spent
 from dpcube.privacy.ledger_file import APPLICATION, FORMAT, SCHEMA
+from dpcube.privacy.period import Period
 
 TENTH = Fraction(1, 10)
 OLD = Path(__file__).parent / "ledgers" / "format1.ledger"  # made by the code before this file was written
@@ -254,7 +255,7 @@ def test_what_an_entry_need_not_say_is_read_as_nothing(place: Path) -> None:
     sealed(place, {"kind": "total", "epsilon": "1"}, {"kind": "charge", "epsilon": "1/10"})
     state = Ledger(place).statement()
     [(_, total, purpose)], [made] = state.totals, state.charges
-    assert (total, purpose, state.spent) == (1, "", TENTH)
+    assert (float(total), purpose, state.spent) == (1.0, "", TENTH)
     assert (made.strategy, made.domain, made.purpose, made.period, made.digest) == ("", "", "", None, None)
 
 

@@ -31,7 +31,8 @@ from dpcube.curator.sources import open_rows
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.privacy import ledger as ledger_module
 from dpcube.privacy import ledger_file
-from dpcube.privacy.ledger import SEALED, Ledger, Period, Statement, _seal
+from dpcube.privacy.ledger import SEALED, Ledger, Statement, _seal
+from dpcube.privacy.period import Period
 
 TENTH, THIRD = Fraction(1, 10), Fraction(1, 3)
 DIGEST = "5e" * 32
@@ -724,6 +725,7 @@ from fractions import Fraction
 from pathlib import Path
 from dpcube.errors import LedgerError
 from dpcube.privacy.ledger import Ledger
+from dpcube.privacy.period import Period
 place = Path(sys.argv[1])
 ledger, kept = Ledger.create(place / "t.ledger", total=Fraction(1)), 0
 while True:
@@ -795,7 +797,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], list[st
     connect, opened = sqlite3.connect, list[tuple[dict[str, Any], list[str]]]()
 
     def watched(place: Any, **how: Any) -> sqlite3.Connection:
-        connection = connect(place, **how)
+        connection: sqlite3.Connection = connect(place, **how)
         opened.append((how, []))
         connection.set_trace_callback(opened[-1][1].append)
         return connection

@@ -252,7 +252,12 @@ def test_what_was_made_in_another_process_spends_nothing(monkeypatch: pytest.Mon
     account, root, regions = Account(), Budget(Fraction(1)), RegionBudget((2,), 10)
     part = PartitionBudget(root).part("a")
     monkeypatch.setattr(budget_module, "this_process", lambda: (0, 0))
-    asked = [account.mine, lambda: root.charge(Fraction(1)), lambda: root.remaining, lambda: part.charge(Fraction(1))]
+    asked: list[Callable[[], object]] = [
+        account.mine,
+        lambda: root.charge(Fraction(1)),
+        lambda: root.remaining,
+        lambda: part.charge(Fraction(1)),
+    ]
     for ask in [*asked, lambda: regions.charge_all(1)]:
         with pytest.raises(BudgetError, match="in the process that made it"):
             ask()

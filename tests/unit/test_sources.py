@@ -20,6 +20,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 
+from dpcube.curator.guess import Guess, read_by
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, counts_from_frame, open_rows
 from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.errors import DpcubeError, MemoryLimitError, SourceError
@@ -403,13 +404,13 @@ def test_values_for_drafts() -> None:
     present = {name: [value for value in table[name].to_pylist() if value is not None] for name in table.column_names}
     assert rows.distinct("ward", most=6) == sorted(set(present["ward"]))
     assert rows.distinct("ward", most=5) is None
-    for name in ("age", "dose", "seen"):
-        assert rows.extremes(name) == (min(present[name]), max(present[name]))
+    for name, held in (("age", "integer"), ("dose", "float"), ("seen", "date")):
+        assert rows.extremes(read_by(name, Guess(held))) == (min(present[name]), max(present[name]))
     odd = pa.table(
         {"v": [math.nan, math.inf, -math.inf, 1e300], "d": pa.array([2**31 - 1] * 4, pa.int32()).view(pa.date32())}
     )
-    assert open_rows(odd).extremes("v") is None
-    assert open_rows(odd).extremes("d") is None
+    assert open_rows(odd).extremes(read_by("v", Guess("float"))) is None
+    assert open_rows(odd).extremes(read_by("d", Guess("date"))) is None
 
 
 # What cannot be opened.

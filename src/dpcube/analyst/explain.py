@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcube.analyst.trust import Trust, doubts, trust
-from dpcube.counter import BUDGET_UNITS
 from dpcube.noise import noise_variances
 from dpcube.transcript.measurements import CountsAlike
 
@@ -119,7 +118,9 @@ def measured(release: "Release") -> list[Measured]:
 
 def _measured(what: str, counts: int, units: int, release: "Release") -> Measured:
     noise = np.sqrt(noise_variances(np.array([units]), release.transcript.epsilon_per_unit))
-    return Measured(what, counts, units / BUDGET_UNITS, float(noise[0]))
+    made = release.provenance
+    share = units * release.transcript.epsilon_per_unit * made.max_rows / made.epsilon
+    return Measured(what, counts, float(share), float(noise[0]))
 
 
 def _rows(amount: float) -> str:

@@ -9,6 +9,7 @@ import click
 
 from dpcube import __version__
 from dpcube.cli.analyst import count, info
+from dpcube.cli.check import check
 from dpcube.cli.compile import compile_verb
 from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
@@ -31,6 +32,7 @@ def commands() -> None:
     \b
     Try it:        dpcube demo
     Own a table:   dpcube domain TABLE -o D.toml        (then edit D.toml)
+                   dpcube check TABLE --domain D.toml   (on your terminal only)
                    dpcube plan D.toml --epsilon 0.5 --rows 10000
                    dpcube release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube
                    dpcube ledger TABLE.ledger
@@ -48,7 +50,7 @@ def commands() -> None:
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
 ASKING = (info, count, sql, synth, export, plot, report)
-for verb in (demo, domain, plan, release, ledger, *ASKING, coverage, reproduce, compile_verb):
+for verb in (demo, domain, check, plan, release, ledger, *ASKING, coverage, reproduce, compile_verb):
     commands.add_command(verb)
 
 

@@ -72,7 +72,7 @@ def coverage(  # one argument for each option
     ranges_to_come = ranges.every_coverage(
         arrays,
         strategies=strategies,
-        epsilons=given or ranges.EPSILONS,
+        epsilons=given or ranges.COVERAGE_EPSILONS,
         releases=releases,
         jobs=jobs,
         progress=stage,

@@ -78,7 +78,6 @@ def domain(
 
     Fill in the bounds and values from what is publicly known, then run `dpcube release`.
     """
-    from dpcube.analyst.pasteable import file_word
     from dpcube.curator.draft import draft
     from dpcube.domain.file import write_text
     from dpcube.errors import InputError
@@ -87,14 +86,14 @@ def domain(
         msg = f"{output} exists; choose another name, or remove it first"
         raise InputError(msg)
     chosen = None if columns is None else tuple(name.strip() for name in columns.split(","))
-    csv = _dialect(table, delimiter, names, null_text)
+    csv = dialect_of(table, delimiter, names, null_text)
     text = draft(table, columns=chosen, from_data=from_data, csv=csv, query=query)
     if output is None:
         click.echo(text, nl=False)
         return
     write_text(output, text, private=from_data)
-    shown = "TABLE" if isinstance(table, str) else file_word(table)  # an address may name a user or a host
-    then = f"dpcube release {shown} --domain {file_word(output)} --epsilon E -o R.dpcube"
+    then = f"{_command('check', table, '--domain', output)} (for your eyes only), "
+    then += _command("release", table, "--domain", output, "--epsilon", "E", "-o", "R.dpcube")
     click.echo(visible(f"wrote {output}; edit it, then: {then}"))
 
 
@@ -132,6 +131,12 @@ def domain(
     "--period", nargs=3, metavar="COLUMN FIRST LAST", help="Release only rows in a range, both ends included."
 )
 @click.option("--purpose", default="", help="A note to keep in the ledger.")
+@click.option(
+    "--even-if-empty",
+    is_flag=True,
+    help="Go on whatever the total is. Otherwise 1/20 of epsilon is charged and drawn for the total first, and the "
+    "rest only if the total is above its error.",
+)
 @query_option
 @click.option("--explain", is_flag=True, help="Print the SQL that would count the rows, and stop: nothing is spent.")
 @csv_options
@@ -153,6 +158,7 @@ def release(
     null_unit: Literal["drop", "each"],
     period: tuple[str, str, str] | None,
     purpose: str,
+    even_if_empty: bool,
     query: str | None,
     explain: bool,
     delimiter: str | None,
@@ -166,38 +172,43 @@ def release(
     postgresql://user@host/database#schema.table (its password in PGPASSWORD or ~/.pgpass; or a --query without
     the #), or spark:PATH of Parquet.
     """
-    from dpcube.analyst.pasteable import file_word
     from dpcube.curator import LedgerLocation, publish
     from dpcube.curator import explain as explained
     from dpcube.domain import Domain
-    from dpcube.errors import InputError
+    from dpcube.errors import EmptyTotalError, InputError
 
     if no_ledger and (ledger is not None or total is not None):
         msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
         raise InputError(msg)
     declared = Domain.load(domain_file)
-    csv = _dialect(table, delimiter, names, null_text)
+    csv = dialect_of(table, delimiter, names, null_text)
     if explain:
         chosen = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
         click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
         return
-    made = publish(
-        table,
-        declared,
-        epsilon=epsilon,
-        strategy=_fitted(strategy, queries, questions),
-        ledger=None if no_ledger else ledger or LedgerLocation.BESIDE_TABLE,
-        total=total,
-        unit=unit,
-        max_rows=max_rows,
-        null_unit=null_unit,
-        period=period,
-        purpose=purpose,
-        csv=csv,
-        query=query,
-        save_to=output,
-        progress=stage,
-    )
+    look = _command("check", table, "--domain", domain_file)
+    try:
+        made = publish(
+            table,
+            declared,
+            epsilon=epsilon,
+            strategy=_fitted(strategy, queries, questions),
+            ledger=None if no_ledger else ledger or LedgerLocation.BESIDE_TABLE,
+            total=total,
+            unit=unit,
+            max_rows=max_rows,
+            null_unit=null_unit,
+            period=period,
+            purpose=purpose,
+            csv=csv,
+            query=query,
+            save_to=output,
+            even_if_empty=even_if_empty,
+            progress=stage,
+        )
+    except EmptyTotalError as stopped:
+        msg = f"{stopped}. See on your terminal which rows count: {look}; then release what is left, or --even-if-empty"
+        raise EmptyTotalError(msg) from None
     stages_done()
     facts = {"release": str(output), "epsilon": str(made.provenance.epsilon), "digest": made.digest}
     if as_json:
@@ -207,7 +218,16 @@ def release(
     click.echo(visible(f"wrote {output}: {cells}, digest {made.digest[:16]}"))
     if no_ledger:
         click.echo("no ledger was kept: nothing stops another release of this table, and this one says so")
-    click.echo(f'ask it: dpcube info {file_word(output)}; dpcube count {file_word(output)} "..."')
+    click.echo(visible(f"which rows its domain counts, for your eyes only: {look}"))
+    click.echo(visible(f'ask it: {_command("info", output)}; {_command("count", output)} "..."'))
+
+
+def _command(verb: str, *words: Path | str) -> str:
+    """Return a command that can be pasted; an address may name a user or a host, and stays out of it."""
+    from dpcube.analyst.pasteable import file_word
+
+    shown = ("TABLE" if "://" in str(word) else file_word(word) if isinstance(word, Path) else word for word in words)
+    return " ".join(["dpcube", verb, *shown])
 
 
 def _fitted(strategy: str | None, queries: str | None, questions: Path | None) -> "str | Strategy":
@@ -241,9 +261,10 @@ def _questions_in(path: Path) -> tuple[str, ...]:
     return questions
 
 
-def _dialect(
+def dialect_of(
     table: Path | str, delimiter: str | None, names: str | None, null_text: tuple[str, ...]
 ) -> "CsvDialect | None":
+    """Return how CSV files are written, by the options of `csv_options`; None for a table in a database."""
     from dpcube.curator import CsvDialect
 
     if isinstance(table, str):

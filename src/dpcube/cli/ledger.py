@@ -44,8 +44,8 @@ def show(ledger: Path, *, as_json: bool) -> None:
     click.echo(f"left       {statement.remaining}")
     click.echo(f"protects   {'one row' if statement.unit is None else visible('one ' + statement.unit)}\n")
     rows = [
-        (str(c.number), c.time, str(c.epsilon), c.strategy, _period(c), (c.digest or "not completed")[:16], c.purpose)
-        for c in statement.charges
+        (str(number), c.time, str(c.epsilon), c.strategy, _period(c), (c.digest or "not completed")[:16], c.purpose)
+        for number, c in enumerate(statement.charges, 1)
     ]
     print_table(("charge", "time", "epsilon", "strategy", "period", "release", "purpose"), rows)
 
@@ -80,22 +80,26 @@ def raise_(ledger: Path, *, total: str, purpose: str) -> None:
 
 
 def _period(charge: "Charge") -> str:
-    return "" if charge.period is None else charge.period.words
+    """Return a period in words, with the reading of its column unless it is the plain one."""
+    if charge.period is None:
+        return ""
+    read = f" read by {charge.period.reading}" if charge.period.reading else ""
+    return charge.period.words + read
 
 
 def _as_dict(statement: "Statement") -> dict[str, object]:
     charges = [
         {
-            "number": c.number,
+            "number": number,
             "time": c.time,
             "epsilon": str(c.epsilon),
             "strategy": c.strategy,
             "domain": c.domain,
             "purpose": c.purpose,
-            "period": None if c.period is None else c.period.words,
+            "period": None if c.period is None else _period(c),
             "release": c.digest,
         }
-        for c in statement.charges
+        for number, c in enumerate(statement.charges, 1)
     ]
     return {
         "total": str(statement.total),

@@ -6,7 +6,9 @@ looks at values, and what it writes is stamped so that `publish` refuses it unti
 
 import json
 from collections.abc import Sequence
+from datetime import date
 
+from dpcube.curator.guess import Guess, by_name, by_type, by_values, read_by
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.domain.attribute import listing
 from dpcube.domain.file import FORMAT
@@ -15,8 +17,15 @@ from dpcube.privacy.seal import sealed
 
 ADVICE = """\
 # A draft. Fill in each line marked with "?", from what is publicly known and not from the data; remove attributes
-# you do not need: fewer and coarser cells are counted more accurately at the same epsilon.
+# you do not need: fewer and coarser cells are counted more accurately at the same epsilon. Keep what people will ask
+# about, a handful at most; coarsen what has many bins; leave out names, free text and whatever is nearly unique. The
+# cube has as many cells as all their bins multiplied: `dpcube plan` says what that is worth, before anything is spent.
 #   null, unknown, nan = "drop" or "cell"          outside, infinite = "drop", "clip" or "cell"
+# Types, from which to choose another than the draft does:
+#   type = "integer" or "float"   min = ?  max = ?  width = ? (or bins = ?, or edges = [?, ?, ?])
+#   type = "category"             values = ["?", "?"]  (or values_from = "FILE", a value a line)
+#   type = "date" start = YYYY-MM-DD  end = YYYY-MM-DD  every = "day", "week", "month", "quarter" or "year"
+# How text is read: column, trim, case, null_text, decimal, thousands, format, true, false (docs/sources.md).
 """
 WARNING = """\
 # DRAFTED FROM THE PRIVATE DATA: its bounds and values may give rows away. Replace each by what is publicly known,
@@ -26,6 +35,7 @@ drafted_from_data = true
 """
 MOST_VALUES = 200
 WANTED_BINS = 50
+DELIMITERS = (";", "\t", "|", ",")
 
 
 @sealed
@@ -39,6 +49,7 @@ def draft(
 ) -> str:
     """Return the text of a draft domain file for a table."""
     rows = open_rows(source, csv=csv, query=query)
+    _refuse_one_column(rows)
     chosen = rows.columns if columns is None else tuple(columns)
     for name in chosen:
         if name not in rows.columns:
@@ -48,45 +59,84 @@ def draft(
     return f"{ADVICE}format = {FORMAT}\n{WARNING if from_data else ''}" + "".join(f"\n{table}" for table in tables)
 
 
+def _refuse_one_column(rows: Rows) -> None:
+    """Tell of a delimiter that is likely wrong: one column, in whose name another stands."""
+    if len(rows.columns) == 1 and (found := [mark for mark in DELIMITERS if mark in rows.columns[0]]):
+        mark = "\\t" if found[0] == "\t" else found[0]
+        msg = f"the table has one column, named {rows.columns[0]!r}; if its fields are divided by {mark!r}, say so: "
+        msg += f"--delimiter '{mark}' (CsvDialect(delimiter={found[0]!r}) in Python)"
+        raise SourceError(msg)
+
+
 def _attribute(rows: Rows, name: str, *, from_data: bool) -> str:
-    kind = rows.kinds[name]
-    if kind is None:
-        return f"# column {json.dumps(name, ensure_ascii=False)} has the type {rows.types[name]}, which has no cells\n"
-    lines = ["[[attribute]]", f"name = {json.dumps(name, ensure_ascii=False)}"]
-    if kind == "text":
+    held, written = rows.kinds[name], json.dumps(name, ensure_ascii=False)
+    if held is None:
+        return f"# column {written} has the type {rows.types[name]}, which has no cells\n"
+    guess = by_values(rows, name, held) if from_data else _by_schema(name, held)
+    if guess.kind == "identifier":
+        return (
+            f"# column {written} looks like an identifier: no attribute, but whom to protect, if a person may have\n"
+            f"# several rows: dpcube release TABLE --unit {written} --max-rows K ...\n"
+        )
+    lines = ["[[attribute]]", f"name = {written}"]
+    if guess.kind == "category":
         values = rows.distinct(name, most=MOST_VALUES) if from_data else None
-        lines += _category(values, from_data=from_data)
-    elif kind == "boolean":
-        lines += ['type = "category"', 'values = ["false", "true"]']
-    elif kind == "date":
-        lines += ['type = "date"', *_bounds(rows, name, ("start", "end"), from_data=from_data), 'every = "month"']
+        lines += _category(values, from_data=from_data, text=held == "text")
+    elif guess.kind == "boolean":
+        lines += ['type = "category"', 'values = ["false", "true"]', *_words(held, from_data=from_data)]
+    elif guess.kind == "date":
+        lines += [
+            'type = "date"',
+            *_bounds(rows, name, guess, ("start", "end"), from_data=from_data),
+            'every = "month"',
+        ]
+        lines += (
+            []
+            if held == "date" or from_data
+            else ['# format = "iso"   # or such as "%d.%m.%Y"; YYYY-MM-DD unless given']
+        )
     else:
-        lines += _number(rows, name, "integer" if kind == "integer" else "float", from_data=from_data)
+        lines += _number(rows, name, guess, from_data=from_data)
+    lines += [f"{key} = {_toml(value)}" for key, value in guess.options.items()]
+    lines += [f"# or, which fits as well: {other or 'without these marks'}" for other in guess.others]
     return "\n".join([*lines, 'null = "drop"']) + "\n"
 
 
-def _category(values: Sequence[str] | None, *, from_data: bool) -> list[str]:
+def _by_schema(name: str, held: str) -> Guess:
+    """Return what a column is by its type, or by its name where everything is text."""
+    named = by_name(name)
+    if named.kind == "identifier":
+        return named
+    return named if held == "text" else by_type(held)
+
+
+def _words(held: str, *, from_data: bool) -> list[str]:
+    return (
+        []
+        if held == "boolean" or from_data
+        else ['# true = ["?"]   # words for true, such as "yes"', '# false = ["?"]']
+    )
+
+
+def _category(values: Sequence[str] | None, *, from_data: bool, text: bool) -> list[str]:
     if values:
         return ['type = "category"', f"values = {json.dumps(list(values), ensure_ascii=False)}", 'unknown = "drop"']
-    why = f"   # more than {MOST_VALUES} values: too many to list, or numbers written as text" if from_data else ""
-    return [
-        'type = "category"         # or "integer", "float", "date"',
-        f'# values = ["?", "?"]{why}',
-        'unknown = "drop"',
-    ]
+    why = f"   # more than {MOST_VALUES} values: too many to list, or free text" if from_data else ""
+    other = '         # or "integer", "float", "date"' if text else ""
+    return [f'type = "category"{other}', f'# values = ["?", "?"]{why}', 'unknown = "drop"']
 
 
-def _number(rows: Rows, name: str, kind: str, *, from_data: bool) -> list[str]:
-    bounds = _bounds(rows, name, ("min", "max"), from_data=from_data)
+def _number(rows: Rows, name: str, guess: Guess, *, from_data: bool) -> list[str]:
+    bounds = _bounds(rows, name, guess, ("min", "max"), from_data=from_data)
     width = "# width = ?"
     if not bounds[0].startswith("#"):
         low, high = (float(line.partition(" = ")[2]) for line in bounds)
-        width = f"width = {_round_width((high - low) / WANTED_BINS, whole=kind == 'integer')}"
-    return [f'type = "{kind}"', *bounds, width, 'outside = "clip"']
+        width = f"width = {_round_width((high - low) / WANTED_BINS, whole=guess.kind == 'integer')}"
+    return [f'type = "{guess.kind}"', *bounds, width, 'outside = "clip"']
 
 
-def _bounds(rows: Rows, name: str, keys: tuple[str, str], *, from_data: bool) -> list[str]:
-    extremes = rows.extremes(name) if from_data else None
+def _bounds(rows: Rows, name: str, guess: Guess, keys: tuple[str, str], *, from_data: bool) -> list[str]:
+    extremes = rows.extremes(read_by(name, guess)) if from_data else None
     if extremes is None:
         return [f"# {key} = ?" for key in keys]
     return [f"{key} = {value}" for key, value in zip(keys, extremes, strict=True)]
@@ -100,3 +150,9 @@ def _round_width(width: float, *, whole: bool) -> str:
             if digit * power >= width:
                 return f"{digit * power:.10g}"
         power *= 10
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool | date):
+        return str(value).lower()
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

@@ -1,10 +1,11 @@
 """Publish: from a private table to a release, in the one order that is safe.
 
-Enters: a table, its declared domain, an epsilon. Leaves: a `Release`. The request is checked, the rows are counted,
-the budget is charged on disk, and only then is noise drawn.
+Enters: a table, its declared domain, an epsilon. Leaves: a `Release`. The request is checked, the ledger included, the
+rows are counted, the budget is charged on disk, and only then is noise drawn.
 
 What a release costs. Counting reads rows and lets nothing out. The strategy sees a gate that spends the job's epsilon
-and no more (`curator/gate.py`, `privacy/regions.py`); whatever follows is computed from what the gate let out. So each
+and no more (`curator/gate.py`, `privacy/regions.py`); whatever follows is computed from what the gate let out. If the
+total comes first, it and the strategy have parts of the epsilon that add up to it (`curator/total_first.py`). So each
 release costs the unit it protects at most its epsilon, and releases add up in the ledger (`privacy/ledger.py`).
 """
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from dpcube import __version__
 from dpcube.analyst import Release
+from dpcube.curator.account import Account
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
 from dpcube.curator.request import (
@@ -29,11 +31,14 @@ from dpcube.curator.request import (
     Range,
     check_drawable,
     check_fits,
+    check_left,
     check_public,
     ledger_path,
     open_ledger,
+    read_lines,
 )
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
+from dpcube.curator.total_first import SHARE, draw_total, refuse_empty
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.privacy.epsilon import parse_epsilon
@@ -62,6 +67,7 @@ def publish(
     csv: CsvDialect | None = None,
     query: str | None = None,
     save_to: str | Path | None = None,
+    even_if_empty: bool = True,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Release:
     """Release a private table as a differentially private cube.
@@ -73,15 +79,19 @@ def publish(
     files, made by the first release with `total` (its own epsilon unless given), and none for tables that are objects
     in memory; the address of a database needs one named; None keeps none, and the release says so. `unit` names the
     column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last) releases
-    only the rows of a range. `progress` is told what is being done, never how much of it.
+    only the rows of a range; if the column is an attribute, its text is read as the attribute's. With
+    `even_if_empty=False`, as the command has it, a twentieth of the epsilon goes to the total first, and unless that is
+    above its error the release stops with the rest uncharged (EmptyTotalError). `progress` is told what is being done,
+    never how much of it.
     """
     domain = _declared(domain)
     amount, chosen = parse_epsilon(epsilon), strategy_of(strategy, domain)
     allowed = amount if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
-    rows_of = None if period is None else Range(*period)
+    rows_of = Range.of(period, domain, csv)
     spell = None if rows_of is None else rows_of.period()
-    check_drawable(amount, protected)
+    first = Fraction(0) if even_if_empty else amount * SHARE
+    check_drawable(first or amount, protected)
     check_public(domain)
     check_domain(domain)
     check_parameters(chosen.parameters())
@@ -90,18 +100,26 @@ def publish(
     if save_to is not None:
         check_writable(Path(save_to), needed=(peak_bytes - STARTING) // 4)
     place = ledger_path(ledger, source)
+    if place is not None:
+        check_left(place, amount, total=allowed, unit=unit, period=spell)
     progress("counting the rows")
     exact_counts = _counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
     named = source if isinstance(source, str | PathLike) else None
     del source  # which may be an array of exact counts
     progress("measuring")
-    book = charge = None
-    if place is not None:
-        book = open_ledger(place, total=allowed, unit=unit)
-        ledger_path(ledger, named)  # again: of two that made ledgers for the same rows at once, one sees the other's
-        digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
-        charge = book.charge(amount, strategy=chosen.name, domain=digest, purpose=purpose, unit=unit, period=spell)
-    transcript = chosen.run(Gate(exact_counts, amount, max_rows=protected.max_rows))
+    book = None if place is None else open_ledger(place, total=allowed, unit=unit)
+    ledger_path(ledger, named)  # again: of two that made ledgers for the same rows at once, one sees the other's
+    digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
+    terms = {"strategy": chosen.name, "domain": digest, "purpose": purpose, "unit": unit, "period": spell}
+    account = Account(book, terms)
+    if first:
+        account.charge(first)
+        noisy_total = draw_total(exact_counts, first, max_rows=protected.max_rows)
+        refuse_empty(noisy_total, first, amount - first, max_rows=protected.max_rows)
+        account.charge_rest(amount - first, spent=first)
+    else:
+        account.charge(amount)
+    transcript = chosen.run(Gate(exact_counts, amount - first, max_rows=protected.max_rows))
     provenance = Provenance(
         chosen.name,
         amount,
@@ -114,9 +132,7 @@ def publish(
     )
     release = Release(domain, transcript, provenance)
     progress("writing" if save_to is not None else "finishing")
-    digest = release.digest if save_to is None else release.save(save_to)
-    if book is not None and charge is not None:
-        book.complete(charge, digest)
+    account.complete(release.digest if save_to is None else release.save(save_to))
     return release
 
 
@@ -150,7 +166,7 @@ def count(
             msg = "an array of counts has no rows to choose by unit or period; pass the table itself"
             raise InputError(msg)
         return counts_from_array(source, domain)
-    return _chosen(open_rows(source, csv=csv, query=query), unit, rows_of).count_cells(domain)
+    return _chosen(open_rows(source, csv=read_lines(domain, csv), query=query), unit, rows_of).count_cells(domain)
 
 
 @sealed
@@ -173,8 +189,8 @@ def explain(
     if isinstance(source, np.ndarray):
         msg = "an array of counts is taken as it is, without SQL; pass the table itself"
         raise InputError(msg)
-    rows_of = None if period is None else Range(*period)
-    rows = open_rows(source, csv=csv, query=query)
+    rows_of = Range.of(period, domain, csv)
+    rows = open_rows(source, csv=read_lines(domain, csv), query=query)
     return _chosen(rows, PrivacyUnit(unit, max_rows, null_unit), rows_of).explain(domain)
 
 

@@ -4,27 +4,32 @@ Enters: what the caller wrote. Leaves: values that are valid, or one error that 
 """
 
 import glob
+import hashlib
+import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from enum import Enum
 from fractions import Fraction
 from itertools import takewhile
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from dpcube.curator.sources import Rows
+from dpcube.curator.sources import CsvDialect, Rows
 from dpcube.curator.sources.engines import is_address
 from dpcube.curator.sources.names import File, listed
-from dpcube.domain import Date, Domain, Integer
-from dpcube.errors import DomainError, InputError, LedgerError, MemoryLimitError, SourceError
+from dpcube.domain import Attribute, Date, Domain, Integer
+from dpcube.domain.reading import KEYS as READING_KEYS
+from dpcube.domain.reading import declared
+from dpcube.errors import BudgetError, DomainError, InputError, LedgerError, MemoryLimitError, SourceError
 from dpcube.geometry.boxes import MOST_CELLS
 from dpcube.memory import available_bytes, in_words
 from dpcube.privacy.epsilon import SMALLEST
-from dpcube.privacy.ledger import Ledger, Period
+from dpcube.privacy.ledger import Ledger
+from dpcube.privacy.period import Period
 
 
 class LedgerLocation(Enum):
@@ -36,6 +41,7 @@ class LedgerLocation(Enum):
 Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
 MOST_ROWS = 2**20
+LONGEST_READING = 1000  # characters of one that a ledger keeps; of a longer one it keeps the digest
 ANSWER_BYTES = 28
 """A cell's exact count, and its row of the engine's answer."""
 
@@ -67,19 +73,33 @@ class PrivacyUnit:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The rows whose value of a column lies from `first` to `last`, both included: dates or whole numbers."""
+    """The rows whose value of a column lies from `first` to `last`, both included: dates or whole numbers.
+
+    If the column is an attribute of the domain, `like`, its text is read as the attribute's is, in the attribute's
+    zone. `lines` is how a CSV file is cut into fields, if it was said.
+    """
 
     column: str
     first: Bound
     last: Bound
+    like: Attribute | None = None
+    lines: CsvDialect | None = None
+
+    @classmethod
+    def of(cls, period: tuple[str, Bound, Bound] | None, domain: Domain, csv: CsvDialect | None) -> "Range | None":
+        """Return the range that a caller asked for, as the domain says that its column is read."""
+        if period is None:
+            return None
+        like = domain[period[0]] if period[0] in domain.names else None
+        return cls(*period, like=like, lines=read_lines(domain, csv))
 
     def attribute(self) -> Date | Integer:
         """Return the range as one attribute all of whose bins are in it; everything else is dropped by it."""
         first, last = (_bound(end, self.column) for end in (self.first, self.last))
         if isinstance(first, date) and isinstance(last, date):
-            return Date(name=self.column, start=first, end=last, every="year")
+            return Date(name=self.column, start=first, end=last, every="year", **self._options(Date))
         if isinstance(first, int) and isinstance(last, int) and first <= last:
-            return Integer(name=self.column, edges=(first, last + 1))
+            return Integer(name=self.column, edges=(first, last + 1), **self._options(Integer))
         msg = f"a period of '{self.column}' goes from one date or whole number to a later one, got {first} to {last}"
         raise InputError(msg)
 
@@ -92,7 +112,24 @@ class Range:
         """Return the range as the ledger keeps it."""
         attribute = self.attribute()
         edges = attribute.bin_edges()
-        return Period(self.column, attribute.kind, int(edges[0]), int(edges[-1]))
+        return Period(attribute.source_column, attribute.kind, int(edges[0]), int(edges[-1]), self._reading(attribute))
+
+    def _options(self, kind: type[Attribute]) -> dict[str, Any]:
+        """Return the options of `like` that a kind of attribute has."""
+        keys = {key.name for key in fields(kind)} & set(READING_KEYS)
+        return {key: getattr(self.like, key) for key in keys if hasattr(self.like, key)}
+
+    @staticmethod
+    def _text(reading: dict[str, object]) -> str:
+        """Return a text that is the same for the same reading, and short."""
+        text = json.dumps(reading, sort_keys=True) if reading else ""
+        return text if len(text) <= LONGEST_READING else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
+
+    def _reading(self, attribute: Attribute) -> str:
+        """Return everything that decides which value a row has, the column apart."""
+        plain = asdict(CsvDialect())
+        lines = {} if self.lines is None else {k: v for k, v in asdict(self.lines).items() if v != plain[k]}
+        return self._text({**declared(attribute), **({"csv": lines} if lines else {})})
 
 
 def _bound(end: Bound, column: str) -> int | date:
@@ -103,6 +140,11 @@ def _bound(end: Bound, column: str) -> int | date:
             msg = f"a period of '{column}' is bounded by dates (2026-01-31) or whole numbers, got {end!r}"
             raise InputError(msg) from None
     return end
+
+
+def read_lines(domain: Domain, csv: CsvDialect | None) -> CsvDialect | None:
+    """Return the dialect of CSV files, with line breaks in quotes if the domain declares them."""
+    return replace(csv or CsvDialect(), multiline=True) if domain.multiline else csv
 
 
 def check_drawable(epsilon: Fraction, unit: PrivacyUnit) -> None:
@@ -202,6 +244,17 @@ def _check_one_ledger(place: Path, table: Path, files: Sequence[File]) -> None:
         if os.path.lexists(other) and os.path.realpath(other) != os.path.realpath(place):
             msg = f"{above} has the ledger {other}, and this release would be charged to {place}; {remedy}"
             raise InputError(msg)
+
+
+def check_left(path: Path, epsilon: Fraction, *, total: Fraction, unit: str | None, period: Period | None) -> None:
+    """Refuse a release that its ledger would not be charged for, before a row is read; nothing is recorded."""
+    if os.path.lexists(path):
+        Ledger(path).check(epsilon, unit=unit, period=period)
+    elif epsilon > total:
+        msg = (
+            f"the release asks for epsilon {epsilon}, and the new ledger {path} would allow {total}; nothing was drawn"
+        )
+        raise BudgetError(msg)
 
 
 def open_ledger(path: Path, *, total: Fraction, unit: str | None) -> Ledger:

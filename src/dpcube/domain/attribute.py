@@ -10,7 +10,7 @@ and a line in `ATTRIBUTE_KINDS` of `file.py`. It says its `kind`, `scale` and `a
 
 import math
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import date
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.domain.hierarchy import Level
+from dpcube.domain.reading import BLANKS, Case, Reading, listed_texts
 from dpcube.domain.selection import Selection
 from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, QueryError
@@ -40,6 +41,9 @@ class Attribute:
     listed values the position in their list. `step` is the length of one value in it (0 for real numbers), so that a
     value is an interval and every question a union of intervals. `arrow_type` names Arrow's type of the values, and
     `lists` are the keys to which a domain file gives lists.
+
+    `column` is the table's column, if it has another name. Its text is read with blanks around it taken off (`trim`),
+    ASCII letters of either case alike (`case="ignore"`), and each of `null_text` as null.
     """
 
     kind: ClassVar[str]
@@ -48,17 +52,35 @@ class Attribute:
     step: ClassVar[float] = 1.0
     lists: ClassVar[tuple[str, ...]] = ()
     name: str
+    column: str | None = field(default=None, kw_only=True)
+    trim: bool = field(default=False, kw_only=True)
+    case: Case = field(default="exact", kw_only=True)
+    null_text: Sequence[str] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         if not is_text(self.name) or not self.name.strip():
             msg = f"an attribute's name must be text that is not blank, got {self.name!r}"
             raise DomainError(msg)
+        self._check_reading()
         self._check()
+
+    @property
+    def source_column(self) -> str:
+        """Name of the table's column that holds the values."""
+        return self.name if self.column is None else self.column
+
+    @property
+    def reading(self) -> Reading:
+        """How the column's text is read."""
+        return self._reading()
+
+    def _reading(self) -> Reading:
+        return Reading(trim=self.trim, fold=self.case == "ignore", null_text=tuple(self.null_text))
 
     def _declare(self, **fields_given: object) -> None:
         """Set every field and check them: for constructors that take more forms than the fields have."""
-        for field, value in fields_given.items():
-            object.__setattr__(self, field, value)
+        for key in fields(self):
+            object.__setattr__(self, key.name, fields_given.get(key.name, key.default))
         self.__post_init__()
 
     @property
@@ -245,6 +267,33 @@ class Attribute:
     def _check(self) -> None:
         """Raise DomainError unless the declaration can be."""
         raise NotImplementedError
+
+    def _check_reading(self) -> None:
+        if self.column is not None and not is_text(self.column):
+            msg = f"attribute '{self.name}': column must be the name of a column, got {self.column!r}"
+            raise DomainError(msg)
+        if not isinstance(self.trim, bool):
+            msg = f"attribute '{self.name}': trim must be true or false, got {self.trim!r}"
+            raise DomainError(msg)
+        if self.case not in ("exact", "ignore"):
+            msg = f'attribute \'{self.name}\': case must be "exact" or "ignore", got {self.case!r}'
+            raise DomainError(msg)
+        self._set_texts("null_text")
+        self._refuse_untrimmed("null_text", self.null_text)
+
+    def _set_texts(self, key: str) -> None:
+        """Make a tuple of a text or a list of texts."""
+        texts = listed_texts(getattr(self, key))
+        if texts is None:
+            msg = f"attribute '{self.name}': {key} must be a list of texts in quotes, got {getattr(self, key)!r}"
+            raise DomainError(msg)
+        object.__setattr__(self, key, texts)
+
+    def _refuse_untrimmed(self, key: str, texts: Sequence[str]) -> None:
+        """Refuse texts that no text is once blanks around it are taken off."""
+        if self.trim and (never := [text for text in texts if text != text.strip(BLANKS)]):
+            msg = f"attribute '{self.name}': {key} has {never[0]!r}, and trim takes blanks off; write it without them"
+            raise DomainError(msg)
 
     def _check_within(self, within: object) -> None:
         if within not in ("any", "even"):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from typing import Any, ClassVar, Literal
 
@@ -12,21 +12,29 @@ from numpy.typing import NDArray
 
 from dpcube.domain.attribute import EPOCH, Attribute, Destination, Scalar, Scale, Within
 from dpcube.domain.hierarchy import Level
+from dpcube.domain.reading import Case, Reading, fault_of_format
 from dpcube.errors import DomainError, QueryError
 
 ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether there is such a zone is seen when rows are counted
 # What a calendar puts bins together to; weeks begin with the domain's first day, so they fit in no month.
-COARSER = {"day": ("week", "month", "quarter", "year"), "week": (), "month": ("quarter", "year"), "year": ()}
+COARSER = {
+    **{"day": ("week", "month", "quarter", "year"), "week": (), "month": ("quarter", "year")},
+    **{"quarter": ("year",), "year": ()},
+}
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+Every = Literal["day", "week", "month", "quarter", "year"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Date(Attribute):
-    """Dates from `start` to `end`, both included, by day, week (from `start`), calendar month or calendar year.
+    """Dates from `start` to `end`, both included, by day, week (from `start`), or calendar month, quarter or year.
 
     `zone` is the IANA name of the time zone in which times that have a zone are given their day; UTC unless declared.
     Its `hierarchy` is month and year, as far as they are coarser, unless it names others of week, month, quarter, year.
-    `within="even"` declares that days are spread evenly inside a bin; `"any"` that nothing is known of them.
+    `within="even"` declares that days are spread evenly inside a bin; `"any"` that nothing is known of them. `format`
+    says how text is written (`reading.py`); YYYY-MM-DD is always read.
 
     >>> Date("admitted", "2026-01-15", "2026-03-01", every="month").labels()
     ['2026-01', '2026-02', '2026-03']
@@ -38,13 +46,14 @@ class Date(Attribute):
     lists: ClassVar[tuple[str, ...]] = ("hierarchy",)
     start: date
     end: date
-    every: Literal["day", "week", "month", "year"] = "day"
+    every: Every = "day"
     zone: str | None = None
     null: Destination = "drop"
     unknown: Destination = "drop"
     outside: Destination = "drop"
     hierarchy: tuple[str, ...] = ()
     within: Within = "any"
+    format: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -52,17 +61,26 @@ class Date(Attribute):
         start: date | str,
         end: date | str,
         *,
-        every: Literal["day", "week", "month", "year"] = "day",
+        every: Every = "day",
         zone: str | None = None,
         null: Destination = "drop",
         unknown: Destination = "drop",
         outside: Destination = "drop",
         hierarchy: Sequence[str] = (),
         within: Within = "any",
+        format: str | Sequence[str] = (),
+        column: str | None = None,
+        trim: bool = False,
+        case: Case = "exact",
+        null_text: Sequence[str] = (),
     ) -> None:
         irregular = {"null": null, "unknown": unknown, "outside": outside}
         days = {"start": start, "end": end, "every": every, "zone": zone}
-        self._declare(name=name, **days, **irregular, hierarchy=hierarchy, within=within)
+        read = {"column": column, "trim": trim, "case": case, "null_text": null_text, "format": format}
+        self._declare(name=name, **days, **irregular, hierarchy=hierarchy, within=within, **read)
+
+    def _reading(self) -> Reading:
+        return replace(Attribute._reading(self), formats=self.format)
 
     @property
     def grain(self) -> str:
@@ -74,10 +92,10 @@ class Date(Attribute):
         if self.every in ("day", "week"):
             starts = np.arange(self.start.toordinal(), self.end.toordinal() + 1, 7 if self.every == "week" else 1)
         else:
-            unit = "datetime64[M]" if self.every == "month" else "datetime64[Y]"
-            first, last = np.array([self.start, self.end], "datetime64[D]").astype(unit)
-            periods = np.arange(first, last + 1)
-            starts = periods.astype("datetime64[D]").astype(np.int64) + EPOCH
+            ends = np.array([self.start, self.end], "datetime64[M]").astype(np.int64)
+            first, last = ends // MONTHS[self.every]
+            months = (np.arange(first, last + 1) * MONTHS[self.every]).astype("datetime64[M]")
+            starts = months.astype("datetime64[D]").astype(np.int64) + EPOCH
             starts[0] = self.start.toordinal()
         return np.append(starts, self.end.toordinal() + 1).astype(np.float64)
 
@@ -109,7 +127,7 @@ class Date(Attribute):
     def bin_label(self, low: float, high: float) -> str:  # noqa: ARG002 (a bin is named by its first day)
         """Return the first day of the bin, or its month or year."""
         day = date.fromordinal(int(low)).isoformat()
-        return {"month": day[:7], "year": day[:4]}.get(self.every, day)
+        return day if self.every in ("day", "week") else _period_label(self.every, int(day[:4]), int(day[5:7]) - 1)
 
     def extent(self) -> str:
         """Return the first and the last day."""
@@ -123,13 +141,18 @@ class Date(Attribute):
             if not isinstance(value, date) or isinstance(value, datetime):
                 msg = f"attribute '{self.name}': {key} must be a date such as 2026-01-31 without quotes, got {value!r}"
                 raise DomainError(msg)
-        if self.every not in ("day", "week", "month", "year"):
-            msg = f"attribute '{self.name}': every must be day, week, month or year, got {self.every!r}"
+        if not isinstance(self.every, str) or self.every not in COARSER:
+            msg = f"attribute '{self.name}': every must be day, week, month, quarter or year, got {self.every!r}"
             raise DomainError(msg)
         if self.zone is not None and not (isinstance(self.zone, str) and re.fullmatch(ZONE, self.zone)):
             msg = f"attribute '{self.name}': zone must be an IANA name such as Europe/Berlin, got {self.zone!r}"
             raise DomainError(msg)
         self._check_within(self.within)
+        self._set_texts("format")
+        for form in self.format:
+            if (fault := fault_of_format(form)) is not None:
+                msg = f"attribute '{self.name}': the format {form!r} cannot be read: {fault}"
+                raise DomainError(msg)
         if self.end < self.start:
             msg = f"attribute '{self.name}': end {self.end} must not be before start {self.start}"
             raise DomainError(msg)

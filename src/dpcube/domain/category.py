@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpcube.domain.attribute import Attribute, Destination, Scalar, Scale, listing
 from dpcube.domain.hierarchy import Groups, Level, checked_groups, named_levels
+from dpcube.domain.reading import Case, Reading
 from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, QueryError
 
@@ -19,7 +20,8 @@ class Category(Attribute):
     """Listed values of text, matched exactly; `ordered=True` lets a question name a range of them.
 
     A `hierarchy` names levels, the finest first; each maps its groups to lists of members of the level below:
-    `{"region": {"Europe": ["France", "Italy"], "Asia": ["Japan"]}}`.
+    `{"region": {"Europe": ["France", "Italy"], "Asia": ["Japan"]}}`. `true` and `false` are other words for the values
+    `"true"` and `"false"`.
 
     >>> Category("sex", ["Female", "Male"]).size
     2
@@ -34,6 +36,8 @@ class Category(Attribute):
     null: Destination = "drop"
     unknown: Destination = "drop"
     hierarchy: Mapping[str, Mapping[str, Sequence[str]]] | tuple[tuple[str, Groups], ...] = ()
+    true: tuple[str, ...] = ()
+    false: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -44,8 +48,20 @@ class Category(Attribute):
         null: Destination = "drop",
         unknown: Destination = "drop",
         hierarchy: Mapping[str, Mapping[str, Sequence[str]]] | tuple[tuple[str, Groups], ...] = (),
+        true: Sequence[str] = (),
+        false: Sequence[str] = (),
+        column: str | None = None,
+        trim: bool = False,
+        case: Case = "exact",
+        null_text: Sequence[str] = (),
     ) -> None:
-        self._declare(name=name, values=values, ordered=ordered, null=null, unknown=unknown, hierarchy=hierarchy)
+        held = {"values": values, "ordered": ordered, "hierarchy": hierarchy, "null": null, "unknown": unknown}
+        read = {"column": column, "trim": trim, "case": case, "null_text": null_text, "true": true, "false": false}
+        self._declare(name=name, **held, **read)
+
+    def _reading(self) -> Reading:
+        words = [(word, value) for value in ("true", "false") for word in getattr(self, value)]
+        return replace(Attribute._reading(self), words=tuple(words))
 
     @property
     def bins(self) -> int:
@@ -103,10 +119,26 @@ class Category(Attribute):
             twice = next(value for value, times in Counter(self.values).items() if times > 1)
             msg = f"attribute '{self.name}' lists the value '{twice}' twice; list each value once"
             raise DomainError(msg)
+        self._check_words()
         if not isinstance(self.ordered, bool):
             msg = f"attribute '{self.name}': ordered must be true or false, got {self.ordered!r}"
             raise DomainError(msg)
         self._check_hierarchy()
+
+    def _check_words(self) -> None:
+        """Refuse texts that would be read as two things, or as none."""
+        for key in ("true", "false"):
+            self._set_texts(key)
+            if getattr(self, key) and key not in self.values:
+                msg = f"attribute '{self.name}' has words for {key}, which is none of its values; list '{key}' there"
+                raise DomainError(msg)
+        self._refuse_untrimmed("values", self.values)
+        meant: dict[str, str | None] = {}
+        read = [(value, value) for value in self.values] + [*self.reading.words]
+        for text, value in (*read, *((null, None) for null in self.null_text)):
+            if meant.setdefault(self.reading.folded(text), value) != value:
+                msg = f"attribute '{self.name}': the text '{text}' would be read as two things; say which it is"
+                raise DomainError(msg)
 
     def _check_hierarchy(self) -> None:
         members, levels = self.values, []

@@ -18,7 +18,8 @@ class Domain:
     """Attributes in the order of the cube's axes; public by nature, and declared, never read from the data.
 
     `drafted_from_data` marks a draft whose bounds or values were looked up in the private table: it may not be used
-    for a release until somebody signs, in `signed_public_by`, that what it says is public knowledge.
+    for a release until somebody signs, in `signed_public_by`, that what it says is public knowledge. `multiline` says
+    that quoted fields of CSV files hold line breaks; a stray quote then joins rows, so it must be declared.
 
     >>> Domain(Integer("age", 0, 9), Integer("hours", 1, 4)).shape
     (10, 4)
@@ -29,6 +30,7 @@ class Domain:
     attributes: tuple[Attribute, ...]
     drafted_from_data: bool = False
     signed_public_by: str | None = None
+    multiline: bool = False
 
     def __init__(
         self,
@@ -36,6 +38,7 @@ class Domain:
         attributes: Iterable[Attribute] = (),
         drafted_from_data: bool = False,
         signed_public_by: str | None = None,
+        multiline: bool = False,
     ) -> None:
         """Take attributes one by one or as one list: `Domain(age, sex)`, `Domain([age, sex])`."""
         given = (*axes, attributes) if attributes else axes
@@ -44,6 +47,7 @@ class Domain:
         object.__setattr__(self, "attributes", given)
         object.__setattr__(self, "drafted_from_data", drafted_from_data)
         object.__setattr__(self, "signed_public_by", signed_public_by)
+        object.__setattr__(self, "multiline", multiline)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -84,12 +88,12 @@ class Domain:
 
     @classmethod
     def _declared(cls, declaration: Declaration) -> "Domain":
-        attributes, drafted, signed = declaration
-        return cls(attributes, drafted_from_data=drafted, signed_public_by=signed)
+        attributes, drafted, signed, multiline = declaration
+        return cls(attributes, drafted_from_data=drafted, signed_public_by=signed, multiline=multiline)
 
     def dumps(self) -> str:
         """Return the text of a domain file; `loads` reads it back to an equal domain."""
-        return format_declaration(self.attributes, self.drafted_from_data, self.signed_public_by)
+        return format_declaration((self.attributes, self.drafted_from_data, self.signed_public_by, self.multiline))
 
     def save(self, path: str | Path) -> None:
         """Write a domain file (TOML), replacing the file at `path` in one step."""

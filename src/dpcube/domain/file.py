@@ -26,7 +26,7 @@ from dpcube.files import is_special, place_beside
 FORMAT = 1
 LARGEST_DOMAIN_FILE = 16 * 2**20
 ATTRIBUTE_KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
-Declaration = tuple[tuple[Attribute, ...], bool, str | None]  # attributes, drafted_from_data, signed_public_by
+Declaration = tuple[tuple[Attribute, ...], bool, str | None, bool]  # the fields of a Domain, in order
 # The work of tomllib grows with the square of the number of parts of a dotted key, of which a domain file has none.
 DEEPEST_KEY = 16
 _DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{DEEPEST_KEY}}}', re.ASCII)
@@ -38,7 +38,7 @@ _LITERAL = re.compile(
     ''',
     re.DOTALL | re.VERBOSE,
 )
-HEADER = ("format", "drafted_from_data", "signed_public_by", "attribute")
+HEADER = ("format", "drafted_from_data", "signed_public_by", "multiline", "attribute")
 
 
 def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
@@ -67,7 +67,11 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
     if not isinstance(drafted, bool) or not isinstance(signed, str | None):
         msg = "drafted_from_data must be true or false, and signed_public_by a name in quotes"
         raise DomainError(msg)
-    return tuple(_attribute(item, beside) for item in declared), drafted, signed
+    multiline = table.get("multiline", False)
+    if not isinstance(multiline, bool):
+        msg = f"multiline must be true or false, got {multiline!r}"
+        raise DomainError(msg)
+    return tuple(_attribute(item, beside) for item in declared), drafted, signed, multiline
 
 
 def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
@@ -79,6 +83,7 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
     owner = f"attribute {name!r} of type {kind}"
     keys, lists = fields(ATTRIBUTE_KINDS[kind]), ATTRIBUTE_KINDS[kind].lists
     allowed = ["type", *(key.name for key in keys), *(["values_from"] if "values" in lists else [])]
+    allowed += ["bins"] if "edges" in lists else []
     _check_keys(given, allowed, owner=owner)
     if "values_from" in given:
         if "values" in given:
@@ -88,6 +93,9 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
     for key in lists:
         if key in given:
             given[key] = _tuple(given[key], key, owner=owner)
+    if "bins" in given:
+        given["width"] = _width(given, ATTRIBUTE_KINDS[kind], owner=owner)
+        del given["bins"]
     if missing := sorted(key.name for key in keys if key.default is MISSING and key.name not in given):
         msg = f"{owner} needs {listing(missing)}"
         raise DomainError(msg)
@@ -96,6 +104,17 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
             msg = f"attribute '{name}': {key} must be a date such as 2026-01-31 without quotes, got {given[key]!r}"
             raise DomainError(msg)
     return ATTRIBUTE_KINDS[kind](**given)  # type: ignore[arg-type]
+
+
+def _width(given: dict[str, object], kind: type[Attribute], *, owner: str) -> float:
+    """Return the width of so many bins from min to max; of whole numbers there may be fewer, none of them empty."""
+    low, high, bins = (given.get(key) for key in ("min", "max", "bins"))
+    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
+    if not numbers or "width" in given or "edges" in given or type(bins) is not int or bins < 1:
+        msg = f"{owner}: bins is a whole number above 0, with min and max and without width or edges, got {bins!r}"
+        raise DomainError(msg)
+    span = high - low + kind.step  # type: ignore[operator]
+    return -int(-span // bins) if kind.step else span / bins
 
 
 def _tuple(value: object, key: str, *, owner: str) -> tuple[object, ...]:
@@ -141,13 +160,16 @@ def read_text(path: Path) -> str:
         raise DomainError(msg) from None
 
 
-def format_declaration(attributes: tuple[Attribute, ...], drafted: bool, signed: str | None) -> str:  # noqa: FBT001
+def format_declaration(declaration: Declaration) -> str:
     """Write a domain's fields as text that `parse_declaration` reads back."""
+    attributes, drafted, signed, multiline = declaration
     lines = [f"format = {FORMAT}"]
     if drafted:
         lines.append("drafted_from_data = true")
     if signed is not None:
         lines.append(f"signed_public_by = {_toml(signed)}")
+    if multiline:
+        lines.append("multiline = true")
     for attribute in attributes:
         lines += ["", "[[attribute]]"]
         declared = attribute.declaration()

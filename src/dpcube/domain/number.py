@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpcube.domain.attribute import Attribute, Destination, Scalar, Scale, Within
 from dpcube.domain.hierarchy import Level, checked_edges, group_of_bins, named_levels
+from dpcube.domain.reading import DECIMALS, THOUSANDS, Reading
 from dpcube.errors import DomainError, QueryError
 
 LARGEST_NUMBER = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
@@ -26,7 +27,8 @@ class Number(Attribute):
 
     A `hierarchy` names levels, the finest first, each by some of the edges of the level below. `within` says what is
     publicly known of the values inside a bin: `"any"` is nothing (they may heap at round numbers), `"even"` that they
-    are spread evenly, as coordinates are.
+    are spread evenly, as coordinates are. Text has `decimal` before its decimals, and may have `thousands` between
+    groups of three digits.
     """
 
     scale: ClassVar[Scale] = "number"
@@ -43,6 +45,11 @@ class Number(Attribute):
     outside: Destination = "drop"
     hierarchy: Mapping[str, Sequence[float]] | tuple[tuple[str, tuple[float, ...]], ...] = ()
     within: Within = "any"
+    decimal: str = "."
+    thousands: str | None = None
+
+    def _reading(self) -> Reading:
+        return replace(Attribute._reading(self), decimal=self.decimal, thousands=self.thousands)
 
     @property
     def bins(self) -> int:
@@ -103,11 +110,22 @@ class Number(Attribute):
         here = ("drop", "cell")
         self._check_destinations(null=here, nan=here, infinite=beyond, unknown=here, outside=beyond)
         self._check_within(self.within)
+        self._check_marks()
         if self.edges is None:
             self._check_regular()
         else:
             self._check_edges(self.edges)
         self._check_hierarchy()
+
+    def _check_marks(self) -> None:
+        for key, marks in (("decimal", DECIMALS), ("thousands", (None, *THOUSANDS))):
+            if getattr(self, key) not in marks:
+                allowed = ", ".join(f'"{mark}"' for mark in marks if mark is not None)
+                msg = f"attribute '{self.name}': {key} must be one of {allowed}, got {getattr(self, key)!r}"
+                raise DomainError(msg)
+        if self.decimal == self.thousands:
+            msg = f"attribute '{self.name}': decimal and thousands are both {self.decimal!r}; say which mark is which"
+            raise DomainError(msg)
 
     def _check_hierarchy(self) -> None:
         if self.hierarchy and self.bins > MOST_BINS_IN_LEVELS:  # a hostile file must not have them laid out

@@ -19,20 +19,22 @@ amounts are short, and so is what they have in common, so that sums are.
 
 Composition. A charge for the whole table adds to every row's loss. A charge for a period (a range of a column that the
 gate itself selects by) adds only to the rows in it, so a row's loss is at most the sum of the whole-table charges plus,
-for each column, the largest sum of period charges that one point of it lies in. When the unit is not a row, one unit
-can have rows in several periods, and periods add up like any charge.
+for each column, the largest sum of period charges that one point of it lies in. A column that is read in two ways is
+two columns here (`period.py`). When the unit is not a row, one unit can have rows in several periods, and periods add
+up like any charge.
 """
 
 import hashlib
 import json
 import math
 import re
+import shlex
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass
-from datetime import UTC, date, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
@@ -41,6 +43,7 @@ from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.files import new_file, number_of_names
 from dpcube.privacy.budget import check_positive
 from dpcube.privacy.ledger_file import SCHEMA, bound, check_ours, refuse_wal
+from dpcube.privacy.period import Period
 
 PATIENCE = 60  # seconds to wait for another process's transaction
 LARGEST_FILE = 16 * 2**20  # bytes: tens of thousands of releases
@@ -52,30 +55,6 @@ WHOLE = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
 
 PERIOD = ("period_column", "period_kind", "period_start", "period_stop")
 SEALED = ("number", "time", "kind", "epsilon", "unit", "strategy", "domain", "purpose", *PERIOD, "charge", "digest")
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """A range [start, stop) of a column, as whole numbers or days, that the gate itself selects rows by."""
-
-    column: str
-    kind: str
-    start: int
-    stop: int
-
-    def __post_init__(self) -> None:
-        # A range that holds nothing would be charged to nobody.
-        days = self.kind != "date" or 0 < self.start < self.stop <= date.max.toordinal() + 1
-        if self.kind not in ("date", "integer") or not self.start < self.stop or not days:
-            msg = f"a period is a range of dates or whole numbers, got {self.kind} from {self.start} to {self.stop}"
-            raise InputError(msg)
-
-    @property
-    def words(self) -> str:
-        """The range with both ends included, as people write it."""
-        ends = (self.start, self.stop - 1)
-        first, last = (date.fromordinal(end).isoformat() if self.kind == "date" else str(end) for end in ends)
-        return f"{self.column} from {first} to {last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +133,8 @@ class Ledger:
             if self.path.stat().st_size > LARGEST_FILE - KEPT_FREE:
                 msg = f"{self.path} is full: what is left of its total goes into a new one (dpcube ledger init)"
                 raise LedgerError(msg)
-            state = _statement(connection)
-            if unit != state.unit:
-                msg = f"{self.path} counts epsilon for {_protects(state.unit)}, not for {_protects(unit)}; keep another"
-                raise BudgetError(msg)
-            wanted = _spent([*((c.epsilon, c.period) for c in state.charges), (epsilon, period)], unit)
-            if wanted > state.total:
-                raise BudgetError(_over(self.path.name, epsilon, state, period, wanted))
-            placed = {} if period is None else dict(zip(PERIOD, astuple(period), strict=True))
+            self._refuse_over(_statement(connection), epsilon, unit, period)
+            placed = {} if period is None else dict(zip(PERIOD, period.columns, strict=True))
             return _append(
                 connection,
                 kind="charge",
@@ -172,6 +145,18 @@ class Ledger:
                 purpose=purpose,
                 **placed,
             )
+
+    def check(self, epsilon: Fraction, *, unit: str | None = None, period: Period | None = None) -> None:
+        """Raise BudgetError if a charge would be refused as things stand; nothing is recorded."""
+        self._refuse_over(self.statement(), epsilon, unit, period)
+
+    def _refuse_over(self, state: Statement, epsilon: Fraction, unit: str | None, period: Period | None) -> None:
+        if unit != state.unit:
+            msg = f"{self.path} counts epsilon for {_protects(state.unit)}, not for {_protects(unit)}; keep another"
+            raise BudgetError(msg)
+        wanted = _spent([*((c.epsilon, c.period) for c in state.charges), (epsilon, period)], unit)
+        if wanted > state.total:
+            raise BudgetError(_over(self.path, epsilon, state, period, wanted))
 
     def complete(self, charge: int, digest: str) -> None:
         """Record the digest of the release that a charge paid for, once."""
@@ -302,7 +287,7 @@ def _charge(entry: sqlite3.Row, digest: str | None) -> Charge:
         strategy=entry["strategy"] or "",
         domain=entry["domain"] or "",
         purpose=entry["purpose"] or "",
-        period=None if placed[0] is None else Period(*placed),
+        period=None if placed[0] is None else Period.kept(*placed),
         digest=digest,
     )
 
@@ -330,12 +315,11 @@ def _spent(charges: Sequence[tuple[Fraction, Period | None]], unit: str | None) 
     if unit is not None:
         return Fraction(sum(part for part, _ in parts), common)
     spent = sum(part for part, period in parts if period is None)
-    # A column read as dates and one read as numbers cannot be compared: they count as two columns.
-    changes: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    changes: defaultdict[tuple[str, str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for part, period in parts:
         if period is not None:
-            changes[period.column, period.kind][period.start] += part
-            changes[period.column, period.kind][period.stop] -= part
+            changes[period.axis][period.start] += part
+            changes[period.axis][period.stop] -= part
     # Walking along a column, the loss of a row changes where a period starts or stops.
     spent += sum(max(accumulate(change for _, change in sorted(along.items()))) for along in changes.values())
     return Fraction(spent, common)
@@ -351,13 +335,15 @@ def _common_denominator(amounts: Iterable[Fraction]) -> int:
     return common
 
 
-def _over(name: str, epsilon: Fraction, state: Statement, period: Period | None, wanted: Fraction) -> str:
+def _over(path: Path, epsilon: Fraction, state: Statement, period: Period | None, wanted: Fraction) -> str:
     if period is None:
-        over = f"but {state.remaining} of {state.total} is left in {name}"
+        over = f"but {state.remaining} of {state.total} is left in {path.name}"
     else:
-        over = f"for {period.words}, which would take {name} to {wanted} of {state.total}"
-    owner = "The owner of the table may raise the total: dpcube ledger raise"
-    return f"the release asks for epsilon {epsilon} {over}; nothing was drawn. {owner}"
+        over = f"for {period.words}, which would take {path.name} to {wanted} of {state.total}"
+        others = {c.period.axis for c in state.charges if c.period is not None and c.period.column == period.column}
+        over += " (periods of a column that is read in different ways add up)" if others - {period.axis} else ""
+    owner = f"The owner of the table may raise the total: dpcube ledger raise {shlex.quote(str(path))} --total {wanted}"
+    return f"the release asks for epsilon {epsilon} {over}; nothing was drawn. {owner} --purpose WHY"
 
 
 def _protects(unit: str | None) -> str:

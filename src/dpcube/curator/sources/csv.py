@@ -113,7 +113,11 @@ def csv_table(name: str, paths: Sequence[Path], dialect: CsvDialect) -> Table:
         sql = f"(SELECT {', '.join(fields)} FROM ({cut}) WHERE len(f) = {len(schema) + 1})"
         return [Scan(sql, lambda: pa.RecordBatchReader.from_batches(LINE, lines(by_octets=of is not None)))]
 
-    return Table(name, schema, scans, lambda _: True)
+    every_line = Scan(
+        "(SELECT line FROM stream WHERE strlen(line) > 1)",
+        lambda: pa.RecordBatchReader.from_batches(LINE, lines(by_octets=False)),
+    )
+    return Table(name, schema, scans, lambda _: True, lines=every_line)
 
 
 def _start(path: Path, dialect: CsvDialect) -> tuple[tuple[str, ...], int]:

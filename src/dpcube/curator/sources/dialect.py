@@ -1,21 +1,6 @@
 """Words in which engines differ: an expression enters, the engine's SQL for it leaves. The rules are in `sql.py`.
 
-What text is read as a number or a date is said here once, as regular expressions that every engine runs alike before
-it casts, so that no text means one thing in a file and another in a database, and no cast meets text that it refuses:
-
-- a number (`NUMBER`): digits with or without a point, a sign and an exponent of at most four digits; or `inf`,
-  `infinity`, `nan` in any case, with or without a sign; blanks around it. It is rounded to the nearest double, which
-  beyond the greatest double is infinite;
-- a date (`DATE`): a day of the Gregorian calendar from 0001-01-01 to 9999-12-31, as YYYY-MM-DD; blanks around it.
-
-Either has at most `LONGEST_READ` characters in all, and no pattern or cast is tried on longer text: on hundreds of
-megabytes, some engines' raise. Of other text the first `LONGEST_TEXT` characters are read, so that no row is larger
-than an engine can hold together, whatever it is made of.
-
-The day of a time without a time zone is the one it says; of one with a zone, its day in UTC, or in a declared zone.
-
-Blanks are ASCII's spaces, tabs and ends of lines; no other digits than ASCII's are. Text is compared byte by byte:
-case, trailing spaces and the ways to compose a character (NFC, NFD) all matter.
+What text is a number or a date is said in `grammar.py`: every engine matches a text before it casts it.
 """
 
 import json
@@ -24,20 +9,9 @@ from decimal import Decimal, localcontext
 
 import pyarrow as pa
 
+from dpcube.curator.sources.grammar import DATE, DIGITS, INFINITY, LONGEST_READ, LONGEST_TEXT, NAN, NUMBER
 from dpcube.curator.sources.zone import Offsets
-
-DIGITS = "(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
-INFINITY = "[iI][nN][fF](?:[iI][nN][iI][tT][yY])?"
-NAN = "[nN][aA][nN]"
-BLANKS = " \t\n\v\f\r"
-NUMBER = f"[{BLANKS}]*[+-]?(?:{DIGITS}|{INFINITY}|{NAN})[{BLANKS}]*"
-LONGEST_READ = 1000  # characters of text that is read as a number or a date
-LONGEST_TEXT = 2**20  # of any other text, characters that are read; bytes of a unit's name
-
-_LONG = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
-_SHORT = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-_LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
-DATE = f"[{BLANKS}]*(?:[0-9]{{4}}-(?:{_LONG}|{_SHORT}|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP})[{BLANKS}]*"
+from dpcube.domain.reading import BLANKS
 
 MOST_EDGES = 10_000  # of an array that is searched
 FEW_VALUES = 16  # which are compared one by one; more are looked up
@@ -87,6 +61,22 @@ class Dialect:
         """Say whether text is short enough to be matched and cast; what can be is ASCII, a byte a character."""
         return f"{self.octets}({text}) <= {LONGEST_READ}"
 
+    def trimmed(self, text: str) -> str:
+        """Return text without blanks around it."""
+        return f"trim({text}, {literal(BLANKS)})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Say whether the whole text matches."""
+        return f"regexp_full_match({text}, {literal(pattern)})"
+
+    def group(self, text: str, pattern: str, number: int) -> str:
+        """Return what a group of a pattern holds, of text that matches it; empty or NULL if it was passed over."""
+        return f"regexp_extract({text}, {self.literal(f'^(?:{pattern})$')}, {number})"
+
+    def whole_number(self, digits: str) -> str:
+        """Return the integer that a few digits write."""
+        return f"TRY_CAST({digits} AS BIGINT)"
+
     def one_if(self, condition: str) -> str:
         """Return 1 or 0."""
         return f"({condition})::INTEGER"
@@ -134,16 +124,15 @@ class Dialect:
         # digit, more only if it has an underscore or a long exponent, which is seen faster than by the expression.
         digit = f"{text} >= '0' AND {text} < ':' AND NOT contains({text}, '_')"
         no_exponent = f"NOT contains({text}, 'e') AND NOT contains({text}, 'E')"
-        matches = f"{self.readable(text)} AND regexp_full_match({text}, {literal(NUMBER)})"
+        matches = f"{self.readable(text)} AND {self.matches(text, NUMBER)}"
         short = (f"strlen({text}) <= 2", f"strlen({text}) <= 6 AND {digit}")
         fits = (*short, f"strlen({text}) <= 300 AND {digit} AND {no_exponent}", matches)
         return f"CASE {' '.join(f'WHEN {fit} THEN TRY_CAST({text} AS DOUBLE)' for fit in fits)} END"
 
     def day(self, text: str) -> str:
         """Return the day since 1970 that text writes, NULL if it writes none."""
-        trimmed = f"trim({text}, {literal(BLANKS)})"
-        fits = f"regexp_full_match({text}, {literal(DATE)}) AND NOT starts_with({trimmed}, '0000')"
-        read = f"CASE WHEN {fits} THEN TRY_CAST({trimmed} AS DATE) - DATE '1970-01-01' END"
+        fits = f"{self.matches(text, DATE)} AND NOT starts_with({self.trimmed(text)}, '0000')"
+        read = f"CASE WHEN {fits} THEN TRY_CAST({self.trimmed(text)} AS DATE) - DATE '1970-01-01' END"
         return f"CASE WHEN {self.readable(text)} THEN {read} END"
 
     def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:
@@ -315,6 +304,14 @@ class PostgreSQL(Pushed):
     def matches(self, text: str, pattern: str) -> str:
         """Say whether the whole text matches."""
         return f"{text} ~ {self.literal(f'^(?:{pattern})$')}"
+
+    def group(self, text: str, pattern: str, number: int) -> str:
+        """Return what a group of a pattern holds."""
+        return f"(regexp_match({text}, {self.literal(f'^(?:{pattern})$')}))[{number}]"
+
+    def whole_number(self, digits: str) -> str:
+        """Return the integer that a few digits write; there are always some where this is computed."""
+        return f"CAST({digits} AS BIGINT)"
 
     def finite(self, text: str) -> str:
         """Return the double nearest to what text writes: at most 11,000 digits, which NUMERIC holds."""

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import numpy as np
 
-from dpcube.curator.sources.dialect import LONGEST_TEXT
+from dpcube.curator.sources.grammar import LONGEST_TEXT
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # a text that no attribute knows
 NONE = b""  # the form of what has none

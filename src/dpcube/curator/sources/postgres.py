@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.dialect import LONGEST_TEXT, POSTGRESQL
+from dpcube.curator.sources.dialect import POSTGRESQL
+from dpcube.curator.sources.grammar import LONGEST_TEXT
 from dpcube.curator.sources.sql import kind
 from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened
 from dpcube.errors import SourceError

@@ -7,10 +7,10 @@ removed with the connection. The exact integers go to the caller alone; how many
 Each verb that asks is sealed: whatever fails inside shows neither rows nor answers (`privacy/seal.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from tempfile import TemporaryDirectory
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import literal
-from dpcube.curator.sources.sql import Cell, cell, clamped, day, kind, number
+from dpcube.curator.sources.sql import FATES, Cell, cell, clamped, day, kind, number
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
 from dpcube.domain.attribute import EPOCH, listing
@@ -31,6 +31,7 @@ from dpcube.privacy.seal import sealed
 
 LARGEST_BOUND = 2**31
 LARGEST_COUNT = 2**53
+LONGEST_EXAMPLE = 60  # characters
 CONFIG: dict[str, Any] = {"autoload_known_extensions": False, "autoinstall_known_extensions": False}
 SETTINGS = """
 SET enable_external_access = false;
@@ -91,7 +92,7 @@ class Rows:
         if self._limit is not None:
             msg = "rows are restricted first and limited then: a limit of each part would not limit the whole"
             raise SourceError(msg)
-        self._cell(attribute, "v")  # raises for a column that is not there, or of a type the attribute cannot read
+        self._cell(attribute, "")  # raises for a column that is not there, or of a type the attribute cannot read
         for index in cells:
             if not 0 <= index < attribute.size:
                 msg = f"attribute '{attribute.name}' has no cell {index}; its cells are 0 to {attribute.size - 1}"
@@ -143,6 +144,64 @@ class Rows:
             raise SourceError(msg)
         return int(self._ask("count(*) AS answer", usable[:1])["answer"][0])
 
+    @sealed
+    def fates(self, domain: Domain) -> tuple[list[dict[str, int]], int, int]:
+        """Return how many rows each attribute finds to be what (`FATES`), how many there are, and how many count.
+
+        Private, for a look that only the owner sees (`curator/check.py`).
+        """
+        question = self._question(domain, "count(*)")
+        keep = " AND ".join(part.keep for part in question["cells"])
+        counted = f"CASE WHEN {keep} THEN CASE WHEN {question['where']} THEN 1 END END"
+        found, more = self._fates(domain.attributes, {"every": "count(*)", "counted": f"count({counted})"})
+        return found, more["every"], more["counted"]
+
+    @sealed
+    def read_as(self, attributes: Sequence[Attribute]) -> list[dict[str, int]]:
+        """Return how many rows each of some attributes finds to be what (`FATES`): private, for drafts that say so."""
+        return self._fates(attributes, {})[0]
+
+    def _fates(
+        self, attributes: Sequence[Attribute], more: dict[str, str]
+    ) -> tuple[list[dict[str, int]], dict[str, int]]:
+        """Count the rows by their fate for each attribute, and whatever more is asked."""
+        cells = [replace(self._cell(attribute, str(j)), keep="true") for j, attribute in enumerate(attributes)]
+        tallies = [
+            f"count(CASE WHEN {part.fate} = {i} THEN 1 END) AS f{j}_{i}"
+            for j, part in enumerate(cells)
+            for i in range(len(FATES))
+        ]
+        select = ", ".join([*tallies, *(f"{sql} AS {name}" for name, sql in more.items())])
+        answer = self._ask(select, [attribute.source_column for attribute in attributes], cells=cells)
+        found = [{fate: int(answer[f"f{j}_{i}"][0]) for i, fate in enumerate(FATES)} for j in range(len(cells))]
+        return found, {name: int(answer[name][0]) for name in more}
+
+    @sealed
+    def different(self, column: str) -> tuple[int, int]:
+        """Return how many values a column has that differ, and how many rows have one: private, as `read_as` is."""
+        name, _ = self._column(column)
+        answer = self._ask(f"count(DISTINCT {name}) AS differ, count({name}) AS filled", [column])
+        return int(answer["differ"][0]), int(answer["filled"][0])
+
+    @sealed
+    def not_taken(self, attribute: Attribute, *, most: int) -> list[str]:
+        """Return some texts of a column that are no values of an attribute, or lie outside: private, as `fates` is."""
+        part = self._cell(attribute, "0")
+        wrong = ", ".join(str(FATES.index(fate)) for fate in ("nan", "infinite", "unknown", "outside"))
+        column, dialect = self._column(attribute.source_column)[0], self._table.dialect
+        text = f"substring(CAST({column} AS {dialect.text}), 1, {LONGEST_EXAMPLE})"
+        chosen = [replace(part, keep=f"{part.fate} IN ({wrong})")]
+        answer = self._ask(f"DISTINCT {text} AS answer", [attribute.source_column], cells=chosen, tail=f"LIMIT {most}")
+        return [value for value in answer["answer"].tolist() if isinstance(value, str)]
+
+    @sealed
+    def lines(self) -> int | None:
+        """Return how many lines a table of files of text has, whether they are rows or not: private, as `fates` is."""
+        scan = self._table.lines
+        if scan is None:
+            return None
+        return int(self._first([(scan, f"SELECT count(*) AS answer FROM {scan.sql}")])["answer"][0])
+
     def check_sum(self, column: str, *, step: Fraction | float, bound: int) -> Fraction:
         """Return the exact step of a sum, or raise if there can be no such sum; no row is read."""
         number(*self._column(column), owner=f"column '{column}'")
@@ -181,19 +240,21 @@ class Rows:
         return values if len(values) <= most else None
 
     @sealed
-    def extremes(self, column: str) -> tuple[float, float] | tuple[date, date] | None:
-        """Return a column's least and greatest number or date, None if it has none: private, for drafts that say so."""
-        held = self.kinds[column]
-        least, most = (1 - EPOCH, date.max.toordinal() - EPOCH) if held == "date" else (-LARGEST_COUNT, LARGEST_COUNT)
-        kept = f"CASE WHEN n BETWEEN {least} AND {most} THEN n END"
-        ends = ", ".join(f"CAST({end}({kept}) AS {self._table.dialect.text}) AS {end}" for end in ("min", "max"))
-        answer = self._ask(ends, [column], n=column)
+    def extremes(self, attribute: Attribute) -> tuple[float, float] | tuple[date, date] | None:
+        """Return the least and the greatest number or date that an attribute reads inside its bounds, None if none.
+
+        Private, for drafts that say so.
+        """
+        part = self._cell(attribute, "0")
+        kept = [replace(part, keep=f"{part.fate} = 0")]
+        ends = ", ".join(f"CAST({end}(v0) AS {self._table.dialect.text}) AS {end}" for end in ("min", "max"))
+        answer = self._ask(ends, [attribute.source_column], cells=kept)
         low, high = answer["min"].tolist()[0], answer["max"].tolist()[0]
         if not isinstance(low, str) or not isinstance(high, str):
             return None
-        if held == "date":
+        if attribute.scale == "day":
             return date.fromordinal(int(low) + EPOCH), date.fromordinal(int(high) + EPOCH)
-        return (int(low), int(high)) if held == "integer" else (float(low), float(high))
+        return (int(float(low)), int(float(high))) if attribute.step else (float(low), float(high))
 
     def _tally(self, domain: Domain, aggregate: str, *, n: str | None = None) -> NDArray[np.int64]:
         """Aggregate the rows of each cell; a table with counts in a column `n` may name cells by their labels."""
@@ -208,20 +269,23 @@ class Rows:
 
     def _question(self, domain: Domain, aggregate: str, *, n: str | None = None) -> dict[str, Any]:
         """Return the arguments of `_ask` that aggregate the rows of each cell."""
-        cells = [
-            self._cell(attribute, f"v{j}", labelled=n is not None) for j, attribute in enumerate(domain.attributes)
-        ]
+        cells = [self._cell(attribute, str(j), labelled=n is not None) for j, attribute in enumerate(domain.attributes)]
         flat = ""
         for part, size in zip(cells, domain.shape, strict=True):
             index = f"CAST({part.index} AS BIGINT)"
             flat = f"({flat} * {size} + {index})" if flat else index
         select = f"{self._table.dialect.cell_number(flat, domain.size)} AS cell, {aggregate} AS answer"
         where = f"({flat}) IS NOT NULL"
-        return {"select": select, "names": domain.names, "cells": cells, "n": n, "where": where, "tail": "GROUP BY 1"}
+        names = [attribute.source_column for attribute in domain.attributes]
+        return {"select": select, "names": names, "cells": cells, "n": n, "where": where, "tail": "GROUP BY 1"}
 
     def _ask(self, select: str, names: Sequence[str], **question: Any) -> dict[str, NDArray[Any]]:
         """Return the columns of the answer to a question, as `_queries` puts it."""
-        for scan, sql in self._queries(select, names, **question):
+        return self._first(self._queries(select, names, **question))
+
+    def _first(self, queries: Iterable[tuple[Scan, str]]) -> dict[str, NDArray[Any]]:
+        """Return the answer to the first query that can be run."""
+        for scan, sql in queries:
             # What the engine says may quote a row: it goes no further, not even as the context of another error.
             with suppress(Exception):
                 return _run(scan, sql) if scan.run is None else scan.run(sql)
@@ -240,29 +304,37 @@ class Rows:
     ) -> Iterator[tuple[Scan, str]]:
         """Yield ways to query the rows, to be tried in turn.
 
-        `cells` are called v0, v1, ... in `select`, and the number in the column `n` is called n.
+        `cells` are called v0, v1, ... in `select`, their text, where options rewrite it, t0, t1, ..., and the number in
+        the column `n` is called n.
 
         Rows that are not `where` need not be counted: a unit's limited number of rows is chosen among those that are.
         """
         limit = self._limit
         within = [self._cell(attribute, f"w{j}") for j, (attribute, _) in enumerate(self._within)]
-        values = [f"{part.value} AS v{j}" for j, part in enumerate(cells)]
-        values += [f"{part.value} AS w{j}" for j, part in enumerate(within)]
+        parts = [(str(j), part) for j, part in enumerate(cells)] + [(f"w{j}", part) for j, part in enumerate(within)]
+        values = [f"{part.value} AS v{name}" for name, part in parts]
+        texts = [(f"t{name}", part.text) for name, part in parts if part.text is not None]
         if n is not None:
             values.append(f"{self._number(n)} AS n")
             names = [*names, n]
         keep = " AND ".join(["true", *(part.keep for part in (*cells, *within))])
         for part, (_, chosen) in zip(within, self._within, strict=True):
             keep = _and_then(keep, f"({part.index}) IN ({', '.join(map(str, chosen)) or 'NULL'})")
-        names = [*names, *(attribute.name for attribute, _ in self._within)]
+        names = [*names, *(attribute.source_column for attribute, _ in self._within)]
         read = sorted({self._position(name) for name in names})
         unit = None if limit is None else self._position(limit.column)
-        inner = ", ".join([*(f"c{i}" for i in read), *values, *([] if unit is None else ["u"])])
+        held = [*(f"c{i}" for i in read), *([] if unit is None else ["u"])]
+        inner = ", ".join([*held, *(t for t, _ in texts), *values])
         # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
         parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
         barrier = self._table.dialect.barrier if parsed else ""
         for scan in self._table.scans(read, unit):
-            kept = f"(SELECT {inner} FROM {scan.sql}{barrier}) AS q WHERE "
+            rows = scan.sql
+            if texts:
+                rows = (
+                    f"(SELECT {', '.join([*held, *(f'{text} AS {t}' for t, text in texts)])} FROM {rows}{barrier}) AS p"
+                )
+            kept = f"(SELECT {inner} FROM {rows}{barrier}) AS q WHERE "
             kept += keep if limit is None else _and_then(keep, where)
             if limit is not None:
                 kept = self._limited(kept, limit)
@@ -275,9 +347,10 @@ class Rows:
         null = "false" if limit.null == "drop" else "true"
         return f"({turns}) AS t WHERE CASE WHEN u IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
 
-    def _cell(self, attribute: Attribute, v: str, *, labelled: bool = False) -> Cell:
-        column, type_ = self._column(attribute.name)
-        return cell(attribute, column, v, type_, labelled=labelled, dialect=self._table.dialect)
+    def _cell(self, attribute: Attribute, place: str, *, labelled: bool = False) -> Cell:
+        column, type_ = self._column(attribute.source_column)
+        v, t, dialect = f"v{place}", f"t{place}", self._table.dialect
+        return cell(attribute, column, v, type_, t=t, labelled=labelled, dialect=dialect)
 
     def _number(self, name: str) -> str:
         column, type_ = self._column(name)
@@ -293,7 +366,8 @@ class Rows:
     def _position(self, name: str) -> int:
         if name not in self.columns:
             there = listing(self.columns, most=30)
-            msg = f"{self._table.name} has no column '{name}'; its columns are {there}; name attributes after columns"
+            msg = f"{self._table.name} has no column '{name}'; its columns are {there}; name attributes after columns, "
+            msg += 'or say in the domain file which column it is: column = "..."'
             raise SourceError(msg)
         return self.columns.index(name)
 

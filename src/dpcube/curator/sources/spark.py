@@ -17,7 +17,8 @@ from uuid import uuid4
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.dialect import LONGEST_TEXT, SPARK
+from dpcube.curator.sources.dialect import SPARK
+from dpcube.curator.sources.grammar import LONGEST_TEXT
 from dpcube.curator.sources.names import identity, matched, refuse_twice
 from dpcube.curator.sources.sql import kind
 from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened

@@ -1,14 +1,14 @@
 """Attributes as SQL: a column and its type enter, an expression for the index of a row's cell leaves.
 
 Every expression is total: it has a value for every value the column can hold, so no row can make a query fail. That is
-why text is cast only if it has the one form that every engine reads alike (`dialect.py`), and why numbers are clamped
+why text is cast only if it has the one form that every engine reads alike (`grammar.py`), and why numbers are clamped
 before arithmetic even where a condition leaves out those that could overflow. No name given by a user enters the SQL
 (columns are called c0, c1, ...), and text only as literals. The rules are the same for every engine, down to the last
 bit: a number is an integer if its column holds integers, and otherwise the nearest double. Engines differ in words.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import NoReturn
 
@@ -16,12 +16,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpcube.curator.sources import reading
 from dpcube.curator.sources.dialect import DUCKDB, Dialect, halved
-from dpcube.curator.sources.zone import offsets_of
+from dpcube.curator.sources.zone import Offsets, offsets_of
 from dpcube.domain import Attribute
+from dpcube.domain.attribute import IRREGULAR
 from dpcube.errors import SourceError
 
 MOST_LABELS = 100_000
+FATES = ("kept", *IRREGULAR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +32,17 @@ class Cell:
     """One attribute in SQL: `value` is computed once a row and then called v; `index` and `keep` are in terms of v.
 
     A row is dropped if `keep` is false or `index` is NULL; if `keep` is false, `index` may be anything, and in some
-    dialects must not be computed. `parsed` says that `value` is read from text, which takes time.
+    dialects must not be computed. `parsed` says that `value` is read from text, which takes time. `text` is what
+    options make of the column's text, computed before `value` and then called t; None if there are no options.
+    `fate` is which of `FATES` the value is, whatever becomes of it.
     """
 
     value: str
     index: str
     keep: str = "true"
     parsed: bool = False
+    text: str | None = None
+    fate: str = "0"
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
@@ -76,10 +83,18 @@ def cell(
     v: str,
     type_: pa.DataType,
     *,
+    t: str = "t",
     labelled: bool = False,
     dialect: Dialect = DUCKDB,
 ) -> Cell:
     """Return an attribute's SQL; with `labelled`, text may also be the label of a cell."""
+    text = reading.read(attribute, column, kind(type_), type_, dialect=dialect)
+    if text is None:
+        return _cell(attribute, column, v, type_, labelled=labelled, dialect=dialect)
+    return replace(_cell(attribute, t, v, pa.string(), labelled=labelled, dialect=dialect), text=text)
+
+
+def _cell(attribute: Attribute, column: str, v: str, type_: pa.DataType, *, labelled: bool, dialect: Dialect) -> Cell:
     owner = f"attribute '{attribute.name}'"
     labels = _labels(attribute) if labelled and kind(type_) == "text" else []
     if attribute.scale == "position":
@@ -87,17 +102,19 @@ def cell(
             _refuse(type_, "text, numbers or booleans", owner=owner)
         if kind(type_) == "real" and not dialect.real_categories:
             _refuse(type_, "text, whole numbers or booleans", owner=owner)
-        code = dialect.position(f"CAST({column} AS {dialect.text})", labels or attribute.texts())
+        listed = list(map(attribute.reading.folded, labels or attribute.texts()))
+        code = dialect.position(f"CAST({column} AS {dialect.text})", listed)
         others = f"WHEN {column} IS NULL THEN {_own(attribute, 'null')} ELSE {_own(attribute, 'unknown')}"
-        return Cell(code, f"CASE WHEN {v} IS NOT NULL THEN {v} {others} END" if attribute.own_cells else v)
+        index = f"CASE WHEN {v} IS NOT NULL THEN {v} {others} END" if attribute.own_cells else v
+        return Cell(code, index, fate=_fate(f"{v} IS NOT NULL", {"null": f"{column} IS NULL", "unknown": "true"}))
     if attribute.scale == "day":
         value, exact = day(column, type_, owner=owner, attribute=attribute, dialect=dialect), True
     else:
         value, exact = number(column, type_, owner=owner, dialect=dialect)
-    index, keep = _binned(attribute, column, v, exact=exact, dialect=dialect)
+    index, keep, fate = _binned(attribute, column, v, exact=exact, dialect=dialect)
     if labels:
         index, keep = f"coalesce({dialect.position(column, labels)}, CASE WHEN {keep} THEN {index} END)", "true"
-    return Cell(value, index, keep, parsed=kind(type_) == "text")
+    return Cell(value, index, keep, parsed=kind(type_) == "text", fate=fate)
 
 
 def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int, dialect: Dialect = DUCKDB) -> str:
@@ -112,18 +129,25 @@ def day(
 ) -> str:
     """Return days since 1970: of times with a time zone in UTC, or in the zone that an attribute declares."""
     if kind(type_) == "text":
-        return dialect.day(column)
+        moments = attribute is not None and attribute.reading.has_offsets
+        return reading.moment(column, _offsets(attribute), dialect) if moments else dialect.day(column)
     if kind(type_) != "date":
         _refuse(type_, "dates, times or text such as 2026-01-31", owner=owner)
-    type_, offsets = value_type(type_), None
-    if attribute is not None and attribute.zone is not None and pa.types.is_timestamp(type_) and type_.tz is not None:
-        first, after = attribute.bin_edges()[[0, -1]].astype(int).tolist()
-        offsets = offsets_of(attribute.zone, date.fromordinal(first), date.fromordinal(after - 1))
-    return dialect.day_of(column, type_, offsets)
+    type_ = value_type(type_)
+    moments = pa.types.is_timestamp(type_) and type_.tz is not None
+    return dialect.day_of(column, type_, _offsets(attribute) if moments else None)
 
 
-def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: Dialect) -> tuple[str, str]:
-    """Return SQL for the cell of a number v, and for whether the row is kept."""
+def _offsets(attribute: Attribute | None) -> Offsets | None:
+    """Return how far clocks are from UTC in an attribute's zone, in the days that it has cells for."""
+    if attribute is None or attribute.zone is None:
+        return None
+    first, after = attribute.bin_edges()[[0, -1]].astype(int).tolist()
+    return offsets_of(attribute.zone, date.fromordinal(first), date.fromordinal(after - 1))
+
+
+def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: Dialect) -> tuple[str, str, str]:
+    """Return SQL for the cell of a number v, for whether the row is kept, and for its fate."""
     edges = attribute.bin_edges() - attribute.origin
     # The last bin of real numbers holds its upper edge; any other ends at the double before it.
     top = edges[-1] if attribute.is_continuous else np.nextafter(edges[-1], -np.inf)
@@ -134,11 +158,18 @@ def _binned(attribute: Attribute, column: str, v: str, *, exact: bool, dialect: 
     if not exact:
         tests |= {"nan": dialect.is_nan(v), "infinite": f"abs({v}) = {dialect.real(math.inf)}"}
     tests["outside"] = "true"
+    fate = _fate(inside, tests)
     if all(attribute.destination(name) == "drop" for name in tests):
-        return bin_, inside
+        return bin_, inside, fate
     nearest = f"CASE WHEN {v} < {low} THEN 0 ELSE {attribute.bins - 1} END"
     cases = " ".join(f"WHEN {test} THEN {_own(attribute, name, nearest)}" for name, test in tests.items())
-    return f"CASE WHEN {inside} THEN {bin_} {cases} END", "true"
+    return f"CASE WHEN {inside} THEN {bin_} {cases} END", "true", fate
+
+
+def _fate(inside: str, tests: dict[str, str]) -> str:
+    """Return SQL for the position in `FATES` of what a value is."""
+    cases = " ".join(f"WHEN {test} THEN {FATES.index(name)}" for name, test in tests.items())
+    return f"CASE WHEN {inside} THEN 0 {cases} END"
 
 
 def _bin(
@@ -187,7 +218,7 @@ def _own(attribute: Attribute, name: str, nearest: str = "NULL") -> str:
 def _labels(attribute: Attribute) -> list[str]:
     """Return the labels of all cells, or none if they do not tell the cells apart."""
     labels = attribute.labels() if attribute.size <= MOST_LABELS else []
-    return labels if len(set(labels)) == len(labels) else []
+    return labels if len(set(map(attribute.reading.folded, labels))) == len(labels) else []
 
 
 def _refuse(type_: pa.DataType, usable: str, *, owner: str) -> NoReturn:

@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcube.curator.sources import unit
-from dpcube.curator.sources.dialect import DUCKDB, LONGEST_TEXT, Dialect, literal
+from dpcube.curator.sources.dialect import DUCKDB, Dialect, literal
+from dpcube.curator.sources.grammar import LONGEST_TEXT
 from dpcube.curator.sources.names import identity, refuse_twice
 from dpcube.curator.sources.sql import kind, value_type
 from dpcube.errors import SourceError
@@ -54,6 +55,7 @@ class Table:
     """A table by its name in messages, its schema, and ways to scan some of its columns, to be tried in turn.
 
     A scan may be asked for the form of a unit as well, which it calls u (`unit.py`); `named` says of which columns.
+    `lines` is a scan of a file's lines, the empty ones left out, whether they are rows or break the rules.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Table:
     scans: Scans
     named: Callable[[int], bool]
     dialect: Dialect = DUCKDB
+    lines: Scan | None = None
 
 
 def normalised(

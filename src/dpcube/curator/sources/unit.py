@@ -14,7 +14,7 @@ counted. So a unit has a form of its own, of which `rows.py` asks no more than w
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcube.curator.sources.dialect import LONGEST_TEXT
+from dpcube.curator.sources.grammar import LONGEST_TEXT
 from dpcube.curator.sources.sql import kind, value_type
 
 

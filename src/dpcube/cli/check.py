@@ -1,0 +1,64 @@
+"""The verb by which a table's owner sees, on a terminal alone, which rows a domain would count."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from dpcube.cli.curator import csv_options, dialect_of, query_option, table_argument
+from dpcube.cli.output import print_table, stage, stages_done, visible
+
+PRIVATE = "PRIVATE: exact facts about the rows, in rough words. For the owner of the table; not to be passed on."
+MEANING = """\
+kept: in a bin as it is. clipped: outside, counted in the bin nearest to it. null, unknown: without a value, or not
+read by this domain; they have a cell of their own or are dropped. dropped: the row is not counted at all.
+How text can be read (format, decimal, trim, ...): docs/sources.md. Nothing was spent, and nothing written."""
+
+
+@click.command()
+@table_argument
+@click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
+@click.option("--show-values", is_flag=True, help="Show some texts that the domain does not take. They are rows' own.")
+@query_option
+@csv_options
+def check(
+    table: Path | str,
+    *,
+    domain_file: Path,
+    show_values: bool,
+    query: str | None,
+    delimiter: str | None,
+    names: str | None,
+    null_text: tuple[str, ...],
+) -> None:
+    """See which rows of TABLE a domain file would count: for its owner, on a terminal only.
+
+    For each attribute, roughly which share of the rows goes where. It spends nothing and writes nothing. Domains are
+    public: mend how text is read by what you see, and take bounds and values from what is publicly known.
+    """
+    from dpcube.curator.check import ENDS
+    from dpcube.curator.check import check as checked
+    from dpcube.domain import Domain
+    from dpcube.errors import InputError
+
+    if not sys.stdout.isatty():
+        msg = "dpcube check shows private facts on a terminal only, not in a file or a pipe; nothing was read"
+        raise InputError(msg)
+    csv = dialect_of(table, delimiter, names, null_text)
+    stage("looking at the rows")
+    found = checked(table, Domain.load(domain_file), csv=csv, query=query, show_values=show_values)
+    stages_done()
+    click.echo(PRIVATE + "\n")
+    print_table(("attribute", *ENDS), [(look.attribute, *look.shares) for look in found.looks])
+    click.echo(f"\nrows counted, by all attributes together: {found.counted}")
+    if found.broken_lines is not None:
+        click.echo(f"lines of the file that are no rows (other number of fields, open quotes): {found.broken_lines}")
+    if show_values:
+        _print_examples([(look.attribute, look.examples) for look in found.looks if look.examples])
+    click.echo(f"\n{MEANING}")
+
+
+def _print_examples(examples: list[tuple[str, tuple[str, ...]]]) -> None:
+    click.echo("\nsome texts that are not taken, escaped and cut:" if examples else "\nno texts that are not taken")
+    for attribute, texts in examples:
+        click.echo(visible(f"  {attribute}: {', '.join(map(ascii, texts))}"))

@@ -1,0 +1,169 @@
+"""Reading options as SQL: a column enters, the text that the rules of `sql.py` and `dialect.py` read leaves.
+
+An attribute's options (`domain/reading.py`) rewrite its text into the one form that every engine reads alike, and
+nothing after this knows of them: a number becomes digits with a point, a date YYYY-MM-DD, a date with a time and an
+offset `MOMENT`, a word for true or false that value, and what has none of the declared forms the empty text, which
+is no number and no date. In order: blanks around are taken off, a null's text becomes null, then the kind's own.
+
+No text longer than `LONGEST_READ` is matched or rewritten as a number or a date, none of `LONGEST_TEXT` bytes or more
+is trimmed (what is longer is cut by some sources and not by others), and every expression is total. Whatever a text
+is, it thus becomes one text or null: a row still lies in one cell or none. Only attributes are read so, never units.
+"""
+
+import re
+
+import pyarrow as pa
+
+from dpcube.curator.sources.dialect import SECONDS_A_DAY, Dialect
+from dpcube.curator.sources.grammar import DATE, INFINITY, LONGEST_TEXT, NAN
+from dpcube.curator.sources.zone import Offsets
+from dpcube.domain import Attribute
+from dpcube.domain.reading import BLANKS, ISO, LOWER, UPPER, Reading, is_digit, pieces
+from dpcube.errors import SourceError
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MOMENT = "YYYY-MM-DD HH:MM:SS+HHMM"
+_PART = {  # as regular expressions; numbers with two digits
+    **{"Y": "[0-9]{4}", "y": "[0-9]{2}", "m": "0[1-9]|1[0-2]", "d": "0[1-9]|[12][0-9]|3[01]"},
+    **{"H": "[01][0-9]|2[0-3]", "M": "[0-5][0-9]", "S": "[0-5][0-9]", "f": "[0-9]{1,9}"},
+    "b": "|".join("".join(f"[{letter}{letter.upper()}]" for letter in month) for month in MONTHS),
+    "z": "[zZ]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?",
+}
+_SHORT = {"m": "[1-9]", "d": "[1-9]", **dict.fromkeys("HMS", "[0-9]")}  # and with one
+_ISO_TIME = "[tT ]({H}):({M})(?::({S})(?:[.,]{f})?)?({z})?".format(**_PART)
+_ISO = "({Y})-({m})-({d})(?:{time})?".format(**_PART, time=_ISO_TIME)
+
+
+def read(attribute: Attribute, column: str, held: str | None, type_: pa.DataType, *, dialect: Dialect) -> str | None:
+    """Return SQL for the text that an attribute reads, None where it reads the column as it is."""
+    reading = attribute.reading
+    if reading.is_plain or held is None:
+        return None
+    if attribute.scale == "position":
+        return _category(reading, f"CAST({column} AS {dialect.text})", dialect)
+    if held == "integer" and reading.formats:
+        column = f"CAST({column} AS {dialect.text})"
+    elif held != "text":
+        _refuse_lost_nulls(attribute, type_)
+        return None
+    text = _trimmed(reading, column, dialect)
+    plain = text if attribute.scale == "number" and (reading.decimal, reading.thousands) == (".", None) else None
+    made = _number(reading, text, dialect) if attribute.scale == "number" else _date(reading, text, dialect)
+    return _nulled(reading, text, plain or made, dialect)
+
+
+def moment(text: str, offsets: Offsets | None, dialect: Dialect) -> str:
+    """Return the day since 1970 of a text that `read` made of a date, or of a moment, whose day is in a zone."""
+
+    def whole(start: int, length: int = 2) -> str:
+        return dialect.whole_number(f"substring({text}, {start}, {length})")
+
+    day = dialect.day(f"substring({text}, 1, 10)")
+    clock = f"{whole(12)} * 3600 + {whole(15)} * 60 + {whole(18)}"
+    apart = f"({whole(21)} * 3600 + {whole(23)} * 60) * CASE WHEN substring({text}, 20, 1) = '-' THEN -1 ELSE 1 END"
+    second = f"(CAST({day} AS BIGINT) * {SECONDS_A_DAY} + {clock} - {apart})"
+    moved = dialect.whole_days(second, 1, offsets)
+    return f"CASE WHEN {dialect.octets}({text}) = {len(MOMENT)} THEN {moved} ELSE {dialect.day(text)} END"
+
+
+def _trimmed(reading: Reading, text: str, dialect: Dialect) -> str:
+    if not reading.trim:
+        return text
+    return f"CASE WHEN {dialect.octets}({text}) < {LONGEST_TEXT} THEN {dialect.trimmed(text)} ELSE {text} END"
+
+
+def _folded(reading: Reading, text: str, dialect: Dialect) -> str:
+    return f"translate({text}, {dialect.literal(UPPER)}, {dialect.literal(LOWER)})" if reading.fold else text
+
+
+def _nulled(reading: Reading, text: str, made: str, dialect: Dialect) -> str:
+    if not reading.null_text:
+        return made
+    listed = ", ".join(dialect.literal(reading.folded(null)) for null in reading.null_text)
+    return f"CASE WHEN {_folded(reading, text, dialect)} IN ({listed}) THEN NULL ELSE {made} END"
+
+
+def _category(reading: Reading, column: str, dialect: Dialect) -> str:
+    text = _folded(reading, _trimmed(reading, column, dialect), dialect)
+    words = [(dialect.literal(reading.folded(word)), dialect.literal(value)) for word, value in reading.words]
+    cases = " ".join(f"WHEN {word} THEN {value}" for word, value in words)
+    made = f"CASE {text} {cases} ELSE {text} END" if cases else text
+    return _nulled(reading, text, made, dialect)
+
+
+def _number(reading: Reading, text: str, dialect: Dialect) -> str:
+    """Rewrite a number with marks of its own; groups are of three digits, so that 1.5 is not taken for 15."""
+    decimal, thousands = f"[{reading.decimal}]", reading.thousands
+    whole = "[0-9]+" if thousands is None else f"(?:[0-9]{{1,3}}(?:[{thousands}][0-9]{{3}})+|[0-9]+)"
+    digits = f"(?:{whole}{decimal}?[0-9]*|{decimal}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
+    pattern = f"[{BLANKS}]*[+-]?(?:{digits}|{INFINITY}|{NAN})[{BLANKS}]*"
+    bare = text if thousands is None else f"replace({text}, {dialect.literal(thousands)}, '')"
+    bare = f"replace({bare}, {dialect.literal(reading.decimal)}, '.')"
+    return _if_short(text, f"CASE WHEN {dialect.matches(text, pattern)} THEN {bare} ELSE '' END", dialect)
+
+
+def _date(reading: Reading, text: str, dialect: Dialect) -> str:
+    cases = "".join(_when(form, text, dialect) for form in reading.formats)
+    cases += f"WHEN {dialect.matches(text, DATE)} THEN {dialect.trimmed(text)} "
+    return _if_short(text, f"CASE {cases}ELSE '' END", dialect)
+
+
+def _if_short(text: str, made: str, dialect: Dialect) -> str:
+    return f"CASE WHEN {dialect.readable(text)} THEN {made} WHEN {text} IS NULL THEN NULL ELSE '' END"
+
+
+def _when(form: str, text: str, dialect: Dialect) -> str:
+    """Return the case of a text that has this form, rewritten by its parts."""
+    pattern, order = _pattern(form)
+    pattern = f"[{BLANKS}]*{pattern}[{BLANKS}]*"
+
+    def part(directive: str) -> str:
+        return f"coalesce({dialect.group(text, pattern, order.index(directive) + 1)}, '')"
+
+    def padded(directive: str) -> str:
+        return f"lpad({part(directive)}, 2, '0')" if directive in order else "'00'"
+
+    month = padded("m")
+    if "b" in order:
+        names = " ".join(f"WHEN '{name}' THEN '{i:02}'" for i, name in enumerate(MONTHS, 1))
+        month = f"CASE translate({part('b')}, {dialect.literal(UPPER)}, {dialect.literal(LOWER)}) {names} END"
+    year = part("Y") if "Y" in order else ""
+    if not year:
+        year = f"CASE WHEN {dialect.whole_number(part('y'))} >= 69 THEN '19' ELSE '20' END || {part('y')}"
+    made = f"{year} || '-' || {month} || '-' || {padded('d')}"
+    if "z" in order:
+        apart = f"replace(replace(replace({part('z')}, ':', ''), 'Z', '+'), 'z', '+')"
+        time = f"' ' || {padded('H')} || ':' || {padded('M')} || ':' || {padded('S')} || rpad({apart}, 5, '0')"
+        made += f" || CASE WHEN {part('z')} = '' THEN '' ELSE {time} END"
+    return f"WHEN {dialect.matches(text, pattern)} THEN {made} "
+
+
+def _pattern(form: str) -> tuple[str, tuple[str, ...]]:
+    """Return a format's regular expression, and the directive of each of its groups.
+
+    A number of one or two digits has two where a digit stands beside it, so that a text is cut in one way only.
+    """
+    if form == ISO:
+        return _ISO, ("Y", "m", "d", "H", "M", "S", "z")
+    parts, pattern, order = pieces(form), "", []
+    for i, piece in enumerate(parts):
+        if len(piece) == 1:
+            pattern += piece if piece.isalnum() or piece == " " else f"\\{piece}"
+            continue
+        directive = piece[1]
+        beside = [parts[j] for j in (i - 1, i + 1) if 0 <= j < len(parts)]
+        short = f"|{_SHORT[directive]}" if directive in _SHORT and not any(map(is_digit, beside)) else ""
+        pattern += f"({_PART[directive]}{short})"
+        order.append(directive)
+    return pattern, tuple(order)
+
+
+def _refuse_lost_nulls(attribute: Attribute, type_: pa.DataType) -> None:
+    """Refuse a null's text that a column could hold as a value: it would be null in a file and a value elsewhere."""
+    lost = [text for text in attribute.reading.null_text if re.search("[0-9]", text)]
+    if lost:
+        msg = (
+            f"attribute '{attribute.name}' has the null_text {lost[0]!r}, and its column holds {type_}, not text; "
+            "cast the column to text, or leave that value outside of the bins"
+        )
+        raise SourceError(msg)

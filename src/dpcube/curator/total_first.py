@@ -1,0 +1,58 @@
+"""The total first: a small part of a release's epsilon says whether the domain counts any rows worth a release.
+
+A domain that reads a table wrongly (dates in another format, another delimiter) counts next to nothing, and whoever
+finds out from the release has spent it all. So the total of the cube is drawn first, with `SHARE` of the epsilon, and a
+release whose noisy total is not above its error stops there, the rest uncharged.
+
+Proof. The total is the count of one box that holds every cell. One row changes it by one, a unit by `max_rows` at most,
+and noise at e/max_rows costs e (`gate.py`): this costs its own epsilon, which the ledger is charged before it is drawn.
+Whether the release goes on is computed from that noisy number and public facts, and costs nothing more. If it goes on,
+the strategy has a gate of its own with the rest, charged before it draws: the two compose sequentially, and together
+cost the release's epsilon, whatever the first one said. Nothing else is seen of the rows on the way.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.exact import ExactCounts
+from dpcube.curator.gate import Gate
+from dpcube.errors import EmptyTotalError
+from dpcube.geometry.boxes import Boxes
+
+SHARE = Fraction(1, 20)
+MISSED = 0.05  # how often the total of an empty table is further off than its error
+
+
+def error_of_total(epsilon: Fraction, max_rows: int) -> int:
+    """Return the least t for which noise at this epsilon is beyond t, up or down, with a chance of at most `MISSED`.
+
+    Of the two-sided geometric with ratio q, P(|z| > t) is 2 q^(t + 1) / (1 + q).
+
+    >>> error_of_total(Fraction(1, 20), 1)
+    59
+    """
+    alpha = float(epsilon / max_rows)
+    return max(0, math.ceil(math.log(2 / (MISSED * (1 + math.exp(-alpha)))) / alpha) - 1)
+
+
+def draw_total(exact_counts: ExactCounts, epsilon: Fraction, *, max_rows: int) -> int:
+    """Draw the noisy total of a cube, for an epsilon that has been charged."""
+    shape = exact_counts.shape
+    whole = Boxes(shape, np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64))
+    gate = Gate(exact_counts, epsilon, max_rows=max_rows)
+    return int(gate.count_boxes(whole, np.array([BUDGET_UNITS], np.int64))[0])
+
+
+def refuse_empty(noisy_total: int, spent: Fraction, rest: Fraction, *, max_rows: int) -> None:
+    """Stop a release whose noisy total is not above its error."""
+    error = error_of_total(spent, max_rows)
+    if noisy_total > error:
+        return
+    msg = (
+        f"stopped: this domain counts about {noisy_total} rows, not above the error of {error}, so it may not read the "
+        f"table at all. Only epsilon {spent} was charged, for this total; {rest} of this release was not"
+    )
+    raise EmptyTotalError(msg)

@@ -1,0 +1,110 @@
+"""`dpcube check`: private, on a terminal only, rough, and without a trace."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpcube.curator.check import ENDS, check
+from dpcube.domain import Category, Date, Domain, Float, Integer
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal")
+
+DOMAIN = Domain(
+    Integer("age", 0, 99, outside="clip"),
+    Float("dose", 0, 10, null="cell"),
+    Category("sex", ["f", "m"], unknown="cell"),
+    Date("day", "2026-01-01", "2026-12-31"),
+)
+
+
+def rows(n: int) -> list[str]:
+    good = [f"{i % 90},1.5,f,2026-03-01" for i in range(n - 20)]
+    return [*good, *["120,1.5,f,2026-03-01"] * 5, *["5,,m,2026-03-01"] * 5, *['7,"1,5",x,01.03.2026'] * 9, "1,2,3"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    (tmp_path / "t.csv").write_text("\n".join(["age,dose,sex,day", *rows(1000)]) + "\n", encoding="utf-8")
+    DOMAIN.save(tmp_path / "d.toml")
+    return tmp_path / "t.csv"
+
+
+def on_terminal(*arguments: str, cwd: Path) -> str:
+    """What the command shows on a terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "dpcube", *arguments]
+    shown = b""
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, cwd=cwd) as process:
+        os.close(theirs)
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # the other end was closed
+                break
+            if not piece:
+                break
+            shown += piece
+        assert process.stderr is not None
+        error = process.stderr.read().decode()
+    os.close(ours)
+    assert process.returncode == 0, error
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_shares_are_told_in_words(table: Path) -> None:
+    found = check(table, DOMAIN)
+    told = {look.attribute: dict(zip(ENDS, look.shares, strict=True)) for look in found.looks}
+    assert told["age"] == dict(zip(ENDS, ("most", "under 1%", "none", "none", "none"), strict=True))
+    assert told["dose"] == dict(zip(ENDS, ("most", "none", "under 1%", "under 1%", "under 1%"), strict=True))
+    assert told["sex"] == dict(zip(ENDS, ("most", "none", "none", "under 1%", "none"), strict=True))
+    assert told["day"] == dict(zip(ENDS, ("most", "none", "none", "under 1%", "under 1%"), strict=True))
+    assert (found.counted, found.broken_lines) == ("most", "under 1%")
+    assert not any(look.examples for look in found.looks)
+    shown = {look.attribute: look.examples for look in check(table, DOMAIN, show_values=True).looks}
+    assert shown == {"age": ("120",), "dose": ("1,5",), "sex": ("x",), "day": ("01.03.2026",)}
+
+
+def test_nothing_and_everything(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("day\n01.03.2026\n02.03.2026\n", encoding="utf-8")
+    wrong, right = (Domain(Date("day", "2026-01-01", "2026-12-31", format=f)) for f in ((), "%d.%m.%Y"))
+    assert check(tmp_path / "t.csv", wrong).looks[0].shares == ("none", "none", "none", "all", "all")
+    assert check(tmp_path / "t.csv", right).looks[0].shares == ("all", "none", "none", "none", "none")
+    (tmp_path / "t.csv").write_text("day\n", encoding="utf-8")
+    assert check(tmp_path / "t.csv", right).counted == "none"
+
+
+def test_it_is_shown_on_a_terminal_and_leaves_no_trace(table: Path) -> None:
+    before = {path: path.read_bytes() for path in table.parent.iterdir()}
+    shown = on_terminal("check", "t.csv", "--domain", "d.toml", cwd=table.parent)
+    assert shown.startswith("PRIVATE: ")
+    assert "rows counted, by all attributes together: most\n" in shown
+    assert not any(text in shown for text in ("01.03.2026", "120", "1,5", "1000", "99"))
+    assert {path: path.read_bytes() for path in table.parent.iterdir()} == before
+
+
+def test_values_are_shown_only_when_asked_for_and_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('age\n"\x1b[2J\u202ered"\n' + "9" * 500 + "\n", encoding="utf-8")
+    Domain(Integer("age", 0, 99)).save(tmp_path / "d.toml")
+    shown = on_terminal("check", "t.csv", "--domain", "d.toml", "--show-values", cwd=tmp_path)
+    assert "\x1b" not in shown.partition("PRIVATE")[2]
+    assert "'\\x1b[2J\\u202ered'" in shown
+    assert "9" * 60 in shown
+    assert "9" * 61 not in shown
+
+
+@pytest.mark.parametrize("more", [[], ["--show-values"]])
+def test_a_pipe_or_a_file_gets_nothing(table: Path, more: list[str]) -> None:
+    command = [sys.executable, "-m", "dpcube", "check", "t.csv", "--domain", "d.toml", *more]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=table.parent, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "on a terminal only" in done.stderr
+
+
+def test_there_is_no_json(table: Path) -> None:
+    command = [sys.executable, "-m", "dpcube", "check", "t.csv", "--domain", "d.toml", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=table.parent, check=False)
+    assert (done.returncode, done.stdout) == (2, "")

@@ -1,0 +1,134 @@
+"""Drafts of domain files: what names suggest, what values do, and what is told of a wrong delimiter."""
+
+import re
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dpcube import Domain
+from dpcube.curator.draft import draft
+from dpcube.curator.guess import by_name
+from dpcube.curator.sources import CsvDialect
+from dpcube.domain import Date, Float, Integer
+from dpcube.errors import DomainError, SourceError
+
+DAYS = [date(2026, 1, 1) + timedelta(days=3 * i) for i in range(40)]
+
+
+def looked_at(values: list[Any], name: str = "x") -> str:
+    text = draft(pa.table({name: values}), from_data=True)
+    return text.partition("[[attribute]]")[2] or text.rpartition("\n\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, "identifier") for name in ("id", "patient_id", "PatientID", "E-mail", "customer key", "SSN")),
+        *((name, "date") for name in ("date", "Adm. Date", "admittedAt", "dob", "birth_date", "created_on")),
+        *((name, "integer") for name in ("age", "Age (years)", "n_children", "hours-per-week")),
+        *((name, "float") for name in ("Dose", "unit price", "weight_kg", "lat")),
+        *((name, "boolean") for name in ("isSmoker", "has_insurance", "flag")),
+        *((name, "category") for name in ("ward", "sex", "", "größe", "idea", "candidate")),
+    ],
+)
+def test_what_a_name_suggests(name: str, kind: str) -> None:
+    assert by_name(name).kind == kind
+
+
+def test_names_alone_suggest_types_with_templates_and_a_unit(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("patient_id,Adm. Date,age,dose,isSmoker,ward\n7,x,x,x,x,secret\n", encoding="utf-8")
+    text = draft(tmp_path / "t.csv")
+    assert re.findall(r'^type = "(\w+)"', text, re.MULTILINE) == ["date", "integer", "float", "category", "category"]
+    assert 'name = "patient_id"' not in text
+    assert '--unit "patient_id" --max-rows K' in text
+    assert "secret" not in text
+    assert not re.search(r"\d", text.replace("format = 1", ""))
+    for kind in ("integer", "float", "category", "date"):
+        assert f'"{kind}"' in text.partition("format = 1")[0]
+    with pytest.raises(DomainError):  # it is to be filled in
+        Domain.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "lines"),
+    [
+        ([f"{day:%d.%m.%Y}" for day in DAYS] * 2, ["start = 2026-01-01", 'format = "%d.%m.%Y"']),
+        ([f"{day:%m/%d/%Y}" for day in DAYS] * 2, ['format = "%m/%d/%Y"']),
+        ([f"{day}T08:30:00Z" for day in DAYS] * 2, ['type = "date"', 'format = "iso"']),
+        ([f"{i},5" for i in range(40)] * 2, ['type = "float"', "min = 0.5", 'decimal = ","']),
+        ([f"{i}.234,5" for i in range(1, 40)] * 2, ["max = 39234.5", 'decimal = ","', 'thousands = "."']),
+        ([f" {i} " for i in range(40)] * 2, ['type = "integer"', "min = 0", "max = 39", "trim = true"]),
+        ([f"{i}.5" for i in range(40)] * 2, ['type = "float"', "max = 39.5"]),
+        (["Ja", "nein", "", "JA"] * 9, ['values = ["false", "true"]', 'true = ["ja"]', 'case = "ignore"']),
+        (["a", "b", "c"] * 9, ['values = ["a", "b", "c"]']),
+        ([3, 4, 5] * 9, ['type = "integer"', "max = 5"]),
+    ],
+)
+def test_values_tell_numbers_dates_and_words(values: list[Any], lines: list[str]) -> None:
+    text = looked_at(values)
+    assert set(lines) <= set(text.splitlines())
+    assert "drafted_from_data = true" in draft(pa.table({"x": values}), from_data=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "other"),
+    [
+        ([f"0{i % 9 + 1}/0{i % 7 + 1}/2026" for i in range(40)], 'format = "%m/%d/%Y"'),
+        ([f"{i % 9 + 1}.234" for i in range(40)], 'decimal = ",", thousands = "."'),
+    ],
+)
+def test_a_reading_that_fits_as_well_is_told(values: list[str], other: str) -> None:
+    assert f"# or, which fits as well: {other}" in looked_at(values).splitlines()
+
+
+def test_values_that_are_all_different_name_rows_and_are_no_attribute() -> None:
+    text = draft(pa.table({"code": [f"x{i}" for i in range(30)], "n": [1, 2] * 15}), from_data=True)
+    assert 'column "code" looks like an identifier' in text
+    assert "x7" not in text
+    assert re.findall(r'^name = "(.*)"', text, re.MULTILINE) == ["n"]
+
+
+@pytest.mark.parametrize(("mark", "shown"), [(";", ";"), ("\t", "\\t"), ("|", "|")])
+def test_a_wrong_delimiter_is_told(mark: str, shown: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"age{mark}ward\n5{mark}a\n", encoding="utf-8")
+    with pytest.raises(SourceError) as caught:
+        draft(tmp_path / "t.csv")
+    assert f"say so: --delimiter '{shown}'" in str(caught.value)
+    assert "[[attribute]]" in draft(tmp_path / "t.csv", csv=CsvDialect(delimiter=mark))
+
+
+def test_a_signed_draft_of_messy_values_is_a_domain() -> None:
+    table = pa.table({"day": [f"{day:%d.%m.%Y}" for day in DAYS] * 2, "dose": [f"{i},5" for i in range(40)] * 2})
+    text = draft(table, from_data=True).replace('# signed_public_by = "?"', 'signed_public_by = "me"')
+    domain = Domain.loads(text)
+    assert isinstance(domain["day"], Date)
+    assert isinstance(domain["dose"], Float)
+
+
+# Bins by their number, and by quarters.
+
+
+def test_so_many_bins_in_a_file() -> None:
+    axis = '[[attribute]]\nname = "x"\ntype = "{}"\nmin = {}\nmax = {}\nbins = {}\n'
+    assert Domain.loads(axis.format("float", 0.0, 1.0, 10)) == Domain(Float("x", 0.0, 1.0, width=0.1))
+    assert Domain.loads(axis.format("integer", 0, 99, 10)) == Domain(Integer("x", 0, 99, width=10))
+    assert Domain.loads(axis.format("integer", 0, 99, 30))["x"].bins == 25  # of 4 each: whole numbers do not split
+    for wrong in (
+        axis.format("integer", 0, 9, 0),
+        axis.format("integer", 0, 9, "2.5"),
+        axis.format("float", 0, 9, "true"),
+    ):
+        with pytest.raises(DomainError, match="bins is a whole number above 0"):
+            Domain.loads(wrong)
+    with pytest.raises(DomainError, match="without width or edges"):
+        Domain.loads(axis.format("integer", 0, 9, 3) + "width = 2\n")
+
+
+def test_quarters() -> None:
+    axis = Date("d", "2025-11-15", "2026-07-01", every="quarter")
+    assert axis.labels() == ["2025-Q4", "2026-Q1", "2026-Q2", "2026-Q3"]
+    assert [level.name for level in axis.levels()] == ["quarter", "year"]
+    assert axis.weights(axis.range("2026-01-01", "2026-03-31")).tolist() == [0, 1, 0, 0]

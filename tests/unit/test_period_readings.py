@@ -1,0 +1,118 @@
+"""A period is of a physical column in one complete reading: rows are selected by it, and the ledger keeps it."""
+
+import shutil
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dpcube.cli import main
+from dpcube.curator import publish
+from dpcube.curator.publishing import count
+from dpcube.curator.request import Range
+from dpcube.curator.sources import CsvDialect
+from dpcube.domain import Date, Domain, Integer
+from dpcube.errors import BudgetError
+from dpcube.privacy.ledger import Ledger
+from dpcube.privacy.period import Period
+
+OLD = Path(__file__).parent / "ledgers" / "format1.ledger"
+TENTH = Fraction(1, 10)
+AGE = Integer("age", 0, 3)
+
+
+def domain(**reading: Any) -> Domain:
+    return Domain(AGE, Date("admitted", "2026-01-01", "2026-12-31", every="month", **reading))
+
+
+def period(domain: Domain, first: str, last: str, csv: CsvDialect | None = None) -> Period:
+    chosen = Range.of(("admitted", first, last), domain, csv)
+    assert chosen is not None
+    return chosen.period()
+
+
+def test_a_period_of_an_attribute_selects_by_its_column_and_reading() -> None:
+    table = pa.table({"Adm": ["01.02.2026", "02.01.2026", "2026-02-03", "?"], "age": [1, 1, 1, 1]})
+    read = domain(column="Adm", format="%d.%m.%Y")
+    chosen = Range.of(("admitted", "2026-02-01", "2026-02-28"), read, None)
+    assert count(table, read, rows_of=chosen).sum() == 2
+    assert chosen is not None
+    assert chosen.period() == Period("Adm", "date", 739648, 739676, '{"format": ["%d.%m.%Y"]}')
+
+
+def test_a_moment_is_in_the_period_of_its_day_in_the_zone() -> None:
+    table = pa.table({"admitted": ["2026-01-31T23:30:00Z"], "age": [1]})
+    for zone, in_february in ((None, 0), ("Europe/Berlin", 1)):
+        read = domain(format="iso", zone=zone)
+        assert (
+            count(table, read, rows_of=Range.of(("admitted", "2026-02-01", "2026-02-28"), read, None)).sum()
+            == in_february
+        )
+
+
+JANUARY = ("2026-01-01", "2026-01-31")
+FEBRUARY = ("2026-02-01", "2026-02-28")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "spent"),
+    [
+        (domain(), domain(), TENTH),
+        (domain(format="iso", trim=True), domain(format="iso", trim=True), TENTH),
+        (domain(), domain(format="%m/%d/%Y"), 2 * TENTH),
+        (domain(format="%d/%m/%Y"), domain(format="%m/%d/%Y"), 2 * TENTH),
+        (domain(format="iso"), domain(format="iso", zone="Europe/Berlin"), 2 * TENTH),
+        (domain(format="iso"), domain(format="iso", trim=True), 2 * TENTH),
+        (domain(column="a"), domain(column="b"), 2 * TENTH),
+        (domain(null_text=[str(i) for i in range(999)]), domain(null_text=[str(i) for i in range(998)]), 2 * TENTH),
+    ],
+)
+def test_periods_of_two_readings_add_up(one: Domain, other: Domain, spent: Fraction, tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "t.ledger", total=Fraction(1))
+    for read, ends in ((one, JANUARY), (other, FEBRUARY)):
+        ledger.charge(TENTH, strategy="cells", domain="d", period=period(read, *ends))
+    assert Ledger(tmp_path / "t.ledger").statement().spent == spent
+
+
+def test_how_a_file_is_cut_is_part_of_a_reading() -> None:
+    plain = period(domain(), *JANUARY)
+    assert plain.reading == ""
+    assert period(domain(), *JANUARY, CsvDialect()) == plain
+    assert period(domain(), *JANUARY, CsvDialect(delimiter=";")).reading == '{"csv": {"delimiter": ";"}}'
+    assert "multiline" in period(Domain(*domain().attributes, multiline=True), *JANUARY).reading
+
+
+def test_an_entry_without_a_reading_is_of_the_plain_one(tmp_path: Path) -> None:
+    place = tmp_path / "t.ledger"
+    shutil.copy(OLD, place)
+    ledger = Ledger(place)
+    periods = [c.period for c in ledger.statement().charges if c.period is not None]
+    assert {p.reading for p in periods} == {""}
+    start, before = max(p.stop for p in periods), ledger.statement().spent
+    for reading, more in (("", 0), ("{}", TENTH)):
+        later = Period(periods[0].column, periods[0].kind, start, start + 9, reading)
+        ledger.charge(TENTH, strategy="s", domain="d", period=later)
+        assert ledger.statement().spent == before + more
+
+
+def test_a_refusal_says_that_readings_add_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pa.table({"admitted": ["2026-01-05", "05.02.2026"], "age": [1, 2]})
+    place = tmp_path / "a b.ledger"
+    ask: dict[str, Any] = {"epsilon": 1, "ledger": place, "strategy": "cells"}
+    publish(table, domain(), period=("admitted", *JANUARY), **ask)
+    with pytest.raises(BudgetError) as caught:
+        publish(table, domain(format="%d.%m.%Y"), period=("admitted", *FEBRUARY), **ask)
+    assert str(caught.value).endswith(
+        "which would take a b.ledger to 2 of 1 (periods of a column that is read in different ways add up); nothing "
+        f"was drawn. The owner of the table may raise the total: dpcube ledger raise '{place}' --total 2 --purpose WHY"
+    )
+    publish(table, domain(), period=("admitted", *FEBRUARY), **ask)
+    monkeypatch.setattr("sys.argv", ["dpcube", "ledger", str(place)])
+    with pytest.raises(SystemExit):
+        main()
+    shown = capsys.readouterr().out
+    assert [line.split()[0] for line in shown.splitlines()[-2:]] == ["1", "2"]  # not the numbers of entries

@@ -22,10 +22,14 @@ from dpcube.errors import BudgetError
 from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget
-from dpcube.strategy import Adaptive, Strategy
+from dpcube.strategy import Adaptive, Strategy, adaptive, first_look
+from dpcube.strategy.marginals import AS_MUCH_AS_THE_TREE
+from dpcube.strategy.plans import ADAPTIVE, CELLS, PLANS, Plan
+from dpcube.strategy.seen import Seen
 from dpcube.transcript import CellCounts, Transcript
 
 EPSILON = Fraction(2)
+EMPTY = np.zeros(1, np.int64)
 Draw = Callable[[Fraction, int], Values]
 MakeGate = Callable[[Values, Noise], Gate]
 
@@ -186,6 +190,17 @@ def test_random_tables_and_noise(exact: Values, seed: int, size: int) -> None:
     assert max(found.values()) <= EPSILON
 
 
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
+@pytest.mark.parametrize("cube", ["line", "cube", "deep line"])
+def test_no_plan_loses_more_than_epsilon_whichever_is_chosen(
+    cube: str, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adaptive, "choose", lambda *_: plan)
+    monkeypatch.setattr(first_look, "SPARSE", 0.0)  # the choice is never left out
+    found = [max(losses(Adaptive(), CUBES[cube], draw, honest).values()) for draw in draws()]
+    assert max(found) == EPSILON
+
+
 # The twins: the same checker finds each of these.
 
 
@@ -250,6 +265,34 @@ def test_sabotage_one_region_overspent_is_caught() -> None:
 def test_sabotage_too_little_noise_in_one_region_is_caught() -> None:
     worst = losses(Adaptive(), CUBES["line"], nines, lambda exact, noise: LouderThere(exact, EPSILON, noise=noise))
     assert alone(worst)
+
+
+class TablesForNothing(Gate):
+    """A gate that charges nothing for tables over some attributes."""
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        table = self._exact_counts.marginal(axes)
+        return table.plus(self._noise.draw(units * self.epsilon_per_unit, table.size))
+
+
+def test_sabotage_a_tree_that_spends_what_tables_were_charged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The strategy forgets what its tables cost: an honest gate refuses, and of another the audit tells."""
+    monkeypatch.setattr(adaptive, "choose", lambda *_: ADAPTIVE)
+    monkeypatch.setattr(Seen, "set_aside", lambda *_: None)
+    with pytest.raises(BudgetError):
+        losses(Adaptive(), CUBES["cube"], nines, honest)
+    worst = losses(Adaptive(), CUBES["cube"], nines, lambda exact, noise: TablesForNothing(exact, EPSILON, noise=noise))
+    share = Fraction(3, 3 + AS_MUCH_AS_THE_TREE)
+    assert max(worst.values()) == pytest.approx(float(EPSILON * (1 + share)))
+
+
+def test_sabotage_a_plan_that_is_chosen_by_the_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads the exact counts through the counter, which a neighbour's job would not find the same."""
+    monkeypatch.setattr(
+        adaptive, "choose", lambda seen, *_: CELLS if getattr(seen.counter, "exact", EMPTY).sum() else ADAPTIVE
+    )
+    with pytest.raises((AssertionError, StopIteration)):
+        losses(Adaptive(), CUBES["line"], ExactNoise().draw, honest)
 
 
 class Peeking(Adaptive):

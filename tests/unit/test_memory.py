@@ -19,7 +19,7 @@ from dpcube.curator.request import ANSWER_BYTES
 from dpcube.errors import MemoryLimitError
 from dpcube.geometry.halving import AT_A_TIME
 from dpcube.memory import available_bytes, half_of_free
-from dpcube.strategy import BY_NAME, Adaptive, Cells, FittedStrategy, TwoPhase, adaptive
+from dpcube.strategy import BY_NAME, Adaptive, Cells, FittedStrategy, TwoPhase, seen
 from dpcube.strategy.strategy import STARTING
 from dpcube.testing import SeededNoise
 
@@ -150,7 +150,7 @@ MEASURED_ELEVEN = 2_749_018_112  # by `python -m benchmarks.memory adaptive 5 5 
 @pytest.mark.parametrize("shape", [(5,) * 7, (3,) * 10, (2,) * 16, (40, 40, 40), (2**16,)])
 def test_a_tree_that_is_bounded_bounds_the_memory(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that a run makes has a row of bounds for each cell: levels were once valued by a tree of them all."""
-    monkeypatch.setattr(adaptive, "MOST_NODES", 2**11)
+    monkeypatch.setattr(seen, "MOST_NODES", 2**11)
     gate = Gate(np.full(shape, 1000), Fraction(1), noise=SeededNoise(1))
     Adaptive().run(Gate(np.full(shape, 1000), Fraction(1), noise=SeededNoise(1)))  # compiles
     tracemalloc.start()

@@ -257,8 +257,9 @@ def test_what_was_made_in_another_process_spends_nothing(monkeypatch: pytest.Mon
         lambda: root.charge(Fraction(1)),
         lambda: root.remaining,
         lambda: part.charge(Fraction(1)),
+        lambda: regions.charge_all(1),
     ]
-    for ask in [*asked, lambda: regions.charge_all(1)]:
+    for ask in asked:
         with pytest.raises(BudgetError, match="in the process that made it"):
             ask()
     monkeypatch.undo()

@@ -1,9 +1,10 @@
-"""Ours: look from the top down, stop where nothing is left to learn, then spend all that is left on fitting boxes.
+"""Ours, the default: count a little, choose a plan by it, then spend all that is left as the plan says.
 
-Halving the axis that matters most to a query, again and again, makes a tree of boxes that is public. The total is
-counted first; then, at a few levels of the tree, the boxes below those still worth a look; at last each region's whole
-remainder goes on the boxes that cost least. Every decision weighs what a query would lose (`query/workload_model.py`):
-noise of variance v on a box costs F v, a split that stays unknown with variance u costs K u.
+Halving the axis that matters most to a query, again and again, makes a tree of boxes that is public. Plans differ in
+which of its boxes they count (`plans.py`): all cells at once, whole levels, or, looking from the top down, the boxes
+below those still worth a look. Which is best is found on made-up tables (`simulation.py`) where the cube is small and
+may be dense (`first_look.py`); looking is the plan for all others. From three attributes on, all plans but that
+of cells count tables over one and two attributes besides (`marginals.py`).
 """
 
 import math
@@ -11,49 +12,26 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcube.arrays import Floats, Ints
-from dpcube.compiled import compiled
+from dpcube.arrays import Floats
 from dpcube.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.domain import Domain
 from dpcube.errors import InputError
-from dpcube.estimate.posterior import Learnt, Posterior, infer
-from dpcube.geometry.halving import CutOrder, boxes_at, depth, halve, most_nodes
-from dpcube.geometry.tree import BoxTree
+from dpcube.geometry.halving import depth
 from dpcube.noise import noise_variances
 from dpcube.query import query
 from dpcube.query.workload_model import KINDS, MIXED, WorkloadModel
 from dpcube.strategy.cells import Cells
+from dpcube.strategy.first_look import is_small, look_first
+from dpcube.strategy.level_budgets import BESIDE_QUERIES, LevelBudgets
+from dpcube.strategy.looking import LOOK_SHARE, TOTAL_SHARE, look_levels, look_shares
 from dpcube.strategy.marginals import count_tables, peak_bytes_of_tables
+from dpcube.strategy.plans import ADAPTIVE, CELLS, Plan, Setting
+from dpcube.strategy.seen import Seen, largest_tree
+from dpcube.strategy.simulation import Asked, choose
 from dpcube.strategy.strategy import STARTING, Parameter
-from dpcube.transcript import BoxCounts, Transcript
+from dpcube.transcript import MarginalCounts, Transcript
 
-# The constants below are flat optima: a quarter more or less of any moves the error by less than its own noise
-# (docs/adaptive.md has the measurements).
-TOTAL_SHARE = Fraction(4, 100)
-"""Share of the budget for the count of the whole table, which chooses the level that gets most."""
-LOOK_SHARE = Fraction(70, 100)
-"""Share for looking, at all levels together; the rest, and what is not spent, is for the boxes."""
-LAST_CUTS, CUTS = 6, 4
-"""Cuts between the last two levels that are looked at, and between the levels above them."""
-ABOVE_PEAK, BELOW_PEAK = 0.5, 0.7
-"""Ratio of a level's budget to the next one's, on the two sides of the level that gets most."""
-CLEAR = 2.0
-"""How many noise deviations (times sqrt(F/K)) a level's mean count must reach for the level below to get most."""
-LEFT_TO_LEARN = 0.25
-"""Expected sum of K times the split variances below a box, in units of K times its squared count."""
-LEAF_NOISE = 0.15
-"""How much of a box's noise matters: boxes around it are counted too, so only queries that cut those see all of it."""
-LOOK_ROUNDS = 1
-"""Rounds of inference after each look: each starts from what the one before has learnt."""
-MOST_NODES = 2**22
-"""The tree grows to about so many nodes; where more boxes are worth a look, those worth most are looked into.
-
-Cubes of up to two million cells never come there. It bounds the memory of a release whatever the domain.
-"""
-SPARE = 2**8
-"""Nodes by which the tree may exceed that: one box is looked into whatever there is."""
 PLAIN = 1 / 45
 """Cells are counted with everything when that noise is below this part of the variance that half of a look would leave.
 
@@ -131,200 +109,51 @@ class Adaptive:
         cells, axes = math.prod(shape), len(shape)
         of_node = max(200 + 16 * axes, 140 + 32 * axes)
         given = 0 if self.weights is None else 3 * max(weights.nbytes for weights in self.weights)
-        tables = peak_bytes_of_tables(shape)
-        return STARTING + 26 * cells + 100 * sum(shape) + given + tables + min(2 * cells, MOST_NODES + SPARE) * of_node
+        trees = 3 if is_small(shape) else 1  # that of all cells and that of a made-up table, where a plan is chosen
+        nodes = trees * largest_tree(shape)
+        return STARTING + 26 * cells + 100 * sum(shape) + given + peak_bytes_of_tables(shape) + nodes * of_node
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        """Count tables of low order, the total, look level by level, count the boxes.
+        """Count a little, choose a plan by it, and count as it says; from three attributes on, tables of low order too.
 
         Privacy: every count goes through `counter`, which refuses what any cell cannot pay (privacy/regions.py), and
-        what is asked follows from earlier answers and the shape alone. So the loss is at most the job's epsilon.
+        what is asked follows from earlier answers, the shape and constants alone: choosing a plan is post-processing of
+        answers. So the loss is at most the job's epsilon.
         """
-        kernel = WorkloadModel(counter.shape, self._kinds(counter.shape), self.weights)
-        everything, half_a_look = noise_variances(
-            np.array([BUDGET_UNITS, share_units(LOOK_SHARE / 2)]), counter.epsilon_per_unit
-        )
-        if everything < PLAIN * half_a_look:
-            return Cells().run(counter)
-        tables = [] if BUDGET_UNITS * counter.epsilon_per_unit < FAINT else count_tables(counter)
-        seen = _Seen(counter, kernel.cut_order(), BUDGET_UNITS - sum(table.units for table in tables))
-        seen.count(np.zeros(1, np.int64), np.array([seen.share_units(TOTAL_SHARE)]))
-        looks = _levels(depth(counter.shape))
-        active, above = seen.tree.leaves, 0
-        for level, units in zip(looks, _look_units(seen, kernel, looks), strict=True):
-            fresh = seen.cut(seen.affordable(active, level - above), level - above)
-            seen.count(fresh, np.full(len(fresh), units))
-            active, above = _worth_a_look(seen, fresh, kernel), level
-            if len(active) == 0:
-                break
-        seen.count(*_best_boxes(seen, kernel))
-        return Transcript(counter.shape, counter.epsilon_per_unit, (*tables, seen.counts()))
+        if _is_plain(counter):
+            return replace(Cells().run(counter), plan=CELLS.name)
+        model = WorkloadModel(counter.shape, self._kinds(counter.shape), self.weights)
+        seen = Seen(counter, model.cut_order())
+        plan, setting = self._planned(seen, model)
+        tables: list[MarginalCounts] = []
+        if plan is not CELLS and BUDGET_UNITS * counter.epsilon_per_unit >= FAINT:
+            tables = count_tables(counter)
+            seen.set_aside(sum(table.units for table in tables))
+        if plan.looks:
+            seen.count_total(TOTAL_SHARE)
+            setting = replace(setting, shares=look_shares(seen, model, setting.looks))
+        plan.run(seen, setting)
+        return Transcript(counter.shape, counter.epsilon_per_unit, (*tables, seen.counts()), plan=plan.name)
+
+    def _planned(self, seen: Seen, model: WorkloadModel) -> tuple[Plan, Setting]:
+        """Return the plan for a table, chosen by a first look where it can be."""
+        shape, looks = seen.tree.shape, look_levels(depth(seen.tree.shape))
+        if not is_small(shape) or not look_first(seen):
+            return ADAPTIVE, Setting(model, None, looks, [])
+        asked = Asked.of(shape, self._kinds(shape), self.weights)
+        epsilon = float(BUDGET_UNITS * seen.counter.epsilon_per_unit)
+        cells = BESIDE_QUERIES if asked.any_kind else 0.0
+        budgets = LevelBudgets(model, seen.order, shape, epsilon, cells=cells)
+        setting = Setting(model, budgets, looks, look_shares(seen, model, looks))
+        return choose(seen, setting, asked), setting
 
     def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         queries = self.queries or MIXED
         return (queries,) * len(shape) if isinstance(queries, str) else queries
 
 
-@dataclass(slots=True)
-class _Seen:
-    """The tree so far, the counts of its nodes, and the units that each node's cells have left at least.
-
-    `whole` is what the tree may spend on each cell.
-    """
-
-    counter: NoisyCounter
-    order: CutOrder
-    whole: int = BUDGET_UNITS
-    tree: BoxTree = field(init=False)
-    left: Ints = field(init=False)
-    rows: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
-    learnt: Learnt | None = None
-
-    def __post_init__(self) -> None:
-        self.tree, self.left = BoxTree.uncut(self.counter.shape), np.full(1, self.whole, np.int64)
-
-    def share_units(self, share: Fraction) -> int:
-        """Return a share of what the tree may spend in units, rounded down."""
-        return int(share * self.whole)
-
-    def count(self, nodes: Ints, units: Ints) -> None:
-        """Have nodes counted; no two of them overlap."""
-        if len(nodes) == 0:
-            return
-        boxes = self.tree.boxes(nodes)
-        self.rows.append((nodes, self.counter.count_boxes(boxes, units), units))
-        self.left[nodes] -= units
-
-    def cut(self, leaves: Ints, cuts: int) -> Ints:
-        """Cut leaves into halves so many times over, and return the new leaves."""
-        grown = halve(self.tree, leaves, cuts, self.order)
-        left = np.full(len(grown.tree), -1, np.int64)
-        left[grown.moved] = self.left
-        self.tree, self.left = grown.tree, _inherit(grown.tree.parent, left)
-        self.rows = [(grown.moved[nodes], counts, units) for nodes, counts, units in self.rows]
-        return grown.new_leaves
-
-    def affordable(self, leaves: Ints, cuts: int) -> Ints:
-        """Return the first of the leaves, as many as may be cut so many times over."""
-        nodes = np.cumsum(most_nodes(self.tree.sizes[leaves], cuts))
-        return leaves[: max(int(np.searchsorted(nodes, MOST_NODES - len(self.tree), side="right")), 1)]
-
-    def total(self) -> float:
-        """Return the noisy count of the whole table, the first count of all."""
-        return float(self.rows[0][1][0])
-
-    def counts(self) -> BoxCounts:
-        """Return everything counted."""
-        node, counts, units = (np.concatenate(columns) for columns in zip(*self.rows, strict=True))
-        return BoxCounts(self.tree, node, counts, units)
-
-    def posterior(self) -> Posterior:
-        """Return what the counts say of every node."""
-        found = infer(
-            self.tree, *self.counts().by_node(self.counter.epsilon_per_unit), rounds=LOOK_ROUNDS, learnt=self.learnt
-        )
-        self.learnt = found.learnt
-        return found
-
-
-def _levels(deepest: int) -> list[int]:
-    """Return the levels that are looked at, the cells last.
-
-    >>> _levels(14), _levels(12), _levels(3), _levels(0)
-    ([4, 8, 14], [2, 6, 12], [3], [])
-    """
-    levels, cuts = [deepest], LAST_CUTS
-    while levels[0] - cuts >= 2:
-        levels.insert(0, levels[0] - cuts)
-        cuts = CUTS
-    return [level for level in levels if level > 0]
-
-
-def _look_units(seen: _Seen, kernel: WorkloadModel, levels: list[int]) -> list[int]:
-    """Divide the budget for looking: most for the deepest level whose boxes still stand out of the noise."""
-    deviation, peak = math.sqrt(2) / float(seen.whole * seen.counter.epsilon_per_unit), 0
-    for number, above in enumerate(levels[:-1], start=1):
-        hard = _hardness(seen.counter.shape, above, kernel, seen.order)
-        mean_count = max(seen.total(), deviation) / max(len(hard), 1)
-        if len(hard) == 0 or mean_count >= CLEAR * deviation * float(np.median(hard, overwrite_input=True)):
-            peak = number
-    ratios = [ABOVE_PEAK ** (peak - n) if n <= peak else BELOW_PEAK ** (n - peak) for n in range(len(levels))]
-    return [seen.share_units(LOOK_SHARE * Fraction(ratio) / Fraction(sum(ratios))) for ratio in ratios]
-
-
-def _hardness(shape: tuple[int, ...], level: int, kernel: WorkloadModel, order: CutOrder) -> Floats:
-    """Return sqrt(F/K) of every box of a level whose halves differ to a query: how hard their difference is to see."""
-    hard, found = np.empty(min(2**level, math.prod(shape))), 0
-    for boxes in boxes_at(shape, level, order):
-        covered, differ = kernel.values(*boxes)
-        cut = differ > 0
-        some = np.sqrt(covered[cut] / differ[cut])
-        hard[found : found + len(some)] = some
-        found += len(some)
-    return hard[:found]
-
-
-def _worth_a_look(seen: _Seen, fresh: Ints, kernel: WorkloadModel) -> Ints:
-    """Return the fresh leaves whose cuts could teach more than all their remaining budget spent on them, best first."""
-    fresh = fresh[seen.tree.sizes[fresh] > 1]
-    if len(fresh) == 0:
-        return fresh
-    posterior = seen.posterior()
-    covered, differ = kernel.values(seen.tree.lower, seen.tree.upper, *seen.order.cuts_of(seen.tree))
-    unknown = LEFT_TO_LEARN * (posterior.totals[fresh] ** 2 + posterior.variances[fresh])
-    noise = noise_variances(seen.left[fresh], seen.counter.epsilon_per_unit)
-    gain = differ[fresh] * unknown / (covered[fresh] * noise)
-    best = np.argsort(-gain, kind="stable")
-    return fresh[best[gain[best] > 1]]
-
-
-def _best_boxes(seen: _Seen, kernel: WorkloadModel) -> tuple[Ints, Ints]:
-    """Return disjoint nodes that cost a query least, and all the units that each can still pay."""
-    tree = seen.tree
-    left = _least_below(tree.parent, seen.left)
-    covered, differ = kernel.values(tree.lower, tree.upper, *seen.order.cuts_of(tree))
-    noise = (
-        LEAF_NOISE * covered * noise_variances(left, seen.counter.epsilon_per_unit)
-    )  # the total and looks leave over a quarter
-    chosen = np.flatnonzero(_cheapest(tree.parent, tree.end, differ * seen.posterior().splits, noise))
-    return chosen, left[chosen]
-
-
-@compiled
-def _inherit(parent: Ints, left: Ints) -> Ints:
-    """Give new nodes, marked -1, what their parents have left."""
-    for node in range(1, len(parent)):
-        if left[node] < 0:
-            left[node] = left[parent[node]]
-    return left
-
-
-@compiled
-def _least_below(parent: Ints, left: Ints) -> Ints:
-    """Return what every cell of a node has left at least."""
-    least = left.copy()
-    for node in range(len(parent) - 1, 0, -1):
-        least[parent[node]] = min(least[parent[node]], least[node])
-    return least
-
-
-@compiled
-def _cheapest(parent: Ints, end: Ints, unknown: Floats, noise: Floats) -> NDArray[np.bool_]:
-    """Mark the nodes to stop at: a node alone costs its noise and all that is unknown below it, or else its halves do.
-
-    Optimal pruning from the leaves up: nodes are in preorder, so going backwards meets the halves first.
-    """
-    nodes = len(parent)
-    inside, below, cut = unknown.copy(), np.zeros(nodes), np.zeros(nodes, np.bool_)
-    for node in range(nodes - 1, -1, -1):
-        alone = inside[node] + noise[node]
-        cut[node] = end[node] > node + 1 and below[node] < alone
-        if node > 0:
-            inside[parent[node]] += inside[node]
-            below[parent[node]] += below[node] if cut[node] else alone
-    chosen = np.zeros(nodes, np.bool_)
-    node = 0
-    while node < nodes:
-        chosen[node] = not cut[node]
-        node = node + 1 if cut[node] else end[node]
-    return chosen
+def _is_plain(counter: NoisyCounter) -> bool:
+    """Say whether epsilon is so large that plain cells are best whatever the table."""
+    units = np.array([BUDGET_UNITS, share_units(LOOK_SHARE / 2)])
+    everything, half_a_look = noise_variances(units, counter.epsilon_per_unit)
+    return bool(everything < PLAIN * half_a_look)

@@ -5,7 +5,8 @@ The manifest holds the SHA-256 of every other member. The digest of a release is
 happens to encode it, so it is the same in memory and in any file. Members are stored without zip compression (Parquet
 compresses), so the size of the file bounds what reading it can cost.
 Format 1 has at most one measurement of cells and one of boxes, in members of fixed names; format 2 has a list of
-measurements, each with members that bear its number. What format 1 can hold is still written as format 1.
+measurements, each with members that bear its number, and the plan by which they were chosen, if there was one. What
+format 1 can hold is still written as format 1.
 A file that is damaged, truncated, hostile or of a future version gets one clear ReleaseFileError.
 """
 
@@ -183,7 +184,8 @@ def _member_names(kind: type[Measurement], number: int | None = None) -> dict[st
 def _format_of(transcript: Transcript) -> int:
     """Return the oldest format that can hold a transcript."""
     kinds = [type(measurement) for measurement in transcript.measurements]
-    return 1 if set(kinds) <= set(FORMAT_1_KINDS) and len(set(kinds)) == len(kinds) else 2
+    fits = set(kinds) <= set(FORMAT_1_KINDS) and len(set(kinds)) == len(kinds) and transcript.plan is None
+    return 1 if fits else 2
 
 
 def _manifest(record: Record, members: dict[str, bytes]) -> bytes:
@@ -220,7 +222,8 @@ def _measured_facts(transcript: Transcript) -> dict[str, object]:
         {"kind": kept.kind, "law": kept.law, **kept.facts(), "members": list(members.values())}
         for kept, members in _placed(transcript)
     ]
-    return {"noise": {"epsilon_per_unit": epsilon_per_unit}, "measurements": listed}
+    plan = {} if transcript.plan is None else {"plan": transcript.plan}
+    return {"noise": {"epsilon_per_unit": epsilon_per_unit}, **plan, "measurements": listed}
 
 
 def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
@@ -250,7 +253,8 @@ def _record(archive: zipfile.ZipFile) -> Record:
     domain = Domain.loads(content[DOMAIN].decode())
     check_memory(16 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
     epsilon_per_unit = rational(noise, "grain" if old else "epsilon_per_unit")
-    transcript = Transcript(domain.shape, epsilon_per_unit, _measurements(listed, content, domain))
+    plan = value(manifest, "plan", str) if "plan" in manifest and not old else None
+    transcript = Transcript(domain.shape, epsilon_per_unit, _measurements(listed, content, domain), plan)
     provenance = _provenance(manifest)
     _check_claim(transcript, provenance)
     return domain, transcript, provenance

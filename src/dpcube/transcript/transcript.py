@@ -23,11 +23,15 @@ M = TypeVar("M", bound=Measurement)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transcript:
-    """What a strategy measured, in the order in which it did. `epsilon_per_unit` is the noise of one unit of budget."""
+    """What a strategy measured, in the order in which it did. `epsilon_per_unit` is the noise of one unit of budget.
+
+    `plan` names what the strategy chose to do by its first counts, if it has several ways.
+    """
 
     shape: tuple[int, ...]
     epsilon_per_unit: Fraction
     measurements: tuple[Measurement, ...]
+    plan: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "measurements", tuple(self.measurements))

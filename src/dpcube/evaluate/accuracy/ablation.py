@@ -20,7 +20,7 @@ from dpcube.estimate.posterior import inference, splits
 from dpcube.evaluate.accuracy.dpbench import Bench, RunErrors, geometric_mean, measure_errors
 from dpcube.geometry.halving import CutOrder
 from dpcube.query.workload_model import WorkloadModel
-from dpcube.strategy import adaptive
+from dpcube.strategy import adaptive, looking
 
 LOOPS = ("add_marginals", "divide", "gather", "learn", "predicted_shares")
 
@@ -104,10 +104,10 @@ VARIANTS: dict[str, Callable[[], list[AbstractContextManager[object]]]] = {
     "no learnt weights": lambda: _loops_with(LEARNING_STEPS=0),
     "posterior mean, not a soft median": lambda: _loops_with(SHARPNESS=1),
     "one round of inference": lambda: [patch.dict(inference.infer.__kwdefaults__, rounds=1)],
-    "no phase of boxes": lambda: _with(adaptive, LOOK_SHARE=Fraction(959, 1000)),
-    "half of the budget for looking": lambda: _with(adaptive, LOOK_SHARE=Fraction(1, 2)),
-    "all of a box's noise counts": lambda: _with(adaptive, LEAF_NOISE=1.0),
-    "no stopping": lambda: _with(adaptive, LEFT_TO_LEARN=1e30),
+    "no phase of boxes": lambda: _with(looking, LOOK_SHARE=Fraction(959, 1000)),
+    "half of the budget for looking": lambda: _with(looking, LOOK_SHARE=Fraction(1, 2)),
+    "all of a box's noise counts": lambda: _with(looking, LEAF_NOISE=1.0),
+    "no stopping": lambda: _with(looking, LEFT_TO_LEARN=1e30),
     "longest axis cut first": lambda: _with(adaptive, WorkloadModel=LongestFirst),
     "sum of squares, not ranges": lambda: _with(adaptive, WorkloadModel=SumOfSquares),
 }

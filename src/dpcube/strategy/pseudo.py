@@ -1,0 +1,104 @@
+"""Everything that is drawn at random to choose a plan: made-up tables, noise on them, questions about them.
+
+All of it comes from fixed seeds, so the same counts lead to the same plan. It protects nobody and nobody is in it: what
+enters was counted with noise before. This is the one module of strategies that draws, and the gate cannot import it.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from dpcube.arrays import Floats, Ints
+from dpcube.counter import check_axes
+from dpcube.geometry.boxes import Boxes, box_sums
+from dpcube.geometry.tree import BoxTree
+from dpcube.query import Workload
+
+ASKED = 150
+"""Ranges of each kind that are asked of a made-up table."""
+
+
+class PseudoCounter:
+    """A `NoisyCounter` of a made-up table. It keeps no account: the plans that it serves are run again by the gate."""
+
+    def __init__(self, table: Ints, epsilon_per_unit: Fraction, *, seed: int) -> None:
+        self.shape, self.epsilon_per_unit = table.shape, epsilon_per_unit
+        self._table, self._generator = table, np.random.default_rng(seed)
+
+    def count_cells(self, units: int) -> Ints:
+        """Return a noisy count of every cell."""
+        return self._noisy(self._table, np.full(self._table.shape, units))
+
+    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
+        """Return a noisy count of each box."""
+        return self._noisy(box_sums(self._table, boxes), units)
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+        """Return a noisy table over some axes."""
+        check_axes(axes, self.shape)
+        sums = self._table.sum(axis=tuple(set(range(len(self.shape))) - set(axes)))
+        return self._noisy(sums, np.full(sums.shape, units))
+
+    def _noisy(self, counts: Ints, units: Ints) -> Ints:
+        noise = plain_noise(units.shape, self._generator) / (units * float(self.epsilon_per_unit))
+        return np.rint(counts + noise).astype(np.int64)
+
+
+def plain_noise(shape: tuple[int, ...], generator: np.random.Generator) -> Floats:
+    """Return Laplace noise of scale 1."""
+    return generator.laplace(size=shape)
+
+
+def noise_of_cells(shape: tuple[int, ...], places: Ints, scale: float, *, seed: int) -> Floats:
+    """Return the noise that plain cells have on a made-up table of this seed, drawn in the order of their `places`."""
+    noise = np.zeros(shape)
+    noise[tuple(places.T)] = scale * plain_noise((len(places),), np.random.default_rng(seed))
+    return noise
+
+
+def draw_below(
+    tree: BoxTree, totals: Ints, known: Ints, share: Floats, weights: Floats, spread: float, *, seed: int
+) -> None:
+    """Divide the totals of `known` nodes, which are the leaves of a smaller tree, down to the leaves of this tree.
+
+    As the posterior's guesses have it (`estimate/posterior/splits.py`): by a node's level, `weights` of nothing on the
+    left, nothing on the right, anything, and near the predicted `share`, from which it is off by about `spread`.
+    """
+    generator, drawn = np.random.default_rng(seed), np.zeros(len(tree), np.bool_)
+    drawn[known] = True
+    for level in range(int(tree.levels.max())):
+        nodes = np.flatnonzero(drawn & ~tree.is_leaf & (tree.levels == level))
+        if len(nodes) == 0:
+            continue
+        of_left = _shares(share[nodes], weights[level], spread, generator)
+        left, right = nodes + 1, tree.end[nodes + 1]
+        totals[left] = generator.binomial(totals[nodes], of_left)
+        totals[right] = totals[nodes] - totals[left]
+        drawn[left] = drawn[right] = True
+
+
+def _shares(predicted: Floats, weights: Floats, spread: float, generator: np.random.Generator) -> Floats:
+    guess = generator.choice(4, len(predicted), p=weights / weights.sum())
+    near = predicted + 2 * spread * np.sqrt(predicted * (1 - predicted)) * generator.standard_normal(len(predicted))
+    anything = generator.random(len(predicted))
+    found: Floats = np.clip(np.choose(guess, [np.zeros_like(near), np.ones_like(near), anything, near]), 0.0, 1.0)
+    return found
+
+
+def ranges_of(shape: tuple[int, ...], kinds: tuple[str, ...]) -> Workload:
+    """Return ranges of a kind for each axis: "ranges", "prefixes", "short" ones, or "groups" (one value or all)."""
+    generator = np.random.default_rng(0)
+    lower, upper = np.empty((ASKED, len(shape)), np.int64), np.empty((ASKED, len(shape)), np.int64)
+    for axis, (cells, kind) in enumerate(zip(shape, kinds, strict=True)):
+        low, last = np.sort(generator.integers(0, cells, (ASKED, 2)), axis=1).T
+        high, every = last + 1, generator.random(ASKED) < 0.5
+        short = np.minimum(low + generator.geometric(1 / math.sqrt(cells), ASKED), cells)
+        ends = {
+            "ranges": (low, high),
+            "prefixes": (np.zeros_like(low), high),
+            "short": (low, short),
+            "groups": (np.where(every, 0, low), np.where(every, cells, low + 1)),
+        }
+        lower[:, axis], upper[:, axis] = ends[kind]
+    return Workload(shape, lower, upper)

@@ -1,0 +1,263 @@
+"""Plans: which is chosen, that each spends what there is and no more, and that the choice is in the release."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpcube
+from dpcube.arrays import Ints
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.curator.gate import Gate
+from dpcube.evaluate import experiment
+from dpcube.geometry.boxes import Boxes
+from dpcube.geometry.halving import depth
+from dpcube.query.workload_model import WorkloadModel
+from dpcube.strategy import Adaptive
+from dpcube.strategy.first_look import FIRST_TOTAL, LARGEST, MOST_LOOK, is_small, look_first
+from dpcube.strategy.level_budgets import LevelBudgets
+from dpcube.strategy.looking import TOTAL_SHARE, look_levels, look_shares
+from dpcube.strategy.plans import ADAPTIVE, CELLS, CLEAR_AT_ONCE, LEVELS, PLANS, Plan, Setting
+from dpcube.strategy.pseudo import PseudoCounter, draw_below, noise_of_cells, ranges_of
+from dpcube.strategy.seen import ROOT, Seen
+from dpcube.strategy.simulation import Asked, choose
+from dpcube.testing import SeededNoise, SilentNoise
+from dpcube.transcript import BoxCounts, Transcript
+
+ANY = ("mixed", "mixed")
+
+
+def dense(shape: tuple[int, ...], mean: float = 600) -> Ints:
+    generator = np.random.default_rng(3)
+    return generator.poisson(generator.gamma(0.7, mean, shape))
+
+
+def sparse(shape: tuple[int, ...]) -> Ints:
+    generator = np.random.default_rng(3)
+    return np.where(generator.random(shape) < 0.02, generator.integers(0, 40, shape), 0)
+
+
+def prepared(counter: NoisyCounter, *, cells: float = 0.3) -> tuple[Seen, Setting]:
+    """The tree after a first look, and what all plans share."""
+    shape = counter.shape
+    model = WorkloadModel(shape, ("mixed",) * len(shape))
+    seen, looks = Seen(counter, model.cut_order()), look_levels(depth(shape))
+    look_first(seen)
+    budgets = LevelBudgets(model, seen.order, shape, float(BUDGET_UNITS * counter.epsilon_per_unit), cells=cells)
+    return seen, Setting(model, budgets, looks, look_shares(seen, model, looks))
+
+
+def charged(boxes: BoxCounts) -> Ints:
+    charges = np.zeros(boxes.tree.shape, np.int64)
+    boxes.add_charges(charges)
+    return charges
+
+
+def test_dense_tables_have_their_cells_counted_and_sparse_ones_are_looked_at() -> None:
+    assert Adaptive().run(Gate(dense((16, 15)), Fraction(1), noise=SeededNoise(1))).plan == "cells"
+    assert Adaptive().run(Gate(sparse((64, 64)), Fraction(1, 10), noise=SeededNoise(1))).plan == "adaptive"
+
+
+def test_a_large_epsilon_and_a_large_cube_name_their_plans_too() -> None:
+    assert Adaptive().run(Gate(dense((4, 4)), Fraction(6), noise=SeededNoise(1))).plan == "cells"
+    large = np.zeros((LARGEST // 64 + 1, 64), np.int64)
+    assert not is_small(large.shape)
+    transcript = Adaptive().run(Gate(large, Fraction(1), noise=SeededNoise(1)))
+    assert transcript.plan == "adaptive"
+    assert transcript.boxes is not None
+    assert transcript.boxes.units[0] == int(TOTAL_SHARE * BUDGET_UNITS)  # at once: no first look
+
+
+class Recorder:
+    """A counter around a gate, which keeps how many counts it gave and what a cell paid at most."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate, self.shape, self.epsilon_per_unit = gate, gate.shape, gate.epsilon_per_unit
+        self.given: list[int] = []
+
+    def count_cells(self, units: int) -> Ints:
+        raise AssertionError(units)
+
+    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
+        said = self._gate.count_boxes(boxes, units)
+        self.given += said.tolist()
+        return said
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+        said = self._gate.count_marginal(axes, units)
+        self.given += said.reshape(-1).tolist()
+        return said
+
+
+@pytest.mark.parametrize("exact", [dense((16, 15)), sparse((64, 64)), dense((6, 5, 4), 3), dense((300,), 20)])
+def test_everything_counted_is_in_the_transcript(exact: Ints) -> None:
+    counter = Recorder(Gate(exact, Fraction(1, 2), noise=SeededNoise(4)))
+    transcript = Adaptive().run(counter)
+    kept = [count for one in transcript.measurements for table in one.tables().values() for count in said_of(table)]
+    assert sorted(kept) == sorted(counter.given)
+
+
+def said_of(table: dict[str, Ints]) -> list[int]:
+    return next((column.tolist() for name, column in table.items() if name.startswith("noisy_count")), [])
+
+
+@settings(deadline=None, max_examples=40, derandomize=True)
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    st.sampled_from(PLANS),
+    st.sampled_from([0.0, 3.0, 2000.0]),
+    st.sampled_from([Fraction(1, 20), Fraction(3)]),
+    st.sampled_from([0, BUDGET_UNITS // 3]),
+)
+def test_each_plan_spends_the_budget_of_every_box_to_the_unit(
+    sides: list[int], plan: Plan, mean: float, epsilon: Fraction, aside: int
+) -> None:
+    """Each cell pays at most what there is, and cells of the boxes that were counted last pay all of it."""
+    seen, setting = prepared(Gate(dense(tuple(sides), mean), epsilon, noise=SeededNoise(2)))
+    seen.set_aside(aside)
+    plan.run(seen, setting)
+    boxes, whole = seen.counts(), BUDGET_UNITS - aside
+    spent = charged(boxes)
+    assert spent.max() == whole
+    leaves = set(boxes.tree.leaves.tolist())
+    assert leaves <= set(boxes.node.tolist())  # every leaf is counted: there is something to estimate
+    if plan in (CELLS, LEVELS):
+        assert (spent == whole).all()
+        assert (boxes.tree.sizes[boxes.tree.leaves] == 1).all()
+    np.testing.assert_array_equal(seen.left[boxes.tree.leaves] >= 0, True)
+
+
+def test_no_region_keeps_what_it_could_spend_when_others_were_counted_at_once() -> None:
+    """Half of the table is clear and committed; what is left of the other half goes on its boxes."""
+    exact = np.zeros((32, 32), np.int64)
+    exact[:16] = dense((16, 32), 20_000)
+    seen, setting = prepared(Gate(exact, Fraction(1, 2), noise=SeededNoise(3)))
+    CLEAR_AT_ONCE.run(seen, setting)
+    boxes = seen.counts()
+    spent = charged(boxes)
+    assert (spent[:16] == BUDGET_UNITS).all()
+    assert spent[16:].min() > BUDGET_UNITS * 95 // 100
+    assert 512 < len(boxes.tree.leaves) < 1024
+
+
+def test_the_choice_depends_on_what_was_counted_alone() -> None:
+    """The same answers, the same plan; a seed is drawn from nowhere else."""
+    one, again = (Adaptive().run(Gate(dense((40, 33), 2), Fraction(1), noise=SeededNoise(5))) for _ in range(2))
+    np.random.default_rng().random()
+    assert one.plan == again.plan
+    for first, second in zip(one.measurements, again.measurements, strict=True):
+        for name, columns in first.tables().items():
+            for column, values in columns.items():
+                np.testing.assert_array_equal(values, second.tables()[name][column])
+
+
+def test_the_first_look_is_nearly_free() -> None:
+    for exact in (dense((16, 15)), dense((64, 64), 1), sparse((64, 64)), dense((5,)), np.zeros((8, 8), np.int64)):
+        seen = Seen(
+            Gate(exact, Fraction(1, 10), noise=SeededNoise(1)),
+            WorkloadModel(exact.shape, ("mixed",) * exact.ndim).cut_order(),
+        )
+        look_first(seen)
+        assert charged(seen.counts()).max() <= float(FIRST_TOTAL + MOST_LOOK) * BUDGET_UNITS
+
+
+def test_declared_ranges_are_what_counts() -> None:
+    """Of a long line with clear counts, declared ranges never take plain cells; without, cells may not lose much."""
+    shape = (1024,)
+    declared, anything = (Asked.of(shape, (kind,), None) for kind in ("ranges", "mixed"))
+    assert len(declared.ranges) == 1
+    assert len(anything.ranges) == 3
+    wrong = np.random.default_rng(2).normal(size=shape)
+    assert len(declared.errors(wrong)) == declared.wanted == 1
+    assert len(anything.errors(wrong)) == 4
+    found = []
+    for asked, cells in ((declared, 0.0), (anything, 0.3)):
+        seen, setting = prepared(Gate(dense(shape, 5000), Fraction(1), noise=SeededNoise(1)), cells=cells)
+        choose(seen, setting, asked).run(seen, setting)
+        counts = seen.counts()
+        found.append(int(counts.units[counts.tree.sizes[counts.node] == 1].min()))
+    assert found[0] < found[1]
+
+
+def test_declared_questions_are_asked_of_made_up_tables() -> None:
+    weights = (np.array([[1.0, 1, 0, 0], [0, 0, 0, 1]]), np.array([[1.0, 0, 0], [1, 1, 1]]))
+    asked = Asked.of((4, 3), ("mixed", "groups"), weights)
+    wrong = np.arange(12.0).reshape(4, 3)
+    assert asked.errors(wrong) == pytest.approx([((0 + 3) + (9 + 10 + 11)) / 2])
+
+
+def test_kinds_of_ranges_are_what_they_say() -> None:
+    shape = (50, 40)
+    prefixes, groups = ranges_of(shape, ("prefixes", "groups")), ranges_of(shape, ("groups", "groups"))
+    assert (prefixes.lower[:, 0] == 0).all()
+    widths = groups.upper - groups.lower
+    assert ((widths == 1) | (widths == shape)).all()
+    wide, short = (ranges_of(shape, (kind, kind)).sizes.mean() for kind in ("ranges", "short"))
+    assert short < wide / 4
+
+
+def test_made_up_tables_keep_what_was_counted() -> None:
+    seen, _ = prepared(Gate(dense((16, 16)), Fraction(1), noise=SilentNoise()))
+    tree = seen.tree
+    totals = np.zeros(len(tree), np.int64)
+    totals[0] = 1000
+    weights = np.tile([0.1, 0.1, 0.4, 0.4], (int(tree.levels.max()) + 1, 1))
+    draw_below(tree, totals, ROOT, np.full(len(tree), 0.5), weights, 0.3, seed=1)
+    assert totals.min() >= 0
+    inner = np.flatnonzero(~tree.is_leaf)
+    np.testing.assert_array_equal(totals[inner], totals[inner + 1] + totals[tree.end[inner + 1]])
+    assert len(set(totals[tree.leaves].tolist())) > 5
+
+
+def test_plain_cells_on_a_made_up_table_have_the_noise_of_the_plan_of_cells() -> None:
+    """So that plans and plain cells are compared by what they do, not by luck."""
+    table, per_unit = dense((8, 8)), Fraction(1, BUDGET_UNITS)
+    seen, setting = prepared(Gate(table, Fraction(1), noise=SeededNoise(1)))
+    twin = seen.on(PseudoCounter(table, per_unit, seed=7))
+    CELLS.run(twin, setting)
+    nodes, counts, _ = twin.rows[-1]
+    places = twin.tree.lower[nodes]
+    noise = counts - table[tuple(places.T)]
+    expected = noise_of_cells((8, 8), places, 1.0, seed=7)[tuple(places.T)]
+    assert (np.abs(noise - expected) <= 0.51 + 0.03 * np.abs(expected)).all()
+
+
+def test_level_budgets_go_on_high_levels_for_ranges_of_a_line_and_on_cells_for_cells() -> None:
+    model = WorkloadModel((256,), ("mixed",))
+    nothing = (0.0,) * 9
+    queries, both = (
+        LevelBudgets(model, model.cut_order(), (256,), 1.0, cells=c).best(0, 1.0, nothing) for c in (0.0, 3.0)
+    )
+    for budgets in (queries, both):
+        assert budgets.sum() == pytest.approx(1)
+        assert budgets.min() >= 0
+    assert queries[-1] < both[-1] <= 1
+    assert both[-1] > 0.7
+
+
+def test_the_plan_is_in_the_file(tmp_path: Path) -> None:
+    release = experiment(dense((16, 15)), epsilon="1", strategy="adaptive", noise=SeededNoise(1))
+    release.save(tmp_path / "made.dpcube")
+    opened = dpcube.open(tmp_path / "made.dpcube")
+    assert opened.transcript.plan == release.transcript.plan == "cells"
+    assert opened.digest == release.digest
+
+
+def test_a_release_without_a_plan_says_none(tmp_path: Path) -> None:
+    release = experiment(dense((4, 4)), epsilon="1", strategy="cells", noise=SeededNoise(1))
+    release.save(tmp_path / "made.dpcube")
+    assert dpcube.open(tmp_path / "made.dpcube").transcript.plan is None
+
+
+RUNS: list[Callable[[NoisyCounter], Transcript]] = [Adaptive().run, Adaptive(queries="prefixes").run]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_plans_are_among_those_that_there_are(run: Callable[[NoisyCounter], Transcript]) -> None:
+    assert ADAPTIVE in PLANS
+    for exact in (dense((20, 20)), sparse((20, 20)), dense((400,), 2)):
+        assert run(Gate(exact, Fraction(1), noise=SeededNoise(1))).plan in {plan.name for plan in PLANS}

@@ -291,6 +291,16 @@ def test_fill_overwrites_all_of_the_array_and_no_more(dtype: type[np.unsignedint
     assert np.count_nonzero(around) >= size - 4
 
 
+def test_a_single_word_is_filled_and_none_is_left_alone() -> None:
+    word, source = np.zeros(1, np.uint32), RandomWords()
+    seen = set()
+    for _ in range(4):
+        source.fill(word)
+        seen.add(int(word[0]))
+    assert len(seen) > 1
+    source.fill(np.empty(0, np.uint32))
+
+
 def test_fill_refuses_what_it_cannot_fill_in_place() -> None:
     words = RandomWords()
     with pytest.raises(TypeError, match="got float64"):

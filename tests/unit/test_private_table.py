@@ -52,6 +52,8 @@ def test_a_sum_is_clamped_and_has_noise_as_large_as_a_row_can_be(noise: Recorded
     assert table.noisy_sum("pay", epsilon="0.1", bound=1, step=Fraction(1, 3)) == Fraction(1003, 3)
     assert noise.drawn == [(TENTH / 4, 1), (TENTH / 6, 1), (TENTH, 1)]
     assert table.remaining == Fraction(7, 10)
+    exact = table.noisy_sum("pay", epsilon="0.1", bound=1, step=0.1)  # the step that was written, not its nearest float
+    assert (exact, type(exact)) == (Fraction(1003, 10), Fraction)
 
 
 def test_parts_are_those_declared_and_cost_what_the_dearest_costs(noise: Recorded) -> None:
@@ -74,7 +76,7 @@ def test_parts_are_those_declared_and_cost_what_the_dearest_costs(noise: Recorde
         (lambda table: table.noisy_count(epsilon="0.3"), BudgetError),
         (lambda table: table.noisy_sum("pay", epsilon="0.3", bound=1), BudgetError),
         (lambda table: table.noisy_count(epsilon=0), InputError),
-        (lambda table: table.noisy_sum("pay", epsilon="1e-6", bound=2**31), InputError),
+        (lambda table: table.noisy_sum("pay", epsilon="1e-6", bound=10**4), InputError),
         (lambda table: table.noisy_sum("pay", epsilon="0.1", bound=0), SourceError),
         (lambda table: table.noisy_sum("other", epsilon="0.1", bound=1), SourceError),
         (lambda table: table.noisy_sum("pay", epsilon="0.1", bound=1, step=0), SourceError),

@@ -73,7 +73,7 @@ class Reach:
         named after the module or with many tests of the line come first.
         """
         lines = self.lines.get(mutant.module, {})
-        reaching = set(lines.get(mutant.line, ())) or {test for tests in lines.values() for test in tests}
+        reaching = set(lines.get(mutant.line, ())) or self._around(lines)
         reaching = {test for test in reaching if any(word in test for word in self.wanted)}
         files = Counter(test.partition("::")[0] for test in reaching)
         stem = Path(mutant.module).stem
@@ -92,6 +92,11 @@ class Reach:
                 chosen.append(test)
                 loaded.add(file)
         return chosen
+
+    def _around(self, lines: dict[int, list[str]]) -> set[str]:
+        """Return all tests of the files in which some test reaches the module; one may look at a constant alone."""
+        files = {test.partition("::")[0] for tests in lines.values() for test in tests}
+        return {test for test in self.seconds if test.partition("::")[0] in files}
 
     def cost(self, test: str) -> float:
         """Return the seconds that a test takes."""

@@ -323,6 +323,10 @@ def test_streams_differ_and_do_not_repeat() -> None:
     assert np.unique(drawn).size == drawn.size
 
 
+def test_a_key_lives_for_as_many_blocks_as_are_told_from_uniform_words_by_nobody() -> None:
+    assert randomness.KEY_LIFETIME == 16 * 2**28
+
+
 def test_a_key_is_replaced_at_the_end_of_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(randomness, "KEY_LIFETIME", 3 << 17)
     words = RandomWords()

@@ -33,7 +33,7 @@ FUZZ_SECONDS ?= 60
 fuzz: $(READY)        ## hostile files, questions and commands, guided by coverage, this long for each target
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
 
-mutants: $(READY)     ## small faults put into trusted code: which do the tests notice? (a sample; MUTANTS=--all takes hours)
+mutants: $(READY)     ## small faults put into trusted code: which do the tests notice? (hours, resumable; MUTANTS=privacy/noise)
 	$(BIN)/python tools/mutants.py $(MUTANTS)
 
 $(READY): pyproject.toml

@@ -63,6 +63,8 @@ class Reach:
 
     lines: dict[str, dict[int, list[str]]]
     seconds: dict[str, float]
+    wanted: tuple[str, ...] = ("",)
+    """Only tests whose names hold one of these are used."""
 
     def tests(self, mutant: Mutant, most: float, *, loading: bool = False) -> list[str]:
         """Return tests of a mutant's line, quickest first; of its module, if none is seen there (a kernel, a constant).
@@ -71,7 +73,8 @@ class Reach:
         named after the module or with many tests of the line come first.
         """
         lines = self.lines.get(mutant.module, {})
-        reaching = set(lines.get(mutant.line, ())) or {test for tests in lines.values() for test in tests}
+        reaching = set(lines.get(mutant.line, ())) or self._around(lines)
+        reaching = {test for test in reaching if any(word in test for word in self.wanted)}
         files = Counter(test.partition("::")[0] for test in reaching)
         stem = Path(mutant.module).stem
 
@@ -90,6 +93,11 @@ class Reach:
                 loaded.add(file)
         return chosen
 
+    def _around(self, lines: dict[int, list[str]]) -> set[str]:
+        """Return all tests of the files in which some test reaches the module; one may look at a constant alone."""
+        files = {test.partition("::")[0] for tests in lines.values() for test in tests}
+        return {test for test in self.seconds if test.partition("::")[0] in files}
+
     def cost(self, test: str) -> float:
         """Return the seconds that a test takes."""
         return self.seconds.get(test, UNKNOWN_SECONDS)
@@ -107,7 +115,7 @@ def measure(tests: list[str]) -> None:
     path.write_text(json.dumps(known | times.seconds))
 
 
-def reach() -> Reach:
+def reach(wanted: list[str]) -> Reach:
     """Return what was measured."""
     lines: dict[str, dict[int, list[str]]] = {}
     data = CoverageData(str(KEPT / "coverage"))
@@ -116,7 +124,7 @@ def reach() -> Reach:
         seen = lines.setdefault(str(Path(file).relative_to(ROOT)), {})
         for line, contexts in data.contexts_by_lineno(file).items():
             seen[line] = sorted({context.rpartition("|")[0] for context in contexts if context})
-    return Reach(lines, json.loads((KEPT / "seconds.json").read_text()))
+    return Reach(lines, json.loads((KEPT / "seconds.json").read_text()), tuple(wanted) or ("",))
 
 
 def trusted_mutants(words: list[str]) -> list[Mutant]:
@@ -165,9 +173,9 @@ def try_all(mutants: list[Mutant], plant: Plant, chosen: Callable[[Mutant], list
         keep(mutant, trial, time.monotonic() - start)
 
 
-def run(mutants: list[Mutant], most: float, *, again: bool) -> None:
+def run(mutants: list[Mutant], known: Reach, most: float, *, again: bool) -> None:
     """Try what is not tried yet: first faults inside functions, then those that the package must be loaded with."""
-    known, past = reach(), known_trials(mutants)
+    past = known_trials(mutants)
     anew: list[Mutant] = []
     inside: list[Mutant] = []
     for mutant in mutants:
@@ -195,7 +203,7 @@ def swap_in(mutants: list[Mutant], most: float, known: Reach) -> None:
         try_all(mutants, plant, lambda mutant: list(filter(plant.knows, known.tests(mutant, most))), known)
 
     swapped = Swapped(KEPT / "copy", try_them)
-    files = sorted({test.partition("::")[0] for test in known.seconds})
+    files = sorted({test.partition("::")[0] for test in known.seconds if any(word in test for word in known.wanted)})
     pytest.main([*options(KEPT / "copy"), "-s", *files], plugins=[swapped, swapped.told])
 
 
@@ -233,6 +241,7 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="modules whose paths hold one of these; with --measure: tests")
     parser.add_argument("--again", action="store_true", help="try what is not killed once more")
     parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="of tests for each mutant")
+    parser.add_argument("--tests", nargs="*", default=[], help="use only tests whose names hold one of these")
     parser.add_argument("--measure", action="store_true", help="measure which tests reach which lines")
     parser.add_argument("--score", action="store_true", help="only print the score")
     chosen = parser.parse_args()
@@ -243,7 +252,8 @@ def main() -> None:
     mutants = trusted_mutants(chosen.words)
     if not chosen.score:
         argued = equivalent()
-        run([mutant for mutant in mutants if mutant.name not in argued], chosen.seconds, again=chosen.again)
+        tried = [mutant for mutant in mutants if mutant.name not in argued]
+        run(tried, reach(chosen.tests), chosen.seconds, again=chosen.again)
     print(score(mutants))
 
 

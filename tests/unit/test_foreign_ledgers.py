@@ -342,6 +342,20 @@ def test_amounts_that_make_a_ledger_unreadable_are_refused_with_it_left_readable
     assert Ledger(place).statement().spent == Fraction(3, 22)
 
 
+def test_amounts_may_have_as_many_digits_together_as_said(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "MOST_BITS", 8)
+    ledger = Ledger.create(place, total=Fraction(1))
+    ledger.charge(Fraction(1, 15), strategy="cells", domain="d")
+    ledger.charge(Fraction(1, 17), strategy="cells", domain="d")  # 255 together, of 8 bits
+    assert ledger.statement().spent == Fraction(32, 255)
+
+
+def test_what_sqlite_says_is_made_printable_and_short() -> None:
+    assert ledger_module._reason(sqlite3.DatabaseError("a\nb\x1b" + "c" * 300)) == "a b " + "c" * 196
+    assert ledger_module._reason(OSError(2, "No such file")) == "No such file"
+    assert ledger_module._reason(ValueError("secret")) == "a name or note that was given cannot be written"
+
+
 def test_periods_add_up_as_at_their_starts() -> None:
     """The largest sum is reached at the start of some period: the plain sum over all starts is the same."""
     random = np.random.default_rng(5)

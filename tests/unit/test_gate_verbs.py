@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
 from dpcube.errors import BudgetError, InputError
 from dpcube.geometry.boxes import Boxes, Partitioning
@@ -134,3 +135,11 @@ def test_a_sum_is_refused_before_it_can_wrap_around(monkeypatch: pytest.MonkeyPa
     with pytest.raises(BudgetError):
         budget.charge(Boxes((2,), lower, upper), np.full(8, 2**61))
     budget.charge_all(2**61)
+
+
+def test_counts_of_any_layout_and_width_are_held_alike() -> None:
+    counts = ExactCounts(np.arange(6, dtype=np.uint64).reshape(2, 3).T)  # type: ignore[arg-type]
+    assert counts.plus(np.zeros(6, np.int64)).tolist() == [[0, 3], [1, 4], [2, 5]]
+    row = Boxes((3, 2), np.array([[1, 0]]), np.array([[2, 2]]))
+    assert counts.sums(row).plus(np.array([100])).tolist() == [105]
+    assert (counts.shape, counts.size) == ((3, 2), 6)

@@ -292,6 +292,16 @@ def test_fill_overwrites_all_of_the_array_and_no_more(dtype: type[np.unsignedint
     assert np.count_nonzero(around) >= size - 4
 
 
+def test_a_single_word_is_filled_and_none_is_left_alone() -> None:
+    word, source = np.zeros(1, np.uint32), RandomWords()
+    seen = set()
+    for _ in range(4):
+        source.fill(word)
+        seen.add(int(word[0]))
+    assert len(seen) > 1
+    source.fill(np.empty(0, np.uint32))
+
+
 def test_fill_refuses_what_it_cannot_fill_in_place() -> None:
     words = RandomWords()
     with pytest.raises(TypeError, match="got float64"):
@@ -312,6 +322,10 @@ def test_streams_differ_and_do_not_repeat() -> None:
         stream.fill(row)
     # 60,000 words of 64 bits collide with probability below 1e-10.
     assert np.unique(drawn).size == drawn.size
+
+
+def test_a_key_lives_for_as_many_blocks_as_are_told_from_uniform_words_by_nobody() -> None:
+    assert randomness.KEY_LIFETIME == 16 * 2**28
 
 
 def test_a_key_is_replaced_at_the_end_of_its_life(monkeypatch: pytest.MonkeyPatch) -> None:

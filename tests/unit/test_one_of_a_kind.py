@@ -33,6 +33,7 @@ from dpcube.privacy.budget import Account, Agent, Budget, PartitionBudget
 from dpcube.privacy.noise import ExactNoise
 from dpcube.privacy.randomness import RandomWords
 from dpcube.privacy.regions import RegionBudget
+from dpcube.privacy.unique import this_process
 from dpcube.testing import SilentNoise
 
 THREADS, CHARGES = 8, 400
@@ -245,6 +246,11 @@ def test_a_forked_process_spends_nothing(name: str, number: object, monkeypatch:
     ask = asks()[name]
     assert in_a_child(ask).startswith("BudgetError: a budget is spent in the process that made it")
     ask()  # here it still may
+
+
+def test_a_process_is_told_by_its_number_too() -> None:
+    """A fork that Python does not hear of is another process all the same."""
+    assert this_process()[0] == os.getpid()
 
 
 def test_what_was_made_in_another_process_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

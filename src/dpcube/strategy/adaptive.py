@@ -25,12 +25,13 @@ from dpcube.strategy.cells import Cells
 from dpcube.strategy.first_look import is_small, look_first
 from dpcube.strategy.level_budgets import BESIDE_QUERIES, LevelBudgets
 from dpcube.strategy.looking import LOOK_SHARE, TOTAL_SHARE, look_levels, look_shares
-from dpcube.strategy.marginals import count_tables, peak_bytes_of_tables
+from dpcube.strategy.marginals import count_tables, peak_bytes_of_tables, share_of_tables
 from dpcube.strategy.plans import ADAPTIVE, CELLS, Plan, Setting
 from dpcube.strategy.seen import Seen, largest_tree
 from dpcube.strategy.simulation import Asked, choose
 from dpcube.strategy.strategy import STARTING, Parameter
-from dpcube.transcript import MarginalCounts, Transcript
+from dpcube.strategy.worth_of_tables import MOST_TRIED, PILOT, tables_are_worth_it
+from dpcube.transcript import BoxCounts, MarginalCounts, Transcript
 
 PLAIN = 1 / 45
 """Cells are counted with everything when that noise is below this part of the variance that half of a look would leave.
@@ -109,7 +110,8 @@ class Adaptive:
         cells, axes = math.prod(shape), len(shape)
         of_node = max(200 + 16 * axes, 140 + 32 * axes)
         given = 0 if self.weights is None else 3 * max(weights.nbytes for weights in self.weights)
-        trees = 3 if is_small(shape) else 1  # that of all cells and that of a made-up table, where a plan is chosen
+        tried = is_small(shape) or (share_of_tables(shape) > 0 and cells <= MOST_TRIED)
+        trees = 3 if tried else 1  # that of all cells and that of a made-up table, where a plan is chosen
         nodes = trees * largest_tree(shape)
         return STARTING + 26 * cells + 100 * sum(shape) + given + peak_bytes_of_tables(shape) + nodes * of_node
 
@@ -127,13 +129,28 @@ class Adaptive:
         plan, setting = self._planned(seen, model)
         tables: list[MarginalCounts] = []
         if plan is not CELLS and BUDGET_UNITS * counter.epsilon_per_unit >= FAINT:
-            tables = count_tables(counter)
-            seen.set_aside(sum(table.units for table in tables))
-        if plan.looks:
-            seen.count_total(TOTAL_SHARE)
-            setting = replace(setting, shares=look_shares(seen, model, setting.looks))
-        plan.run(seen, setting)
+            tables = self._tables(counter, model, plan, setting)
+        _count_tree(seen, tables, plan, setting)
         return Transcript(counter.shape, counter.epsilon_per_unit, (*tables, seen.counts()), plan=plan.name)
+
+    def _tables(
+        self, counter: NoisyCounter, model: WorkloadModel, plan: Plan, setting: Setting
+    ) -> list[MarginalCounts]:
+        """Count a little of all tables of low order, and a good part of the budget if they are worth it."""
+        share = share_of_tables(counter.shape)
+        if share == 0:
+            return []
+        asked, pilot = Asked.of(counter.shape, self._kinds(counter.shape), self.weights), count_tables(counter, PILOT)
+
+        def count(made_up: NoisyCounter, of_tables: Fraction) -> tuple[list[MarginalCounts], BoxCounts]:
+            tables, tree = count_tables(made_up, of_tables) if of_tables else [], Seen(made_up, model.cut_order())
+            tree.count_total(TOTAL_SHARE)
+            _count_tree(tree, tables, plan, setting)
+            return tables, tree.counts()
+
+        if not tables_are_worth_it(pilot, share, counter, asked, count):
+            return pilot
+        return pilot + count_tables(counter, share - PILOT)
 
     def _planned(self, seen: Seen, model: WorkloadModel) -> tuple[Plan, Setting]:
         """Return the plan for a table, chosen by a first look where it can be."""
@@ -150,6 +167,15 @@ class Adaptive:
     def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         queries = self.queries or MIXED
         return (queries,) * len(shape) if isinstance(queries, str) else queries
+
+
+def _count_tree(seen: Seen, tables: list[MarginalCounts], plan: Plan, setting: Setting) -> None:
+    """Count the tree by a plan with what tables leave."""
+    seen.set_aside(sum(table.units for table in tables))
+    if plan.looks:
+        seen.count_total(TOTAL_SHARE)
+        setting = replace(setting, shares=look_shares(seen, setting.model, setting.looks))
+    plan.run(seen, setting)
 
 
 def _is_plain(counter: NoisyCounter) -> bool:

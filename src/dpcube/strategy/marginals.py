@@ -43,13 +43,18 @@ def axes_of_tables(shape: tuple[int, ...]) -> tuple[list[Axes], list[Axes]]:
     return ([(axis,) for axis in several], pairs) if pairs else ([], [])
 
 
-def count_tables(counter: NoisyCounter) -> list[MarginalCounts]:
-    """Count the tables, and return them: what they cost every cell is the sum of their units.
+def share_of_tables(shape: tuple[int, ...]) -> Fraction:
+    """Return the part of the budget that tables get where they are worth it: 0 where none is counted."""
+    pairs = len(axes_of_tables(shape)[1])
+    return Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE)
 
-    Privacy: every count goes through `counter`; which tables, and their units, follow from the shape alone.
+
+def count_tables(counter: NoisyCounter, share: Fraction) -> list[MarginalCounts]:
+    """Count the tables with a share of the budget; what they cost every cell is the sum of their units.
+
+    Privacy: every count goes through `counter`; which tables, and their units, follow from the shape and the share.
     """
     singles, pairs = axes_of_tables(counter.shape)
-    share = Fraction(len(pairs), len(pairs) + AS_MUCH_AS_THE_TREE)
     counted = []
     for tables, part in ((singles, ONE_WAY * share), (pairs, (1 - ONE_WAY) * share)):
         units = int(part * BUDGET_UNITS) // max(len(tables), 1)

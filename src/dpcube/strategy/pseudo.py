@@ -18,6 +18,9 @@ from dpcube.query import Workload
 ASKED = 150
 """Ranges of each kind that are asked of a made-up table."""
 
+CLUMPING = 0.3
+"""Shape of the gamma law, of mean 1, by which the cells of a clumped cube are multiplied."""
+
 
 class PseudoCounter:
     """A `NoisyCounter` of a made-up table. It keeps no account: the plans that it serves are run again by the gate."""
@@ -55,6 +58,16 @@ def noise_of_cells(shape: tuple[int, ...], places: Ints, scale: float, *, seed: 
     noise = np.zeros(shape)
     noise[tuple(places.T)] = scale * plain_noise((len(places),), np.random.default_rng(seed))
     return noise
+
+
+def rows_of(cube: Floats, *, seed: int) -> Ints:
+    """Return a made-up table whose cells have about as many rows as those of a cube."""
+    return np.random.default_rng(seed).poisson(cube).astype(np.int64)
+
+
+def clumped(cube: Floats, *, seed: int) -> Floats:
+    """Return a cube with rows in fewer of its cells, and more of them in each."""
+    return cube * np.random.default_rng(seed).gamma(CLUMPING, 1 / CLUMPING, cube.shape)
 
 
 def draw_below(

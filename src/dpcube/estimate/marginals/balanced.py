@@ -18,15 +18,14 @@ from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.estimate.marginals.components import Axes, Components, asked_axes, asks_only, centred, marginal
 from dpcube.estimate.marginals.entropy import independent_cube
 from dpcube.estimate.marginals.fitting import fitted, one_way_tables, two_way_tables
+from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
 from dpcube.estimate.posterior import PosteriorEstimate
 from dpcube.query import CountingQueries, Workload
 
 MOST_FITTED = 2**23
 """Cubes up to so many cells are taken to their tables; all of their cells are gone through a few hundred times."""
-SURPRISE = 3.0
-"""The squared departures of a table must exceed what is expected by so many of their standard errors to be believed."""
-SQUARED_SPREAD = 2.5
-"""Variance of the square of a noise, in units of its squared variance: 2 for a normal law, 5 for Laplace's."""
+SURPRISE = 7.0
+"""Departures that noise makes with a chance below exp(-7), one in a thousand, are believed."""
 EVERYWHERE = 1e-5
 """Part of the rows that is spread as if attributes were independent, so that no cell is empty for ever."""
 
@@ -51,14 +50,13 @@ class BalancedEstimate:
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         _, errors = self.tree.answers(queries)
+        along = [(weights.sum(axis=1), (weights**2).sum(axis=1)) for weights in queries.weights]
         sums, squares = (
-            np.stack([of[queries.chosen[:, axis]] for axis, of in enumerate(along)], axis=1)
-            for along in (
-                [weights.sum(axis=1) for weights in queries.weights],
-                [(weights**2).sum(axis=1) for weights in queries.weights],
-            )
+            np.stack([of_axis[part][queries.chosen[:, axis]] for axis, of_axis in enumerate(along)], axis=1)
+            for part in (0, 1)
         )
-        return weighted_sums(self._moved.cells, queries), self._pooled(errors, sums, squares)
+        own = self.tree.own_squares(queries)
+        return weighted_sums(self._moved.cells, queries), self._pooled(errors, own, sums, squares)
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -67,17 +65,24 @@ class BalancedEstimate:
     def range_errors(self, workload: Workload) -> ErrorParts:
         """Return the parts of the errors of many ranges."""
         cells = (workload.upper - workload.lower).astype(np.float64)
-        return self._pooled(self.tree.range_errors(workload), cells, cells)
+        known = np.flatnonzero(np.isfinite(self.tables.question_variances(cells, cells)))
+        own = np.zeros(len(workload))
+        own[known] = self.tree.own_squares(Workload(self.shape, workload.lower[known], workload.upper[known]))
+        return self._pooled(self.tree.range_errors(workload), own, cells, cells)
 
-    def _pooled(self, errors: ErrorParts, sums: Floats, squares: Floats) -> ErrorParts:
-        """Return the errors of the tree's answers, pooled with those of the tables where they answer by themselves."""
+    def _pooled(self, errors: ErrorParts, own: Floats, sums: Floats, squares: Floats) -> ErrorParts:
+        """Return the errors of the tree's answers, moved in part to those of the tables where these answer too.
+
+        A part w of the way from the tree's answer to the tables' leaves (1 - w)^2 of the one's squared error and w^2 of
+        the other's: they were measured apart. `own` are the squared errors by which the tree's components were moved.
+        """
         of_tables = self.tables.question_variances(sums, squares)
-        of_tree = (errors.noise_variances + errors.within_squares) * self._contradicted(sums, squares)
-        with np.errstate(invalid="ignore"):
-            kept = np.where(np.isfinite(of_tables), of_tables / (of_tables + of_tree), 1.0)
-        kept = np.where(of_tree > 0, kept, 1.0)
-        within = kept * errors.within_squares
-        return ErrorParts(np.maximum(kept * of_tree - within, 0.0), within)
+        own = own * self._contradicted(sums, squares)
+        known = np.isfinite(of_tables) & (own > 0)
+        moved = np.divide(own, own + of_tables, out=np.zeros_like(own), where=known)
+        of_tree = np.maximum(errors.noise_variances, own - errors.within_squares)
+        added = np.multiply(moved**2, of_tables, out=np.zeros_like(own), where=known)
+        return ErrorParts((1 - moved) ** 2 * of_tree + added, (1 - moved) ** 2 * errors.within_squares)
 
     def _contradicted(self, sums: Floats, squares: Floats) -> Floats:
         """Return the factor by which tables raise what the tree states of its errors, for each question."""
@@ -111,11 +116,15 @@ class _Moved:
         cube *= max(float(total), 1.0) / max(float(cube.sum()), 1.0)
         parts = _moved_components(cube, tree, tables, [(axis,) for axis in range(len(shape))], factors)
         ones = one_way_tables({(): total, **parts}, shape)
-        cube = fitted((1 - EVERYWHERE) * cube + EVERYWHERE * independent_cube(ones, float(cube.sum())), ones)
+        cube = fitted(
+            (1 - EVERYWHERE) * cube + EVERYWHERE * independent_cube(ones, float(cube.sum())),
+            ones,
+            close=tables.closeness,
+        )
         pairs: list[Axes] = [axes for axes in tables.values if len(axes) == 2]
         parts = _moved_components(cube, tree, tables, pairs, factors)
         parts |= {(): total, **{axes: centred(table) for axes, table in ones.items()}}
-        return cls(fitted(cube, two_way_tables(parts, shape, ones)), factors)
+        return cls(fitted(cube, two_way_tables(parts, shape, ones), close=tables.closeness), factors)
 
 
 def _moved_components(
@@ -127,12 +136,38 @@ def _moved_components(
         own = moved[axes] = centred(marginal(cube, axes))
         if axes in tables.values:
             apart, variance = tables.values[axes] - own, tables.cell_variance(axes)
-            stated = tree.range_errors(cells_of_table(tree.shape, axes))
-            squares = np.reshape(stated.noise_variances + stated.within_squares, own.shape)
+            squares = tree.own_squares(cells_of_table(tree.shape, axes)).reshape(own.shape)
             factors[axes] = _factor(apart, variance, squares)
             squares = factors[axes] * squares
             moved[axes] = centred(own + apart * squares / (squares + variance))
     return moved
+
+
+def moved_by_departures(cube: Floats, tables: Components) -> Floats:
+    """Return a cube moved to tables by what is real of its departures from them, without knowing its errors.
+
+    It is nearly as good as the estimate and much faster: for trying out what to count.
+    """
+    total, close = np.asarray(cube.sum()), tables.closeness
+    parts = _signal_components(cube, tables, 1)
+    ones = one_way_tables({(): total, **parts}, tables.shape)
+    everywhere = EVERYWHERE * independent_cube(ones, float(total))
+    cube = fitted((1 - EVERYWHERE) * cube + everywhere, ones, close=close)
+    parts = _signal_components(cube, tables, 2)
+    parts |= {(): total, **{axes: centred(table) for axes, table in ones.items()}}
+    return fitted(cube, two_way_tables(parts, tables.shape, ones), close=close)
+
+
+def _signal_components(cube: Floats, tables: Components, order: int) -> dict[Axes, Floats]:
+    """Return the cube's components of an order, moved by the expected signal of the tables' departures."""
+    of: list[Axes] = [axes for axes in tables.values if len(axes) == order]
+    own = {axes: marginal(cube, axes) for axes in of}
+    apart = [
+        Departures(tables.values[axes] - centred(table), tables.cell_variance(axes), groups_by_size(table))
+        for axes, table in own.items()
+    ]
+    moved = zip(own.items(), signals(apart) if of else [], strict=True)
+    return {axes: centred(centred(table) + signal) for (axes, table), signal in moved}
 
 
 def cells_of_table(shape: tuple[int, ...], axes: Axes) -> Workload:
@@ -147,7 +182,12 @@ def cells_of_table(shape: tuple[int, ...], axes: Axes) -> Workload:
 
 
 def _factor(apart: Floats, variance: float, squares: Floats) -> float:
-    """Return by how much the squared errors that a tree states of a table must be raised to explain its departure."""
+    """Return by how much the squared errors that a tree states of a table must be raised at least to explain it.
+
+    A component of n1 x n2 cells has (n1 - 1)(n2 - 1) that are free. The mean of so many squares of noise exceeds what
+    is expected by more than this with a chance of about exp(-SURPRISE) (Laurent and Massart's bound for a normal law).
+    """
+    free = math.prod(max(extent - 1, 1) for extent in apart.shape)
     found, expected = float(np.mean(apart**2)) - variance, float(np.mean(squares))
-    doubtful = SURPRISE * math.sqrt(SQUARED_SPREAD / apart.size) * (variance + expected)
-    return found / expected if expected > 0 and found > expected + doubtful else 1.0
+    doubtful = 2 * (math.sqrt(SURPRISE / free) + SURPRISE / free) * (variance + expected)
+    return max((found - doubtful) / expected, 1.0) if expected > 0 else 1.0

@@ -7,10 +7,10 @@ by precision, of what every table over B and more tells of it. A table over S wh
 the component of B, after summing over the axes in S and not in B, with the variance v times their number of cells.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +51,7 @@ class Components:
         for axes, counts, variance in tables:
             for subset in subsets(axes):
                 dropped = tuple(place for place, axis in enumerate(axes) if axis not in subset)
-                cells = prod(shape[axis] for axis in axes if axis not in subset)
+                cells = math.prod(shape[axis] for axis in axes if axis not in subset)
                 precision = 1 / (variance * cells)
                 sums[subset] = sums.get(subset, 0.0) + precision * centred(counts.sum(dropped))
                 precisions[subset] = precisions.get(subset, 0.0) + precision
@@ -59,7 +59,12 @@ class Components:
 
     def cell_variance(self, axes: Axes) -> float:
         """Return the variance of each cell of a component."""
-        return prod(1 - 1 / self.shape[axis] for axis in axes) / self.precisions[axes]
+        return math.prod(1 - 1 / self.shape[axis] for axis in axes) / self.precisions[axes]
+
+    @property
+    def closeness(self) -> float:
+        """How near to its tables a cube need be taken: a tenth of the least noise of a cell of any."""
+        return 0.1 * math.sqrt(min(self.cell_variance(axes) for axes in self.values if axes))
 
     def question_variances(self, sums: Floats, squares: Floats) -> Floats:
         """Return the variance of least squares for each question; infinite if its axes are no table.
@@ -119,7 +124,7 @@ def assembled(parts: dict[Axes, Floats], shape: Sequence[int], axes: Axes) -> Fl
     """Return the table over some axes that has given components."""
     table = np.zeros([shape[axis] for axis in axes])
     for subset in subsets(axes):
-        others = prod(shape[axis] for axis in axes if axis not in subset)
+        others = math.prod(shape[axis] for axis in axes if axis not in subset)
         table += np.reshape(parts[subset], [shape[axis] if axis in subset else 1 for axis in axes]) / others
     return table
 

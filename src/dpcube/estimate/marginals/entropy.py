@@ -24,7 +24,7 @@ def most_even_cube(tables: Components) -> Floats:
     parts: dict[Axes, Floats] = {(): np.array(total), **{axes: centred(table) for axes, table in ones.items()}}
     for axes, signal in zip(pairs, signals(departures) if pairs else [], strict=True):
         parts[axes] = centred(centred(even[axes]) + signal)
-    return fitted(independent_cube(ones, total), two_way_tables(parts, tables.shape, ones))
+    return fitted(independent_cube(ones, total), two_way_tables(parts, tables.shape, ones), close=tables.closeness)
 
 
 def independent_cube(ones: dict[Axes, Floats], total: float) -> Floats:

@@ -8,8 +8,6 @@ from dpcube.estimate.marginals.components import Axes, assembled, marginal
 AGREEING_ROUNDS = 15
 """Rounds in which a table is taken to the sums of its rows and of its columns in turn."""
 FITTING_ROUNDS = 25
-CLOSE = 0.05
-"""A cube fits when no cell of any table is off by more than so many rows."""
 
 
 def nearest_with_sums(rows: Floats, sums: Floats) -> Floats:
@@ -33,10 +31,11 @@ def nearest_with_margins(table: Floats, of_rows: Floats, of_columns: Floats) -> 
     return table
 
 
-def fitted(cube: Floats, tables: dict[Axes, Floats]) -> Floats:
+def fitted(cube: Floats, tables: dict[Axes, Floats], *, close: float) -> Floats:
     """Return the cube taken to the tables by factors, one table after another (iterative proportional fitting).
 
-    What is empty in the cube stays empty; what it holds beyond the tables it keeps as far as it can.
+    It ends when no cell of a table is off by more than `close`. What is empty in the cube stays empty; what it holds
+    beyond the tables it keeps as far as it can.
     """
     cube = cube.copy()
     for _ in range(FITTING_ROUNDS):
@@ -46,7 +45,7 @@ def fitted(cube: Floats, tables: dict[Axes, Floats]) -> Floats:
             worst = max(worst, float(np.abs(wanted - now).max()))
             factor = np.divide(wanted, now, out=np.zeros_like(now), where=now > 0)
             cube *= factor.reshape([cube.shape[axis] if axis in axes else 1 for axis in range(cube.ndim)])
-        if worst < CLOSE:
+        if worst < close:
             break
     return cube
 

@@ -83,6 +83,15 @@ class PosteriorEstimate:
         _, variances, within_squares = self._walked(asked, self._calibrated_splits).T
         return ErrorParts(variances + self._doubts(asked), within_squares)
 
+    def own_squares(self, asked: CountingQueries | Workload) -> Floats:
+        """Return the squared errors that the posterior states by itself, before it is held against its counts."""
+        if isinstance(asked, Workload):
+            taken = self._everything.inside(asked)
+        else:
+            taken = axis_weights(asked, self.posterior.prefix, self.posterior.start)
+        squares: Floats = self._walked(taken, self.posterior.splits)[:, 1:].sum(axis=1)
+        return squares
+
     @cached_property
     def _probes(self) -> Probes:
         """What `probed` returns: computed for the first error that is asked for, and kept. Values never need it."""

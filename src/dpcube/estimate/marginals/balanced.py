@@ -117,7 +117,7 @@ class _Moved:
         parts = _moved_components(cube, tree, tables, [(axis,) for axis in range(len(shape))], factors)
         ones = one_way_tables({(): total, **parts}, shape)
         cube = fitted(
-            (1 - EVERYWHERE) * cube + EVERYWHERE * independent_cube(ones, float(cube.sum())),
+            (1 - EVERYWHERE) * cube + EVERYWHERE * independent_cube(ones, shape, float(cube.sum())),
             ones,
             close=tables.closeness,
         )
@@ -151,7 +151,7 @@ def moved_by_departures(cube: Floats, tables: Components) -> Floats:
     total, close = np.asarray(cube.sum()), tables.closeness
     parts = _signal_components(cube, tables, 1)
     ones = one_way_tables({(): total, **parts}, tables.shape)
-    everywhere = EVERYWHERE * independent_cube(ones, float(total))
+    everywhere = EVERYWHERE * independent_cube(ones, tables.shape, float(total))
     cube = fitted((1 - EVERYWHERE) * cube + everywhere, ones, close=close)
     parts = _signal_components(cube, tables, 2)
     parts |= {(): total, **{axes: centred(table) for axes, table in ones.items()}}

@@ -24,12 +24,18 @@ def most_even_cube(tables: Components) -> Floats:
     parts: dict[Axes, Floats] = {(): np.array(total), **{axes: centred(table) for axes, table in ones.items()}}
     for axes, signal in zip(pairs, signals(departures) if pairs else [], strict=True):
         parts[axes] = centred(centred(even[axes]) + signal)
-    return fitted(independent_cube(ones, total), two_way_tables(parts, tables.shape, ones), close=tables.closeness)
+    return fitted(
+        independent_cube(ones, tables.shape, total), two_way_tables(parts, tables.shape, ones), close=tables.closeness
+    )
 
 
-def independent_cube(ones: dict[Axes, Floats], total: float) -> Floats:
-    """Return the cube of a total with given 1-way tables, of every axis in order, whose attributes are independent."""
+def independent_cube(ones: dict[Axes, Floats], shape: tuple[int, ...], total: float) -> Floats:
+    """Return the cube of a total with given 1-way tables whose attributes are independent.
+
+    Along an axis without a table rows are spread evenly.
+    """
     cube: Floats = np.array(total)
-    for table in ones.values():
+    for axis, extent in enumerate(shape):
+        table = ones.get((axis,), np.ones(extent))
         cube = np.multiply.outer(cube, table / table.sum())
     return cube

@@ -1,0 +1,301 @@
+"""Tables of low order beside a tree: least squares against dense algebra, fitting, shrinkage, and the estimate."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from dpcube.arrays import Floats, Ints
+from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.gate import Gate
+from dpcube.estimate import estimate
+from dpcube.estimate.errors.fixed_normals import fixed_normals
+from dpcube.estimate.marginals import BalancedEstimate, Components, NoisyTable
+from dpcube.estimate.marginals.balanced import cells_of_table
+from dpcube.estimate.marginals.components import Axes, assembled, centred, marginal
+from dpcube.estimate.marginals.entropy import most_even_cube
+from dpcube.estimate.marginals.fitting import fitted, nearest_with_margins, nearest_with_sums
+from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
+from dpcube.estimate.posterior import whole_count
+from dpcube.estimate.posterior.estimate import PosteriorEstimate
+from dpcube.geometry.halving import halve
+from dpcube.geometry.tree import BoxTree
+from dpcube.query import CountingQueries, Workload
+from dpcube.query.random_ranges import random_ranges
+from dpcube.query.workload_model import WorkloadModel
+from dpcube.strategy import Adaptive
+from dpcube.testing import SeededNoise
+from dpcube.transcript import BoxCounts, MarginalCounts, Transcript
+
+SHAPE = (4, 3, 5)
+TABLES = [((0,), 3.0), ((1,), 5.0), ((0, 1), 2.0), ((1, 2), 7.0), ((0, 2), 4.0), ((0, 1), 9.0)]
+
+
+def sums_over(axes: tuple[int, ...]) -> Floats:
+    """The matrix that takes the cells of a cube to a table: shape (cells of the table, cells of the cube)."""
+    cells = np.indices(SHAPE).reshape(len(SHAPE), -1)
+    place = np.ravel_multi_index(tuple(cells[list(axes)]), [SHAPE[axis] for axis in axes])
+    matrix: Floats = (np.arange(math.prod(SHAPE[axis] for axis in axes))[:, None] == place).astype(np.float64)
+    return matrix
+
+
+def noisy() -> tuple[list[NoisyTable], Floats, Floats]:
+    """Noisy tables of a cube; the matrix that measures them, whitened, and what was measured, whitened."""
+    generator = np.random.default_rng(4)
+    cube = generator.poisson(20, SHAPE).astype(np.float64)
+    tables, rows, seen = [], [], []
+    for axes, variance in TABLES:
+        counts = marginal(cube, axes) + math.sqrt(variance) * generator.normal(size=[SHAPE[axis] for axis in axes])
+        tables.append(NoisyTable(axes, counts, variance))
+        rows.append(sums_over(axes) / math.sqrt(variance))
+        seen.append(counts.ravel() / math.sqrt(variance))
+    return tables, np.concatenate(rows), np.concatenate(seen)
+
+
+def test_components_are_those_of_dense_least_squares() -> None:
+    tables, matrix, seen = noisy()
+    found = Components.of(SHAPE, tables)
+    cube = np.array(np.linalg.lstsq(matrix, seen, rcond=None)[0], np.float64).reshape(SHAPE)
+    asked: list[Axes] = [(), (0,), (2,), (0, 1), (1, 2)]
+    for axes in asked:
+        np.testing.assert_allclose(assembled(found.values, SHAPE, axes), marginal(cube, axes), rtol=1e-9)
+        np.testing.assert_allclose(found.values[axes], centred(marginal(cube, axes)), atol=1e-8)
+
+
+def test_variances_of_questions_are_those_of_dense_least_squares() -> None:
+    """Weights of any sign on one or two axes; a question on three axes is no question of these tables."""
+    tables, matrix, _ = noisy()
+    covariance = np.linalg.pinv(matrix.T @ matrix)
+    generator = np.random.default_rng(9)
+    asked: list[Axes] = [(0,), (2,), (0, 1), (1, 2), (), (0, 1, 2)]
+    rows = []
+    for axes in asked:
+        rows.append([generator.normal(size=n) if axis in axes else np.ones(n) for axis, n in enumerate(SHAPE)])
+    sums = np.array([[weights.sum() for weights in row] for row in rows])
+    squares = np.array([[(weights**2).sum() for weights in row] for row in rows])
+    found = Components.of(SHAPE, tables).question_variances(sums, squares)
+    for k, (first, second, third) in enumerate(rows[:-1]):
+        weights = np.einsum("a,b,c->abc", first, second, third).ravel()
+        assert found[k] == pytest.approx(weights @ covariance @ weights, rel=1e-8)
+    assert found[-1] == np.inf
+
+
+@settings(max_examples=60, derandomize=True)
+@given(
+    arrays.arrays(np.float64, (3, 5), elements=st.floats(-50, 50)), st.lists(st.floats(0, 90), min_size=3, max_size=3)
+)
+def test_the_nearest_rows_have_their_sums_and_nothing_is_nearer(rows: Floats, sums: list[float]) -> None:
+    found = nearest_with_sums(rows, np.array(sums))
+    assert (found >= 0).all()
+    np.testing.assert_allclose(found.sum(axis=1), sums, atol=1e-9)
+    for start in range(5):  # moving a little between any two cells that can give comes no nearer
+        for target in range(5):
+            for row in range(3):
+                step = min(1e-3, found[row, start])
+                moved = found[row].copy()
+                moved[start] -= step
+                moved[target] += step
+                apart, before = np.sum((moved - rows[row]) ** 2), np.sum((found[row] - rows[row]) ** 2)
+                assert apart >= before - 1e-9
+
+
+def test_a_table_with_margins_agrees_with_them() -> None:
+    generator = np.random.default_rng(2)
+    table = generator.normal(4, 6, (6, 7))
+    of_rows, of_columns = generator.uniform(10, 40, 6), generator.uniform(1, 9, 7)
+    of_columns *= of_rows.sum() / of_columns.sum()
+    found = nearest_with_margins(table, of_rows, of_columns)
+    assert (found >= 0).all()
+    np.testing.assert_allclose(found.sum(axis=0), of_columns, rtol=1e-9)
+    np.testing.assert_allclose(found.sum(axis=1), of_rows, rtol=0.05)
+
+
+def test_a_fitted_cube_has_the_tables_and_keeps_what_is_beyond_them() -> None:
+    """Odds ratios of three attributes are kept: fitting multiplies by factors of pairs."""
+    generator = np.random.default_rng(5)
+    cube, wanted = generator.gamma(2.0, 1.0, (2, 2, 2)) * 50, generator.gamma(2.0, 1.0, (2, 2, 2)) * 50
+    tables: dict[Axes, Floats] = {axes: marginal(wanted, axes) for axes in itertools.combinations(range(3), 2)}
+    found = fitted(cube, tables, close=1e-9)
+    for axes, table in tables.items():
+        np.testing.assert_allclose(marginal(found, axes), table, rtol=1e-3)
+
+    def interaction(of: Floats) -> float:
+        signs = np.array([1.0, -1.0])
+        return float((np.log(of) * np.einsum("a,b,c->abc", signs, signs, signs)).sum())
+
+    assert interaction(found) == pytest.approx(interaction(cube))
+
+
+def test_signals_are_kept_where_there_are_any_and_noise_goes() -> None:
+    noise = fixed_normals(1200, 7).reshape(30, 40) * 5
+    signal = np.zeros((30, 40))
+    signal[:3] = 60.0
+    groups = groups_by_size(signal)
+    (found,) = signals([Departures(signal + noise, 25.0, groups)])
+    assert np.mean((found - signal) ** 2) < 0.15 * 25.0
+    np.testing.assert_allclose(found[:3], 60.0, atol=20)
+    (nothing,) = signals([Departures(noise, 25.0, groups)])
+    assert np.mean(nothing**2) < 0.1 * 25.0
+
+
+def test_the_largest_cells_are_the_first_group() -> None:
+    groups = groups_by_size(np.arange(400.0).reshape(20, 20))
+    assert (groups.ravel()[-25:] == 0).all()
+    assert (np.diff(groups.ravel()) <= 0).all()
+    assert np.unique(groups_by_size(np.ones((3, 3)))).tolist() == [0]
+
+
+def test_a_cube_of_pairs_alone_has_their_tables() -> None:
+    generator = np.random.default_rng(11)
+    cube = generator.gamma(0.7, 1.0, (6, 5, 4)) * 400
+    exact = [NoisyTable(axes, marginal(cube, axes), 0.01) for axes in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]]
+    found = most_even_cube(Components.of((6, 5, 4), exact))
+    for axes in itertools.combinations(range(3), 2):
+        np.testing.assert_allclose(marginal(found, axes), marginal(cube, axes), rtol=0.02, atol=2)
+
+
+class TestWholeCount:
+    """Only counts that part the whole cube and were made alike tell the total."""
+
+    def tree(self) -> BoxTree:
+        order = WorkloadModel((8,), ("ranges",)).cut_order()
+        return halve(BoxTree.uncut((8,)), np.zeros(1, np.int64), 3, order).tree
+
+    def counts(self, *runs: tuple[Ints, int, int]) -> BoxCounts:
+        """Runs of nodes, each node counted as a number with some units."""
+        nodes, counts, units = (
+            np.concatenate([np.full(len(run[0]), run[k]) if k else run[0] for run in runs]) for k in range(3)
+        )
+        return BoxCounts(self.tree(), nodes, counts, units)
+
+    def test_complete_runs_are_pooled_by_precision_and_others_left_out(self) -> None:
+        tree = self.tree()
+        halves = np.flatnonzero(tree.levels == 1)
+        counted = self.counts((np.zeros(1, np.int64), 100, 10**11), (halves, 60, 10**11), (tree.leaves[:3], 999, 7))
+        found = whole_count(counted, Fraction(1, BUDGET_UNITS))
+        assert found is not None
+        alone = whole_count(self.counts((np.zeros(1, np.int64), 100, 10**11), (tree.leaves, 1, 7)), Fraction(1, 2**40))
+        assert alone is not None
+        assert found.total == pytest.approx((100 + 120 / 2) / 1.5)  # the sum of two has twice the variance of one
+        variance = 0.5 / math.sinh(10**11 / BUDGET_UNITS / 2) ** 2
+        assert found.variance == pytest.approx(variance / 1.5)
+
+    def test_without_a_complete_run_nothing_is_known(self) -> None:
+        tree = self.tree()
+        counted = BoxCounts(tree, tree.leaves, np.full(8, 5), np.arange(1, 9) * 10**10)
+        assert whole_count(counted, Fraction(1, BUDGET_UNITS)) is None
+
+
+def made(
+    shape: tuple[int, ...] = (9, 8, 6), epsilon: Fraction = Fraction(1), seed: int = 1
+) -> tuple[Floats, Transcript, BalancedEstimate]:
+    """A table of dependent pairs, what was counted of it with tables, and the estimate."""
+    generator = np.random.default_rng(3)
+    table = generator.poisson(8 * generator.gamma(0.5, 2.0, shape))
+    gate = Gate(table, epsilon, noise=SeededNoise(seed))
+    singles = [(axis,) for axis in range(3)]
+    units = BUDGET_UNITS // 20
+    counted = [
+        MarginalCounts(axes, gate.count_marginal(axes, units), units)
+        for axes in [*singles, *itertools.combinations(range(3), 2)]
+    ]
+    tree = Adaptive().run(Gate(table, epsilon * Fraction(7, 10), noise=SeededNoise(seed + 1))).boxes
+    assert tree is not None
+    boxes = BoxCounts(tree.tree, tree.node, tree.counts, (tree.units * 7) // 10)
+    transcript = Transcript(shape, gate.epsilon_per_unit, (*counted, boxes))
+    found = estimate(transcript)
+    assert isinstance(found, BalancedEstimate)
+    return table.astype(np.float64), transcript, found
+
+
+def test_answers_agree_however_they_are_asked() -> None:
+    """A range, the same range as a counting query, and the cells; values and errors."""
+    _, _, found = made()
+    ranges = random_ranges(found.shape, 40, seed=6)
+    weights = []
+    for axis, extent in enumerate(found.shape):
+        place = np.arange(extent)
+        inside = (place >= ranges.lower[:, axis, None]) & (place < ranges.upper[:, axis, None])
+        weights.append(inside.astype(np.float64))
+    queries = CountingQueries(tuple(weights), np.tile(np.arange(40)[:, None], (1, 3)))
+    values, errors = found.answers(queries)
+    cells = found.cells()
+    for k, (low, high) in enumerate(zip(ranges.lower, ranges.upper, strict=True)):
+        box = cells[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
+        assert values[k] == pytest.approx(box.sum(), rel=1e-9)
+    np.testing.assert_allclose(found.range_values(ranges), values, rtol=1e-9)
+    by_range = found.range_errors(ranges)
+    np.testing.assert_allclose(by_range.noise_variances, errors.noise_variances, rtol=1e-6)
+    np.testing.assert_allclose(by_range.within_squares, errors.within_squares, rtol=1e-6, atol=1e-9)
+
+
+def test_every_pair_and_bar_of_the_cube_agree() -> None:
+    _, _, found = made()
+    cells = found.cells()
+    assert (cells >= 0).all()
+    for axes in [(0,), (1, 2)]:
+        ranges = cells_of_table(found.shape, axes)
+        np.testing.assert_allclose(found.range_values(ranges), marginal(cells, axes).ravel(), rtol=1e-9, atol=1e-9)
+
+
+def test_precise_tables_win_and_faint_ones_change_next_to_nothing() -> None:
+    table, transcript, found = made()
+    measured, tree = found.tables, found.tree
+    exact = Components.of(
+        found.shape, [NoisyTable(axes, marginal(table, axes), 1e-3) for axes in measured.values if axes]
+    )
+    moved = BalancedEstimate("balanced", tree, exact).cells()
+    for axes in exact.values:
+        np.testing.assert_allclose(marginal(moved, axes), marginal(table, axes), rtol=0.02, atol=1.0)
+    generator = np.random.default_rng(8)
+    faint = [
+        NoisyTable(axes, marginal(table, axes) + 3000 * generator.normal(size=measured.values[axes].shape), 9e6)
+        for axes in measured.values
+        if axes
+    ]
+    kept = BalancedEstimate("balanced", tree, Components.of(found.shape, faint)).cells()
+    assert np.abs(kept - tree.cells()).sum() < 0.05 * np.abs(moved - tree.cells()).sum() + 0.01 * table.sum()
+    assert transcript.most_charged() <= BUDGET_UNITS
+
+
+@pytest.mark.slow
+def test_intervals_of_bars_and_pairs_hold() -> None:
+    """Over 60 releases; a twin that states half of its errors is caught by the same numbers."""
+    held, halved = [], []
+    for seed in range(60):
+        table, _, found = made(seed=10 * seed)
+        for axes in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]:
+            ranges = cells_of_table(found.shape, axes)
+            errors = found.range_errors(ranges)
+            wrong = np.abs(found.range_values(ranges) - marginal(table, axes).ravel())
+            stated = np.sqrt(errors.noise_variances + errors.within_squares)
+            held.append(wrong <= 2.118 * stated)
+            halved.append(wrong <= 2.118 * stated / 2)
+    assert 0.92 < np.concatenate(held).mean() < 0.995
+    assert np.concatenate(halved).mean() < 0.88
+
+
+def test_very_many_ranges_are_doubted_as_a_few_are() -> None:
+    """The tables of every cell, and the walk down the tree, give the same sums."""
+    generator = np.random.default_rng(1)
+    table = generator.poisson(generator.gamma(0.3, 10.0, (16, 16)))
+    found = estimate(Adaptive().run(Gate(table, Fraction(1, 2), noise=SeededNoise(2))))
+    assert isinstance(found, PosteriorEstimate)
+    ranges = random_ranges((16, 16), 50, seed=4)
+    many = found._many_doubts(ranges)
+    few = found._doubts(found._everything.inside(ranges))
+    np.testing.assert_allclose(many, few, rtol=1e-6, atol=1e-6)
+    assert (many > 0).any()
+
+
+def test_one_cell_of_a_table_is_a_range() -> None:
+    asked = cells_of_table((2, 3, 4), (1,))
+    assert isinstance(asked, Workload)
+    np.testing.assert_array_equal(asked.lower, [[0, 0, 0], [0, 1, 0], [0, 2, 0]])
+    np.testing.assert_array_equal(asked.upper, [[2, 1, 4], [2, 2, 4], [2, 3, 4]])
+    assert len(cells_of_table((2, 3, 4), ())) == 1

@@ -252,7 +252,7 @@ def test_what_an_entry_need_not_say_is_read_as_nothing(place: Path) -> None:
     sealed(place, {"kind": "total", "epsilon": "1"}, {"kind": "charge", "epsilon": "1/10"})
     state = Ledger(place).statement()
     [(_, total, purpose)], [made] = state.totals, state.charges
-    assert (total, purpose, state.spent) == (1, "", TENTH)
+    assert (total, purpose, state.spent) == (Fraction(1), "", TENTH)
     assert (made.strategy, made.domain, made.purpose, made.period, made.digest) == ("", "", "", None, None)
 
 

@@ -795,7 +795,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], list[st
     connect, opened = sqlite3.connect, list[tuple[dict[str, Any], list[str]]]()
 
     def watched(place: Any, **how: Any) -> sqlite3.Connection:
-        connection = connect(place, **how)
+        connection: sqlite3.Connection = connect(place, **how)
         opened.append((how, []))
         connection.set_trace_callback(opened[-1][1].append)
         return connection

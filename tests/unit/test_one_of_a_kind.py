@@ -257,8 +257,9 @@ def test_what_was_made_in_another_process_spends_nothing(monkeypatch: pytest.Mon
     account, root, regions = Account(), Budget(Fraction(1)), RegionBudget((2,), 10)
     part = PartitionBudget(root).part("a")
     monkeypatch.setattr(budget_module, "this_process", lambda: (0, 0))
-    asked = [account.mine, lambda: root.charge(Fraction(1)), lambda: root.remaining, lambda: part.charge(Fraction(1))]
-    for ask in [*asked, lambda: regions.charge_all(1)]:
+    asked: list[Charge] = [account.mine, lambda: root.charge(Fraction(1)), lambda: root.remaining]
+    asked += [lambda: part.charge(Fraction(1)), lambda: regions.charge_all(1)]
+    for ask in asked:
         with pytest.raises(BudgetError, match="in the process that made it"):
             ask()
     monkeypatch.undo()

@@ -80,7 +80,7 @@ def test_any_shape_epsilon_and_counts(shape: tuple[int, ...], epsilon: str, larg
     answers = release.answer(random_ranges(shape, 20, seed=3))
     for numbers in (answers.values, answers.stderrs, answers.withins):
         assert np.isfinite(numbers).all()
-    assert release.estimates[0] == "posterior"
+    assert release.estimates[0] == "balanced"
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -1,6 +1,5 @@
 """Ledgers from elsewhere: what they cost is bounded, those of the landed code still open, and WAL mode is refused."""
 
-import math
 import os
 import re
 import shutil
@@ -24,9 +23,8 @@ from dpcube.curator import publish
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.privacy import ledger as ledger_module
 from dpcube.privacy import ledger_file
-from dpcube.privacy.ledger import LONGEST_TEXT, Ledger, _append, _spent
+from dpcube.privacy.ledger import LONGEST_TEXT, Ledger, Period, _append, _spent
 from dpcube.privacy.ledger_file import APPLICATION, FORMAT, SCHEMA
-from dpcube.privacy.period import Period
 
 TENTH = Fraction(1, 10)
 OLD = Path(__file__).parent / "ledgers" / "format1.ledger"  # made by the code before this file was written
@@ -128,8 +126,7 @@ def giant(path: Path) -> None:
     os.truncate(path, 2**34)
 
 
-DIVISORS = [n for n in range(2, 1100) if all(n % k for k in range(2, math.isqrt(n) + 1))]
-PRIMES = [n for n in range(10**6, 10**6 + 40_000) if all(n % k for k in DIVISORS)]
+PRIMES = [n for n in range(10**6, 10**6 + 40_000) if all(n % k for k in range(2, 1100))]
 FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
     "an endless total": (lambda p: sealed(p, {**TOTAL, "epsilon": "1e50000000"}), "do not make sense"),
     "an endless charge": (lambda p: sealed(p, TOTAL, charged("1e-50000000")), "do not make sense"),
@@ -255,7 +252,7 @@ def test_what_an_entry_need_not_say_is_read_as_nothing(place: Path) -> None:
     sealed(place, {"kind": "total", "epsilon": "1"}, {"kind": "charge", "epsilon": "1/10"})
     state = Ledger(place).statement()
     [(_, total, purpose)], [made] = state.totals, state.charges
-    assert (float(total), purpose, state.spent) == (1.0, "", TENTH)
+    assert (total, purpose, state.spent) == (Fraction(1), "", TENTH)
     assert (made.strategy, made.domain, made.purpose, made.period, made.digest) == ("", "", "", None, None)
 
 

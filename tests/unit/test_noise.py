@@ -149,8 +149,7 @@ def test_first_words_are_those_of_each_digit_and_zero_for_a_high_part(epsilon: F
     ratios = [decimal_exp(epsilon * 2**j) for j in range(digit_count(epsilon))]
     words = noise._first_words(epsilon)
     assert words.tolist() == [int(ratio / (1 + ratio) * WORD) for ratio in ratios] + [0]
-    assert words.dtype == np.uint32
-    assert not words.flags.writeable
+    assert (words.dtype, words.flags.writeable) == (np.dtype(np.uint32), False)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**9), Fraction(1, 10), Fraction(2)], ids=str)

@@ -65,8 +65,8 @@ def test_no_boxes_have_no_counts_and_cost_nothing() -> None:
     noise = RecordedNoise(HALF / BUDGET_UNITS)
     gate = Gate(np.array([1, 2]), HALF, noise=noise)
     none = gate.count_boxes(Boxes((2,), np.empty((0, 1), np.int64), np.empty((0, 1), np.int64)), np.empty(0, np.int64))
-    assert none.dtype == np.int64
-    assert (len(none), len(noise.drawn)) == (0, 0)
+    assert (none.shape, none.dtype) == ((0,), np.dtype(np.int64))
+    assert not noise.drawn
     gate.count_cells(BUDGET_UNITS)
 
 

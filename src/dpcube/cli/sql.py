@@ -73,14 +73,34 @@ def _print_csv(table: "pa.Table") -> None:
 def _print(table: "pa.Table") -> None:
     import pyarrow as pa
 
-    columns = [list(map(_shown, column.to_pylist())) for column in table.columns]
+    columns = [_texts(column.to_pylist()) for column in table.columns]
     left = tuple(place for place, kind in enumerate(table.schema.types) if pa.types.is_string(kind))
     print_table(table.column_names, list(zip(*columns, strict=True)), left=left)
 
 
-def _shown(value: object) -> str:
+def _texts(values: list[object]) -> list[str]:
+    """Return the values of a column as they are printed: fractions with the digits that they need, the same for all."""
+    sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value) and value]
+    return [_shown(value, decimals(sizes)) for value in values]
+
+
+def decimals(sizes: list[float]) -> int:
+    """Return how many decimals numbers of these sizes need: five digits of the largest, three of the smallest.
+
+    >>> decimals([16087.5, 32681.5]), decimals([0.23956, 0.0024]), decimals([13.4215]), decimals([]), decimals([1e-9])
+    (2, 5, 3, 2, 10)
+    """
+    if not sizes:
+        return 2
+    before_point = [math.floor(math.log10(size)) + 1 for size in (max(sizes), min(sizes))]
+    return max(2, min(10, max(5 - before_point[0], 3 - before_point[1])))
+
+
+def _shown(value: object, places: int) -> str:
     if value is None:
         return "-"
+    if isinstance(value, list):
+        return ", ".join(_texts(value))
     if isinstance(value, float) and math.isnan(value):
         return "unknown"
-    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+    return f"{value:,.{places}f}" if isinstance(value, float) else str(value)

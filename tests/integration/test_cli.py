@@ -35,6 +35,7 @@ VERBS = (
     "export",
     "plot",
     "report",
+    "merge",
     "coverage",
     "reproduce",
 )

@@ -401,7 +401,7 @@ WRONG = {
     "SELECT * FROM cube": "a release has counts and no rows to list",
     "SELECT DISTINCT ON (sex) sex FROM cube": "DISTINCT ON of rows",
     "SELECT sex FROM cube ORDER BY age LIMIT 3": "no rows to list",
-    "SELECT count(*) FROM cube a JOIN cube b ON a.age = b.age": "rows of the cube can be joined with results and VALUES only",
+    "SELECT count(*) FROM cube a JOIN cube b ON a.age = b.age": "with results and VALUES only",
     "SELECT count(*) FROM cube, (SELECT 1) t": "join the cube with a table by one equality",
     "SELECT (SELECT count(*) FROM cube WHERE age = c.age) FROM cube c": "a sub-query cannot name outer tables",
     "SELECT floor(dose * 3), count(*) FROM cube GROUP BY 1": "varies inside the bins of 'dose'",

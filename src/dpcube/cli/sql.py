@@ -87,13 +87,18 @@ def _texts(values: list[object]) -> list[str]:
 def decimals(sizes: list[float]) -> int:
     """Return how many decimals numbers of these sizes need: five digits of the largest, three of the smallest.
 
-    >>> decimals([16087.5, 32681.5]), decimals([0.23956, 0.0024]), decimals([13.4215]), decimals([]), decimals([1e-9])
-    (2, 5, 3, 2, 10)
+    They need two at least, but none that are all zeros.
+
+    >>> decimals([16087.52, 32681.5]), decimals([0.23956, 0.0024]), decimals([13.4215]), decimals([1.23e-9])
+    (2, 5, 3, 10)
+    >>> decimals([]), decimals([27.0, 37.0]), decimals([11.0, 30.3])
+    (0, 0, 1)
     """
     if not sizes:
-        return 2
+        return 0
     before_point = [math.floor(math.log10(size)) + 1 for size in (max(sizes), min(sizes))]
-    return max(2, min(10, max(5 - before_point[0], 3 - before_point[1])))
+    most = max(2, min(10, max(5 - before_point[0], 3 - before_point[1])))
+    return next(places for places in range(most + 1) if places == most or all(round(s, places) == s for s in sizes))
 
 
 def _shown(value: object, places: int) -> str:

@@ -235,6 +235,10 @@ EXPECTED_WORDS = (
     "SELECT concat_ws('/', sex, CAST(age AS VARCHAR)) AS k, count(*) FROM cube GROUP BY 1",
     "SELECT count(*) FROM cube WHERE age >= '19' AND hours < '4.5'",
     "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) t(x, y) WHERE x > 1",
+    "PIVOT cube ON sex USING count(*) GROUP BY age",
+    "PIVOT cube ON sex IN ('m', 'f') USING count(*) AS n, avg(hours) AS h GROUP BY age",
+    "SELECT * FROM cube PIVOT (max(hours) FOR sex IN ('f', 'x') GROUP BY age) ORDER BY 1 LIMIT 3",
+    "PIVOT cube ON age IN (18, 21) USING sum(hours) GROUP BY sex",
     "SELECT v.name, count(*), avg(age) FROM cube JOIN (VALUES ('f', 'F'), ('m', 'M'), ('z', 'Z')) v(s, name) "
     "ON cube.sex = v.s GROUP BY v.name",
     "SELECT name, count(*) FROM cube LEFT JOIN (VALUES ('f', 'both'), ('m', 'both')) v(sex, name) USING (sex) "

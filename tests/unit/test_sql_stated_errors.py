@@ -156,11 +156,23 @@ def test_the_cube_can_be_described(release: Release) -> None:
         ("SELECT [1, 2] FROM cube", "is not supported"),
         ("SELECT * FROM (VALUES ((SELECT count(*) FROM cube))) t(x)", "is not supported"),
         ("SELECT DISTINCT ON (sex) age FROM cube", "DISTINCT ON of rows"),
+        ("PIVOT cube ON age USING count(*) GROUP BY sex", "name its columns, 100 at most"),
+        ("PIVOT cube ON sex USING count(*)", "with GROUP BY"),
+        ("PIVOT other ON sex USING count(*) GROUP BY age", "a PIVOT is of cube"),
+        ("PIVOT cube ON sexx USING count(*) GROUP BY age", "did you mean 'sex'"),
+        ("UNPIVOT cube ON sex INTO NAME a VALUE b", "starts with SELECT or WITH"),
     ],
 )
 def test_what_is_refused_says_why(release: Release, text: str, said: str) -> None:
     with pytest.raises(QueryError, match=said):
         release.sql(text)
+
+
+def test_a_pivot_has_errors(release: Release) -> None:
+    made = release.sql("PIVOT cube ON sex USING count(*) GROUP BY income", error=True).to_pylist()
+    for row in made:
+        answer = release.count(sex="F", income=row["income"])
+        assert (row["F"], row["F_stderr"]) == pytest.approx((answer.value, answer.stderr))
 
 
 def test_a_mode_is_a_value_that_stands_out_from_the_noise(release: Release) -> None:

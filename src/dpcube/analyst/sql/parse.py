@@ -4,7 +4,7 @@ What is allowed is listed, so that what nobody thought of is refused: statements
 settings, and functions whose cost or effect is unknown never reach the engine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import sqlglot
 from sqlglot import exp
@@ -16,6 +16,7 @@ from dpcube.errors import QueryError
 
 MOST_CHARACTERS = 100_000
 DIALECT = "duckdb"
+STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.PIVOT)
 
 
 class Mode(exp.AggFunc):
@@ -92,13 +93,16 @@ SUPPORTED = (
 )
 
 
-def parse_select(text: str) -> exp.Query:
-    """Return the syntax tree of `text`, one SELECT; QueryError says what in it is not allowed."""
+def parse_select(text: str, *, as_select: Callable[[exp.Expression], exp.Expression] = lambda tree: tree) -> exp.Query:
+    """Return the syntax tree of `text`, one SELECT; QueryError says what in it is not allowed.
+
+    `as_select` may return a SELECT for what was parsed, before anything in it is checked.
+    """
     if len(text) > MOST_CHARACTERS:
         msg = f"the query has {len(text)} characters; at most {MOST_CHARACTERS} are read"
         raise QueryError(msg)
     try:
-        tree = _one_statement(_with_limit(text))
+        tree = _one_statement(_with_limit(text), as_select)
         for call in list(tree.find_all(exp.Anonymous)):
             call.replace(_own_node(call))
         for node in tree.walk():
@@ -131,16 +135,16 @@ def _own_node(call: exp.Anonymous) -> exp.Expression:
     return Mode(this=call.expressions[0]) if call.name.lower() == "mode" and len(call.expressions) == 1 else call
 
 
-def _one_statement(text: str) -> exp.Query:
+def _one_statement(text: str, as_select: Callable[[exp.Expression], exp.Expression]) -> exp.Query:
     """Return the tree of the one query in `text`, nothing in it checked yet."""
     try:
         tokens = sqlglot.tokenize(text, read=DIALECT)
         first = tokens[0] if tokens else None
         # Whatever does not start like a query is not even parsed: sqlglot would log a warning about it.
-        if first is None or first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
+        if first is None or first.token_type not in STARTS:
             msg = f"a query starts with SELECT or WITH, got {(first.text if first else '')!r}; a release is only read"
             raise QueryError(msg)
-        trees = [tree for tree in sqlglot.parse(text, read=DIALECT) if tree is not None]
+        trees = [as_select(tree) for tree in sqlglot.parse(text, read=DIALECT) if tree is not None]
     except SqlglotError as error:
         found = getattr(error, "errors", None)
         where = f" near {found[0]['highlight']!r}" if found and found[0].get("highlight") else ""

@@ -15,6 +15,7 @@ from dpcube.analyst.sql.lookup import looked_up
 from dpcube.analyst.sql.names import Attr
 from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import parse_select, shown, sql_of
+from dpcube.analyst.sql.pivot import unpivoted
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
 from dpcube.analyst.sql.scope import (
@@ -49,7 +50,7 @@ def run(text: str, domain: Domain, estimate: Estimate, *, error: bool, confidenc
     """
     if (about := described(text, domain)) is not None:
         return about
-    tree = parse_select(text)
+    tree = parse_select(text, as_select=lambda parsed: unpivoted(parsed, domain))
     with engine(confidence=confidence, seconds=seconds) as locked:
         session = Session(domain, estimate, locked, error=error, confidence=confidence)
         try:

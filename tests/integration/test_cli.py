@@ -36,6 +36,7 @@ VERBS = (
     "export",
     "plot",
     "report",
+    "merge",
     "coverage",
     "reproduce",
 )

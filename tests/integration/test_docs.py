@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import samples
 
+import dpcube
 from dpcube import Domain, Release, datasets
 from dpcube.cli import main
 from dpcube.curator import publish
@@ -43,7 +46,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         made = experiment(counts, epsilon=1, strategy=strategy, noise=SeededNoise(1))
         Release(domain, made.transcript, made.provenance).save(where / f"{name}.dpcube")
+    for month, first, last in (("october", "10-01", "10-31"), ("november", "11-01", "11-30")):
+        made = experiment(people, epsilon=1, strategy="cells", noise=SeededNoise(len(month)))
+        of_month = replace(made.provenance, period=f"admitted from 2026-{first} to 2026-{last}")
+        Release(clinic, made.transcript, of_month).save(where / f"{month}.dpcube")
     return where
+
+
+def test_releases_over_time_are_asked_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (block,) = [b for b in fenced("olap.md", "python") if "october.dpcube" in b]
+    names: dict[str, Any] = {"dpcube": dpcube}
+    exec(block, names)
+    assert names["r"].domain.names[0] == "period"
+
+
+@pytest.mark.parametrize("page", samples.PAGES)
+def test_sample_outputs_are_what_the_commands_print(page: str) -> None:
+    """`python tools/samples.py --write` makes them anew."""
+    text, ran = samples.remade(page)
+    assert ran >= 1
+    assert text == (samples.ROOT / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -215,3 +215,49 @@ def test_a_spoilt_query_is_answered_or_refused_in_one_line(release: Release) -> 
             refused.append(str(error))
     assert min(answered, len(refused)) > 20
     assert not any("\n" in message for message in refused)
+
+
+EXPECTED_WORDS = (
+    "SELECT DISTINCT sex FROM cube ORDER BY 1",
+    "SELECT DISTINCT sex, age FROM cube WHERE hours > 5 ORDER BY age, sex LIMIT 4",
+    "SELECT sex, count(*) AS n FROM cube GROUP BY sex ORDER BY n DESC FETCH FIRST 2 ROWS ONLY",
+    "SELECT sex, count(*) AS n FROM cube GROUP BY sex ORDER BY n DESC FETCH NEXT ROW ONLY",
+    "SELECT mode(sex), mode(age) FROM cube",
+    "SELECT sex, mode(age) FILTER (WHERE hours > 2) FROM cube GROUP BY sex",
+    "SELECT corr(age, hours), covar_pop(age, hours), covar_samp(age, hours) FROM cube",
+    "SELECT sex, corr(2 * age, hours) FILTER (WHERE age > 18), covar_samp(hours, age) FROM cube GROUP BY sex",
+    "SELECT quantile_cont(age, [0.1, 0.5, 0.9]), quantile_disc(hours, [0.25, 0.75]) FROM cube",
+    "SELECT split_part(sex || '-y', '-', 1) AS s, count(*) FROM cube GROUP BY 1",
+    "SELECT replace(sex, 'm', 'ff') AS s, count(*) FROM cube GROUP BY 1",
+    "SELECT regexp_replace(sex, '[mx]', 'other') AS s, count(*) FROM cube GROUP BY 1",
+    "SELECT regexp_extract(sex, '[fm]') AS s, count(*) FROM cube GROUP BY 1",
+    "SELECT count(*) FROM cube WHERE regexp_matches(sex, '^[fm]$') AND sex SIMILAR TO 'f|x'",
+    "SELECT concat_ws('/', sex, CAST(age AS VARCHAR)) AS k, count(*) FROM cube GROUP BY 1",
+    "SELECT count(*) FROM cube WHERE age >= '19' AND hours < '4.5'",
+    "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) t(x, y) WHERE x > 1",
+    "PIVOT cube ON sex USING count(*) GROUP BY age",
+    "PIVOT cube ON sex IN ('m', 'f') USING count(*) AS n, avg(hours) AS h GROUP BY age",
+    "SELECT * FROM cube PIVOT (max(hours) FOR sex IN ('f', 'x') GROUP BY age) ORDER BY 1 LIMIT 3",
+    "PIVOT cube ON age IN (18, 21) USING sum(hours) GROUP BY sex",
+    "SELECT v.name, count(*), avg(age) FROM cube JOIN (VALUES ('f', 'F'), ('m', 'M'), ('z', 'Z')) v(s, name) "
+    "ON cube.sex = v.s GROUP BY v.name",
+    "SELECT name, count(*) FROM cube LEFT JOIN (VALUES ('f', 'both'), ('m', 'both')) v(sex, name) USING (sex) "
+    "GROUP BY ALL",
+    "WITH band(age, points) AS (VALUES (18, 0.5), (19, 2), (21, 2)) "
+    "SELECT sum(points), avg(points), count(*) FROM cube JOIN band USING (age) WHERE hours > 3",
+    "WITH t AS (SELECT sex, count(*) AS n FROM cube GROUP BY sex) "
+    "SELECT sex, age, count(*) / max(t.n) FROM cube JOIN t USING (sex) GROUP BY sex, age",
+    "SELECT count(*) FROM cube c JOIN (VALUES ('f', 1)) v(s, one) ON v.s = c.sex "
+    "JOIN (VALUES (19, 2)) w(a, two) ON c.age = w.a",
+)
+
+
+@pytest.mark.parametrize("asked", EXPECTED_WORDS)
+def test_words_that_people_expect_mean_what_they_mean(
+    release: Release, engine: duckdb.DuckDBPyConnection, asked: str
+) -> None:
+    theirs = asked.replace("FETCH FIRST 2 ROWS ONLY", "LIMIT 2").replace("FETCH NEXT ROW ONLY", "LIMIT 1")
+    theirs = theirs.replace("'19'", "19").replace("'4.5'", "4.5")  # DuckDB refuses '4.5' for a whole number
+    found = comparable(release.sql(asked).to_pylist())
+    assert found
+    assert same(found, comparable(engine.sql(theirs).to_arrow_table().to_pylist()))

@@ -21,7 +21,15 @@ FORBIDDEN = (
     *("DROP TABLE cube", "CREATE TABLE t AS SELECT 1", "INSERT INTO cube VALUES (1)", "DELETE FROM cube"),
     *("UPDATE cube SET axis0 = 1", "COPY (SELECT 1) TO 'stolen.csv'", "EXPORT DATABASE 'stolen'", "ATTACH 'stolen.db'"),
     *("INSTALL httpfs", "LOAD httpfs", "SET memory_limit = '1GB'", "RESET memory_limit", "PRAGMA database_list"),
-    *("CALL duckdb_settings()", "EXPLAIN SELECT 1", "DESCRIBE cube", "SHOW TABLES", "BEGIN", "CHECKPOINT", "USE main"),
+    *(
+        "CALL duckdb_settings()",
+        "EXPLAIN SELECT 1",
+        "DESCRIBE other",
+        "SHOW ALL TABLES",
+        "BEGIN",
+        "CHECKPOINT",
+        "USE main",
+    ),
     *("FROM cube", "VALUES (1)", "PREPARE p AS SELECT 1", "EXECUTE p", "VACUUM", "SUMMARIZE cube"),
 )
 SELECTS = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +54,17 @@ class Release:
         return release_html(self)
 
     @classmethod
-    def open(cls, path: str | Path) -> "Release":
-        """Read a `.dpcube` file."""
-        return cls(*release_file.read(Path(path)))
+    def open(cls, path: "str | PathLike[str] | Sequence[str | PathLike[str]]") -> "Release":
+        """Read a `.dpcube` file; or a list of them, of disjoint periods over one domain, as one release.
+
+        Of several the period is the first attribute: what does not name it adds up (docs/olap.md).
+        """
+        if isinstance(path, str | PathLike):
+            return cls(*release_file.read(Path(path)))
+        from dpcube.analyst.periods import merged
+
+        paths = list(map(Path, path))
+        return merged([cls(*release_file.read(one)) for one in paths], [one.name for one in paths])
 
     def save(self, path: str | Path) -> str:
         """Write a new `.dpcube` file and return its digest; a file that is there already is never replaced."""

@@ -15,6 +15,7 @@ from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
+from dpcube.cli.merge import merge
 from dpcube.cli.output import say_when_compiling, stages_done, visible
 from dpcube.cli.plan import plan
 from dpcube.cli.plot import plot, report
@@ -42,6 +43,7 @@ def commands() -> None:
                    dpcube synth R.dpcube -o rows.parquet
                    dpcube plot R.dpcube age income -o map.svg
                    dpcube report R.dpcube -o report.html
+                   dpcube merge may.dpcube june.dpcube -o all.dpcube
     Trust it?      dpcube coverage
     The paper:     dpcube reproduce theory
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
@@ -49,7 +51,7 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-ASKING = (info, count, sql, synth, export, plot, report)
+ASKING = (info, count, sql, synth, export, plot, report, merge)
 for verb in (demo, domain, check, plan, release, ledger, *ASKING, coverage, reproduce, compile_verb):
     commands.add_command(verb)
 

@@ -73,14 +73,39 @@ def _print_csv(table: "pa.Table") -> None:
 def _print(table: "pa.Table") -> None:
     import pyarrow as pa
 
-    columns = [list(map(_shown, column.to_pylist())) for column in table.columns]
+    columns = [_texts(column.to_pylist()) for column in table.columns]
     left = tuple(place for place, kind in enumerate(table.schema.types) if pa.types.is_string(kind))
     print_table(table.column_names, list(zip(*columns, strict=True)), left=left)
 
 
-def _shown(value: object) -> str:
+def _texts(values: list[object]) -> list[str]:
+    """Return the values of a column as they are printed: fractions with the digits that they need, the same for all."""
+    sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value) and value]
+    return [_shown(value, decimals(sizes)) for value in values]
+
+
+def decimals(sizes: list[float]) -> int:
+    """Return how many decimals numbers of these sizes need: five digits of the largest, three of the smallest.
+
+    They need two at least, but none that are all zeros.
+
+    >>> decimals([16087.52, 32681.5]), decimals([0.23956, 0.0024]), decimals([13.4215]), decimals([1.23e-9])
+    (2, 5, 3, 10)
+    >>> decimals([]), decimals([27.0, 37.0]), decimals([11.0, 30.3])
+    (0, 0, 1)
+    """
+    if not sizes:
+        return 0
+    before_point = [math.floor(math.log10(size)) + 1 for size in (max(sizes), min(sizes))]
+    most = max(2, min(10, max(5 - before_point[0], 3 - before_point[1])))
+    return next(places for places in range(most + 1) if places == most or all(round(s, places) == s for s in sizes))
+
+
+def _shown(value: object, places: int) -> str:
     if value is None:
         return "-"
+    if isinstance(value, list):
+        return ", ".join(_texts(value))
     if isinstance(value, float) and math.isnan(value):
         return "unknown"
-    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+    return f"{value:,.{places}f}" if isinstance(value, float) else str(value)

@@ -179,6 +179,9 @@ class _Parser:
         if kind not in ("word", "name"):
             self.refuse("expected the name of an attribute")
         self.position += 1
+        if name not in self.domain.names:  # as in SQL: the only name that differs in case alone
+            alike = [other for other in self.domain.names if other.casefold() == name.casefold()]
+            name = alike[0] if len(alike) == 1 else name
         try:
             return self.domain[name]
         except DomainError as error:

@@ -25,20 +25,26 @@ from dpcube.errors import QueryError
 
 MOST_CORNERED = 3
 """Attributes known by bins in one argument, at the corners of whose bins it is taken to find out how it varies."""
+OF_TWO = ("corr", "covar_pop", "covar_samp")
 SUPPORTED_AGGREGATES = (
-    "count(*), count(x), sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev"
+    "count(*), count(x), sum, avg, min, max, mode, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev, "
+    "corr, covar_pop, covar_samp"
 )
 
 
 @dataclass(frozen=True)
 class Call:
-    """One aggregate of a query: its name, its argument if any, its FILTER if any, and the quantile asked for."""
+    """One aggregate of a query: its name, its argument if any, its FILTER if any, and the quantile asked for.
+
+    `second` is the other argument of those that take two, such as corr.
+    """
 
     name: str
     argument: exp.Expression | None
     condition: exp.Expression | None
     quantile: exp.Expression | None
     text: str
+    second: exp.Expression | None = None
 
 
 def call_of(node: exp.Expression) -> Call | None:
@@ -62,12 +68,13 @@ def call_of(node: exp.Expression) -> Call | None:
         raise QueryError(msg)
     if name.startswith("quantile"):
         quantile = node.args.get("quantile") or node.expression
+    second = node.expression if name in OF_TWO else None
     if node.args.get("expressions"):
         msg = f"{text!r} has more arguments than {name} takes"
         raise QueryError(msg)
     if isinstance(argument, exp.Star) or argument is None:
         argument = None
-    return Call(name, argument, condition, quantile, text)
+    return Call(name, argument, condition, quantile, text, second)
 
 
 def _within_group(node: exp.WithinGroup, condition: exp.Expression | None, text: str) -> Call:
@@ -85,7 +92,7 @@ class Written:
     `corners` are what it is multiplied by at the ends of the row's bins, where nothing is known inside them, and
     `even` at the ends of bins that are declared even; the extremes are among them. `known` is false where the
     multiplier varies inside bins in a way that is not seen. `named` are the attributes whose values it needs while only
-    their bins are known.
+    their bins are known. The column is `scale` times the aggregate plus `offset`.
     """
 
     sql: str
@@ -96,6 +103,8 @@ class Written:
     even: tuple[str, ...] = ()
     known: bool = True
     named: tuple[str, ...] = ()
+    scale: float = 1.0
+    offset: float = 0.0
 
     def parts(self) -> str:
         """Return the SQL of a list of the rows that enter, each with its multiplier and how far that may vary."""
@@ -124,16 +133,27 @@ class Writer:
     complete: bool
     decided: set[int] = field(default_factory=set)
 
-    def write(self, call: Call, argument: exp.Expression | None, condition: exp.Expression | None) -> Written:
-        """Return the SQL of a call; `argument` and `condition` are its parts, already on the rows' own columns."""
+    def write(
+        self,
+        call: Call,
+        argument: exp.Expression | None,
+        condition: exp.Expression | None,
+        second: exp.Expression | None = None,
+    ) -> Written:
+        """Return the SQL of a call; the others are its parts, already on the rows' own columns."""
         filters = [] if condition is None else [f"({sql_of(condition)})"]
         if call.name in ("count", "count_if"):
             return self._count(call, argument, filters)
         if call.argument is None or argument is None:
             msg = f"{call.text!r} needs an argument, as in {call.name}(x)"
             raise QueryError(msg)
-        if call.name in ("min", "max", "median") or call.quantile is not None:
+        if isinstance(call.quantile, exp.Array):
+            each = [replace(call, quantile=one) for one in call.quantile.expressions]
+            return Written(f"[{', '.join(self._order_statistic(one, argument, filters) for one in each)}]")
+        if call.name in ("min", "max", "median", "mode") or call.quantile is not None:
             return Written(self._order_statistic(call, argument, filters))
+        if second is not None:
+            return Written(self._covariance(call, argument, second, filters))
         self._need_number(call, argument)
         x = f"CAST({sql_of(argument)} AS DOUBLE)"
         filters = [*filters, f"{x} IS NOT NULL"]
@@ -143,7 +163,7 @@ class Writer:
         if call.name in ("sum", "avg"):
             value = total if call.name == "sum" else f"CASE WHEN {n} > 0 THEN {total} / {n} END"
             return replace(self._varying(argument), sql=value, kind=call.name, coefficient=x, keep=_where(filters))
-        return Written(self._variance(call, x, keep, n))
+        return Written(self._variance(call, argument, keep, n))
 
     def _varying(self, argument: exp.Expression) -> Written:
         """Return how an argument varies inside bins: at their ends if it is linear in each attribute, else unknown."""
@@ -193,14 +213,9 @@ class Writer:
     def _need_number(self, call: Call, argument: exp.Expression) -> None:
         self.numbers[sql_of(argument)] = call.text
 
-    def _variance(self, call: Call, x: str, keep: str, n: str) -> str:
+    def _variance(self, call: Call, argument: exp.Expression, keep: str, n: str) -> str:
         """Return the second moment about the mean, shifted by the middle of the domain to keep its digits."""
-        shift, spread = 0.0, "0"
-        if isinstance(attr := bare_argument(call), Attr):
-            edges = self.needs.domain.attributes[attr.axis].bin_edges()
-            shift = float(edges[0] + edges[-1]) / 2
-            spread = sql_of(self.needs.column(attr.axis, "variance", Detail.BINS))
-        moved = f"({x} - CAST('{shift!r}' AS DOUBLE))"
+        moved, spread = self._moved(call.argument, argument)
         first = f"sum(w * {moved}) FILTER ({keep})"
         second = f"sum(w * ({moved} * {moved} + {spread})) FILTER ({keep})"
         squares = f"({second} - {first} * {first} / {n})"
@@ -208,6 +223,39 @@ class Writer:
         variance = f"greatest({squares}, 0) / ({n} - {less})"
         value = f"sqrt({variance})" if call.name.startswith("stddev") else variance
         return f"CASE WHEN {n} > {less} AND {squares} >= -1e-9 * abs({second}) THEN {value} END"
+
+    def _covariance(self, call: Call, argument: exp.Expression, second: exp.Expression, filters: list[str]) -> str:
+        """Return the second mixed moment about the means; of a correlation, over the root of the two variances."""
+        pair = [
+            self._moved(one, part) for one, part in zip((call.argument, call.second), (argument, second), strict=True)
+        ]
+        if attrs(call.argument) & attrs(call.second):
+            msg = f"{call.text!r}: its two arguments name the same attribute; take var_pop of it"
+            raise QueryError(msg)
+        self._need_number(call, argument)
+        self._need_number(call, second)
+        (x, x_spread), (y, y_spread) = pair
+        keep = self._where([*filters, f"{x} IS NOT NULL", f"{y} IS NOT NULL"])
+        n, less = f"sum(w) FILTER ({keep})", 1 if call.name == "covar_samp" else 0
+
+        def moment(a: str, b: str, spread: str = "0") -> str:
+            product = f"sum(w * ({a} * {b} + {spread})) FILTER ({keep})"
+            return f"({product} - sum(w * {a}) FILTER ({keep}) * sum(w * {b}) FILTER ({keep}) / {n})"
+
+        if call.name != "corr":
+            return f"CASE WHEN {n} > {less} THEN {moment(x, y)} / ({n} - {less}) END"
+        of_x, of_y = moment(x, x, x_spread), moment(y, y, y_spread)
+        found = f"{moment(x, y)} / (sqrt({of_x}) * sqrt({of_y}))"
+        return f"CASE WHEN {n} > 0 AND {of_x} > 0 AND {of_y} > 0 THEN greatest(-1, least(1, {found})) END"
+
+    def _moved(self, meant: exp.Expression | None, argument: exp.Expression) -> tuple[str, str]:
+        """Return an argument less the middle of its domain, and its variance inside bins: both 0 but for attributes."""
+        shift, spread, attr = 0.0, "0", None if meant is None else bare(meant)
+        if isinstance(attr, Attr):
+            edges = self.needs.domain.attributes[attr.axis].bin_edges()
+            shift = float(edges[0] + edges[-1]) / 2
+            spread = sql_of(self.needs.column(attr.axis, "variance", Detail.BINS))
+        return f"(CAST({sql_of(argument)} AS DOUBLE) - CAST('{shift!r}' AS DOUBLE))", spread
 
     def _order_statistic(self, call: Call, argument: exp.Expression, filters: list[str]) -> str:
         noise = self.needs.noise(self.decided | attrs(call.argument) | attrs(call.condition))
@@ -218,7 +266,10 @@ class Writer:
             low = high = f"CAST({sql_of(argument)} AS DOUBLE)"
             return f"{ORDER_STATISTIC}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
         attribute = self.needs.domain.attributes[attr.axis]
-        if not attribute.ordered:
+        if kind == "mode" and attribute.has_wide_bins:
+            msg = f"{call.text!r}: '{attribute.name}' is known by bins only; group by it, with count(*) descending"
+            raise QueryError(msg)
+        if not attribute.ordered and kind != "mode":
             msg = f"{call.text!r}: attribute '{attribute.name}' has no order, so no least, greatest or middle value"
             raise QueryError(msg)
         low, high = (sql_of(self.needs.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
@@ -230,7 +281,7 @@ class Writer:
         return found if kind == "cont" else _value_at(attribute, found)
 
     def _kind(self, call: Call) -> tuple[str, float]:
-        if call.name in ("min", "max"):
+        if call.name in ("min", "max", "mode"):
             return call.name, 0.0
         if call.quantile is None:
             return "cont", 0.5

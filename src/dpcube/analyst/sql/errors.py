@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers, CutAnswers, slope_squares
@@ -40,6 +41,17 @@ def error_columns(
     found = {"stderr": answers.stderrs, "within": answers.withins, "low": low, "high": high}
     made = {name: pa.array(column, mask=np.isnan(value), from_pandas=False) for name, column in found.items()}
     return made | ({"cut": pa.array(cut, pa.string(), mask=np.isnan(value))} if cut else {})
+
+
+def scaled_errors(found: dict[str, pa.Array], *, scale: float, offset: float) -> dict[str, pa.Array]:
+    """Return the columns of errors of `scale` times what they are of, plus `offset`."""
+    if (scale, offset) == (1.0, 0.0):
+        return found
+    made = {name: pc.multiply(found[name], abs(scale)) for name in ("stderr", "within")}
+    low, high = ("low", "high") if scale >= 0 else ("high", "low")
+    ends = {"low": found[low], "high": found[high]}
+    made |= {name: pc.add(pc.multiply(column, scale), offset) for name, column in ends.items()}
+    return found | made
 
 
 def _free_interval(answers: Answers, confidence: float) -> tuple[Floats, Floats]:

@@ -8,6 +8,7 @@ constant cuts is two pieces. So `age between 30 and 39` selects the share of eac
 """
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -19,6 +20,7 @@ from dpcube.analyst.sql.names import Attr, bare, is_constant
 from dpcube.domain import Attribute, Domain
 from dpcube.errors import QueryError
 
+NUMBER, WHOLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII), re.compile(r"[+-]?\d{1,18}", re.ASCII)
 COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 MIRRORED = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
 
@@ -105,7 +107,7 @@ class Needs:
 
     def _equal(self, axis: int, value: object) -> exp.Expression:
         attribute = self.domain.attributes[axis]
-        place = _coordinate(attribute, value)
+        place = coordinate(attribute, value)
         if attribute.is_continuous:
             attribute.equal(place)  # says that no single value can be counted
         return self._cut(axis, place)
@@ -116,7 +118,7 @@ class Needs:
             return exp.null()
         if not attribute.ordered:
             attribute.range(None, str(value))  # says that it has no ranges
-        place = self._cut(axis, _coordinate(attribute, value), sign)
+        place = self._cut(axis, coordinate(attribute, value), sign)
         return exp.paren(sign(this=self.column(axis, "place", Detail.CUTS), expression=place))
 
     def _cut(self, axis: int, place: float, sign: type[exp.Binary] = exp.EQ) -> exp.Expression:
@@ -150,9 +152,11 @@ class Needs:
         return exp.not_(self._is_null(attr.axis)) if has_nulls else exp.true()
 
 
-def _coordinate(attribute: Attribute, value: object) -> float:
+def coordinate(attribute: Attribute, value: object) -> float:
     """Return the place of a constant on an attribute's axis; whole numbers and days may be compared with fractions."""
     value = float(value) if isinstance(value, Decimal) else value
+    if isinstance(value, str) and attribute.scale == "number" and NUMBER.fullmatch(value.strip()):
+        value = int(value) if WHOLE.fullmatch(value.strip()) else float(value)  # as databases compare age > '40'
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and attribute.scale != "number":
         msg = f"attribute '{attribute.name}' holds {attribute.kind} values ({attribute.extent()}), got {value!r}"

@@ -34,8 +34,8 @@ class OrderStatistics:
         """Return one value for each group; null when no value is present.
 
         `groups` holds a list of rows for each group. `quantile` and `kind` hold the same value for every group: the
-        share of rows below the value, and "min", "max", "disc" (a value of some row), "cont" (between the two rows next
-        to the place) or "even" (inside a bin whose rows are spread evenly).
+        share of rows below the value, and "min", "max", "mode" (the value with the largest count), "disc" (a value of
+        some row), "cont" (between the two rows next to the place) or "even" (inside a bin with rows spread evenly).
         """
         if isinstance(groups, pa.ChunkedArray):
             groups, quantile, kind = (a.combine_chunks() for a in (groups, quantile, kind))
@@ -85,11 +85,18 @@ class _Values:
         first, last = self._first(present), self._last(present)
         if kind in ("min", "max"):
             return self._at(first, self.low) if kind == "min" else self._at(last, self.high)
+        if kind == "mode":
+            return self._at(self._largest(present), self.low)
         places = np.arange(len(self.group))
         kept = (places >= first[self.group]) & (places <= last[self.group]) & (first[self.group] >= 0)
         below, total = self._running(kept)
         found = self._quantile(below, total, quantile, kind)
         return np.where(total > 0, found, np.nan)
+
+    def _largest(self, present: NDArray[np.bool_]) -> Places:
+        """Return the place of the present value of each group with the largest count, the least of equals; else -1."""
+        order = np.lexsort((-np.arange(len(self.count)), self.count))  # rising, so that the last assignment is largest
+        return self._found(order[present[order]])
 
     def _running(self, kept: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Return the count up to and including each value, -inf for those not kept, and the total of each group."""

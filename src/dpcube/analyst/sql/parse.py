@@ -4,7 +4,7 @@ What is allowed is listed, so that what nobody thought of is refused: statements
 settings, and functions whose cost or effect is unknown never reach the engine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import sqlglot
 from sqlglot import exp
@@ -16,6 +16,15 @@ from dpcube.errors import QueryError
 
 MOST_CHARACTERS = 100_000
 DIALECT = "duckdb"
+STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.PIVOT)
+
+
+class Mode(exp.AggFunc):
+    """The most frequent value: sqlglot has no node for it."""
+
+    arg_types = {"this": True}  # noqa: RUF012 (sqlglot's own way of declaring a node)
+    _sql_names = ["MODE"]  # noqa: RUF012
+
 
 AGGREGATES: dict[type[exp.Expression], str] = {
     exp.Count: "count",
@@ -33,13 +42,17 @@ AGGREGATES: dict[type[exp.Expression], str] = {
     exp.Stddev: "stddev",
     exp.StddevSamp: "stddev_samp",
     exp.StddevPop: "stddev_pop",
+    exp.Corr: "corr",
+    exp.CovarPop: "covar_pop",
+    exp.CovarSamp: "covar_samp",
+    Mode: "mode",
 }
 CLAUSES = (
     *(exp.Select, exp.From, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset),
     *(exp.Rollup, exp.Cube, exp.GroupingSets, exp.Grouping, exp.Qualify, exp.Distinct, exp.With, exp.CTE),
     *(exp.Subquery, exp.Union, exp.Except, exp.Intersect, exp.Join, exp.Table, exp.TableAlias, exp.Alias, exp.Column),
     *(exp.Identifier, exp.Star, exp.Literal, exp.Boolean, exp.Null, exp.Tuple, exp.Paren, exp.Var),
-    *(exp.Filter, exp.WithinGroup, exp.Window, exp.WindowSpec),
+    *(exp.Filter, exp.WithinGroup, exp.Window, exp.WindowSpec, exp.Values, exp.Array),
 )
 OPERATORS = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is, exp.Exists, exp.Like, exp.ILike),
@@ -53,6 +66,9 @@ FUNCTIONS = (
     *(exp.Left, exp.Right, exp.Concat, exp.Contains, exp.StartsWith, exp.Extract, exp.Year, exp.Quarter, exp.Month),
     *(exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.DateTrunc, exp.TimestampTrunc, exp.DateDiff),
     *(exp.DateAdd, exp.TimeToStr, exp.DayOfWeekIso, exp.WeekOfYear, exp.Monthname),
+    # The engine's regular expressions take time in proportion to the text, whatever the pattern.
+    *(exp.SplitPart, exp.Replace, exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpReplace, exp.RegexpExtract),
+    *(exp.SimilarTo, exp.ConcatWs),
 )
 WINDOW_FUNCTIONS = (
     *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile),
@@ -71,18 +87,24 @@ SELECT_PARTS = frozenset(
 ALLOWED_NODES = frozenset((*CLAUSES, *OPERATORS, *FUNCTIONS, *WINDOW_FUNCTIONS, *AGGREGATES))
 SUPPORTED = (
     "supported are SELECT with WHERE, GROUP BY (ROLLUP, CUBE, GROUPING SETS), HAVING, ORDER BY, LIMIT, CASE, "
-    "sub-queries and WITH, the aggregates count, sum, avg, min, max, median, quantile_cont, quantile_disc, var_samp, "
-    "var_pop, stddev, and plain arithmetic, text and date functions (docs/sql.md lists them)"
+    "sub-queries and WITH, VALUES, the aggregates count, sum, avg, min, max, mode, median, quantile_cont, "
+    "quantile_disc, var_samp, var_pop, stddev, corr, covar_pop, and plain arithmetic, text and "
+    "date functions (docs/sql.md lists them)"
 )
 
 
-def parse_select(text: str) -> exp.Query:
-    """Return the syntax tree of `text`, one SELECT; QueryError says what in it is not allowed."""
+def parse_select(text: str, *, as_select: Callable[[exp.Expression], exp.Expression] = lambda tree: tree) -> exp.Query:
+    """Return the syntax tree of `text`, one SELECT; QueryError says what in it is not allowed.
+
+    `as_select` may return a SELECT for what was parsed, before anything in it is checked.
+    """
     if len(text) > MOST_CHARACTERS:
         msg = f"the query has {len(text)} characters; at most {MOST_CHARACTERS} are read"
         raise QueryError(msg)
     try:
-        tree = _one_statement(text)
+        tree = _one_statement(_with_limit(text), as_select)
+        for call in list(tree.find_all(exp.Anonymous)):
+            call.replace(_own_node(call))
         for node in tree.walk():
             _check_allowed(node)
     except RecursionError:
@@ -91,16 +113,38 @@ def parse_select(text: str) -> exp.Query:
     return tree
 
 
-def _one_statement(text: str) -> exp.Query:
+def _with_limit(text: str) -> str:
+    """Return the text with FETCH FIRST n ROWS ONLY, which the engine does not know, as LIMIT n."""
+    try:
+        tokens = sqlglot.tokenize(text, read=DIALECT)
+    except SqlglotError:
+        return text  # which parsing says better
+    words = [token.text.upper() for token in tokens]
+    for place in range(len(tokens) - 1, -1, -1):
+        if words[place] == "FETCH" and words[place + 1 : place + 2] in (["FIRST"], ["NEXT"]):
+            has_number = tokens[place + 2 : place + 3] and tokens[place + 2].token_type == TokenType.NUMBER
+            last = place + 4 if has_number else place + 3
+            if words[last : last + 1] == ["ONLY"] and words[last - 1] in ("ROW", "ROWS"):
+                count = words[place + 2] if has_number else "1"
+                text = f"{text[: tokens[place].start]}LIMIT {count}{text[tokens[last].end + 1 :]}"
+    return text
+
+
+def _own_node(call: exp.Anonymous) -> exp.Expression:
+    """Return a function that sqlglot does not know as the node that we have for it, if any."""
+    return Mode(this=call.expressions[0]) if call.name.lower() == "mode" and len(call.expressions) == 1 else call
+
+
+def _one_statement(text: str, as_select: Callable[[exp.Expression], exp.Expression]) -> exp.Query:
     """Return the tree of the one query in `text`, nothing in it checked yet."""
     try:
         tokens = sqlglot.tokenize(text, read=DIALECT)
         first = tokens[0] if tokens else None
         # Whatever does not start like a query is not even parsed: sqlglot would log a warning about it.
-        if first is None or first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
+        if first is None or first.token_type not in STARTS:
             msg = f"a query starts with SELECT or WITH, got {(first.text if first else '')!r}; a release is only read"
             raise QueryError(msg)
-        trees = [tree for tree in sqlglot.parse(text, read=DIALECT) if tree is not None]
+        trees = [as_select(tree) for tree in sqlglot.parse(text, read=DIALECT) if tree is not None]
     except SqlglotError as error:
         found = getattr(error, "errors", None)
         where = f" near {found[0]['highlight']!r}" if found and found[0].get("highlight") else ""
@@ -120,6 +164,10 @@ def _check_allowed(node: exp.Expression) -> None:
         allowed = node.this in ALLOWED_TYPES
     elif isinstance(node, exp.Table):
         allowed = isinstance(node.this, exp.Identifier) and set(_given_parts(node)) <= {"this", "alias"}
+    elif isinstance(node, exp.Values):
+        allowed = not any(node.find_all(exp.Column, exp.Query)) and set(_given_parts(node)) <= {"expressions", "alias"}
+    elif isinstance(node, exp.Array):  # of quantiles: lists have no other use here
+        allowed = isinstance(node.parent, exp.Quantile | exp.PercentileCont | exp.PercentileDisc)
     else:
         allowed = type(node) in ALLOWED_NODES and not (isinstance(node, exp.Star) and any(_given_parts(node)))
     if isinstance(node, exp.With) and node.args.get("recursive"):

@@ -6,7 +6,7 @@ it is the mean of its values in the row; in any other expression each whole numb
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -16,6 +16,7 @@ from dpcube.analyst.sql.names import Attr, attrs, bare
 from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import shown, sql_of
 from dpcube.analyst.sql.scope import SelectSource, column_name
+from dpcube.analyst.sql.stated import stated
 from dpcube.errors import QueryError
 
 Mapped = Callable[[exp.Expression], exp.Expression | None]
@@ -58,8 +59,10 @@ class Rewriter:
         made = exp.Select().from_(exp.to_identifier(table, quoted=True))
         erring: dict[str, Written] = {}
         for name, item in items.items():
-            if (call := call_of(item)) is not None:
-                erring[name] = self._aggregate(call)
+            if self.complete and (found := stated(item, self.needs.fold)) is not None:
+                call = call_of(found.aggregate)
+                assert call is not None  # as `stated` says
+                erring[name] = replace(self._aggregate(call), scale=found.scale, offset=found.offset)
             made = made.select(exp.alias_(self.out(item), name, quoted=True), copy=False)
         for condition in conditions:
             made = made.where(exp.paren(self.condition(condition)), copy=False)
@@ -253,7 +256,7 @@ class Rewriter:
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if bare(found) in self.keys:
                 return self.key(bare(found))
-            if isinstance(found, exp.Binary):
+            if isinstance(found, exp.Binary) and not isinstance(found, exp.AggFunc):
                 self._check_bins(found)
             if isinstance(found, exp.Window):
                 return self._window(found)
@@ -289,7 +292,8 @@ class Rewriter:
 
     def _aggregate(self, call: Call) -> Written:
         condition = None if call.condition is None else self.condition(call.condition)
-        return self.writer.write(call, self._argument(call), condition)
+        second = None if call.second is None else self._argument(replace(call, argument=call.second, name="sum"))
+        return self.writer.write(call, self._argument(call), condition, second)
 
     def _argument(self, call: Call) -> exp.Expression | None:
         if call.argument is None:

@@ -8,11 +8,14 @@ from sqlglot import exp
 
 from dpcube.analyst.sql.axes import pieces_of
 from dpcube.analyst.sql.constancy import check_constancy, check_numbers, cut_at_steps
+from dpcube.analyst.sql.describe import described
 from dpcube.analyst.sql.engine import Engine, engine
-from dpcube.analyst.sql.errors import error_columns
+from dpcube.analyst.sql.errors import error_columns, scaled_errors
+from dpcube.analyst.sql.lookup import looked_up
 from dpcube.analyst.sql.names import Attr
 from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import parse_select, shown, sql_of
+from dpcube.analyst.sql.pivot import unpivoted
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
 from dpcube.analyst.sql.scope import (
@@ -21,10 +24,12 @@ from dpcube.analyst.sql.scope import (
     CubeRows,
     Scope,
     SelectSource,
+    grouped_if_distinct,
     has_aggregates,
     listed_rows,
     with_column_names,
 )
+from dpcube.analyst.sql.stated import inlined
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
@@ -32,7 +37,8 @@ from dpcube.estimate import Estimate
 MOST_SUBQUERY_ROWS = 10_000
 MOST_SELECTS = 100
 ONLY_ERRORS_OF = (
-    "errors are stated for count, sum and avg in the outermost SELECT, when it is FROM cube and not DISTINCT"
+    "errors are stated for count, sum, avg, their multiples and shares of rows in the outermost SELECT, "
+    "when it is FROM cube and not DISTINCT"
 )
 
 
@@ -42,7 +48,9 @@ def run(text: str, domain: Domain, estimate: Estimate, *, error: bool, confidenc
     With `error`, counts, sums and averages have their errors and intervals of this `confidence` beside them. A query
     that takes longer than `seconds` is stopped.
     """
-    tree = parse_select(text)
+    if (about := described(text, domain)) is not None:
+        return about
+    tree = parse_select(text, as_select=lambda parsed: unpivoted(parsed, domain))
     with engine(confidence=confidence, seconds=seconds) as locked:
         session = Session(domain, estimate, locked, error=error, confidence=confidence)
         try:
@@ -72,6 +80,7 @@ class Session:
     def result(self, tree: exp.Query) -> pa.Table:
         """Return what the engine makes of the query: rows of the cube are given to it, and aggregates are weighted."""
         columns: dict[str, exp.Expression] = {name: Attr.of(axis, name) for axis, name in enumerate(self.domain.names)}
+        tree = inlined(tree) if self.error else tree
         query = self._rewrite_to_result(tree, Scope({CUBE: CubeRows(columns)}), outermost=True)
         if self.error and self._stating_errors is None:
             raise QueryError(ONLY_ERRORS_OF)
@@ -119,22 +128,40 @@ class Session:
             for nested in _subqueries(select):
                 nested.replace(self._rewrite_to_result(nested, scope))
             return select
-        if joins:
-            msg = "rows of the cube cannot be joined: aggregate them in a sub-query or WITH first, and join the results"
-            raise QueryError(msg)
         table, found = rows[0]
+        if len(rows) > 1 or table is not tables[0]:
+            msg = "rows of the cube can be joined with results and VALUES only, and come first: FROM cube JOIN ..."
+            raise QueryError(msg)
         source = SelectSource(with_column_names(found, table), table.alias_or_name)
+        for join in joins:
+            source = looked_up(source, join, self._table_of(join.this, scope), self.domain)
+        select.set("joins", None)
         self._replace_subqueries(select, scope)
         return (
-            self._rewrite_aggregates(select, source, outermost=outermost)
-            if has_aggregates(select)
+            self._rewrite_aggregates(grouped_if_distinct(select), source, outermost=outermost)
+            if has_aggregates(select) or select.args.get("distinct")
             else listed_rows(select, source)
         )
+
+    def _table_of(self, table: exp.Expression, scope: Scope) -> pa.Table:
+        """Return a table that the cube is joined with: VALUES, or a result."""
+        query = exp.select("*").from_(table.copy())
+        if scope.results:
+            query.set("with", exp.With(expressions=[cte.copy() for cte in scope.results.values()]))
+        found = self.engine.run(sql_of(query))
+        if found.num_rows > MOST_SUBQUERY_ROWS:
+            msg = (
+                f"a table that the cube is joined with has at most {MOST_SUBQUERY_ROWS:,} rows, here {found.num_rows:,}"
+            )
+            raise QueryError(msg)
+        return found
 
     def _rows_of(self, table: exp.Expression, scope: Scope) -> CubeRows | None:
         """Return the rows of the cube that a SELECT takes from `table`; None if that is a result."""
         if isinstance(table, exp.Table):
             return scope.rows_of(table)
+        if isinstance(table, exp.Values):
+            return None
         if not isinstance(table, exp.Subquery):
             msg = "a SELECT takes its rows from cube, a WITH clause or a sub-query"
             raise QueryError(msg)
@@ -164,7 +191,8 @@ class Session:
         if complete:
             self._stating_errors = rewritten, relation
             for place, made in enumerate(rewritten.errors.values()):
-                rewritten.select.select(exp.alias_(written(made.parts()), _hidden_name(place), quoted=True), copy=False)
+                for name, what in ((_hidden_name(place), made.parts()), (_hidden_value(place), made.sql)):
+                    rewritten.select.select(exp.alias_(written(what), name, quoted=True), copy=False)
         return rewritten.select
 
     def _add_rows(self, name: str, rewritten: Rewritten, *, complete: bool) -> Relation:
@@ -219,10 +247,10 @@ class Session:
             made[name] = values
             if name in with_errors:
                 aggregate = rewritten.errors[name]
-                parts = table[_hidden_name(with_errors.index(name))].combine_chunks()
-                found = error_columns(
-                    relation, values.combine_chunks(), parts, of=aggregate, confidence=self.confidence
-                )
+                place = with_errors.index(name)
+                parts, value = (table[of(place)].combine_chunks() for of in (_hidden_name, _hidden_value))
+                found = error_columns(relation, value, parts, of=aggregate, confidence=self.confidence)
+                found = scaled_errors(found, scale=aggregate.scale, offset=aggregate.offset)
                 made |= {f"{name}_{what}": column for what, column in found.items()}
         return pa.table(made)
 
@@ -259,3 +287,8 @@ def _values_of_only_column(table: pa.Table, most: int) -> list[object]:
 def _hidden_name(place: int) -> str:
     """Return the name of the hidden column that lists the rows of an aggregate, by its place among them."""
     return f"dpcube error {place}"
+
+
+def _hidden_value(place: int) -> str:
+    """Return the name of the hidden column that holds an aggregate itself, of which a column is a multiple."""
+    return f"dpcube value {place}"

@@ -83,10 +83,16 @@ def with_column_names(rows: CubeRows, source: exp.Expression) -> CubeRows:
 
 @dataclass(frozen=True)
 class SelectSource:
-    """The rows of the cube that a SELECT is from, and the `alias` that may stand before their columns."""
+    """The rows of the cube that a SELECT is from, and the `alias` that may stand before their columns.
+
+    `beside` are the columns of tables that they were joined with, by alias; `merged` those that USING names, which are
+    the cube's own.
+    """
 
     rows: CubeRows
     alias: str
+    beside: dict[str, dict[str, exp.Expression]] = field(default_factory=dict)
+    merged: frozenset[str] | set[str] = frozenset()
 
     def resolve(self, node: exp.Expression, aliases: dict[str, exp.Expression]) -> exp.Expression:
         """Return a copy of `node` in which each column is replaced by what it means: an expression of attributes.
@@ -102,6 +108,9 @@ class SelectSource:
         return node.copy().transform(replaced)
 
     def _column(self, column: exp.Column, aliases: dict[str, exp.Expression]) -> exp.Expression:
+        if column.table.casefold() in self.beside and not isinstance(column.this, exp.Star):
+            columns = self.beside[column.table.casefold()]
+            return _in_parentheses(columns[find(column.name, columns, what="column")])
         if column.table and column.table.casefold() != self.alias.casefold():
             msg = f"there is no table '{column.table}' beside '{self.alias}' here; a sub-query cannot name outer tables"
             raise QueryError(msg)
@@ -109,11 +118,25 @@ class SelectSource:
             msg = f"{shown(column)!r} cannot be used here; name the columns"
             raise QueryError(msg)
         known = {name.casefold() for name in self.rows.columns}
+        if not column.table and (joined := self._of_joined(column.name)):
+            if column.name.casefold() in known or len(joined) > 1:
+                msg = f"'{column.name}' is a column of several tables here; write the table before it"
+                raise QueryError(msg)
+            return _in_parentheses(joined[0])
         if column.name.casefold() not in known and not column.table:
             for name, meant in aliases.items():
                 if name.casefold() == column.name.casefold():
                     return _in_parentheses(meant)
         return _in_parentheses(self.rows.columns[find(column.name, self.rows.columns, what="column")])
+
+    def _of_joined(self, name: str) -> list[exp.Expression]:
+        """Return the columns of this name of the tables that were joined, but for those that USING merges."""
+        return [
+            meant
+            for columns in self.beside.values()
+            for other, meant in columns.items()
+            if other.casefold() == name.casefold() and other not in self.merged
+        ]
 
 
 def _in_parentheses(node: exp.Expression) -> exp.Expression:
@@ -127,6 +150,19 @@ def has_aggregates(select: exp.Select) -> bool:
         return True
     parts = [*select.expressions, select.args.get("order"), select.args.get("qualify")]
     return any(_contains_aggregate(part) for part in parts if part is not None)
+
+
+def grouped_if_distinct(select: exp.Select) -> exp.Select:
+    """Return SELECT DISTINCT of rows as the same grouped by all its columns: of rows, those are the same."""
+    distinct = select.args.get("distinct")
+    if distinct is None or has_aggregates(select):
+        return select
+    if distinct.args.get("on"):
+        msg = f"DISTINCT ON of rows: {NO_ROWS_TO_LIST}"
+        raise QueryError(msg)
+    select.set("distinct", None)
+    select.set("group", exp.Group(all=True))
+    return select
 
 
 def _contains_aggregate(node: exp.Expression) -> bool:
@@ -147,7 +183,7 @@ def _is_over_window(node: exp.Expression) -> bool:
 
 def listed_rows(select: exp.Select, source: SelectSource) -> CubeRows:
     """Return the rows that a SELECT without aggregates lists, as rows of the cube that `source` is from."""
-    for part in ("order", "limit", "offset", "distinct", "qualify"):
+    for part in ("order", "limit", "offset", "qualify"):
         if select.args.get(part):
             msg = f"{part.upper()} of rows: {NO_ROWS_TO_LIST}"
             raise QueryError(msg)

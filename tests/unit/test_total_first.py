@@ -13,8 +13,10 @@ from scipy import stats
 from dpcube import Domain
 from dpcube.curator import publish
 from dpcube.curator.exact import ExactCounts
-from dpcube.curator.total_first import SHARE, draw_total, error_of_total
+from dpcube.curator.total_first import draw_total
 from dpcube.errors import BudgetError, EmptyTotalError
+from dpcube.privacy.feasible import TOTAL_SHARE as SHARE
+from dpcube.privacy.feasible import error_of_total
 from dpcube.privacy.ledger import Ledger
 
 DOMAIN = Domain.of_shape((2, 3))

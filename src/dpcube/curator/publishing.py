@@ -29,19 +29,17 @@ from dpcube.curator.request import (
     LedgerLocation,
     PrivacyUnit,
     Range,
-    check_drawable,
-    check_fits,
     check_left,
-    check_public,
     ledger_path,
     open_ledger,
     read_lines,
 )
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
-from dpcube.curator.total_first import SHARE, draw_total, refuse_empty
+from dpcube.curator.total_first import draw_total, refuse_empty
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.privacy.epsilon import parse_epsilon
+from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_fits, check_public
 from dpcube.privacy.seal import sealed
 from dpcube.strategy import DEFAULT, Strategy, strategy_of
 from dpcube.strategy.strategy import STARTING
@@ -90,8 +88,8 @@ def publish(
     protected = PrivacyUnit(unit, max_rows, null_unit)
     rows_of = Range.of(period, domain, csv)
     spell = None if rows_of is None else rows_of.period()
-    first = Fraction(0) if even_if_empty else amount * SHARE
-    check_drawable(first or amount, protected)
+    first = Fraction(0) if even_if_empty else amount * TOTAL_SHARE
+    check_drawable(amount, protected.max_rows)
     check_public(domain)
     check_domain(domain)
     check_parameters(chosen.parameters())

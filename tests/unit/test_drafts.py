@@ -63,7 +63,8 @@ def test_names_alone_suggest_types_with_templates_and_a_unit(tmp_path: Path) -> 
         ([f" {i} " for i in range(40)] * 2, ['type = "integer"', "min = 0", "max = 39", "trim = true"]),
         ([f"{i}.5" for i in range(40)] * 2, ['type = "float"', "max = 39.5"]),
         (["Ja", "nein", "", "JA"] * 9, ['values = ["false", "true"]', 'true = ["ja"]', 'case = "ignore"']),
-        (["a", "b", "c"] * 9, ['values = ["a", "b", "c"]']),
+        (["a", "b ", "c", ""] * 9, ['values = ["a", "b", "c"]', "trim = true"]),
+        (["1.234,5", "12,5", "3,25"] * 9, ["min = 3.25", "max = 1234.5", 'thousands = "."']),
         ([3, 4, 5] * 9, ['type = "integer"', "max = 5"]),
     ],
 )
@@ -71,6 +72,11 @@ def test_values_tell_numbers_dates_and_words(values: list[Any], lines: list[str]
     text = looked_at(values)
     assert set(lines) <= set(text.splitlines())
     assert "drafted_from_data = true" in draft(pa.table({"x": values}), from_data=True)
+
+
+def test_no_mark_is_proposed_that_no_text_needs() -> None:
+    assert "thousands" not in looked_at([f"{i},5" for i in range(40)] * 2)
+    assert "trim" not in looked_at(["a", "b"] * 9)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from dpcube.curator.guess import Guess, by_name, by_type, by_values, read_by
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.domain.attribute import listing
 from dpcube.domain.file import FORMAT
+from dpcube.domain.reading import BLANKS
 from dpcube.errors import SourceError
 from dpcube.privacy.seal import sealed
 
@@ -24,7 +25,7 @@ ADVICE = """\
 # Types, from which to choose another than the draft does:
 #   type = "integer" or "float"   min = ?  max = ?  width = ? (or bins = ?, or edges = [?, ?, ?])
 #   type = "category"             values = ["?", "?"]  (or values_from = "FILE", a value a line)
-#   type = "date" start = YYYY-MM-DD  end = YYYY-MM-DD  every = "day", "week", "month", "quarter" or "year"
+#   type = "date"                 start = YYYY-MM-DD  end = YYYY-MM-DD  every = "month"  (day, week, quarter, year)
 # How text is read: column, trim, case, null_text, decimal, thousands, format, true, false (docs/sources.md).
 """
 WARNING = """\
@@ -120,7 +121,9 @@ def _words(held: str, *, from_data: bool) -> list[str]:
 
 def _category(values: Sequence[str] | None, *, from_data: bool, text: bool) -> list[str]:
     if values:
-        return ['type = "category"', f"values = {json.dumps(list(values), ensure_ascii=False)}", 'unknown = "drop"']
+        bare = sorted({value.strip(BLANKS) for value in values} - {""})
+        trim = ["trim = true"] if bare != sorted(set(values) - {""}) else []
+        return ['type = "category"', f"values = {json.dumps(bare, ensure_ascii=False)}", *trim, 'unknown = "drop"']
     why = f"   # more than {MOST_VALUES} values: too many to list, or free text" if from_data else ""
     other = '         # or "integer", "float", "date"' if text else ""
     return [f'type = "category"{other}', f'# values = ["?", "?"]{why}', 'unknown = "drop"']

@@ -111,7 +111,7 @@ def publish(
     terms = {"strategy": chosen.name, "domain": digest, "purpose": purpose, "unit": unit, "period": spell}
     account = Account(book, terms)
     if first:
-        account.charge(first)
+        account.charge(first, strategy="total")
         noisy_total = draw_total(exact_counts, first, max_rows=protected.max_rows)
         refuse_empty(noisy_total, first, amount - first, max_rows=protected.max_rows)
         account.charge_rest(amount - first, spent=first)

@@ -88,7 +88,6 @@ def publish(
     protected = PrivacyUnit(unit, max_rows, null_unit)
     rows_of = Range.of(period, domain, csv)
     spell = None if rows_of is None else rows_of.period()
-    first = Fraction(0) if even_if_empty else amount * TOTAL_SHARE
     check_drawable(amount, protected.max_rows)
     check_public(domain)
     check_domain(domain)
@@ -110,14 +109,8 @@ def publish(
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
     terms = {"strategy": chosen.name, "domain": digest, "purpose": purpose, "unit": unit, "period": spell}
     account = Account(book, terms)
-    if first:
-        account.charge(first, strategy="total")
-        noisy_total = draw_total(exact_counts, first, max_rows=protected.max_rows)
-        refuse_empty(noisy_total, first, amount - first, max_rows=protected.max_rows)
-        account.charge_rest(amount - first, spent=first)
-    else:
-        account.charge(amount)
-    transcript = chosen.run(Gate(exact_counts, amount - first, max_rows=protected.max_rows))
+    rest = _charged(account, exact_counts, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
+    transcript = chosen.run(Gate(exact_counts, rest, max_rows=protected.max_rows))
     provenance = Provenance(
         chosen.name,
         amount,
@@ -132,6 +125,21 @@ def publish(
     progress("writing" if save_to is not None else "finishing")
     account.complete(release.digest if save_to is None else release.save(save_to))
     return release
+
+
+def _charged(
+    account: Account, exact_counts: ExactCounts, amount: Fraction, *, even_if_empty: bool, max_rows: int
+) -> Fraction:
+    """Charge a release and return what its strategy may spend; unless it is to go on, the total is drawn first."""
+    if even_if_empty:
+        account.charge(amount)
+        return amount
+    first = amount * TOTAL_SHARE
+    account.charge(first, strategy="total")
+    noisy_total = draw_total(exact_counts, first, max_rows=max_rows)
+    refuse_empty(noisy_total, first, amount - first, max_rows=max_rows)
+    account.charge_rest(amount - first, spent=first)
+    return amount - first
 
 
 @sealed

@@ -11,6 +11,7 @@ import pytest
 from dpcube import Domain
 from dpcube.curator.draft import draft
 from dpcube.curator.guess import by_name
+from dpcube.curator.publishing import count
 from dpcube.curator.sources import CsvDialect
 from dpcube.domain import Date, Float, Integer
 from dpcube.errors import DomainError, SourceError
@@ -104,6 +105,9 @@ def test_a_wrong_delimiter_is_told(mark: str, shown: str, tmp_path: Path) -> Non
         draft(tmp_path / "t.csv")
     assert f"say so: --delimiter '{shown}'" in str(caught.value)
     assert "[[attribute]]" in draft(tmp_path / "t.csv", csv=CsvDialect(delimiter=mark))
+    with pytest.raises(SourceError) as counted:
+        count(tmp_path / "t.csv", Domain(Integer("age", 0, 9)))
+    assert f"say so: --delimiter '{shown}'" in str(counted.value)
 
 
 def test_a_signed_draft_of_messy_values_is_a_domain() -> None:

@@ -10,6 +10,7 @@ from datetime import date
 
 from dpcube.curator.guess import Guess, by_name, by_type, by_values, read_by
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
+from dpcube.curator.sources.names import delimiter_hint
 from dpcube.domain.attribute import listing
 from dpcube.domain.file import FORMAT
 from dpcube.domain.reading import BLANKS
@@ -36,7 +37,6 @@ drafted_from_data = true
 """
 MOST_VALUES = 200
 WANTED_BINS = 50
-DELIMITERS = (";", "\t", "|", ",")
 
 
 @sealed
@@ -61,11 +61,9 @@ def draft(
 
 
 def _refuse_one_column(rows: Rows) -> None:
-    """Tell of a delimiter that is likely wrong: one column, in whose name another stands."""
-    if len(rows.columns) == 1 and (found := [mark for mark in DELIMITERS if mark in rows.columns[0]]):
-        mark = "\\t" if found[0] == "\t" else found[0]
-        msg = f"the table has one column, named {rows.columns[0]!r}; if its fields are divided by {mark!r}, say so: "
-        msg += f"--delimiter '{mark}' (CsvDialect(delimiter={found[0]!r}) in Python)"
+    """Tell of a delimiter that is likely wrong."""
+    if hint := delimiter_hint(rows.columns):
+        msg = f"the table has one column, named {rows.columns[0]!r}; {hint}"
         raise SourceError(msg)
 
 

@@ -68,6 +68,12 @@ def test_shares_are_told_in_words(table: Path) -> None:
     assert shown == {"age": ("120",), "dose": ("1,5",), "sex": ("x",), "day": ("01.03.2026",)}
 
 
+def test_a_column_by_another_name_shows_its_own_texts(table: Path) -> None:
+    renamed = Domain(Float("age", 0, 10, column="dose"), Integer("dose", 0, 99, column="age"))
+    shown = {look.attribute: look.examples for look in check(table, renamed, show_values=True).looks}
+    assert shown == {"age": ("1,5",), "dose": ("120",)}
+
+
 def test_nothing_and_everything(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("day\n01.03.2026\n02.03.2026\n", encoding="utf-8")
     wrong, right = (Domain(Date("day", "2026-01-01", "2026-12-31", format=f)) for f in ((), "%d.%m.%Y"))

@@ -294,6 +294,9 @@ NUMBERS |= st.sampled_from(
         "12.34",
         "1_000",
         "1.23.456",
+        "1.2345",
+        "1,2345",
+        "1.234.5678",
     ]
 )
 NUMBERS |= st.text("0123456789.,' _-+eE", max_size=10)
@@ -430,6 +433,49 @@ def test_spark_reads_as_the_reference_does(family: int, spark: Any, tmp_path: Pa
 
     spark.conf.set("spark.sql.ansi.enabled", str(family % 2 == 0).lower())
     agree()
+
+
+EXAMPLES: dict[str, tuple[Any, dict[str | None, int | None]]] = {
+    "marks": (
+        Integer("x", 0, 2000, decimal=",", thousands=".", trim=True, null_text=["-"], unknown="cell"),
+        {
+            "1.234": 1234,
+            "12,5": 12,
+            "1.5": 2001,
+            "12.34": 2001,
+            "1.234,9": 1234,
+            "-": None,
+            " - ": None,
+            "7": 7,
+            "1.2345": 2001,
+        },
+    ),
+    "two digits of a year": (
+        Date("x", "1969-01-01", "2068-12-31", every="year", format="%d.%m.%y", unknown="cell"),
+        {"1.1.69": 0, "31.12.68": 99, "01.02.70": 1, "1.1.2070": 100, "30.02.26": 100, "2026-05-01": 57},
+    ),
+    "a moment in a zone": (
+        Date("x", "2026-01-01", "2026-01-03", format="iso", zone="Europe/Berlin"),
+        {"2025-12-31T23:00Z": 0, "2025-12-31T22:59:59Z": None, "2026-01-01 00:30+02": None, "2026-01-01 00:30": 0},
+    ),
+    "no digit beside": (
+        Date("x", "2026-01-01", "2026-12-31", every="month", format=["%Y%m%d", "%b %d %Y"]),
+        {"20260301": 2, "2026311": None, "MAR 1 2026": 2, "Mar 01 2026": 2, "M\u00c4R 1 2026": None},
+    ),
+    "words": (
+        Category("x", ["false", "true"], true=["Ja"], false=["nein"], case="ignore", trim=True, unknown="cell"),
+        {"JA ": 1, "\tNein": 0, "TRUE": 1, "j\u00c4": 2, "": 2, None: None},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_option_by_example(name: str) -> None:
+    """By hand, so that the reference has a reference."""
+    attribute, meant = EXAMPLES[name]
+    texts = list(meant)
+    assert [reference(attribute, text) for text in texts] == list(meant.values())
+    assert cells(table_of(texts), attribute, len(texts)) == list(meant.values())
 
 
 def test_text_of_a_mebibyte_is_not_trimmed_whatever_cuts_it(tmp_path: Path) -> None:

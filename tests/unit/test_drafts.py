@@ -11,6 +11,7 @@ import pytest
 from dpcube import Domain
 from dpcube.curator.draft import draft
 from dpcube.curator.guess import by_name
+from dpcube.curator.publishing import count
 from dpcube.curator.sources import CsvDialect
 from dpcube.domain import Date, Float, Integer
 from dpcube.errors import DomainError, SourceError
@@ -63,7 +64,8 @@ def test_names_alone_suggest_types_with_templates_and_a_unit(tmp_path: Path) -> 
         ([f" {i} " for i in range(40)] * 2, ['type = "integer"', "min = 0", "max = 39", "trim = true"]),
         ([f"{i}.5" for i in range(40)] * 2, ['type = "float"', "max = 39.5"]),
         (["Ja", "nein", "", "JA"] * 9, ['values = ["false", "true"]', 'true = ["ja"]', 'case = "ignore"']),
-        (["a", "b", "c"] * 9, ['values = ["a", "b", "c"]']),
+        (["a", "b ", "c", ""] * 9, ['values = ["a", "b", "c"]', "trim = true"]),
+        (["1.234,5", "12,5", "3,25"] * 9, ["min = 3.25", "max = 1234.5", 'thousands = "."']),
         ([3, 4, 5] * 9, ['type = "integer"', "max = 5"]),
     ],
 )
@@ -71,6 +73,11 @@ def test_values_tell_numbers_dates_and_words(values: list[Any], lines: list[str]
     text = looked_at(values)
     assert set(lines) <= set(text.splitlines())
     assert "drafted_from_data = true" in draft(pa.table({"x": values}), from_data=True)
+
+
+def test_no_mark_is_proposed_that_no_text_needs() -> None:
+    assert "thousands" not in looked_at([f"{i},5" for i in range(40)] * 2)
+    assert "trim" not in looked_at(["a", "b"] * 9)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +105,9 @@ def test_a_wrong_delimiter_is_told(mark: str, shown: str, tmp_path: Path) -> Non
         draft(tmp_path / "t.csv")
     assert f"say so: --delimiter '{shown}'" in str(caught.value)
     assert "[[attribute]]" in draft(tmp_path / "t.csv", csv=CsvDialect(delimiter=mark))
+    with pytest.raises(SourceError) as counted:
+        count(tmp_path / "t.csv", Domain(Integer("age", 0, 9)))
+    assert f"say so: --delimiter '{shown}'" in str(counted.value)
 
 
 def test_a_signed_draft_of_messy_values_is_a_domain() -> None:

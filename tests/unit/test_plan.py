@@ -262,7 +262,8 @@ def test_no_bins_are_coarse_enough_for_too_few_rows() -> None:
     advice = plan.plan(PEOPLE, rows=20, epsilon="0.01", queries="cells").advice
     assert advice is not None
     assert not advice.enough
-    assert advice.coarser["age"] == (20, 2)
+    assert advice.coarser["age"][0] == 20
+    assert advice.after.of_answer <= advice.before.of_answer  # with 2 bins it would be larger again
     nothing_to_merge = plan.plan(Domain.of_shape((2, 2)), rows=1, epsilon="0.01").advice
     assert nothing_to_merge is not None
     assert nothing_to_merge.coarser == {}

@@ -245,7 +245,7 @@ def test_a_cube_too_large_is_refused_before_anything_is_read(strategy: str, acco
 def test_what_fits_depends_on_the_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     cells, two_phase = (strategy.peak_bytes(DOMAIN.shape) for strategy in (Cells(), TwoPhase()))
     assert cells < two_phase
-    monkeypatch.setattr("dpcube.curator.request.available_bytes", lambda: two_phase - 1)
+    monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: two_phase - 1)
     publish(TABLE, DOMAIN, epsilon=1, strategy="cells")
     with pytest.raises(MemoryLimitError, match=r"about 5 cells fit here\. Make it 2 times smaller"):
         publish(TABLE, DOMAIN, epsilon=1, strategy="dpcube")
@@ -253,7 +253,7 @@ def test_what_fits_depends_on_the_memory_there_is(monkeypatch: pytest.MonkeyPatc
 
 def test_no_memory_at_all_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container's page cache may fill its limit, and then none is free by its account."""
-    monkeypatch.setattr("dpcube.curator.request.available_bytes", lambda: 0)
+    monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: 0)
     with pytest.raises(MemoryLimitError):
         publish(TABLE, DOMAIN, epsilon=1)
 

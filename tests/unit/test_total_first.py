@@ -13,9 +13,12 @@ from scipy import stats
 from dpcube import Domain
 from dpcube.curator import publish
 from dpcube.curator.exact import ExactCounts
-from dpcube.curator.total_first import SHARE, draw_total, error_of_total
+from dpcube.curator.total_first import draw_total
 from dpcube.errors import BudgetError, EmptyTotalError
+from dpcube.privacy.feasible import TOTAL_SHARE as SHARE
+from dpcube.privacy.feasible import error_of_total
 from dpcube.privacy.ledger import Ledger
+from dpcube.transcript.file import spent
 
 DOMAIN = Domain.of_shape((2, 3))
 FULL, EMPTY = np.full((2, 3), 10_000), np.zeros((2, 3), np.int64)
@@ -61,6 +64,8 @@ def test_each_part_is_charged_before_it_is_drawn_and_both_add_up(place: Path, ev
     state = Ledger(place).statement()
     assert state.spent == made.provenance.epsilon == 1
     assert [charge.digest for charge in state.charges] == [made.digest] * 2
+    assert [charge.strategy for charge in state.charges] == ["total", "cells"]
+    assert spent(made.transcript, made.provenance) == {"total": "1/20", "cells": "19/20"}
 
 
 def test_a_total_that_is_not_above_its_error_costs_its_own_part_alone(place: Path, events: Events) -> None:

@@ -92,8 +92,9 @@ def domain(
         click.echo(text, nl=False)
         return
     write_text(output, text, private=from_data)
-    then = f"{_command('check', table, '--domain', output)} (for your eyes only), "
-    then += _command("release", table, "--domain", output, "--epsilon", "E", "-o", "R.dpcube")
+    same = _csv_words(delimiter, names, null_text)
+    then = f"{_command('check', table, '--domain', output, *same)} (for your eyes only), "
+    then += _command("release", table, "--domain", output, *same, "--epsilon", "E", "-o", "R.dpcube")
     click.echo(visible(f"wrote {output}; edit it, then: {then}"))
 
 
@@ -186,7 +187,7 @@ def release(
         chosen = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
         click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
         return
-    look = _command("check", table, "--domain", domain_file)
+    look = _command("check", table, "--domain", domain_file, *_csv_words(delimiter, names, null_text))
     try:
         made = publish(
             table,
@@ -220,6 +221,12 @@ def release(
         click.echo("no ledger was kept: nothing stops another release of this table, and this one says so")
     click.echo(visible(f"which rows its domain counts, for your eyes only: {look}"))
     click.echo(visible(f'ask it: {_command("info", output)}; {_command("count", output)} "..."'))
+
+
+def _csv_words(delimiter: str | None, names: str | None, null_text: tuple[str, ...]) -> list[str]:
+    """Return the options by which a CSV file is read, for a command that is to read it alike."""
+    given = [("--delimiter", delimiter), ("--names", names), *(("--null-text", text) for text in null_text)]
+    return [word for option, value in given if value is not None for word in (option, value)]
 
 
 def _command(verb: str, *words: Path | str) -> str:

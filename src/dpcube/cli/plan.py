@@ -1,5 +1,6 @@
 """The verb that says what a release would be worth, before anything is spent."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ def _print(plan: "Plan") -> None:
     print_table(header, [_row(p, plan.rows) for p in order], left=(0, 2, 8))
     click.echo("\nerror: expected absolute error in rows; low, high: over made-up tables of different character;")
     click.echo("noise below: counts under it can hardly be told from none.\n")
-    for sentence in (_best(plan), _advised(plan.advice), *_reaching(plan)):
+    for sentence in (_best(plan), _advised(plan.advice), *_reaching(plan), _for_one(plan), *plan.refusals):
         click.echo(visible(sentence))
 
 
@@ -133,8 +134,23 @@ def _advised(advice: "Advice | None") -> str:
         answer, noise = rounded_rows(advice.after.answer), rounded_rows(advice.after.noise_below)
         stands = f"a typical answer ({answer}) above the noise ({noise})"
         return f"The cube is too fine for that. Coarsening {parts} would {gain}, and {stands}."
-    why = f"coarsening {parts} would only {gain}" if parts else "it has no bins to merge"
+    why = f"coarsening {parts} would only {gain}" if parts else "wider bins would not help"
     return f"The cube is too fine for that, and {why}: spend more, or leave attributes out."
+
+
+def _for_one(plan: "Plan") -> str:
+    """Say what this epsilon means for one person."""
+    who = "one person (a row)" if plan.max_rows == 1 else f"one person (up to {plan.max_rows} rows)"
+    factor = f"{math.exp(float(plan.epsilon)):.3g}"
+    return (
+        f"For {who}: whatever is published is at most {factor} times as likely with them as without. Who guessed 50% "
+        f"that they are in the table can come to {_percent(plan.belief)} at most (docs/epsilon.md)."
+    )
+
+
+def _percent(share: float) -> str:
+    """Return a chance below one that does not round up to it."""
+    return f"{100 * share:.0f}%" if share < 0.985 else f"{math.floor(1000 * share) / 10:.1f}%"
 
 
 def _reaching(plan: "Plan") -> list[str]:

@@ -16,10 +16,10 @@ class Account:
     terms: dict[str, Any]
     numbers: list[int] = field(default_factory=list)
 
-    def charge(self, epsilon: Fraction) -> None:
-        """Charge an amount, or raise with nothing more recorded than was."""
+    def charge(self, epsilon: Fraction, **more: Any) -> None:
+        """Charge an amount, recorded with the terms and whatever more is said, or raise with nothing recorded."""
         if self.book is not None:
-            self.numbers.append(self.book.charge(epsilon, **self.terms))
+            self.numbers.append(self.book.charge(epsilon, **(self.terms | more)))
 
     def charge_rest(self, epsilon: Fraction, *, spent: Fraction) -> None:
         """Charge what is left of a release of which a part has been drawn; another may have come between."""

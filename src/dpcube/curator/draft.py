@@ -10,8 +10,10 @@ from datetime import date
 
 from dpcube.curator.guess import Guess, by_name, by_type, by_values, read_by
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
+from dpcube.curator.sources.names import delimiter_hint
 from dpcube.domain.attribute import listing
 from dpcube.domain.file import FORMAT
+from dpcube.domain.reading import BLANKS
 from dpcube.errors import SourceError
 from dpcube.privacy.seal import sealed
 
@@ -24,7 +26,7 @@ ADVICE = """\
 # Types, from which to choose another than the draft does:
 #   type = "integer" or "float"   min = ?  max = ?  width = ? (or bins = ?, or edges = [?, ?, ?])
 #   type = "category"             values = ["?", "?"]  (or values_from = "FILE", a value a line)
-#   type = "date" start = YYYY-MM-DD  end = YYYY-MM-DD  every = "day", "week", "month", "quarter" or "year"
+#   type = "date"                 start = YYYY-MM-DD  end = YYYY-MM-DD  every = "month"  (day, week, quarter, year)
 # How text is read: column, trim, case, null_text, decimal, thousands, format, true, false (docs/sources.md).
 """
 WARNING = """\
@@ -35,7 +37,6 @@ drafted_from_data = true
 """
 MOST_VALUES = 200
 WANTED_BINS = 50
-DELIMITERS = (";", "\t", "|", ",")
 
 
 @sealed
@@ -60,11 +61,9 @@ def draft(
 
 
 def _refuse_one_column(rows: Rows) -> None:
-    """Tell of a delimiter that is likely wrong: one column, in whose name another stands."""
-    if len(rows.columns) == 1 and (found := [mark for mark in DELIMITERS if mark in rows.columns[0]]):
-        mark = "\\t" if found[0] == "\t" else found[0]
-        msg = f"the table has one column, named {rows.columns[0]!r}; if its fields are divided by {mark!r}, say so: "
-        msg += f"--delimiter '{mark}' (CsvDialect(delimiter={found[0]!r}) in Python)"
+    """Tell of a delimiter that is likely wrong."""
+    if hint := delimiter_hint(rows.columns):
+        msg = f"the table has one column, named {rows.columns[0]!r}; {hint}"
         raise SourceError(msg)
 
 
@@ -120,7 +119,9 @@ def _words(held: str, *, from_data: bool) -> list[str]:
 
 def _category(values: Sequence[str] | None, *, from_data: bool, text: bool) -> list[str]:
     if values:
-        return ['type = "category"', f"values = {json.dumps(list(values), ensure_ascii=False)}", 'unknown = "drop"']
+        bare = sorted({value.strip(BLANKS) for value in values} - {""})
+        trim = ["trim = true"] if bare != sorted(set(values) - {""}) else []
+        return ['type = "category"', f"values = {json.dumps(bare, ensure_ascii=False)}", *trim, 'unknown = "drop"']
     why = f"   # more than {MOST_VALUES} values: too many to list, or free text" if from_data else ""
     other = '         # or "integer", "float", "date"' if text else ""
     return [f'type = "category"{other}', f'# values = ["?", "?"]{why}', 'unknown = "drop"']

@@ -30,7 +30,7 @@ BY_NAME = {
     **dict.fromkeys(WHOLES.split(), "integer"),
 }
 FORMATS = ("", "iso", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%b-%Y", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M")
-MARKS = ((".", None), (".", ","), (",", "."), (",", None), (".", "'"), (",", " "))
+MARKS = ((".", None), (".", ","), (",", None), (",", "."), (".", "'"), (",", " "))
 TOLD = ("format", "decimal", "thousands")
 WORDS = (("true", "false"), ("yes", "no"), ("y", "n"), ("ja", "nein"), ("t", "f"))
 LARGEST = 2**52
@@ -78,13 +78,17 @@ def by_type(held: str) -> Guess:
 
 
 def _by_text(rows: Rows, column: str) -> Guess:
-    """Return the narrowest reading that fits nearly all texts that are not empty."""
+    """Return the reading that fits most texts, of the narrowest kind that fits nearly all that are not empty."""
     candidates = _candidates(column)
     found = rows.read_as([made for _, made in candidates])
     kept = {i: fates["kept"] for i, fates in enumerate(found)}
     enough = NEARLY_ALL * max(1, sum(found[0].values()) - found[0]["null"])
-    best = next((i for i, n in kept.items() if n >= enough), None)
-    return Guess("category") if best is None else _told_apart(best, [guess for guess, _ in candidates], kept)
+    guesses = [guess for guess, _ in candidates]
+    first = next((i for i, n in kept.items() if n >= enough), None)
+    if first is None:
+        return Guess("category")
+    best = max((i for i in kept if guesses[i].kind == guesses[first].kind), key=lambda i: kept[i])  # or the first such
+    return _told_apart(best, guesses, kept)
 
 
 def _told_apart(best: int, guesses: Sequence[Guess], kept: dict[int, int]) -> Guess:

@@ -29,19 +29,17 @@ from dpcube.curator.request import (
     LedgerLocation,
     PrivacyUnit,
     Range,
-    check_drawable,
-    check_fits,
     check_left,
-    check_public,
     ledger_path,
     open_ledger,
     read_lines,
 )
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
-from dpcube.curator.total_first import SHARE, draw_total, refuse_empty
+from dpcube.curator.total_first import draw_total, refuse_empty
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.privacy.epsilon import parse_epsilon
+from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_fits, check_public
 from dpcube.privacy.seal import sealed
 from dpcube.strategy import DEFAULT, Strategy, strategy_of
 from dpcube.strategy.strategy import STARTING
@@ -90,8 +88,7 @@ def publish(
     protected = PrivacyUnit(unit, max_rows, null_unit)
     rows_of = Range.of(period, domain, csv)
     spell = None if rows_of is None else rows_of.period()
-    first = Fraction(0) if even_if_empty else amount * SHARE
-    check_drawable(first or amount, protected)
+    check_drawable(amount, protected.max_rows)
     check_public(domain)
     check_domain(domain)
     check_parameters(chosen.parameters())
@@ -112,14 +109,8 @@ def publish(
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
     terms = {"strategy": chosen.name, "domain": digest, "purpose": purpose, "unit": unit, "period": spell}
     account = Account(book, terms)
-    if first:
-        account.charge(first)
-        noisy_total = draw_total(exact_counts, first, max_rows=protected.max_rows)
-        refuse_empty(noisy_total, first, amount - first, max_rows=protected.max_rows)
-        account.charge_rest(amount - first, spent=first)
-    else:
-        account.charge(amount)
-    transcript = chosen.run(Gate(exact_counts, amount - first, max_rows=protected.max_rows))
+    rest = _charged(account, exact_counts, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
+    transcript = chosen.run(Gate(exact_counts, rest, max_rows=protected.max_rows))
     provenance = Provenance(
         chosen.name,
         amount,
@@ -134,6 +125,21 @@ def publish(
     progress("writing" if save_to is not None else "finishing")
     account.complete(release.digest if save_to is None else release.save(save_to))
     return release
+
+
+def _charged(
+    account: Account, exact_counts: ExactCounts, amount: Fraction, *, even_if_empty: bool, max_rows: int
+) -> Fraction:
+    """Charge a release and return what its strategy may spend; unless it is to go on, the total is drawn first."""
+    if even_if_empty:
+        account.charge(amount)
+        return amount
+    first = amount * TOTAL_SHARE
+    account.charge(first, strategy="total")
+    noisy_total = draw_total(exact_counts, first, max_rows=max_rows)
+    refuse_empty(noisy_total, first, amount - first, max_rows=max_rows)
+    account.charge_rest(amount - first, spent=first)
+    return amount - first
 
 
 @sealed

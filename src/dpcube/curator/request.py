@@ -24,10 +24,7 @@ from dpcube.curator.sources.names import File, listed
 from dpcube.domain import Attribute, Date, Domain, Integer
 from dpcube.domain.reading import KEYS as READING_KEYS
 from dpcube.domain.reading import declared
-from dpcube.errors import BudgetError, DomainError, InputError, LedgerError, MemoryLimitError, SourceError
-from dpcube.geometry.boxes import MOST_CELLS
-from dpcube.memory import available_bytes, in_words
-from dpcube.privacy.epsilon import SMALLEST
+from dpcube.errors import BudgetError, InputError, LedgerError, SourceError
 from dpcube.privacy.ledger import Ledger
 from dpcube.privacy.period import Period
 
@@ -42,8 +39,6 @@ Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
 MOST_ROWS = 2**20
 LONGEST_READING = 1000  # characters of one that a ledger keeps; of a longer one it keeps the digest
-ANSWER_BYTES = 28
-"""A cell's exact count, and its row of the engine's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,40 +140,6 @@ def _bound(end: Bound, column: str) -> int | date:
 def read_lines(domain: Domain, csv: CsvDialect | None) -> CsvDialect | None:
     """Return the dialect of CSV files, with line breaks in quotes if the domain declares them."""
     return replace(csv or CsvDialect(), multiline=True) if domain.multiline else csv
-
-
-def check_drawable(epsilon: Fraction, unit: PrivacyUnit) -> None:
-    """Refuse an epsilon so small for each row that no strategy's share of it could be drawn."""
-    if epsilon / unit.max_rows < SMALLEST:
-        msg = f"epsilon {epsilon} for {unit.max_rows} rows a unit is less than 0.000001 a row; lower max_rows"
-        raise InputError(msg)
-
-
-def check_public(domain: Domain) -> None:
-    """Refuse a domain that was drafted from the data, until somebody has signed that it is public."""
-    if domain.drafted_from_data and domain.signed_public_by is None:
-        msg = (
-            "this domain was drafted from the private data, so its bounds and values may give rows away; check that "
-            'each is publicly known, then add the line signed_public_by = "your name" to its file'
-        )
-        raise DomainError(msg)
-
-
-def check_fits(domain: Domain, *, peak_bytes: int) -> None:
-    """Refuse a cube for which a strategy needs more memory than there is, before anything is read or spent."""
-    # Counting comes first: its engine has half of what is free, and a row for each cell that holds any takes the rest.
-    needed = max(peak_bytes, 2 * ANSWER_BYTES * domain.size)
-    available = available_bytes()
-    fits = MOST_CELLS if available is None else max(1, min(MOST_CELLS, domain.size * available // needed))
-    if domain.size <= MOST_CELLS and (available is None or needed <= available):
-        return
-    widest = max(domain.attributes, key=lambda attribute: attribute.size)
-    msg = (
-        f"the domain has {domain.size:,} cells, which may take {in_words(needed)} of memory; about {fits:,} cells "
-        f"fit here. Make it {-(-domain.size // fits):,} times smaller: leave attributes out, or use wider bins, for "
-        f"example of '{widest.name}' ({widest.size:,} cells)"
-    )
-    raise MemoryLimitError(msg)
 
 
 def ledger_path(ledger: str | Path | LedgerLocation | None, source: object) -> Path | None:

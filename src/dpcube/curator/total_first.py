@@ -1,8 +1,8 @@
 """The total first: a small part of a release's epsilon says whether the domain counts any rows worth a release.
 
 A domain that reads a table wrongly (dates in another format, another delimiter) counts next to nothing, and whoever
-finds out from the release has spent it all. So the total of the cube is drawn first, with `SHARE` of the epsilon, and a
-release whose noisy total is not above its error stops there, the rest uncharged.
+finds out from the release has spent it all. So the total of the cube is drawn first, with `TOTAL_SHARE` of the epsilon,
+and a release whose noisy total is not above its error stops there, the rest uncharged.
 
 Proof. The total is the count of one box that holds every cell. One row changes it by one, a unit by `max_rows` at most,
 and noise at e/max_rows costs e (`gate.py`): this costs its own epsilon, which the ledger is charged before it is drawn.
@@ -11,7 +11,6 @@ the strategy has a gate of its own with the rest, charged before it draws: the t
 cost the release's epsilon, whatever the first one said. Nothing else is seen of the rows on the way.
 """
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -21,21 +20,7 @@ from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
 from dpcube.errors import EmptyTotalError
 from dpcube.geometry.boxes import Boxes
-
-SHARE = Fraction(1, 20)
-MISSED = 0.05  # how often the total of an empty table is further off than its error
-
-
-def error_of_total(epsilon: Fraction, max_rows: int) -> int:
-    """Return the least t for which noise at this epsilon is beyond t, up or down, with a chance of at most `MISSED`.
-
-    Of the two-sided geometric with ratio q, P(|z| > t) is 2 q^(t + 1) / (1 + q).
-
-    >>> error_of_total(Fraction(1, 20), 1)
-    59
-    """
-    alpha = float(epsilon / max_rows)
-    return max(0, math.ceil(math.log(2 / (MISSED * (1 + math.exp(-alpha)))) / alpha) - 1)
+from dpcube.privacy.feasible import error_of_total
 
 
 def draw_total(exact_counts: ExactCounts, epsilon: Fraction, *, max_rows: int) -> int:

@@ -25,14 +25,17 @@ def advise(predictor: Predictor, strategy: Strategy, *, before: Prediction) -> A
     """Return how to coarsen the cube, or None when the mean answer stands above noise as predicted.
 
     The attribute with most bins gives up half of them, again and again: it is the one whose detail costs most cells.
+    What is advised errs by no larger share of its answers than the cube as it is: the first such that stands above
+    noise, or else the best, which may be the cube as it is.
     """
-    after, tried = before, predictor
-    while not after.stands_out:
-        fewer = halve_longest(tried.axes)
-        if fewer is None:
-            break
+    if before.stands_out:
+        return None
+    best, axes, tried = before, predictor.axes, predictor
+    while not best.stands_out and (fewer := halve_longest(tried.axes)) is not None:
         tried = tried.on(fewer)
         after = tried.predict(strategy, before.epsilon)[before.queries]
-    pairs = zip(predictor.axes, tried.axes, strict=True)
+        if after.of_answer <= best.of_answer:
+            best, axes = after, tried.axes
+    pairs = zip(predictor.axes, axes, strict=True)
     coarser = {old.name: (old.bins, new.bins) for old, new in pairs if old != new}
-    return None if before.stands_out else Advice(coarser, before, after, after.stands_out)
+    return Advice(coarser, before, best, best.stands_out)

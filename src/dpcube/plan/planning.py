@@ -1,20 +1,23 @@
 """The plan: what a release would be worth, before anything is spent on it."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cache
 
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
-from dpcube.errors import InputError
+from dpcube.errors import DomainError, InputError, MemoryLimitError
 from dpcube.plan.advice import Advice, advise
 from dpcube.plan.axes import axes_of
 from dpcube.plan.predict import Prediction, Predictor
 from dpcube.plan.queries import QUERY_KINDS, Kind
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
+from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_fits, check_public, error_of_total
 from dpcube.strategy import BY_NAME, Strategy, strategy_of
+from dpcube.strategy.strategy import FittedStrategy
 
 Predictions = Callable[[Fraction], Mapping[Kind, Prediction]]
 
@@ -28,6 +31,7 @@ class Plan:
 
     `reaching` gives for each strategy the least epsilon that reaches the wanted accuracy, None where none up to 50
     does; `curve` is the predicted error of the asked kind over a range of epsilons. Both are empty unless asked for.
+    `refusals` are the words with which a release would be refused here, or stopped.
     """
 
     domain: Domain
@@ -41,6 +45,12 @@ class Plan:
     accuracy: float | None
     reaching: dict[str, Fraction | None]
     curve: tuple[Prediction, ...]
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def belief(self) -> float:
+        """Who thought it as likely as not that one unit is in the table can come to believe it this much, no more."""
+        return 1 / (1 + math.exp(-float(self.epsilon)))
 
     def as_dict(self) -> dict[str, object]:
         """Return the plan as plain values."""
@@ -56,6 +66,8 @@ class Plan:
             "accuracy": self.accuracy,
             "reaching": {name: None if e is None else str(e) for name, e in self.reaching.items()},
             "curve": [_plain(prediction) for prediction in self.curve],
+            "belief": self.belief,
+            "refusals": list(self.refusals),
         }
 
 
@@ -86,6 +98,7 @@ def plan(
     """
     amount = parse_epsilon(epsilon)
     _check(domain, rows, max_rows, accuracy)
+    check_drawable(amount, max_rows)
     kind = _kind(queries)
     chosen = _by_name(strategies, domain)
     predictor = Predictor(axes_of(domain), rows, max_rows=max_rows, seed=seed)
@@ -103,10 +116,30 @@ def plan(
         accuracy=accuracy,
         reaching={} if accuracy is None else {n: _reach(at, kind, accuracy, amount) for n, at in predict.items()},
         curve=tuple(at(e)[kind] for at in predict.values() for e in _around(amount)) if curve else (),
+        refusals=tuple(_refusals(domain, rows, amount, max_rows, list(chosen.values()))),
     )
 
 
-def _by_name(strategies: str | Strategy | Sequence[str | Strategy], domain: Domain) -> dict[str, Strategy]:
+def _refusals(
+    domain: Domain, rows: int, epsilon: Fraction, max_rows: int, strategies: Sequence[FittedStrategy]
+) -> Iterator[str]:
+    """Say how a release would be refused on this machine, by the rules of `release` itself."""
+    try:
+        check_public(domain)
+    except DomainError as refused:
+        yield f"A release would be refused: {refused}."
+    for strategy in strategies:
+        try:
+            check_fits(domain, peak_bytes=strategy.peak_bytes(domain.shape))
+        except MemoryLimitError as refused:
+            yield f"A release by {strategy.name} would be refused on this machine: {refused}."
+    error = error_of_total(epsilon * TOTAL_SHARE, max_rows)
+    if rows <= error:
+        told = f"about {rows:,} rows are not above its error of {error:,}"
+        yield f"A release would likely be stopped at its total: {told}; spend more, or: --even-if-empty."
+
+
+def _by_name(strategies: str | Strategy | Sequence[str | Strategy], domain: Domain) -> dict[str, FittedStrategy]:
     given = strategies if isinstance(strategies, Sequence) and not isinstance(strategies, str) else [strategies]
     chosen = [
         strategy_of(strategy, domain) for strategy in given or BY_NAME

@@ -31,6 +31,7 @@ from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, InputError, MemoryLimitError, ReleaseFileError
 from dpcube.files import is_special, new_file
 from dpcube.memory import check_memory, in_words
+from dpcube.privacy.feasible import TOTAL_SHARE
 from dpcube.transcript.facts import rational, value
 from dpcube.transcript.measurements import MEASUREMENT_KINDS, MOST_UNITS, BoxCounts, CellCounts, Columns, Measurement
 from dpcube.transcript.provenance import Provenance
@@ -227,14 +228,19 @@ def _measured_facts(transcript: Transcript) -> dict[str, object]:
 
 
 def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
-    """Return the largest epsilon that any cell was charged by each measurement; those of one kind are numbered."""
-    amounts: dict[str, str] = {}
+    """Return the largest epsilon that any cell was charged by each measurement; those of one kind are numbered.
+
+    What a release spent on its total before anything else (`curator/total_first.py`) comes first.
+    """
+    whole = transcript.epsilon_per_unit * provenance.max_rows * BUDGET_UNITS
+    first = provenance.epsilon * TOTAL_SHARE
+    amounts: dict[str, str] = {"total": str(first)} if whole + first == provenance.epsilon else {}
     kinds, before = Counter(kept.kind for kept in transcript.measurements), Counter[str]()
     for kept, _ in _placed(transcript):
         before[kept.kind] += 1
         name = kept.kind if kinds[kept.kind] == 1 else f"{kept.kind} {before[kept.kind]}"
         if units := kept.most_charged():
-            amounts[name] = str(provenance.epsilon * Fraction(units, BUDGET_UNITS))
+            amounts[name] = str(whole * Fraction(units, BUDGET_UNITS))
     return amounts
 
 

@@ -8,7 +8,7 @@ them is not.
 import glob
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import translate
@@ -18,6 +18,7 @@ from pathlib import Path
 from dpcube.errors import SourceError
 from dpcube.files import number_of_names
 
+DELIMITERS = (";", "\t", "|", ",")
 MOST_NAMES = 10_000_000  # to look at for one pattern: more than the files of any table
 
 
@@ -145,6 +146,16 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
     with suppress(OSError):
         return entry.is_dir()
     return False
+
+
+def delimiter_hint(columns: Sequence[str]) -> str:
+    """Return what to say of a table with one column in whose name another delimiter stands; nothing of any other."""
+    found = [mark for mark in DELIMITERS if len(columns) == 1 and mark in columns[0]]
+    if not found:
+        return ""
+    mark = "\\t" if found[0] == "\t" else found[0]
+    said = f"--delimiter '{mark}' (CsvDialect(delimiter={found[0]!r}) in Python)"
+    return f"if its fields are divided by {mark!r}, say so: {said}"
 
 
 def refuse_twice(table: str, read: Iterable[tuple[Hashable, str]]) -> None:

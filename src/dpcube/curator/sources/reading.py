@@ -95,7 +95,7 @@ def _number(reading: Reading, text: str, dialect: Dialect) -> str:
     """Rewrite a number with marks of its own; groups are of three digits, so that 1.5 is not taken for 15."""
     decimal, thousands = f"[{reading.decimal}]", reading.thousands
     whole = "[0-9]+" if thousands is None else f"(?:[0-9]{{1,3}}(?:[{thousands}][0-9]{{3}})+|[0-9]+)"
-    digits = f"(?:{whole}{decimal}?[0-9]*|{decimal}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
+    digits = f"(?:{whole}(?:{decimal}[0-9]*)?|{decimal}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
     pattern = f"[{BLANKS}]*[+-]?(?:{digits}|{INFINITY}|{NAN})[{BLANKS}]*"
     bare = text if thousands is None else f"replace({text}, {dialect.literal(thousands)}, '')"
     bare = f"replace({bare}, {dialect.literal(reading.decimal)}, '.')"

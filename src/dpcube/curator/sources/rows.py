@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import literal
+from dpcube.curator.sources.names import delimiter_hint
 from dpcube.curator.sources.sql import FATES, Cell, cell, clamped, day, kind, number
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
@@ -366,8 +367,8 @@ class Rows:
     def _position(self, name: str) -> int:
         if name not in self.columns:
             there = listing(self.columns, most=30)
-            msg = f"{self._table.name} has no column '{name}'; its columns are {there}; name attributes after columns, "
-            msg += 'or say in the domain file which column it is: column = "..."'
+            remedy = delimiter_hint(self.columns) or 'name attributes after columns, or say column = "..." beside them'
+            msg = f"{self._table.name} has no column '{name}'; its columns are {there}; {remedy}"
             raise SourceError(msg)
         return self.columns.index(name)
 

@@ -5,8 +5,8 @@ import pytest
 
 from dpcube.arrays import Floats
 from dpcube.estimate.errors.calibration import measured_calibration
+from dpcube.estimate.errors.doubts import doubts
 from dpcube.estimate.errors.fixed_normals import fixed_normals
-from dpcube.estimate.posterior.probes import doubts
 from dpcube.estimate.tree_totals import linear_totals
 from dpcube.geometry.halving import halve
 from dpcube.geometry.tree import BoxTree

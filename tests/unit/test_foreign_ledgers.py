@@ -23,8 +23,9 @@ from dpcube.curator import publish
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.privacy import ledger as ledger_module
 from dpcube.privacy import ledger_file
-from dpcube.privacy.ledger import LONGEST_TEXT, Ledger, Period, _append, _spent
+from dpcube.privacy.ledger import LONGEST_TEXT, Ledger, _append, _spent
 from dpcube.privacy.ledger_file import APPLICATION, FORMAT, SCHEMA
+from dpcube.privacy.period import Period
 
 TENTH = Fraction(1, 10)
 OLD = Path(__file__).parent / "ledgers" / "format1.ledger"  # made by the code before this file was written

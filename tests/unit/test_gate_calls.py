@@ -86,7 +86,7 @@ def test_a_budget_is_spent_to_the_last_unit_and_not_beyond() -> None:
 @pytest.mark.parametrize("units", [0, -1])
 def test_nothing_is_measured_for_nothing(units: int) -> None:
     budget = RegionBudget((2, 3), 10)
-    with pytest.raises(BudgetError, match="a positive number of units"):
+    with pytest.raises(BudgetError, match="a positive whole number of units"):
         budget.charge_all(units)
     with pytest.raises(BudgetError):
         budget.charge(Boxes((2, 3), *LEFT), np.array([units]))

@@ -190,7 +190,7 @@ def test_wide_maps_have_neighbours_merged() -> None:
 def test_stages_show_how_a_release_came_about() -> None:
     assert list(stages_of(release_of("cells")).values()) == ["cells"]
     assert list(stages_of(release_of("dpcube")).values()) == ["cells", "uniform", "consistent"]
-    assert list(stages_of(RELEASE).values()) == ["uniform", "posterior"]
+    assert list(stages_of(RELEASE).values()) == ["uniform", "balanced"]
     shown = picture(release_of("dpcube"), "age", "hours", stages=True)
     assert [getattr(panel, "outlines", None) is None for panel in shown.panels] == [True, False, True]
     assert shown.top == max(panel.values.max() for panel in shown.panels)

@@ -43,6 +43,8 @@ FAINT = Fraction(1, 10**4)
 
 Tens of thousands of rows cannot be told from none there.
 """
+OF_MADE_UP_CELL = 90
+"""Bytes of a cell of a made-up cube, with what is estimated of it and what is drawn for it."""
 MOST_WEIGHTS = 2**26
 """Weights that given questions may have, over all attributes: half a gigabyte."""
 
@@ -113,7 +115,8 @@ class Adaptive:
         tried = is_small(shape) or (share_of_tables(shape) > 0 and cells <= MOST_TRIED)
         trees = 3 if tried else 1  # that of all cells and that of a made-up table, where a plan is chosen
         nodes = trees * largest_tree(shape)
-        return STARTING + 26 * cells + 100 * sum(shape) + given + peak_bytes_of_tables(shape) + nodes * of_node
+        of_cell = 26 + (OF_MADE_UP_CELL if tried else 0)
+        return STARTING + of_cell * cells + 100 * sum(shape) + given + peak_bytes_of_tables(shape) + nodes * of_node
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count a little, choose a plan by it, and count as it says; from three attributes on, tables of low order too.

@@ -84,7 +84,7 @@ class Outside:
 def usual_peak_bytes(shape: tuple[int, ...]) -> int:
     """Return the memory of a tree of two nodes for every cell, its bounds and all that a posterior tells of a node.
 
-    It is what `Adaptive.peak_bytes` would be if its tree had no bound.
+    It is what `Adaptive.peak_bytes` would be if its tree had no bound and no plan were tried.
     """
     cells, axes = math.prod(shape), len(shape)
     return STARTING + 26 * cells + 100 * sum(shape) + 2 * cells * max(200 + 16 * axes, 140 + 32 * axes)

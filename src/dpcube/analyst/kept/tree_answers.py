@@ -14,6 +14,7 @@ import numpy as np
 
 from dpcube.arrays import Bools, Floats, Ints
 from dpcube.estimate.errors.axis_weights import ROW, AxisWeights, axis_starts, axis_weights
+from dpcube.estimate.errors.doubts import doubts
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.query import CountingQueries
 
@@ -43,6 +44,8 @@ class TreeAnswers:
     place: Ints
     totals: Floats
     variances: Floats
+    apart: Floats
+    """By what answers are doubted, shape (nodes, columns): see `estimate/posterior/probes.py`."""
     measure: Floats
     of_total: float
 
@@ -57,15 +60,17 @@ class TreeAnswers:
             *tree.cuts,
             posterior.totals,
             np.where(tree.is_leaf, posterior.uneven, splits),
+            estimate.columns_apart,
             posterior.prefix,
             float(posterior.variances[0]),
         )
 
     def to_bytes(self) -> bytes:
         """Return the arrays one after another, behind a line that says how long they are."""
-        head = json.dumps({"nodes": len(self.end), "of_total": self.of_total})
+        head = json.dumps({"nodes": len(self.end), "columns": self.apart.shape[1], "of_total": self.of_total})
         arrays = [getattr(self, name).astype(kind).tobytes() for name, kind in _FORM]
-        return b"".join([head.encode(), b"\n", *arrays, self.measure.astype("<f8").tobytes()])
+        arrays += [array.astype("<f8").tobytes() for array in (self.apart, self.measure)]
+        return b"".join([head.encode(), b"\n", *arrays])
 
     @classmethod
     def of_bytes(cls, content: bytes, shape: tuple[int, ...]) -> "TreeAnswers":
@@ -73,17 +78,19 @@ class TreeAnswers:
         first, _, rest = content.partition(b"\n")
         try:
             head = json.loads(first)
-            nodes, of_total = int(head["nodes"]), float(head["of_total"])
+            nodes, columns, of_total = int(head["nodes"]), int(head["columns"]), float(head["of_total"])
             arrays, at = [], 0
-            for length, kind in [*((nodes, kind) for _, kind in _FORM), (sum(shape) + len(shape), "<f8")]:
+            lengths = [(nodes * columns, "<f8"), (sum(shape) + len(shape), "<f8")]
+            for length, kind in [*((nodes, kind) for _, kind in _FORM), *lengths]:
                 array = np.frombuffer(rest, kind, length, at)
                 at += array.nbytes
                 arrays.append(array)
             end, axis, place = (array.astype(np.int64) for array in arrays[:3])
+            apart = arrays[5].reshape(nodes, columns)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise DamagedError from None
-        totals, variances, measure = arrays[3:]
-        found = cls(shape, end, axis, place, totals, variances, measure, of_total)
+        totals, variances, _, measure = arrays[3:]
+        found = cls(shape, end, axis, place, totals, variances, apart, measure, of_total)
         if at != len(rest) or not found._is_sound():
             raise DamagedError
         return found
@@ -102,9 +109,10 @@ class TreeAnswers:
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the answers of counting queries and the parts of their errors, as an estimate does."""
         asked = axis_weights(queries, self.measure, axis_starts(self.shape))
-        rows = [_Walk(self, asked, asked.taken[query, :, ROW]).sums() for query in range(len(queries))]
-        values, variances, within_squares = np.array(rows).reshape(-1, 3).T
-        return values, ErrorParts(variances, within_squares)
+        walks = [_Walk(self, asked, asked.taken[query, :, ROW]) for query in range(len(queries))]
+        values, variances, within_squares = np.array([walk.sums() for walk in walks]).reshape(-1, 3).T
+        apart = np.array([walk.apart for walk in walks]).reshape(len(walks), -1)
+        return values, ErrorParts(variances + doubts(apart), within_squares)
 
 
 class _Walk:
@@ -113,9 +121,10 @@ class _Walk:
     def __init__(self, tree: TreeAnswers, asked: AxisWeights, rows: Ints) -> None:
         self.tree, self.asked = tree, asked
         self.rows, self.starts = rows[:, None], asked.start[:, None]
+        self.apart = np.zeros(tree.apart.shape[1])
 
     def sums(self) -> tuple[float, float, float]:
-        """Return the value, its variance by the total and the splits, and that inside leaves."""
+        """Return the value, its variance by the total and the splits, and that inside leaves; add up what is apart."""
         tree = self.tree
         nodes = np.zeros(1, np.int64)
         lower, upper = np.zeros((len(tree.shape), 1), np.int64), np.array(tree.shape)[:, None]
@@ -124,10 +133,12 @@ class _Walk:
         while len(nodes):
             weights, alike = self._common(lower, upper)
             value += float(weights[alike] @ tree.totals[nodes[alike]])
+            self.apart += weights[alike] @ tree.apart[nodes[alike]]
             nodes, lower, upper = nodes[~alike], lower[:, ~alike], upper[:, ~alike]
             leaf = tree.end[nodes] == nodes + 1
             taken, squares = (self._means(lower[:, leaf], upper[:, leaf], power) for power in (0, 1))
             value += float(taken @ tree.totals[nodes[leaf]])
+            self.apart += taken @ tree.apart[nodes[leaf]]
             within += float(np.maximum(squares - taken**2, 0.0) @ tree.variances[nodes[leaf]])
             nodes, lower, upper = nodes[~leaf], lower[:, ~leaf], upper[:, ~leaf]
             below, above = self._halves(nodes, lower, upper)

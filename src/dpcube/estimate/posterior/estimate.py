@@ -10,13 +10,14 @@ from dpcube.arrays import Floats
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
 from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything
 from dpcube.estimate.errors.box_tables import worthwhile
+from dpcube.estimate.errors.doubts import doubts
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.estimate.errors.walks import node_sums, split_sums
 from dpcube.estimate.posterior.calibrated import calibrated_splits
 from dpcube.estimate.posterior.cells import fill_cells
 from dpcube.estimate.posterior.inference import Posterior
-from dpcube.estimate.posterior.probes import Probes, doubts, probed
+from dpcube.estimate.posterior.probes import Probes, probed
 from dpcube.estimate.posterior.whole import Whole
 from dpcube.estimate.protocol import DENSE_CELLS
 from dpcube.query import CountingQueries, Workload
@@ -102,25 +103,24 @@ class PosteriorEstimate:
         return calibrated_splits(self.posterior, self._probes)
 
     @property
-    def _doubted(self) -> bool:
-        return math.prod(self.shape) <= MOST_DOUBTED
+    def columns_apart(self) -> Floats:
+        """Totals of the nodes by which answers are doubted, `Probes.columns`; none of a cube that is too large."""
+        if math.prod(self.shape) > MOST_DOUBTED:
+            return np.zeros((len(self.posterior.tree), 0))
+        return self._probes.columns
 
     def _doubts(self, asked: AxisWeights) -> Floats:
         """Return what the counts' contradiction adds to the squared error of each answer, by a walk for each."""
-        if not self._doubted:
-            return np.zeros(len(asked.taken))
-        return doubts(node_sums(self.posterior.tree, self._probes.columns, asked))
+        return doubts(node_sums(self.posterior.tree, self.columns_apart, asked))
 
     def _many_doubts(self, workload: Workload) -> Floats:
         """Return the same for very many ranges, from tables of every cell."""
-        if not self._doubted:
-            return np.zeros(len(workload))
         sums = [range_sums(table, workload.lower, workload.upper) for table in self._tables_apart]
-        return doubts(np.stack(sums, axis=1))
+        return doubts(np.stack(sums, axis=1) if sums else np.zeros((len(workload), 0)))
 
     @cached_property
     def _tables_apart(self) -> list[Floats]:
-        return [summed_area_table(self._spread(totals)) for totals in self._probes.columns.T]
+        return [summed_area_table(self._spread(totals)) for totals in self.columns_apart.T]
 
     @cached_property
     def _error_table(self) -> HalvingTable:

@@ -2,7 +2,7 @@
 
 Enters: a posterior and the counts it was inferred from. Leaves: totals of every node. They are what errors are
 calibrated by (`calibrated.py`), and what shows of a single question that the counts contradict the posterior
-(`Probes.doubts`).
+(`doubts.py`).
 """
 
 import math
@@ -58,14 +58,3 @@ def _with_noise(whole: Whole | None, number: int) -> Whole | None:
         return None
     noise = math.sqrt(whole.variance) * float(fixed_normals(1, _OF_WHOLE + number)[0])
     return whole._replace(total=whole.total + DERIVATIVE_STEP * noise)
-
-
-def doubts(apart: Floats) -> Floats:
-    """Return by how much the squared error of each answer is to be raised because the counts contradict it.
-
-    `apart`, shape (answers, 1 + probes), is what a question takes of `Probes.columns`. Least squares is unbiased; if
-    the posterior were too, the two would be apart by what noise alone makes of them. What they are apart beyond that,
-    squared, is the square of a bias, as far as one release can tell.
-    """
-    squares: Floats = apart[:, 0] ** 2 - np.mean(apart[:, 1:] ** 2, axis=1)
-    return np.maximum(squares, 0.0)

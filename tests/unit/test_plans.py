@@ -72,6 +72,13 @@ def test_a_large_epsilon_and_a_large_cube_name_their_plans_too() -> None:
     assert transcript.boxes.units[0] == int(TOTAL_SHARE * BUDGET_UNITS)  # at once: no first look
 
 
+def test_no_plan_is_chosen_where_tables_of_sums_would_be_far_larger_than_the_cube() -> None:
+    assert is_small((LARGEST,))
+    assert not is_small((LARGEST + 1,))
+    assert is_small((2,) * 11)
+    assert not is_small((2,) * 16)  # 65,536 cells, and 43 million sums
+
+
 class Recorder:
     """A counter around a gate, which keeps how many counts it gave and what a cell paid at most."""
 

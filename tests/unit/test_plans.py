@@ -220,6 +220,30 @@ def test_made_up_tables_keep_what_was_counted() -> None:
     assert len(set(totals[tree.leaves].tolist())) > 5
 
 
+def test_what_is_drawn_follows_from_its_seed() -> None:
+    """Else the same counts could lead to another plan, and nobody could check the choice."""
+    seen, _ = prepared(Gate(dense((16, 16)), Fraction(1), noise=SilentNoise()))
+    tree, table = seen.tree, dense((4, 4))
+    weights = np.tile([0.1, 0.1, 0.4, 0.4], (int(tree.levels.max()) + 1, 1))
+    per_unit, corner = Fraction(1, BUDGET_UNITS), Boxes((4, 4), np.zeros((1, 2), np.int64), np.full((1, 2), 4))
+
+    def drawn(seed: int) -> list[list[float]]:
+        totals = np.zeros(len(tree), np.int64)
+        totals[0] = 10**6
+        draw_below(tree, totals, ROOT, np.full(len(tree), 0.5), weights, 0.3, seed=seed)
+        counter = PseudoCounter(table, per_unit, seed=seed)
+        said = counter.count_boxes(corner, np.array([BUDGET_UNITS // 1000]))
+        cells, sums = counter.count_cells(BUDGET_UNITS // 1000), counter.count_marginal((1,), BUDGET_UNITS // 1000)
+        noise = noise_of_cells((4, 4), np.array(list(np.ndindex(4, 4))), 1.0, seed=seed)
+        assert cells.shape == table.shape
+        assert sums.shape == (4,)
+        return [values.reshape(-1).tolist() for values in (totals, said, cells, sums, noise)]
+
+    assert drawn(1) == drawn(1)
+    assert all(one != other for one, other in zip(drawn(1), drawn(2), strict=True))
+    np.testing.assert_array_equal(ranges_of((50,), ("short",)).upper, ranges_of((50,), ("short",)).upper)
+
+
 def test_plain_cells_on_a_made_up_table_have_the_noise_of_the_plan_of_cells() -> None:
     """So that plans and plain cells are compared by what they do, not by luck."""
     table, per_unit = dense((8, 8)), Fraction(1, BUDGET_UNITS)

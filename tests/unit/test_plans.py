@@ -13,6 +13,7 @@ import dpcube
 from dpcube.arrays import Ints
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
+from dpcube.errors import DomainError
 from dpcube.evaluate import experiment
 from dpcube.geometry.boxes import Boxes
 from dpcube.geometry.halving import depth
@@ -227,7 +228,7 @@ def test_what_is_drawn_follows_from_its_seed() -> None:
     weights = np.tile([0.1, 0.1, 0.4, 0.4], (int(tree.levels.max()) + 1, 1))
     per_unit, corner = Fraction(1, BUDGET_UNITS), Boxes((4, 4), np.zeros((1, 2), np.int64), np.full((1, 2), 4))
 
-    def drawn(seed: int) -> list[list[float]]:
+    def drawn(seed: int) -> list[list[int] | list[float]]:
         totals = np.zeros(len(tree), np.int64)
         totals[0] = 10**6
         draw_below(tree, totals, ROOT, np.full(len(tree), 0.5), weights, 0.3, seed=seed)
@@ -282,6 +283,13 @@ def test_a_release_without_a_plan_says_none(tmp_path: Path) -> None:
     release = experiment(dense((4, 4)), epsilon="1", strategy="cells", noise=SeededNoise(1))
     release.save(tmp_path / "made.dpcube")
     assert dpcube.open(tmp_path / "made.dpcube").transcript.plan is None
+
+
+@pytest.mark.parametrize("plan", ["a\nb", "x" * 101, "\ud800", 3])
+def test_a_plan_that_no_file_could_tell_is_refused(plan: str) -> None:
+    made = Adaptive().run(Gate(dense((4, 4)), Fraction(1), noise=SeededNoise(1)))
+    with pytest.raises(DomainError, match="the plan of a transcript must be None, or printable text"):
+        Transcript(made.shape, made.epsilon_per_unit, made.measurements, plan)
 
 
 RUNS: list[Callable[[NoisyCounter], Transcript]] = [Adaptive().run, Adaptive(queries="prefixes").run]

@@ -13,6 +13,7 @@ import dpcube
 from dpcube.arrays import Ints
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
+from dpcube.errors import DomainError
 from dpcube.evaluate import experiment
 from dpcube.geometry.boxes import Boxes
 from dpcube.geometry.halving import depth
@@ -70,6 +71,13 @@ def test_a_large_epsilon_and_a_large_cube_name_their_plans_too() -> None:
     assert transcript.plan == "adaptive"
     assert transcript.boxes is not None
     assert transcript.boxes.units[0] == int(TOTAL_SHARE * BUDGET_UNITS)  # at once: no first look
+
+
+def test_no_plan_is_chosen_where_tables_of_sums_would_be_far_larger_than_the_cube() -> None:
+    assert is_small((LARGEST,))
+    assert not is_small((LARGEST + 1,))
+    assert is_small((2,) * 11)
+    assert not is_small((2,) * 16)  # 65,536 cells, and 43 million sums
 
 
 class Recorder:
@@ -213,6 +221,30 @@ def test_made_up_tables_keep_what_was_counted() -> None:
     assert len(set(totals[tree.leaves].tolist())) > 5
 
 
+def test_what_is_drawn_follows_from_its_seed() -> None:
+    """Else the same counts could lead to another plan, and nobody could check the choice."""
+    seen, _ = prepared(Gate(dense((16, 16)), Fraction(1), noise=SilentNoise()))
+    tree, table = seen.tree, dense((4, 4))
+    weights = np.tile([0.1, 0.1, 0.4, 0.4], (int(tree.levels.max()) + 1, 1))
+    per_unit, corner = Fraction(1, BUDGET_UNITS), Boxes((4, 4), np.zeros((1, 2), np.int64), np.full((1, 2), 4))
+
+    def drawn(seed: int) -> list[list[int] | list[float]]:
+        totals = np.zeros(len(tree), np.int64)
+        totals[0] = 10**6
+        draw_below(tree, totals, ROOT, np.full(len(tree), 0.5), weights, 0.3, seed=seed)
+        counter = PseudoCounter(table, per_unit, seed=seed)
+        said = counter.count_boxes(corner, np.array([BUDGET_UNITS // 1000]))
+        cells, sums = counter.count_cells(BUDGET_UNITS // 1000), counter.count_marginal((1,), BUDGET_UNITS // 1000)
+        noise = noise_of_cells((4, 4), np.array(list(np.ndindex(4, 4))), 1.0, seed=seed)
+        assert cells.shape == table.shape
+        assert sums.shape == (4,)
+        return [values.reshape(-1).tolist() for values in (totals, said, cells, sums, noise)]
+
+    assert drawn(1) == drawn(1)
+    assert all(one != other for one, other in zip(drawn(1), drawn(2), strict=True))
+    np.testing.assert_array_equal(ranges_of((50,), ("short",)).upper, ranges_of((50,), ("short",)).upper)
+
+
 def test_plain_cells_on_a_made_up_table_have_the_noise_of_the_plan_of_cells() -> None:
     """So that plans and plain cells are compared by what they do, not by luck."""
     table, per_unit = dense((8, 8)), Fraction(1, BUDGET_UNITS)
@@ -251,6 +283,13 @@ def test_a_release_without_a_plan_says_none(tmp_path: Path) -> None:
     release = experiment(dense((4, 4)), epsilon="1", strategy="cells", noise=SeededNoise(1))
     release.save(tmp_path / "made.dpcube")
     assert dpcube.open(tmp_path / "made.dpcube").transcript.plan is None
+
+
+@pytest.mark.parametrize("plan", ["a\nb", "x" * 101, "\ud800", 3])
+def test_a_plan_that_no_file_could_tell_is_refused(plan: str) -> None:
+    made = Adaptive().run(Gate(dense((4, 4)), Fraction(1), noise=SeededNoise(1)))
+    with pytest.raises(DomainError, match="the plan of a transcript must be None, or printable text"):
+        Transcript(made.shape, made.epsilon_per_unit, made.measurements, plan)
 
 
 RUNS: list[Callable[[NoisyCounter], Transcript]] = [Adaptive().run, Adaptive(queries="prefixes").run]

@@ -25,8 +25,12 @@ LARGEST = 2**17
 
 
 def is_small(shape: tuple[int, ...]) -> bool:
-    """Say whether a plan is chosen for a cube: its tree can be made as a whole, some times over."""
-    return math.prod(shape) <= LARGEST and 2 * math.prod(shape) <= largest_tree(shape)
+    """Say whether a plan is chosen for a cube: its tree can be made as a whole, some times over.
+
+    Ranges are answered from a table of sums with a place more on each axis: of many short axes that is far larger.
+    """
+    places = math.prod(extent + 1 for extent in shape)
+    return math.prod(shape) <= LARGEST and places <= 2 * LARGEST and 2 * math.prod(shape) <= largest_tree(shape)
 
 
 def look_first(seen: Seen) -> bool:

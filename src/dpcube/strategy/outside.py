@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from dpcube.counter import NoisyCounter
 from dpcube.domain import Domain
 from dpcube.errors import DpcubeError, InputError
+from dpcube.strategy.marginals import peak_bytes_of_tables
 from dpcube.strategy.strategy import STARTING, Parameter, Strategy
 from dpcube.transcript import Transcript
 
@@ -84,10 +85,11 @@ class Outside:
 def usual_peak_bytes(shape: tuple[int, ...]) -> int:
     """Return the memory of a tree of two nodes for every cell, its bounds and all that a posterior tells of a node.
 
-    It is what `Adaptive.peak_bytes` would be if its tree had no bound and no plan were tried.
+    It is what `Adaptive.peak_bytes` would be if its tree had no bound and it chose no plan.
     """
     cells, axes = math.prod(shape), len(shape)
-    return STARTING + 26 * cells + 100 * sum(shape) + 2 * cells * max(200 + 16 * axes, 140 + 32 * axes)
+    of_nodes = 2 * cells * max(200 + 16 * axes, 140 + 32 * axes)
+    return STARTING + 26 * cells + 100 * sum(shape) + peak_bytes_of_tables(shape) + of_nodes
 
 
 def _name_of(strategy: object) -> str:

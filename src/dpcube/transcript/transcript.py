@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from dpcube.domain.text import is_text
 from dpcube.errors import DomainError
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import LARGEST_SHARE, SMALLEST_SHARE
@@ -36,6 +37,9 @@ class Transcript:
     def __post_init__(self) -> None:
         object.__setattr__(self, "measurements", tuple(self.measurements))
         self._check_list()
+        if self.plan is not None and not (is_text(self.plan) and self.plan.isprintable() and len(self.plan) <= 100):
+            msg = "the plan of a transcript must be None, or printable text of up to 100 characters"
+            raise DomainError(msg)
         if not self.epsilon_per_unit > 0:
             msg = f"the epsilon_per_unit of a transcript must be above 0, got {self.epsilon_per_unit}"
             raise DomainError(msg)

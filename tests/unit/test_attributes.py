@@ -471,7 +471,7 @@ def test_long_lists_of_values_are_cut() -> None:
         (
             Date,
             {"start": date.min, "end": date.max, "every": "hour"},
-            "attribute 'x': every must be day, week, month or",
+            "attribute 'x': every must be day, week, month, quarter or",
         ),
     ],
 )

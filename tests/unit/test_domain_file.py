@@ -215,7 +215,7 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
             AGE + "mxa = 5",
             "attribute 'age' of type integer has no key 'mxa'; its keys are 'type', 'name', 'column', 'trim', "
             "'case', 'null_text', 'min', 'max', 'width', 'edges', 'null', 'nan', 'infinite', 'unknown', 'outside', "
-            "'hierarchy', 'within', 'decimal', 'thousands'",
+            "'hierarchy', 'within', 'decimal', 'thousands', 'bins'",
         ),
         (
             "[[attribute]]\nname = 'x'\ntype = 'category'\nvalue = ['a']",

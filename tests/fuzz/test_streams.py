@@ -43,7 +43,11 @@ def shell(line: str, place: Path, **environment: str) -> subprocess.CompletedPro
         ("dpcube count r.dpcube --json > /dev/full", 1, "No space left on device"),
         ("dpcube --help > /dev/full", 1, "No space left on device"),
         ("dpcube domain t.csv > /dev/full", 1, "No space left on device"),
-        ("dpcube release t.csv --domain d.toml --epsilon 1 -o n.dpcube > /dev/full", 1, "No space left on device"),
+        (
+            "dpcube release t.csv --domain d.toml --epsilon 1 --even-if-empty -o n.dpcube > /dev/full",
+            1,
+            "No space left on device",
+        ),
         ("dpcube info none.dpcube 2> /dev/full", 2, ""),
         ("dpcube info none.dpcube 2>&-", 2, ""),
         ("dpcube info r.dpcube >&-", 0, ""),
@@ -64,7 +68,7 @@ def test_streams_that_are_full_or_closed(place: Path, line: str, code: int, said
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
 def test_names_that_are_no_text_can_be_printed(place: Path, encoding: str) -> None:
-    line = "dpcube release t.csv --domain d.toml --epsilon 1 -o $'\\xff\\u0142.dpcube' --no-ledger"
+    line = "dpcube release t.csv --domain d.toml --epsilon 1 -o $'\\xff\\u0142.dpcube' --no-ledger --even-if-empty"
     done = shell(line, place, PYTHONIOENCODING=encoding)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"wrote \\udcff" in done.stdout

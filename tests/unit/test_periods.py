@@ -88,7 +88,7 @@ def test_cells_side_by_side_have_the_values_and_errors_of_the_parts() -> None:
 def test_an_adaptive_whole_keeps_its_kind_and_states_errors_that_add_up() -> None:
     parts = [release(k) for k in range(3)]
     whole = merged(parts)
-    assert whole.default_estimate == parts[0].default_estimate == "posterior"
+    assert whole.default_estimate == parts[0].default_estimate == "balanced"
     assert whole.transcript.boxes is not None
     assert whole.transcript.boxes.tree.is_halved  # so that boxes are as even as the parts say
     for question in (None, "age < 40", "sex = 'M' and age between 25 and 35"):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube.curator.publishing import count
-from dpcube.curator.sources import CsvDialect, open_rows
+from dpcube.curator.sources import CsvDialect, counts_from_frame, open_rows
 from dpcube.domain import Category, Date, Domain, Float, Integer
 from dpcube.domain.reading import declared
 from dpcube.errors import DomainError, SourceError
@@ -100,6 +100,15 @@ def test_a_null_text_that_a_column_of_numbers_could_hold_is_refused() -> None:
         0,
         1,
     ]
+
+
+def test_a_table_of_counts_names_cells_by_label_whatever_the_options() -> None:
+    axis = Float("x", 0, 10, width=5, decimal=",", null="cell", null_text=["-"])
+    frame = pa.table({"x": ["[0, 5)", "[5, 10]", "2,5", "-", "(null)", "2.5"], "count": [1, 2, 4, 8, 16, 32]})
+    assert counts_from_frame(frame, Domain(axis)).tolist() == [5, 2, 24]
+    ward = Category("x", ["a", "b"], case="ignore", null="cell")
+    frame = pa.table({"x": ["A", "b", "(null)", None], "count": [1, 2, 4, 8]})
+    assert counts_from_frame(frame, Domain(ward)).tolist() == [1, 2, 12]
 
 
 def test_an_attribute_may_have_another_name_than_its_column() -> None:

@@ -91,7 +91,10 @@ def cell(
     text = reading.read(attribute, column, kind(type_), type_, dialect=dialect)
     if text is None:
         return _cell(attribute, column, v, type_, labelled=labelled, dialect=dialect)
-    return replace(_cell(attribute, t, v, pa.string(), labelled=labelled, dialect=dialect), text=text)
+    made = _cell(attribute, t, v, pa.string(), labelled=False, dialect=dialect)
+    if labelled and kind(type_) == "text" and (labels := _labels(attribute)):
+        made = _labelled(made, column, list(map(attribute.reading.folded, labels)), dialect)
+    return replace(made, text=text)
 
 
 def _cell(attribute: Attribute, column: str, v: str, type_: pa.DataType, *, labelled: bool, dialect: Dialect) -> Cell:
@@ -112,9 +115,14 @@ def _cell(attribute: Attribute, column: str, v: str, type_: pa.DataType, *, labe
     else:
         value, exact = number(column, type_, owner=owner, dialect=dialect)
     index, keep, fate = _binned(attribute, column, v, exact=exact, dialect=dialect)
-    if labels:
-        index, keep = f"coalesce({dialect.position(column, labels)}, CASE WHEN {keep} THEN {index} END)", "true"
-    return Cell(value, index, keep, parsed=kind(type_) == "text", fate=fate)
+    made = Cell(value, index, keep, parsed=kind(type_) == "text", fate=fate)
+    return _labelled(made, column, labels, dialect) if labels else made
+
+
+def _labelled(made: Cell, column: str, labels: list[str], dialect: Dialect) -> Cell:
+    """Return a cell whose column's text may also be the label of one, which no option rewrites."""
+    index = f"coalesce({dialect.position(column, labels)}, CASE WHEN {made.keep} THEN {made.index} END)"
+    return replace(made, index=index, keep="true")
 
 
 def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int, dialect: Dialect = DUCKDB) -> str:

@@ -126,6 +126,7 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
         **{"--confidence": st.just("0.5") | words, "--estimate": st.just("cells") | words, "--no-boxes": None},
     },
     ("report",): {"-o": st.just("n.html") | places, "--title": words},
+    ("merge",): {"-o": st.just("n.dpcube") | places, "--json": None},
     ("demo",): {"--epsilon": words.filter(lambda word: word not in ("1", "0.5", "1/3", "1e-3"))},
     (): {"--version": None, "-h": None},
 }
@@ -134,6 +135,7 @@ GOOD: dict[tuple[str, ...], str] = {
     ("count",): "r.dpcube",
     ("plot",): "r.dpcube",
     ("report",): "r.dpcube",
+    ("merge",): "r.dpcube",
     ("ledger", "init"): "n.ledger",
     ("ledger", "show"): "l.ledger",
 }
@@ -143,6 +145,7 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("demo",): ("--epsilon",),
     ("plot",): ("-o",),
     ("report",): ("-o",),
+    ("merge",): ("-o",),
 }
 
 
@@ -156,6 +159,8 @@ def commands(draw: st.DrawFn) -> list[str]:
     given = [*verb, *([] if verb == ("demo",) else [draw(st.just(likely) | places)])]
     if verb in (("count",), ("plot",)) or draw(st.integers(0, 9)) == 0:
         given += draw(st.lists(anything, max_size=2))
+    if verb == ("merge",):
+        given += draw(st.lists(st.just("r.dpcube") | places, max_size=2))
     for option in sorted(chosen):
         value = options[option]
         given += [option] if value is None else [option, draw(value)]

@@ -128,6 +128,7 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
         **{"--confidence": st.just("0.5") | words, "--estimate": st.just("cells") | words, "--no-boxes": None},
     },
     ("report",): {"-o": st.just("n.html") | places, "--title": words},
+    ("merge",): {"-o": st.just("n.dpcube") | places, "--json": None},
     ("demo",): {"--epsilon": words.filter(lambda word: word not in ("1", "0.5", "1/3", "1e-3"))},
     (): {"--version": None, "-h": None},
 }
@@ -136,6 +137,7 @@ GOOD: dict[tuple[str, ...], str] = {
     ("count",): "r.dpcube",
     ("plot",): "r.dpcube",
     ("report",): "r.dpcube",
+    ("merge",): "r.dpcube",
     ("ledger", "init"): "n.ledger",
     ("ledger", "show"): "l.ledger",
 }
@@ -145,6 +147,7 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("demo",): ("--epsilon",),
     ("plot",): ("-o",),
     ("report",): ("-o",),
+    ("merge",): ("-o",),
 }
 
 
@@ -158,6 +161,8 @@ def commands(draw: st.DrawFn) -> list[str]:
     given = [*verb, *([] if verb == ("demo",) else [draw(st.just(likely) | places)])]
     if verb in (("count",), ("plot",)) or draw(st.integers(0, 9)) == 0:
         given += draw(st.lists(anything, max_size=2))
+    if verb == ("merge",):
+        given += draw(st.lists(st.just("r.dpcube") | places, max_size=2))
     for option in sorted(chosen):
         value = options[option]
         given += [option] if value is None else [option, draw(value)]

@@ -373,7 +373,7 @@ def test_a_released_cube_answers_sql(clinic: Path, released: Path) -> None:
         {"ward": None, "n": 1.0, "m": pytest.approx(54.5)},
     ]
     assert shown.out.splitlines()[0].split() == ["ward", "n", "m"]
-    assert shown.out.splitlines()[3].split() == ["-", "1.00", "54.50"]
+    assert shown.out.splitlines()[3].split() == ["-", "1", "54.500"]  # the digits that each column needs
     assert listed.out.splitlines()[0] == "ward,n,m"
     assert listed.out.splitlines()[3] == ",1.0,54.5"
     stated = with_error.json()

@@ -170,6 +170,18 @@ def test_nodes_with_many_parents_are_no_tree() -> None:
     assert not replace(tree, end=end, axis=np.zeros(len(end), np.int64))._is_sound()
 
 
+def test_nodes_that_no_walk_would_reach_are_no_tree() -> None:
+    """Two halves that do not make up their parent: what is behind them would be left out of every answer."""
+    tree = TreeAnswers.of(estimate((8,), 3))
+    end = np.array([5, 2, 3, 4, 5])
+    nothing = np.zeros(5)
+    cut = replace(
+        tree, end=end, axis=np.zeros(5, np.int64), place=np.ones(5, np.int64), totals=nothing, variances=nothing
+    )
+    assert not cut._is_sound()
+    assert replace(cut, end=np.array([3, 2, 3]), axis=np.zeros(3, np.int64))._is_sound()
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -98,6 +98,15 @@ def test_an_adaptive_whole_keeps_its_kind_and_states_errors_that_add_up() -> Non
         assert 0.5 * together < np.hypot(found.stderr, found.within) < 2 * together
 
 
+def test_any_number_of_periods_is_a_tree_of_halves() -> None:
+    for number in (2, 3, 5, 8):
+        months = [f"seen from 2026-{month:02}-01 to 2026-{month:02}-28" for month in range(1, number + 1)]
+        whole = merged([release(k % 3, period=month) for k, month in enumerate(months)])
+        assert whole.transcript.boxes is not None
+        assert whole.transcript.boxes.tree.is_halved
+        assert whole.domain.shape[0] == number
+
+
 def test_the_order_given_does_not_matter() -> None:
     parts = [release(k, strategy="cells") for k in range(3)]
     assert merged(parts).digest == merged([parts[2], parts[0], parts[1]]).digest

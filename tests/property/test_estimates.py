@@ -235,7 +235,11 @@ def test_variances_are_those_of_the_noise_that_enters_each_estimate(shape: tuple
     workload = random_workload(shape, generator, queries=4)
     leaves_only = BoxCounts(boxes.tree, boxes.tree.leaves, *_of_leaves(boxes))
     transcript = with_boxes(transcript, leaves_only)
-    for name in set(available(transcript)) - {"consistent", "posterior", "balanced"}:  # what these cut at zero depends on noise
+    for name in set(available(transcript)) - {
+        "consistent",
+        "posterior",
+        "balanced",
+    }:  # what these cut at zero depends on noise
         expected: Floats = np.zeros(4)
         for moved, variance in _one_more_in_each_count(transcript):
             effect = estimate(moved, name).range_values(workload) - estimate(transcript, name).range_values(workload)

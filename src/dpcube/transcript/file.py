@@ -234,7 +234,11 @@ def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
     """
     whole = transcript.epsilon_per_unit * provenance.max_rows * BUDGET_UNITS
     first = provenance.epsilon * TOTAL_SHARE
-    amounts: dict[str, str] = {"total": str(first)} if whole + first == provenance.epsilon else {}
+    amounts: dict[str, str] = {}
+    if whole + first == provenance.epsilon:
+        amounts["total"] = str(first)
+    else:
+        whole = provenance.epsilon
     kinds, before = Counter(kept.kind for kept in transcript.measurements), Counter[str]()
     for kept, _ in _placed(transcript):
         before[kept.kind] += 1

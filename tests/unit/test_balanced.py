@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+import dpcube
+from dpcube.analyst.explain import _tables_alike, account
 from dpcube.arrays import Floats, Ints
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
@@ -23,6 +27,7 @@ from dpcube.estimate.marginals.fitting import fitted, nearest_with_margins, near
 from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
 from dpcube.estimate.posterior import whole_count
 from dpcube.estimate.posterior.estimate import PosteriorEstimate
+from dpcube.evaluate.arrays import experiment
 from dpcube.geometry.halving import halve
 from dpcube.geometry.tree import BoxTree
 from dpcube.query import CountingQueries, Workload
@@ -299,3 +304,34 @@ def test_one_cell_of_a_table_is_a_range() -> None:
     np.testing.assert_array_equal(asked.lower, [[0, 0, 0], [0, 1, 0], [0, 2, 0]])
     np.testing.assert_array_equal(asked.upper, [[2, 1, 4], [2, 2, 4], [2, 3, 4]])
     assert len(cells_of_table((2, 3, 4), ())) == 1
+
+
+def test_an_old_file_gets_the_better_estimate_and_keeps_its_old_answers() -> None:
+    release = dpcube.open(Path(__file__).parent / "releases" / "format1-adaptive.dpcube")
+    assert release.default_estimate == "balanced"
+    np.testing.assert_array_equal(release.cells("as-released"), release.cells("posterior"))
+    assert not np.array_equal(release.cells("as-released"), release.cells())
+
+
+def test_a_new_release_is_as_released() -> None:
+    _, transcript, found = made()
+    planned = replace(transcript, plan="adaptive")
+    np.testing.assert_array_equal(estimate(planned, "as-released").cells(), found.cells())
+
+
+def test_tables_alike_are_told_together() -> None:
+    _, transcript, _ = made()
+    told, others = _tables_alike(transcript.measurements)
+    assert [one.what for one in told] == [
+        "every cell of 3 tables over 1 attribute",
+        "every cell of 3 tables over 2 attributes",
+    ]
+    assert [one.counts for one in told] == [9 + 8 + 6, 9 * 8 + 9 * 6 + 8 * 6]
+    assert [one.kind for one in others] == ["boxes"]
+
+
+def test_the_plan_is_told() -> None:
+    table = np.random.default_rng(3).poisson(2000, (16, 15))
+    release = experiment(table, epsilon="1", strategy="adaptive", noise=SeededNoise(1))
+    assert release.transcript.plan == "cells"
+    assert "by adaptive (plan: cells)." in account(release).cube

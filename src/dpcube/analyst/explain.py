@@ -1,6 +1,7 @@
 """An account of a release in plain words: what was measured, what was spent, how far off answers are."""
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from dpcube.analyst.trust import Trust, doubts, trust
 from dpcube.noise import noise_variances
-from dpcube.transcript.measurements import CountsAlike
+from dpcube.transcript.measurements import CountsAlike, MarginalCounts, Measurement
 
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
@@ -91,12 +92,12 @@ def account(release: "Release") -> ReleaseAccount:
     """Return the account of a release."""
     made, shape = release.provenance, release.domain.shape
     unit = "one row" if made.unit is None else f"all rows of one {made.unit} ({made.max_rows} counted at most)"
-    names = ", ".join(release.domain.names)
+    names, sides = ", ".join(release.domain.names), " x ".join(map(str, shape))
     answers = bool(release.estimates)
     told = answers and release.domain.size <= MOST_EXPLAINED_CELLS
     errors = trust(release, release.domain.names[:MOST_ATTRIBUTES]) if told else ()
     return ReleaseAccount(
-        cube=f"A cube of {names}: {' x '.join(map(str, shape))} = {release.domain.size:,} cells, by {made.strategy}.",
+        cube=f"A cube of {names}: {sides} = {release.domain.size:,} cells, by {_method(release)}.",
         protection=f"What {unit} adds changes the chance of any outcome by a factor of exp({made.epsilon}) at most.",
         measured=tuple(measured(release)),
         errors=tuple(errors),
@@ -105,15 +106,41 @@ def account(release: "Release") -> ReleaseAccount:
     )
 
 
+def _method(release: "Release") -> str:
+    """Return the strategy and the plan that it chose."""
+    strategy, plan = release.provenance.strategy, release.transcript.plan
+    return strategy if plan in (None, strategy) else f"{strategy} (plan: {plan})"
+
+
 def measured(release: "Release") -> list[Measured]:
     """Return what was measured, measurement by measurement, and of each the counts by what was spent on them."""
-    measurements, names = release.transcript.measurements, release.domain.names
+    several, measurements = _tables_alike(release.transcript.measurements)
+    names = release.domain.names
     told = [alike for kept in measurements[:MOST_KINDS] for alike in kept.by_units(names, most=MOST_KINDS)]
     others = [alike for kept in measurements[MOST_KINDS:] for alike in kept.by_units(names, most=0)]
     if others:
         counts, most = sum(alike.counts for alike in others), max(alike.units for alike in others)
         told.append(CountsAlike(f"{len(measurements) - MOST_KINDS} other measurements, with at most", counts, most))
-    return [_measured(*alike, release) for alike in told]
+    return [_measured(*alike, release) for alike in several + told]
+
+
+def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike], list[Measurement]]:
+    """Return tables over as many attributes that were counted alike, several together, and the other measurements."""
+    alike: dict[tuple[int, int], list[MarginalCounts]] = {}
+    for kept in measurements:
+        if isinstance(kept, MarginalCounts):
+            alike.setdefault((len(kept.axes), kept.units), []).append(kept)
+    several = {key: tables for key, tables in alike.items() if len(tables) > 1}
+    told = [
+        CountsAlike(
+            f"every cell of {len(tables)} tables over {way} attribute{'s' * (way > 1)}",
+            sum(table.counts.size for table in tables),
+            units,
+        )
+        for (way, units), tables in several.items()
+    ]
+    together = {id(table) for tables in several.values() for table in tables}
+    return told, [kept for kept in measurements if id(kept) not in together]
 
 
 def _measured(what: str, counts: int, units: int, release: "Release") -> Measured:

@@ -103,7 +103,12 @@ def _irregular(attribute: "Attribute") -> str:
 @release_file
 @click.argument("questions", nargs=-1, metavar="QUESTION...")
 @click.option("--confidence", default=0.95, show_default=True, help="Confidence of the interval.")
-@click.option("--estimate", default="auto", show_default=True, help="Estimate to answer from; `info` lists them.")
+@click.option(
+    "--estimate",
+    default="auto",
+    show_default=True,
+    help="Estimate to answer from; `info` lists them, as-released is the old one.",
+)
 @as_json
 def count(release: Path, questions: tuple[str, ...], *, confidence: float, estimate: str, as_json: bool) -> None:
     """Count the rows that meet each question; with no question, count all.

@@ -21,7 +21,12 @@ from dpcube.cli.output import stage, stages_done, visible
 @click.option("--stages", is_flag=True, help="Show two attributes as noisy cells, noisy boxes and the estimate.")
 @click.option("--where", help="Draw only rows that meet this question, such as: sex = 'Female'")
 @click.option("--confidence", default=0.95, show_default=True, help="Confidence of the whiskers.")
-@click.option("--estimate", default="auto", show_default=True, help="Estimate to draw; `info` lists them.")
+@click.option(
+    "--estimate",
+    default="auto",
+    show_default=True,
+    help="Estimate to draw; `info` lists them, as-released is the old one.",
+)
 @click.option("--no-boxes", is_flag=True, help="Draw no lines around boxes.")
 def plot(
     release: Path,

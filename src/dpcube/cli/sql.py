@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 @click.argument("query")
 @click.option("--error", is_flag=True, help="Add standard errors and intervals to counts, sums and averages.")
 @click.option("--confidence", default=0.95, show_default=True, help="Confidence of intervals, minima and maxima.")
-@click.option("--estimate", default="auto", show_default=True, help="Estimate to answer from; `info` lists them.")
+@click.option(
+    "--estimate",
+    default="auto",
+    show_default=True,
+    help="Estimate to answer from; `info` lists them, as-released is the old one.",
+)
 @click.option("--seconds", default=60.0, show_default=True, help="Longest that the query may run.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the result as CSV.")
 @as_json

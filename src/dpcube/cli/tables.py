@@ -17,7 +17,10 @@ output = click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The .csv or .parquet file to make."
 )
 estimate_option = click.option(
-    "--estimate", default="auto", show_default=True, help="Estimate to use; `info` lists them."
+    "--estimate",
+    default="auto",
+    show_default=True,
+    help="Estimate to use; `info` lists them, as-released is the old one.",
 )
 
 

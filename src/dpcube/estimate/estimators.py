@@ -247,6 +247,9 @@ ESTIMATORS = (
 """Every estimator. Of those that state as much of their errors for a release, the first is its default."""
 
 
+AS_RELEASED = "as-released"
+
+
 def available(transcript: Transcript) -> list[str]:
     """Return the names of the estimates a transcript allows, the default first: one that states most of its errors."""
     found = [one for one in ESTIMATORS if one.lacking(transcript) is None and one.suits(transcript)]
@@ -255,7 +258,12 @@ def available(transcript: Transcript) -> list[str]:
 
 
 def estimate(transcript: Transcript, name: str = "auto") -> Estimate:
-    """Return the named estimate; `"auto"` is the default of the release, the one behind every answer."""
+    """Return the named estimate; `"auto"` is the default of the release, the one behind every answer.
+
+    `"as-released"` is the one that was its default when it was made: trees without a plan are from before `balanced`.
+    """
+    if name == AS_RELEASED:
+        name = "posterior" if transcript.plan is None and "posterior" in available(transcript) else "auto"
     if name == "auto":
         name = next(iter(available(transcript)), ESTIMATORS[0].name)  # of which what is lacking is said below
     chosen = next((one for one in ESTIMATORS if one.name == name), None)

@@ -24,7 +24,8 @@ def test_an_account_fits_one_screen(strategy: str) -> None:
     assert len(lines) <= 30
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith("NOT PRIVATE")
-    assert lines[1] == f"A cube of axis0, axis1: 16 x 32 = 512 cells, by {strategy}."
+    by = {"adaptive": "adaptive (plan: cells)"}.get(strategy, strategy)
+    assert lines[1] == f"A cube of axis0, axis1: 16 x 32 = 512 cells, by {by}."
     assert "exp(1/2)" in lines[2]
 
 

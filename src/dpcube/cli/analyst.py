@@ -1,5 +1,7 @@
 """Verbs for whoever holds a released file."""
 
+from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +23,14 @@ def info(release: Path, *, as_json: bool) -> None:
     """Say what a released cube holds, what was spent on it, and how far off its answers are."""
     from dpcube.analyst import Release
     from dpcube.analyst.explain import account
+    from dpcube.transcript.file import spent
 
     opened = Release.open(release)
     facts, told = _facts(opened), account(opened)
     if as_json:
         print_json({**facts, "attributes": _attributes(opened), **told.as_dict()})
         return
+    facts["spent_on"] = _by_kind(spent(opened.transcript, opened.provenance))
     for name, fact in facts.items():
         click.echo(f"{name.replace('_', ' '):<12} {visible(_words(fact))}".rstrip())
     click.echo()
@@ -36,6 +40,19 @@ def info(release: Path, *, as_json: bool) -> None:
     header = ("attribute", "type", "cells", "irregular values", "levels", "domain")
     rows = [tuple(_column(attribute[name]) for name in header) for attribute in _attributes(opened)]
     print_table(header, rows, left=(0, 3, 4, 5))
+
+
+def _by_kind(amounts: Mapping[str, str]) -> dict[str, str]:
+    """Return what was spent on each kind of measurement, for people to read.
+
+    >>> _by_kind({"marginal 1": "1/50", "marginal 2": "1/50", "boxes": "24/25"})
+    {'marginal': '0.04', 'boxes': '0.96'}
+    """
+    sums: dict[str, Fraction] = {}
+    for name, amount in amounts.items():
+        kind = name.rstrip("0123456789 ")
+        sums[kind] = sums.get(kind, Fraction(0)) + Fraction(amount)
+    return {kind: f"{float(amount):.4g}" for kind, amount in sums.items()}
 
 
 def _column(fact: object) -> str:

@@ -116,7 +116,8 @@ def balanced(transcript: Transcript) -> Estimate:
     tables = noisy_tables(transcript)
     if not tables or math.prod(transcript.shape) > MOST_FITTED:
         return tree
-    return BalancedEstimate("balanced", tree, Components.of(transcript.shape, tables))
+    made = BalancedEstimate("balanced", tree, Components.of(transcript.shape, tables))
+    return made if made.moves() else tree
 
 
 def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> PosteriorEstimate:

@@ -26,6 +26,8 @@ MOST_FITTED = 2**23
 """Cubes up to so many cells are taken to their tables; all of their cells are gone through a few hundred times."""
 SURPRISE = 7.0
 """Departures that noise makes with a chance below exp(-7), one in a thousand, are believed."""
+LEAST_MOVE = 0.03
+"""Tables are left alone if they would move no component of the tree by more than this part of the way."""
 EVERYWHERE = 1e-5
 """Part of the rows that is spread as if attributes were independent, so that no cell is empty for ever."""
 
@@ -90,6 +92,17 @@ class BalancedEstimate:
         for axes, factor in self._moved.factors.items():
             factors[asks_only(axes, asked)] = factor
         return factors
+
+    def moves(self) -> bool:
+        """Say whether any table knows enough to move the tree's cube; a thin pilot of them does not."""
+        cube = self.tree.cells()
+        for axes, values in self.tables.values.items():
+            squares = self.tree.own_squares(cells_of_table(self.shape, axes))
+            variance = self.tables.cell_variance(axes)
+            factor = _factor(values - centred(marginal(cube, axes)), variance, squares)
+            if factor * float(np.mean(squares)) > LEAST_MOVE * variance:
+                return True
+        return False
 
     @cached_property
     def _summed(self) -> Floats:

@@ -24,7 +24,7 @@ from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget
 from dpcube.strategy import Adaptive, Strategy, adaptive, first_look
 from dpcube.strategy.marginals import AS_MUCH_AS_THE_TREE
-from dpcube.strategy.plans import ADAPTIVE, CELLS, PLANS, Plan
+from dpcube.strategy.plans import ADAPTIVE, CELLS, PLANS, TreePlan
 from dpcube.strategy.seen import Seen
 from dpcube.transcript import CellCounts, Transcript
 
@@ -193,7 +193,7 @@ def test_random_tables_and_noise(exact: Values, seed: int, size: int) -> None:
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
 @pytest.mark.parametrize("cube", ["line", "cube", "deep line"])
 def test_no_plan_loses_more_than_epsilon_whichever_is_chosen(
-    cube: str, plan: Plan, monkeypatch: pytest.MonkeyPatch
+    cube: str, plan: TreePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adaptive, "choose", lambda *_: plan)
     monkeypatch.setattr(first_look, "SPARSE", 0.0)  # the choice is never left out

@@ -21,7 +21,7 @@ from dpcube.estimate import estimate
 from dpcube.estimate.errors.fixed_normals import fixed_normals
 from dpcube.estimate.marginals import BalancedEstimate, Components, NoisyTable
 from dpcube.estimate.marginals.balanced import cells_of_table
-from dpcube.estimate.marginals.components import Axes, assembled, centred, marginal
+from dpcube.estimate.marginals.components import TableAxes, assembled, centred, table_over
 from dpcube.estimate.marginals.entropy import most_even_cube
 from dpcube.estimate.marginals.fitting import fitted, nearest_with_margins, nearest_with_sums
 from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
@@ -55,7 +55,7 @@ def noisy() -> tuple[list[NoisyTable], Floats, Floats]:
     cube = generator.poisson(20, SHAPE).astype(np.float64)
     tables, rows, seen = [], [], []
     for axes, variance in TABLES:
-        counts = marginal(cube, axes) + math.sqrt(variance) * generator.normal(size=[SHAPE[axis] for axis in axes])
+        counts = table_over(cube, axes) + math.sqrt(variance) * generator.normal(size=[SHAPE[axis] for axis in axes])
         tables.append(NoisyTable(axes, counts, variance))
         rows.append(sums_over(axes) / math.sqrt(variance))
         seen.append(counts.ravel() / math.sqrt(variance))
@@ -66,10 +66,10 @@ def test_components_are_those_of_dense_least_squares() -> None:
     tables, matrix, seen = noisy()
     found = Components.of(SHAPE, tables)
     cube = np.array(np.linalg.lstsq(matrix, seen, rcond=None)[0], np.float64).reshape(SHAPE)
-    asked: list[Axes] = [(), (0,), (2,), (0, 1), (1, 2)]
+    asked: list[TableAxes] = [(), (0,), (2,), (0, 1), (1, 2)]
     for axes in asked:
-        np.testing.assert_allclose(assembled(found.values, SHAPE, axes), marginal(cube, axes), rtol=1e-9)
-        np.testing.assert_allclose(found.values[axes], centred(marginal(cube, axes)), atol=1e-8)
+        np.testing.assert_allclose(assembled(found.values, SHAPE, axes), table_over(cube, axes), rtol=1e-9)
+        np.testing.assert_allclose(found.values[axes], centred(table_over(cube, axes)), atol=1e-8)
 
 
 def test_variances_of_questions_are_those_of_dense_least_squares() -> None:
@@ -77,7 +77,7 @@ def test_variances_of_questions_are_those_of_dense_least_squares() -> None:
     tables, matrix, _ = noisy()
     covariance = np.linalg.pinv(matrix.T @ matrix)
     generator = np.random.default_rng(9)
-    asked: list[Axes] = [(0,), (2,), (0, 1), (1, 2), (), (0, 1, 2)]
+    asked: list[TableAxes] = [(0,), (2,), (0, 1), (1, 2), (), (0, 1, 2)]
     rows = []
     for axes in asked:
         rows.append([generator.normal(size=n) if axis in axes else np.ones(n) for axis, n in enumerate(SHAPE)])
@@ -124,10 +124,10 @@ def test_a_fitted_cube_has_the_tables_and_keeps_what_is_beyond_them() -> None:
     """Odds ratios of three attributes are kept: fitting multiplies by factors of pairs."""
     generator = np.random.default_rng(5)
     cube, wanted = generator.gamma(2.0, 1.0, (2, 2, 2)) * 50, generator.gamma(2.0, 1.0, (2, 2, 2)) * 50
-    tables: dict[Axes, Floats] = {axes: marginal(wanted, axes) for axes in itertools.combinations(range(3), 2)}
+    tables: dict[TableAxes, Floats] = {axes: table_over(wanted, axes) for axes in itertools.combinations(range(3), 2)}
     found = fitted(cube, tables, close=1e-9)
     for axes, table in tables.items():
-        np.testing.assert_allclose(marginal(found, axes), table, rtol=1e-3)
+        np.testing.assert_allclose(table_over(found, axes), table, rtol=1e-3)
 
     def interaction(of: Floats) -> float:
         signs = np.array([1.0, -1.0])
@@ -158,10 +158,10 @@ def test_the_largest_cells_are_the_first_group() -> None:
 def test_a_cube_of_pairs_alone_has_their_tables() -> None:
     generator = np.random.default_rng(11)
     cube = generator.gamma(0.7, 1.0, (6, 5, 4)) * 400
-    exact = [NoisyTable(axes, marginal(cube, axes), 0.01) for axes in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]]
+    exact = [NoisyTable(axes, table_over(cube, axes), 0.01) for axes in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]]
     found = most_even_cube(Components.of((6, 5, 4), exact))
     for axes in itertools.combinations(range(3), 2):
-        np.testing.assert_allclose(marginal(found, axes), marginal(cube, axes), rtol=0.02, atol=2)
+        np.testing.assert_allclose(table_over(found, axes), table_over(cube, axes), rtol=0.02, atol=2)
 
 
 class TestWholeCount:
@@ -245,21 +245,21 @@ def test_every_pair_and_bar_of_the_cube_agree() -> None:
     assert (cells >= 0).all()
     for axes in [(0,), (1, 2)]:
         ranges = cells_of_table(found.shape, axes)
-        np.testing.assert_allclose(found.range_values(ranges), marginal(cells, axes).ravel(), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found.range_values(ranges), table_over(cells, axes).ravel(), rtol=1e-9, atol=1e-9)
 
 
 def test_precise_tables_win_and_faint_ones_change_next_to_nothing() -> None:
     table, transcript, found = made()
     measured, tree = found.tables, found.tree
     exact = Components.of(
-        found.shape, [NoisyTable(axes, marginal(table, axes), 1e-3) for axes in measured.values if axes]
+        found.shape, [NoisyTable(axes, table_over(table, axes), 1e-3) for axes in measured.values if axes]
     )
     moved = BalancedEstimate("balanced", tree, exact).cells()
     for axes in exact.values:
-        np.testing.assert_allclose(marginal(moved, axes), marginal(table, axes), rtol=0.02, atol=1.0)
+        np.testing.assert_allclose(table_over(moved, axes), table_over(table, axes), rtol=0.02, atol=1.0)
     generator = np.random.default_rng(8)
     faint = [
-        NoisyTable(axes, marginal(table, axes) + 3000 * generator.normal(size=measured.values[axes].shape), 9e6)
+        NoisyTable(axes, table_over(table, axes) + 3000 * generator.normal(size=measured.values[axes].shape), 9e6)
         for axes in measured.values
         if axes
     ]
@@ -279,7 +279,7 @@ def test_intervals_of_bars_and_pairs_hold() -> None:
         for axes in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]:
             ranges = cells_of_table(found.shape, axes)
             errors = found.range_errors(ranges)
-            wrong = np.abs(found.range_values(ranges) - marginal(table, axes).ravel())
+            wrong = np.abs(found.range_values(ranges) - table_over(table, axes).ravel())
             stated = np.sqrt(errors.noise_variances + errors.within_squares)
             held.append(wrong <= 2.118 * stated)
             halved.append(wrong <= 2.118 * stated / 2)

@@ -5,7 +5,7 @@ import pytest
 
 from dpcube.arrays import Floats
 from dpcube.estimate.errors.calibration import measured_calibration
-from dpcube.estimate.errors.doubts import doubts
+from dpcube.estimate.errors.doubts import doubt_squares
 from dpcube.estimate.errors.fixed_normals import fixed_normals
 from dpcube.estimate.tree_totals import linear_totals
 from dpcube.geometry.halving import halve
@@ -83,4 +83,4 @@ def test_an_answer_is_doubted_by_what_noise_cannot_explain() -> None:
     """Apart by 5 where noise explains a square of 4: 21 more. Apart by less than noise explains: nothing more."""
     moves = np.array([[2.0, -2.0], [2.0, -2.0], [0.0, 0.0]])
     apart = np.column_stack([[5.0, 1.0, 3.0], moves])
-    np.testing.assert_allclose(doubts(apart), [21.0, 0.0, 9.0])
+    np.testing.assert_allclose(doubt_squares(apart), [21.0, 0.0, 9.0])

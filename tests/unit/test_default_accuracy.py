@@ -14,7 +14,7 @@ from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.evaluate.accuracy import cases, default, default_report, ratios, runs
-from dpcube.evaluate.accuracy.cases import Case
+from dpcube.evaluate.accuracy.cases import AccuracyCase
 from dpcube.evaluate.accuracy.cubes import PRIVTREE
 from dpcube.evaluate.accuracy.kinds import KINDS, errors_by_kind, laplace_error
 from dpcube.evaluate.accuracy.ratios import Error, Ratio, by_setting, geometric_mean
@@ -23,10 +23,10 @@ from dpcube.query import Workload
 from dpcube.testing import SeededNoise
 
 
-def case(name: str = "t", *, group: str = "dense", epsilon: str = "1", shape: tuple[int, ...] = (4, 6)) -> Case:
+def case(name: str = "t", *, group: str = "dense", epsilon: str = "1", shape: tuple[int, ...] = (4, 6)) -> AccuracyCase:
     counts = np.arange(math.prod(shape)).reshape(shape)
     everything = Workload(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]))
-    return Case(group, "x".join(map(str, shape)), name, Domain.of_shape(shape), (counts,), epsilon, everything)
+    return AccuracyCase(group, "x".join(map(str, shape)), name, Domain.of_shape(shape), (counts,), epsilon, everything)
 
 
 def test_errors_by_kind_by_hand() -> None:
@@ -84,7 +84,7 @@ def test_what_is_measured_is_kept_and_not_measured_again(tmp_path: Path, monkeyp
     path.write_text(path.read_text() + '\n{"code": "cut sho')  # the run was stopped while it wrote
     released: list[runs.RunKey] = []
 
-    def exact(of: Case, key: runs.RunKey) -> Floats:
+    def exact(of: AccuracyCase, key: runs.RunKey) -> Floats:
         released.append(key)
         return of.samples[0].astype(np.float64)
 
@@ -104,7 +104,7 @@ def test_errors_that_are_doubled_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
     """The sabotage: a strategy twice as far off as plain cells is above 1.10 beyond chance; plain cells are not."""
     honest = runs.estimated_cells
 
-    def doubled(of: Case, key: runs.RunKey) -> Floats:
+    def doubled(of: AccuracyCase, key: runs.RunKey) -> Floats:
         estimated, exact = honest(of, key._replace(algorithm="cells")), of.samples[key.trial]
         return exact + 2 * (estimated - exact) if key.algorithm == "twice" else estimated
 
@@ -126,7 +126,7 @@ def test_dense_cases_are_what_the_issue_names() -> None:
     assert all((a.samples[0] == b.samples[0]).all() for a, b in zip(found, again, strict=True))
 
 
-def measured(of: Case, algorithm: str, error: float) -> Measured:
+def measured(of: AccuracyCase, algorithm: str, error: float) -> Measured:
     return Measured(of, algorithm, np.full(len(KINDS), error), np.full(len(KINDS), error / 100), 0.1, 10)
 
 

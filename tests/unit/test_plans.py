@@ -22,10 +22,10 @@ from dpcube.strategy import Adaptive
 from dpcube.strategy.first_look import FIRST_TOTAL, LARGEST, MOST_LOOK, is_small, look_first
 from dpcube.strategy.level_budgets import LevelBudgets
 from dpcube.strategy.looking import TOTAL_SHARE, look_levels, look_shares
-from dpcube.strategy.plans import ADAPTIVE, CELLS, CLEAR_AT_ONCE, LEVELS, PLANS, Plan, Setting
+from dpcube.strategy.plans import ADAPTIVE, CELLS, CLEAR_AT_ONCE, LEVELS, PLANS, PlanSetting, TreePlan
 from dpcube.strategy.pseudo import PseudoCounter, draw_below, noise_of_cells, ranges_of
 from dpcube.strategy.seen import ROOT, Seen
-from dpcube.strategy.simulation import Asked, choose
+from dpcube.strategy.simulation import AskedOfTables, choose
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.transcript import BoxCounts, Transcript
 
@@ -42,14 +42,14 @@ def sparse(shape: tuple[int, ...]) -> Ints:
     return np.where(generator.random(shape) < 0.02, generator.integers(0, 40, shape), 0)
 
 
-def prepared(counter: NoisyCounter, *, cells: float = 0.3) -> tuple[Seen, Setting]:
+def prepared(counter: NoisyCounter, *, cells: float = 0.3) -> tuple[Seen, PlanSetting]:
     """The tree after a first look, and what all plans share."""
     shape = counter.shape
     model = WorkloadModel(shape, ("mixed",) * len(shape))
     seen, looks = Seen(counter, model.cut_order()), look_levels(depth(shape))
     look_first(seen)
     budgets = LevelBudgets(model, seen.order, shape, float(BUDGET_UNITS * counter.epsilon_per_unit), cells=cells)
-    return seen, Setting(model, budgets, looks, look_shares(seen, model, looks))
+    return seen, PlanSetting(model, budgets, looks, look_shares(seen, model, looks))
 
 
 def charged(boxes: BoxCounts) -> Ints:
@@ -122,7 +122,7 @@ def said_of(table: dict[str, Ints]) -> list[int]:
     st.sampled_from([0, BUDGET_UNITS // 3]),
 )
 def test_each_plan_spends_the_budget_of_every_box_to_the_unit(
-    sides: list[int], plan: Plan, mean: float, epsilon: Fraction, aside: int
+    sides: list[int], plan: TreePlan, mean: float, epsilon: Fraction, aside: int
 ) -> None:
     """Each cell pays at most what there is, and cells of the boxes that were counted last pay all of it."""
     seen, setting = prepared(Gate(dense(tuple(sides), mean), epsilon, noise=SeededNoise(2)))
@@ -176,7 +176,7 @@ def test_the_first_look_is_nearly_free() -> None:
 def test_declared_ranges_are_what_counts() -> None:
     """Of a long line with clear counts, declared ranges never take plain cells; without, cells may not lose much."""
     shape = (1024,)
-    declared, anything = (Asked.of(shape, (kind,), None) for kind in ("ranges", "mixed"))
+    declared, anything = (AskedOfTables.of(shape, (kind,), None) for kind in ("ranges", "mixed"))
     assert len(declared.ranges) == 1
     assert len(anything.ranges) == 3
     wrong = np.random.default_rng(2).normal(size=shape)
@@ -193,7 +193,7 @@ def test_declared_ranges_are_what_counts() -> None:
 
 def test_declared_questions_are_asked_of_made_up_tables() -> None:
     weights = (np.array([[1.0, 1, 0, 0], [0, 0, 0, 1]]), np.array([[1.0, 0, 0], [1, 1, 1]]))
-    asked = Asked.of((4, 3), ("mixed", "groups"), weights)
+    asked = AskedOfTables.of((4, 3), ("mixed", "groups"), weights)
     wrong = np.arange(12.0).reshape(4, 3)
     assert asked.errors(wrong) == pytest.approx([((0 + 3) + (9 + 10 + 11)) / 2])
 

@@ -26,9 +26,9 @@ from dpcube.strategy.first_look import is_small, look_first
 from dpcube.strategy.level_budgets import BESIDE_QUERIES, LevelBudgets
 from dpcube.strategy.looking import LOOK_SHARE, TOTAL_SHARE, look_levels, look_shares
 from dpcube.strategy.marginals import count_tables, peak_bytes_of_tables, share_of_tables
-from dpcube.strategy.plans import ADAPTIVE, CELLS, Plan, Setting
+from dpcube.strategy.plans import ADAPTIVE, CELLS, PlanSetting, TreePlan
 from dpcube.strategy.seen import Seen, largest_tree
-from dpcube.strategy.simulation import Asked, choose
+from dpcube.strategy.simulation import AskedOfTables, choose
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.strategy.worth_of_tables import MOST_TRIED, PILOT, tables_are_worth_it
 from dpcube.transcript import BoxCounts, MarginalCounts, Transcript
@@ -137,13 +137,16 @@ class Adaptive:
         return Transcript(counter.shape, counter.epsilon_per_unit, (*tables, seen.counts()), plan=plan.name)
 
     def _tables(
-        self, counter: NoisyCounter, model: WorkloadModel, plan: Plan, setting: Setting
+        self, counter: NoisyCounter, model: WorkloadModel, plan: TreePlan, setting: PlanSetting
     ) -> list[MarginalCounts]:
         """Count a little of all tables of low order, and a good part of the budget if they are worth it."""
         share = share_of_tables(counter.shape)
         if share == 0:
             return []
-        asked, pilot = Asked.of(counter.shape, self._kinds(counter.shape), self.weights), count_tables(counter, PILOT)
+        asked, pilot = (
+            AskedOfTables.of(counter.shape, self._kinds(counter.shape), self.weights),
+            count_tables(counter, PILOT),
+        )
 
         def count(made_up: NoisyCounter, of_tables: Fraction) -> tuple[list[MarginalCounts], BoxCounts]:
             tables, tree = count_tables(made_up, of_tables) if of_tables else [], Seen(made_up, model.cut_order())
@@ -155,16 +158,16 @@ class Adaptive:
             return pilot
         return pilot + count_tables(counter, share - PILOT)
 
-    def _planned(self, seen: Seen, model: WorkloadModel) -> tuple[Plan, Setting]:
+    def _planned(self, seen: Seen, model: WorkloadModel) -> tuple[TreePlan, PlanSetting]:
         """Return the plan for a table, chosen by a first look where it can be."""
         shape, looks = seen.tree.shape, look_levels(depth(seen.tree.shape))
         if not is_small(shape) or not look_first(seen):
-            return ADAPTIVE, Setting(model, None, looks, [])
-        asked = Asked.of(shape, self._kinds(shape), self.weights)
+            return ADAPTIVE, PlanSetting(model, None, looks, [])
+        asked = AskedOfTables.of(shape, self._kinds(shape), self.weights)
         epsilon = float(BUDGET_UNITS * seen.counter.epsilon_per_unit)
         cells = BESIDE_QUERIES if asked.any_kind else 0.0
         budgets = LevelBudgets(model, seen.order, shape, epsilon, cells=cells)
-        setting = Setting(model, budgets, looks, look_shares(seen, model, looks))
+        setting = PlanSetting(model, budgets, looks, look_shares(seen, model, looks))
         return choose(seen, setting, asked), setting
 
     def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -172,7 +175,7 @@ class Adaptive:
         return (queries,) * len(shape) if isinstance(queries, str) else queries
 
 
-def _count_tree(seen: Seen, tables: list[MarginalCounts], plan: Plan, setting: Setting) -> None:
+def _count_tree(seen: Seen, tables: list[MarginalCounts], plan: TreePlan, setting: PlanSetting) -> None:
     """Count the tree by a plan with what tables leave."""
     seen.set_aside(sum(table.units for table in tables))
     if plan.looks:

@@ -9,6 +9,7 @@ import math
 from fractions import Fraction
 
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.estimate.marginals.components import TableAxes
 from dpcube.transcript import MarginalCounts
 
 AS_MUCH_AS_THE_TREE = 15
@@ -19,10 +20,8 @@ AS_MUCH_AS_THE_TREE = 15
 ONE_WAY = Fraction(1, 4)
 """The part of it for tables over one attribute; the rest is for pairs. Within a part every table gets the same."""
 
-Axes = tuple[int, ...]
 
-
-def axes_of_tables(shape: tuple[int, ...]) -> tuple[list[Axes], list[Axes]]:
+def axes_of_tables(shape: tuple[int, ...]) -> tuple[list[TableAxes], list[TableAxes]]:
     """Return the attributes, and the pairs of them, that are worth a table: none unless there are three or more.
 
     An attribute of one value has nothing to tell. A pair whose table has over half as many cells as the cube is left
@@ -37,7 +36,7 @@ def axes_of_tables(shape: tuple[int, ...]) -> tuple[list[Axes], list[Axes]]:
     if len(several) < 3:
         return [], []
     cells = math.prod(shape)
-    pairs: list[Axes] = [
+    pairs: list[TableAxes] = [
         pair for pair in itertools.combinations(several, 2) if 2 * shape[pair[0]] * shape[pair[1]] <= cells
     ]
     return ([(axis,) for axis in several], pairs) if pairs else ([], [])

@@ -20,7 +20,7 @@ from dpcube.strategy.seen import ROOT, Seen, inside_of, sums_to
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PlanSetting:
     """What all plans for a cube share: a model of what will be asked, level budgets, the looks and their shares."""
 
     model: WorkloadModel
@@ -30,7 +30,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TreePlan:
     """What to do with the budget of a tree.
 
     A plan that `looks` goes down level by level. Regions may get all that they have left `at_once`: their cells, or
@@ -42,7 +42,7 @@ class Plan:
     looks: bool
     at_once: Literal["nothing", "cells", "levels"]
 
-    def run(self, seen: Seen, setting: Setting) -> None:
+    def run(self, seen: Seen, setting: PlanSetting) -> None:
         """Spend what is left of the budget."""
         if not self.looks:
             self._commit(seen, ROOT, ROOT, setting)
@@ -59,13 +59,13 @@ class Plan:
                 break
         seen.count(*best_boxes(seen, setting.model))
 
-    def _commit_clear(self, seen: Seen, active: Ints, setting: Setting) -> Ints:
+    def _commit_clear(self, seen: Seen, active: Ints, setting: PlanSetting) -> Ints:
         """Commit the regions whose cells stand out on the whole, and return the others."""
         noise = np.sqrt(noise_variances(seen.left[active], seen.counter.epsilon_per_unit))
         clear = seen.posterior().totals[active] >= noise * seen.tree.sizes[active]
         return self._commit(seen, active[clear], active, setting)[~clear]
 
-    def _commit(self, seen: Seen, regions: Ints, others: Ints, setting: Setting) -> Ints:
+    def _commit(self, seen: Seen, regions: Ints, others: Ints, setting: PlanSetting) -> Ints:
         """Spend all that regions of one level have left on the levels below them; return where other nodes are now."""
         if len(regions) == 0 or setting.budgets is None:
             return others
@@ -95,9 +95,9 @@ class Plan:
         return budgets.best(first, share, tuple(known.tolist()))
 
 
-CELLS = Plan("cells", looks=False, at_once="cells")
-LEVELS = Plan("levels", looks=False, at_once="levels")
-ADAPTIVE = Plan("adaptive", looks=True, at_once="nothing")
-CLEAR_AT_ONCE = Plan("adaptive, clear regions at once", looks=True, at_once="levels")
+CELLS = TreePlan("cells", looks=False, at_once="cells")
+LEVELS = TreePlan("levels", looks=False, at_once="levels")
+ADAPTIVE = TreePlan("adaptive", looks=True, at_once="nothing")
+CLEAR_AT_ONCE = TreePlan("adaptive, clear regions at once", looks=True, at_once="levels")
 PLANS = (CELLS, LEVELS, ADAPTIVE, CLEAR_AT_ONCE)
 """Those that are run on made-up tables; the first is what all are compared with."""

@@ -60,7 +60,7 @@ def noise_of_cells(shape: tuple[int, ...], places: Ints, scale: float, *, seed: 
     return noise
 
 
-def rows_of(cube: Floats, *, seed: int) -> Ints:
+def made_up_rows(cube: Floats, *, seed: int) -> Ints:
     """Return a made-up table whose cells have about as many rows as those of a cube."""
     return np.random.default_rng(seed).poisson(cube).astype(np.int64)
 

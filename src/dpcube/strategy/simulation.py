@@ -18,7 +18,7 @@ from dpcube.estimate.posterior.splits import PRIOR, PSEUDO_SPLITS, predicted_sha
 from dpcube.geometry.halving import depth, halve
 from dpcube.query import Workload
 from dpcube.query.workload_model import MIXED
-from dpcube.strategy.plans import ADAPTIVE, PLANS, Plan, Setting
+from dpcube.strategy.plans import ADAPTIVE, PLANS, PlanSetting, TreePlan
 from dpcube.strategy.pseudo import PseudoCounter, draw_below, noise_of_cells, ranges_of
 from dpcube.strategy.seen import Seen
 
@@ -46,7 +46,7 @@ MOST_QUESTIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedOfTables:
     """What is asked of a made-up table: ranges by kind, or declared questions; `any_kind` of question if undeclared."""
 
     ranges: tuple[Workload, ...]
@@ -54,7 +54,7 @@ class Asked:
     any_kind: bool
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], kinds: tuple[str, ...], weights: tuple[Floats, ...] | None) -> "Asked":
+    def of(cls, shape: tuple[int, ...], kinds: tuple[str, ...], weights: tuple[Floats, ...] | None) -> "AskedOfTables":
         """Return what the kinds of queries on each axis, or given questions, ask."""
         if weights is not None:
             chosen = np.unique(np.linspace(0, len(weights[0]) - 1, MOST_QUESTIONS).astype(np.int64))
@@ -98,7 +98,7 @@ def _of_tables(wrong: Floats) -> list[float]:
     return found
 
 
-def choose(seen: Seen, setting: Setting, asked: Asked) -> Plan:
+def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables) -> TreePlan:
     """Return the plan that loses least on made-up tables; a hopeless one is not run on all of them."""
     tables = 2 * min(max(MOST_SIMULATED // int(np.prod(seen.tree.shape)), 1), MOST_TABLES)
     wrong, loss = np.zeros((len(PLANS), tables, len(asked.errors(np.zeros(seen.tree.shape))))), np.zeros(len(PLANS))
@@ -116,7 +116,7 @@ def choose(seen: Seen, setting: Setting, asked: Asked) -> Plan:
     return PLANS[int(loss.argmin())]
 
 
-def _loss(wrong: Floats, asked: Asked) -> Floats:
+def _loss(wrong: Floats, asked: AskedOfTables) -> Floats:
     """Return the loss of each plan, given logarithms of its errors to plain cells': shape (laws, plans, kinds).
 
     The mean error of what is asked for, and what single cells and small tables lose to plain cells by the worse law.

@@ -19,11 +19,11 @@ import numpy as np
 from dpcube.arrays import Floats
 from dpcube.counter import NoisyCounter
 from dpcube.estimate.marginals.balanced import moved_by_departures
-from dpcube.estimate.marginals.components import Components, marginal, noisy_tables
+from dpcube.estimate.marginals.components import Components, noisy_tables, table_over
 from dpcube.estimate.marginals.entropy import most_even_cube
 from dpcube.estimate.posterior import PosteriorEstimate, infer
-from dpcube.strategy.pseudo import PseudoCounter, clumped, rows_of
-from dpcube.strategy.simulation import Asked
+from dpcube.strategy.pseudo import PseudoCounter, clumped, made_up_rows
+from dpcube.strategy.simulation import AskedOfTables
 from dpcube.transcript import BoxCounts, MarginalCounts, Transcript
 
 PILOT = Fraction(4, 100)
@@ -42,7 +42,7 @@ def tables_are_worth_it(
     pilot: list[MarginalCounts],
     share: Fraction,
     counter: NoisyCounter,
-    asked: Asked,
+    asked: AskedOfTables,
     count: Callable[[NoisyCounter, Fraction], Counts],
 ) -> bool:
     """Say whether counting with tables has smaller errors than without, on cubes made up from a pilot.
@@ -55,7 +55,7 @@ def tables_are_worth_it(
     even = most_even_cube(Components.of(shape, noisy_tables(Transcript(shape, unit, tuple(pilot)))))
     gain = 0.0
     for seed, cube in enumerate((even, clumped(even, seed=0))):
-        table = rows_of(cube, seed=seed)
+        table = made_up_rows(cube, seed=seed)
         without, with_tables = (
             _log_errors(_estimated(Transcript(shape, unit, (*tables, boxes))) - table, asked)
             for tables, boxes in (count(PseudoCounter(table, unit, seed=seed), part) for part in (Fraction(0), share))
@@ -73,7 +73,7 @@ def _estimated(transcript: Transcript) -> Floats:
     return moved_by_departures(cube, Components.of(transcript.shape, tables)) if tables else cube
 
 
-def _log_errors(wrong: Floats, asked: Asked) -> float:
+def _log_errors(wrong: Floats, asked: AskedOfTables) -> float:
     """Return the mean logarithm of the errors of what is asked for, and if that is anything, of small tables too."""
     of_questions = np.log(np.maximum(asked.errors(wrong)[: asked.wanted], 1e-9)).mean()
     if not asked.any_kind:
@@ -82,6 +82,6 @@ def _log_errors(wrong: Floats, asked: Asked) -> float:
     for way in (1, 2, 3):
         chosen = list(itertools.combinations(axes, way))
         some = chosen[:: max(len(chosen) // MOST_TRIPLES, 1)] if way == 3 else chosen
-        sums = np.mean([np.abs(marginal(wrong, kept)).mean() for kept in some])
+        sums = np.mean([np.abs(table_over(wrong, kept)).mean() for kept in some])
         found.append(np.log(max(float(sums), 1e-9)))
     return float(np.mean(found))

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpcube.arrays import Bools, Floats, Ints
 from dpcube.estimate.errors.axis_weights import ROW, AxisWeights, axis_starts, axis_weights
-from dpcube.estimate.errors.doubts import doubts
+from dpcube.estimate.errors.doubts import doubt_squares
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.query import CountingQueries
 
@@ -112,7 +112,7 @@ class TreeAnswers:
         walks = [_Walk(self, asked, asked.taken[query, :, ROW]) for query in range(len(queries))]
         values, variances, within_squares = np.array([walk.sums() for walk in walks]).reshape(-1, 3).T
         apart = np.array([walk.apart for walk in walks]).reshape(len(walks), -1)
-        return values, ErrorParts(variances + doubts(apart), within_squares)
+        return values, ErrorParts(variances + doubt_squares(apart), within_squares)
 
 
 class _Walk:

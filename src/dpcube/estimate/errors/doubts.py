@@ -5,7 +5,7 @@ import numpy as np
 from dpcube.arrays import Floats
 
 
-def doubts(apart: Floats) -> Floats:
+def doubt_squares(apart: Floats) -> Floats:
     """Return by how much the squared error of each answer is to be raised because the counts contradict it.
 
     `apart`, shape (answers, 1 + probes), is what a question takes of `Probes.columns`; without columns nothing is

@@ -15,7 +15,7 @@ import numpy as np
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.estimate.marginals.components import Axes, Components, asked_axes, asks_only, centred, marginal
+from dpcube.estimate.marginals.components import Components, TableAxes, asked_axes, asks_only, centred, table_over
 from dpcube.estimate.marginals.entropy import independent_cube
 from dpcube.estimate.marginals.fitting import fitted, one_way_tables, two_way_tables
 from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
@@ -99,7 +99,7 @@ class BalancedEstimate:
         for axes, values in self.tables.values.items():
             squares = self.tree.own_squares(cells_of_table(self.shape, axes))
             variance = self.tables.cell_variance(axes)
-            factor = _factor(values - centred(marginal(cube, axes)), variance, squares)
+            factor = _factor(values - centred(table_over(cube, axes)), variance, squares)
             if factor * float(np.mean(squares)) > LEAST_MOVE * variance:
                 return True
         return False
@@ -118,13 +118,13 @@ class _Moved:
     """The cells of a cube that was moved to its tables, and by what factor each table raised the tree's errors."""
 
     cells: Floats
-    factors: dict[Axes, float]
+    factors: dict[TableAxes, float]
 
     @classmethod
     def of(cls, tree: PosteriorEstimate, tables: Components) -> "_Moved":
         """Move the total, then the 1-way and at last the 2-way tables of a tree's cube."""
         shape, cube = tree.shape, tree.cells()
-        factors: dict[Axes, float] = {}
+        factors: dict[TableAxes, float] = {}
         (total,) = _moved_components(cube, tree, tables, [()], factors).values()
         cube *= max(float(total), 1.0) / max(float(cube.sum()), 1.0)
         parts = _moved_components(cube, tree, tables, [(axis,) for axis in range(len(shape))], factors)
@@ -134,19 +134,19 @@ class _Moved:
             ones,
             close=tables.closeness,
         )
-        pairs: list[Axes] = [axes for axes in tables.values if len(axes) == 2]
+        pairs: list[TableAxes] = [axes for axes in tables.values if len(axes) == 2]
         parts = _moved_components(cube, tree, tables, pairs, factors)
         parts |= {(): total, **{axes: centred(table) for axes, table in ones.items()}}
         return cls(fitted(cube, two_way_tables(parts, shape, ones), close=tables.closeness), factors)
 
 
 def _moved_components(
-    cube: Floats, tree: PosteriorEstimate, tables: Components, of: list[Axes], factors: dict[Axes, float]
-) -> dict[Axes, Floats]:
+    cube: Floats, tree: PosteriorEstimate, tables: Components, of: list[TableAxes], factors: dict[TableAxes, float]
+) -> dict[TableAxes, Floats]:
     """Return components of a cube, moved to those of the tables; note the factors of the tree's errors."""
     moved = {}
     for axes in of:
-        own = moved[axes] = centred(marginal(cube, axes))
+        own = moved[axes] = centred(table_over(cube, axes))
         if axes in tables.values:
             apart, variance = tables.values[axes] - own, tables.cell_variance(axes)
             squares = tree.own_squares(cells_of_table(tree.shape, axes)).reshape(own.shape)
@@ -171,10 +171,10 @@ def moved_by_departures(cube: Floats, tables: Components) -> Floats:
     return fitted(cube, two_way_tables(parts, tables.shape, ones), close=close)
 
 
-def _signal_components(cube: Floats, tables: Components, order: int) -> dict[Axes, Floats]:
+def _signal_components(cube: Floats, tables: Components, order: int) -> dict[TableAxes, Floats]:
     """Return the cube's components of an order, moved by the expected signal of the tables' departures."""
-    of: list[Axes] = [axes for axes in tables.values if len(axes) == order]
-    own = {axes: marginal(cube, axes) for axes in of}
+    of: list[TableAxes] = [axes for axes in tables.values if len(axes) == order]
+    own = {axes: table_over(cube, axes) for axes in of}
     apart = [
         Departures(tables.values[axes] - centred(table), tables.cell_variance(axes), groups_by_size(table))
         for axes, table in own.items()
@@ -183,7 +183,7 @@ def _signal_components(cube: Floats, tables: Components, order: int) -> dict[Axe
     return {axes: centred(centred(table) + signal) for (axes, table), signal in moved}
 
 
-def cells_of_table(shape: tuple[int, ...], axes: Axes) -> Workload:
+def cells_of_table(shape: tuple[int, ...], axes: TableAxes) -> Workload:
     """Return the ranges of a cube that the cells of its table over some axes count, in order."""
     extents = [shape[axis] for axis in axes]
     cells = math.prod(extents)

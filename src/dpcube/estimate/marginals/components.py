@@ -19,14 +19,14 @@ from dpcube.arrays import Bools, Floats
 from dpcube.noise import noise_variances
 from dpcube.transcript import MarginalCounts, Transcript
 
-Axes = tuple[int, ...]
+TableAxes = tuple[int, ...]
 """Numbers of axes, ascending."""
 
 
 class NoisyTable(NamedTuple):
     """A table over some axes, shape (extents of the axes), each of whose cells has noise of one variance."""
 
-    axes: Axes
+    axes: TableAxes
     counts: Floats
     variance: float
 
@@ -40,14 +40,14 @@ class Components:
     """
 
     shape: tuple[int, ...]
-    values: dict[Axes, Floats]
-    precisions: dict[Axes, float]
+    values: dict[TableAxes, Floats]
+    precisions: dict[TableAxes, float]
 
     @classmethod
     def of(cls, shape: tuple[int, ...], tables: Iterable[NoisyTable]) -> "Components":
         """Pool noisy tables by least squares."""
-        sums: dict[Axes, Floats] = {}
-        precisions: dict[Axes, float] = {}
+        sums: dict[TableAxes, Floats] = {}
+        precisions: dict[TableAxes, float] = {}
         for axes, counts, variance in tables:
             for subset in subsets(axes):
                 dropped = tuple(place for place, axis in enumerate(axes) if axis not in subset)
@@ -57,7 +57,7 @@ class Components:
                 precisions[subset] = precisions.get(subset, 0.0) + precision
         return cls(shape, {axes: total / precisions[axes] for axes, total in sums.items()}, precisions)
 
-    def cell_variance(self, axes: Axes) -> float:
+    def cell_variance(self, axes: TableAxes) -> float:
         """Return the variance of each cell of a component."""
         return math.prod(1 - 1 / self.shape[axis] for axis in axes) / self.precisions[axes]
 
@@ -79,7 +79,7 @@ class Components:
             variances[alike] = self._variances(axes, sums[alike], squares[alike])
         return variances
 
-    def _variances(self, axes: Axes, sums: Floats, squares: Floats) -> Floats:
+    def _variances(self, axes: TableAxes, sums: Floats, squares: Floats) -> Floats:
         extents = np.array(self.shape, np.float64)
         means, spread = (sums / extents) ** 2, squares - sums**2 / extents
         found = np.zeros(len(sums))
@@ -98,7 +98,7 @@ def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
     return [NoisyTable(one.axes, table, v) for one, table, v in zip(found, counts, variances.tolist(), strict=True)]
 
 
-def subsets(axes: Axes) -> list[Axes]:
+def subsets(axes: TableAxes) -> list[TableAxes]:
     """Return all subsets of some axes, the empty one first.
 
     >>> subsets((0, 2))
@@ -115,12 +115,12 @@ def centred(table: Floats) -> Floats:
     return table
 
 
-def marginal(cube: Floats, axes: Axes) -> Floats:
+def table_over(cube: Floats, axes: TableAxes) -> Floats:
     """Return the sums of a cube over all other axes than some."""
     return np.asarray(cube.sum(tuple(axis for axis in range(cube.ndim) if axis not in axes)), np.float64)
 
 
-def assembled(parts: dict[Axes, Floats], shape: Sequence[int], axes: Axes) -> Floats:
+def assembled(parts: dict[TableAxes, Floats], shape: Sequence[int], axes: TableAxes) -> Floats:
     """Return the table over some axes that has given components."""
     table = np.zeros([shape[axis] for axis in axes])
     for subset in subsets(axes):
@@ -139,7 +139,7 @@ def asked_axes(shape: tuple[int, ...], sums: Floats, squares: Floats) -> Bools:
     return asked
 
 
-def asks_only(axes: Axes, asked: Bools) -> Bools:
+def asks_only(axes: TableAxes, asked: Bools) -> Bools:
     """Return which questions ask of all these axes and of no other, given the axes of which each asks."""
     pattern = np.isin(np.arange(asked.shape[1]), axes)
     only: Bools = (asked == pattern).all(axis=1)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpcube.arrays import Floats
-from dpcube.estimate.marginals.components import Axes, Components, centred
+from dpcube.estimate.marginals.components import Components, TableAxes, centred
 from dpcube.estimate.marginals.fitting import fitted, one_way_tables, two_way_tables
 from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
 
@@ -15,13 +15,13 @@ def most_even_cube(tables: Components) -> Floats:
     """
     ones = one_way_tables(tables.values, tables.shape)
     total = max(float(tables.values[()]), 1.0)
-    pairs: list[Axes] = [axes for axes in tables.values if len(axes) == 2]
+    pairs: list[TableAxes] = [axes for axes in tables.values if len(axes) == 2]
     even = {axes: np.multiply.outer(ones[axes[:1]], ones[axes[1:]]) / total for axes in pairs}
     departures = [
         Departures(tables.values[axes] - centred(even[axes]), tables.cell_variance(axes), groups_by_size(even[axes]))
         for axes in pairs
     ]
-    parts: dict[Axes, Floats] = {(): np.array(total), **{axes: centred(table) for axes, table in ones.items()}}
+    parts: dict[TableAxes, Floats] = {(): np.array(total), **{axes: centred(table) for axes, table in ones.items()}}
     for axes, signal in zip(pairs, signals(departures) if pairs else [], strict=True):
         parts[axes] = centred(centred(even[axes]) + signal)
     return fitted(
@@ -29,7 +29,7 @@ def most_even_cube(tables: Components) -> Floats:
     )
 
 
-def independent_cube(ones: dict[Axes, Floats], shape: tuple[int, ...], total: float) -> Floats:
+def independent_cube(ones: dict[TableAxes, Floats], shape: tuple[int, ...], total: float) -> Floats:
     """Return the cube of a total with given 1-way tables whose attributes are independent.
 
     Along an axis without a table rows are spread evenly.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpcube.arrays import Floats
-from dpcube.estimate.marginals.components import Axes, assembled, marginal
+from dpcube.estimate.marginals.components import TableAxes, assembled, table_over
 
 AGREEING_ROUNDS = 15
 """Rounds in which a table is taken to the sums of its rows and of its columns in turn."""
@@ -31,7 +31,7 @@ def nearest_with_margins(table: Floats, of_rows: Floats, of_columns: Floats) -> 
     return table
 
 
-def fitted(cube: Floats, tables: dict[Axes, Floats], *, close: float) -> Floats:
+def fitted(cube: Floats, tables: dict[TableAxes, Floats], *, close: float) -> Floats:
     """Return the cube taken to the tables by factors, one table after another (iterative proportional fitting).
 
     It ends when no cell of a table is off by more than `close`. What is empty in the cube stays empty; what it holds
@@ -41,7 +41,7 @@ def fitted(cube: Floats, tables: dict[Axes, Floats], *, close: float) -> Floats:
     for _ in range(FITTING_ROUNDS):
         worst = 0.0
         for axes, wanted in tables.items():
-            now = marginal(cube, axes)
+            now = table_over(cube, axes)
             worst = max(worst, float(np.abs(wanted - now).max()))
             factor = np.divide(wanted, now, out=np.zeros_like(now), where=now > 0)
             cube *= factor.reshape([cube.shape[axis] if axis in axes else 1 for axis in range(cube.ndim)])
@@ -50,7 +50,7 @@ def fitted(cube: Floats, tables: dict[Axes, Floats], *, close: float) -> Floats:
     return cube
 
 
-def one_way_tables(parts: dict[Axes, Floats], shape: tuple[int, ...]) -> dict[Axes, Floats]:
+def one_way_tables(parts: dict[TableAxes, Floats], shape: tuple[int, ...]) -> dict[TableAxes, Floats]:
     """Return the 1-way tables of given components that are nearest to them with none below zero."""
     total = np.array([max(float(parts[()]), 1.0)])
     return {
@@ -60,7 +60,9 @@ def one_way_tables(parts: dict[Axes, Floats], shape: tuple[int, ...]) -> dict[Ax
     }
 
 
-def two_way_tables(parts: dict[Axes, Floats], shape: tuple[int, ...], ones: dict[Axes, Floats]) -> dict[Axes, Floats]:
+def two_way_tables(
+    parts: dict[TableAxes, Floats], shape: tuple[int, ...], ones: dict[TableAxes, Floats]
+) -> dict[TableAxes, Floats]:
     """Return the 2-way tables of given components that are nearest to them, none below zero, with given 1-way sums."""
     return {
         axes: nearest_with_margins(assembled(parts, shape, axes), ones[axes[:1]], ones[axes[1:]])

@@ -10,7 +10,7 @@ from dpcube.arrays import Floats
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
 from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything
 from dpcube.estimate.errors.box_tables import worthwhile
-from dpcube.estimate.errors.doubts import doubts
+from dpcube.estimate.errors.doubts import doubt_squares
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.estimate.errors.walks import node_sums, split_sums
@@ -111,12 +111,12 @@ class PosteriorEstimate:
 
     def _doubts(self, asked: AxisWeights) -> Floats:
         """Return what the counts' contradiction adds to the squared error of each answer, by a walk for each."""
-        return doubts(node_sums(self.posterior.tree, self.columns_apart, asked))
+        return doubt_squares(node_sums(self.posterior.tree, self.columns_apart, asked))
 
     def _many_doubts(self, workload: Workload) -> Floats:
         """Return the same for very many ranges, from tables of every cell."""
         sums = [range_sums(table, workload.lower, workload.upper) for table in self._tables_apart]
-        return doubts(np.stack(sums, axis=1) if sums else np.zeros((len(workload), 0)))
+        return doubt_squares(np.stack(sums, axis=1) if sums else np.zeros((len(workload), 0)))
 
     @cached_property
     def _tables_apart(self) -> list[Floats]:

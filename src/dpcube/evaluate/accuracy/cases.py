@@ -42,7 +42,7 @@ RECORDED_AS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class AccuracyCase:
     """A table, perhaps drawn several times over, with its domain, an epsilon, and the ranges asked of it.
 
     `family` is what cases are taken together by: the shape of a dense cube, the scale of DPBench's arrays.
@@ -57,7 +57,7 @@ class Case:
     asked: Workload
 
 
-def dense() -> Iterator[Case]:
+def dense() -> Iterator[AccuracyCase]:
     """Yield small and dense cubes: every shape, law, number of rows and epsilon, then cubes of the bundled table."""
     for shape, law, (rows, epsilon) in product(SHAPES, DENSE_LAWS, SIZES):
         family = "x".join(map(str, shape))
@@ -70,7 +70,7 @@ def dense() -> Iterator[Case]:
         yield from (_case("dense", table.name, table, epsilon) for epsilon in ("0.1", "1"))
 
 
-def on_dpbench(directory: Path) -> Iterator[Case]:
+def on_dpbench(directory: Path) -> Iterator[AccuracyCase]:
     """Yield DPBench's arrays with its own random ranges, all trials of a set and scale together."""
     bench = dpbench.Bench(directory)
     for dims in (2, 1):
@@ -78,10 +78,10 @@ def on_dpbench(directory: Path) -> Iterator[Case]:
         for scale, name in product(dpbench.SCALES, bench.sets(dims)):
             trials = tuple(bench.counts(dims, name, scale, trial) for trial in range(dpbench.TRIALS))
             family = f"{dims}-D N={scale:.0e}"
-            yield Case("dpbench", family, f"{name} {family}", domain, trials, dpbench.EPSILON, asked)
+            yield AccuracyCase("dpbench", family, f"{name} {family}", domain, trials, dpbench.EPSILON, asked)
 
 
-def wide(directory: Path | None) -> Iterator[Case]:
+def wide(directory: Path | None) -> Iterator[AccuracyCase]:
     """Yield cubes of several attributes: those of the bundled table, then the tables of a directory."""
     for names in cubes.CUBES:
         table = bundled_cube(names)
@@ -91,22 +91,22 @@ def wide(directory: Path | None) -> Iterator[Case]:
         yield from (_case("wide", table.name, table, epsilon, asked) for epsilon in WIDE_EPSILONS)
 
 
-def even() -> Iterator[Case]:
+def even() -> Iterator[AccuracyCase]:
     """Yield tables without structure: a smart strategy has nothing to find there, and must not pay for looking."""
     for table in held_out_tables.generated():
         if table.name in EVEN_TABLES:
             yield from (_case("even", table.name, table, epsilon) for epsilon in EVEN_EPSILONS)
 
 
-def drawn(number: int, *, seed: int) -> Iterator[Case]:
+def drawn(number: int, *, seed: int) -> Iterator[AccuracyCase]:
     """Yield tables made up from a seed."""
     for table in drawn_tables(number, seed=seed):
         yield from (_case("drawn", table.name, table, epsilon) for epsilon in ("0.1", "1"))
 
 
-def _case(group: str, family: str, table: PublicTable, epsilon: str, asked: Workload | None = None) -> Case:
+def _case(group: str, family: str, table: PublicTable, epsilon: str, asked: Workload | None = None) -> AccuracyCase:
     asked = asked_ranges(table.domain, seed=seed_of("ranges", table.name)) if asked is None else asked
-    return Case(group, family, table.name, table.domain, (table.exact_counts,), epsilon, asked)
+    return AccuracyCase(group, family, table.name, table.domain, (table.exact_counts,), epsilon, asked)
 
 
 def _gamma(shape: tuple[int, ...], random: np.random.Generator) -> Floats:

@@ -11,7 +11,7 @@ import click
 from dpcube.errors import DpcubeError, InputError
 from dpcube.evaluate.accuracy import cases, dpbench
 from dpcube.evaluate.accuracy import default_report as report
-from dpcube.evaluate.accuracy.cases import GROUPS, Case
+from dpcube.evaluate.accuracy.cases import GROUPS, AccuracyCase
 from dpcube.evaluate.accuracy.cubes import PRIVTREE
 from dpcube.evaluate.accuracy.ratios import Setting, by_setting
 from dpcube.evaluate.accuracy.runs import PLAIN, RunCache, measure
@@ -31,7 +31,7 @@ class Where:
     drawn: int
     seed: int
 
-    def cases(self, group: str) -> Iterator[Case]:
+    def cases(self, group: str) -> Iterator[AccuracyCase]:
         """Yield the cases of a group."""
         if group == "dpbench":
             if self.bench is None:

@@ -19,7 +19,7 @@ import numpy as np
 
 import dpcube
 from dpcube.arrays import Floats
-from dpcube.evaluate.accuracy.cases import Case
+from dpcube.evaluate.accuracy.cases import AccuracyCase
 from dpcube.evaluate.accuracy.cubes import PRIVTREE, privtree
 from dpcube.evaluate.accuracy.dpbench import chosen_strategy
 from dpcube.evaluate.accuracy.kinds import KINDS, errors_by_kind
@@ -59,7 +59,7 @@ class Run(NamedTuple):
 class Measured:
     """One algorithm on one case: mean errors by kind, their standard errors, and the mean seconds of a release."""
 
-    case: Case
+    case: AccuracyCase
     algorithm: str
     means: Floats
     stderrs: Floats
@@ -113,7 +113,7 @@ def fingerprint() -> str:
     return together.hexdigest()[:16]
 
 
-def estimated_cells(case: Case, key: RunKey) -> Floats:
+def estimated_cells(case: AccuracyCase, key: RunKey) -> Floats:
     """Return the estimated counts of one release."""
     exact_counts, seed = case.samples[key.trial], seed_of(*key)
     if key.algorithm == PRIVTREE:
@@ -123,7 +123,7 @@ def estimated_cells(case: Case, key: RunKey) -> Floats:
     return released.cells()
 
 
-def run_releases(case: Case, keys: Sequence[RunKey]) -> list[Run]:
+def run_releases(case: AccuracyCase, keys: Sequence[RunKey]) -> list[Run]:
     """Make some releases of a case and measure them."""
     runs = []
     for key in keys:
@@ -136,7 +136,7 @@ def run_releases(case: Case, keys: Sequence[RunKey]) -> list[Run]:
 
 
 def measure(
-    cases: Iterable[Case],
+    cases: Iterable[AccuracyCase],
     algorithms: Sequence[str],
     *,
     draws: int,
@@ -163,7 +163,7 @@ def measure(
     return [_measured(case, algorithm, [kept.known[key] for key in keys]) for case, algorithm, keys in settings]
 
 
-def _keys(case: Case, algorithm: str, draws: int, seed: int) -> list[RunKey]:
+def _keys(case: AccuracyCase, algorithm: str, draws: int, seed: int) -> list[RunKey]:
     number = draws * (PLAIN_DRAWS if algorithm == PLAIN else 1)
     return [
         RunKey(case.group, case.name, case.epsilon, algorithm, trial, draw, seed)
@@ -172,7 +172,7 @@ def _keys(case: Case, algorithm: str, draws: int, seed: int) -> list[RunKey]:
     ]
 
 
-def _measured(case: Case, algorithm: str, runs: Sequence[Run]) -> Measured:
+def _measured(case: AccuracyCase, algorithm: str, runs: Sequence[Run]) -> Measured:
     errors = np.array([run.errors for run in runs])
     spread = errors.std(axis=0, ddof=1) if len(runs) > 1 else np.full(len(KINDS), math.nan)
     seconds = float(np.mean([run.seconds for run in runs]))

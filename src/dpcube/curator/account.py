@@ -9,7 +9,7 @@ from dpcube.privacy.ledger import Ledger
 
 
 @dataclass(slots=True)
-class CheckedRows:
+class LedgerAccount:
     """The charges of one release in a ledger, or in none if none is kept; `terms` are what each is recorded with."""
 
     book: Ledger | None

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpcube import __version__
 from dpcube.analyst import Release
-from dpcube.curator.account import CheckedRows
+from dpcube.curator.account import LedgerAccount
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.gate import Gate
 from dpcube.curator.request import (
@@ -108,7 +108,7 @@ def publish(
     ledger_path(ledger, named)  # again: of two that made ledgers for the same rows at once, one sees the other's
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
     terms = {"strategy": chosen.name, "domain": digest, "purpose": purpose, "unit": unit, "period": spell}
-    account = CheckedRows(book, terms)
+    account = LedgerAccount(book, terms)
     rest = _charged(account, exact_counts, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
     transcript = chosen.run(Gate(exact_counts, rest, max_rows=protected.max_rows))
     provenance = Provenance(
@@ -128,7 +128,7 @@ def publish(
 
 
 def _charged(
-    account: CheckedRows, exact_counts: ExactCounts, amount: Fraction, *, even_if_empty: bool, max_rows: int
+    account: LedgerAccount, exact_counts: ExactCounts, amount: Fraction, *, even_if_empty: bool, max_rows: int
 ) -> Fraction:
     """Charge a release and return what its strategy may spend; unless it is to go on, the total is drawn first."""
     if even_if_empty:

@@ -64,7 +64,7 @@ def test_the_example_is_short() -> None:
 
 def test_by_object(agrid: Strategy, folder: Path) -> None:
     release = publish(folder / "visits.csv", DOMAIN, epsilon=1, strategy=agrid, save_to=folder / "v.dpcube")
-    assert release.estimates == ("posterior", "consistent", "uniform")
+    assert release.estimates == ("balanced", "posterior", "consistent", "uniform")
     opened = Release.open(folder / "v.dpcube")
     assert (opened.provenance.strategy, opened.provenance.parameters) == ("agrid", {"side": 4})
     answer = opened.count(x=(3, 11), y=(2, 6))

@@ -278,6 +278,7 @@ class TablesForNothing(Gate):
 def test_sabotage_a_tree_that_spends_what_tables_were_charged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The strategy forgets what its tables cost: an honest gate refuses, and of another the audit tells."""
     monkeypatch.setattr(adaptive, "choose", lambda *_: ADAPTIVE)
+    monkeypatch.setattr(adaptive, "tables_are_worth_it", lambda *_: True)
     monkeypatch.setattr(Seen, "set_aside", lambda *_: None)
     with pytest.raises(BudgetError):
         losses(Adaptive(), CUBES["cube"], nines, honest)

@@ -5,15 +5,17 @@ import numpy as np
 from dpcube.arrays import Floats
 from dpcube.estimate.errors.axis_weights import everything
 from dpcube.estimate.errors.calibration import measured_calibration
+from dpcube.estimate.errors.doubts import doubt_squares
 from dpcube.estimate.errors.pooled_ranges import evenly_placed_ranges
 from dpcube.estimate.errors.walks import node_sums, split_sums
 from dpcube.estimate.posterior.inference import Posterior
 from dpcube.estimate.posterior.probes import Probes
 
 
-def calibrated_splits(posterior: Posterior, probes: Probes) -> Floats:
+def calibrated_splits(posterior: Posterior, probes: Probes, *, doubting: bool) -> Floats:
     """Return the variance of the split below each node, raised by what the posterior's errors exceed it by.
 
+    What single answers are doubted by (`errors/doubts.py`), if they are, counts as stated: it is added to each of them.
     The result is a function of the release alone.
     """
     tree = posterior.tree
@@ -24,11 +26,12 @@ def calibrated_splits(posterior: Posterior, probes: Probes) -> Floats:
 
     sums = node_sums(tree, np.column_stack([probes.apart, probes.linear_moves, probes.posterior_moves]), ranges)
     linear_moves, moves = np.split(sums[:, 1:], 2, axis=1)
+    doubted = doubt_squares(np.column_stack([sums[:, 0], linear_moves - moves])) if doubting else 0.0
     calibration = measured_calibration(
         sums[:, 0],
         linear_moves=linear_moves,
         moves=moves,
-        stated=stated(posterior.splits, float(posterior.variances[0])),
+        stated=stated(posterior.splits, float(posterior.variances[0])) + doubted,
         measurement_only=stated(posterior.measurement_only_splits, 0.0),
     )
     return posterior.splits + calibration * posterior.measurement_only_splits

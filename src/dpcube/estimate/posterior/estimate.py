@@ -100,14 +100,16 @@ class PosteriorEstimate:
 
     @cached_property
     def _calibrated_splits(self) -> Floats:
-        return calibrated_splits(self.posterior, self._probes)
+        return calibrated_splits(self.posterior, self._probes, doubting=self._is_doubted)
 
     @property
     def columns_apart(self) -> Floats:
         """Totals of the nodes by which answers are doubted, `Probes.columns`; none of a cube that is too large."""
-        if math.prod(self.shape) > MOST_DOUBTED:
-            return np.zeros((len(self.posterior.tree), 0))
-        return self._probes.columns
+        return self._probes.columns if self._is_doubted else np.zeros((len(self.posterior.tree), 0))
+
+    @property
+    def _is_doubted(self) -> bool:
+        return math.prod(self.shape) <= MOST_DOUBTED
 
     def _doubts(self, asked: AxisWeights) -> Floats:
         """Return what the counts' contradiction adds to the squared error of each answer, by a walk for each."""

@@ -14,8 +14,8 @@ from dpcube.estimate.posterior.probes import Probes
 EXPLAINED = 0.25
 """The part of the doubts that explains a pooled excess; the rest of them would be there without any.
 
-Of the natural questions of the bundled table 97.4% were held at epsilon 1 and 98.8% at 0.1, of their worst tenth 85% and
-91% (24 releases each); with 0.1 it was 98.3 and 99.3, 89 and 94; with 0.5, 95.8 and 97.4, 77 and 84.
+Of the natural questions of the bundled table 97.4% were held at epsilon 1 and 98.8% at 0.1, of their worst tenth 85%
+and 91% (24 releases each); with 0.1 it was 98.3 and 99.3, 89 and 94; with 0.5, 95.8 and 97.4, 77 and 84.
 """
 
 

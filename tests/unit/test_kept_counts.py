@@ -32,7 +32,7 @@ def estimate(shape: tuple[int, ...], seed: int) -> PosteriorEstimate:
     tree = cuts.tree
     measured = np.where(tree.is_leaf, generator.gamma(0.5, 40.0, len(tree)), 0.0)
     variance = np.where(tree.is_leaf, generator.uniform(20.0, 90.0, len(tree)), np.inf)
-    return PosteriorEstimate("posterior", infer(tree, measured, variance), measured, variance)
+    return PosteriorEstimate("posterior", infer(tree, measured, variance), measured, variance, doubting=True)
 
 
 def some_queries(shape: tuple[int, ...], seed: int) -> CountingQueries:

@@ -93,7 +93,8 @@ def test_the_stated_variance_of_a_range_is_that_of_its_splits_and_of_its_total()
     """Propagated by hand: each split moves rows between halves, the total moves all, in proportion."""
     tree = halved((8, 4), 5)  # down to the cells
     posterior = inferred(tree)
-    estimate = PosteriorEstimate("posterior", posterior, posterior.totals, np.where(tree.is_leaf, 50.0, np.inf))
+    measured, variance = posterior.totals, np.where(tree.is_leaf, 50.0, np.inf)
+    estimate = PosteriorEstimate("balanced", posterior, measured, variance, doubting=True)
     places = zip(posterior.start.tolist(), (8, 4), strict=True)
     marginals = [np.diff(posterior.prefix[base : base + n + 1]) for base, n in places]
     ranges = random_ranges((8, 4), 12, seed=5)

@@ -128,7 +128,7 @@ def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike
     """Return tables over as many attributes that were counted alike, several together, and the other measurements."""
     alike: dict[tuple[int, int], list[MarginalCounts]] = {}
     for kept in measurements:
-        if isinstance(kept, MarginalCounts):
+        if isinstance(kept, MarginalCounts) and kept.axes:
             alike.setdefault((len(kept.axes), kept.units), []).append(kept)
     several = {key: tables for key, tables in alike.items() if len(tables) > 1}
     told = [

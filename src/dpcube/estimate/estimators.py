@@ -129,7 +129,8 @@ def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> Pos
         boxes = BoxCounts(cuts.tree, cuts.moved[boxes.node], boxes.counts, boxes.units)
     measured, variance = boxes.by_node(transcript.epsilon_per_unit)
     found = infer(boxes.tree, measured, variance, whole=whole)
-    return PosteriorEstimate(name, found if halved else UnseenInside.of(found), measured, variance, whole)
+    kept = found if halved else UnseenInside.of(found)
+    return PosteriorEstimate(name, kept, measured, variance, whole, doubting=name == "balanced")
 
 
 def least_squares(transcript: Transcript) -> Estimate:

@@ -40,6 +40,8 @@ class PosteriorEstimate:
     variance: Floats
     whole: Whole | None = None
     """The count of the whole table that the posterior was inferred with, if one apart was given."""
+    doubting: bool = False
+    """Whether each answer is held against its counts (`errors/doubts.py`); the estimate of old files was not."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -109,7 +111,7 @@ class PosteriorEstimate:
 
     @property
     def _is_doubted(self) -> bool:
-        return math.prod(self.shape) <= MOST_DOUBTED
+        return self.doubting and math.prod(self.shape) <= MOST_DOUBTED
 
     def _doubts(self, asked: AxisWeights) -> Floats:
         """Return what the counts' contradiction adds to the squared error of each answer, by a walk for each."""

@@ -337,3 +337,20 @@ def test_the_plan_is_told() -> None:
     release = experiment(table, epsilon="1", strategy="adaptive", noise=SeededNoise(1))
     assert release.transcript.plan == "cells"
     assert "by adaptive (plan: cells)." in account(release).cube
+
+
+def test_the_error_of_a_moved_answer_has_a_part_of_the_trees_and_a_part_of_the_tables() -> None:
+    """By hand, bar by bar: w of the way to the tables leaves (1 - w)^2 of the tree's square and w^2 of the tables'."""
+    _, _, found = made()
+    for axes in [(0,), (1, 2)]:
+        ranges = cells_of_table(found.shape, axes)
+        cells = (ranges.upper - ranges.lower).astype(np.float64)
+        of_tables = found.tables.question_variances(cells, cells)
+        own = found._moved.factors[axes] * found.tree.own_squares(ranges)
+        tree, errors = found.tree.range_errors(ranges), found.range_errors(ranges)
+        for k in range(len(ranges)):
+            way = own[k] / (own[k] + of_tables[k])
+            noise = max(tree.noise_variances[k], own[k] - tree.within_squares[k])
+            assert errors.noise_variances[k] == pytest.approx((1 - way) ** 2 * noise + way**2 * of_tables[k])
+            assert errors.within_squares[k] == pytest.approx((1 - way) ** 2 * tree.within_squares[k])
+        assert (errors.noise_variances < tree.noise_variances + tree.within_squares).any()

@@ -217,10 +217,14 @@ def _states_of_consistent(transcript: Transcript) -> frozenset[Part]:
     return _states_of_uniform(transcript) - (frozenset() if _counts_leaves_only(transcript) else {"noise"})
 
 
+def _leaves_nothing_unused(transcript: Transcript) -> bool:
+    return transcript.cells is None
+
+
 NEEDS_CELLS = Need(lambda transcript: transcript.cells is not None, "has no counts of cells")
 NEEDS_BOXES = Need(lambda transcript: transcript.boxes is not None, "has no counts of boxes")
 NEEDS_LEAVES = Need(_counts_every_leaf, "did not count every leaf of its tree, so these have no counts to spread")
-CUTS = Need(
+NEEDS_CUTS = Need(
     lambda transcript: straight_cuts(_boxes_of(transcript).tree) is not None,
     "has boxes that straight cuts do not tell apart",
 )
@@ -228,17 +232,17 @@ CUTS = Need(
 ESTIMATORS = (
     Estimator(
         "balanced",
-        (NEEDS_BOXES, NEEDS_LEAVES, CUTS),
+        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_CUTS),
         _states_everything,
         balanced,
-        suits=lambda transcript: transcript.cells is None,  # it would leave them unused
+        suits=_leaves_nothing_unused,
     ),
     Estimator(
         "posterior",
-        (NEEDS_BOXES, NEEDS_LEAVES, CUTS),
+        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_CUTS),
         _states_everything,
         posterior,
-        suits=lambda transcript: transcript.cells is None,  # it would leave them unused
+        suits=_leaves_nothing_unused,
     ),
     Estimator("consistent", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_consistent, consistent),
     Estimator("uniform", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_uniform, uniform),

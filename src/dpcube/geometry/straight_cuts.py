@@ -13,7 +13,7 @@ import numpy as np
 
 from dpcube.arrays import Ints
 from dpcube.compiled import compiled
-from dpcube.geometry.tree import BoxTree
+from dpcube.geometry.tree import BoxTree, cuts_in_two
 
 WORK, WORK_OF_NODE = 2**24, 64
 """Boxes that may be looked at in all, and for each node: even cuts need a few for each, peeling them off one by one
@@ -40,7 +40,7 @@ def straight_cuts(tree: BoxTree) -> StraightCuts | None:
     >>> found.tree.lower[:, 0], found.tree.upper[:, 0], found.moved
     (array([0, 0, 1, 1, 3]), array([4, 1, 4, 3, 4]), array([0, 1, 3, 4]))
     """
-    if _is_straight(tree.lower, tree.upper, tree.end):
+    if all(cuts_in_two(tree.lower, tree.upper, tree.end)):
         return StraightCuts(tree, np.arange(len(tree)))
     if tree not in _MADE:
         _MADE[tree] = _with_boxes_between(tree)
@@ -60,23 +60,6 @@ def _with_boxes_between(tree: BoxTree) -> StraightCuts | None:
     for array in (lower, upper, parent):
         array.flags.writeable = False  # spares copies
     return StraightCuts(BoxTree(tree.shape, lower, upper, parent), moved)
-
-
-@compiled
-def _is_straight(lower: Ints, upper: Ints, end: Ints) -> bool:
-    """Whether every node that has children has two, the first on the lower side of the second."""
-    for node in range(len(end)):
-        left = node + 1
-        if end[node] == left:
-            continue
-        right, below = end[left], False
-        if right == end[node] or end[right] != end[node]:
-            return False
-        for axis in range(lower.shape[1]):
-            below |= upper[left, axis] <= lower[right, axis]
-        if not below:
-            return False
-    return True
 
 
 @compiled

@@ -70,7 +70,7 @@ class BoxTree:
             message = f"node {node} ({boxes[node]}, parent {parent[node]}) of the tree is wrong: {_FAULTS[fault]}"
             raise DomainError(message)
         leaves = np.flatnonzero(_is_leaf(end))
-        if not _is_cut_in_two(boxes.lower, boxes.upper, end):
+        if not cuts_in_two(boxes.lower, boxes.upper, end)[0]:
             try:
                 paint_chosen(boxes, leaves)
             except DomainError as error:
@@ -199,23 +199,26 @@ def _first_leak(parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
 
 
 @compiled
-def _is_cut_in_two(lower: Ints, upper: Ints, end: Ints) -> bool:
-    """Whether every node that has children has two, apart on some axis.
+def cuts_in_two(lower: Ints, upper: Ints, end: Ints) -> tuple[bool, bool]:
+    """Whether every node that has children has two, apart on some axis, and whether the lower one is always first.
 
     They have as many cells as the node, so they partition it, and the leaves the shape: no cell need be painted.
     """
+    in_order = True
     for node in range(len(end)):
         left = node + 1
         if end[node] == left:
             continue
-        right, apart = end[left], False
+        right, below, above = end[left], False, False
         if right == end[node] or end[right] != end[node]:
-            return False
+            return False, False
         for axis in range(lower.shape[1]):
-            apart |= upper[left, axis] <= lower[right, axis] or upper[right, axis] <= lower[left, axis]
-        if not apart:
-            return False
-    return True
+            below |= upper[left, axis] <= lower[right, axis]
+            above |= upper[right, axis] <= lower[left, axis]
+        if not (below or above):
+            return False, False
+        in_order &= below
+    return True, in_order
 
 
 @compiled

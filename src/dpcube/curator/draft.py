@@ -56,10 +56,8 @@ def draft(
         if name not in rows.columns:
             msg = f"the table has no column '{name}'; its columns are {listing(rows.columns, most=30)}"
             raise SourceError(msg)
-    tables = [_attribute(rows, name, from_data=from_data) for name in chosen]
-    return f"{ADVICE}format = {DOMAIN_FORMAT}\n{WARNING if from_data else ''}" + "".join(
-        f"\n{table}" for table in tables
-    )
+    tables = "".join(f"\n{_attribute(rows, name, from_data=from_data)}" for name in chosen)
+    return f"{ADVICE}format = {DOMAIN_FORMAT}\n{WARNING if from_data else ''}{tables}"
 
 
 def _refuse_one_column(rows: Rows) -> None:

@@ -185,8 +185,9 @@ def _cells_of(transcript: Transcript) -> CellCounts:
 
 
 def _boxes_of(transcript: Transcript) -> BoxCounts:
-    assert transcript.boxes is not None  # as declared
-    return transcript.boxes
+    boxes = transcript.boxes
+    assert boxes is not None  # as declared
+    return boxes
 
 
 def _counts_every_leaf(transcript: Transcript) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpcube.arrays import Ints
 from dpcube.compiled import compiled
-from dpcube.geometry.tree import BoxTree, cuts_in_two
+from dpcube.geometry.tree import BoxTree
 
 WORK, WORK_OF_NODE = 2**24, 64
 """Boxes that may be looked at in all, and for each node: even cuts need a few for each, peeling them off one by one
@@ -40,7 +40,7 @@ def straight_cuts(tree: BoxTree) -> StraightCuts | None:
     >>> found.tree.lower[:, 0], found.tree.upper[:, 0], found.moved
     (array([0, 0, 1, 1, 3]), array([4, 1, 4, 3, 4]), array([0, 1, 3, 4]))
     """
-    if all(cuts_in_two(tree.lower, tree.upper, tree.end)):
+    if tree.is_straight:
         return StraightCuts(tree, np.arange(len(tree)))
     if tree not in _MADE:
         _MADE[tree] = _with_boxes_between(tree)

@@ -138,6 +138,7 @@ def test_two_way_marginals_by_hand() -> None:
     assert cubes.marginal_error(exact, estimated) == pytest.approx((12 / 6 + 12 / 4 + 0) / 3)
 
 
+@pytest.mark.slow
 def test_held_out_tables_are_measured_and_covered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out, "HELD_OUT_EPSILONS", ("1",))
     monkeypatch.setattr(held_out_tables, "DOMAINS", ())

@@ -115,6 +115,7 @@ def covered(table: PublicTable, *, releases: int) -> by_question.QuestionCoverag
     return next(cover_questions(asked, strategies=["cells"], epsilons=["1"], releases=releases))
 
 
+@pytest.mark.slow
 def test_intervals_of_noise_alone_hold_for_every_question(table: PublicTable) -> None:
     found = covered(table, releases=100)
     assert found.overall > 0.93
@@ -123,6 +124,7 @@ def test_intervals_of_noise_alone_hold_for_every_question(table: PublicTable) ->
     assert found.biased == 0
 
 
+@pytest.mark.slow
 def test_halved_errors_are_found_out(table: PublicTable, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Answers.half_width
     monkeypatch.setattr(Answers, "half_width", lambda these, confidence: honest(these, confidence) / 2)

@@ -10,7 +10,7 @@ import pytest
 
 from dpcube.errors import InputError
 from dpcube.evaluate import coverage
-from dpcube.evaluate.coverage import Coverage, measure_coverage, samples_of, summary
+from dpcube.evaluate.coverage import Coverage, coverage_summary, measure_coverage, samples_of
 
 
 def dpcube(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -81,7 +81,7 @@ def test_what_is_wanted_is_told_by_strategy() -> None:
     good, bad = (Coverage("t", "1", "cells", overall, (overall,) * 10, 5.0, 0.9, 0.25) for overall in (0.95, 0.8))
     assert good.met
     assert not bad.met
-    line = next(line for line in summary([good, bad]) if line.startswith("cells"))
+    line = next(line for line in coverage_summary([good, bad]) if line.startswith("cells"))
     assert line.startswith("cells: 1 of 2 as wanted; coverage 87.5% on average; 1 below 93%, 0 above 99%, 1 with")
     assert (str(good), str(bad)) == (" 95.0  95.0  90.0 25.0  5.0 ", " 80.0  80.0  90.0 25.0  5.0*")
     assert coverage.WANTED == (0.93, 0.99)

@@ -270,6 +270,7 @@ def _one_more_in_each_count(transcript: Transcript) -> Iterator[tuple[Transcript
             yield Transcript(transcript.shape, epsilon_per_unit, more), law(cells.units)
 
 
+@pytest.mark.slow
 @quick
 @given(SHAPES, SEEDS)
 def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -> None:
@@ -277,6 +278,7 @@ def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -
     transcript = random_transcript(shape, generator)
     release = released(transcript)
     workload = random_workload(shape, generator, queries=5)
+    rows = workload.matrix()
     for name in ("auto", *release.estimates):
         answers = release.answer(workload, estimate=name)
         cells, (low, high) = release.cells(name), answers.interval()
@@ -287,7 +289,7 @@ def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -
             assert counted.value == pytest.approx(answers.values[k], abs=1e-8)
             assert counted.stderr == pytest.approx(answers.stderrs[k], rel=1e-6, abs=1e-9, nan_ok=True)
             assert counted.within == pytest.approx(answers.withins[k], rel=1e-6, abs=1e-6, nan_ok=True)
-            assert counted.value == pytest.approx(workload.matrix()[k] @ cells.reshape(-1), abs=1e-8)
+            assert counted.value == pytest.approx(rows[k] @ cells.reshape(-1), abs=1e-8)
             known = np.isfinite(counted.stderr + counted.within)
             assert known == (counted.interval != "unknown") == (counted.low <= max(counted.value, 0) <= counted.high)
             assert (counted.low, counted.high) == pytest.approx((low[k], high[k]), rel=1e-6, abs=1e-6, nan_ok=True)
@@ -317,6 +319,7 @@ class Replayed:
         return table
 
 
+@pytest.mark.slow
 @quick
 @given(SHAPES.filter(lambda shape: len(shape) > 1), SEEDS, st.data())
 def test_permuting_attributes_permutes_everything(shape: tuple[int, ...], seed: int, data: st.DataObject) -> None:

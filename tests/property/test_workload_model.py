@@ -100,6 +100,7 @@ def brute(matrices: list[Floats], inside: NDArray[np.bool_], left: NDArray[np.bo
     return np.array([share @ matrix @ share, apart @ matrix @ apart])
 
 
+@pytest.mark.slow
 @quick
 @given(st.data())
 def test_values_are_those_of_the_dense_matrix(data: st.DataObject) -> None:

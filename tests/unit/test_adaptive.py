@@ -64,7 +64,7 @@ def boxes_of(transcript: Transcript) -> BoxCounts:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("largest", [30, 2**40])
+@pytest.mark.parametrize("largest", [30, pytest.param(2**40, marks=pytest.mark.slow)])
 def test_any_shape_epsilon_and_counts(shape: tuple[int, ...], epsilon: str, largest: int) -> None:
     counts = table(shape, largest=largest)
     release = experiment(counts, epsilon=epsilon, strategy="adaptive", noise=SeededNoise(1))
@@ -216,6 +216,7 @@ def test_a_strategy_fitted_to_another_domain_is_refused_before_anything_is_charg
     assert not (tmp_path / "ledger").exists()
 
 
+@pytest.mark.slow
 def test_questions_draw_the_boxes_to_where_they_ask() -> None:
     """Of spiky counts, those that are asked about one by one get more of the budget, and err less."""
     counts = (np.random.default_rng(0).pareto(1.0, 1024) * 100).clip(0, 2000).astype(np.int64)

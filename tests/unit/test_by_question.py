@@ -12,7 +12,7 @@ from dpcube.domain import Domain, Integer
 from dpcube.errors import InputError
 from dpcube.evaluate import by_question
 from dpcube.evaluate.by_question import RightIntervals, Tally, cover_questions, summed_up, tally_releases
-from dpcube.evaluate.drawn_tables import CELLS, LAWS, drawn_table, drawn_tables
+from dpcube.evaluate.drawn_tables import CELL_RANGE, LAWS, drawn_table, drawn_tables
 from dpcube.evaluate.natural_questions import (
     ALL_ROWS,
     OF_THE_BUNDLED,
@@ -115,6 +115,7 @@ def covered(table: PublicTable, *, releases: int) -> by_question.QuestionCoverag
     return next(cover_questions(asked, strategies=["cells"], epsilons=["1"], releases=releases))
 
 
+@pytest.mark.slow
 def test_intervals_of_noise_alone_hold_for_every_question(table: PublicTable) -> None:
     found = covered(table, releases=100)
     assert found.overall > 0.93
@@ -123,6 +124,7 @@ def test_intervals_of_noise_alone_hold_for_every_question(table: PublicTable) ->
     assert found.biased == 0
 
 
+@pytest.mark.slow
 def test_halved_errors_are_found_out(table: PublicTable, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Answers.half_width
     monkeypatch.setattr(Answers, "half_width", lambda these, confidence: honest(these, confidence) / 2)
@@ -164,7 +166,7 @@ def test_noise_is_the_same_however_releases_are_split(table: PublicTable) -> Non
 
 def test_drawn_tables_follow_from_their_seed() -> None:
     tables = list(drawn_tables(12, seed=8))
-    assert all(CELLS[0] <= one.domain.size <= CELLS[1] for one in tables)
+    assert all(CELL_RANGE[0] <= one.domain.size <= CELL_RANGE[1] for one in tables)
     assert len({len(one.domain.shape) for one in tables}) > 2
     again = drawn_table(8, 5)
     np.testing.assert_array_equal(tables[5].exact_counts, again.exact_counts)

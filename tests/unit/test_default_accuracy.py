@@ -13,12 +13,13 @@ from click.testing import CliRunner
 from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.errors import InputError
-from dpcube.evaluate.accuracy import cases, default, default_report, ratios, runs
+from dpcube.evaluate.accuracy import cases, default, default_report, runs
 from dpcube.evaluate.accuracy.cases import AccuracyCase
 from dpcube.evaluate.accuracy.cubes import PRIVTREE
-from dpcube.evaluate.accuracy.kinds import KINDS, errors_by_kind, laplace_error
-from dpcube.evaluate.accuracy.ratios import Error, Ratio, by_setting, geometric_mean
-from dpcube.evaluate.accuracy.runs import Measured, RunCache, measure
+from dpcube.evaluate.accuracy.kinds import ERROR_KINDS, errors_by_kind, laplace_error
+from dpcube.evaluate.accuracy.runs import MeasuredCase, RunCache, measure
+from dpcube.evaluate.accuracy.settings import by_setting
+from dpcube.evaluate.ratios import ErrorRatio, MeanError, mean_ratio, short_number
 from dpcube.query import Workload
 from dpcube.testing import SeededNoise
 
@@ -35,7 +36,7 @@ def test_errors_by_kind_by_hand() -> None:
     estimated[0, 0, 0] += 8
     estimated[1, 0, 0] -= 8  # they cancel in every table without the first axis
     asked = Workload((2, 2, 2), np.array([[0, 0, 0], [0, 0, 0]]), np.array([[1, 1, 1], [2, 2, 2]]))
-    found = dict(zip(KINDS, errors_by_kind(exact, estimated, asked).tolist(), strict=True))
+    found = dict(zip(ERROR_KINDS, errors_by_kind(exact, estimated, asked).tolist(), strict=True))
     assert (found["ranges"], found["cells"]) == (4, 2)
     assert found["m1"] == pytest.approx((8 + 0 + 0) / 3)
     assert found["m2"] == pytest.approx((4 + 4 + 0) / 3)
@@ -48,7 +49,7 @@ def test_errors_by_kind_by_hand() -> None:
 def test_total_variation_is_that_of_shares() -> None:
     exact = np.arange(8).reshape(2, 2, 2)
     asked = Workload((2, 2, 2), np.zeros((1, 3), np.int64), np.array([[2, 2, 2]]))
-    assert errors_by_kind(exact, exact * np.float64(1.5), asked)[KINDS.index("tv3")] == pytest.approx(0)
+    assert errors_by_kind(exact, exact * np.float64(1.5), asked)[ERROR_KINDS.index("tv3")] == pytest.approx(0)
 
 
 def test_the_formula_of_plain_laplace_tables_is_what_the_noise_has() -> None:
@@ -57,13 +58,13 @@ def test_the_formula_of_plain_laplace_tables_is_what_the_noise_has() -> None:
 
 
 def test_ratios_and_their_chance() -> None:
-    ratio = Ratio.of("t", Error(3.0, 0.3), Error(2.0, 0.1))
+    ratio = ErrorRatio.of("t", MeanError(3.0, 0.3), MeanError(2.0, 0.1))
     assert ratio.value == 1.5
     assert ratio.stderr == pytest.approx(1.5 * math.hypot(0.1, 0.05))
     assert ratio.is_above(1.1)
     assert not ratio.is_above(1.2)
-    assert Ratio.of("t", Error(0.0), Error(0.0)).value == 1
-    mean = geometric_mean("all", [Ratio("a", 1.0, 0.2), Ratio("b", 4.0, 0.0)])
+    assert ErrorRatio.of("t", MeanError(0.0), MeanError(0.0)).value == 1
+    mean = mean_ratio("all", [ErrorRatio("a", 1.0, 0.2), ErrorRatio("b", 4.0, 0.0)])
     assert [mean.value, mean.stderr] == pytest.approx([2, 2 * 0.2 / 2])
 
 
@@ -119,15 +120,17 @@ def test_errors_that_are_doubled_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_dense_cases_are_what_the_issue_names() -> None:
-    made_up = len(cases.SHAPES) * len(cases.DENSE_LAWS) * len(cases.SIZES)
+    made_up = len(cases.DENSE_SHAPES) * len(cases.DENSE_LAWS) * len(cases.SIZES)
     found, again = (list(islice(cases.dense(), made_up + 1)) for _ in range(2))
     assert {one.family for one in found} >= {"10", "16x15", "64x64", "5x4x3x3", "education x occupation"}
     assert {int(one.samples[0].sum()) for one in found[:-1]} == {10**3, 10**5, 10**7}
     assert all((a.samples[0] == b.samples[0]).all() for a, b in zip(found, again, strict=True))
 
 
-def measured(of: AccuracyCase, algorithm: str, error: float) -> Measured:
-    return Measured(of, algorithm, np.full(len(KINDS), error), np.full(len(KINDS), error / 100), 0.1, 10)
+def measured(of: AccuracyCase, algorithm: str, error: float) -> MeasuredCase:
+    return MeasuredCase(
+        of, algorithm, np.full(len(ERROR_KINDS), error), np.full(len(ERROR_KINDS), error / 100), 0.1, 10
+    )
 
 
 def test_wide_tables_stand_beside_recorded_rivals(tmp_path: Path) -> None:
@@ -143,7 +146,7 @@ def test_wide_tables_stand_beside_recorded_rivals(tmp_path: Path) -> None:
     wide = case(group="wide", shape=(2, 3, 4))
     (setting,) = by_setting([measured(wide, "adaptive", 3.0), measured(wide, "cells", 4.0)])
     lines = default_report.on_wide([setting], "adaptive", recorded, ["AIM3*", "MST*"])
-    plain = ratios.figure(laplace_error(1.0, 3 + 3))
+    plain = short_number(laplace_error(1.0, 3 + 3))
     start = "| t | 1 |"
     assert f"{start} 2-way marginals | 3 +- 0.03 | 4 +- 0.04 | {plain} | 2 | - | 1.50 +- 0.01 (AIM3*) |" in lines
     assert any(line.startswith(f"{start} 1-way") and line.endswith("(Laplace) |") for line in lines)

@@ -20,7 +20,10 @@ DAYS = [date(2026, 1, 1) + timedelta(days=3 * i) for i in range(40)]
 
 
 def looked_at(values: list[Any], name: str = "x") -> str:
-    text = draft(pa.table({name: values}), from_data=True)
+    return of_attribute(draft(pa.table({name: values}), from_data=True))
+
+
+def of_attribute(text: str) -> str:
     return text.partition("[[attribute]]")[2] or text.rpartition("\n\n")[2]
 
 
@@ -70,9 +73,9 @@ def test_names_alone_suggest_types_with_templates_and_a_unit(tmp_path: Path) -> 
     ],
 )
 def test_values_tell_numbers_dates_and_words(values: list[Any], lines: list[str]) -> None:
-    text = looked_at(values)
-    assert set(lines) <= set(text.splitlines())
-    assert "drafted_from_data = true" in draft(pa.table({"x": values}), from_data=True)
+    text = draft(pa.table({"x": values}), from_data=True)
+    assert set(lines) <= set(of_attribute(text).splitlines())
+    assert "drafted_from_data = true" in text
 
 
 def test_no_mark_is_proposed_that_no_text_needs() -> None:

@@ -23,7 +23,7 @@ from dpcube.curator import publish
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.privacy import ledger as ledger_module
 from dpcube.privacy import ledger_file
-from dpcube.privacy.ledger import LONGEST_TEXT, Ledger, _append, _spent
+from dpcube.privacy.ledger import LONGEST_NOTE, Ledger, _append, _spent
 from dpcube.privacy.ledger_file import APPLICATION, FORMAT, SCHEMA
 from dpcube.privacy.period import Period
 
@@ -233,9 +233,9 @@ def test_a_full_ledger_says_so_and_still_takes_completions(place: Path, monkeypa
 
 def test_the_bounds_of_a_ledger_are_those_that_old_ones_were_written_under() -> None:
     """A lower bound would shut out a ledger that was fine, a higher one writes what an older dpcube cannot read."""
-    written = (ledger_module.LARGEST_FILE, ledger_module.KEPT_FREE, LONGEST_TEXT, ledger_module.MOST_BITS)
+    written = (ledger_module.LARGEST_FILE, ledger_module.KEPT_FREE, LONGEST_NOTE, ledger_module.MOST_BITS)
     assert written == (16_777_216, 1_048_576, 10_000, 16_384)
-    assert (APPLICATION, FORMAT, ledger_file.LONGEST_READ) == (0x64706375, 1, 1_048_576)
+    assert (APPLICATION, FORMAT, ledger_file.LONGEST_VALUE) == (0x64706375, 1, 1_048_576)
     assert (ledger_file.MOST_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
     assert ledger_module.PATIENCE == 60
 
@@ -314,16 +314,16 @@ def test_what_could_not_be_read_again_is_not_written(place: Path) -> None:
     ledger = Ledger.create(place, total=Fraction(1))
     before = place.read_bytes()
     with pytest.raises(InputError, match="the purpose is longer than the 10,000 characters"):
-        ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * (LONGEST_TEXT + 1))
+        ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * (LONGEST_NOTE + 1))
     with pytest.raises(InputError, match="hundreds of digits"):
         ledger.charge(Fraction(1, 10**200), strategy="cells", domain="d")
     with pytest.raises(InputError, match="hundreds of digits"):
         ledger.raise_total(Fraction(10**200), purpose="more")
     with pytest.raises(InputError, match="the unit is longer"):
-        Ledger.create(place.with_name("new.ledger"), total=Fraction(1), unit="x" * (LONGEST_TEXT + 1))
+        Ledger.create(place.with_name("new.ledger"), total=Fraction(1), unit="x" * (LONGEST_NOTE + 1))
     assert place.read_bytes() == before
     assert list(place.parent.iterdir()) == [place]
-    ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * LONGEST_TEXT)
+    ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * LONGEST_NOTE)
     ledger.charge(Fraction(1, 10**199), strategy="cells", domain="d")
     assert len(Ledger(place).statement().charges) == 2
 

@@ -67,6 +67,7 @@ def test_a_large_epsilon_counts_plain_cells_and_a_tiny_one_no_tables() -> None:
     assert [kept.kind for kept in run((4, 4, 4), FAINT / 2).measurements] == ["boxes"]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20, derandomize=True)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.sampled_from([Fraction(1, 10**6), FAINT, Fraction(2)]))
 def test_tables_and_tree_spend_no_more_than_there_is_and_can_be_estimated(sides: list[int], epsilon: Fraction) -> None:
@@ -84,6 +85,7 @@ def test_many_attributes_and_the_smallest_epsilon_do_not_fail() -> None:
     assert transcript.most_charged() == BUDGET_UNITS
 
 
+@pytest.mark.slow
 def test_tables_get_their_share_where_they_are_worth_it_and_a_pilot_elsewhere() -> None:
     """Pairs of categories that depend on each other and nothing more; and rows at a few places of the same cube."""
     generator, shape = np.random.default_rng(3), (14, 13, 12, 11)

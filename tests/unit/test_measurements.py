@@ -270,6 +270,7 @@ def test_the_digest_depends_on_the_whole_list() -> None:
     assert len({make_release_of(*some).digest for some in lists}) == len(lists)
 
 
+@pytest.mark.slow
 def test_a_file_may_hold_as_many_measurements_as_a_transcript(tmp_path: Path) -> None:
     few = MarginalCounts((0,), np.arange(5), 10_000)
     release = make_release_of(*(few,) * MOST_MEASUREMENTS)

@@ -147,7 +147,16 @@ def test_eleven_attributes_of_five_values_take_what_is_announced() -> None:
 MEASURED_ELEVEN = 2_749_018_112  # by `python -m benchmarks.memory adaptive 5 5 5 5 5 5 5 5 5 5 5`
 
 
-@pytest.mark.parametrize("shape", [(5,) * 7, (3,) * 10, (2,) * 16, (40, 40, 40), (2**16,)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (5,) * 7,
+        pytest.param((3,) * 10, marks=pytest.mark.slow),
+        pytest.param((2,) * 16, marks=pytest.mark.slow),
+        (40, 40, 40),
+        (2**16,),
+    ],
+)
 def test_a_tree_that_is_bounded_bounds_the_memory(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that a run makes has a row of bounds for each cell: levels were once valued by a tree of them all."""
     monkeypatch.setattr(seen, "MOST_NODES", 2**11)

@@ -37,6 +37,12 @@ PEOPLE = Domain(
 AXES = axes_of(PEOPLE)
 
 
+@pytest.fixture
+def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare time where a test is about what is made of predictions, not about how well they are known."""
+    monkeypatch.setattr(predicting, "MOST_RUNS", 2)
+
+
 def test_axes_are_those_of_the_domain() -> None:
     age, ward, seen = AXES
     assert age == PlannedAxis("age", 20, 1, ordered=True)
@@ -155,6 +161,7 @@ def test_simulation_agrees_with_the_exact_formula() -> None:
         assert simulated[column] == pytest.approx(exact[kind].typical, rel=tolerance)
 
 
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("name", BY_NAME)
 def test_predictions_of_every_strategy_are_in_order_and_repeatable(name: str) -> None:
     one, again = (plan.plan(PEOPLE, rows=5000, epsilon="0.5", strategies=[name]) for _ in range(2))
@@ -165,6 +172,7 @@ def test_predictions_of_every_strategy_are_in_order_and_repeatable(name: str) ->
     assert one.best.queries == "ranges"
 
 
+@pytest.mark.usefixtures("few_runs")
 def test_all_strategies_are_planned_unless_some_are_named() -> None:
     made = plan.plan(Domain.of_shape((6, 5)), rows=100, epsilon=1)
     assert [p.strategy for p in made.predictions[:: len(QUERY_KINDS)]] == list(BY_NAME)
@@ -232,6 +240,7 @@ def test_a_near_constant_table_errs_less_than_predicted_but_never_more() -> None
             assert c.measured <= FACTOR * c.prediction.high, c
 
 
+@pytest.mark.usefixtures("few_runs")
 def test_the_check_against_the_table_can_fail() -> None:
     prediction = plan.plan(Domain.of_shape((8, 8)), rows=100, epsilon=1).best
     assert Compared(prediction, 1.01 * FACTOR * prediction.high).outside > FACTOR
@@ -241,6 +250,7 @@ def test_the_check_against_the_table_can_fail() -> None:
 # --- advice --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_runs")
 def test_a_cube_that_is_fine_gets_no_advice() -> None:
     assert plan.plan(PEOPLE, rows=10**6, epsilon=1, queries="cells").advice is None
 
@@ -295,6 +305,7 @@ def test_rounding_up_keeps_three_digits(number: float) -> None:
     assert rounded_up(float(rounded)) == rounded
 
 
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_epsilon_found_reaches_the_accuracy(name: str) -> None:
     domain = Domain.of_shape((40, 30))
@@ -309,6 +320,7 @@ def test_the_epsilon_found_reaches_the_accuracy(name: str) -> None:
 # --- curves and pictures -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_runs")
 def test_a_curve_spans_a_hundredfold_and_falls() -> None:
     made = plan.plan(Domain.of_shape((30, 20)), rows=10_000, epsilon="0.1", curve=True)
     for name in BY_NAME:
@@ -322,7 +334,9 @@ def test_a_curve_spans_a_hundredfold_and_falls() -> None:
 
 @pytest.fixture(scope="module")
 def drawable() -> plan.Plan:
-    return plan.plan(Domain.of_shape((8, 8)), rows=500, epsilon=1, queries="cells", accuracy=1, curve=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predicting, "MOST_RUNS", 2)
+        return plan.plan(Domain.of_shape((8, 8)), rows=500, epsilon=1, queries="cells", accuracy=1, curve=True)
 
 
 @pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])

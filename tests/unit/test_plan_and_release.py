@@ -48,6 +48,7 @@ def test_a_total_that_would_stop_a_release_is_told(rows: int, told: int) -> None
     assert all("stopped at its total: about 60 rows are not above its error of 60" in words for words in refusals)
 
 
+@pytest.mark.slow
 def test_advice_never_makes_its_own_measure_worse() -> None:
     for rows, epsilon in ((20, "0.01"), (300, "0.1"), (4000, "0.3"), (10**5, "0.01")):
         for queries in ("cells", "ranges", "marginals"):

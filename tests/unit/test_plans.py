@@ -19,9 +19,9 @@ from dpcube.geometry.boxes import Boxes
 from dpcube.geometry.halving import depth
 from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import Adaptive
-from dpcube.strategy.first_look import FIRST_TOTAL, LARGEST, MOST_LOOK, is_small, look_first
+from dpcube.strategy.first_look import FIRST_TOTAL, LARGEST_CHOSEN, MOST_LOOK, is_small, look_first
 from dpcube.strategy.level_budgets import LevelBudgets
-from dpcube.strategy.looking import TOTAL_SHARE, look_levels, look_shares
+from dpcube.strategy.looking import ROOT_SHARE, look_levels, look_shares
 from dpcube.strategy.plans import ADAPTIVE, CELLS, CLEAR_AT_ONCE, LEVELS, PLANS, PlanSetting, TreePlan
 from dpcube.strategy.pseudo import PseudoCounter, draw_below, noise_of_cells, ranges_of
 from dpcube.strategy.seen import ROOT, Seen
@@ -65,17 +65,17 @@ def test_dense_tables_have_their_cells_counted_and_sparse_ones_are_looked_at() -
 
 def test_a_large_epsilon_and_a_large_cube_name_their_plans_too() -> None:
     assert Adaptive().run(Gate(dense((4, 4)), Fraction(6), noise=SeededNoise(1))).plan == "cells"
-    large = np.zeros((LARGEST // 64 + 1, 64), np.int64)
+    large = np.zeros((LARGEST_CHOSEN // 64 + 1, 64), np.int64)
     assert not is_small(large.shape)
     transcript = Adaptive().run(Gate(large, Fraction(1), noise=SeededNoise(1)))
     assert transcript.plan == "adaptive"
     assert transcript.boxes is not None
-    assert transcript.boxes.units[0] == int(TOTAL_SHARE * BUDGET_UNITS)  # at once: no first look
+    assert transcript.boxes.units[0] == int(ROOT_SHARE * BUDGET_UNITS)  # at once: no first look
 
 
 def test_no_plan_is_chosen_where_tables_of_sums_would_be_far_larger_than_the_cube() -> None:
-    assert is_small((LARGEST,))
-    assert not is_small((LARGEST + 1,))
+    assert is_small((LARGEST_CHOSEN,))
+    assert not is_small((LARGEST_CHOSEN + 1,))
     assert is_small((2,) * 11)
     assert not is_small((2,) * 16)  # 65,536 cells, and 43 million sums
 

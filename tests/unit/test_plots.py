@@ -252,6 +252,7 @@ def test_a_plotly_page_stands_alone_and_shows_names_as_they_are() -> None:
     assert len(page) < 6_000_000
 
 
+@pytest.mark.slow
 def test_a_drawing_is_repeatable_small_and_keeps_its_text() -> None:
     shown = picture(RELEASE, "age", "hours")
     svg = draw_picture(shown, "svg")
@@ -378,6 +379,7 @@ def test_figures_are_as_wide_as_their_place() -> None:
             assert not {"width", "height"} & set(layout)
 
 
+@pytest.mark.slow
 def test_hostile_names_are_only_text() -> None:
     domain = Domain((Category(name='"><script>x</script>\n', values=HOSTILE), Integer(name="$\\frac$", min=0, max=3)))
     release = release_of("dpcube", domain, np.arange(32).reshape(8, 4))
@@ -447,6 +449,7 @@ class Tags(HTMLParser):
             assert self.open.pop() == tag
 
 
+@pytest.mark.slow
 def test_a_report_tells_what_was_released_spent_and_can_be_trusted() -> None:
     page = report(RELEASE)
     tags = Tags(page)

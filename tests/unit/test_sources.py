@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,11 @@ def make_table(rows: int = 500) -> pa.Table:
     return pa.table(columns)
 
 
+@cache
+def edges_of(attribute: Attribute) -> list[float]:
+    return [float(edge) for edge in attribute.bin_edges()]
+
+
 def reference_cell(attribute: Attribute, value: Any) -> int | None:
     """Bin one Python value by hand."""
     if value is None:
@@ -59,7 +65,7 @@ def reference_cell(attribute: Attribute, value: Any) -> int | None:
             return attribute.values.index(value)
         kind = "unknown"
     else:
-        edges = list(attribute.bin_edges())
+        edges = edges_of(attribute)
         x = value.toordinal() if isinstance(value, date) else value
         if edges[0] <= x < edges[-1]:
             return bisect_right(edges, x) - 1

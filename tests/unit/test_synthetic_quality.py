@@ -20,6 +20,7 @@ def test_distances_by_hand() -> None:
     assert set(nothing.marginals.values()) == {0}
 
 
+@pytest.mark.slow
 def test_rows_of_the_bundled_table_add_little_to_the_error_of_the_release() -> None:
     domain = Domain.load(datasets.adult_domain())
     exact_counts = count(datasets.adult_table(), domain)

@@ -131,6 +131,7 @@ def test_the_command_prints_unknown_and_null(grid: Release, tmp_path: Path) -> N
     assert json.loads(run.invoke(commands, ["info", str(path), "--json"]).output)["standard_errors"][-1]["most"] is None
 
 
+@pytest.mark.slow
 def test_pictures_and_reports_are_drawn_without_errors(grid: Release) -> None:
     pytest.importorskip("matplotlib")
     assert b"<svg" in draw_picture(picture(grid, "x"), "svg")
@@ -169,6 +170,7 @@ def test_a_release_of_next_to_no_rows_is_not_praised(strategy: str, rows: int) -
     assert doubted >= 9  # one in twenty is above its error by chance
 
 
+@pytest.mark.slow
 def test_the_report_of_next_to_no_rows_says_so() -> None:
     seed = next(s for s in range(20) if account(of_few_rows(0, "adaptive", s)).doubts)
     page = report(of_few_rows(0, "adaptive", seed))

@@ -189,6 +189,7 @@ chosen_levels = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     chosen_levels,

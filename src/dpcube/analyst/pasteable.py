@@ -12,9 +12,9 @@ from dpcube.domain import Attribute, Domain
 
 LONGEST_QUESTION = 200
 """A longer one is no example."""
-PLAIN = re.compile(r"[^\W\d][\w-]*")
+PLAIN_NAME = re.compile(r"[^\W\d][\w-]*")
 MEANT_IN_DOUBLE_QUOTES = re.compile(r'["$`\\!]')
-WORDS = frozenset({"and", "or", "not", "in", "is", "between", "null"})
+KEYWORDS = frozenset({"and", "or", "not", "in", "is", "between", "null"})
 
 
 def shell_word(text: str) -> str:
@@ -62,7 +62,7 @@ def example_question(domain: Domain) -> str:
 
 def _question(attribute: Attribute) -> str:
     name = attribute.name
-    if not PLAIN.fullmatch(name) or name.lower() in WORDS:
+    if not PLAIN_NAME.fullmatch(name) or name.lower() in KEYWORDS:
         name = '"{}"'.format(name.replace('"', '""'))
     if attribute.scale == "position":
         return "{} = '{}'".format(name, attribute.labels()[0].replace("'", "''"))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpcube.analyst.release import Release
 
 MOST_RELEASES = 1000
-WORDS = re.compile(r"(?P<column>.+) from (?P<first>\S+) to (?P<last>\S+)", re.DOTALL)
+SPELL = re.compile(r"(?P<column>.+) from (?P<first>\S+) to (?P<last>\S+)", re.DOTALL)
 NAMES = ("period", "release period", "period of release")
 """What the new attribute is called: the first of these that no attribute has."""
 
@@ -46,7 +46,7 @@ class ReleasedPeriod:
     @classmethod
     def of(cls, release: "Release", name: str) -> "ReleasedPeriod":
         """Return the period of a release, which is called `name` in messages."""
-        words = WORDS.fullmatch(release.provenance.period or "")
+        words = SPELL.fullmatch(release.provenance.period or "")
         ends = None if words is None else [_end(words[part]) for part in ("first", "last")]
         if words is None or ends is None or None in ends or type(ends[0]) is not type(ends[1]):
             told = release.provenance.period or "all rows"

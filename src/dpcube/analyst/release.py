@@ -60,15 +60,15 @@ class Release:
         Of several the period is the first attribute: what does not name it adds up (docs/olap.md).
         """
         if isinstance(path, str | PathLike):
-            return cls(*release_file.read(Path(path)))
+            return cls(*release_file.read_record(Path(path)))
         from dpcube.analyst.periods import merged
 
         paths = list(map(Path, path))
-        return merged([cls(*release_file.read(one)) for one in paths], [one.name for one in paths])
+        return merged([cls(*release_file.read_record(one)) for one in paths], [one.name for one in paths])
 
     def save(self, path: str | Path) -> str:
         """Write a new `.dpcube` file and return its digest; a file that is there already is never replaced."""
-        return release_file.write(Path(path), (self.domain, self.transcript, self.provenance))
+        return release_file.write_record(Path(path), (self.domain, self.transcript, self.provenance))
 
     @cached_property
     def digest(self) -> str:

@@ -92,7 +92,7 @@ def coverage(  # one argument for each option
 
 
 def _print_questions(found: "list[QuestionCoverage]") -> None:
-    from dpcube.evaluate.by_question import RightIntervals, figures, summary
+    from dpcube.evaluate.by_question import RightIntervals, figures, question_summary
 
     if not found:
         return
@@ -109,12 +109,12 @@ def _print_questions(found: "list[QuestionCoverage]") -> None:
         f"Over {found[0].releases} releases chance alone makes the worst tenth {right.worst_tenth:.1%} and puts "
         f"{right.under:.1%} under 90%."
     )
-    for line in summary(found):
+    for line in question_summary(found):
         click.echo(line)
 
 
 def _print_ranges(found: "list[Coverage]") -> None:
-    from dpcube.evaluate.coverage import summary
+    from dpcube.evaluate.coverage import coverage_summary
 
     if not found:
         return
@@ -128,5 +128,5 @@ def _print_ranges(found: "list[Coverage]") -> None:
         "\nEach: coverage in %, that of the worst tenth by size, that of the tenth of ranges that hold least, the"
     )
     click.echo("share of ranges held less than 90%, width of an interval over the mean error; * not as wanted.")
-    for line in summary(found):
+    for line in coverage_summary(found):
         click.echo(line)

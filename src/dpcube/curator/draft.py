@@ -12,7 +12,7 @@ from dpcube.curator.guess import Guess, by_name, by_type, by_values, read_by
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.curator.sources.names import delimiter_hint
 from dpcube.domain.attribute import listing
-from dpcube.domain.file import FORMAT
+from dpcube.domain.file import DOMAIN_FORMAT
 from dpcube.domain.reading import BLANKS
 from dpcube.errors import SourceError
 from dpcube.privacy.seal import sealed
@@ -56,8 +56,8 @@ def draft(
         if name not in rows.columns:
             msg = f"the table has no column '{name}'; its columns are {listing(rows.columns, most=30)}"
             raise SourceError(msg)
-    tables = [_attribute(rows, name, from_data=from_data) for name in chosen]
-    return f"{ADVICE}format = {FORMAT}\n{WARNING if from_data else ''}" + "".join(f"\n{table}" for table in tables)
+    tables = "".join(f"\n{_attribute(rows, name, from_data=from_data)}" for name in chosen)
+    return f"{ADVICE}format = {DOMAIN_FORMAT}\n{WARNING if from_data else ''}{tables}"
 
 
 def _refuse_one_column(rows: Rows) -> None:

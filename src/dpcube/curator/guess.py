@@ -22,19 +22,19 @@ DATES = (
 TRUTHS = "is has was flag active yes bool"
 REALS = "price cost amount income salary weight height dose rate lat latitude lon lng longitude temp temperature ratio"
 WHOLES = "age year years month months hour hours count counts number num n size score points visits children rooms km"
-BY_NAME = {
+KIND_BY_WORD = {
     **dict.fromkeys(IDENTIFIERS.split(), "identifier"),
     **dict.fromkeys(DATES.split(), "date"),
     **dict.fromkeys(TRUTHS.split(), "boolean"),
     **dict.fromkeys(REALS.split(), "float"),
     **dict.fromkeys(WHOLES.split(), "integer"),
 }
-FORMATS = ("", "iso", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%b-%Y", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M")
+GUESSED_FORMATS = ("", "iso", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%b-%Y", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M")
 MARKS = ((".", None), (".", ","), (",", None), (",", "."), (".", "'"), (",", " "))
 TOLD = ("format", "decimal", "thousands")
-WORDS = (("true", "false"), ("yes", "no"), ("y", "n"), ("ja", "nein"), ("t", "f"))
-LARGEST = 2**52
-NEARLY_ALL = 0.9  # of the texts that are not empty, for a guess
+TRUTH_WORDS = (("true", "false"), ("yes", "no"), ("y", "n"), ("ja", "nein"), ("t", "f"))
+LARGEST_GUESS = 2**52
+ENOUGH_TEXTS = 0.9  # of the texts that are not empty, for a guess
 MANY = 20  # rows, from which on a column of values that are all different is taken for a name of rows
 
 
@@ -57,7 +57,7 @@ def by_name(column: str) -> Guess:
     ['identifier', 'date', 'integer', 'boolean', 'category']
     """
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", column)
-    found = [BY_NAME[word] for word in map(str.lower, words) if word in BY_NAME]
+    found = [KIND_BY_WORD[word] for word in map(str.lower, words) if word in KIND_BY_WORD]
     if "identifier" in found or not found:
         return Guess("identifier" if found else "category")
     return Guess(found[0] if found[0] == "boolean" else found[-1] if "date" in found else found[0])
@@ -82,7 +82,7 @@ def _by_text(rows: Rows, column: str) -> Guess:
     candidates = _candidates(column)
     found = rows.read_as([made for _, made in candidates])
     kept = {i: fates["kept"] for i, fates in enumerate(found)}
-    enough = NEARLY_ALL * max(1, sum(found[0].values()) - found[0]["null"])
+    enough = ENOUGH_TEXTS * max(1, sum(found[0].values()) - found[0]["null"])
     guesses = [guess for guess, _ in candidates]
     first = next((i for i, n in kept.items() if n >= enough), None)
     if first is None:
@@ -112,10 +112,10 @@ def _candidates(column: str) -> Sequence[tuple[Guess, Attribute]]:
     """Return the readings to try, the narrowest first."""
     blank: dict[str, Any] = {"trim": True, "null_text": ("",)}
     made: list[tuple[Guess, Attribute]] = []
-    for yes, no in WORDS:
+    for yes, no in TRUTH_WORDS:
         read = {**blank, "case": "ignore", **({} if yes == "true" else {"true": (yes,), "false": (no,)})}
         made.append((Guess("boolean", read), Category(column, ["false", "true"], **read)))
-    for form in FORMATS:
+    for form in GUESSED_FORMATS:
         made.append((guess := Guess("date", {**blank, **({"format": form} if form else {})}), read_by(column, guess)))
     for decimal, thousands in MARKS:
         marks = {"decimal": decimal} if decimal != "." else {}
@@ -130,4 +130,4 @@ def read_by(column: str, guess: Guess) -> Attribute:
     if guess.kind == "date":
         return Date(column, "0001-01-01", "9999-12-31", every="year", **options)
     kind = Integer if guess.kind == "integer" else Float
-    return kind(column, -LARGEST, LARGEST, width=LARGEST, **options)
+    return kind(column, -LARGEST_GUESS, LARGEST_GUESS, width=LARGEST_GUESS, **options)

@@ -23,7 +23,7 @@ from dpcube.domain.number import Float, Integer
 from dpcube.errors import DomainError
 from dpcube.files import is_special, place_beside
 
-FORMAT = 1
+DOMAIN_FORMAT = 1
 LARGEST_DOMAIN_FILE = 16 * 2**20
 ATTRIBUTE_KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
 Declaration = tuple[tuple[Attribute, ...], bool, str | None, bool]  # the fields of a Domain, in order
@@ -56,8 +56,8 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
         msg = f"not a TOML file: {error}"
         raise DomainError(msg) from None
     _check_keys(table, HEADER, owner="a domain file")
-    if table.get("format", FORMAT) != FORMAT or table.get("format") is True:
-        msg = f"format must be {FORMAT}, got {table['format']!r}; a newer dpcube may read it"
+    if table.get("format", DOMAIN_FORMAT) != DOMAIN_FORMAT or table.get("format") is True:
+        msg = f"format must be {DOMAIN_FORMAT}, got {table['format']!r}; a newer dpcube may read it"
         raise DomainError(msg)
     declared = table.get("attribute", [])
     if not isinstance(declared, list) or not all(isinstance(item, dict) for item in declared):
@@ -163,7 +163,7 @@ def read_text(path: Path) -> str:
 def format_declaration(declaration: Declaration) -> str:
     """Write a domain's fields as text that `parse_declaration` reads back."""
     attributes, drafted, signed, multiline = declaration
-    lines = [f"format = {FORMAT}"]
+    lines = [f"format = {DOMAIN_FORMAT}"]
     if drafted:
         lines.append("drafted_from_data = true")
     if signed is not None:

@@ -185,8 +185,9 @@ def _cells_of(transcript: Transcript) -> CellCounts:
 
 
 def _boxes_of(transcript: Transcript) -> BoxCounts:
-    assert transcript.boxes is not None  # as declared
-    return transcript.boxes
+    boxes = transcript.boxes
+    assert boxes is not None  # as declared
+    return boxes
 
 
 def _counts_every_leaf(transcript: Transcript) -> bool:
@@ -217,10 +218,14 @@ def _states_of_consistent(transcript: Transcript) -> frozenset[Part]:
     return _states_of_uniform(transcript) - (frozenset() if _counts_leaves_only(transcript) else {"noise"})
 
 
-CELLS = Need(lambda transcript: transcript.cells is not None, "has no counts of cells")
-BOXES = Need(lambda transcript: transcript.boxes is not None, "has no counts of boxes")
-LEAVES = Need(_counts_every_leaf, "did not count every leaf of its tree, so these have no counts to spread")
-CUTS = Need(
+def _leaves_nothing_unused(transcript: Transcript) -> bool:
+    return transcript.cells is None
+
+
+NEEDS_CELLS = Need(lambda transcript: transcript.cells is not None, "has no counts of cells")
+NEEDS_BOXES = Need(lambda transcript: transcript.boxes is not None, "has no counts of boxes")
+NEEDS_LEAVES = Need(_counts_every_leaf, "did not count every leaf of its tree, so these have no counts to spread")
+NEEDS_CUTS = Need(
     lambda transcript: straight_cuts(_boxes_of(transcript).tree) is not None,
     "has boxes that straight cuts do not tell apart",
 )
@@ -228,23 +233,25 @@ CUTS = Need(
 ESTIMATORS = (
     Estimator(
         "balanced",
-        (BOXES, LEAVES, CUTS),
+        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_CUTS),
         _states_everything,
         balanced,
-        suits=lambda transcript: transcript.cells is None,  # it would leave them unused
+        suits=_leaves_nothing_unused,
     ),
     Estimator(
         "posterior",
-        (BOXES, LEAVES, CUTS),
+        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_CUTS),
         _states_everything,
         posterior,
-        suits=lambda transcript: transcript.cells is None,  # it would leave them unused
+        suits=_leaves_nothing_unused,
     ),
-    Estimator("consistent", (BOXES, LEAVES), _states_of_consistent, consistent),
-    Estimator("uniform", (BOXES, LEAVES), _states_of_uniform, uniform),
-    Estimator("least_squares", (CELLS, BOXES, LEAVES), _states_everything, least_squares),
-    Estimator("weighted_least_squares", (CELLS, BOXES, LEAVES), _states_everything, weighted_least_squares),
-    Estimator("cells", (CELLS,), _states_everything, cells),
+    Estimator("consistent", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_consistent, consistent),
+    Estimator("uniform", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_uniform, uniform),
+    Estimator("least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, least_squares),
+    Estimator(
+        "weighted_least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, weighted_least_squares
+    ),
+    Estimator("cells", (NEEDS_CELLS,), _states_everything, cells),
 )
 """Every estimator. Of those that state as much of their errors for a release, the first is its default."""
 

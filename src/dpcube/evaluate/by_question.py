@@ -21,6 +21,7 @@ from dpcube.evaluate.arrays import experiment
 from dpcube.evaluate.drawn_tables import drawn_tables
 from dpcube.evaluate.natural_questions import Questions, bundled_questions, natural_questions
 from dpcube.evaluate.parallel import in_processes
+from dpcube.evaluate.ratios import CHANCE
 from dpcube.evaluate.seeds import seed_of
 from dpcube.evaluate.tables import PublicTable, coded_tables, demo_table
 from dpcube.strategy import Strategy, strategy_of
@@ -32,8 +33,6 @@ UNDER = 0.90
 WORST_PART = 0.1
 WANTED, WANTED_OF_WORST_TENTH, WANTED_OF_WORST = (0.93, 0.985), 0.85, 0.88
 MOST_BIAS = 0.25
-BEYOND = 2
-"""Standard errors of a mean over releases that chance is given."""
 AT_ONCE = 10
 """Releases of a task: the same for any number of processes, so that sums of floats are too."""
 
@@ -107,7 +106,7 @@ class Tally:
     @property
     def biased(self) -> Bools:
         """Which questions have a bias above a quarter of the stated standard error, beyond chance."""
-        by_chance = BEYOND * self.deviations / np.sqrt(np.maximum(self.sums[0], 1))
+        by_chance = CHANCE * self.deviations / np.sqrt(np.maximum(self.sums[0], 1))
         return np.asarray(np.abs(self.biases) - by_chance > MOST_BIAS * self.stated_errors)
 
 
@@ -334,7 +333,7 @@ def _row(one: QuestionCoverage) -> tuple[str, ...]:
     )
 
 
-def summary(found: Sequence[QuestionCoverage]) -> list[str]:
+def question_summary(found: Sequence[QuestionCoverage]) -> list[str]:
     """Return the worst question of every setting and its most biased one, and how many settings are as wanted."""
     lines = []
     for one in found:

@@ -152,7 +152,7 @@ def _measured(table: str, samples: list[Ints], epsilon: str, strategy: str | Str
     return measure_coverage(table, samples, epsilon=epsilon, strategy=strategy, releases=releases)
 
 
-def summary(found: list[Coverage]) -> list[str]:
+def coverage_summary(found: list[Coverage]) -> list[str]:
     """Return a line for each strategy: how many settings are as wanted, and what the others miss."""
     lines = []
     for strategy in dict.fromkeys(one.strategy for one in found):

@@ -12,12 +12,12 @@ from dpcube.arrays import Floats
 from dpcube.evaluate.seeds import seed_of
 from dpcube.evaluate.tables import PublicTable, coded_domain
 
-MOST_ATTRIBUTES = 6
-CELLS = (10, 200_000)
-ROWS = (1e3, 3e6)
+MOST_DRAWN_ATTRIBUTES = 6
+CELL_RANGE = (10, 200_000)
+ROW_RANGE = (1e3, 3e6)
 LEAST_SIDE = 2
 
-Law = Callable[[tuple[int, ...], np.random.Generator], Floats]
+TableLaw = Callable[[tuple[int, ...], np.random.Generator], Floats]
 
 
 def drawn_tables(number: int, *, seed: int) -> Iterator[PublicTable]:
@@ -31,7 +31,7 @@ def drawn_table(seed: int, place: int) -> PublicTable:
     shape = drawn_shape(random)
     law = list(LAWS)[int(random.integers(len(LAWS)))]
     ordered = tuple(bool(one) for one in random.random(len(shape)) < 0.5)
-    rows = round(10 ** random.uniform(*np.log10(ROWS)))
+    rows = round(10 ** random.uniform(*np.log10(ROW_RANGE)))
     weights = LAWS[law](shape, random).reshape(-1)
     exact_counts = random.multinomial(rows, weights / weights.sum()).reshape(shape).astype(np.int64)
     domain = coded_domain(shape, ordered, tuple(f"a{axis}" for axis in range(len(shape))))
@@ -41,14 +41,14 @@ def drawn_table(seed: int, place: int) -> PublicTable:
 
 def drawn_shape(random: np.random.Generator) -> tuple[int, ...]:
     """Return the sides of a cube: its number of cells is spread over the powers of ten, each side over what is left."""
-    attributes = int(random.integers(1, MOST_ATTRIBUTES + 1))
-    cells = 10 ** random.uniform(np.log10(max(CELLS[0], LEAST_SIDE**attributes)), np.log10(CELLS[1]))
+    attributes = int(random.integers(1, MOST_DRAWN_ATTRIBUTES + 1))
+    cells = 10 ** random.uniform(np.log10(max(CELL_RANGE[0], LEAST_SIDE**attributes)), np.log10(CELL_RANGE[1]))
     cells = min(cells, 10.0 ** (2 + attributes))  # nobody has an attribute of 100,000 values
     parts = random.dirichlet(np.full(attributes, 3.0))
     sides = np.maximum(np.rint(cells**parts), LEAST_SIDE).astype(int)
-    while sides.prod() > CELLS[1]:
+    while sides.prod() > CELL_RANGE[1]:
         sides[sides.argmax()] -= max(1, sides.max() // 20)
-    while sides.prod() < CELLS[0]:
+    while sides.prod() < CELL_RANGE[0]:
         sides[sides.argmin()] += 1
     return tuple(int(side) for side in sides)
 
@@ -95,19 +95,19 @@ def departures(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
     return np.asarray(np.exp(log - log.max()), np.float64)
 
 
-def even(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
+def even_or_striped(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
     """Return the even law, or stripes across one axis."""
     axis, period = int(random.integers(len(shape))), int(random.integers(1, 4))
     return np.asarray(np.indices(shape)[axis] % period == 0, np.float64)
 
 
-LAWS: dict[str, Law] = {
+LAWS: dict[str, TableLaw] = {
     "uneven": uneven,
     "classes": classes,
     "hills": hills,
     "spikes": spikes,
     "departures": departures,
-    "even": even,
+    "even": even_or_striped,
 }
 
 

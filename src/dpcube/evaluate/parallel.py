@@ -6,15 +6,15 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-Result = TypeVar("Result")
+TaskResult = TypeVar("TaskResult")
 
 AHEAD = 2
 """Tasks that wait for each process: a task may hold a table, so that not all of them are laid out at once."""
 
 
 def in_processes(
-    function: Callable[..., Result], tasks: Iterable[tuple[Any, ...]], *, jobs: int = 1
-) -> Iterator[Result]:
+    function: Callable[..., TaskResult], tasks: Iterable[tuple[Any, ...]], *, jobs: int = 1
+) -> Iterator[TaskResult]:
     """Yield `function(*task)` for every task in order; with more than one job, in processes of their own.
 
     Processes are spawned, not forked: what draws noise may not be copied (`privacy/unique.py`).
@@ -23,7 +23,7 @@ def in_processes(
         yield from (function(*task) for task in tasks)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting: deque[Future[Result]] = deque()
+        waiting: deque[Future[TaskResult]] = deque()
         try:
             for task in tasks:
                 waiting.append(pool.submit(function, *task))

@@ -11,14 +11,14 @@ from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.estimate.metrics import exact_answers
 from dpcube.evaluate.arrays import experiment
-from dpcube.plan.queries import Kind, workload_of
+from dpcube.plan.queries import QueryKind, workload_of
 from dpcube.strategy import BY_NAME
 from dpcube.testing import SeededNoise
 
 RUNS, EPSILON = 10, "1"
 
 
-def coverage(strategy: str, kind: Kind, *, runs: int = RUNS, epsilon: str = EPSILON) -> float:
+def coverage(strategy: str, kind: QueryKind, *, runs: int = RUNS, epsilon: str = EPSILON) -> float:
     """Return the percentage of 95% intervals, rounded outwards to whole rows, that hold the truth."""
     exact = count(datasets.adult_table(), Domain.load(datasets.adult_domain()))
     workload = workload_of(kind, exact.shape, seed=5)
@@ -32,7 +32,7 @@ def coverage(strategy: str, kind: Kind, *, runs: int = RUNS, epsilon: str = EPSI
 
 def print_trust() -> None:
     """Print the table."""
-    kinds: tuple[Kind, ...] = ("ranges", "marginals", "cells")
+    kinds: tuple[QueryKind, ...] = ("ranges", "marginals", "cells")
     assert set(kinds) == set(INTERVAL_KINDS)
     for strategy in BY_NAME:
         print(strategy, {kind: round(coverage(strategy, kind)) for kind in kinds})

@@ -40,7 +40,7 @@ def straight_cuts(tree: BoxTree) -> StraightCuts | None:
     >>> found.tree.lower[:, 0], found.tree.upper[:, 0], found.moved
     (array([0, 0, 1, 1, 3]), array([4, 1, 4, 3, 4]), array([0, 1, 3, 4]))
     """
-    if _is_straight(tree.lower, tree.upper, tree.end):
+    if tree.is_straight:
         return StraightCuts(tree, np.arange(len(tree)))
     if tree not in _MADE:
         _MADE[tree] = _with_boxes_between(tree)
@@ -60,23 +60,6 @@ def _with_boxes_between(tree: BoxTree) -> StraightCuts | None:
     for array in (lower, upper, parent):
         array.flags.writeable = False  # spares copies
     return StraightCuts(BoxTree(tree.shape, lower, upper, parent), moved)
-
-
-@compiled
-def _is_straight(lower: Ints, upper: Ints, end: Ints) -> bool:
-    """Whether every node that has children has two, the first on the lower side of the second."""
-    for node in range(len(end)):
-        left = node + 1
-        if end[node] == left:
-            continue
-        right, below = end[left], False
-        if right == end[node] or end[right] != end[node]:
-            return False
-        for axis in range(lower.shape[1]):
-            below |= upper[left, axis] <= lower[right, axis]
-        if not below:
-            return False
-    return True
 
 
 @compiled

@@ -43,7 +43,8 @@ class BoxTree:
     """Nested boxes in preorder: the root is the whole shape and the children of a node partition it.
 
     `lower` and `upper` have shape (nodes, axes); `parent`, `sizes` (numbers of cells) and `end` have shape (nodes,);
-    `leaves` are the numbers of the nodes without children.
+    `leaves` are the numbers of the nodes without children; a tree `is_straight` if all others have two, the lower
+    first.
 
     >>> lower, upper = np.array([[0], [0], [1]]), np.array([[3], [1], [3]])
     >>> BoxTree((3,), lower, upper, parent=np.array([-1, 0, 0])).leaves
@@ -57,6 +58,7 @@ class BoxTree:
     sizes: Ints = field(init=False)
     end: Ints = field(init=False)
     leaves: Ints = field(init=False)
+    is_straight: bool = field(init=False)
 
     def __post_init__(self) -> None:
         boxes = Boxes(self.shape, self.lower, self.upper)
@@ -70,7 +72,8 @@ class BoxTree:
             message = f"node {node} ({boxes[node]}, parent {parent[node]}) of the tree is wrong: {_FAULTS[fault]}"
             raise DomainError(message)
         leaves = np.flatnonzero(_is_leaf(end))
-        if not _is_cut_in_two(boxes.lower, boxes.upper, end):
+        in_two, is_straight = _cuts_in_two(boxes.lower, boxes.upper, end)
+        if not in_two:
             try:
                 paint_chosen(boxes, leaves)
             except DomainError as error:
@@ -79,7 +82,8 @@ class BoxTree:
         for array in (sizes, end, leaves, parent):
             array.flags.writeable = False
         fixed = {"shape": boxes.shape, "lower": boxes.lower, "upper": boxes.upper, "parent": parent}
-        for name, value in (fixed | {"sizes": sizes, "end": end, "leaves": leaves}).items():
+        found = {"sizes": sizes, "end": end, "leaves": leaves, "is_straight": is_straight}
+        for name, value in (fixed | found).items():
             object.__setattr__(self, name, value)
 
     def _checked_parent(self, nodes: int) -> Ints:
@@ -199,23 +203,26 @@ def _first_leak(parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
 
 
 @compiled
-def _is_cut_in_two(lower: Ints, upper: Ints, end: Ints) -> bool:
-    """Whether every node that has children has two, apart on some axis.
+def _cuts_in_two(lower: Ints, upper: Ints, end: Ints) -> tuple[bool, bool]:
+    """Whether every node that has children has two, apart on some axis, and whether the lower one is always first.
 
     They have as many cells as the node, so they partition it, and the leaves the shape: no cell need be painted.
     """
+    in_order = True
     for node in range(len(end)):
         left = node + 1
         if end[node] == left:
             continue
-        right, apart = end[left], False
+        right, below, above = end[left], False, False
         if right == end[node] or end[right] != end[node]:
-            return False
+            return False, False
         for axis in range(lower.shape[1]):
-            apart |= upper[left, axis] <= lower[right, axis] or upper[right, axis] <= lower[left, axis]
-        if not apart:
-            return False
-    return True
+            below |= upper[left, axis] <= lower[right, axis]
+            above |= upper[right, axis] <= lower[left, axis]
+        if not (below or above):
+            return False, False
+        in_order &= below
+    return True, in_order
 
 
 @compiled

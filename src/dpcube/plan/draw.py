@@ -6,7 +6,7 @@ from dpcube.errors import InputError
 from dpcube.plan.planning import Plan
 from dpcube.plan.queries import IN_WORDS
 
-FORMATS = (".svg", ".png", ".pdf")
+PICTURE_ENDINGS = (".svg", ".png", ".pdf")
 # Strategies differ in their dashes and marks, so the picture can be read without colours.
 STYLES = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"), ("-", "x"), ("--", "v"))
 GREYS = ("0.0", "0.35", "0.55")
@@ -14,8 +14,8 @@ GREYS = ("0.0", "0.35", "0.55")
 
 def check_picture(path: Path) -> None:
     """Refuse a picture that could not be drawn, before anything is computed for it."""
-    if path.suffix.lower() not in FORMATS:
-        msg = f"a picture is written as {', '.join(FORMATS)}, by the ending of its name, got {path.name}"
+    if path.suffix.lower() not in PICTURE_ENDINGS:
+        msg = f"a picture is written as {', '.join(PICTURE_ENDINGS)}, by the ending of its name, got {path.name}"
         raise InputError(msg)
     if not path.absolute().parent.is_dir():
         msg = f"there is no directory {path.parent} to put {path.name} in"

@@ -12,14 +12,14 @@ from dpcube.errors import DomainError, InputError, MemoryLimitError
 from dpcube.plan.advice import Advice, advise
 from dpcube.plan.axes import axes_of
 from dpcube.plan.predict import Prediction, Predictor
-from dpcube.plan.queries import QUERY_KINDS, Kind
+from dpcube.plan.queries import QUERY_KINDS, QueryKind
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
 from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_fits, check_public, error_of_total
 from dpcube.strategy import BY_NAME, Strategy, strategy_of
 from dpcube.strategy.strategy import FittedStrategy
 
-Predictions = Callable[[Fraction], Mapping[Kind, Prediction]]
+Predictions = Callable[[Fraction], Mapping[QueryKind, Prediction]]
 
 MOST_PLANNED_ROWS = 10**12
 MOST_PLANNED_CELLS = 10**15
@@ -38,7 +38,7 @@ class Plan:
     rows: int
     epsilon: Fraction
     max_rows: int
-    queries: Kind
+    queries: QueryKind
     predictions: tuple[Prediction, ...]
     best: Prediction
     advice: Advice | None
@@ -154,14 +154,14 @@ def _remembered(predictor: Predictor, strategy: Strategy, progress: Callable[[st
     """Return the predictions of a strategy as a function of epsilon, each made once."""
 
     @cache
-    def at(epsilon: Fraction) -> Mapping[Kind, Prediction]:
+    def at(epsilon: Fraction) -> Mapping[QueryKind, Prediction]:
         progress(f"predicting {strategy.name} at epsilon {float(epsilon):.3g}")
         return predictor.predict(strategy, epsilon)
 
     return at
 
 
-def _reach(predict: Predictions, kind: Kind, accuracy: float, start: Fraction) -> Fraction | None:
+def _reach(predict: Predictions, kind: QueryKind, accuracy: float, start: Fraction) -> Fraction | None:
     return least_epsilon(lambda at: predict(at)[kind].typical, accuracy, start=start)
 
 
@@ -187,7 +187,7 @@ def _check(domain: Domain, rows: int, max_rows: int, accuracy: float | None) -> 
         raise InputError(msg)
 
 
-def _kind(queries: str) -> Kind:
+def _kind(queries: str) -> QueryKind:
     for kind in QUERY_KINDS:
         if kind == queries:
             return kind

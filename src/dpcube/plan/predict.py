@@ -19,7 +19,7 @@ from dpcube.estimate.metrics import absolute_errors
 from dpcube.noise.sums import dl_sum_mean_abs
 from dpcube.plan.axes import Axes, at_most, shape_of
 from dpcube.plan.counter import SimulatedCounter
-from dpcube.plan.queries import QUERY_KINDS, Kind, workload_of
+from dpcube.plan.queries import QUERY_KINDS, QueryKind, workload_of
 from dpcube.plan.stand_ins import STAND_INS, made_up_counts
 from dpcube.query import Workload
 from dpcube.strategy import Cells, Strategy
@@ -47,7 +47,7 @@ class Prediction:
     """
 
     strategy: str
-    queries: Kind
+    queries: QueryKind
     epsilon: Fraction
     typical: float
     low: float
@@ -129,7 +129,7 @@ class Predictor:
         """Number of cells of the planned cube."""
         return float(np.prod(self.shape, dtype=float))
 
-    def predict(self, strategy: Strategy, epsilon: Fraction) -> Mapping[Kind, Prediction]:
+    def predict(self, strategy: Strategy, epsilon: Fraction) -> Mapping[QueryKind, Prediction]:
         """Return the predicted error of every kind of question."""
         each = epsilon / self._max_rows
         if type(strategy) is Cells:  # not of its kind: what another does differently is not known

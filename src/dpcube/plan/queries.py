@@ -8,25 +8,25 @@ from numpy.typing import NDArray
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 
-Kind = Literal["ranges", "cells", "marginals", "total"]
-QUERY_KINDS: tuple[Kind, ...] = get_args(Kind)
-IN_WORDS: dict[Kind, str] = {
+QueryKind = Literal["ranges", "cells", "marginals", "total"]
+QUERY_KINDS: tuple[QueryKind, ...] = get_args(QueryKind)
+IN_WORDS: dict[QueryKind, str] = {
     "ranges": "a random range",
     "cells": "a single cell",
     "marginals": "a group of a one-way GROUP BY",
     "total": "the number of rows",
 }
 
-ASKED = 1000
+QUESTIONS = 1000
 """Questions of each kind, at most (of marginals, for each attribute)."""
 
 
-def workload_of(kind: Kind, shape: tuple[int, ...], *, seed: int) -> Workload:
+def workload_of(kind: QueryKind, shape: tuple[int, ...], *, seed: int) -> Workload:
     """Return a workload of one kind; a seed repeats those drawn at random."""
     if kind == "ranges":
-        return random_ranges(shape, ASKED, seed=seed)
+        return random_ranges(shape, QUESTIONS, seed=seed)
     if kind == "cells":
-        cells = np.random.default_rng(seed).integers(0, np.array(shape), size=(ASKED, len(shape)))
+        cells = np.random.default_rng(seed).integers(0, np.array(shape), size=(QUESTIONS, len(shape)))
         return Workload(shape, cells, cells + 1)
     whole = Workload(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]))
     return whole if kind == "total" else _marginals(whole)
@@ -37,7 +37,7 @@ def _marginals(whole: Workload) -> Workload:
     lower: list[NDArray[np.int64]] = []
     upper: list[NDArray[np.int64]] = []
     for axis, size in enumerate(whole.shape):
-        groups = np.unique(np.linspace(0, size - 1, min(size, ASKED)).astype(np.int64))
+        groups = np.unique(np.linspace(0, size - 1, min(size, QUESTIONS)).astype(np.int64))
         lower.append(np.repeat(whole.lower, len(groups), axis=0))
         upper.append(np.repeat(whole.upper, len(groups), axis=0))
         lower[-1][:, axis], upper[-1][:, axis] = groups, groups + 1

@@ -48,7 +48,7 @@ from dpcube.privacy.period import Period
 PATIENCE = 60  # seconds to wait for another process's transaction
 LARGEST_FILE = 16 * 2**20  # bytes: tens of thousands of releases
 KEPT_FREE = 2**20  # of these, for what follows a charge
-LONGEST_TEXT = 10_000  # characters of a name or a note that is written; what is read may be longer
+LONGEST_NOTE = 10_000  # characters of a name or a note that is written; what is read may be longer
 MOST_BITS = 2**14  # of what all amounts have as a common denominator
 NOTHING_DRAWN = "nothing was drawn"
 WHOLE = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
@@ -231,8 +231,8 @@ def _append(connection: sqlite3.Connection, **columns: object) -> int:
     number, seal = (1, "") if last is None else (last[0] + 1, last[1])
     columns |= {"number": number, "time": datetime.now(UTC).isoformat(timespec="seconds")}
     entry = [columns.get(name) for name in SEALED]
-    if long := [name for name, value in columns.items() if isinstance(value, str) and len(value) > LONGEST_TEXT]:
-        msg = f"the {long[0]} is longer than the {LONGEST_TEXT:,} characters that a ledger keeps; shorten it"
+    if long := [name for name, value in columns.items() if isinstance(value, str) and len(value) > LONGEST_NOTE]:
+        msg = f"the {long[0]} is longer than the {LONGEST_NOTE:,} characters that a ledger keeps; shorten it"
         raise InputError(msg)
     marks = ", ".join("?" for _ in SEALED)
     connection.execute(

@@ -15,7 +15,7 @@ from dpcube.errors import LedgerError
 
 APPLICATION = 0x64706375  # "dpcu": marks the file as ours
 FORMAT = 1
-LONGEST_READ = 2**20  # bytes of one value
+LONGEST_VALUE = 2**20  # bytes of one value
 MOST_STEPS = 10**8  # of SQLite's machine; a ledger of 16 MiB takes a hundredth
 STEPS_AT_A_TIME = 10**5
 SCHEMA = f"""
@@ -48,7 +48,7 @@ PRAGMA user_version = {FORMAT};
 
 def bound(connection: sqlite3.Connection) -> None:
     """Let the file do and cost no more than a ledger does."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_READ)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     turns = count(1)
     connection.set_progress_handler(lambda: next(turns) * STEPS_AT_A_TIME > MOST_STEPS, STEPS_AT_A_TIME)

@@ -24,7 +24,7 @@ from dpcube.query.workload_model import KINDS, MIXED, WorkloadModel
 from dpcube.strategy.cells import Cells
 from dpcube.strategy.first_look import is_small, look_first
 from dpcube.strategy.level_budgets import BESIDE_QUERIES, LevelBudgets
-from dpcube.strategy.looking import LOOK_SHARE, TOTAL_SHARE, look_levels, look_shares
+from dpcube.strategy.looking import LOOK_SHARE, ROOT_SHARE, look_levels, look_shares
 from dpcube.strategy.marginals import count_tables, peak_bytes_of_tables, share_of_tables
 from dpcube.strategy.plans import ADAPTIVE, CELLS, PlanSetting, TreePlan
 from dpcube.strategy.seen import Seen, largest_tree
@@ -150,7 +150,7 @@ class Adaptive:
 
         def count(made_up: NoisyCounter, of_tables: Fraction) -> tuple[list[MarginalCounts], BoxCounts]:
             tables, tree = count_tables(made_up, of_tables) if of_tables else [], Seen(made_up, model.cut_order())
-            tree.count_total(TOTAL_SHARE)
+            tree.count_total(ROOT_SHARE)
             _count_tree(tree, tables, plan, setting)
             return tables, tree.counts()
 
@@ -179,7 +179,7 @@ def _count_tree(seen: Seen, tables: list[MarginalCounts], plan: TreePlan, settin
     """Count the tree by a plan with what tables leave."""
     seen.set_aside(sum(table.units for table in tables))
     if plan.looks:
-        seen.count_total(TOTAL_SHARE)
+        seen.count_total(ROOT_SHARE)
         setting = replace(setting, shares=look_shares(seen, setting.model, setting.looks))
     plan.run(seen, setting)
 

@@ -20,7 +20,7 @@ from dpcube.strategy.seen import Seen
 
 # The constants below are flat optima: a quarter more or less of any moves the error by less than its own noise
 # (docs/adaptive.md has the measurements).
-TOTAL_SHARE = Fraction(4, 100)
+ROOT_SHARE = Fraction(4, 100)
 """Share of the budget for the count of the whole table, which chooses the level that gets most."""
 LOOK_SHARE = Fraction(70, 100)
 """Share for looking, at all levels together; the rest, and what is not spent, is for the boxes."""

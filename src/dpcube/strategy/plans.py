@@ -15,7 +15,7 @@ from dpcube.counter import BUDGET_UNITS
 from dpcube.noise import noise_variances
 from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy.level_budgets import LevelBudgets
-from dpcube.strategy.looking import TOTAL_SHARE, best_boxes, worth_a_look
+from dpcube.strategy.looking import ROOT_SHARE, best_boxes, worth_a_look
 from dpcube.strategy.seen import ROOT, Seen, inside_of, sums_to
 
 
@@ -48,7 +48,7 @@ class TreePlan:
             self._commit(seen, ROOT, ROOT, setting)
             return
         active = ROOT
-        seen.count_total(TOTAL_SHARE)
+        seen.count_total(ROOT_SHARE)
         for level, share in zip(setting.looks, setting.shares, strict=True):
             fresh, _ = seen.below(seen.affordable(active, level), level)
             seen.count(fresh, np.full(len(fresh), seen.share_units(share)))

@@ -24,7 +24,7 @@ from dpcube.strategy.seen import Seen
 
 MOST_SIMULATED, MOST_TABLES = 2**14, 4
 """Cells of the made-up tables of one law together, and how many such tables there are at most. At least one is."""
-ROUNDS = 2
+SIMULATED_ROUNDS = 2
 """Rounds of inference for the estimate of a made-up table: one less than a release takes, for time."""
 FEW_EMPTY = (0.005, 0.005, 0.1, 0.89)
 """The second law's guesses (nothing left, nothing right, anything, near the prediction) before anything is learnt.
@@ -132,7 +132,7 @@ def _loss(wrong: Floats, asked: AskedOfTables) -> Floats:
 
 def _estimated(seen: Seen) -> Floats:
     measured = seen.counts().by_node(seen.counter.epsilon_per_unit)
-    return PosteriorEstimate("posterior", infer(seen.tree, *measured, rounds=ROUNDS), *measured).cells()
+    return PosteriorEstimate("posterior", infer(seen.tree, *measured, rounds=SIMULATED_ROUNDS), *measured).cells()
 
 
 def _tables_and_noise(seen: Seen, tables: int) -> Iterator[tuple[Ints, Floats]]:

@@ -15,7 +15,7 @@ from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import BoxCounts, CellCounts, Transcript
 from dpcube.transcript.tables import ROWS_AT_A_TIME
 
-LARGEST = 2**30
+LARGEST_CELL = 2**30
 """Cells are partitioned as if none held more, which keeps the sums of squares in range whatever the rows hold."""
 
 
@@ -87,7 +87,7 @@ class TwoPhase:
         noisy_cells = counter.count_cells(cell_units)
         noise_variance = DiscreteLaplace(cell_units * counter.epsilon_per_unit).variance
         tree = grow(
-            np.clip(noisy_cells, 0 if self.partition_on == "records" else -LARGEST, LARGEST),
+            np.clip(noisy_cells, 0 if self.partition_on == "records" else -LARGEST_CELL, LARGEST_CELL),
             threshold=self.threshold,
             rule=self.rule,
             weight=self.weight,

@@ -22,7 +22,7 @@ def value(facts: Mapping[str, object], key: str, kind: type[T]) -> T:
     return found
 
 
-def whole_numbers(facts: Mapping[str, object], key: str) -> tuple[int, ...]:
+def whole_number_list(facts: Mapping[str, object], key: str) -> tuple[int, ...]:
     """Return a list of whole numbers."""
     found = value(facts, key, list)
     if any(type(number) is not int for number in found):

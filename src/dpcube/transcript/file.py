@@ -61,7 +61,7 @@ class FutureFormatError(ReleaseFileError):
     """A file of a format that this version does not know yet."""
 
 
-def write(path: Path, record: Record) -> str:
+def write_record(path: Path, record: Record) -> str:
     """Write a release to a new file and return its digest; a file that is there already is never replaced."""
     check_domain(record[0])
     members = _members(record)
@@ -125,7 +125,7 @@ def digest(record: Record) -> str:
     return whole.hexdigest()
 
 
-def read(path: Path) -> Record:
+def read_record(path: Path) -> Record:
     """Read a release file."""
     try:
         if is_special(path):

@@ -20,7 +20,7 @@ from dpcube.errors import DomainError
 from dpcube.geometry.boxes import add_to_boxes
 from dpcube.geometry.tree import BoxTree
 from dpcube.noise import noise_variances
-from dpcube.transcript.facts import value, whole_numbers
+from dpcube.transcript.facts import value, whole_number_list
 
 MOST_UNITS = 2**61  # so that the sum of two such is a 64-bit integer
 TWO_SIDED_GEOMETRIC = "two-sided geometric: P(z) proportional to exp(-units * epsilon_per_unit * |z|)"
@@ -199,13 +199,13 @@ class MarginalCounts(Measurement):
     @classmethod
     def table_forms(cls, shape: tuple[int, ...], facts: Mapping[str, object]) -> dict[str, TableForm]:
         """Return the form of a table of one row for each cell of the axes: no more than the cube has."""
-        rows = math.prod(_kept(shape, whole_numbers(facts, "axes")))
+        rows = math.prod(_kept(shape, whole_number_list(facts, "axes")))
         return {"marginal": TableForm(("noisy_count",), rows, rows)}
 
     @classmethod
     def of_tables(cls, shape: tuple[int, ...], facts: Mapping[str, object], tables: Mapping[str, Columns]) -> Self:
         """Return the marginal of a file."""
-        axes = whole_numbers(facts, "axes")
+        axes = whole_number_list(facts, "axes")
         counts = tables["marginal"]["noisy_count"].reshape(_kept(shape, axes))
         return cls(axes, counts, value(facts, "units", int))
 

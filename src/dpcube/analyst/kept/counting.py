@@ -19,7 +19,7 @@ from dpcube.errors import DpcubeError
 from dpcube.files import is_special
 from dpcube.query import CountingQueries, query
 
-LARGEST_FILE = 2**30
+LARGEST_COUNTED = 2**30
 
 
 def counted(path: Path, questions: Sequence[str], *, confidence: float, estimate: str = "auto") -> list[Answer]:
@@ -81,7 +81,7 @@ class _Counts:
 def _digest(path: Path) -> str | None:
     """Return the SHA-256 of a file's bytes; None if it is no plain file, or too large a one to be worth it."""
     try:
-        if is_special(path) or path.stat().st_size > LARGEST_FILE:
+        if is_special(path) or path.stat().st_size > LARGEST_COUNTED:
             return None
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,7 +14,7 @@ from dpcube.analyst.plots.axis import Axis
 from dpcube.arrays import Floats, Ints
 from dpcube.geometry.tree import BoxTree
 
-MOST_BOXES = 1200
+MOST_OUTLINES = 1200
 """More boxes are a grey mist: of a larger tree the boxes of a higher level are drawn."""
 FEW_BOXES = 200
 """Lines around more boxes than these are drawn lighter, the more the lighter."""
@@ -38,7 +38,7 @@ class Outlines:
 
 def outlines(tree: BoxTree, x: tuple[int, Axis], y: tuple[int, Axis]) -> Outlines:
     """Return the outlines of the leaves on the axes numbered in `x` and `y`, as those are drawn."""
-    chosen = frontier(tree, MOST_BOXES)
+    chosen = frontier(tree, MOST_OUTLINES)
     lower, upper = tree.lower[chosen], tree.upper[chosen]
     behind = tree.sizes[chosen] / np.prod((upper - lower)[:, [x[0], y[0]]], axis=1)
     depth = tree.sizes[0] / (tree.shape[x[0]] * tree.shape[y[0]])

@@ -6,14 +6,14 @@ import pyarrow as pa
 
 from dpcube.domain import Attribute, Domain
 
-ASKED = re.compile(
+DESCRIBING = re.compile(
     r"\s*(?:(?P<table>DESCRIBE|DESC|SHOW)\s+(?:TABLE\s+)?\"?cube\"?|SHOW\s+TABLES)\s*;?\s*", re.IGNORECASE
 )
 
 
 def described(text: str, domain: Domain) -> pa.Table | None:
     """Return the columns of the cube, or the list of tables, if that is what `text` asks for; else None."""
-    asked = ASKED.fullmatch(text)
+    asked = DESCRIBING.fullmatch(text)
     if asked is None:
         return None
     if asked["table"] is None:

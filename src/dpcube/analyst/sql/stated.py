@@ -15,7 +15,7 @@ from dpcube.analyst.sql.names import bare, is_constant
 from dpcube.analyst.sql.needs import Fold
 
 PASSING_ON = {"expressions", "from", "with", "order", "limit", "offset"}
-PLAIN = {"expressions", "from", "where", "group", "having", "with"}
+PLAIN_CLAUSES = {"expressions", "from", "where", "group", "having", "with"}
 
 
 class Stated(NamedTuple):
@@ -133,7 +133,9 @@ def _source(tree: exp.Query) -> exp.Select | None:
         inner = named[0].this if len(named) == 1 and len(used) == 1 and not named[0].alias_column_names else None
     else:
         return None
-    is_plain = isinstance(inner, exp.Select) and not {name for name, value in inner.args.items() if value} - PLAIN
+    is_plain = (
+        isinstance(inner, exp.Select) and not {name for name, value in inner.args.items() if value} - PLAIN_CLAUSES
+    )
     return inner if is_plain else None
 
 

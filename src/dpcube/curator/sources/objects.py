@@ -18,10 +18,10 @@ from dpcube.curator.sources.grammar import LONGEST_TEXT
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # a text that no attribute knows
 NONE = b""  # the form of what has none
-MOST_BITS = 4096  # of a number that can name a unit, and of its denominator
+MOST_UNIT_BITS = 4096  # of a number that can name a unit, and of its denominator
 MOST_DIGITS = 2000  # of a decimal before it is written as a ratio
 MOST_PARTS = 100  # of a tuple
-EPOCH = datetime(1970, 1, 1)
+UNIX_EPOCH = datetime(1970, 1, 1)
 SECONDS = {  # units of NumPy's times; those of years and months are no number of seconds
     **{"W": Fraction(604_800), "D": Fraction(86_400), "h": Fraction(3600), "m": Fraction(60)},
     **{unit: Fraction(1, 1000**i) for i, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))},
@@ -84,7 +84,7 @@ def _number_form(value: Any) -> bytes:
     if value in (float("inf"), -float("inf")):
         return b"n+" if value > 0 else b"n-"
     top, bottom = value.as_integer_ratio()
-    fits = max(top.bit_length(), bottom.bit_length()) <= MOST_BITS
+    fits = max(top.bit_length(), bottom.bit_length()) <= MOST_UNIT_BITS
     return f"n{top:x}/{bottom:x}".encode() if fits else NONE
 
 
@@ -102,8 +102,8 @@ def _is_written_shortly(value: Decimal) -> bool:
 
 def _time_form(value: datetime) -> bytes:
     if value.tzinfo is None:
-        return _seconds_form(b"t", _exact(value - EPOCH))
-    return _seconds_form(b"z", _exact(value - EPOCH.replace(tzinfo=UTC)))
+        return _seconds_form(b"t", _exact(value - UNIX_EPOCH))
+    return _seconds_form(b"z", _exact(value - UNIX_EPOCH.replace(tzinfo=UTC)))
 
 
 def _exact(span: timedelta) -> Fraction:

@@ -29,7 +29,7 @@ from dpcube.errors import SourceError
 SCHEMES = ("postgresql://", "postgres://")
 FETCHED = 100_000
 TEXTS = ("text", "character varying", "character", '"char"', "name", "citext", "uuid", "json", "xml")
-TYPES = {
+POSTGRES_TYPES = {
     "smallint": pa.int16(),
     "integer": pa.int32(),
     "bigint": pa.int64(),
@@ -92,7 +92,7 @@ def connected_table(relation: str, name: str, connect: Callable[[], Any]) -> Tab
         unit = None if of is None else _unit(f"r.{_quoted(columns[of][0])}", columns[of][1])
         return [Scan(normalised(relation, chosen, value, unit), run=lambda question: _ask(connect, question))]
 
-    return Table(name, schema, scans, lambda i: columns[i][1] in (*TYPES, *UNIT_TYPES), POSTGRESQL)
+    return Table(name, schema, scans, lambda i: columns[i][1] in (*POSTGRES_TYPES, *UNIT_TYPES), POSTGRESQL)
 
 
 def _describe(relation: str, connect: Callable[[], Any]) -> list[tuple[str, str, bool]]:
@@ -161,7 +161,7 @@ def _quoted(name: str) -> str:
 
 
 def _arrow(type_: str) -> pa.DataType:
-    return TYPES.get(type_, pa.opaque(pa.null(), type_, "PostgreSQL"))
+    return POSTGRES_TYPES.get(type_, pa.opaque(pa.null(), type_, "PostgreSQL"))
 
 
 def _value(column: str, type_: str, *, within_doubles: bool) -> str:

@@ -21,12 +21,12 @@ from dpcube.domain import Attribute
 from dpcube.domain.reading import BLANKS, ISO, LOWER, UPPER, Reading, is_digit, pieces
 from dpcube.errors import SourceError
 
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 MOMENT = "YYYY-MM-DD HH:MM:SS+HHMM"
 _PART = {  # as regular expressions; numbers with two digits
     **{"Y": "[0-9]{4}", "y": "[0-9]{2}", "m": "0[1-9]|1[0-2]", "d": "0[1-9]|[12][0-9]|3[01]"},
     **{"H": "[01][0-9]|2[0-3]", "M": "[0-5][0-9]", "S": "[0-5][0-9]", "f": "[0-9]{1,9}"},
-    "b": "|".join("".join(f"[{letter}{letter.upper()}]" for letter in month) for month in MONTHS),
+    "b": "|".join("".join(f"[{letter}{letter.upper()}]" for letter in month) for month in MONTH_NAMES),
     "z": "[zZ]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?",
 }
 _SHORT = {"m": "[1-9]", "d": "[1-9]", **dict.fromkeys("HMS", "[0-9]")}  # and with one
@@ -125,7 +125,7 @@ def _when(form: str, text: str, dialect: Dialect) -> str:
 
     month = padded("m")
     if "b" in order:
-        names = " ".join(f"WHEN '{name}' THEN '{i:02}'" for i, name in enumerate(MONTHS, 1))
+        names = " ".join(f"WHEN '{name}' THEN '{i:02}'" for i, name in enumerate(MONTH_NAMES, 1))
         month = f"CASE translate({part('b')}, {dialect.literal(UPPER)}, {dialect.literal(LOWER)}) {names} END"
     year = part("Y") if "Y" in order else ""
     if not year:

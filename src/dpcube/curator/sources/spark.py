@@ -25,7 +25,7 @@ from dpcube.curator.sources.table import Scan, Table, imported, normalised, open
 from dpcube.errors import SourceError
 
 SCHEME = "spark:"
-TYPES = {
+SPARK_TYPES = {
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
     "int": pa.int32(),
@@ -165,7 +165,7 @@ def _arrow(type_: str) -> pa.DataType:
     if type_.startswith("decimal"):
         return pa.float64()
     text = type_.startswith(("string", "varchar", "char"))
-    return pa.string() if text else TYPES.get(type_, pa.opaque(pa.null(), type_, "Spark"))
+    return pa.string() if text else SPARK_TYPES.get(type_, pa.opaque(pa.null(), type_, "Spark"))
 
 
 def _value(column: str, type_: str) -> str:

@@ -136,15 +136,22 @@ def _of_cut_leaf(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWei
 
 
 @compiled
+def _met(node: int, lower: Ints, upper: Ints, end: Ints, query: int, asked: AxisWeights) -> tuple[int, float, bool]:
+    """Return the next node, from one on, whose weights are alike or that is a leaf; its weight; whether they are."""
+    mean, alike = _common_weight(node, lower, upper, query, asked)
+    while not alike and end[node] > node + 1:
+        node += 1
+        mean, alike = _common_weight(node, lower, upper, query, asked)
+    return node, mean, alike
+
+
+@compiled
 def _leaf_sums(lower: Ints, upper: Ints, end: Ints, below: Floats, asked: AxisWeights) -> Floats:
     found = np.zeros((len(asked.taken), 6))
     for query in range(len(asked.taken)):
         sums, node, least, most = found[query], 0, np.inf, 0.0
         while node < len(end):
-            mean, alike = _common_weight(node, lower, upper, query, asked)
-            if not alike and end[node] > node + 1:
-                node += 1
-                continue
+            node, mean, alike = _met(node, lower, upper, end, query, asked)
             if not alike:
                 mean, size, cut = _of_cut_leaf(node, lower, upper, query, asked)
                 sums[CUT] += cut
@@ -205,10 +212,7 @@ def _node_sums(lower: Ints, upper: Ints, end: Ints, columns: Floats, asked: Axis
     for query in range(len(asked.taken)):
         node = 0
         while node < len(end):
-            mean, alike = _common_weight(node, lower, upper, query, asked)
-            if not alike and end[node] > node + 1:
-                node += 1
-                continue
+            node, mean, alike = _met(node, lower, upper, end, query, asked)
             if not alike:
                 mean = _mean(node, lower, upper, query, asked, 0)
             if mean != 0.0:

@@ -17,7 +17,7 @@ import numpy as np
 from dpcube import compiled as compiling
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.posterior import inference, splits
-from dpcube.evaluate.accuracy.dpbench import Bench, RunErrors, geometric_mean, measure_errors
+from dpcube.evaluate.accuracy.dpbench import Bench, RunErrors, mean_over_sets, measure_errors
 from dpcube.geometry.halving import CutOrder
 from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import adaptive, looking
@@ -135,7 +135,7 @@ def ablation_report(found: list[tuple[str, list[RunErrors]]]) -> list[str]:
     lines = ["2-D random ranges: geometric means over the sets, with one part left out", ""]
     lines += [f"| variant | {' | '.join(f'N = {s:.0e}' for s in scales)} | all |", f"|{'---|' * (2 + len(scales))}"]
     for name, measured in found:
-        means = [geometric_mean([one for one in measured if one.key.scale == scale]) for scale in scales]
-        shown = " | ".join(f"{mean:.4g} +- {stderr:.2g}" for mean, stderr in means)
-        lines.append(f"| {name} | {shown} | {geometric_mean(measured)[0]:.4g} |")
+        means = [mean_over_sets([one for one in measured if one.key.scale == scale]) for scale in scales]
+        shown = " | ".join(f"{one.mean:.4g} +- {one.stderr:.2g}" for one in means)
+        lines.append(f"| {name} | {shown} | {mean_over_sets(measured).mean:.4g} |")
     return lines

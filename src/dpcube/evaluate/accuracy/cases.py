@@ -20,8 +20,8 @@ from dpcube.evaluate.seeds import seed_of
 from dpcube.evaluate.tables import PublicTable, bundled_cube, coded_questions, coded_tables
 from dpcube.query import Workload
 
-GROUPS = ("dense", "dpbench", "wide", "even", "drawn")
-SHAPES = ((10,), (64,), (256,), (8, 8), (16, 15), (32, 32), (64, 64), (6, 5, 4), (10, 10, 10), (5, 4, 3, 3))
+CASE_GROUPS = ("dense", "dpbench", "wide", "even", "drawn")
+DENSE_SHAPES = ((10,), (64,), (256,), (8, 8), (16, 15), (32, 32), (64, 64), (6, 5, 4), (10, 10, 10), (5, 4, 3, 3))
 SIZES = ((1e3, "0.1"), (1e3, "1"), (1e5, "0.1"), (1e5, "1"), (1e7, "0.1"))
 SMALL_CUBES = (
     ("education", "occupation"),
@@ -59,7 +59,7 @@ class AccuracyCase:
 
 def dense() -> Iterator[AccuracyCase]:
     """Yield small and dense cubes: every shape, law, number of rows and epsilon, then cubes of the bundled table."""
-    for shape, law, (rows, epsilon) in product(SHAPES, DENSE_LAWS, SIZES):
+    for shape, law, (rows, epsilon) in product(DENSE_SHAPES, DENSE_LAWS, SIZES):
         family = "x".join(map(str, shape))
         random = np.random.default_rng(seed_of("dense", shape, law, rows, epsilon))
         weights = DENSE_LAWS[law](shape, random).reshape(-1)
@@ -70,12 +70,12 @@ def dense() -> Iterator[AccuracyCase]:
         yield from (_case("dense", table.name, table, epsilon) for epsilon in ("0.1", "1"))
 
 
-def on_dpbench(directory: Path) -> Iterator[AccuracyCase]:
+def dpbench_cases(directory: Path) -> Iterator[AccuracyCase]:
     """Yield DPBench's arrays with its own random ranges, all trials of a set and scale together."""
     bench = dpbench.Bench(directory)
     for dims in (2, 1):
-        asked, domain = bench.workload(dims, "randomrange"), Domain.of_shape(dpbench.SHAPES[dims])
-        for scale, name in product(dpbench.SCALES, bench.sets(dims)):
+        asked, domain = bench.workload(dims, "randomrange"), Domain.of_shape(dpbench.BENCH_SHAPES[dims])
+        for scale, name in product(dpbench.BENCH_SCALES, bench.sets(dims)):
             trials = tuple(bench.counts(dims, name, scale, trial) for trial in range(dpbench.TRIALS))
             family = f"{dims}-D N={scale:.0e}"
             yield AccuracyCase("dpbench", family, f"{name} {family}", domain, trials, dpbench.EPSILON, asked)
@@ -91,7 +91,7 @@ def wide(directory: Path | None) -> Iterator[AccuracyCase]:
         yield from (_case("wide", table.name, table, epsilon, asked) for epsilon in WIDE_EPSILONS)
 
 
-def even() -> Iterator[AccuracyCase]:
+def even_cases() -> Iterator[AccuracyCase]:
     """Yield tables without structure: a smart strategy has nothing to find there, and must not pay for looking."""
     for table in held_out_tables.generated():
         if table.name in EVEN_TABLES:

@@ -11,13 +11,13 @@ import click
 from dpcube.errors import DpcubeError, InputError
 from dpcube.evaluate.accuracy import cases, dpbench
 from dpcube.evaluate.accuracy import default_report as report
-from dpcube.evaluate.accuracy.cases import GROUPS, AccuracyCase
+from dpcube.evaluate.accuracy.cases import CASE_GROUPS, AccuracyCase
 from dpcube.evaluate.accuracy.cubes import PRIVTREE
-from dpcube.evaluate.accuracy.ratios import Setting, by_setting
-from dpcube.evaluate.accuracy.runs import PLAIN, RunCache, measure
+from dpcube.evaluate.accuracy.runs import PLAIN_CELLS, RunCache, measure
+from dpcube.evaluate.accuracy.settings import Setting, by_setting
 from dpcube.strategy import BY_NAME, DEFAULT
 
-RIVALS = "AIM3*,MST*"
+WIDE_RIVALS = "AIM3*,MST*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,18 @@ class Where:
                     "the group dpbench needs DPBench's arrays; name their directory with --data, or leave the group out"
                 )
                 raise InputError(msg)
-            return cases.on_dpbench(self.bench)
+            return cases.dpbench_cases(self.bench)
         if group == "wide":
             return cases.wide(self.tables)
         if group == "drawn":
             return cases.drawn(self.drawn, seed=self.seed)
-        return cases.dense() if group == "dense" else cases.even()
+        return cases.dense() if group == "dense" else cases.even_cases()
 
 
 def algorithms_of(group: str, strategies: Sequence[str]) -> tuple[str, ...]:
     """Return what is run in a group: the strategies, plain cells, and on even tables all that are built in."""
     more = (*BY_NAME, PRIVTREE) if group == "even" else ()
-    return tuple(dict.fromkeys((*strategies, PLAIN, *more)))
+    return tuple(dict.fromkeys((*strategies, PLAIN_CELLS, *more)))
 
 
 def report_lines(group: str, found: Sequence[Setting], strategies: Sequence[str], where: Where) -> list[str]:
@@ -58,7 +58,7 @@ def report_lines(group: str, found: Sequence[Setting], strategies: Sequence[str]
     lines = [f"## {group}: {len(found)} settings", ""]
     if group == "dpbench" and where.bench is not None:
         names = algorithms_of(group, strategies)
-        return [*lines, *report.on_dpbench(found, names, dpbench.Bench(where.bench)), ""]
+        return [*lines, *report.dpbench_section(found, names, dpbench.Bench(where.bench)), ""]
     for strategy in strategies:
         if group == "wide":
             recorded = {} if where.rivals is None else report.recorded_rivals(where.rivals, where.named)
@@ -73,7 +73,7 @@ def report_lines(group: str, found: Sequence[Setting], strategies: Sequence[str]
 
 def write_rows(found: Sequence[Setting], path: Path) -> None:
     """Write every error as CSV."""
-    rows = list(report.rows_of(found))
+    rows = list(report.csv_rows(found))
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
@@ -81,7 +81,9 @@ def write_rows(found: Sequence[Setting], path: Path) -> None:
 
 
 @click.command()
-@click.option("--groups", default=",".join(GROUPS), show_default=True, help="Comma-separated; dpbench needs --data.")
+@click.option(
+    "--groups", default=",".join(CASE_GROUPS), show_default=True, help="Comma-separated; dpbench needs --data."
+)
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -98,7 +100,7 @@ def write_rows(found: Sequence[Setting], path: Path) -> None:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="CSV file of recorded errors of rivals, for the group wide.",
 )
-@click.option("--rival-names", default=RIVALS, show_default=True, help="Which rivals of that file count.")
+@click.option("--rival-names", default=WIDE_RIVALS, show_default=True, help="Which rivals of that file count.")
 @click.option("--drawn", type=click.IntRange(min=1), default=20, show_default=True, help="How many tables are made up.")
 @click.option("--tables-seed", type=int, default=0, show_default=True, help="Which tables are made up.")
 @click.option("--strategy", default=DEFAULT, show_default=True, help="Comma-separated; adaptive:KIND; MODULE:CLASS.")
@@ -154,7 +156,7 @@ def main(
         raise SystemExit(str(error)) from None
     if rows is not None:
         write_rows(every, rows)
-    click.echo(f"{draws} draws ({PLAIN} more), seed {seed}, made-up tables of seed {tables_seed}")
+    click.echo(f"{draws} draws ({PLAIN_CELLS} more), seed {seed}, made-up tables of seed {tables_seed}")
 
 
 def _on_terminal(words: str) -> None:
@@ -164,8 +166,8 @@ def _on_terminal(words: str) -> None:
 
 def _checked(groups: list[str]) -> list[str]:
     for group in groups:
-        if group not in GROUPS:
-            msg = f"there is no group '{group}'; the groups are {', '.join(GROUPS)}"
+        if group not in CASE_GROUPS:
+            msg = f"there is no group '{group}'; the groups are {', '.join(CASE_GROUPS)}"
             raise InputError(msg)
     return groups
 

@@ -7,7 +7,7 @@ five times (`N1000_t0`, ...), `queries_*.npz` with inclusive corners of ranges, 
 import csv
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from dpcube.errors import InputError
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import experiment
+from dpcube.evaluate.ratios import MeanError, geometric_mean
 from dpcube.query import Workload
 from dpcube.strategy import Adaptive, FittedStrategy, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 
-SCALES = (1_000, 100_000, 10_000_000)
+BENCH_SCALES = (1_000, 100_000, 10_000_000)
 TRIALS = 5
 EPSILON = "0.1"
-SHAPES = {1: (4096,), 2: (128, 128)}
+BENCH_SHAPES = {1: (4096,), 2: (128, 128)}
 QUERY_FILES = {(2, "randomrange"): "2d_randomrange_128x128", (1, "randomrange"): "1d_randomrange_4096"}
 QUERY_FILES |= {(1, "prefix"): "1d_prefix_4096"}
 RIVALS = {2: ("DAWA-float", "DAWA", "AGrid", "HB", "Identity"), 1: ("DAWA", "GreedyH", "HB", "Identity")}
@@ -65,13 +66,13 @@ class Bench:
     def counts(self, dims: int, name: str, scale: int, trial: int) -> NDArray[np.int64]:
         """Return the exact counts of one trial."""
         with np.load(self.directory / f"x_{dims}d_{name}.npz") as arrays:
-            return np.asarray(arrays[f"N{scale}_t{trial}"], np.int64).reshape(SHAPES[dims])
+            return np.asarray(arrays[f"N{scale}_t{trial}"], np.int64).reshape(BENCH_SHAPES[dims])
 
     def workload(self, dims: int, queries: str) -> Workload:
         """Return DPBench's queries of one kind."""
         with np.load(self.directory / f"queries_{QUERY_FILES[dims, queries]}.npz") as corners:
             low, high = (np.asarray(corners[end], np.int64).reshape(-1, dims) for end in ("lb", "ub"))
-        return Workload.inclusive(SHAPES[dims], low, high)
+        return Workload.inclusive(BENCH_SHAPES[dims], low, high)
 
     @cached_property
     def rivals(self) -> dict[Key, float]:
@@ -128,7 +129,7 @@ def measure_errors(
     for dim in dims:
         workloads = {queries: bench.workload(dim, queries) for d, queries in QUERY_FILES if d == dim}
         for name in bench.sets(dim):
-            for scale in SCALES:
+            for scale in BENCH_SCALES:
                 tables = [bench.counts(dim, name, scale, trial) for trial in range(TRIALS) for _ in range(draws)]
                 for algorithm in strategies:
                     named = algorithm if isinstance(algorithm, str) else algorithm.name
@@ -145,12 +146,9 @@ def _errors(
     return [float(absolute_errors(table, cells, workload).mean()) for workload in workloads]
 
 
-def geometric_mean(measured: Sequence[RunErrors]) -> tuple[float, float]:
-    """Return the geometric mean over sets of their mean errors, and its standard error (to first order)."""
-    means = np.array([m.mean for m in measured])
-    relative = np.array([m.stderr for m in measured]) / means
-    mean = float(np.exp(np.log(means).mean()))
-    return mean, mean * float(np.sqrt((relative**2).sum())) / len(means)
+def mean_over_sets(measured: Iterable[RunErrors]) -> MeanError:
+    """Return the geometric mean over sets of their mean errors."""
+    return geometric_mean(MeanError(one.mean, one.stderr) for one in measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +179,11 @@ def summaries(bench: Bench, measured: Iterable[RunErrors]) -> list[Summary]:
 
 
 def _summary(bench: Bench, dims: int, queries: str, scale: int, algorithm: str, found: list[RunErrors]) -> Summary:
-    mean, stderr = geometric_mean(found)
+    mean = mean_over_sets(found)
     rivals = {}
     for rival in RIVALS[dims]:
         errors = [bench.rivals[one.key._replace(algorithm=rival)] for one in found]
-        rivals[rival] = float(np.exp(np.log(errors).mean()))
+        rivals[rival] = geometric_mean(map(MeanError, errors)).mean
     sets = []
     for one in found:
         rival, error = bench.best_rival(one.key)
@@ -193,7 +191,7 @@ def _summary(bench: Bench, dims: int, queries: str, scale: int, algorithm: str, 
         row = {"set": one.key.name, "mean": one.mean, "stderr": one.stderr, "best rival": rival}
         sets.append(row | {"to the best": one.mean / error, f"to {RIVALS[dims][0]}": one.mean / against})
     worst = max(float(str(row["to the best"])) for row in sets)
-    return Summary(dims, queries, scale, algorithm, mean, stderr, rivals, tuple(sets), worst)
+    return Summary(dims, queries, scale, algorithm, mean.mean, mean.stderr, rivals, tuple(sets), worst)
 
 
 def dpbench_report(found: Iterable[Summary]) -> list[str]:

@@ -5,7 +5,7 @@ Every table of `held_out_tables` is released at each epsilon; the errors of rang
 user would have done better with that one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 
@@ -15,29 +15,15 @@ from dpcube.evaluate import coverage
 from dpcube.evaluate.accuracy import held_out_tables
 from dpcube.evaluate.accuracy.cubes import CubeErrors, asked_ranges, compare_on
 from dpcube.evaluate.coverage import Coverage
+from dpcube.evaluate.ratios import CHANCE, ErrorRatio, MeanError, mean_ratio
 from dpcube.strategy import BY_NAME, DEFAULT, Strategy, strategy_of
 
 HELD_OUT_EPSILONS = ("0.01", "0.1", "1")
 QUERIES = ("ranges", "marginals")
-LEAST_ERROR = 1e-9
-"""Errors below it are taken for it: a few draws on a table of one row may have none at all."""
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorRatio:
-    """The error of the default strategy over that of the best other algorithm, and the standard error of it."""
-
-    value: float
-    stderr: float
-    best: str
-
-    def __str__(self) -> str:
-        bold = "**" if self.value - 2 * self.stderr > 1 else ""  # worse, and not by chance
-        return f"{bold}{self.value:.2f}{bold}"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
+class TableErrors:
     """The errors of every algorithm on one table at one epsilon."""
 
     origin: str
@@ -55,18 +41,19 @@ class Setting:
         """Return the ratio of the errors of ranges or of marginals to those of another algorithm, or of the best."""
         of = {one.algorithm: (getattr(one, queries), getattr(one, f"{queries}_stderr")) for one in self.errors}
         best = min(self.others, key=lambda name: of[name]) if other is None else other
-        (mean, stderr), (least, least_stderr) = of[DEFAULT], of[best]
-        mean, least = max(mean, LEAST_ERROR), max(least, LEAST_ERROR)
-        return ErrorRatio(mean / least, float(mean / least * np.hypot(stderr / mean, least_stderr / least)), best)
+        return ErrorRatio.of(best, MeanError(*of[DEFAULT]), MeanError(*of[best]))
 
     def as_dict(self) -> dict[str, object]:
         """Return the errors and the ratios as plain values."""
-        return asdict(self) | {queries: asdict(self.ratio(queries)) for queries in QUERIES}
+        to_best = {queries: self.ratio(queries) for queries in QUERIES}
+        return asdict(self) | {
+            queries: {"value": one.value, "stderr": one.stderr, "best": one.name} for queries, one in to_best.items()
+        }
 
 
 def compare_on_held_out(
     *, draws: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)
-) -> Iterator[Setting]:
+) -> Iterator[TableErrors]:
     """Release every table that is there with fresh noise and yield the errors, epsilon by epsilon.
 
     The default strategy is always among them: the others are compared with it.
@@ -81,7 +68,7 @@ def compare_on_held_out(
         )
         for epsilon in HELD_OUT_EPSILONS:
             errors = tuple(one for one in found if one.epsilon == epsilon)
-            yield Setting(table.origin, table.name, int(table.exact_counts.sum()), epsilon, errors)
+            yield TableErrors(table.origin, table.name, int(table.exact_counts.sum()), epsilon, errors)
 
 
 def cover(*, releases: int, seed: int, strategies: Sequence[str | Strategy] = tuple(BY_NAME)) -> Iterator[Coverage]:
@@ -100,12 +87,12 @@ def cover(*, releases: int, seed: int, strategies: Sequence[str | Strategy] = tu
                 )
 
 
-def held_out_report(found: list[Setting]) -> list[str]:
+def held_out_report(found: list[TableErrors]) -> list[str]:
     """Return the errors with their standard errors, the ratios, and their means and worst."""
     return [*_errors(found), "", *_ratios(found), "", *_summary(found), *held_out_tables.missing()]
 
 
-def _errors(found: list[Setting]) -> list[str]:
+def _errors(found: list[TableErrors]) -> list[str]:
     algorithms = [one.algorithm for one in found[0].errors]
     lines = ["Errors of ranges / of two-way marginals", ""]
     lines += [f"| table | rows | cells | epsilon | {' | '.join(algorithms)} |", f"|{'---|' * (4 + len(algorithms))}"]
@@ -118,17 +105,20 @@ def _errors(found: list[Setting]) -> list[str]:
     return lines
 
 
-def _ratios(found: list[Setting]) -> list[str]:
+def _ratios(found: list[TableErrors]) -> list[str]:
     epsilons = list(dict.fromkeys(one.epsilon for one in found))
-    lines = [f"{DEFAULT} to the best of the others: ranges / marginals, bold where above 1 by two standard errors", ""]
+    lines = [
+        f"{DEFAULT} to the best of the others: ranges / marginals, bold where above 1 by {CHANCE} standard errors",
+        "",
+    ]
     lines += [f"| table | {' | '.join(f'epsilon {e}' for e in epsilons)} |", f"|{'---|' * (1 + len(epsilons))}"]
     for table in dict.fromkeys(one.table for one in found):
-        ratios = (" / ".join(str(one.ratio(q)) for q in QUERIES) for one in found if one.table == table)
+        ratios = (" / ".join(_shown(one.ratio(q)) for q in QUERIES) for one in found if one.table == table)
         lines.append(f"| {table} | {' | '.join(ratios)} |")
     return lines
 
 
-def _summary(found: list[Setting]) -> list[str]:
+def _summary(found: list[TableErrors]) -> list[str]:
     """Return geometric means of the ratios to the best and to each of the others, and the worst to the best."""
     columns = ["best", *found[0].others]
     lines = [f"Error of {DEFAULT} as a part of that of others: geometric means over the tables", ""]
@@ -137,8 +127,8 @@ def _summary(found: list[Setting]) -> list[str]:
     for queries, (origin, epsilon) in product(QUERIES, dict.fromkeys((one.origin, one.epsilon) for one in found)):
         chosen = [one for one in found if (one.origin, one.epsilon) == (origin, epsilon)]
         to_best = {one.table: one.ratio(queries) for one in chosen}
-        means = [_geometric_mean(ratio.value for ratio in to_best.values())]
-        means += [_geometric_mean(one.ratio(queries, other).value for one in chosen) for other in found[0].others]
+        means = [mean_ratio("", to_best.values()).value]
+        means += [mean_ratio("", (one.ratio(queries, other) for one in chosen)).value for other in found[0].others]
         above, worst = sum(ratio.value > 1 for ratio in to_best.values()), max(to_best, key=lambda t: to_best[t].value)
         lines.append(
             f"| {queries} | {origin} | {epsilon} | {' | '.join(f'{mean:.2f}' for mean in means)} | "
@@ -147,8 +137,9 @@ def _summary(found: list[Setting]) -> list[str]:
     return lines
 
 
-def _geometric_mean(values: Iterable[float]) -> float:
-    return float(np.exp(np.mean(np.log(list(values)))))
+def _shown(ratio: ErrorRatio) -> str:
+    bold = "**" if ratio.is_above(1) else ""
+    return f"{bold}{ratio.value:.2f}{bold}"
 
 
 def coverage_report(found: list[Coverage]) -> list[str]:
@@ -158,4 +149,4 @@ def coverage_report(found: list[Coverage]) -> list[str]:
     for start in range(0, len(found), len(names)):
         of = found[start : start + len(names)]
         lines.append(f"| {of[0].table} | {of[0].epsilon} | {' | '.join(' '.join(str(one).split()) for one in of)} |")
-    return [*lines, "", *coverage.summary(found), *held_out_tables.missing()]
+    return [*lines, "", *coverage.coverage_summary(found), *held_out_tables.missing()]

@@ -25,7 +25,7 @@ from dpcube.domain.number import Float, Integer
 from dpcube.evaluate.tables import PublicTable
 
 SEED = 20130101
-ROWS = 100_000
+GENERATED_ROWS = 100_000
 
 
 class PackagedFile(NamedTuple):
@@ -150,7 +150,7 @@ def generated() -> Iterator[PublicTable]:
 
 
 def _drawn(
-    name: str, weights: Ints | Floats, random: np.random.Generator, *, rows: int = ROWS, ordered: bool = True
+    name: str, weights: Ints | Floats, random: np.random.Generator, *, rows: int = GENERATED_ROWS, ordered: bool = True
 ) -> PublicTable:
     """Return a table of so many rows, each in a cell by its weight."""
     domain = Domain.of_shape(weights.shape)

@@ -10,9 +10,9 @@ from dpcube.arrays import Floats, Ints
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.query import Workload
 
-Kind = Literal["ranges", "cells", "m1", "m2", "m3", "tv3"]
-KINDS: tuple[Kind, ...] = ("ranges", "cells", "m1", "m2", "m3", "tv3")
-WORDS: dict[Kind, str] = {
+ErrorKind = Literal["ranges", "cells", "m1", "m2", "m3", "tv3"]
+ERROR_KINDS: tuple[ErrorKind, ...] = ("ranges", "cells", "m1", "m2", "m3", "tv3")
+ERROR_WORDS: dict[ErrorKind, str] = {
     "ranges": "ranges",
     "cells": "single cells",
     "m1": "1-way marginals",

@@ -22,14 +22,14 @@ from dpcube.arrays import Floats
 from dpcube.evaluate.accuracy.cases import AccuracyCase
 from dpcube.evaluate.accuracy.cubes import PRIVTREE, privtree
 from dpcube.evaluate.accuracy.dpbench import chosen_strategy
-from dpcube.evaluate.accuracy.kinds import KINDS, errors_by_kind
+from dpcube.evaluate.accuracy.kinds import ERROR_KINDS, errors_by_kind
 from dpcube.evaluate.arrays import experiment
 from dpcube.evaluate.parallel import in_processes
 from dpcube.evaluate.seeds import seed_of
 from dpcube.strategy import strategy_of
 from dpcube.testing import SeededNoise
 
-PLAIN = "cells"
+PLAIN_CELLS = "cells"
 PLAIN_DRAWS = 4
 """Draws of plain cells for each of the others: they are cheap, and everything is compared with them."""
 NOT_IN_A_RELEASE = ("cli", "evaluate", "theory")
@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MeasuredCase:
     """One algorithm on one case: mean errors by kind, their standard errors, and the mean seconds of a release."""
 
     case: AccuracyCase
@@ -95,7 +95,7 @@ def _parsed(line: str) -> Run | None:
     """Return the run of a line, or None if it is of other code or was cut short."""
     try:
         read = json.loads(line)
-        if read["code"] != fingerprint() or len(read["errors"]) != len(KINDS):
+        if read["code"] != fingerprint() or len(read["errors"]) != len(ERROR_KINDS):
             return None
         return Run(RunKey(*read["key"]), tuple(read["errors"]), read["seconds"])
     except (ValueError, KeyError, TypeError):
@@ -144,7 +144,7 @@ def measure(
     jobs: int = 1,
     cache: RunCache | None = None,
     progress: Callable[[str], None] = lambda _: None,
-) -> list[Measured]:
+) -> list[MeasuredCase]:
     """Release every case by every algorithm, `draws` times for each trial, and return the errors."""
     kept, settings = RunCache() if cache is None else cache, []
 
@@ -164,7 +164,7 @@ def measure(
 
 
 def _keys(case: AccuracyCase, algorithm: str, draws: int, seed: int) -> list[RunKey]:
-    number = draws * (PLAIN_DRAWS if algorithm == PLAIN else 1)
+    number = draws * (PLAIN_DRAWS if algorithm == PLAIN_CELLS else 1)
     return [
         RunKey(case.group, case.name, case.epsilon, algorithm, trial, draw, seed)
         for trial in range(len(case.samples))
@@ -172,8 +172,8 @@ def _keys(case: AccuracyCase, algorithm: str, draws: int, seed: int) -> list[Run
     ]
 
 
-def _measured(case: AccuracyCase, algorithm: str, runs: Sequence[Run]) -> Measured:
+def _measured(case: AccuracyCase, algorithm: str, runs: Sequence[Run]) -> MeasuredCase:
     errors = np.array([run.errors for run in runs])
-    spread = errors.std(axis=0, ddof=1) if len(runs) > 1 else np.full(len(KINDS), math.nan)
+    spread = errors.std(axis=0, ddof=1) if len(runs) > 1 else np.full(len(ERROR_KINDS), math.nan)
     seconds = float(np.mean([run.seconds for run in runs]))
-    return Measured(case, algorithm, errors.mean(axis=0), spread / math.sqrt(len(runs)), seconds, len(runs))
+    return MeasuredCase(case, algorithm, errors.mean(axis=0), spread / math.sqrt(len(runs)), seconds, len(runs))

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.estimate.metrics import absolute_errors
-from dpcube.evaluate.accuracy.dpbench import SCALES, SHAPES, Bench, chosen_strategy
+from dpcube.evaluate.accuracy.dpbench import BENCH_SCALES, BENCH_SHAPES, Bench, chosen_strategy
 from dpcube.evaluate.arrays import experiment
+from dpcube.evaluate.ratios import CHANCE
 from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.query import Workload
 from dpcube.testing import SeededNoise
@@ -21,8 +22,8 @@ from dpcube.testing import SeededNoise
 SWEPT_EPSILONS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10")
 SWEPT_ROWS = tuple(10**power for power in range(2, 9))
 CELL_DRAWS = 400
-MOST = 1.05
-"""A ratio is flagged that is above this by more than two standard errors."""
+FLAGGED_ABOVE = 1.05
+"""A ratio is flagged that is above this, and not by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Point:
 
     @property
     def worse(self) -> bool:
-        """Whether it is worse than cells by more than `MOST`, and not by chance."""
-        return self.ratio - 2 * self.stderr / self.cells > MOST
+        """Whether it is worse than cells by more than `FLAGGED_ABOVE`, and not by chance."""
+        return self.ratio - CHANCE * self.stderr / self.cells > FLAGGED_ABOVE
 
 
 def sweep(bench: Bench, strategy: str, *, draws: int, seed: int) -> Iterator[Point]:
@@ -53,7 +54,7 @@ def sweep(bench: Bench, strategy: str, *, draws: int, seed: int) -> Iterator[Poi
     asked = bench.workload(2, "randomrange")
     of_cells = {epsilon: _cells_error(asked, epsilon, random) for epsilon in SWEPT_EPSILONS}
     for name in bench.sets(2):
-        shape = bench.counts(2, name, SCALES[-1], 0)
+        shape = bench.counts(2, name, BENCH_SCALES[-1], 0)
         for rows, epsilon in product(SWEPT_ROWS, SWEPT_EPSILONS):
             errors = [_error(_resampled(shape, rows, random), strategy, epsilon, asked, random) for _ in range(draws)]
             stderr = float(np.std(errors, ddof=1) / draws**0.5)
@@ -61,9 +62,9 @@ def sweep(bench: Bench, strategy: str, *, draws: int, seed: int) -> Iterator[Poi
 
 
 def _cells_error(asked: Workload, epsilon: str, random: np.random.Generator) -> float:
-    noise, size = SeededNoise(int(random.integers(2**63))), int(np.prod(SHAPES[2]))
-    draws = (noise.draw(parse_epsilon(epsilon), size).reshape(SHAPES[2]) for _ in range(CELL_DRAWS))
-    nothing = np.zeros(SHAPES[2])
+    noise, size = SeededNoise(int(random.integers(2**63))), int(np.prod(BENCH_SHAPES[2]))
+    draws = (noise.draw(parse_epsilon(epsilon), size).reshape(BENCH_SHAPES[2]) for _ in range(CELL_DRAWS))
+    nothing = np.zeros(BENCH_SHAPES[2])
     return float(np.mean([absolute_errors(nothing, drawn, asked).mean() for drawn in draws]))
 
 
@@ -80,7 +81,7 @@ def _error(
 
 
 def sweeps_report(points: list[Point], strategy: str) -> list[str]:
-    """Return ratios to noisy cells: geometric means over the sets, then every set above `MOST`."""
+    """Return ratios to noisy cells: geometric means over the sets, then every set above `FLAGGED_ABOVE`."""
     lines = [f"2-D random ranges, error of {strategy} / error of cells, geometric mean over sets (worst set)", ""]
     lines += [f"| N | {' | '.join(f'epsilon {e}' for e in SWEPT_EPSILONS)} |", f"|{'---|' * (1 + len(SWEPT_EPSILONS))}"]
     for rows in SWEPT_ROWS:
@@ -90,7 +91,7 @@ def sweeps_report(points: list[Point], strategy: str) -> list[str]:
             shown.append(f"{np.exp(np.mean(np.log(ratios))):.2f} ({max(ratios):.2f})")
         lines.append(f"| {rows:.0e} | {' | '.join(shown)} |")
     above = sorted((p for p in points if p.worse), key=lambda p: -p.ratio)
-    lines += ["", f"{len(above)} of {len(points)} above {MOST} by more than two standard errors"]
+    lines += ["", f"{len(above)} of {len(points)} above {FLAGGED_ABOVE} by more than {CHANCE} standard errors"]
     return lines + [
         f"{p.name}, N = {p.rows:.0e}, epsilon {p.epsilon}: {p.ratio:.2f} +- {p.stderr / p.cells:.2f}" for p in above
     ]

@@ -89,24 +89,17 @@ class Figure:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the picture, for JSON."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "paper_label": self.label,
-            "setting": self.setting,
-            "panels": [
-                {
-                    "panel": panel.name,
-                    "title": panel.title,
-                    "axis": panel.axis,
-                    "at": panel.at.tolist(),
-                    "curves": {curve.name: curve.values.tolist() for curve in panel.curves},
-                }
-                for panel in self.panels
-            ],
-            "verdicts": [{"claim": v.claim, "holds": v.holds, "fails": v.fails} for v in self.verdicts],
-            "left_out_by_the_paper": self.left_out,
-        }
+        panels = [
+            {
+                "panel": panel.name,
+                "title": panel.title,
+                "axis": panel.axis,
+                "at": panel.at.tolist(),
+                "curves": {curve.name: curve.values.tolist() for curve in panel.curves},
+            }
+            for panel in self.panels
+        ]
+        return _told(self, panels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,24 +131,29 @@ class Maps:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the picture, for JSON."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "paper_label": self.label,
-            "setting": self.setting,
-            "panels": [
-                {
-                    "panel": letter,
-                    "title": panel.title,
-                    panel.x.name: list(panel.x.labels),
-                    panel.y.name: list(panel.y.labels),
-                    "counts": panel.values.tolist(),
-                }
-                for letter, panel in self.maps.items()
-            ],
-            "verdicts": [{"claim": v.claim, "holds": v.holds, "fails": v.fails} for v in self.verdicts],
-            "left_out_by_the_paper": self.left_out,
-        }
+        panels = [
+            {
+                "panel": letter,
+                "title": panel.title,
+                panel.x.name: list(panel.x.labels),
+                panel.y.name: list(panel.y.labels),
+                "counts": panel.values.tolist(),
+            }
+            for letter, panel in self.maps.items()
+        ]
+        return _told(self, panels)
+
+
+def _told(figure: Figure | Maps, panels: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "paper_label": figure.label,
+        "setting": figure.setting,
+        "panels": panels,
+        "verdicts": [{"claim": v.claim, "holds": v.holds, "fails": v.fails} for v in figure.verdicts],
+        "left_out_by_the_paper": figure.left_out,
+    }
 
 
 def curve(name: str, label: str, role: str, values: ArrayLike, at: Floats) -> Curve:

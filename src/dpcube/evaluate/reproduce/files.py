@@ -8,17 +8,17 @@ from dpcube.evaluate.reproduce.draw import draw_figure
 from dpcube.evaluate.reproduce.figure import Figure, Maps
 from dpcube.files import new_file
 
-PAGE = "figures.md"
+FIGURES_PAGE = "figures.md"
 
 
 def write_figures(figures: Sequence[Figure | Maps], directory: Path, *, replace: bool = False) -> list[Path]:
     """Write figures into a directory and return the files; a name that is taken is refused unless `replace`."""
-    names = [PAGE, *(f"{figure.name}.{ending}" for figure in figures for ending in ("svg", "png", "csv"))]
+    names = [FIGURES_PAGE, *(f"{figure.name}.{ending}" for figure in figures for ending in ("svg", "png", "csv"))]
     taken = [directory / name for name in names if (directory / name).exists()]
     if taken and not replace:
         message = f"{taken[0]} exists; give another directory (-o), or --replace"
         raise InputError(message)
-    contents = {PAGE: reproduction_page(figures).encode()}
+    contents = {FIGURES_PAGE: reproduction_page(figures).encode()}
     for figure in figures:
         contents[f"{figure.name}.csv"] = figure.csv().encode()
         contents |= {f"{figure.name}.{ending}": picture for ending, picture in draw_figure(figure).items()}

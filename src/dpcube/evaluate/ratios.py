@@ -1,0 +1,69 @@
+"""Mean errors and their ratios: errors with standard errors enter, ratios and geometric means with theirs leave."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+LEAST_ERROR = 1e-9
+"""Errors below it are taken for it: a few draws on a table of one row may have none at all."""
+CHANCE = 2
+"""Standard errors that chance is given."""
+
+
+def short_number(number: float, *, digits: int = 3) -> str:
+    """Return a number as it is printed, without an exponent where it is large.
+
+    >>> short_number(0.01234), short_number(12345.6), short_number(321.4, digits=2)
+    ('0.0123', '12,346', '321')
+    """
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.{digits}g}"
+
+
+@dataclass(frozen=True, slots=True)
+class MeanError:
+    """A mean error and its standard error; a formula has none."""
+
+    mean: float
+    stderr: float = 0.0
+
+    def __str__(self) -> str:
+        return short_number(self.mean) + (f" +- {short_number(self.stderr, digits=2)}" if self.stderr > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRatio:
+    """An error over another, its standard error to first order, and what it is of."""
+
+    name: str
+    value: float
+    stderr: float
+
+    @classmethod
+    def of(cls, name: str, error: MeanError, other: MeanError) -> "ErrorRatio":
+        """Return one error over another."""
+        mean, least = max(error.mean, LEAST_ERROR), max(other.mean, LEAST_ERROR)
+        return cls(name, mean / least, mean / least * math.hypot(error.stderr / mean, other.stderr / least))
+
+    def is_above(self, most: float) -> bool:
+        """Whether it is above a bound, and not by chance."""
+        return self.value - CHANCE * self.stderr > most
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} +- {self.stderr:.2f}"
+
+
+def geometric_mean(errors: Iterable[MeanError]) -> MeanError:
+    """Return the geometric mean of errors, and its standard error to first order.
+
+    >>> geometric_mean([MeanError(1.0), MeanError(4.0, 0.4)])
+    MeanError(mean=2.0, stderr=0.1)
+    """
+    found = [(max(error.mean, LEAST_ERROR), error.stderr) for error in errors]
+    mean = math.exp(sum(math.log(one) for one, _ in found) / len(found))
+    return MeanError(mean, mean * math.hypot(*(stderr / one for one, stderr in found)) / len(found))
+
+
+def mean_ratio(name: str, ratios: Iterable[ErrorRatio]) -> ErrorRatio:
+    """Return the geometric mean of ratios, under a name of its own."""
+    mean = geometric_mean(MeanError(ratio.value, ratio.stderr) for ratio in ratios)
+    return ErrorRatio(name, mean.mean, mean.stderr)

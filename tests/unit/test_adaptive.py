@@ -229,7 +229,8 @@ def test_questions_draw_the_boxes_to_where_they_ask() -> None:
             asked = (boxes.tree.upper[boxes.node, 0] <= 128) & (boxes.tree.sizes[boxes.node] == 1)
             paid[row, seed] = boxes.units[asked].sum()
             errors[row, seed] = np.abs(release.cells() - counts)[:128].mean()
-    assert (paid[0] > paid[1]).all()
+    assert (paid[0] >= paid[1]).all(), "undeclared, plain cells are sometimes the plan too"
+    assert paid[0].mean() > 1.1 * paid[1].mean()
     assert errors[0].mean() < errors[1].mean()
 
 

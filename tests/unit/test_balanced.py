@@ -25,7 +25,7 @@ from dpcube.estimate.marginals.components import TableAxes, assembled, centred, 
 from dpcube.estimate.marginals.entropy import most_even_cube
 from dpcube.estimate.marginals.fitting import fitted, nearest_with_margins, nearest_with_sums
 from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
-from dpcube.estimate.posterior import whole_count
+from dpcube.estimate.posterior import Whole, whole_count
 from dpcube.estimate.posterior.estimate import PosteriorEstimate
 from dpcube.evaluate.arrays import experiment
 from dpcube.geometry.halving import halve
@@ -165,7 +165,7 @@ def test_a_cube_of_pairs_alone_has_their_tables() -> None:
 
 
 class TestWholeCount:
-    """Only counts that part the whole cube and were made alike tell the total."""
+    """Only boxes that fill the cube and were counted in one go tell the total."""
 
     def tree(self) -> BoxTree:
         order = WorkloadModel((8,), ("ranges",)).cut_order()
@@ -192,8 +192,39 @@ class TestWholeCount:
 
     def test_without_a_complete_run_nothing_is_known(self) -> None:
         tree = self.tree()
-        counted = BoxCounts(tree, tree.leaves, np.full(8, 5), np.arange(1, 9) * 10**10)
-        assert whole_count(counted, Fraction(1, BUDGET_UNITS)) is None
+        most, half = tree.leaves[1:], tree.leaves[:4]
+        assert whole_count(self.counts((most, 5, 10**10)), Fraction(1, BUDGET_UNITS)) is None
+        twice = self.counts((half, 5, 10**10), (half, 5, 10**10))
+        assert whole_count(twice, Fraction(1, BUDGET_UNITS)) is None, "half of the cube twice is not the cube"
+
+    def test_boxes_that_fill_the_cube_may_have_different_budgets(self) -> None:
+        tree, units = self.tree(), np.arange(1, 9) * 10**10
+        found = whole_count(BoxCounts(tree, tree.leaves, np.full(8, 5), units), Fraction(1, BUDGET_UNITS))
+        assert found is not None
+        assert found.total == pytest.approx(40)
+        assert found.variance == pytest.approx(float(np.sum(0.5 / np.sinh(units / BUDGET_UNITS / 2) ** 2)))
+
+
+class TestWeighed:
+    """What all counts say of the total is kept unless a count that nothing chose contradicts it."""
+
+    def test_near_each_other_they_count_by_precision(self) -> None:
+        found = Whole(110.0, 400.0).weighed_with(100.0, 100.0)
+        assert found == pytest.approx((102.0, 80.0))
+
+    def test_far_apart_the_one_that_nothing_chose_wins(self) -> None:
+        found = Whole(1100.0, 400.0).weighed_with(100.0, 1.0)
+        assert found.total == pytest.approx(1100, abs=1)
+        assert found.variance == pytest.approx(400, rel=0.01)
+
+    @pytest.mark.parametrize(("bias", "most"), [(0.0, 0.5), (30.0, 1.6), (300.0, 1.1)])
+    def test_it_gains_much_where_there_is_no_bias_and_loses_little_where_there_is(
+        self, bias: float, most: float
+    ) -> None:
+        random = np.random.default_rng(1)
+        chosen, unchosen = bias + 5 * random.standard_normal(4000), 20 * random.standard_normal(4000)
+        squares = [Whole(u, 400.0).weighed_with(c, 25.0).total ** 2 for c, u in zip(chosen, unchosen, strict=True)]
+        assert np.mean(squares) < most * 400
 
 
 def made(

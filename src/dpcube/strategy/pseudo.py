@@ -44,19 +44,26 @@ class PseudoCounter:
         return self._noisy(sums, np.full(sums.shape, units))
 
     def _noisy(self, counts: Ints, units: Ints) -> Ints:
-        noise = plain_noise(units.shape, self._generator) / (units * float(self.epsilon_per_unit))
-        return np.rint(counts + noise).astype(np.int64)
+        epsilon = (units * float(self.epsilon_per_unit)).astype(np.float64)
+        noisy: Ints = counts + discrete_noise(epsilon, self._generator)
+        return noisy
 
 
-def plain_noise(shape: tuple[int, ...], generator: np.random.Generator) -> Floats:
-    """Return Laplace noise of scale 1."""
-    return generator.laplace(size=shape)
+def discrete_noise(epsilon: Floats, generator: np.random.Generator) -> Ints:
+    """Return noise of the law of the gate, P(z) proportional to exp(-epsilon |z|), near enough for a made-up table.
+
+    Two exponential draws for each, divided by its epsilon and rounded down, are geometric; their difference is such
+    noise. So the same seed makes the same noise at every epsilon, but for its size.
+    """
+    above, below = generator.exponential(size=(2, *epsilon.shape))
+    noise: Ints = np.floor(above / epsilon).astype(np.int64) - np.floor(below / epsilon).astype(np.int64)
+    return noise
 
 
-def noise_of_cells(shape: tuple[int, ...], places: Ints, scale: float, *, seed: int) -> Floats:
+def noise_of_cells(shape: tuple[int, ...], places: Ints, epsilon: float, *, seed: int) -> Floats:
     """Return the noise that plain cells have on a made-up table of this seed, drawn in the order of their `places`."""
     noise = np.zeros(shape)
-    noise[tuple(places.T)] = scale * plain_noise((len(places),), np.random.default_rng(seed))
+    noise[tuple(places.T)] = discrete_noise(np.full(len(places), epsilon), np.random.default_rng(seed))
     return noise
 
 

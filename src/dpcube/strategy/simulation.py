@@ -41,6 +41,8 @@ SURER = 0.15
 """What looking is worth besides, where it is no worse than plain cells: it finds out where made-up tables are wrong."""
 HOPELESS = 1.0
 """A plan that loses so much more than the best is not run on further tables."""
+NO_ERROR = 1e-3
+"""So many rows are no error: at a large epsilon plain cells of a small table often have none at all."""
 MOST_QUESTIONS = 64
 """Of declared questions so many are asked of a made-up table, evenly chosen from the list."""
 
@@ -111,8 +113,9 @@ def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables) -> TreePlan:
             PLANS[plan].run(twin, setting)
             wrong[plan, number] = asked.errors(_estimated(twin) - table)
         if number % 2:  # each of the two laws has been drawn as often
-            by_law = [wrong[:, law : number + 1 : 2].mean(1) / plain[law : number + 1 : 2].mean(0) for law in (0, 1)]
-            loss = np.where(hopeful, _loss(np.log(np.maximum(by_law, 1e-9)), asked), np.inf)
+            laws = [slice(law, number + 1, 2) for law in (0, 1)]
+            by_law = [(wrong[:, law].mean(1) + NO_ERROR) / (plain[law].mean(0) + NO_ERROR) for law in laws]
+            loss = np.where(hopeful, _loss(np.log(np.array(by_law)), asked), np.inf)
     return PLANS[int(loss.argmin())]
 
 
@@ -147,7 +150,7 @@ def _tables_and_noise(seen: Seen, tables: int) -> Iterator[tuple[Ints, Floats]]:
         totals[known] = np.rint(found.totals[seen.tree.leaves])
         draw_below(tree, totals, known, share, *laws[number % 2], seed=number)
         table[tuple(places.T)] = totals[tree.leaves]
-        yield table, noise_of_cells(shape, places, 1 / float(BUDGET_UNITS * seen.counter.epsilon_per_unit), seed=number)
+        yield table, noise_of_cells(shape, places, float(BUDGET_UNITS * seen.counter.epsilon_per_unit), seed=number)
 
 
 def _laws(found: Posterior, levels: int) -> tuple[tuple[Floats, float], tuple[Floats, float]]:

@@ -102,8 +102,8 @@ def infer(
     """Return the posterior of a tree, given the counts of its nodes and their noise variances, shape (nodes,).
 
     The variance is infinite where a node was not measured. Each round learns the prior's weights and the marginals from
-    the round before; the first may start from what was `learnt` of the same table with fewer counts. The total of the
-    cube is `whole` if that is given, instead of what all counts together say of it.
+    the round before; the first may start from what was `learnt` of the same table with fewer counts. What all
+    counts together say of the total of the cube is weighed with `whole`, if that is given.
     """
     start = axis_starts(tree.shape)
     level, pseudo = tree.levels, 2 * float(np.sqrt(variance.min()))
@@ -117,7 +117,7 @@ def infer(
         share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, start)
         mean, pooled, empty = gather(tree.end, level, measured, variance, share, weights)
         if whole is not None:
-            mean[0], pooled[0] = whole
+            mean[0], pooled[0] = whole.weighed_with(mean[0], pooled[0])
         likelihood, told = np.zeros((rows, GUESSES + 1)), np.zeros(rows, np.int64)
         messages = (mean, pooled, empty, share, weights)
         totals, splits, variances = divide(tree.end, level, *messages, every, likelihood, told)

@@ -202,7 +202,7 @@ def test_releases_of_different_epsilons_add_up_with_their_own_errors(
     found = [whole.count(age=(20, 35), period=label).stderr for label in whole.domain.attributes[0].labels()]
     # They are calibrated on all periods together, so each is near its own and not the same.
     assert all(1 / 3 < one / other < 3 for one, other in zip(found, errors, strict=True))
-    assert np.argmin(found) == np.argmax(epsilons)
+    assert np.argmin(found) == np.argmax([float(one) for one in epsilons])
     together = whole.count(age=(20, 35))
     exact = sum(int(counts(k)[:16].sum()) for k in range(len(parts)))
     assert abs(together.value - exact) < 6 * float(np.hypot.reduce(errors))

@@ -39,6 +39,7 @@ RIGHT: dict[str, st.SearchStrategy[Toml]] = {
     "null_text": st.lists(NAMES, max_size=3) | NAMES,
     "decimal": st.sampled_from([".", ","]),
     "thousands": st.sampled_from([".", ",", "'", " ", "_"]),
+    **dict.fromkeys(("prefix", "suffix"), st.sampled_from(["$", "%", "EUR ", ".", "1", "", "\u20ac"])),
     "format": st.sampled_from(["iso", "%d.%m.%Y", ["%Y%m%d", "iso"], "%d", "%Y-%m-%d%", "%q", "%Y%m%d%H%f1"]),
     **dict.fromkeys(("true", "false"), st.lists(NAMES, max_size=2)),
     **dict.fromkeys(("null", "nan", "unknown"), st.sampled_from(["drop", "cell"])),
@@ -46,8 +47,8 @@ RIGHT: dict[str, st.SearchStrategy[Toml]] = {
 }
 READ = ("column", "trim", "case", "null_text")
 KEYS = {
-    "integer": (*IRREGULAR, *READ, "within", "decimal", "thousands"),
-    "float": (*IRREGULAR, *READ, "within", "decimal", "thousands"),
+    "integer": (*IRREGULAR, *READ, "within", "decimal", "thousands", "prefix", "suffix"),
+    "float": (*IRREGULAR, *READ, "within", "decimal", "thousands", "prefix", "suffix"),
     "category": (*READ, "values", "ordered", "null", "unknown", "true", "false"),
     "date": (*READ, "start", "end", "every", "null", "unknown", "outside", "within", "format"),
 }
@@ -70,7 +71,9 @@ def attributes(draw: st.DrawFn) -> dict[str, Toml]:
 def texts(draw: st.DrawFn) -> str:
     """Draw the text of a domain file."""
     header = st.dictionaries(
-        st.sampled_from(["format", "drafted_from_data", "signed_public_by", "multiline"]), VALUES, max_size=1
+        st.sampled_from(["format", "drafted_from_data", "signed_public_by", "multiline", "delimiter"]),
+        VALUES,
+        max_size=1,
     )
     lines = [f"{key} = {toml(value)}" for key, value in (draw(header) if draw(st.integers(0, 5)) == 0 else {}).items()]
     for table in draw(st.lists(attributes(), min_size=1, max_size=4)):

@@ -4,12 +4,17 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dpcube.curator import publish
 from dpcube.curator.check import ENDS, check
 from dpcube.domain import Category, Date, Domain, Float, Integer
+from dpcube.errors import DpcubeError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal")
 
@@ -81,6 +86,58 @@ def test_nothing_and_everything(tmp_path: Path) -> None:
     assert check(tmp_path / "t.csv", right).looks[0].shares == ("all", "none", "none", "none", "none")
     (tmp_path / "t.csv").write_text("day\n", encoding="utf-8")
     assert check(tmp_path / "t.csv", right).counted == "none"
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    """1,000 rows: 300 of January, of which 100 name no patient, 100 are one patient's and 100 are of one each."""
+    named = [*[""] * 100, *["p"] * 100, *(f"q{i}" for i in range(100))]
+    january = [f"{i % 90},{name},15.01.2026" for i, name in enumerate(named)]
+    others = [f"{i % 90},r{i},15.02.2026" for i in range(695)] + ["500,z,15.01.2026"] * 5
+    (tmp_path / "v.csv").write_text("\n".join(["age,patient,day", *january, *others]) + "\n", encoding="utf-8")
+    return tmp_path / "v.csv"
+
+
+AGES = Domain(Integer("age", 0, 99), Date("day", "2026-01-01", "2026-12-31", every="year", format="%d.%m.%Y"))
+
+
+def test_units_and_periods_are_those_of_a_release(visits: Path) -> None:
+    """The shares in words, and that each is the share of what a release would count."""
+    plain = check(visits, AGES)
+    assert (plain.counted, plain.in_period, plain.named, plain.kept) == ("most", None, None, None)
+    chosen: Any = {"unit": "patient", "max_rows": 2, "period": ("day", "2026-01-01", "2026-01-31")}
+    found = check(visits, AGES, **chosen)
+    assert (found.in_period, found.counted, found.named, found.kept) == ("under half", "most", "most", "most")
+    counted = publish(visits, AGES, epsilon=50, strategy="cells", ledger=None, **chosen).cells().sum()
+    assert round(counted) == 102  # of p two rows, one of each q; z has an age that is dropped
+    each = check(visits, AGES, null_unit="each", **chosen)
+    assert (each.named, each.kept) == ("all", "most")
+    assert check(visits, AGES, **chosen | {"max_rows": 100}).kept == "all"
+    assert check(visits, AGES, **chosen | {"max_rows": 99}).kept == "most"
+    assert check(visits, AGES, period=("day", "2026-02-01", "2026-02-28")).looks[0].shares[0] == "all"
+    assert check(visits, AGES, period=("day", "2026-03-01", "2026-03-28")).in_period == "none"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"unit": "nobody"}, {"max_rows": 2}, {"period": ("day", "a", "b")}, {"period": ("nothing", 1, 2)}]
+)
+def test_what_a_release_would_refuse_is_refused_here_in_the_same_words(visits: Path, wrong: Any) -> None:
+    told = []
+    for verb in (check, partial(publish, epsilon=1, ledger=None)):
+        with pytest.raises(DpcubeError) as caught:
+            verb(visits, AGES, **wrong)
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+
+
+def test_the_command_tells_of_units_and_of_drafts(visits: Path) -> None:
+    replace(AGES, drafted_from_data=True).save(visits.parent / "d.toml")
+    rows = ("--unit", "patient", "--max-rows", "2", "--period", "day", "2026-01-01", "2026-01-31")
+    shown = on_terminal("check", "v.csv", "--domain", "d.toml", *rows, cwd=visits.parent)
+    assert "rows in the period, of all: under half; what follows is of them\n" in shown
+    assert "of these, rows that name a unit in 'patient' (others are dropped): most\n" in shown
+    assert "of these, rows kept, at most 2 of each unit: most\n" in shown
+    assert "A release would be refused: this domain was drafted from the private data" in shown
 
 
 def test_it_is_shown_on_a_terminal_and_leaves_no_trace(table: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from dpcube.curator import publish
 from dpcube.curator.request import LedgerLocation, ledger_path
-from dpcube.curator.sources import CsvDialect, open_rows, rows
+from dpcube.curator.sources import CsvDialect, embedded, open_rows
 from dpcube.domain import Date, Domain, Integer
 from dpcube.errors import BudgetError, InputError, SourceError
 
@@ -164,7 +164,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_table_larger_than_memory_is_counted(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(file.stat().st_size for file in large.iterdir()) > 2 * 60e6
-    monkeypatch.setattr(rows, "CONFIG", {**rows.CONFIG, "memory_limit": LIMIT})
+    monkeypatch.setattr(embedded, "CONFIG", {**embedded.CONFIG, "memory_limit": LIMIT})
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     modes: list[int] = []
     spilled: list[str] = []
@@ -206,7 +206,7 @@ class Watched:
 
 
 def test_a_compressed_csv_file_larger_than_memory_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "CONFIG", {**rows.CONFIG, "memory_limit": "40MB"})
+    monkeypatch.setattr(embedded, "CONFIG", {**embedded.CONFIG, "memory_limit": "40MB"})
     numbers = np.arange(400_000)
     text = "unit,age,note\n" + "".join(f"patient number {i // 4},{i % 10},{'x' * 100}\n" for i in numbers.tolist())
     with pa.output_stream(str(tmp_path / "t.csv.zst"), compression="zstd") as stream:

@@ -1,6 +1,7 @@
 """A messy table, as curators have them, is released with the same counts from CSV, pandas, PostgreSQL and Spark.
 
-Dates as 01.03.2026, times in ISO's form, decimal commas, a byte-order mark, quoted line breaks, odd names of columns,
+Dates as 01.03.2026, times in ISO's form and as March 1, 2026 3:05 PM, decimal commas, amounts such as 1.234,50 EUR with
+a sign of their own and 12.5%, a byte-order mark, quoted line breaks, odd names of columns,
 repeated patients, 20 columns. What the counts must be comes from the clean records that the texts were made of.
 """
 
@@ -20,10 +21,10 @@ from psycopg import sql
 from dpcube import Domain
 from dpcube.curator import publish
 from dpcube.curator.check import check
-from dpcube.curator.sources import CsvDialect
 
 DOMAIN = """
 multiline = true
+delimiter = ";"
 
 [[attribute]]
 name = "admitted"
@@ -58,6 +59,37 @@ thousands = "."
 outside = "clip"
 
 [[attribute]]
+name = "paid"
+column = "Ø; ,x"
+type = "float"
+min = -1000
+max = 2000
+width = 1500
+decimal = ","
+thousands = "."
+suffix = "€"
+
+[[attribute]]
+name = "share"
+column = " lead"
+type = "float"
+min = 0
+max = 100
+width = 50
+prefix = "ca."
+suffix = "%"
+case = "ignore"
+
+[[attribute]]
+name = "called"
+column = "select"
+type = "date"
+start = 2026-01-01
+end = 2026-12-31
+every = "quarter"
+format = "%B %d, %Y %I:%M %p %z"
+
+[[attribute]]
 name = "smoker"
 column = "raucht?"
 type = "category"
@@ -72,14 +104,31 @@ null_text = ["", "unbekannt"]
 NAMES = ["Patient ID", "Adm. Date", "seen at;UTC", 'Dose "mg"', "raucht?", "größe", "select", "Note", " lead", "Ø; ,x"]
 NAMES += [f"spare {i}" for i in range(20 - len(NAMES))]
 BERLIN = ZoneInfo("Europe/Berlin")
-DIALECT = CsvDialect(delimiter=";")
 Record = tuple[date | None, datetime, float, bool | None]
+MONTHS = ["January", "February", "March", "April"]
 
 
 def record(i: int) -> Record:
     day = None if i % 17 == 0 else date(2026, 1, 1) + timedelta(days=i * 7 % 120)
     seen = datetime(2026, 1, 31, 20, 30, tzinfo=UTC) + timedelta(hours=i * 13 % 2400)
     return day, seen, (i * 37 % 3500) + 0.25, (None, True, False)[i % 3]
+
+
+def amounts(i: int) -> tuple[float, float, datetime]:
+    """What was paid, a share in percent and when somebody called, in UTC."""
+    return (
+        i * 53 % 3000 - 999.5,
+        i * 31 % 100 + 0.5,
+        datetime(2026, 3, 31, 11, 30, tzinfo=UTC) + timedelta(hours=i % 24),
+    )
+
+
+def messy_amounts(i: int) -> tuple[str, str, str]:
+    paid, share, at = amounts(i)
+    euros = f"{paid:,.2f}".translate(str.maketrans(",.", ".,")) + ("€", " €", " € ")[i % 3]
+    percent = (f"{share}%", f"CA. {share} %", f"{share}")[i % 3]
+    called = f"{MONTHS[at.month - 1]} {at.day}, {at.year} {at.hour % 12 or 12}:{at.minute} {'AP'[at.hour // 12]}M Z"
+    return euros, percent, called.upper() if i % 2 else called
 
 
 def messy(i: int) -> list[str | None]:
@@ -96,7 +145,9 @@ def messy(i: int) -> list[str | None]:
         i % 3
     ]
     note = ('two\nlines; "quoted"', "plain", "")[i % 3]
-    return [f"p{i // 2:03}", admitted, at, amount, word, "1,75", "x", note, *(f"{i}" for _ in NAMES[8:])]
+    paid, share, called = messy_amounts(i)
+    spare = [f"{i}" for _ in NAMES[10:]]
+    return [f"p{i // 2:03}", admitted, at, amount, word, "1,75", called, note, share, paid, *spare]
 
 
 ROWS = [messy(i) for i in range(240)]
@@ -111,7 +162,9 @@ def expected() -> np.ndarray:
         if local > date(2026, 4, 30):
             continue
         cell = 4 if day is None else day.month - 1
-        counts[cell, local.month - 1, min(int(dose // 500), 5), 2 if smokes is None else int(smokes)] += 1
+        paid, share, at = amounts(i)
+        others = int(paid >= 500), int(share >= 50), (at.month - 1) // 3
+        counts[cell, local.month - 1, min(int(dose // 500), 5), *others, 2 if smokes is None else int(smokes)] += 1
     made = np.zeros(domain.shape, np.int64)
     for place, n in counts.items():
         made[place] = n
@@ -124,14 +177,12 @@ def csv_file(folder: Path) -> Path:
     return folder / "t.csv"
 
 
-def check_release(source: Any, dialect: CsvDialect | None = None) -> None:
+def check_release(source: Any) -> None:
     """Release with noise that is zero but for once in 10^9 cells, and look as the curator would."""
     domain = Domain.loads(DOMAIN)
-    made = publish(
-        source, domain, epsilon=50, strategy="cells", ledger=None, csv=dialect, unit="Patient ID", max_rows=2
-    )
+    made = publish(source, domain, epsilon=50, strategy="cells", ledger=None, unit="Patient ID", max_rows=2)
     np.testing.assert_array_equal(np.rint(made.cells()), expected())
-    looked = check(source, domain, csv=dialect)
+    looked = check(source, domain)
     assert looked.counted == "most"  # some were seen after April
     assert {look.attribute: look.shares[3] for look in looked.looks} == dict.fromkeys(domain.names, "none")
 
@@ -143,22 +194,30 @@ def test_what_is_expected_is_not_nothing() -> None:
 
 
 def test_csv(tmp_path: Path) -> None:
-    check_release(csv_file(tmp_path), DIALECT)
+    check_release(csv_file(tmp_path))
 
 
 def test_without_the_reading_next_to_nothing_is_counted(tmp_path: Path) -> None:
     """What used to happen: each option left out loses rows, and the look tells of it."""
     table = csv_file(tmp_path)
-    for line in ('format = "%d.%m.%Y"', 'format = "iso"', 'decimal = ","\nthousands = "."', "multiline = true"):
+    for line in (
+        'prefix = "ca."',
+        'format = "%B %d, %Y %I:%M %p %z"',
+        'format = "%d.%m.%Y"',
+        'format = "iso"',
+        'decimal = ","\nthousands = "."',
+        "multiline = true",
+        'suffix = "€"',
+    ):
         assert line in DOMAIN
         broken = Domain.loads(DOMAIN.replace(line, ""))
-        looked = check(table, broken, csv=DIALECT)
+        looked = check(table, broken)
         assert (
             looked.counted != "most"
             or looked.broken_lines != "none"
             or any(look.shares[3] != "none" for look in looked.looks)
         )
-    assert check(table, Domain.loads(DOMAIN), csv=DIALECT).broken_lines == "none"
+    assert check(table, Domain.loads(DOMAIN)).broken_lines == "none"
 
 
 def test_pandas(tmp_path: Path) -> None:

@@ -29,9 +29,24 @@ from dpcube.domain.reading import pieces
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 BLANKS = " \t\n\v\f\r"
 EPOCH = date(1970, 1, 1).toordinal()
-MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 FORMATS = ["%d.%m.%Y", "%m/%d/%Y", "%Y%m%d", "%d-%b-%y", "%d%b%Y", "iso", "%Y-%m-%d %H:%M:%S", "%d.%m.%Y %H:%M:%S.%f%z"]
 FORMATS += ["%H:%M %d/%m/%y", "%Y-%d-%m", "100%% %Y %m %d", "%Y-%m-%dT%H%M%z"]
+FORMATS += ["%m/%d/%Y %I:%M:%S %p", "%d %B %Y", "%A, %B %d, %Y %I %p %z", "%a%b%d%Y", "%d%m%Y%I%M%p%z", "%B%Y%d"]
 Read = Callable[[str], Any]
 
 
@@ -77,7 +92,13 @@ def binned(attribute: Attribute, value: float) -> int | None:
 
 
 def number_of(attribute: Any, text: str) -> float | None:
-    bare = text.strip(BLANKS)
+    found = [bare_number(attribute, bare) for bare in without_signs(attribute, text.strip(BLANKS))]
+    numbers = [number for number in found if number is not None]
+    assert len({str(number) for number in numbers}) <= 1, "a text is a number in one way"
+    return next(iter(numbers), None)
+
+
+def bare_number(attribute: Any, bare: str) -> float | None:
     sign, rest = (bare[:1], bare[1:]) if bare[:1] in ("+", "-") else ("", bare)
     if small(rest) in ("inf", "infinity", "nan"):
         return float(sign + rest)
@@ -95,6 +116,17 @@ def number_of(attribute: Any, text: str) -> float | None:
     if not (plain_digits(joined + decimals) and joined + decimals) or (not joined and not decimals):
         return None
     return float(f"{sign}{joined or '0'}.{decimals or '0'}{mark}{exponent}")
+
+
+def without_signs(attribute: Any, bare: str) -> list[str]:
+    """A text as it is, and without what may stand beside its number; the sign before that stays."""
+    fold = small if attribute.case == "ignore" else str
+    before, after = fold(attribute.prefix or ""), fold(attribute.suffix or "")
+    made = [bare]
+    for lead in ("", "+", "-"):
+        if before and fold(bare).startswith(lead + before):
+            made.append(lead + bare[len(lead + before) :].lstrip(BLANKS))
+    return made + [text[: -len(after)].rstrip(BLANKS) for text in made if after and fold(text).endswith(after)]
 
 
 def plain_digits(text: str) -> bool:
@@ -118,7 +150,7 @@ def ordinal(attribute: Date, found: dict[str, int]) -> float | None:
         return None
     if "offset" not in found:
         return day.toordinal()
-    clock = timedelta(hours=found["hour"], minutes=found["minute"], seconds=found.get("second", 0))
+    clock = timedelta(hours=found["hour"], minutes=found.get("minute", 0), seconds=found.get("second", 0))
     moment = timedelta(days=day.toordinal() - EPOCH) + clock - timedelta(minutes=found["offset"])
     with suppress(OverflowError):
         at = datetime(1970, 1, 1, tzinfo=UTC) + moment
@@ -165,6 +197,7 @@ LIMITS = {
     "m": (1, 12, "month"),
     "d": (1, 31, "day"),
     "H": (0, 23, "hour"),
+    "I": (1, 12, "hour"),
     "M": (0, 59, "minute"),
     "S": (0, 59, "second"),
 }
@@ -173,7 +206,7 @@ LIMITS = {
 def formed(text: str, form: tuple[str, ...], *, strict: bool = False) -> dict[str, int] | None:
     """The parts of a text that has a form; one digit will do for a number that stands alone, unless strict."""
     found: dict[str, int] = {}
-    digit = [(len(p) == 2 and p[1] not in "bz") or p.isdigit() for p in form]
+    digit = [(len(p) == 2 and p[1] not in "bBaApz") or p.isdigit() for p in form]
     for i, piece in enumerate(form):
         if len(piece) == 1:
             if text[:1] != piece:
@@ -186,10 +219,16 @@ def formed(text: str, form: tuple[str, ...], *, strict: bool = False) -> dict[st
             if apart is None:
                 return None
             found["offset"] = apart
-        elif what == "b":
-            if small(text[:3]) not in MONTHS:
+        elif what in "bBaA":
+            names = [name if what in "AB" else name[:3] for name in (MONTHS if what in "bB" else DAYS)]
+            name = next((name for name in names if small(text).startswith(name)), None)
+            if name is None:
                 return None
-            found["month"], text = MONTHS.index(small(text[:3])) + 1, text[3:]
+            found["month" if what in "bB" else "name"], text = names.index(name) + 1, text[len(name) :]
+        elif what == "p":
+            if small(text[:2]) not in ("am", "pm"):
+                return None
+            found["half"], text = int(small(text[:2]) == "pm"), text[2:]
         elif what == "f":
             taken = next((j for j, c in enumerate(text) if c not in "0123456789"), len(text))
             if not 1 <= taken <= 9:
@@ -209,6 +248,8 @@ def formed(text: str, form: tuple[str, ...], *, strict: bool = False) -> dict[st
                 if not low <= int(number) <= high:
                     return None
                 found[name] = int(number)
+    if "half" in found:
+        found["hour"] = found["hour"] % 12 + 12 * found["half"]
     return found if text == "" else None
 
 
@@ -313,8 +354,36 @@ def number_cases(draw: st.DrawFn) -> tuple[Any, list[str | None]]:
     kind = draw(
         st.sampled_from([lambda **k: Float("x", -10, 2000, width=0.5, **k), lambda **k: Integer("x", -10, 2000, **k)])
     )
-    texts = around(NUMBERS | NULLISH | junk)
-    made = kind(decimal=decimal, thousands=thousands, **given_)
+    signs = st.sampled_from(
+        [
+            None,
+            None,
+            "$",
+            "%",
+            "\u20ac",
+            "EUR",
+            "Rs.",
+            "in",
+            ".^",
+            "e",
+            "US $",
+            "m\u00b2",
+            "\u00a0\u20ac",
+            "[a]*",
+            "\\",
+        ]
+    )
+    prefix, suffix = draw(signs), draw(signs)
+    beside = (
+        st.sampled_from(["", "", "-", "+"]),
+        st.sampled_from([prefix or "", prefix or "", "", "$", "eur", " "]),
+        blanks,
+    )
+    signed = st.builds(
+        "{}{}{}{}{}{}".format, *beside, NUMBERS, blanks, st.sampled_from([suffix or "", suffix or "", "", "%"])
+    )
+    texts = around(signed | NUMBERS | NULLISH | junk)
+    made = kind(decimal=decimal, thousands=thousands, prefix=prefix, suffix=suffix, **given_)
     return made, draw(st.lists(st.none() | texts, min_size=1, max_size=40))
 
 
@@ -461,6 +530,44 @@ EXAMPLES: dict[str, tuple[Any, dict[str | None, int | None]]] = {
     "no digit beside": (
         Date("x", "2026-01-01", "2026-12-31", every="month", format=["%Y%m%d", "%b %d %Y"]),
         {"20260301": 2, "2026311": None, "MAR 1 2026": 2, "Mar 01 2026": 2, "M\u00c4R 1 2026": None},
+    ),
+    "signs": (
+        Float("x", -10, 2000, width=1, decimal=",", thousands=".", prefix="US $", suffix="%", unknown="cell"),
+        {
+            "US $5": 15,
+            "-US $ 5": 5,
+            "US $-5,5 %": 4,
+            "5%": 15,
+            "5": 15,
+            " +US $1.234,50 %\t": 1244,
+            "us $5": 2010,
+            "-US $-5": 2010,
+            "US$5": 2010,
+            "5%%": 2010,
+            "5 US $": 2010,
+            "US $": 2010,
+            "%": 2010,
+            "1.5%": 2010,
+        },
+    ),
+    "names and halves of days": (
+        Date("x", "2026-03-01", "2026-03-04", format=["%A, %d %B %Y", "%d %b %Y %I:%M %p %z", "%m/%d/%y %I%p"]),
+        {
+            "sunday, 1 MARCH 2026": 0,
+            "Monday, 1 March 2026": 0,
+            "1 Mar 2026": None,
+            "1 MAR 2026 11:59 pm +0000": 0,
+            "1 mar 2026 12:30 AM +01": None,
+            "1 mar 2026 12:30 PM +01": 0,
+            "4 Mar 2026 12:00 am -01": 3,
+            "3 Mar 2026 11:30 PM -0030": 3,
+            "1 Mar 2026 13:00 PM Z": None,
+            "1 Mar 2026 0:00 AM Z": None,
+            "03/02/26 9AM": 1,
+            "3/2/26 12pm": 1,
+            "3/2/26 9": None,
+            "1 M\u00e4rz 2026": None,
+        },
     ),
     "words": (
         Category("x", ["false", "true"], true=["Ja"], false=["nein"], case="ignore", trim=True, unknown="cell"),

@@ -183,7 +183,7 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
         (
             "atribute = []",
             "a domain file has no key 'atribute'; its keys are 'format', 'drafted_from_data', 'signed_public_by', "
-            "'multiline', 'attribute'",
+            "'multiline', 'delimiter', 'attribute'",
         ),
         (
             "drafted_from_data = 1\n" + AGE,
@@ -215,7 +215,7 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
             AGE + "mxa = 5",
             "attribute 'age' of type integer has no key 'mxa'; its keys are 'type', 'name', 'column', 'trim', "
             "'case', 'null_text', 'min', 'max', 'width', 'edges', 'null', 'nan', 'infinite', 'unknown', 'outside', "
-            "'hierarchy', 'within', 'decimal', 'thousands', 'bins'",
+            "'hierarchy', 'within', 'decimal', 'thousands', 'prefix', 'suffix', 'bins'",
         ),
         (
             "[[attribute]]\nname = 'x'\ntype = 'category'\nvalue = ['a']",

@@ -14,7 +14,8 @@ from dpcube.curator.guess import by_name
 from dpcube.curator.publishing import count
 from dpcube.curator.sources import CsvDialect
 from dpcube.domain import Date, Float, Integer
-from dpcube.errors import DomainError, SourceError
+from dpcube.domain.number import Number
+from dpcube.errors import DomainError, InputError, SourceError
 
 DAYS = [date(2026, 1, 1) + timedelta(days=3 * i) for i in range(40)]
 
@@ -60,6 +61,10 @@ def test_names_alone_suggest_types_with_templates_and_a_unit(tmp_path: Path) -> 
     ("values", "lines"),
     [
         ([f"{day:%d.%m.%Y}" for day in DAYS] * 2, ["start = 2026-01-01", 'format = "%d.%m.%Y"']),
+        ([f"{day:%m/%d/%Y} 9:30 PM" for day in DAYS] * 2, ['format = "%m/%d/%Y %I:%M %p"']),
+        ([f"$1,{i}00.50" for i in range(1, 10)] * 3, ['type = "float"', 'thousands = ","', 'prefix = "$"']),
+        ([f"{i}%" for i in range(30)] * 2, ['type = "integer"', 'suffix = "%"']),
+        ([f"1.{i}00,5 \u20ac" for i in range(1, 10)] * 3, ['decimal = ","', 'thousands = "."', 'suffix = "\u20ac"']),
         ([f"{day:%m/%d/%Y}" for day in DAYS] * 2, ['format = "%m/%d/%Y"']),
         ([f"{day}T08:30:00Z" for day in DAYS] * 2, ['type = "date"', 'format = "iso"']),
         ([f"{i},5" for i in range(40)] * 2, ['type = "float"', "min = 0.5", 'decimal = ","']),
@@ -145,3 +150,37 @@ def test_quarters() -> None:
     assert axis.labels() == ["2025-Q4", "2026-Q1", "2026-Q2", "2026-Q3"]
     assert [level.name for level in axis.levels()] == ["quarter", "year"]
     assert axis.weights(axis.range("2026-01-01", "2026-03-31")).tolist() == [0, 1, 0, 0]
+
+
+def test_a_draft_says_how_many_cells_it_has_and_keeps_the_delimiter(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        "age;ward\n" + "".join(f"{i};{'ab'[i % 2]}\n" for i in range(50)) * 2, encoding="utf-8"
+    )
+    text = draft(tmp_path / "t.csv", from_data=True, csv=CsvDialect(delimiter=";"))
+    assert "\n# As drafted: 50 x 2 = 100 cells. Fewer than rows is a good start.\n" in text
+    assert count(tmp_path / "t.csv", Domain.loads(text)).sum() == 100
+    assert "As drafted" not in draft(tmp_path / "t.csv", csv=CsvDialect(delimiter=";"))
+
+
+def test_quantiles_are_for_data_that_somebody_says_is_public() -> None:
+    table = pa.table(
+        {"n": [*range(100), *[50] * 100], "x": [i / 8 for i in range(200)], "b": [i % 2 == 0 for i in range(200)]}
+    )
+    for from_data in (False, True):
+        with pytest.raises(InputError, match="they are for a table that is public itself"):
+            draft(table, quantiles=4, from_data=from_data)
+    with pytest.raises(InputError, match="needs nobody to say"):
+        draft(table, public="me")
+    for wrong in (1, 1001, 2.5):
+        with pytest.raises(InputError, match="whole number of bins from 2 to 1000"):
+            draft(table, quantiles=wrong, public="me", from_data=True)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="signs by a name"):
+        draft(table, public=" ", from_data=True)
+    text = draft(table, quantiles=4, public='A. "B"', from_data=True)
+    domain = Domain.loads(text)
+    assert (domain.drafted_from_data, domain.signed_public_by) == (True, 'A. "B"')
+    assert [Number.bin_edges(axis).tolist() for axis in domain.attributes[:2]] == [  # type: ignore[arg-type]
+        [0, 50, 100],  # half of the rows are 50
+        [0, 6.25, 12.5, 18.75, 24.875],
+    ]
+    assert count(table, domain.project(("x",))).tolist() == [50] * 4

@@ -170,13 +170,53 @@ def test_what_cannot_be_added_up_is_refused_with_the_reason() -> None:
     assert "other covers all rows" in refused(release(1, strategy="cells", period=""))
     assert "one of 'born'" in refused(release(1, strategy="cells", period="born from 2026-02-01 to 2026-02-28"))
     assert "a period of 'seen'" in refused(release(1, strategy="cells", period="seen from 3 to 4"))
-    assert "different strategies and kinds of counts" in refused(release(1))
-    assert "different epsilons" in refused(release(1, strategy="cells", epsilon=Fraction(2)))
+    assert "different strategies and epsilons of cells and kinds of counts" in refused(release(1))
+    assert "different epsilons of cells" in refused(release(1, strategy="cells", epsilon=Fraction(2)))
     assert "different units" in refused(release(1, strategy="cells", unit="patient"))
     other = Domain(Integer("age", 21, 52), *DOMAIN.attributes[1:])
     assert "different domains" in refused(release(1, strategy="cells", domain=other))
     with pytest.raises(InputError, match="2 to 1,000 releases can be put together, got 1"):
         merged([january])
+
+
+@pytest.mark.parametrize("epsilons", [(Fraction(1), Fraction(1, 3)), (Fraction(1, 3), Fraction(2), Fraction(1))])
+def test_releases_of_different_epsilons_add_up_with_their_own_errors(
+    epsilons: tuple[Fraction, ...], tmp_path: Path
+) -> None:
+    parts = [release(k, epsilon=epsilon) for k, epsilon in enumerate(epsilons)]
+    whole = merged(parts)
+    assert whole.provenance.epsilon == max(epsilons)
+    whole.save(tmp_path / "all.dpcube")
+    assert Release.open(tmp_path / "all.dpcube").transcript.most_charged() <= BUDGET_UNITS
+    measured, mine = whole.transcript.boxes, [part.transcript.boxes for part in parts]
+    assert measured is not None
+    spent_on_each = [float(u * whole.transcript.epsilon_per_unit) for u in measured.units.tolist()]
+    expected = [
+        float(u * part.transcript.epsilon_per_unit)
+        for part, boxes in zip(parts, mine, strict=True)
+        if boxes is not None
+        for u in boxes.units.tolist()
+    ]
+    assert spent_on_each == pytest.approx(expected, rel=1e-6)
+    errors = [part.count(age=(20, 35)).stderr for part in parts]
+    found = [whole.count(age=(20, 35), period=label).stderr for label in whole.domain.attributes[0].labels()]
+    # They are calibrated on all periods together, so each is near its own and not the same.
+    assert all(1 / 3 < one / other < 3 for one, other in zip(found, errors, strict=True))
+    assert np.argmin(found) == np.argmax([float(one) for one in epsilons])
+    together = whole.count(age=(20, 35))
+    exact = sum(int(counts(k)[:16].sum()) for k in range(len(parts)))
+    assert abs(together.value - exact) < 6 * float(np.hypot.reduce(errors))
+
+
+def test_tables_that_not_all_have_are_left_out() -> None:
+    first, second = (release(k) for k in range(2))
+    table = MarginalCounts((0,), counts(0).sum(axis=1), 10_000)
+    more = Transcript(DOMAIN.shape, first.transcript.epsilon_per_unit, (table, *first.transcript.measurements))
+    whole = merged([Release(DOMAIN, more, first.provenance), second])
+    assert [one.kind for one in whole.transcript.measurements] == ["boxes"]
+    both = Transcript(DOMAIN.shape, second.transcript.epsilon_per_unit, (table, *second.transcript.measurements))
+    whole = merged([Release(DOMAIN, more, first.provenance), Release(DOMAIN, both, second.provenance)])
+    assert [one.kind for one in whole.transcript.measurements] == ["marginal", "boxes"]
 
 
 def test_the_period_finds_a_name_that_is_free() -> None:

@@ -1,5 +1,6 @@
 """Reading options in a domain: what is refused, what is written, what is left alone. What they mean: test_reading."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from dpcube.curator.publishing import count
 from dpcube.curator.sources import CsvDialect, counts_from_frame, open_rows
 from dpcube.domain import Category, Date, Domain, Float, Integer
 from dpcube.domain.reading import declared
-from dpcube.errors import DomainError, SourceError
+from dpcube.errors import DomainError, InputError, SourceError
 
 DAYS: Any = {"name": "d", "start": "2026-01-01", "end": "2026-12-31"}
 
@@ -21,10 +22,16 @@ DAYS: Any = {"name": "d", "start": "2026-01-01", "end": "2026-12-31"}
         ("%d.%m", "it needs one year, %Y or %y"),
         ("%d.%m.%Y %y", "it needs one year, %Y or %y"),
         ("%Y-%m", "it needs one day, %d"),
-        ("%m %b %d %Y", "it needs one month, %m or %b"),
-        ("%Y-%m-%d%", "there is no %; there are %Y, %y, %m, %b, %d, %H, %M, %S, %f, %z and %%"),
-        ("%Y-%m-%d %I", "there is no %I; there are %Y, %y, %m, %b, %d, %H, %M, %S, %f, %z and %%"),
-        ("%Y-%m-%d %M", "%M needs %H"),
+        ("%m %b %d %Y", "it needs one month, %m or %b or %B"),
+        ("%Y-%m-%d%", "there is no %; there are %Y, %y, %m, %b, %B, %d, %a, %A, %H, %I, %p, %M, %S, %f, %z and %%"),
+        ("%Y-%m-%d %U", "there is no %U; there are %Y, %y, %m, %b, %B, %d, %a, %A, %H, %I, %p, %M, %S, %f, %z and %%"),
+        ("%Y-%m-%d %M", "%M needs %H or %I"),
+        ("%Y-%m-%d %z", "%z needs %H or %I"),
+        ("%Y-%m-%d %I", "%I needs %p"),
+        ("%Y-%m-%d %H %p", "%p needs %I"),
+        ("%Y-%m-%d %H %I %p", "each part of a time is written once"),
+        ("%a %A %Y-%m-%d", "each part of a time is written once"),
+        ("%b %B %d %Y", "it needs one month, %m or %b or %B"),
         ("%Y-%m-%d %H:%M:%H", "each part of a time is written once"),
         ("%Y-%m-%d %H:%M:%S.%f0", "no digit may follow %f"),
         ("%H:%M:%S.%f%d %m %Y", "no digit may follow %f"),
@@ -45,6 +52,14 @@ def test_a_format_that_engines_could_read_in_two_ways_is_refused(form: str, why:
         (lambda: Integer("x", 0, 9, decimal=";"), "decimal must be one of"),
         (lambda: Integer("x", 0, 9, thousands="x"), "thousands must be one of"),
         (lambda: Float("x", 0, 9, thousands="."), "decimal and thousands are both '.'"),
+        (lambda: Float("x", 0, 9, prefix=""), "prefix, such as"),
+        (lambda: Float("x", 0, 9, prefix="x" * 21), "is a text of 1 to 20 characters"),
+        (lambda: Float("x", 0, 9, prefix=5), "is a text of 1 to 20 characters"),  # type: ignore[arg-type]
+        (lambda: Float("x", 0, 9, prefix="$\n$"), "is a text of 1 to 20 characters"),
+        (lambda: Float("x", 0, 9, suffix=" %"), "has no blanks around it, no digit, + or -"),
+        (lambda: Float("x", 0, 9, suffix="x-y"), "has no blanks around it, no digit, + or -"),
+        (lambda: Float("x", 0, 9, suffix="e5"), "has no blanks around it, no digit, + or -"),
+        (lambda: Float("x", 0, 9, prefix="."), "is more than the marks inside numbers"),
         (lambda: Integer("x", 0, 9, trim="yes"), "trim must be true or false"),  # type: ignore[arg-type]
         (lambda: Integer("x", 0, 9, case="lower"), "case must be"),  # type: ignore[arg-type]
         (lambda: Integer("x", 0, 9, column=7), "column must be the name"),  # type: ignore[arg-type]
@@ -72,14 +87,25 @@ def test_a_word_may_be_its_own_value_and_a_text_alone_is_a_list() -> None:
 def test_options_are_written_and_read_back_and_defaults_are_not_written() -> None:
     domain = Domain(
         Date(**DAYS, format=["%d.%m.%Y", "iso"], column="Adm. Date", zone="Europe/Berlin", trim=True),
-        Float("dose", 0, 9, decimal=",", thousands=".", null_text=["-", "n/a"], case="ignore"),
+        Float(
+            "dose",
+            0,
+            9,
+            decimal=",",
+            thousands=".",
+            prefix="$",
+            suffix="\u00a0%",
+            null_text=["-", "n/a"],
+            case="ignore",
+        ),
         Category("alive", ["false", "true"], true=["y"], false=["n"]),
         multiline=True,
+        delimiter="\t",
     )
     text = domain.dumps()
     assert Domain.loads(text) == domain
     assert 'format = ["%d.%m.%Y", "iso"]' in text
-    assert "\nmultiline = true\n" in text
+    assert '\nmultiline = true\ndelimiter = "\\t"\n' in text
     assert (
         Domain(Integer("age", 0, 9)).dumps()
         == 'format = 1\n\n[[attribute]]\nname = "age"\ntype = "integer"\nmin = 0\nmax = 9\n'
@@ -125,3 +151,18 @@ def test_quoted_line_breaks_need_the_domain_to_say_so(tmp_path: Path) -> None:
     assert count(tmp_path / "t.csv", Domain(axis)).sum() == 1
     assert count(tmp_path / "t.csv", Domain(axis, multiline=True)).sum() == 2
     assert count(tmp_path / "t.csv", Domain(axis, multiline=True), csv=CsvDialect(null_text=("2",))).sum() == 1
+
+
+def test_the_delimiter_of_a_file_may_stand_in_the_domain(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x;y\n1;2\n3;4\n", encoding="utf-8")
+    divided = Domain(Integer("x", 0, 9), delimiter=";")
+    assert count(tmp_path / "t.csv", divided).sum() == 2
+    assert count(tmp_path / "t.csv", divided, csv=CsvDialect(delimiter=";")).sum() == 2
+    assert count(pa.table({"x": [1]}), divided).sum() == 1
+    with pytest.raises(InputError, match=r"the domain says delimiter = ';', and the command .* ','; say it once"):
+        count(tmp_path / "t.csv", divided, csv=CsvDialect(delimiter=","))
+    for wrong in (";;", "", "\n", '"', "\u00a7", 7, True):
+        with pytest.raises(DomainError, match="delimiter must be one ASCII character"):
+            Domain(Integer("x", 0, 9), delimiter=wrong)  # type: ignore[arg-type]
+        with pytest.raises(DomainError, match="delimiter must be"):
+            Domain.loads(divided.dumps().replace('";"', json.dumps(wrong)))

@@ -72,6 +72,47 @@ def test_a_share_of_rows_has_the_error_of_an_average(release: Release, share: st
     assert found["_low"] < found[""] < found["_high"]
 
 
+def moments(cells: np.ndarray, name: str) -> float:
+    """A variance or its root of the ages of a cube's cells, those of women."""
+    ages, weights = np.arange(20, 40), cells[:, 0, :].sum(axis=1)
+    mean = weights @ ages / weights.sum()
+    variance = weights @ (ages - mean) ** 2 / (weights.sum() - (0 if name.endswith("_pop") else 1))
+    return float(np.sqrt(variance) if name.startswith("stddev") else variance)
+
+
+@pytest.mark.parametrize("name", ["var_pop", "var_samp", "variance", "stddev", "stddev_samp", "stddev_pop"])
+def test_a_variance_has_its_error_by_the_delta_method(release: Release, name: str) -> None:
+    """Against derivatives that are taken by trying: one row more of each age in turn."""
+    found = only(release, f"SELECT {name}(age) AS c FROM cube WHERE sex = 'F'")
+    cells = release.cells()
+    assert found[""] == pytest.approx(moments(cells, name))
+    slopes = np.zeros(20)
+    for age in range(20):
+        for step in (1e-3, -1e-3):
+            moved = cells.copy()
+            moved[age, 0, 0] += step
+            slopes[age] += moments(moved, name) / (2 * step)
+    weights = (slopes, np.array([1.0, 0.0]), np.ones(2))
+    of_all = CountingQueries(tuple(w[None] for w in weights), np.zeros((1, 3), np.int64))
+    errors = release.estimate().answers(of_all)[1]
+    assert found["_stderr"] == pytest.approx(float(np.sqrt(errors.noise_variances[0])), rel=1e-3)
+    assert found["_within"] == pytest.approx(float(np.sqrt(errors.within_squares[0])), rel=1e-3, abs=1e-6)
+    assert 0 <= found["_low"] < found[""] < found["_high"]
+    doubled = only(release, f"SELECT round(2 * {name}(age), 9) AS c FROM cube WHERE sex = 'F'")
+    assert doubled["_stderr"] == pytest.approx(2 * found["_stderr"])
+
+
+def test_the_interval_of_a_variance_is_unknown_where_values_are_known_by_bins() -> None:
+    domain = Domain(Integer("age", 20, 39, width=5), Category("sex", ["F", "M"]))
+    counts = np.random.default_rng(2).poisson(30, domain.shape)
+    made = evaluate.experiment(counts, epsilon=1, strategy="adaptive", noise=SeededNoise(5))
+    wide = Release(domain, made.transcript, made.provenance)
+    found = only(wide, "SELECT var_pop(age) AS c FROM cube")
+    assert found["_stderr"] > 0
+    assert np.isnan([found["_low"], found["_high"]]).all()
+    assert "age known by bins" in str(found["_cut"])
+
+
 def test_what_is_no_multiple_of_one_aggregate_has_no_error(release: Release) -> None:
     for text in (
         "SELECT count(*) * count(*) AS c, count(*) AS n FROM cube",

@@ -2,8 +2,10 @@
 
 No row is in two of the periods, so what was measured of each is a measurement of its slab of a larger cube, whose first
 attribute is the period. It is put together as such: trees of boxes below a tree that halves the periods, cells and
-tables side by side. Everything that works on a release works on the result: asked without the period it adds up, told
-apart by the period the releases stand side by side, and errors are those of one release. It can be saved.
+tables side by side. Boxes may have been counted with different epsilons, each has its own; tables of other noise than
+those of other periods, or that not all have, are left out. Everything that works on a release works on the result:
+asked without the period it adds up, told apart by the period the releases stand side by side, and errors are those of
+one release. It can be saved.
 
 Privacy: nothing is measured, so nothing is spent. A row is in one slab, so for one row the epsilon is that of one
 release (parallel composition); a unit with many rows may be in all of them, so its epsilons add up.
@@ -102,10 +104,9 @@ def _check_alike(first: "Release", other: "Release", name: str, others_name: str
     differing = {
         "domains": first.domain != other.domain,
         "strategies": made.strategy != others.strategy,
-        "epsilons": made.epsilon != others.epsilon,
         "units": (made.unit, made.max_rows) != (others.unit, others.max_rows),
-        "kinds of counts": list(map(_kind, first.transcript.measurements))
-        != list(map(_kind, other.transcript.measurements)),
+        "epsilons of cells": _noise_of_cells(first.transcript) != _noise_of_cells(other.transcript),
+        "kinds of counts": _needed(first.transcript) != _needed(other.transcript),
     }
     if wrong := [what for what, differs in differing.items() if differs]:
         msg = f"{name} and {others_name} have different {' and '.join(wrong)}; releases that were made alike can be "
@@ -113,11 +114,24 @@ def _check_alike(first: "Release", other: "Release", name: str, others_name: str
         raise InputError(msg)
 
 
-def _kind(measurement: Measurement) -> tuple[object, ...]:
-    """Return what measurements must have in common to stand side by side."""
-    if isinstance(measurement, MarginalCounts):
-        return measurement.kind, measurement.axes, measurement.units
-    return measurement.kind, *([measurement.units] if isinstance(measurement, CellCounts) else [])
+def _needed(transcript: Transcript) -> list[str]:
+    """Return the kinds of counts that must be alike: all but tables beside others, which can be left out."""
+    kinds = [one.kind for one in transcript.measurements if not isinstance(one, MarginalCounts)]
+    return kinds or [repr(_kind(one, transcript)) for one in transcript.measurements]
+
+
+def _noise_of_cells(transcript: Transcript) -> Fraction | None:
+    """Return the epsilon of each cell's count, which all cells that stand side by side have in common."""
+    return None if transcript.cells is None else transcript.cells.units * transcript.epsilon_per_unit
+
+
+def _kind(measurement: Measurement, transcript: Transcript) -> tuple[object, ...]:
+    """Return what a measurement is of, and the epsilon of each count if all of its counts must have the same."""
+    if isinstance(measurement, BoxCounts):
+        return (measurement.kind,)
+    assert isinstance(measurement, CellCounts | MarginalCounts)
+    axes = measurement.axes if isinstance(measurement, MarginalCounts) else ()
+    return measurement.kind, axes, measurement.units * transcript.epsilon_per_unit
 
 
 def _domain(domain: Domain, periods: list[str]) -> Domain:
@@ -135,7 +149,8 @@ def _domain(domain: Domain, periods: list[str]) -> Domain:
 
 def _provenance(releases: Sequence["Release"], words: str) -> Provenance:
     made = [one.provenance for one in releases]
-    epsilon = made[0].epsilon if made[0].unit is None else sum((one.epsilon for one in made), Fraction(0))
+    epsilons = [one.epsilon for one in made]
+    epsilon = max(epsilons) if made[0].unit is None else sum(epsilons, Fraction(0))
     same = all(dict(one.parameters) == dict(made[0].parameters) for one in made)
     return replace(
         made[0],
@@ -148,8 +163,33 @@ def _provenance(releases: Sequence["Release"], words: str) -> Provenance:
 
 
 def _transcript(releases: Sequence["Release"], shape: tuple[int, ...]) -> Transcript:
-    lists = zip(*(one.transcript.measurements for one in releases), strict=True)
-    return Transcript(shape, releases[0].transcript.epsilon_per_unit, tuple(_side_by_side(shape, one) for one in lists))
+    """Put together what all have measured; tables that not all have, or with other noise, are left out.
+
+    Units are made those of the release with the most epsilon, rounded down: of the 2^40 that there are, less than one
+    is lost, so the noise that is stated is too large by less than a millionth of a millionth of the budget.
+    """
+    transcripts = [one.transcript for one in releases]
+    common = set.intersection(*({_kind(kept, one) for kept in one.measurements} for one in transcripts))
+    most = max(one.epsilon_per_unit for one in transcripts)
+    lists = zip(
+        *(
+            [_in_units_of(kept, one.epsilon_per_unit / most) for kept in one.measurements if _kind(kept, one) in common]
+            for one in transcripts
+        ),
+        strict=True,
+    )
+    return Transcript(shape, most, tuple(_side_by_side(shape, one) for one in lists))
+
+
+def _in_units_of(measurement: Measurement, share: Fraction) -> Measurement:
+    """Return a measurement whose units are a share of others."""
+    if share == 1:
+        return measurement
+    if isinstance(measurement, BoxCounts):
+        units = [max(1, int(one * share)) for one in measurement.units.tolist()]
+        return replace(measurement, units=np.array(units, np.int64))
+    assert isinstance(measurement, CellCounts | MarginalCounts)
+    return replace(measurement, units=max(1, int(measurement.units * share)))
 
 
 def _side_by_side(shape: tuple[int, ...], parts: tuple[Measurement, ...]) -> Measurement:

@@ -2,10 +2,11 @@
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import click
 
-from dpcube.cli.curator import csv_options, dialect_of, query_option, table_argument
+from dpcube.cli.curator import choice_of_rows, csv_options, dialect_of, query_option, table_argument
 from dpcube.cli.output import print_table, stage, stages_done, visible
 
 PRIVATE = "PRIVATE: exact facts about the rows, in rough words. For the owner of the table; not to be passed on."
@@ -19,6 +20,7 @@ How text can be read (format, decimal, trim, ...): docs/sources.md. Nothing was 
 @table_argument
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
 @click.option("--show-values", is_flag=True, help="Show some texts that the domain does not take. They are rows' own.")
+@choice_of_rows
 @query_option
 @csv_options
 def check(
@@ -26,6 +28,10 @@ def check(
     *,
     domain_file: Path,
     show_values: bool,
+    unit: str | None,
+    max_rows: int,
+    null_unit: Literal["drop", "each"],
+    period: tuple[str, str, str] | None,
     query: str | None,
     delimiter: str | None,
     names: str | None,
@@ -33,29 +39,43 @@ def check(
 ) -> None:
     """See which rows of TABLE a domain file would count: for its owner, on a terminal only.
 
-    For each attribute, roughly which share of the rows goes where. It spends nothing and writes nothing. Domains are
+    For each attribute, roughly which share of the rows goes where; with --unit and --period as `dpcube release` has
+    them, of the rows that it would count. It spends nothing and writes nothing. Domains are
     public: mend how text is read by what you see, and take bounds and values from what is publicly known.
     """
     from dpcube.curator.check import ENDS
     from dpcube.curator.check import check as checked
     from dpcube.domain import Domain
-    from dpcube.errors import InputError
+    from dpcube.errors import DomainError, InputError
+    from dpcube.privacy.feasible import check_public
 
     if not sys.stdout.isatty():
         msg = "dpcube check shows private facts on a terminal only, not in a file or a pipe; nothing was read"
         raise InputError(msg)
     csv = dialect_of(table, delimiter, names, null_text)
     stage("looking at the rows")
-    found = checked(table, Domain.load(domain_file), csv=csv, query=query, show_values=show_values)
+    declared = Domain.load(domain_file)
+    rows = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
+    found = checked(table, declared, csv=csv, query=query, show_values=show_values, **rows)  # type: ignore[arg-type]
     stages_done()
     click.echo(PRIVATE + "\n")
+    if found.in_period is not None:
+        click.echo(f"rows in the period, of all: {found.in_period}; what follows is of them\n")
     print_table(("attribute", *ENDS), [(look.attribute, *look.shares) for look in found.looks])
     click.echo(f"\nrows counted, by all attributes together: {found.counted}")
+    if found.named is not None:
+        none_named = "count as units of their own" if null_unit == "each" else "are dropped"
+        click.echo(visible(f"of these, rows that name a unit in '{unit}' (others {none_named}): {found.named}"))
+        click.echo(f"of these, rows kept, at most {max_rows} of each unit: {found.kept}")
     if found.broken_lines is not None:
         click.echo(f"lines of the file that are no rows (other number of fields, open quotes): {found.broken_lines}")
     if show_values:
         _print_examples([(look.attribute, look.examples) for look in found.looks if look.examples])
     click.echo(f"\n{MEANING}")
+    try:
+        check_public(declared)
+    except DomainError as refused:
+        click.echo(f"\nA release would be refused: {refused}.")
 
 
 def _print_examples(examples: list[tuple[str, tuple[str, ...]]]) -> None:

@@ -49,6 +49,28 @@ def csv_options(verb: Verb) -> Verb:
     return verb
 
 
+def choice_of_rows(verb: Verb) -> Verb:
+    """Add the options that say whom a release protects, and which rows it is of."""
+    for option in (
+        click.option(
+            "--period", nargs=3, metavar="COLUMN FIRST LAST", help="Only rows in a range, both ends included."
+        ),
+        click.option(
+            "--null-unit",
+            type=click.Choice(["drop", "each"]),
+            default="drop",
+            show_default=True,
+            help="Rows without a unit: drop them, or count each as a unit.",
+        ),
+        click.option(
+            "--max-rows", default=1, show_default=True, help="Rows kept of each unit, at most; noise grows with it."
+        ),
+        click.option("--unit", help="Column whose values are protected, such as patient_id; one row unless given."),
+    ):
+        verb = option(verb)
+    return verb
+
+
 @click.command()
 @table_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft here instead of printing it.")
@@ -59,6 +81,12 @@ def csv_options(verb: Verb) -> Verb:
     help="Look up bounds and values in the table. The draft is then private (its file is yours alone), and refused "
     "until you sign it as public.",
 )
+@click.option(
+    "--public", metavar="NAME", help="Sign a draft --from-data: the table itself is public, and NAME says so."
+)
+@click.option(
+    "--quantiles", type=int, help="So many bins of about as many rows each, for numbers; of public data only."
+)
 @query_option
 @csv_options
 def domain(
@@ -67,6 +95,8 @@ def domain(
     output: Path | None,
     columns: str | None,
     from_data: bool,
+    public: str | None,
+    quantiles: int | None,
     query: str | None,
     delimiter: str | None,
     names: str | None,
@@ -87,12 +117,13 @@ def domain(
         raise InputError(msg)
     chosen = None if columns is None else tuple(name.strip() for name in columns.split(","))
     csv = dialect_of(table, delimiter, names, null_text)
-    text = draft(table, columns=chosen, from_data=from_data, csv=csv, query=query)
+    drawn = {"from_data": from_data, "public": public, "quantiles": quantiles}
+    text = draft(table, columns=chosen, csv=csv, query=query, **drawn)  # type: ignore[arg-type]
     if output is None:
         click.echo(text, nl=False)
         return
-    write_text(output, text, private=from_data)
-    same = _csv_words(delimiter, names, null_text)
+    write_text(output, text, private=from_data and public is None)
+    same = _csv_words(None, names, null_text)  # the draft has the delimiter
     then = f"{_command('check', table, '--domain', output, *same)} (for your eyes only), "
     then += _command("release", table, "--domain", output, *same, "--epsilon", "E", "-o", "R.dpcube")
     click.echo(visible(f"wrote {output}; edit it, then: {then}"))
@@ -119,18 +150,7 @@ def domain(
 )
 @click.option("--total", help="What a new ledger allows in all; this release's epsilon unless given.")
 @click.option("--no-ledger", is_flag=True, help="Keep no account; the release says so.")
-@click.option("--unit", help="Column whose values are protected, such as patient_id; one row unless given.")
-@click.option("--max-rows", default=1, show_default=True, help="Rows kept of each unit, at most; noise grows with it.")
-@click.option(
-    "--null-unit",
-    type=click.Choice(["drop", "each"]),
-    default="drop",
-    show_default=True,
-    help="Rows without a unit: drop them, or count each as a unit.",
-)
-@click.option(
-    "--period", nargs=3, metavar="COLUMN FIRST LAST", help="Release only rows in a range, both ends included."
-)
+@choice_of_rows
 @click.option("--purpose", default="", help="A note to keep in the ledger.")
 @click.option(
     "--even-if-empty",
@@ -187,7 +207,9 @@ def release(
         chosen = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
         click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
         return
-    look = _command("check", table, "--domain", domain_file, *_csv_words(delimiter, names, null_text))
+    chosen_rows = _row_words(unit, max_rows, null_unit, period, query)
+    csv_words = _csv_words(delimiter, names, null_text)
+    look = _command("check", table, "--domain", domain_file, *chosen_rows, *csv_words)
     try:
         made = publish(
             table,
@@ -229,11 +251,22 @@ def _csv_words(delimiter: str | None, names: str | None, null_text: tuple[str, .
     return [word for option, value in given if value is not None for word in (option, value)]
 
 
+def _row_words(
+    unit: str | None, max_rows: int, null_unit: str, period: tuple[str, str, str] | None, query: str | None
+) -> list[str]:
+    """Return the options by which rows are chosen, for a command that is to choose the same."""
+    of_unit = [] if unit is None else ["--unit", unit, "--max-rows", str(max_rows), "--null-unit", null_unit]
+    in_period = [] if period is None else ["--period", *period]
+    return [*of_unit, *in_period, *([] if query is None else ["--query", query])]
+
+
 def _command(verb: str, *words: Path | str) -> str:
     """Return a command that can be pasted; an address may name a user or a host, and stays out of it."""
-    from dpcube.analyst.pasteable import file_word
+    from dpcube.analyst.pasteable import file_word, shell_word
 
-    shown = ("TABLE" if "://" in str(word) else file_word(word) if isinstance(word, Path) else word for word in words)
+    shown = (
+        file_word(word) if isinstance(word, Path) else "TABLE" if "://" in word else shell_word(word) for word in words
+    )
     return " ".join(["dpcube", verb, *shown])
 
 

@@ -9,8 +9,9 @@ this prints them on a terminal, marked private, and nowhere else; nothing is wri
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from dpcube.curator.request import read_lines
+from dpcube.curator.request import MOST_ROWS, Bound, PrivacyUnit, Range, read_lines
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.domain import Attribute, Domain
 from dpcube.privacy.seal import sealed
@@ -30,11 +31,18 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A look at every attribute; the share of rows that all of them keep, and of a file's lines that are no rows."""
+    """A look at every attribute; the share of rows that all of them keep, and of a file's lines that are no rows.
+
+    With a period the looks are at its rows, and `in_period` is the share of all rows that they are. With a unit,
+    `named` is the share of the counted rows that name one, and `kept` of those the share that a release would count.
+    """
 
     looks: tuple[Look, ...]
     counted: str
     broken_lines: str | None
+    in_period: str | None = None
+    named: str | None = None
+    kept: str | None = None
 
 
 @sealed
@@ -45,19 +53,36 @@ def check(
     csv: CsvDialect | None = None,
     query: str | None = None,
     show_values: bool = False,
+    unit: str | None = None,
+    max_rows: int = 1,
+    null_unit: Literal["drop", "each"] = "drop",
+    period: tuple[str, Bound, Bound] | None = None,
 ) -> Checked:
-    """Return roughly which share of the rows goes where, and with `show_values` some texts that are not read."""
+    """Return roughly which share of the rows goes where, and with `show_values` some texts that are not read.
+
+    `unit`, `max_rows`, `null_unit` and `period` are as `publish` has them, and refused as it would.
+    """
     declared = domain if isinstance(domain, Domain) else Domain.load(domain)
-    rows = open_rows(source, csv=read_lines(declared, csv), query=query)
+    protected, rows_of = PrivacyUnit(unit, max_rows, null_unit), Range.of(period, declared, csv)
+    every = open_rows(source, csv=read_lines(declared, csv), query=query)
+    rows = every if rows_of is None else rows_of.select(every)
+    limited = None if unit is None else rows.limit(unit, max_rows=max_rows, null=null_unit)
     found, total, counted = rows.fates(declared)
     looks = []
     for attribute, fates in zip(declared.attributes, found, strict=True):
         examples = _examples(rows, attribute) if show_values else ()
         shares = tuple(share(n, total) for n in _ends(attribute, fates))
         looks.append(Look(attribute.name, shares, examples))
-    lines = rows.lines()
-    broken = None if lines is None else share(lines - total, lines)
-    return Checked(tuple(looks), share(counted, total), broken)
+    table = total if rows_of is None else every.count()
+    lines = every.lines()
+    broken = None if lines is None else share(lines - table, lines)
+    inside = None if rows_of is None else share(total, table)
+    named = kept = None
+    if limited is not None:
+        with_unit = rows.limit(protected.column or "", max_rows=MOST_ROWS, null=null_unit)
+        having = int(with_unit.count_cells(declared).sum())
+        named, kept = share(having, counted), share(int(limited.count_cells(declared).sum()), having)
+    return Checked(tuple(looks), share(counted, total), broken, inside, named, kept)
 
 
 def _ends(attribute: Attribute, fates: dict[str, int]) -> Sequence[int]:

@@ -11,23 +11,28 @@ from datetime import date
 from dpcube.curator.guess import Guess, by_name, by_type, by_values, read_by
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.curator.sources.names import delimiter_hint
+from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.domain.file import DOMAIN_FORMAT
 from dpcube.domain.reading import BLANKS
-from dpcube.errors import SourceError
+from dpcube.domain.text import is_text
+from dpcube.errors import DomainError, InputError, SourceError
 from dpcube.privacy.seal import sealed
 
 ADVICE = """\
-# A draft. Fill in each line marked with "?", from what is publicly known and not from the data; remove attributes
-# you do not need: fewer and coarser cells are counted more accurately at the same epsilon. Keep what people will ask
-# about, a handful at most; coarsen what has many bins; leave out names, free text and whatever is nearly unique. The
-# cube has as many cells as all their bins multiplied: `dpcube plan` says what that is worth, before anything is spent.
+# A draft. Fill in each line marked with "?", from what is publicly known and not from the data.
+# Which attributes to keep: those that one question will name together, two to five of them. The cube has as many
+# cells as all their bins multiplied, and fewer cells are counted more accurately at the same epsilon: stay below the
+# number of rows, by leaving attributes out first and by wider bins then. Leave out names, free text and whatever is
+# nearly unique. What is never asked together can be released apart, and the epsilons add up. `dpcube plan` says what
+# a cube is worth, before anything is spent.
 #   null, unknown, nan = "drop" or "cell"          outside, infinite = "drop", "clip" or "cell"
 # Types, from which to choose another than the draft does:
 #   type = "integer" or "float"   min = ?  max = ?  width = ? (or bins = ?, or edges = [?, ?, ?])
 #   type = "category"             values = ["?", "?"]  (or values_from = "FILE", a value a line)
 #   type = "date"                 start = YYYY-MM-DD  end = YYYY-MM-DD  every = "month"  (day, week, quarter, year)
-# How text is read: column, trim, case, null_text, decimal, thousands, format, true, false (docs/sources.md).
+# How text is read: column, trim, case, null_text, decimal, thousands, prefix, suffix, format, true, false; above the
+# attributes, delimiter (docs/sources.md).
 """
 WARNING = """\
 # DRAFTED FROM THE PRIVATE DATA: its bounds and values may give rows away. Replace each by what is publicly known,
@@ -35,7 +40,14 @@ WARNING = """\
 drafted_from_data = true
 # signed_public_by = "?"
 """
+PUBLIC = """\
+# Drafted from the data, which the one who signs says is public: nobody in it needs to be protected from this file.
+drafted_from_data = true
+signed_public_by = {name}
+"""
 MOST_VALUES = 200
+MANY_CELLS = 2**20
+MOST_QUANTILES = 1000
 WANTED_BINS = 50
 
 
@@ -47,8 +59,15 @@ def draft(
     from_data: bool = False,
     csv: CsvDialect | None = None,
     query: str | None = None,
+    public: str | None = None,
+    quantiles: int | None = None,
 ) -> str:
-    """Return the text of a draft domain file for a table."""
+    """Return the text of a draft domain file for a table.
+
+    `public` signs what is drafted from data that is public itself, by a name. Only then may bins be `quantiles` of the
+    rows, so many for each attribute of numbers: an edge is some row's own value, and moves with the rows.
+    """
+    _check_public(from_data=from_data, public=public, quantiles=quantiles)
     rows = open_rows(source, csv=csv, query=query)
     _refuse_one_column(rows)
     chosen = rows.columns if columns is None else tuple(columns)
@@ -56,8 +75,42 @@ def draft(
         if name not in rows.columns:
             msg = f"the table has no column '{name}'; its columns are {listing(rows.columns, most=30)}"
             raise SourceError(msg)
-    tables = "".join(f"\n{_attribute(rows, name, from_data=from_data)}" for name in chosen)
-    return f"{ADVICE}format = {DOMAIN_FORMAT}\n{WARNING if from_data else ''}{tables}"
+    tables = [_attribute(rows, name, from_data=from_data, quantiles=quantiles) for name in chosen]
+    mark = None if csv is None else csv.delimiter
+    divided = "" if mark is None else f"delimiter = {_toml(mark)}\n"
+    stamp = "" if not from_data else WARNING if public is None else PUBLIC.format(name=_toml(public))
+    return _with_size(f"{ADVICE}format = {DOMAIN_FORMAT}\n{divided}{stamp}" + "".join(f"\n{table}" for table in tables))
+
+
+def _check_public(*, from_data: bool, public: str | None, quantiles: int | None) -> None:
+    if public is not None and not (is_text(public) and public.strip()):
+        msg = f"who says that the data is public signs by a name, got {public!r}"
+        raise InputError(msg)
+    if public is not None and not from_data:
+        msg = "a draft from names and types alone needs nobody to say that the data is public; add --from-data, or not"
+        raise InputError(msg)
+    if quantiles is None:
+        return
+    if public is None:
+        msg = (
+            "quantiles as bins give rows away, for edges are values of rows: they are for a table that is public "
+            "itself. If it is, say so with --from-data --public 'YOUR NAME'; else declare edges that are known"
+        )
+        raise InputError(msg)
+    if not isinstance(quantiles, int) or not 2 <= quantiles <= MOST_QUANTILES:
+        msg = f"quantiles must be a whole number of bins from 2 to {MOST_QUANTILES}, got {quantiles!r}"
+        raise InputError(msg)
+
+
+def _with_size(text: str) -> str:
+    """Return a draft, and at its end how many cells it has, if it says enough for that."""
+    try:
+        domain = Domain.loads(text)
+    except DomainError:
+        return text
+    shape = " x ".join(map(str, domain.shape))
+    much = ", too many for most tables: leave attributes out, or widen bins" if domain.size > MANY_CELLS else ""
+    return f"{text}\n# As drafted: {shape} = {domain.size:,} cells{much}. Fewer than rows is a good start.\n"
 
 
 def _refuse_one_column(rows: Rows) -> None:
@@ -67,7 +120,7 @@ def _refuse_one_column(rows: Rows) -> None:
         raise SourceError(msg)
 
 
-def _attribute(rows: Rows, name: str, *, from_data: bool) -> str:
+def _attribute(rows: Rows, name: str, *, from_data: bool, quantiles: int | None) -> str:
     held, written = rows.kinds[name], json.dumps(name, ensure_ascii=False)
     if held is None:
         return f"# column {written} has the type {rows.types[name]}, which has no cells\n"
@@ -95,7 +148,8 @@ def _attribute(rows: Rows, name: str, *, from_data: bool) -> str:
             else ['# format = "iso"   # or such as "%d.%m.%Y"; YYYY-MM-DD unless given']
         )
     else:
-        lines += _number(rows, name, guess, from_data=from_data)
+        edges = None if quantiles is None else rows.quantiles(read_by(name, guess), quantiles)
+        lines += _number(rows, name, guess, from_data=from_data) if edges is None else _edges(edges, guess)
     lines += [f"{key} = {_toml(value)}" for key, value in guess.options.items()]
     lines += [f"# or, which fits as well: {other or 'without these marks'}" for other in guess.others]
     return "\n".join([*lines, 'null = "drop"']) + "\n"
@@ -134,6 +188,12 @@ def _number(rows: Rows, name: str, guess: Guess, *, from_data: bool) -> list[str
         low, high = (float(line.partition(" = ")[2]) for line in bounds)
         width = f"width = {_round_width((high - low) / WANTED_BINS, whole=guess.kind == 'integer')}"
     return [f'type = "{guess.kind}"', *bounds, width, 'outside = "clip"']
+
+
+def _edges(edges: Sequence[float], guess: Guess) -> list[str]:
+    """Return bins between quantiles; the last of whole numbers ends behind the greatest."""
+    ends = [*edges[:-1], edges[-1] + 1] if guess.kind == "integer" else edges
+    return [f'type = "{guess.kind}"', f"edges = {json.dumps(list(ends))}", 'outside = "clip"']
 
 
 def _bounds(rows: Rows, name: str, guess: Guess, keys: tuple[str, str], *, from_data: bool) -> list[str]:

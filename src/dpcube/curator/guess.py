@@ -29,11 +29,22 @@ KIND_BY_WORD = {
     **dict.fromkeys(REALS.split(), "float"),
     **dict.fromkeys(WHOLES.split(), "integer"),
 }
-GUESSED_FORMATS = ("", "iso", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%b-%Y", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M")
+GUESSED_FORMATS = (
+    *("", "iso", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%b-%Y", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M"),
+    *("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%d %B %Y", "%B %d, %Y"),
+)
 MARKS = ((".", None), (".", ","), (",", None), (",", "."), (".", "'"), (",", " "))
-TOLD = ("format", "decimal", "thousands")
+SIGNS = (
+    ("$", "prefix"),
+    ("%", "suffix"),
+    ("\u20ac", "suffix"),
+    ("\u20ac", "prefix"),
+    ("\u00a3", "prefix"),
+)  # euro, pound
+TOLD = ("format", "decimal", "thousands", "prefix", "suffix")
 TRUTH_WORDS = (("true", "false"), ("yes", "no"), ("y", "n"), ("ja", "nein"), ("t", "f"))
 LARGEST_GUESS = 2**52
+BLANK: dict[str, Any] = {"trim": True, "null_text": ("",)}
 ENOUGH_TEXTS = 0.9  # of the texts that are not empty, for a guess
 MANY = 20  # rows, from which on a column of values that are all different is taken for a name of rows
 
@@ -79,14 +90,18 @@ def by_type(held: str) -> Guess:
 
 def _by_text(rows: Rows, column: str) -> Guess:
     """Return the reading that fits most texts, of the narrowest kind that fits nearly all that are not empty."""
-    candidates = _candidates(column)
+    tried = (_candidates(column), *(_numbers(column, key, sign) for sign, key in SIGNS))
+    return next((guess for candidates in tried if (guess := _best(rows, candidates))), Guess("category"))
+
+
+def _best(rows: Rows, candidates: Sequence[tuple[Guess, Attribute]]) -> Guess | None:
     found = rows.read_as([made for _, made in candidates])
     kept = {i: fates["kept"] for i, fates in enumerate(found)}
     enough = ENOUGH_TEXTS * max(1, sum(found[0].values()) - found[0]["null"])
     guesses = [guess for guess, _ in candidates]
     first = next((i for i, n in kept.items() if n >= enough), None)
     if first is None:
-        return Guess("category")
+        return None
     best = max((i for i in kept if guesses[i].kind == guesses[first].kind), key=lambda i: kept[i])  # or the first such
     return _told_apart(best, guesses, kept)
 
@@ -110,16 +125,26 @@ def _told_apart(best: int, guesses: Sequence[Guess], kept: dict[int, int]) -> Gu
 
 def _candidates(column: str) -> Sequence[tuple[Guess, Attribute]]:
     """Return the readings to try, the narrowest first."""
-    blank: dict[str, Any] = {"trim": True, "null_text": ("",)}
     made: list[tuple[Guess, Attribute]] = []
     for yes, no in TRUTH_WORDS:
-        read = {**blank, "case": "ignore", **({} if yes == "true" else {"true": (yes,), "false": (no,)})}
+        read = {**BLANK, "case": "ignore", **({} if yes == "true" else {"true": (yes,), "false": (no,)})}
         made.append((Guess("boolean", read), Category(column, ["false", "true"], **read)))
     for form in GUESSED_FORMATS:
-        made.append((guess := Guess("date", {**blank, **({"format": form} if form else {})}), read_by(column, guess)))
+        made.append((guess := Guess("date", {**BLANK, **({"format": form} if form else {})}), read_by(column, guess)))
+    return [*made, *_numbers(column)]
+
+
+def _numbers(column: str, key: str = "", sign: str = "") -> list[tuple[Guess, Attribute]]:
+    """Return the readings of numbers with each choice of marks, and with a sign beside them."""
+    made: list[tuple[Guess, Attribute]] = []
     for decimal, thousands in MARKS:
-        marks = {"decimal": decimal} if decimal != "." else {}
-        read = {**blank, **marks, **({} if thousands is None else {"thousands": thousands})}
+        marks: dict[str, object] = {"decimal": decimal} if decimal != "." else {}
+        read = {
+            **BLANK,
+            **marks,
+            **({} if thousands is None else {"thousands": thousands}),
+            **({key: sign} if key else {}),
+        }
         made.append((guess := Guess("float", read), read_by(column, guess)))
     return made
 

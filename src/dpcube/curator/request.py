@@ -138,8 +138,17 @@ def _bound(end: Bound, column: str) -> int | date:
 
 
 def read_lines(domain: Domain, csv: CsvDialect | None) -> CsvDialect | None:
-    """Return the dialect of CSV files, with line breaks in quotes if the domain declares them."""
-    return replace(csv or CsvDialect(), multiline=True) if domain.multiline else csv
+    """Return the dialect of CSV files, with the delimiter and the line breaks in quotes that the domain declares."""
+    if domain.delimiter is None and not domain.multiline:
+        return csv
+    made = csv or CsvDialect()
+    if domain.delimiter is not None and made.delimiter not in (None, domain.delimiter):
+        msg = (
+            f"the domain says delimiter = {domain.delimiter!r}, and the command (--delimiter, or csv in Python) "
+            f"{made.delimiter!r}; say it once"
+        )
+        raise InputError(msg)
+    return replace(made, multiline=made.multiline or domain.multiline, delimiter=domain.delimiter or made.delimiter)
 
 
 def ledger_path(ledger: str | Path | LedgerLocation | None, source: object) -> Path | None:

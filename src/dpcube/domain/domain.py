@@ -8,6 +8,7 @@ from pathlib import Path
 from dpcube.domain.attribute import Attribute, listing
 from dpcube.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
 from dpcube.domain.number import Integer
+from dpcube.domain.text import is_delimiter
 from dpcube.errors import DomainError
 
 MOST_ATTRIBUTES = 32  # of two cells each: already more cells than can be held
@@ -19,7 +20,8 @@ class Domain:
 
     `drafted_from_data` marks a draft whose bounds or values were looked up in the private table: it may not be used
     for a release until somebody signs, in `signed_public_by`, that what it says is public knowledge. `multiline` says
-    that quoted fields of CSV files hold line breaks; a stray quote then joins rows, so it must be declared.
+    that quoted fields of CSV files hold line breaks; a stray quote then joins rows, so it must be declared. `delimiter`
+    divides the fields of CSV files; other tables have none.
 
     >>> Domain(Integer("age", 0, 9), Integer("hours", 1, 4)).shape
     (10, 4)
@@ -31,6 +33,7 @@ class Domain:
     drafted_from_data: bool = False
     signed_public_by: str | None = None
     multiline: bool = False
+    delimiter: str | None = None
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class Domain:
         drafted_from_data: bool = False,
         signed_public_by: str | None = None,
         multiline: bool = False,
+        delimiter: str | None = None,
     ) -> None:
         """Take attributes one by one or as one list: `Domain(age, sex)`, `Domain([age, sex])`."""
         given = (*axes, attributes) if attributes else axes
@@ -48,6 +52,7 @@ class Domain:
         object.__setattr__(self, "drafted_from_data", drafted_from_data)
         object.__setattr__(self, "signed_public_by", signed_public_by)
         object.__setattr__(self, "multiline", multiline)
+        object.__setattr__(self, "delimiter", delimiter)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -59,6 +64,9 @@ class Domain:
             raise DomainError(msg)
         if len(self.attributes) > MOST_ATTRIBUTES:
             msg = f"the domain declares {len(self.attributes)} attributes; a cube has at most {MOST_ATTRIBUTES}"
+            raise DomainError(msg)
+        if self.delimiter is not None and not is_delimiter(self.delimiter):
+            msg = f"delimiter must be one ASCII character that ends no line and is no quote, got {self.delimiter!r}"
             raise DomainError(msg)
         names = self.names
         if len(set(names)) < len(names):
@@ -88,12 +96,19 @@ class Domain:
 
     @classmethod
     def _declared(cls, declaration: Declaration) -> "Domain":
-        attributes, drafted, signed, multiline = declaration
-        return cls(attributes, drafted_from_data=drafted, signed_public_by=signed, multiline=multiline)
+        attributes, drafted, signed, multiline, delimiter = declaration
+        return cls(
+            attributes,
+            drafted_from_data=drafted,
+            signed_public_by=signed,
+            multiline=multiline,
+            delimiter=delimiter,
+        )
 
     def dumps(self) -> str:
         """Return the text of a domain file; `loads` reads it back to an equal domain."""
-        return format_declaration((self.attributes, self.drafted_from_data, self.signed_public_by, self.multiline))
+        said = (self.drafted_from_data, self.signed_public_by, self.multiline, self.delimiter)
+        return format_declaration((self.attributes, *said))
 
     def save(self, path: str | Path) -> None:
         """Write a domain file (TOML), replacing the file at `path` in one step."""

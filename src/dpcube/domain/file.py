@@ -26,7 +26,7 @@ from dpcube.files import is_special, place_beside
 DOMAIN_FORMAT = 1
 LARGEST_DOMAIN_FILE = 16 * 2**20
 ATTRIBUTE_KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
-Declaration = tuple[tuple[Attribute, ...], bool, str | None, bool]  # the fields of a Domain, in order
+Declaration = tuple[tuple[Attribute, ...], bool, str | None, bool, str | None]  # the fields of a Domain, in order
 # The work of tomllib grows with the square of the number of parts of a dotted key, of which a domain file has none.
 DEEPEST_KEY = 16
 _DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{DEEPEST_KEY}}}', re.ASCII)
@@ -38,7 +38,7 @@ _LITERAL = re.compile(
     ''',
     re.DOTALL | re.VERBOSE,
 )
-HEADER = ("format", "drafted_from_data", "signed_public_by", "multiline", "attribute")
+HEADER = ("format", "drafted_from_data", "signed_public_by", "multiline", "delimiter", "attribute")
 
 
 def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
@@ -71,7 +71,8 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
     if not isinstance(multiline, bool):
         msg = f"multiline must be true or false, got {multiline!r}"
         raise DomainError(msg)
-    return tuple(_attribute(item, beside) for item in declared), drafted, signed, multiline
+    attributes = tuple(_attribute(item, beside) for item in declared)
+    return attributes, drafted, signed, multiline, table.get("delimiter")
 
 
 def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
@@ -162,7 +163,7 @@ def read_text(path: Path) -> str:
 
 def format_declaration(declaration: Declaration) -> str:
     """Write a domain's fields as text that `parse_declaration` reads back."""
-    attributes, drafted, signed, multiline = declaration
+    attributes, drafted, signed, multiline, delimiter = declaration
     lines = [f"format = {DOMAIN_FORMAT}"]
     if drafted:
         lines.append("drafted_from_data = true")
@@ -170,6 +171,8 @@ def format_declaration(declaration: Declaration) -> str:
         lines.append(f"signed_public_by = {_toml(signed)}")
     if multiline:
         lines.append("multiline = true")
+    if delimiter is not None:
+        lines.append(f"delimiter = {_toml(delimiter)}")
     for attribute in attributes:
         lines += ["", "[[attribute]]"]
         declared = attribute.declaration()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcube.domain.attribute import Attribute, Destination, Scalar, Scale, Within
 from dpcube.domain.hierarchy import Level, checked_edges, group_of_bins, named_levels
-from dpcube.domain.reading import DECIMALS, THOUSANDS, Reading
+from dpcube.domain.reading import DECIMALS, THOUSANDS, Reading, fault_of_sign
 from dpcube.errors import DomainError, QueryError
 
 LARGEST_NUMBER = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
@@ -28,7 +28,7 @@ class Number(Attribute):
     A `hierarchy` names levels, the finest first, each by some of the edges of the level below. `within` says what is
     publicly known of the values inside a bin: `"any"` is nothing (they may heap at round numbers), `"even"` that they
     are spread evenly, as coordinates are. Text has `decimal` before its decimals, and may have `thousands` between
-    groups of three digits.
+    groups of three digits, and `prefix` and `suffix` around the number, which do not change it: 12.5% is 12.5.
     """
 
     scale: ClassVar[Scale] = "number"
@@ -47,9 +47,12 @@ class Number(Attribute):
     within: Within = "any"
     decimal: str = "."
     thousands: str | None = None
+    prefix: str | None = None
+    suffix: str | None = None
 
     def _reading(self) -> Reading:
-        return replace(Attribute._reading(self), decimal=self.decimal, thousands=self.thousands)
+        marks = {key: getattr(self, key) for key in ("decimal", "thousands", "prefix", "suffix")}
+        return replace(Attribute._reading(self), **marks)
 
     @property
     def bins(self) -> int:
@@ -126,6 +129,11 @@ class Number(Attribute):
         if self.decimal == self.thousands:
             msg = f"attribute '{self.name}': decimal and thousands are both {self.decimal!r}; say which mark is which"
             raise DomainError(msg)
+        for key in ("prefix", "suffix"):
+            sign = getattr(self, key)
+            if sign is not None and (fault := fault_of_sign(sign)) is not None:
+                msg = f'attribute \'{self.name}\': {key}, such as "$" or "%", {fault}, got {sign!r}'
+                raise DomainError(msg)
 
     def _check_hierarchy(self) -> None:
         if self.hierarchy and self.bins > MOST_BINS_IN_LEVELS:  # a hostile file must not have them laid out

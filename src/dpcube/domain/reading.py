@@ -4,7 +4,8 @@ Only text is read by these options: a column of numbers or dates holds what it h
 reads anything; what the options mean is said once, for every engine, in `curator/sources/reading.py`.
 
 A format of dates is written as `strptime` has it: `%Y` (four digits), `%y` (two: 69 to 99 are of 1900), `%m`, `%d`,
-`%b` (Jan to Dec, in any case), `%H`, `%M`, `%S`, `%f` (1 to 9 digits), `%z` (Z, +01, +0100 or +01:00), `%%`; all else
+`%b` (Jan to Dec), `%B` (January to December), `%H`, or `%I` with `%p` (AM, PM), `%M`, `%S`, `%f` (1 to 9 digits), `%z`
+(Z, +01, +0100 or +01:00), `%%`; names of days, `%a` and `%A`, are read over. Names are English, in any case; all else
 stands for itself. `iso` is a date alone or with a time, with or without an offset: 2026-03-01, 2026-03-01T08:30:00Z.
 """
 
@@ -12,6 +13,7 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
+from unicodedata import category
 
 from dpcube.domain.text import is_text
 
@@ -20,12 +22,27 @@ Case = Literal["exact", "ignore"]
 BLANKS = " \t\n\v\f\r"
 ISO = "iso"
 DECIMALS, THOUSANDS = (".", ","), (".", ",", "'", " ", "_")
+LONGEST_SIGN = 20  # characters of what stands beside a number
 MOST_TEXTS = 1000
 LONGEST_FORMAT = 100
-DIRECTIVES = "YymbdHMSfz"
-FINER = {"M": "H", "S": "M", "f": "S", "z": "H"}  # what each part of a time needs beside it
+DIRECTIVES = "YymbBdaAHIpMSfz"
+NEEDS = {"p": "I", "I": "p", "M": "HI", "S": "M", "f": "S", "z": "HI"}  # one of what each part of a time needs
+AT_MOST_ONE = ("HI", "aA")
 UPPER, LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
-KEYS = ("column", "trim", "case", "null_text", "decimal", "thousands", "format", "zone", "true", "false")
+KEYS = (
+    "column",
+    "trim",
+    "case",
+    "null_text",
+    "decimal",
+    "thousands",
+    "prefix",
+    "suffix",
+    "format",
+    "zone",
+    "true",
+    "false",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +59,8 @@ class Reading:
     words: tuple[tuple[str, str], ...] = ()
     decimal: str = "."
     thousands: str | None = None
+    prefix: str | None = None
+    suffix: str | None = None
     formats: tuple[str, ...] = ()
 
     @property
@@ -76,7 +95,7 @@ def pieces(form: str) -> tuple[str, ...]:
 
 def is_digit(piece: str) -> bool:
     """Say whether a piece of a format stands for digits."""
-    return piece.isdigit() or (len(piece) == 2 and piece[1] in "YymdHMSf")
+    return piece.isdigit() or (len(piece) == 2 and piece[1] in "YymdHIMSf")
 
 
 def fault_of_format(form: str) -> str | None:
@@ -89,17 +108,34 @@ def fault_of_format(form: str) -> str | None:
     marks = re.findall("%(.?)", form.replace("%%", ""))
     if strange := [mark for mark in marks if mark == "" or mark not in DIRECTIVES]:
         return f"there is no %{strange[0]}; there are %{', %'.join(DIRECTIVES)} and %%"
-    for of, one in (("year", "Yy"), ("month", "mb"), ("day", "d")):
+    for of, one in (("year", "Yy"), ("month", "mbB"), ("day", "d")):
         if sum(marks.count(mark) for mark in one) != 1:
             return f"it needs one {of}, %{' or %'.join(one)}"
-    if len(set(marks)) < len(marks):
+    if len(set(marks)) < len(marks) or any(set(two) <= set(marks) for two in AT_MOST_ONE):
         return "each part of a time is written once"
-    if alone := [mark for mark, beside in FINER.items() if mark in marks and beside not in marks]:
-        return f"%{alone[0]} needs %{FINER[alone[0]]}"
+    if alone := [mark for mark, beside in NEEDS.items() if mark in marks and not set(beside) & set(marks)]:
+        return f"%{alone[0]} needs %{' or %'.join(NEEDS[alone[0]])}"
     after = dict(pairwise(parts))
     if "%f" in after and is_digit(after["%f"]):
         return "no digit may follow %f"
     return "nothing may follow %z" if "%z" in after else None
+
+
+def fault_of_sign(sign: object) -> str | None:
+    """Return what keeps a text from standing beside numbers, None if nothing does.
+
+    With a digit or a sign in it, or with nothing but marks, a text could be cut into it and a number in two ways.
+    """
+    if (
+        not isinstance(sign, str)
+        or not is_text(sign)
+        or not 1 <= len(sign) <= LONGEST_SIGN
+        or any(category(mark) == "Cc" for mark in sign)
+    ):
+        return f"is a text of 1 to {LONGEST_SIGN} characters"
+    if sign != sign.strip(BLANKS) or set(sign) & set("0123456789+-"):
+        return "has no blanks around it, no digit, + or -"
+    return None if set(sign) - {*DECIMALS, *THOUSANDS} else "is more than the marks inside numbers"
 
 
 def listed_texts(given: object) -> tuple[str, ...] | None:

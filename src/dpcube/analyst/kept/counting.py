@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpcube import __version__
 from dpcube.analyst.answer import Answer, Answering, Answers
@@ -19,7 +20,12 @@ from dpcube.errors import DpcubeError
 from dpcube.files import is_special
 from dpcube.query import CountingQueries, query
 
+if TYPE_CHECKING:
+    from dpcube.analyst.kept.balanced_answers import BalancedAnswers
+
 LARGEST_COUNTED = 2**30
+TREE, BALANCED = b"t", b"b"
+"""The kinds of what is kept: a posterior's tree, and a posterior that was moved to tables."""
 
 
 def counted(path: Path, questions: Sequence[str], *, confidence: float, estimate: str = "auto") -> list[Answer]:
@@ -32,8 +38,9 @@ def counted(path: Path, questions: Sequence[str], *, confidence: float, estimate
         except DamagedError:  # forged: what was kept whole by this code is sound
             pass
     made = _Counts.of_file(path, estimate)
-    if place is not None and digest is not None and isinstance(made.source, TreeAnswers) and _digest(path) == digest:
-        folder.write(place, key, made.to_bytes(made.source))
+    content = made.to_bytes() if place is not None and digest is not None else None
+    if place is not None and content is not None and _digest(path) == digest:
+        folder.write(place, key, content)
     return made.answers(questions, confidence)
 
 
@@ -43,16 +50,23 @@ class _Counts:
 
     domain: Domain
     source: Answering
+    kind: bytes | None = None
 
     @classmethod
     def of_file(cls, path: Path, estimate: str) -> "_Counts":
-        """Read a file. A posterior answers in the form that is kept, so that what is kept changes no answer."""
+        """Read a file. What is kept of an estimate answers here too, so that keeping it changes no answer."""
+        from dpcube.analyst.kept.balanced_answers import BalancedAnswers
         from dpcube.analyst.release import Release
+        from dpcube.estimate.marginals import BalancedEstimate
         from dpcube.estimate.posterior import PosteriorEstimate
 
         release = Release.open(path)
         made = release.estimate(estimate)
-        return cls(release.domain, TreeAnswers.of(made) if isinstance(made, PosteriorEstimate) else made)
+        if isinstance(made, PosteriorEstimate):
+            return cls(release.domain, TreeAnswers.of(made), TREE)
+        if isinstance(made, BalancedEstimate):
+            return cls(release.domain, BalancedAnswers.of(made), BALANCED)
+        return cls(release.domain, made)
 
     @classmethod
     def kept(cls, place: Path, key: str) -> "_Counts | None":
@@ -60,22 +74,35 @@ class _Counts:
         content = folder.read(place, key)
         if content is None:
             return None
-        end = 8 + int.from_bytes(content[:8], "little")
+        kind, end = bytes(content[:1]), 9 + int.from_bytes(content[1:9], "little")
         try:
-            domain = Domain.loads(content[8:end].decode())
-            return cls(domain, TreeAnswers.of_bytes(content[end:], domain.shape))
+            domain = Domain.loads(bytes(content[9:end]).decode())
+            return cls(domain, _form(kind).of_bytes(content[end:], domain.shape), kind)
         except (DpcubeError, DamagedError, ValueError):
             return None
 
-    def to_bytes(self, tree: TreeAnswers) -> bytes:
-        """Return what is kept: the length of the domain's text, the text, and the tree."""
+    def to_bytes(self) -> bytes | None:
+        """Return what is kept: its kind, the length of the domain's text, the text, and the rest; None for nothing."""
+        if self.kind is None:
+            return None
         text = self.domain.dumps().encode()
-        return len(text).to_bytes(8, "little") + text + tree.to_bytes()
+        return b"".join([self.kind, len(text).to_bytes(8, "little"), text, self.source.to_bytes()])  # type: ignore[attr-defined]
 
     def answers(self, questions: Sequence[str], confidence: float) -> list[Answer]:
         """Return the answer of each question."""
         asked = [CountingQueries.of(query(self.domain, question or None)) for question in questions]
         return [Answers.asked(self.domain, self.source, one).first(confidence) for one in asked]
+
+
+def _form(kind: bytes) -> "type[TreeAnswers] | type[BalancedAnswers]":
+    """Return what is kept under the name of a kind; modules are imported for those that there are."""
+    if kind == TREE:
+        return TreeAnswers
+    if kind == BALANCED:
+        from dpcube.analyst.kept.balanced_answers import BalancedAnswers
+
+        return BalancedAnswers
+    raise DamagedError
 
 
 def _digest(path: Path) -> str | None:

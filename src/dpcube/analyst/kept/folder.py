@@ -42,8 +42,8 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
     return base / "dpcube" if base.is_absolute() else None
 
 
-def read(folder: Path, key: str) -> bytes | None:
-    """Return what was kept under a key, whole, or None."""
+def read(folder: Path, key: str) -> memoryview | None:
+    """Return what was kept under a key, whole, or None; as a view, for to copy what is large takes time."""
     with suppress(OSError, ValueError):
         if not _is_ours(folder.lstat()):
             return None
@@ -53,7 +53,7 @@ def read(folder: Path, key: str) -> bytes | None:
             found = os.fstat(file.fileno())
             if not S_ISREG(found.st_mode) or not _is_ours(found) or found.st_size > MOST_BYTES:
                 return None
-            content = file.read(MOST_BYTES)
+            content = memoryview(file.read(MOST_BYTES))
         if content[:_DIGEST] == _digest(key, content[_DIGEST:]):
             with suppress(OSError):
                 os.utime(_place(folder, key))  # what was used last is cleared away last
@@ -83,7 +83,7 @@ def _place(folder: Path, key: str) -> Path:
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()}{ENDING}"
 
 
-def _digest(key: str, content: bytes) -> bytes:
+def _digest(key: str, content: bytes | memoryview) -> bytes:
     whole = hashlib.sha256(hashlib.sha256(key.encode()).digest())
     whole.update(content)
     return whole.digest()

@@ -8,7 +8,7 @@ tree: arrays are held against each other before they are used. That they are the
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +21,20 @@ from dpcube.query import CountingQueries
 if TYPE_CHECKING:
     from dpcube.estimate.posterior import PosteriorEstimate
 
-_FORM = (("end", "<i4"), ("axis", "<i1"), ("place", "<i4"), ("totals", "<f8"), ("variances", "<f8"))
+_FORM = (("end", "<i4"), ("axis", "<i1"), ("place", "<i4"), ("totals", "<f8"))
 """The arrays of shape (nodes,), in the order in which they are kept."""
+LONGEST_HEAD = 2**16
 
 
 class DamagedError(Exception):
     """What was kept is not what it should be."""
+
+
+def headed(content: bytes | memoryview) -> tuple[Any, memoryview]:
+    """Return what the first line of some bytes says, in JSON, and a view of the rest; ValueError if there is none."""
+    view = memoryview(content)
+    end = bytes(view[:LONGEST_HEAD]).index(b"\n") + 1
+    return json.loads(bytes(view[:end])), view[end:]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +43,8 @@ class TreeAnswers:
 
     Nodes are in preorder: a node's descendants end before `end`. It is cut across `axis` before the cell `place`; a
     leaf is not. Its variance is that of its split, and of a leaf what, times f (1 - f), is the variance of the count in
-    a part f of it. `measure` are the prefix sums by which totals are spread along each axis, one after another.
+    a part f of it; shape (nodes, kinds), the first kind calibrated, a second as the posterior states it by itself.
+    `measure` are the prefix sums by which totals are spread along each axis, one after another.
     """
 
     shape: tuple[int, ...]
@@ -50,16 +59,19 @@ class TreeAnswers:
     of_total: float
 
     @classmethod
-    def of(cls, estimate: "PosteriorEstimate") -> "TreeAnswers":
-        """Return what the answers of an estimate need; its errors are calibrated first, which takes a while."""
+    def of(cls, estimate: "PosteriorEstimate", *, own: bool = False) -> "TreeAnswers":
+        """Return what the answers of an estimate need; its errors are calibrated first, which takes a while.
+
+        With `own`, it also knows the errors that the posterior states by itself.
+        """
         posterior = estimate.posterior
-        tree, splits = posterior.tree, estimate._calibrated_splits
+        tree, kinds = posterior.tree, [estimate._calibrated_splits, *([posterior.splits] if own else [])]
         return cls(
             tree.shape,
             tree.end,
             *tree.cuts,
             posterior.totals,
-            np.where(tree.is_leaf, posterior.uneven, splits),
+            np.stack([np.where(tree.is_leaf, posterior.uneven, splits) for splits in kinds], axis=1),
             estimate.columns_apart,
             posterior.prefix,
             float(posterior.variances[0]),
@@ -67,31 +79,31 @@ class TreeAnswers:
 
     def to_bytes(self) -> bytes:
         """Return the arrays one after another, behind a line that says how long they are."""
-        head = json.dumps({"nodes": len(self.end), "columns": self.apart.shape[1], "of_total": self.of_total})
+        sizes = {"nodes": len(self.end), "kinds": self.variances.shape[1], "columns": self.apart.shape[1]}
+        head = json.dumps({**sizes, "of_total": self.of_total})
         arrays = [getattr(self, name).astype(kind).tobytes() for name, kind in _FORM]
-        arrays += [array.astype("<f8").tobytes() for array in (self.apart, self.measure)]
+        arrays += [array.astype("<f8").tobytes() for array in (self.variances, self.apart, self.measure)]
         return b"".join([head.encode(), b"\n", *arrays])
 
     @classmethod
-    def of_bytes(cls, content: bytes, shape: tuple[int, ...]) -> "TreeAnswers":
+    def of_bytes(cls, content: bytes | memoryview, shape: tuple[int, ...]) -> "TreeAnswers":
         """Return what `to_bytes` made for a cube of this shape; DamagedError if it is not that."""
-        first, _, rest = content.partition(b"\n")
         try:
-            head = json.loads(first)
-            nodes, columns, of_total = int(head["nodes"]), int(head["columns"]), float(head["of_total"])
+            head, rest = headed(content)
+            nodes, kinds, columns = int(head["nodes"]), int(head["kinds"]), int(head["columns"])
+            of_total = float(head["of_total"])
             arrays, at = [], 0
-            lengths = [(nodes * columns, "<f8"), (sum(shape) + len(shape), "<f8")]
-            for length, kind in [*((nodes, kind) for _, kind in _FORM), *lengths]:
+            lengths = [nodes * kinds, nodes * columns, sum(shape) + len(shape)]
+            for length, kind in [*((nodes, kind) for _, kind in _FORM), *((length, "<f8") for length in lengths)]:
                 array = np.frombuffer(rest, kind, length, at)
                 at += array.nbytes
                 arrays.append(array)
             end, axis, place = (array.astype(np.int64) for array in arrays[:3])
-            apart = arrays[5].reshape(nodes, columns)
+            variances, apart = arrays[4].reshape(nodes, kinds), arrays[5].reshape(nodes, columns)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise DamagedError from None
-        totals, variances, _, measure = arrays[3:]
-        found = cls(shape, end, axis, place, totals, variances, apart, measure, of_total)
-        if at != len(rest) or not found._is_sound():
+        found = cls(shape, end, axis, place, arrays[3], variances, apart, arrays[6], of_total)
+        if at != len(rest) or kinds not in (1, 2) or not found._is_sound():
             raise DamagedError
         return found
 
@@ -108,11 +120,20 @@ class TreeAnswers:
 
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the answers of counting queries and the parts of their errors, as an estimate does."""
+        values, errors, _ = self.walked(queries)
+        return values, errors
+
+    def walked(self, queries: CountingQueries) -> tuple[Floats, ErrorParts, Floats]:
+        """Return the same, and the squared errors that the posterior states by itself (or the calibrated ones)."""
         asked = axis_weights(queries, self.measure, axis_starts(self.shape))
         walks = [_Walk(self, asked, asked.taken[query, :, ROW]) for query in range(len(queries))]
-        values, variances, within_squares = np.array([walk.sums() for walk in walks]).reshape(-1, 3).T
-        apart = np.array([walk.apart for walk in walks]).reshape(len(walks), -1)
-        return values, ErrorParts(variances + doubt_squares(apart), within_squares)
+        values = np.array([walk.value() for walk in walks])
+        apart, variances, within = (
+            np.array(found).reshape(len(walks), -1)
+            for found in zip(*((walk.apart, walk.variances, walk.within) for walk in walks), strict=True)
+        )
+        own = variances[:, -1] + within[:, -1]
+        return values, ErrorParts(variances[:, 0] + doubt_squares(apart), within[:, 0]), own
 
 
 class _Walk:
@@ -122,14 +143,16 @@ class _Walk:
         self.tree, self.asked = tree, asked
         self.rows, self.starts = rows[:, None], asked.start[:, None]
         self.apart = np.zeros(tree.apart.shape[1])
+        self.variances = self.within = np.zeros(tree.variances.shape[1])
 
-    def sums(self) -> tuple[float, float, float]:
-        """Return the value, its variance by the total and the splits, and that inside leaves; add up what is apart."""
+    def value(self) -> float:
+        """Return the value; add up its variances by the total and the splits, those inside leaves, what is apart."""
         tree = self.tree
         nodes = np.zeros(1, np.int64)
         lower, upper = np.zeros((len(tree.shape), 1), np.int64), np.array(tree.shape)[:, None]
         whole = float(self._means(lower, upper, 0)[0])
-        value, variance, within = 0.0, tree.of_total * whole**2, 0.0
+        value = 0.0
+        self.variances = self.variances + tree.of_total * whole**2
         while len(nodes):
             weights, alike = self._common(lower, upper)
             value += float(weights[alike] @ tree.totals[nodes[alike]])
@@ -139,14 +162,14 @@ class _Walk:
             taken, squares = (self._means(lower[:, leaf], upper[:, leaf], power) for power in (0, 1))
             value += float(taken @ tree.totals[nodes[leaf]])
             self.apart += taken @ tree.apart[nodes[leaf]]
-            within += float(np.maximum(squares - taken**2, 0.0) @ tree.variances[nodes[leaf]])
+            self.within = self.within + np.maximum(squares - taken**2, 0.0) @ tree.variances[nodes[leaf]]
             nodes, lower, upper = nodes[~leaf], lower[:, ~leaf], upper[:, ~leaf]
             below, above = self._halves(nodes, lower, upper)
             apart = self._means(*below, 0) - self._means(*above, 0)
-            variance += float(apart**2 @ tree.variances[nodes])
+            self.variances = self.variances + apart**2 @ tree.variances[nodes]
             nodes = np.concatenate([nodes + 1, tree.end[nodes + 1]])
             lower, upper = (np.concatenate(sides, axis=1) for sides in zip(below, above, strict=True))
-        return value, variance, within
+        return value
 
     def _common(self, lower: Ints, upper: Ints) -> tuple[Floats, Bools]:
         """Return the weight that all cells of each box have, and whether they have one."""

@@ -163,7 +163,17 @@ class Writer:
         if call.name in ("sum", "avg"):
             value = total if call.name == "sum" else f"CASE WHEN {n} > 0 THEN {total} / {n} END"
             return replace(self._varying(argument), sql=value, kind=call.name, coefficient=x, keep=_where(filters))
-        return Written(self._variance(call, argument, keep, n))
+        sql = self._variance(call, argument, keep, n)
+        if not self.complete:
+            return Written(sql)
+        made = replace(self._varying(argument), corners=(), even=(), known=False, named=self._wide(argument))
+        return replace(made, sql=sql, kind=call.name, coefficient=x, keep=_where(filters))
+
+    def _wide(self, argument: exp.Expression) -> tuple[str, ...]:
+        """Return the attributes of an argument whose bins hold several values."""
+        axes = {self.needs.columns[column.name][0] for column in argument.find_all(exp.Column)}
+        attributes = [self.needs.domain.attributes[axis] for axis in sorted(axes)]
+        return tuple(attribute.name for attribute in attributes if attribute.has_wide_bins)
 
     def _varying(self, argument: exp.Expression) -> Written:
         """Return how an argument varies inside bins: at their ends if it is linear in each attribute, else unknown."""

@@ -3,7 +3,8 @@
 A count or sum is the sum of f_r times the count of row r. When f is a product of one factor for each attribute, the
 estimate states its noise and its error within boxes exactly as `Release.count` does. Otherwise it is split into such
 products, and their standard errors are added up, which is at least the standard error of the sum. The error of an
-average S/N is that of the sum of (x - S/N)/N: the delta method, good when N is many times its own standard error.
+average S/N is that of the sum of (x - S/N)/N: the delta method, good when N is many times its own standard error. So
+are those of variances and standard deviations.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from dpcube.arrays import Floats, Places
 from dpcube.estimate import EqualNoises, ErrorParts
 from dpcube.query import CountingQueries, Workload
 
+SPREADS = ("var", "stddev")
+"""How the names of variances and their roots begin."""
 ASKED_AT_ONCE = 2**21
 """Weights of cells along axes that are laid out at a time."""
 
@@ -38,6 +41,7 @@ def error_columns(
     if of.named or any(pieces.is_cut for pieces in relation.pieces.values()):
         answers, cut = _with_cuts(relation, answers, entering, of)
     low, high = answers.interval(confidence) if of.kind == "count" else _free_interval(answers, confidence)
+    low = np.maximum(low, 0.0) if of.kind.startswith(SPREADS) else low
     found = {"stderr": answers.stderrs, "within": answers.withins, "low": low, "high": high}
     made = {name: pa.array(column, mask=np.isnan(value), from_pandas=False) for name, column in found.items()}
     return made | ({"cut": pa.array(cut, pa.string(), mask=np.isnan(value))} if cut else {})
@@ -78,11 +82,33 @@ def _entering(value: Floats, parts: pa.Array) -> Entering:
 
 def _functional(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
     """Return the rows with what their counts are multiplied by in the error: of an average by the delta method."""
+    if kind.startswith(SPREADS):
+        return _of_spread(relation, value, entering, kind)
     if kind != "avg":
         return entering
     result = entering.result
     total = np.bincount(result, relation.weights[entering.row], minlength=len(value))[result]
     return entering._replace(factor=(entering.factor - value[result]) / total, even=entering.even / total)
+
+
+def _of_spread(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
+    """Return the same of a variance, which moves by ((x - mean)^2 - variance) / N with each row; a root by half of it.
+
+    With N - 1 below the line it is N / (N - 1) times that.
+    """
+    result, weight, many = entering.result, relation.weights[entering.row], len(value)
+
+    def mean(of: Floats) -> Floats:
+        return (np.bincount(result, weight * of, minlength=many) / total)[result]
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.bincount(result, weight, minlength=many)
+        squares = (entering.factor - mean(entering.factor)) ** 2
+        under = total - (0 if kind.endswith("_pop") else 1)
+        factor = (squares - mean(squares)) / under[result]
+        if kind.startswith("stddev"):
+            factor /= 2 * value[result]
+    return entering._replace(factor=factor, even=np.zeros_like(factor))
 
 
 def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Written) -> tuple[Answers, list[str]]:
@@ -144,7 +170,7 @@ def _answers(relation: Relation, value: Floats, entering: Entering, kind: str) -
     stderr, within = summed(size * np.sqrt(errors.noise_variances)), summed(size * np.sqrt(errors.within_squares))
     within = np.hypot(within, np.sqrt(by_chance(relation, entering, len(value))))
     noises = None
-    if errors.noises is not None and kind != "avg":  # the law of an average is known in the limit only
+    if errors.noises is not None and kind in ("count", "sum"):  # the law of others is known in the limit only
         numbers = np.where(summed(np.ones(len(products))) == 1, summed(errors.noises.numbers.astype(np.float64)), 0)
         noises = EqualNoises(errors.noises.alpha, numbers.astype(np.int64))
     return Answers(value, stderr, within, noises)

@@ -43,6 +43,7 @@ class Dialect:
     random = "random()"
     divides_all = True  # whether any double may be divided, and its bin be NULL or anything if it has none
     barrier = ""  # what ends a subquery whose expressions are to be computed once
+    fence: tuple[str, str] | None = None  # a column and a condition that always holds, to the same end
     real_categories = True  # whether the text of a real number is the one that files have
 
     def literal(self, text: str) -> str:
@@ -348,6 +349,8 @@ class Spark(Pushed):
 
     text = "STRING"
     random = "rand()"
+    # Spark puts expressions where their names stand in conditions, again and again, unless a column is drawn at random.
+    fence = ("rand() AS fence", "fence >= 0")
     divides_all = False
 
     def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:

@@ -154,7 +154,8 @@ def delimiter_hint(columns: Sequence[str]) -> str:
     if not found:
         return ""
     mark = "\\t" if found[0] == "\t" else found[0]
-    said = f"--delimiter '{mark}' (CsvDialect(delimiter={found[0]!r}) in Python)"
+    said = f"--delimiter '{mark}', or in a domain file delimiter = \"{mark}\" "
+    said += f"(CsvDialect(delimiter={found[0]!r}) in Python)"
     return f"if its fields are divided by {mark!r}, say so: {said}"
 
 

@@ -21,15 +21,44 @@ from dpcube.domain import Attribute
 from dpcube.domain.reading import BLANKS, ISO, LOWER, UPPER, Reading, is_digit, pieces
 from dpcube.errors import SourceError
 
-MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTH_NAMES = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+NAMES = {
+    "B": MONTH_NAMES,
+    "b": tuple(name[:3] for name in MONTH_NAMES),
+    "A": DAYS,
+    "a": tuple(name[:3] for name in DAYS),
+}
+HOURS = {f"{hour % 12 or 12:02}{'ap'[hour // 12]}": f"{hour:02}" for hour in range(24)}  # 12a is 00, 01p is 13
 MOMENT = "YYYY-MM-DD HH:MM:SS+HHMM"
+
+
+def in_any_case(text: str) -> str:
+    """Return a pattern of a text's characters, with ASCII letters of either case."""
+    return "".join(f"[{c.lower()}{c.upper()}]" if c.isascii() and c.isalpha() else _escaped(c) for c in text)
+
+
+def _escaped(c: str) -> str:
+    return c if c.isalnum() or c == " " or not c.isascii() else f"\\{c}"
+
+
 _PART = {  # as regular expressions; numbers with two digits
     **{"Y": "[0-9]{4}", "y": "[0-9]{2}", "m": "0[1-9]|1[0-2]", "d": "0[1-9]|[12][0-9]|3[01]"},
-    **{"H": "[01][0-9]|2[0-3]", "M": "[0-5][0-9]", "S": "[0-5][0-9]", "f": "[0-9]{1,9}"},
-    "b": "|".join("".join(f"[{letter}{letter.upper()}]" for letter in month) for month in MONTH_NAMES),
+    **{
+        "H": "[01][0-9]|2[0-3]",
+        "I": "0[1-9]|1[0-2]",
+        "p": "[aApP][mM]",
+        "M": "[0-5][0-9]",
+        "S": "[0-5][0-9]",
+        "f": "[0-9]{1,9}",
+    },
+    **{directive: "|".join(map(in_any_case, names)) for directive, names in NAMES.items()},
     "z": "[zZ]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?",
 }
-_SHORT = {"m": "[1-9]", "d": "[1-9]", **dict.fromkeys("HMS", "[0-9]")}  # and with one
+_SHORT = {"m": "[1-9]", "d": "[1-9]", "I": "[1-9]", **dict.fromkeys("HMS", "[0-9]")}  # and with one
 _ISO_TIME = "[tT ]({H}):({M})(?::({S})(?:[.,]{f})?)?({z})?".format(**_PART)
 _ISO = "({Y})-({m})-({d})(?:{time})?".format(**_PART, time=_ISO_TIME)
 
@@ -47,9 +76,8 @@ def read(attribute: Attribute, column: str, held: str | None, type_: pa.DataType
         _refuse_lost_nulls(attribute, type_)
         return None
     text = _trimmed(reading, column, dialect)
-    plain = text if attribute.scale == "number" and (reading.decimal, reading.thousands) == (".", None) else None
     made = _number(reading, text, dialect) if attribute.scale == "number" else _date(reading, text, dialect)
-    return _nulled(reading, text, plain or made, dialect)
+    return _nulled(reading, text, made, dialect)
 
 
 def moment(text: str, offsets: Offsets | None, dialect: Dialect) -> str:
@@ -92,12 +120,24 @@ def _category(reading: Reading, column: str, dialect: Dialect) -> str:
 
 
 def _number(reading: Reading, text: str, dialect: Dialect) -> str:
-    """Rewrite a number with marks of its own; groups are of three digits, so that 1.5 is not taken for 15."""
+    """Rewrite a number with marks of its own; groups are of three digits, so that 1.5 is not taken for 15.
+
+    What is declared to stand beside it is left out, and a sign before that is kept: -$5 is -5. An engine may cut a text
+    where it likes, for the number is the same: a longer one would have to begin with the whole prefix, which is more
+    than marks, or to end with what the suffix begins with, and having no digit that is a point or part of "infinity".
+    """
+    if (reading.decimal, reading.thousands, reading.prefix, reading.suffix) == (".", None, None, None):
+        return text
     decimal, thousands = f"[{reading.decimal}]", reading.thousands
     whole = "[0-9]+" if thousands is None else f"(?:[0-9]{{1,3}}(?:[{thousands}][0-9]{{3}})+|[0-9]+)"
     digits = f"(?:{whole}(?:{decimal}[0-9]*)?|{decimal}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
-    pattern = f"[{BLANKS}]*[+-]?(?:{digits}|{INFINITY}|{NAN})[{BLANKS}]*"
-    bare = text if thousands is None else f"replace({text}, {dialect.literal(thousands)}, '')"
+    before = "()" if reading.prefix is None else f"(?:([+-]?){_sign(reading, reading.prefix)}[{BLANKS}]*)?"
+    after = "" if reading.suffix is None else f"(?:[{BLANKS}]*{_sign(reading, reading.suffix)})?"
+    pattern = f"[{BLANKS}]*{before}([+-]?(?:{digits}|{INFINITY}|{NAN})){after}[{BLANKS}]*"
+    bare = text
+    if reading.prefix is not None or reading.suffix is not None:
+        bare = f"coalesce({dialect.group(text, pattern, 1)}, '') || {dialect.group(text, pattern, 2)}"
+    bare = bare if thousands is None else f"replace({bare}, {dialect.literal(thousands)}, '')"
     bare = f"replace({bare}, {dialect.literal(reading.decimal)}, '.')"
     return _if_short(text, f"CASE WHEN {dialect.matches(text, pattern)} THEN {bare} ELSE '' END", dialect)
 
@@ -123,19 +163,31 @@ def _when(form: str, text: str, dialect: Dialect) -> str:
     def padded(directive: str) -> str:
         return f"lpad({part(directive)}, 2, '0')" if directive in order else "'00'"
 
-    month = padded("m")
-    if "b" in order:
-        names = " ".join(f"WHEN '{name}' THEN '{i:02}'" for i, name in enumerate(MONTH_NAMES, 1))
-        month = f"CASE translate({part('b')}, {dialect.literal(UPPER)}, {dialect.literal(LOWER)}) {names} END"
+    hour = padded("H")
+    if "I" in order:
+        hour = _looked_up(f"{padded('I')} || substring({part('p')}, 1, 1)", HOURS, dialect)
+    month, named = padded("m"), next((directive for directive in "bB" if directive in order), None)
+    if named:
+        month = _looked_up(part(named), {name: f"{i:02}" for i, name in enumerate(NAMES[named], 1)}, dialect)
     year = part("Y") if "Y" in order else ""
     if not year:
         year = f"CASE WHEN {dialect.whole_number(part('y'))} >= 69 THEN '19' ELSE '20' END || {part('y')}"
     made = f"{year} || '-' || {month} || '-' || {padded('d')}"
     if "z" in order:
         apart = f"replace(replace(replace({part('z')}, ':', ''), 'Z', '+'), 'z', '+')"
-        time = f"' ' || {padded('H')} || ':' || {padded('M')} || ':' || {padded('S')} || rpad({apart}, 5, '0')"
+        time = f"' ' || {hour} || ':' || {padded('M')} || ':' || {padded('S')} || rpad({apart}, 5, '0')"
         made += f" || CASE WHEN {part('z')} = '' THEN '' ELSE {time} END"
     return f"WHEN {dialect.matches(text, pattern)} THEN {made} "
+
+
+def _looked_up(text: str, table: dict[str, str], dialect: Dialect) -> str:
+    """Return what a table has for a text that is one of its keys, in whatever case."""
+    cases = " ".join(f"WHEN '{key}' THEN '{value}'" for key, value in table.items())
+    return f"CASE translate({text}, {dialect.literal(UPPER)}, {dialect.literal(LOWER)}) {cases} END"
+
+
+def _sign(reading: Reading, sign: str) -> str:
+    return in_any_case(sign) if reading.fold else "".join(map(_escaped, sign))
 
 
 def _pattern(form: str) -> tuple[str, tuple[str, ...]]:
@@ -148,7 +200,7 @@ def _pattern(form: str) -> tuple[str, tuple[str, ...]]:
     parts, pattern, order = pieces(form), "", []
     for i, piece in enumerate(parts):
         if len(piece) == 1:
-            pattern += piece if piece.isalnum() or piece == " " else f"\\{piece}"
+            pattern += _escaped(piece)
             continue
         directive = piece[1]
         beside = [parts[j] for j in (i - 1, i + 1) if 0 <= j < len(parts)]

@@ -1,50 +1,33 @@
 """Rows behind a counting interface: a domain, an attribute or a bound enters, exact integers leave.
 
 Each question is one pass over the rows, where they are: sent to the database that holds them (`engines.py`), or run in
-a DuckDB connection of its own that can open no file but the table's, and that installs and logs nothing. Rows that do
-not fit in memory while a unit's are chosen go to a directory of their own, which only this user may enter and which is
-removed with the connection. The exact integers go to the caller alone; how many rows were read or dropped goes nowhere.
+the embedded engine (`embedded.py`). The exact integers go to the caller alone; how many rows were read or dropped goes
+nowhere.
 Each verb that asks is sealed: whatever fails inside shows neither rows nor answers (`privacy/seal.py`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.dialect import literal
+from dpcube.curator.sources.embedded import run
 from dpcube.curator.sources.names import delimiter_hint
 from dpcube.curator.sources.sql import FATES, Cell, cell, clamped, day, kind, number
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
 from dpcube.domain.attribute import EPOCH, listing
 from dpcube.errors import MemoryLimitError, SourceError
-from dpcube.memory import half_of_free
 from dpcube.privacy.seal import sealed
 
 LARGEST_BOUND = 2**31
 LARGEST_COUNT = 2**53
 LONGEST_EXAMPLE = 60  # characters
-CONFIG: dict[str, Any] = {"autoload_known_extensions": False, "autoinstall_known_extensions": False}
-SETTINGS = """
-SET enable_external_access = false;
-SET python_enable_replacements = false;
-SET enable_progress_bar = false;
-SET perfect_ht_threshold = 20;
-SET disabled_optimizers = '{disabled}';
-SET lock_configuration = true;
-"""
-# Filters stay where they are written: pushed down, each would compute anew the expressions that it is about. A Parquet
-# file's statistics leave NaN out, and from them the engine would conclude that NaN lies between bounds that hold for
-# all other rows, and that isnan() is false: then one row more could move every NaN to another cell.
 
 
 class Limit(NamedTuple):
@@ -257,6 +240,26 @@ class Rows:
             return date.fromordinal(int(low) + EPOCH), date.fromordinal(int(high) + EPOCH)
         return (int(float(low)), int(float(high))) if attribute.step else (float(low), float(high))
 
+    @sealed
+    def quantiles(self, attribute: Attribute, bins: int) -> list[float] | None:
+        """Return edges between which about as many rows lie, some bins fewer where values repeat; None for no bin.
+
+        Edges are values of rows: for tables that are public, whose owner said so.
+        """
+        part = self._cell(attribute, "0")
+        kept = [replace(part, keep=f"{part.fate} = 0")]
+        select = f"CAST(v0 AS {self._table.dialect.double}) AS value, count(*) AS rows_of_it"
+        answer = self._ask(select, [attribute.source_column], cells=kept, tail="GROUP BY 1")
+        order = np.argsort(answer["value"])
+        values, until = answer["value"][order], np.cumsum(answer["rows_of_it"][order])
+        if not len(values):
+            return None
+        places = np.searchsorted(until, until[-1] * np.arange(1, bins) / bins, side="right")
+        edges = sorted({float(value) for value in (values[0], *values[places], values[-1])})
+        if attribute.step:
+            return [int(edge) for edge in edges]
+        return edges if len(edges) > 1 else None
+
     def _tally(self, domain: Domain, aggregate: str, *, n: str | None = None) -> NDArray[np.int64]:
         """Aggregate the rows of each cell; a table with counts in a column `n` may name cells by their labels."""
         try:
@@ -289,7 +292,7 @@ class Rows:
         for scan, sql in queries:
             # What the engine says may quote a row: it goes no further, not even as the context of another error.
             with suppress(Exception):
-                return _run(scan, sql) if scan.run is None else scan.run(sql)
+                return run(scan, sql) if scan.run is None else scan.run(sql)
         msg = f"{self._table.name} could not be read to its end; check that it is whole and that memory suffices"
         raise SourceError(msg)
 
@@ -328,7 +331,9 @@ class Rows:
         inner = ", ".join([*held, *(t for t, _ in texts), *values])
         # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
         parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
-        barrier = self._table.dialect.barrier if parsed else ""
+        barrier, fence = (self._table.dialect.barrier, self._table.dialect.fence) if parsed else ("", None)
+        if fence is not None:
+            inner, keep = f"{inner}, {fence[0]}", f"{fence[1]} AND {keep}"
         for scan in self._table.scans(read, unit):
             rows = scan.sql
             if texts:
@@ -376,24 +381,3 @@ class Rows:
 def _and_then(first: str, second: str) -> str:
     """Say whether both hold; the second is not computed unless the first does."""
     return f"CASE WHEN {first} THEN {second} ELSE false END"
-
-
-def _run(scan: Scan, sql: str) -> dict[str, NDArray[Any]]:
-    """Ask an engine of our own, in a thread: an interruption then reaches us, who wait, and we stop the engine."""
-    allowed = ", ".join(map(literal, scan.paths))
-    disabled = "filter_pushdown" if scan.bounds_hold else "filter_pushdown,statistics_propagation"
-    with (
-        TemporaryDirectory(prefix="dpcube-") as spilled,  # which nobody else may enter
-        duckdb.connect(config={"memory_limit": half_of_free(), **CONFIG, "temp_directory": spilled}) as connection,
-        ThreadPoolExecutor(1) as thread,
-    ):
-        connection.execute(f"SET allowed_paths = [{allowed}]; {SETTINGS.format(disabled=disabled)}")
-        if scan.stream is not None:
-            connection.register("stream", scan.stream())
-        asked = thread.submit(lambda: connection.execute(sql).fetchnumpy())
-        try:
-            return asked.result()
-        finally:
-            while not asked.done():
-                connection.interrupt()
-                wait([asked], timeout=0.01)

@@ -52,13 +52,8 @@ class BalancedEstimate:
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         _, errors = self.tree.answers(queries)
-        along = [(weights.sum(axis=1), (weights**2).sum(axis=1)) for weights in queries.weights]
-        sums, squares = (
-            np.stack([of_axis[part][queries.chosen[:, axis]] for axis, of_axis in enumerate(along)], axis=1)
-            for part in (0, 1)
-        )
         own = self.tree.own_squares(queries)
-        return weighted_sums(self._moved.cells, queries), self._pooled(errors, own, sums, squares)
+        return weighted_sums(self._moved.cells, queries), self._pooled(errors, own, *weight_sums(queries))
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -72,26 +67,13 @@ class BalancedEstimate:
         own[known] = self.tree.own_squares(Workload(self.shape, workload.lower[known], workload.upper[known]))
         return self._pooled(self.tree.range_errors(workload), own, cells, cells)
 
+    @property
+    def factors(self) -> dict[TableAxes, float]:
+        """By what factor each table raised what the tree states of its errors."""
+        return self._moved.factors
+
     def _pooled(self, errors: ErrorParts, own: Floats, sums: Floats, squares: Floats) -> ErrorParts:
-        """Return the errors of the tree's answers, moved in part to those of the tables where these answer too.
-
-        A part w of the way from the tree's answer to the tables' leaves (1 - w)^2 of the one's squared error and w^2 of
-        the other's: they were measured apart. `own` are the squared errors by which the tree's components were moved.
-        """
-        of_tables = self.tables.question_variances(sums, squares)
-        own = own * self._contradicted(sums, squares)
-        known = np.isfinite(of_tables) & (own > 0)
-        moved = np.divide(own, own + of_tables, out=np.zeros_like(own), where=known)
-        of_tree = np.maximum(errors.noise_variances, own - errors.within_squares)
-        added = np.multiply(moved**2, of_tables, out=np.zeros_like(own), where=known)
-        return ErrorParts((1 - moved) ** 2 * of_tree + added, (1 - moved) ** 2 * errors.within_squares)
-
-    def _contradicted(self, sums: Floats, squares: Floats) -> Floats:
-        """Return the factor by which tables raise what the tree states of its errors, for each question."""
-        asked, factors = asked_axes(self.shape, sums, squares), np.ones(len(sums))
-        for axes, factor in self._moved.factors.items():
-            factors[asks_only(axes, asked)] = factor
-        return factors
+        return pooled_errors(errors, own, sums, squares, tables=self.tables, factors=self.factors)
 
     def moves(self) -> bool:
         """Say whether any table knows enough to move the tree's cube; a thin pilot of them does not."""
@@ -111,6 +93,43 @@ class BalancedEstimate:
     @cached_property
     def _moved(self) -> "_Moved":
         return _Moved.of(self.tree, self.tables)
+
+
+def weight_sums(queries: CountingQueries) -> tuple[Floats, Floats]:
+    """Return the sums of each query's weights along each axis, and of their squares, shape (queries, axes)."""
+    along = [(weights.sum(axis=1), (weights**2).sum(axis=1)) for weights in queries.weights]
+    sums, squares = (
+        np.stack([of_axis[part][queries.chosen[:, axis]] for axis, of_axis in enumerate(along)], axis=1)
+        for part in (0, 1)
+    )
+    return sums, squares
+
+
+def pooled_errors(
+    errors: ErrorParts,
+    own: Floats,
+    sums: Floats,
+    squares: Floats,
+    *,
+    tables: Components,
+    factors: dict[TableAxes, float],
+) -> ErrorParts:
+    """Return the errors of a tree's answers, moved in part to those of the tables where these answer too.
+
+    A part w of the way from the tree's answer to the tables' leaves (1 - w)^2 of the one's squared error and w^2 of the
+    other's: they were measured apart. `own` are the squared errors by which the tree's components were moved, and
+    `factors` raise them.
+    """
+    of_tables = tables.question_variances(sums, squares)
+    asked, raised = asked_axes(tables.shape, sums, squares), np.ones(len(sums))
+    for axes, factor in factors.items():
+        raised[asks_only(axes, asked)] = factor
+    own = own * raised
+    known = np.isfinite(of_tables) & (own > 0)
+    moved = np.divide(own, own + of_tables, out=np.zeros_like(own), where=known)
+    of_tree = np.maximum(errors.noise_variances, own - errors.within_squares)
+    added = np.multiply(moved**2, of_tables, out=np.zeros_like(own), where=known)
+    return ErrorParts((1 - moved) ** 2 * of_tree + added, (1 - moved) ** 2 * errors.within_squares)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A strategy knows noisy counts and nothing else: give it the same ones without the data, and it does the same."""
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpcube.arrays import Ints
+from dpcube.candidates import Candidates
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
 from dpcube.geometry.boxes import Boxes, Partitioning
@@ -28,6 +29,21 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 def asked_boxes(boxes: Boxes, units: Ints) -> Asked:
     return ("boxes", boxes.shape, boxes.lower.tolist(), boxes.upper.tolist(), units.tolist())
+
+
+def asked_choice(candidates: Candidates, units: int) -> Asked:
+    """Everything that the candidates hold."""
+    assert is_dataclass(candidates)
+    held = [plain(getattr(candidates, one.name)) for one in fields(candidates)]
+    return ("choice", type(candidates), repr(held), units)
+
+
+def plain(value: object) -> object:
+    if isinstance(value, Boxes):
+        return value.shape, value.lower.tolist(), value.upper.tolist()
+    if isinstance(value, tuple):
+        return [plain(one) for one in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 @dataclass
@@ -60,6 +76,11 @@ class Recording:
         self.said.append((("marginal", axes, units), noisy.copy()))
         return noisy
 
+    def choose(self, candidates: Candidates, units: int) -> Ints:
+        chosen = self.counter.choose(candidates, units)
+        self.said.append((asked_choice(candidates, units), chosen.copy()))
+        return chosen
+
 
 class Replay:
     """A counter without data: it says again what was recorded, and fails when it is asked anything else."""
@@ -82,6 +103,11 @@ class Replay:
         asked, noisy = next(self._said)
         assert asked == ("marginal", axes, units)
         return noisy
+
+    def choose(self, candidates: Candidates, units: int) -> Ints:
+        asked, chosen = next(self._said)
+        assert asked == asked_choice(candidates, units)
+        return chosen
 
     def is_over(self) -> bool:
         return next(self._said, None) is None

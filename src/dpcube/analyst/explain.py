@@ -1,5 +1,6 @@
 """An account of a release in plain words: what was measured, what was spent, how far off answers are."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +32,14 @@ class Measured:
     def __str__(self) -> str:
         counts = f"{self.counts:,} count{'s' if self.counts > 1 else ''}"
         return f"{self.what}: {counts}, each with {self.share:.2%} of epsilon, noise {_rows(self.noise)}"
+
+
+class MeasuredChoices(Measured):
+    """A kind of choices that were made: how many, the share of epsilon spent on each, the noise of each score."""
+
+    def __str__(self) -> str:
+        choices = f"{self.counts:,} choice{'s' if self.counts > 1 else ''}"
+        return f"{self.what}: {choices}, each with {self.share:.2%} of epsilon, noise of scores {_rows(self.noise)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ def measured(release: "Release") -> list[Measured]:
     if others:
         counts, most = sum(alike.counts for alike in others), max(alike.units for alike in others)
         told.append(CountsAlike(f"{len(measurements) - MOST_KINDS} other measurements, with at most", counts, most))
-    return [_measured(*alike, release) for alike in several + told]
+    return [_measured(alike, release) for alike in several + told]
 
 
 def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike], list[Measurement]]:
@@ -143,11 +152,14 @@ def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike
     return told, [kept for kept in measurements if id(kept) not in together]
 
 
-def _measured(what: str, counts: int, units: int, release: "Release") -> Measured:
-    noise = np.sqrt(noise_variances(np.array([units]), release.transcript.epsilon_per_unit))
-    made = release.provenance
-    share = units * release.transcript.epsilon_per_unit * made.max_rows / made.epsilon
-    return Measured(what, counts, float(share), float(noise[0]))
+def _measured(alike: CountsAlike, release: "Release") -> Measured:
+    made, epsilon_per_unit = release.provenance, release.transcript.epsilon_per_unit
+    variance = float(noise_variances(np.array([alike.units]), epsilon_per_unit / (alike.spread or 1))[0])
+    share = float(alike.units * epsilon_per_unit * made.max_rows / made.epsilon)
+    if alike.spread is None:
+        return Measured(alike.what, alike.counts, share, math.sqrt(variance))
+    # The noise of a score is of one side, and has half the variance.
+    return MeasuredChoices(alike.what, alike.counts, share, math.sqrt(variance / 2) / alike.one)
 
 
 def _rows(amount: float) -> str:

@@ -24,7 +24,7 @@ from dpcube.domain import Category, Domain
 from dpcube.errors import InputError
 from dpcube.geometry.tree import BoxTree
 from dpcube.memory import check_memory
-from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Measurement, Provenance, Transcript
+from dpcube.transcript import BoxCounts, CellCounts, Choice, MarginalCounts, Measurement, Provenance, Transcript
 
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
@@ -104,13 +104,17 @@ def _check_alike(first: "Release", other: "Release", name: str, others_name: str
         "strategies": made.strategy != others.strategy,
         "epsilons": made.epsilon != others.epsilon,
         "units": (made.unit, made.max_rows) != (others.unit, others.max_rows),
-        "kinds of counts": list(map(_kind, first.transcript.measurements))
-        != list(map(_kind, other.transcript.measurements)),
+        "kinds of counts": list(map(_kind, _counts(first))) != list(map(_kind, _counts(other))),
     }
     if wrong := [what for what, differs in differing.items() if differs]:
         msg = f"{name} and {others_name} have different {' and '.join(wrong)}; releases that were made alike can be "
         msg += "put together, others are opened one by one"
         raise InputError(msg)
+
+
+def _counts(release: "Release") -> list[Measurement]:
+    """Return what was counted. Choices led to the boxes of one period, and nothing is estimated from them."""
+    return [kept for kept in release.transcript.measurements if not isinstance(kept, Choice)]
 
 
 def _kind(measurement: Measurement) -> tuple[object, ...]:
@@ -148,7 +152,7 @@ def _provenance(releases: Sequence["Release"], words: str) -> Provenance:
 
 
 def _transcript(releases: Sequence["Release"], shape: tuple[int, ...]) -> Transcript:
-    lists = zip(*(one.transcript.measurements for one in releases), strict=True)
+    lists = zip(*map(_counts, releases), strict=True)
     return Transcript(shape, releases[0].transcript.epsilon_per_unit, tuple(_side_by_side(shape, one) for one in lists))
 
 

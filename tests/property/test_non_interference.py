@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpcube.arrays import Ints
-from dpcube.candidates import Candidates
+from dpcube.candidates import Candidates, LargestClass
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
 from dpcube.geometry.boxes import Boxes, Partitioning
 from dpcube.partition import grow
 from dpcube.strategy import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
+from dpcube.strategy.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import CellCounts, MarginalCounts, Transcript
+from dpcube.transcript import CellCounts, Choice, MarginalCounts, Transcript
 
 Asked = tuple[object, ...]
 
@@ -125,6 +126,8 @@ def bits(transcript: Transcript) -> tuple[object, ...]:
     for table in transcript.measurements:
         if isinstance(table, MarginalCounts):
             parts += ["marginal", table.axes, table.units, table.counts.dtype, table.counts.tobytes()]
+        if isinstance(table, Choice):
+            parts += [asked_choice(table.candidates, table.units), table.chosen.dtype, table.chosen.tobytes()]
     return tuple(parts)
 
 
@@ -141,8 +144,15 @@ two_phases = st.builds(
     max_boxes=st.none() | st.integers(1, 9),
     partition_on=st.sampled_from(["counts", "records"]),
 )
+median_trees = st.builds(
+    MedianTree,
+    height=st.integers(1, 6),
+    axis=st.sampled_from(["in turn", "widest"]),
+    stop=st.sampled_from([0.0, 2.0]),
+    leftovers=st.booleans(),
+)
 adaptives = st.builds(Adaptive, queries=st.sampled_from([None, "ranges", "prefixes", "short", "groups"]))
-STRATEGIES = st.one_of(st.just(Cells()), two_phases, adaptives)
+STRATEGIES = st.one_of(st.just(Cells()), two_phases, adaptives, median_trees)
 
 
 def test_every_strategy_is_replayed_here() -> None:
@@ -180,6 +190,12 @@ def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, str
         assert len(told) == 1
         np.testing.assert_array_equal(table.counts, told[0])
         units += table.units
+    for choice in (kept for kept in transcript.measurements if isinstance(kept, Choice)):
+        asked = asked_choice(choice.candidates, choice.units)
+        told = [chosen for one, chosen in said if one == asked]
+        said = [(one, chosen) for one, chosen in said if one != asked]
+        assert len(told) == 1
+        np.testing.assert_array_equal(choice.chosen, told[0])
     if transcript.boxes is None:
         assert not said
         return
@@ -194,6 +210,7 @@ def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, str
         np.testing.assert_array_equal(boxes.counts[rows], noisy)
     assert row == len(boxes.node)
     assert units + boxes.most_charged() <= BUDGET_UNITS
+    assert transcript.most_charged() <= BUDGET_UNITS
 
 
 def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
@@ -218,6 +235,8 @@ def test_a_strategy_that_asks_by_the_data_is_caught() -> None:
         Replay(recording).count_cells(BUDGET_UNITS - 1)
     with pytest.raises(AssertionError):
         Replay(recording).count_marginal((0,), BUDGET_UNITS)
+    with pytest.raises(AssertionError):
+        Replay(recording).choose(LargestClass(Boxes((50,), np.array([[0]]), np.array([[5]])), 0), BUDGET_UNITS)
     with pytest.raises(AssertionError):
         Replay(recording).count_boxes(Boxes((50,), np.array([[0]]), np.array([[1]])), np.array([1]))
 

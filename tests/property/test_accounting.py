@@ -388,6 +388,16 @@ def test_units_of_all_cells_that_cannot_be_are_refused(units: Any, before: int |
     budget.charge_all(BUDGET_UNITS - (before or 0))
 
 
+@pytest.mark.parametrize("units", [0, -1, BUDGET_UNITS + 1, 2**63, 2**70, float("nan"), 0.5, 1.0, "1", None])
+def test_units_of_a_choice_that_cannot_be_are_refused(units: Any) -> None:
+    budget, box = RegionBudget((4,), BUDGET_UNITS), Boxes((4,), np.array([[1], [0]]), np.array([[3], [2]]))
+    with pytest.raises(BudgetError):
+        budget.charge_once(box, units)
+    budget.charge_once(box, BUDGET_UNITS)
+    for cell, left in ((0, 0), (1, 0), (2, 0), (3, 1)):
+        spend_the_rest(budget, (cell,), (4,), Fraction(left))
+
+
 def test_sums_of_huge_units_do_not_wrap_around() -> None:
     """Four times 2^62 is 0 in 64 bits."""
     boxes = Boxes((3,), np.zeros((4, 1), np.int64), np.full((4, 1), 3))
@@ -440,6 +450,8 @@ def test_boxes_of_another_shape_are_refused() -> None:
     budget = RegionBudget((4, 3), BUDGET_UNITS)
     with pytest.raises(BudgetError, match="shape"):
         budget.charge(Boxes((3, 4), np.array([[0, 0]]), np.array([[1, 1]])), np.array([1]))
+    with pytest.raises(BudgetError, match="shape"):
+        budget.charge_once(Boxes((3, 4), np.array([[0, 0]]), np.array([[1, 1]])), 1)
 
 
 class NeverDrawn:

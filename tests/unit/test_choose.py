@@ -122,6 +122,9 @@ def test_the_largest_scores_there_can_be_do_not_wrap_around() -> None:
         most + 2 * half + MOST_PREDICTED,
         MOST_WEIGHT * (most + half + MOST_PREDICTED),
     ]
+    for noise, expected in (((most, 0), 0), ((0, most), 1)):  # the sums are above 2^63 and 2^64
+        near = BoxDistances(cells, far.predicted, far.candidate, ONE, ZERO)
+        assert Gate(table, Fraction(1), noise=Loud(*noise)).choose(near, BUDGET_UNITS).tolist() == [expected]
     tables = TableDistances((3,), ((0,),), (np.full(3, -(MOST_PREDICTED // 3)),), ONE[:1], ZERO[:1])
     assert tables.scores(table).tolist() == [most + 3 * (MOST_PREDICTED // 3)]
     square = np.array([[most // 2, most // 2]]).T

@@ -30,6 +30,8 @@ from forge import (
 
 WHOLE = file_of(make_release_of(*make_choices()))
 CHOICES = [kept for kept in make_choices() if isinstance(kept, Choice)]
+LINE = Boxes(DOMAIN.shape, np.array([[0, 0]]), np.array([[5, 4]]))
+CUTS = MedianCuts(LINE, np.array([0]))
 ENTRIES = json.loads(members_of(WHOLE)["manifest.json"])["measurements"]
 
 
@@ -89,14 +91,21 @@ def test_choices_are_told_in_words() -> None:
     assert "2 choices, each with 12.50% of epsilon, noise of scores 32" in str(told)
 
 
+def test_choices_alike_are_told_together() -> None:
+    """Those of a tree's levels would take a screen, and leave no room for its counts."""
+    few = Choice(MedianCuts(LINE, np.array([1])), np.array([2]), 10_000)
+    rows = account(make_release_of(*(few,) * 9, *make_choices()[:1], make_choices()[-1])).measured
+    assert [(row.what, row.counts) for row in rows[:2]] == [
+        ("where to cut boxes at their medians", 9),
+        ("where to cut boxes at their medians", 2),
+    ]
+    assert [row.what for row in rows[2:]] == ["boxes after 1 cut"]
+
+
 def test_choices_do_not_keep_a_release_from_answering() -> None:
     release = make_release_of(*make_choices()[:-1])
     assert release.estimates[0] == "balanced"
     assert np.isfinite(release.count().value)
-
-
-LINE = Boxes(DOMAIN.shape, np.array([[0, 0]]), np.array([[5, 4]]))
-CUTS = MedianCuts(LINE, np.array([0]))
 
 
 @pytest.mark.parametrize("chosen", [[4], [-1], [0, 0], [], [[0]], 0])

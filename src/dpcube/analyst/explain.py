@@ -10,6 +10,7 @@ import numpy as np
 
 from dpcube.analyst.trust import Trust, doubts, trust
 from dpcube.noise import noise_variances
+from dpcube.transcript import Choice
 from dpcube.transcript.measurements import CountsAlike, MarginalCounts, Measurement
 
 if TYPE_CHECKING:
@@ -123,8 +124,10 @@ def _method(release: "Release") -> str:
 
 def measured(release: "Release") -> list[Measured]:
     """Return what was measured, measurement by measurement, and of each the counts by what was spent on them."""
-    several, measurements = _tables_alike(release.transcript.measurements)
     names = release.domain.names
+    several, measurements = _tables_alike(release.transcript.measurements)
+    choices, measurements = _choices_alike(measurements, names)
+    several += choices
     told = [alike for kept in measurements[:MOST_KINDS] for alike in kept.by_units(names, most=MOST_KINDS)]
     others = [alike for kept in measurements[MOST_KINDS:] for alike in kept.by_units(names, most=0)]
     if others:
@@ -150,6 +153,20 @@ def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike
     ]
     together = {id(table) for tables in several.values() for table in tables}
     return told, [kept for kept in measurements if id(kept) not in together]
+
+
+def _choices_alike(
+    measurements: Sequence[Measurement], names: Sequence[str]
+) -> tuple[list[CountsAlike], list[Measurement]]:
+    """Return choices of one kind and cost together, as those of the levels of a tree, and the other measurements."""
+    alike: dict[CountsAlike, int] = {}
+    for kept in measurements:
+        if isinstance(kept, Choice):
+            for told in kept.by_units(names, most=1):
+                key = told._replace(counts=0)
+                alike[key] = alike.get(key, 0) + told.counts
+    others = [kept for kept in measurements if not isinstance(kept, Choice)]
+    return [key._replace(counts=counts) for key, counts in alike.items()], others
 
 
 def _measured(alike: CountsAlike, release: "Release") -> Measured:

@@ -83,8 +83,8 @@ class BestSplit(Candidates):
       the term changes by 0 or -1: the spread is 1.
     * `gini`: (sum_c n_c^2) / n - n. With S the sum of squares, S/n changes by (2 n_c + 1 - S/n) / (n + 1). As
       n_c^2 <= S <= n^2, that is at most (2 n_c + 1 - n_c^2/n) / (n + 1), which grows with n_c <= n and is 1 there, and
-      at least (1 - n) / (n + 1) > -1. So the term changes by 0 to -2. ONE S/n is rounded down to whole numbers: it
-      changes by ONE at most, so its whole part does. The spread is 2 ONE.
+      at least (1 - n) / (n + 1) > -1. So the term changes by 0 to -2; that of an empty part is 0, and stays it. ONE S/n
+      is rounded down to whole numbers: it changes by ONE at most, so its whole part does. The spread is 2 ONE.
     * `information`: sum_c n_c log2(n_c / n), less than 0 by the bits that tell the classes of the part's rows. With
       f(x) = x log2 x and g(x) = f(x + 1) - f(x), which grows with x since f is convex, the term changes by
       g(n_c) - g(n): by 0 to -g(n), and g(n) = log2(n + 1) + n log2(1 + 1/n) has no bound but that of n. So f is taken

@@ -58,10 +58,11 @@ class MedianTree:
         return {"height": self.height, "axis": self.axis, "stop": self.stop, "leftovers": self.leftovers}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
-        """Return the memory of the counts, of what tells the boxes of a level apart, and of the largest tree."""
+        """Return the memory of the counts, of what tells boxes apart, of the cuts of a level, of the largest tree."""
         cells, axes = math.prod(shape), len(shape)
-        nodes = 2 * min(cells, 1 << self._height(shape))
-        return STARTING + 64 * cells + nodes * (300 + 80 * axes)
+        leaves = min(cells, 1 << self._height(shape))
+        cuts = min(cells, leaves * max(shape))
+        return STARTING + 64 * cells + 48 * cuts + 2 * leaves * (300 + 80 * axes)
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count each level, cut its boxes at private medians, and go on with the halves.

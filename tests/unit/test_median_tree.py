@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube import Category, Domain, Integer, Release
+from dpcube.analyst.periods import merged
 from dpcube.arrays import Ints
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator import publish
@@ -21,7 +22,7 @@ from dpcube.plan.counter import SimulatedCounter
 from dpcube.strategy import Outside, strategy_of
 from dpcube.strategy.rivals.median_tree import HIGHEST, MedianTree
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import BoxCounts, Choice, Transcript
+from dpcube.transcript import BoxCounts, Choice, Provenance, Transcript
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
 
@@ -162,3 +163,17 @@ def test_it_makes_a_real_release(tmp_path: Path) -> None:
         assert np.isfinite([answer.value, answer.low, answer.high]).all()
         assert answer.low < answer.high
     assert "where to cut boxes at their medians" in str(release.explain())
+
+
+def test_releases_of_periods_are_put_together_by_their_counts() -> None:
+    """Each has choices of its own, of as many levels as it took."""
+    domain = Domain((Integer(name="x", min=0, max=15), Integer(name="y", min=0, max=7)))
+    parts = []
+    for month in (1, 2):
+        exact = np.random.default_rng(month).integers(0, 20, domain.shape)
+        transcript = MedianTree(height=2 * month).run(Gate(exact, Fraction(1), noise=SilentNoise()))
+        made = Provenance("median_tree", Fraction(1), "test", {}, period=f"month from {month} to {month}")
+        parts.append((Release(domain, transcript, made), exact.sum()))
+    whole = merged([release for release, _ in parts])
+    assert [type(kept) for kept in whole.transcript.measurements] == [BoxCounts]
+    assert whole.count().value == pytest.approx(sum(rows for _, rows in parts), rel=0.01)

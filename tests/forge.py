@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpcube import Category, Domain, Integer, Release
+from dpcube.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
+from dpcube.geometry.boxes import Boxes
 from dpcube.geometry.tree import BoxTree
 from dpcube.strategy import TwoPhase
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Measurement, Provenance, Transcript
+from dpcube.transcript import BoxCounts, CellCounts, Choice, MarginalCounts, Measurement, Provenance, Transcript
 
 DOMAIN = Domain((Integer(name="age", min=20, max=24), Category(name="sex", values=("F", "M", "X"), null="cell")))
 PARAMETERS = TwoPhase().parameters()
@@ -57,6 +59,24 @@ def make_list() -> tuple[Measurement, ...]:
         MarginalCounts((), np.array(73), EIGHTH),
         halves(1, 1, units=(EIGHTH // 2, EIGHTH)),
         MarginalCounts((0, 1), np.arange(20).reshape(5, 4), EIGHTH // 2),
+    )
+
+
+def make_choices() -> tuple[Measurement, ...]:
+    """Choices by every score, made up, and the boxes they might have led to; together they cost 15/16."""
+    two = np.ones(2, np.int64)
+    whole = Boxes(DOMAIN.shape, np.array([[0, 0]]), np.array([[5, 4]]))
+    parts = Boxes(DOMAIN.shape, np.array([[0, 0], [2, 0]]), np.array([[2, 4], [5, 3]]))
+    three = Boxes(DOMAIN.shape, np.array([[0, 0], [2, 0], [0, 0]]), np.array([[2, 4], [5, 4], [5, 1]]))
+    tables = TableDistances(DOMAIN.shape, ((0,), (0, 1)), (np.arange(5), -np.arange(20).reshape(5, 4)), 3 * two, -two)
+    return (
+        Choice(MedianCuts(parts, np.array([1, 0])), np.array([2, 1]), EIGHTH),
+        Choice(LargestClass(whole, 1), np.array([3]), EIGHTH),
+        Choice(BestSplit(parts, 1, (0,), "information", 1000), np.array([0, 0]), EIGHTH),
+        Choice(BoxDistances(three, np.array([9, -9, 0]), np.array([0, 0, 1]), 2 * two, 5 * two), np.array([1]), EIGHTH),
+        Choice(tables, np.array([1]), EIGHTH),
+        halves(0, 2, units=(EIGHTH, 2 * EIGHTH)),
+        halves(1, 1, units=(EIGHTH // 2, EIGHTH // 2)),
     )
 
 

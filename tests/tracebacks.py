@@ -1,7 +1,7 @@
 """A checker of tracebacks: it raises at trusted lines, and tells where an exact count could be seen of it.
 
-It raises at a line of `curator/` or `privacy/`, then looks at the exception, at those it leads to, and at the locals of
-every frame, by repr and inside containers and attributes. What the caller passed is the caller's.
+It raises at a line of `curator/`, `privacy/` or `candidates/`, then looks at the exception, at those it leads to, and
+at the locals of every frame, by repr and inside containers and attributes. What the caller passed is the caller's.
 """
 
 import os
@@ -22,7 +22,7 @@ import dpcube
 from dpcube.privacy import noise, seal
 
 HOME = str(Path(dpcube.__file__).parent)
-TRUSTED = tuple(f"{HOME}/{part}/" for part in ("curator", "privacy"))
+TRUSTED = tuple(f"{HOME}/{part}/" for part in ("curator", "privacy", "candidates"))
 MANY = 7654321
 ROWS = next(rows for rows in (1997, 1999) if os.getpid() not in (rows, 3 * rows))  # which budgets show
 SECRET = re.compile(rf"(?<![0-9A-Za-z])({MANY}|{ROWS}|{3 * ROWS})(\.0)?(?![0-9A-Za-z])")

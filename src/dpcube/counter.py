@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.candidates import Candidates
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
 
@@ -18,7 +19,7 @@ BUDGET_UNITS = 2**40
 
 
 class NoisyCounter(Protocol):
-    """Counts cells, boxes and tables over some axes with noise, for budget."""
+    """Counts cells, boxes and tables over some axes with noise, and chooses among candidates, for budget."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,6 +41,14 @@ class NoisyCounter(Protocol):
 
     def count_marginal(self, axes: tuple[int, ...], units: int) -> NDArray[np.int64]:
         """Return a noisy table over some axes of the cube, ascending; each cell of the cube is charged `units`."""
+        ...
+
+    def choose(self, candidates: Candidates, units: int) -> NDArray[np.int64]:
+        """Return the number of the candidate chosen for each question; each cell they cover is charged `units` once.
+
+        The better a candidate's score the likelier it is: by a factor of exp(units * epsilon_per_unit / spread) for
+        each point, about.
+        """
         ...
 
 

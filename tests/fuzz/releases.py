@@ -19,11 +19,23 @@ from hypothesis import strategies as st
 from dpcube import Release, Workload, memory
 from dpcube.cli.analyst import _attributes, _facts, _words
 from dpcube.errors import DpcubeError, QueryError
-from forge import file_of, forged, make_list, make_release, make_release_of, members_of, parquet, table_of, zipped
+from forge import (
+    file_of,
+    forged,
+    make_choices,
+    make_list,
+    make_release,
+    make_release_of,
+    members_of,
+    parquet,
+    table_of,
+    zipped,
+)
 
 WHOLE = file_of(make_release())
 LIST = file_of(make_release_of(*make_list()))
-FILES = st.sampled_from([WHOLE, LIST])  # of format 1, and of format 2
+CHOICES = file_of(make_release_of(*make_choices()))
+FILES = st.sampled_from([WHOLE, LIST, CHOICES])  # of format 1, and of format 2
 MEMBERS = members_of(WHOLE)
 CELLS_THAT_FIT = 2**17
 
@@ -55,7 +67,7 @@ def paths_of(value: object, path: Keys = ()) -> Iterator[Keys]:
         yield from paths_of(inner, (*path, key))
 
 
-PATHS = {whole: list(paths_of(json.loads(members_of(whole)["manifest.json"]))) for whole in (WHOLE, LIST)}
+PATHS = {whole: list(paths_of(json.loads(members_of(whole)["manifest.json"]))) for whole in (WHOLE, LIST, CHOICES)}
 
 
 @st.composite

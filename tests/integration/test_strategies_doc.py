@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,12 @@ import pytest
 
 from dpcube import Domain, Integer, Release, datasets, plan
 from dpcube.curator import publish
+from dpcube.curator.gate import Gate
 from dpcube.curator.publishing import count
 from dpcube.evaluate.coverage import Coverage, measure_coverage
+from dpcube.geometry.boxes import Boxes
 from dpcube.strategy import Strategy
+from dpcube.testing import SilentNoise
 
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text(encoding="utf-8")
 
@@ -158,3 +162,16 @@ def test_its_intervals_hold_on_the_bundled_table(agrid: Strategy, monkeypatch: p
     assert covered(agrid).overall > 0.93
     monkeypatch.setattr("dpcube.estimate.estimators.UnseenInside.of", lambda posterior: posterior)
     assert covered(agrid).overall < 0.93
+
+
+def test_the_choice_of_the_page_cuts_boxes_at_their_medians() -> None:
+    (block,) = [code for code in fenced("python") if "MedianCuts" in code]
+    gate = Gate(np.array([0, 0, 5, 1, 1, 0, 2, 2]), Fraction(1), noise=SilentNoise())
+    space = {
+        "np": np,
+        "counter": gate,
+        "units": 10**6,
+        "boxes": Boxes((8,), np.array([[0], [4]]), np.array([[4], [8]])),
+    }
+    exec(block, space)
+    assert space["places"].tolist() == [3, 7]  # type: ignore[attr-defined]

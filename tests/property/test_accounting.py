@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from dpcube.arrays import Ints
+from dpcube.candidates import BoxDistances, LargestClass
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
 from dpcube.errors import BudgetError, DomainError
@@ -183,6 +184,17 @@ class Cells:
         self.left = left
         return True
 
+    def charge_once(self, lower: list[list[int]], upper: list[list[int]], units: int) -> bool:
+        """Charge each cell that is in any of the boxes."""
+        pairs = [list(zip(low, high, strict=True)) for low, high in zip(lower, upper, strict=True)]
+        for cell, left in (before := dict(self.left)).items():
+            if any(all(a <= i < b for i, (a, b) in zip(cell, ends, strict=True)) for ends in pairs):
+                self.left[cell] = left - Fraction(units, BUDGET_UNITS)
+        if min(self.left.values()) < 0:
+            self.left = before
+            return False
+        return True
+
 
 def spend_the_rest(budget: RegionBudget, cell: tuple[int, ...], shape: tuple[int, ...], share: Fraction) -> None:
     """Fail unless exactly `share` is left in a cell: one unit more is refused, and it is not."""
@@ -252,17 +264,25 @@ class CountsDraws(SilentNoise):
 
 @quick
 @given(st.data(), SHAPES)
-def test_no_order_of_cells_boxes_and_tables_overdraws_a_cell(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_no_order_of_cells_boxes_tables_and_choices_overdraws_a_cell(
+    data: st.DataObject, shape: tuple[int, ...]
+) -> None:
     """A call is granted if and only if every cell can pay for it, and draws nothing if it is not."""
     gate, model = Gate(np.ones(shape, np.int64), Fraction(1), noise=(noise := CountsDraws())), Cells(shape)
     whole = [[0] * len(shape)], [list(shape)]
     shares = st.sampled_from([1, BUDGET_UNITS // 5, BUDGET_UNITS // 3, BUDGET_UNITS // 2, BUDGET_UNITS])
     for _ in range(data.draw(st.integers(1, 8))):
-        verb, before = data.draw(st.sampled_from(["cells", "boxes", "marginal"])), noise.values
-        if verb == "boxes":
+        verb, before = data.draw(st.sampled_from(["cells", "boxes", "marginal", "choice"])), noise.values
+        if verb == "choice":
+            lower, upper, _ = data.draw(calls(shape))
+            amount, number = max(data.draw(shares), 10_000), np.arange(len(lower))  # as little as can be drawn with
+            boxes, ones = Boxes(shape, np.array(lower), np.array(upper)), np.ones(len(lower), np.int64)
+            accepted = model.charge_once(lower, upper, amount)
+            asked: Callable[[], Ints] = partial(gate.choose, BoxDistances(boxes, number, number, ones, ones), amount)
+        elif verb == "boxes":
             lower, upper, units = data.draw(calls(shape))
             boxes, accepted = Boxes(shape, np.array(lower), np.array(upper)), model.charge(lower, upper, units)
-            asked: Callable[[], Ints] = partial(gate.count_boxes, boxes, np.array(units))
+            asked = partial(gate.count_boxes, boxes, np.array(units))
         else:
             amount = data.draw(shares)
             accepted = model.charge(*whole, [amount])
@@ -270,7 +290,8 @@ def test_no_order_of_cells_boxes_and_tables_overdraws_a_cell(data: st.DataObject
             asked = partial(gate.count_cells, amount) if verb == "cells" else partial(gate.count_marginal, axes, amount)
         with nullcontext() if accepted else pytest.raises(BudgetError, match="nothing was drawn"):
             said = asked()
-        assert noise.values - before == (said.size if accepted else 0)
+        drawn = len(lower) if verb == "choice" else said.size if accepted else 0
+        assert noise.values - before == (drawn if accepted else 0)
     for cell, share in model.left.items():
         spend_the_rest(gate._regions, cell, shape, share)
 
@@ -367,6 +388,16 @@ def test_units_of_all_cells_that_cannot_be_are_refused(units: Any, before: int |
     budget.charge_all(BUDGET_UNITS - (before or 0))
 
 
+@pytest.mark.parametrize("units", [0, -1, BUDGET_UNITS + 1, 2**63, 2**70, float("nan"), 0.5, 1.0, "1", None])
+def test_units_of_a_choice_that_cannot_be_are_refused(units: Any) -> None:
+    budget, box = RegionBudget((4,), BUDGET_UNITS), Boxes((4,), np.array([[1], [0]]), np.array([[3], [2]]))
+    with pytest.raises(BudgetError):
+        budget.charge_once(box, units)
+    budget.charge_once(box, BUDGET_UNITS)
+    for cell, left in ((0, 0), (1, 0), (2, 0), (3, 1)):
+        spend_the_rest(budget, (cell,), (4,), Fraction(left))
+
+
 def test_sums_of_huge_units_do_not_wrap_around() -> None:
     """Four times 2^62 is 0 in 64 bits."""
     boxes = Boxes((3,), np.zeros((4, 1), np.int64), np.full((4, 1), 3))
@@ -419,6 +450,8 @@ def test_boxes_of_another_shape_are_refused() -> None:
     budget = RegionBudget((4, 3), BUDGET_UNITS)
     with pytest.raises(BudgetError, match="shape"):
         budget.charge(Boxes((3, 4), np.array([[0, 0]]), np.array([[1, 1]])), np.array([1]))
+    with pytest.raises(BudgetError, match="shape"):
+        budget.charge_once(Boxes((3, 4), np.array([[0, 0]]), np.array([[1, 1]])), 1)
 
 
 class NeverDrawn:
@@ -470,6 +503,16 @@ def cells_after_tables(counter: NoisyCounter) -> None:
     counter.count_cells(1)
 
 
+def a_choice_after_cells(counter: NoisyCounter) -> None:
+    counter.count_cells(BUDGET_UNITS // 2)
+    counter.choose(LargestClass(Boxes((4, 4), np.array([[2, 1]]), np.array([[3, 4]])), 1), BUDGET_UNITS // 2 + 1)
+
+
+def cells_after_a_choice(counter: NoisyCounter) -> None:
+    counter.choose(LargestClass(Boxes((4, 4), np.array([[2, 1]]), np.array([[3, 4]])), 1), BUDGET_UNITS)
+    counter.count_cells(1)
+
+
 def leaves_after_all(counter: NoisyCounter) -> None:
     counter.count_cells(BUDGET_UNITS)
     halves = Partitioning((4, 4), np.array([[0, 0], [2, 0]]), np.array([[2, 4], [4, 4]]))
@@ -484,6 +527,8 @@ def leaves_after_all(counter: NoisyCounter) -> None:
         (all_cells_twice, 1),
         (tables_after_cells, 1),
         (cells_after_tables, 2),
+        (a_choice_after_cells, 1),
+        (cells_after_a_choice, 1),
         (leaves_after_all, 1),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -1,7 +1,7 @@
 """A strategy knows noisy counts and nothing else: give it the same ones without the data, and it does the same."""
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpcube.arrays import Ints
+from dpcube.candidates import Candidates, LargestClass
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
 from dpcube.geometry.boxes import Boxes, Partitioning
 from dpcube.partition import grow
 from dpcube.strategy import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
+from dpcube.strategy.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import CellCounts, MarginalCounts, Transcript
+from dpcube.transcript import CellCounts, Choice, MarginalCounts, Transcript
 
 Asked = tuple[object, ...]
 
@@ -28,6 +30,21 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 def asked_boxes(boxes: Boxes, units: Ints) -> Asked:
     return ("boxes", boxes.shape, boxes.lower.tolist(), boxes.upper.tolist(), units.tolist())
+
+
+def asked_choice(candidates: Candidates, units: int) -> Asked:
+    """Everything that the candidates hold."""
+    assert is_dataclass(candidates)
+    held = [plain(getattr(candidates, one.name)) for one in fields(candidates)]
+    return ("choice", type(candidates), repr(held), units)
+
+
+def plain(value: object) -> object:
+    if isinstance(value, Boxes):
+        return value.shape, value.lower.tolist(), value.upper.tolist()
+    if isinstance(value, tuple):
+        return [plain(one) for one in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 @dataclass
@@ -60,6 +77,11 @@ class Recording:
         self.said.append((("marginal", axes, units), noisy.copy()))
         return noisy
 
+    def choose(self, candidates: Candidates, units: int) -> Ints:
+        chosen = self.counter.choose(candidates, units)
+        self.said.append((asked_choice(candidates, units), chosen.copy()))
+        return chosen
+
 
 class Replay:
     """A counter without data: it says again what was recorded, and fails when it is asked anything else."""
@@ -83,6 +105,11 @@ class Replay:
         assert asked == ("marginal", axes, units)
         return noisy
 
+    def choose(self, candidates: Candidates, units: int) -> Ints:
+        asked, chosen = next(self._said)
+        assert asked == asked_choice(candidates, units)
+        return chosen
+
     def is_over(self) -> bool:
         return next(self._said, None) is None
 
@@ -99,6 +126,8 @@ def bits(transcript: Transcript) -> tuple[object, ...]:
     for table in transcript.measurements:
         if isinstance(table, MarginalCounts):
             parts += ["marginal", table.axes, table.units, table.counts.dtype, table.counts.tobytes()]
+        if isinstance(table, Choice):
+            parts += [asked_choice(table.candidates, table.units), table.chosen.dtype, table.chosen.tobytes()]
     return tuple(parts)
 
 
@@ -115,8 +144,15 @@ two_phases = st.builds(
     max_boxes=st.none() | st.integers(1, 9),
     partition_on=st.sampled_from(["counts", "records"]),
 )
+median_trees = st.builds(
+    MedianTree,
+    height=st.integers(1, 6),
+    axis=st.sampled_from(["in turn", "widest"]),
+    stop=st.sampled_from([0.0, 2.0]),
+    leftovers=st.booleans(),
+)
 adaptives = st.builds(Adaptive, queries=st.sampled_from([None, "ranges", "prefixes", "short", "groups"]))
-STRATEGIES = st.one_of(st.just(Cells()), two_phases, adaptives)
+STRATEGIES = st.one_of(st.just(Cells()), two_phases, adaptives, median_trees)
 
 
 def test_every_strategy_is_replayed_here() -> None:
@@ -154,6 +190,12 @@ def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, str
         assert len(told) == 1
         np.testing.assert_array_equal(table.counts, told[0])
         units += table.units
+    for choice in (kept for kept in transcript.measurements if isinstance(kept, Choice)):
+        asked = asked_choice(choice.candidates, choice.units)
+        told = [chosen for one, chosen in said if one == asked]
+        said = [(one, chosen) for one, chosen in said if one != asked]
+        assert len(told) == 1
+        np.testing.assert_array_equal(choice.chosen, told[0])
     if transcript.boxes is None:
         assert not said
         return
@@ -168,6 +210,7 @@ def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, str
         np.testing.assert_array_equal(boxes.counts[rows], noisy)
     assert row == len(boxes.node)
     assert units + boxes.most_charged() <= BUDGET_UNITS
+    assert transcript.most_charged() <= BUDGET_UNITS
 
 
 def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
@@ -192,6 +235,8 @@ def test_a_strategy_that_asks_by_the_data_is_caught() -> None:
         Replay(recording).count_cells(BUDGET_UNITS - 1)
     with pytest.raises(AssertionError):
         Replay(recording).count_marginal((0,), BUDGET_UNITS)
+    with pytest.raises(AssertionError):
+        Replay(recording).choose(LargestClass(Boxes((50,), np.array([[0]]), np.array([[5]])), 0), BUDGET_UNITS)
     with pytest.raises(AssertionError):
         Replay(recording).count_boxes(Boxes((50,), np.array([[0]]), np.array([[1]])), np.array([1]))
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dpcube.candidates import Candidates
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
 from dpcube.errors import BudgetError
@@ -85,6 +86,9 @@ class Told:
         msg = f"the adaptive strategy counts boxes and tables only, not cells with {units} units"
         raise AssertionError(msg)
 
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        raise AssertionError(candidates, units)
+
     def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
         boxes = boxes_of_table(axes, self.shape)
         said = self._gate.count_marginal(axes, units)
@@ -108,6 +112,9 @@ class Again:
 
     def count_cells(self, units: int) -> Values:
         raise AssertionError(units)
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        raise AssertionError(candidates, units)
 
     def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
         boxes = boxes_of_table(axes, self.shape)

@@ -18,13 +18,15 @@ from dpcube.analyst.explain import account
 from dpcube.analyst.plots.picture import picture
 from dpcube.analyst.report import report
 from dpcube.arrays import Ints
+from dpcube.candidates import BoxDistances, LargestClass, TableDistances
 from dpcube.cli import commands
 from dpcube.counter import BUDGET_UNITS
 from dpcube.errors import DomainError, DpcubeError, MemoryLimitError, QueryError, ReleaseFileError
 from dpcube.geometry.boxes import Boxes, add_to_boxes
-from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Measurement, Transcript
+from dpcube.transcript import BoxCounts, CellCounts, Choice, MarginalCounts, Measurement, Transcript
 from dpcube.transcript.file import spent
-from dpcube.transcript.measurements import MEASUREMENT_KINDS, MOST_UNITS, Columns, CountsAlike, TableForm
+from dpcube.transcript.kinds import MEASUREMENT_KINDS
+from dpcube.transcript.measurements import MOST_UNITS, Columns, CountsAlike, TableForm
 from dpcube.transcript.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
 from forge import (
     DOMAIN,
@@ -106,9 +108,32 @@ def test_a_marginal_is_measured_with_units_and_whole_numbers() -> None:
 # What it cost.
 
 
+def random_choice(shape: tuple[int, ...], generator: np.random.Generator, units: int) -> Choice:
+    """Of a class in disjoint boxes, of boxes that overlap, or of tables, by predictions."""
+    tree = random_tree(shape, generator, stop=0.3)
+    kind, axes = generator.integers(0, 3), len(shape)
+    if kind == 0:
+        some = np.flatnonzero(generator.random(len(tree.leaves)) < 0.5)
+        classes = LargestClass(tree.boxes(tree.leaves[some if len(some) else [0]]), int(generator.integers(axes)))
+        return Choice(classes, generator.integers(0, classes.sizes), units)
+    if kind == 1:
+        boxes = tree.boxes(generator.integers(0, len(tree), 4))
+        predicted, weights, allowances = (generator.integers(1, 99, 4) for _ in range(3))
+        return Choice(
+            BoxDistances(boxes, predicted, np.arange(4), weights, allowances), generator.integers(0, 4, 1), units
+        )
+    over = tuple((axis,) for axis in range(axes))
+    tables = TableDistances(
+        shape, over, tuple(generator.integers(-9, 9, side) for side in shape), *generator.integers(1, 9, (2, axes))
+    )
+    return Choice(tables, generator.integers(0, axes, 1), units)
+
+
 def random_measurement(shape: tuple[int, ...], generator: np.random.Generator) -> Measurement:
     units = int(generator.integers(10_000, BUDGET_UNITS // 10))
-    kind = generator.integers(0, 4)
+    kind = generator.integers(0, 5)
+    if kind == 4:
+        return random_choice(shape, generator, units)
     if kind == 0:
         return CellCounts(generator.integers(-9, 9, shape), units)
     if kind == 1:
@@ -126,7 +151,11 @@ def painted(shape: tuple[int, ...], measurements: Sequence[Measurement]) -> Ints
         if isinstance(kept, BoxCounts):
             boxes = Boxes(shape, kept.tree.lower[kept.node], kept.tree.upper[kept.node])
             add_to_boxes(charged, boxes, kept.units)
-        elif isinstance(kept, CellCounts | MarginalCounts):
+        elif isinstance(kept, Choice) and kept.candidates.covered is not None:
+            held = np.zeros(shape, np.int64)
+            add_to_boxes(held, kept.candidates.covered, np.ones(len(kept.candidates.covered), np.int64))
+            charged[held > 0] += kept.units
+        elif isinstance(kept, CellCounts | MarginalCounts | Choice):
             charged += kept.units
     return charged
 
@@ -279,13 +308,13 @@ def test_a_file_may_hold_as_many_measurements_as_a_transcript(tmp_path: Path) ->
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice(Measurement):
-    """The best of some options, chosen with noise: a kind of measurement of one's own."""
+class Ranking(Measurement):
+    """Some options in a noisy order: a kind of measurement of one's own."""
 
-    kind: ClassVar[str] = "choice"
-    law: ClassVar[str] = "exponential mechanism"
-    table_names: ClassVar[tuple[str, ...]] = ("choice",)
-    chosen: Ints
+    kind: ClassVar[str] = "ranking"
+    law: ClassVar[str] = "any"
+    table_names: ClassVar[tuple[str, ...]] = ("ranking",)
+    order: Ints
     units: int
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
@@ -298,32 +327,32 @@ class Choice(Measurement):
         return self.units
 
     def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:
-        return [CountsAlike(f"a choice of {names[0]}", 1, self.units)][:most]
+        return [CountsAlike(f"a ranking of {names[0]}", 1, self.units)][:most]
 
     def tables(self) -> dict[str, Columns]:
-        return {"choice": {"chosen": self.chosen}}
+        return {"ranking": {"order": self.order}}
 
     @classmethod
     def table_forms(cls, shape: tuple[int, ...], facts: Mapping[str, object]) -> dict[str, TableForm]:
         assert (shape, facts["units"]) == (SHAPE, EIGHTH)
-        return {"choice": TableForm(("chosen",), 1, 9)}
+        return {"ranking": TableForm(("order",), 1, 9)}
 
     @classmethod
     def of_tables(cls, shape: tuple[int, ...], facts: Mapping[str, Any], tables: Mapping[str, Columns]) -> Self:
         assert shape == SHAPE
-        return cls(tables["choice"]["chosen"], facts["units"])
+        return cls(tables["ranking"]["order"], facts["units"])
 
 
 def test_a_new_kind_is_one_class_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MEASUREMENT_KINDS, "choice", Choice)
-    release = make_release_of(CELLS, Choice(np.array([3, 1]), EIGHTH))
+    monkeypatch.setitem(MEASUREMENT_KINDS, "ranking", Ranking)
+    release = make_release_of(CELLS, Ranking(np.array([3, 1]), EIGHTH))
     release.save(tmp_path / "a.dpcube")
     back = Release.open(tmp_path / "a.dpcube")
     assert back.digest == release.digest
     assert same(back.transcript.measurements[1], release.transcript.measurements[1])
-    assert [row.what for row in account(back).measured] == ["every cell", "a choice of age"]
+    assert [row.what for row in account(back).measured] == ["every cell", "a ranking of age"]
     monkeypatch.undo()
-    with pytest.raises(ReleaseFileError, match=r"of kind 'choice'.* does not know; install a newer dpcube"):
+    with pytest.raises(ReleaseFileError, match=r"of kind 'ranking'.* does not know; install a newer dpcube"):
         Release.open(tmp_path / "a.dpcube")
 
 

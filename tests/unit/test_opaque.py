@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Domain
+from dpcube.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
+from dpcube.candidates.classes import CRITERIA
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator import PrivateTable, gate, private_table, publish
 from dpcube.curator.exact import ExactCounts
@@ -20,8 +22,9 @@ from dpcube.curator.gate import Gate
 from dpcube.curator.sources import Rows, counts_from_frame
 from dpcube.domain import Integer
 from dpcube.errors import DpcubeError, HiddenError, SourceError
+from dpcube.geometry.boxes import Boxes
 from dpcube.privacy.seal import sealed
-from dpcube.transcript import MarginalCounts, Transcript
+from dpcube.transcript import CellCounts, MarginalCounts, Transcript
 from tracebacks import MANY, ROWS, SECRET, Loud, Raiser, leaks, seen, texts
 
 AGES = Domain((Integer(name="age", min=0, max=3),))
@@ -60,6 +63,25 @@ class Tables:
         return Transcript(counter.shape, counter.epsilon_per_unit, tuple(counted))
 
 
+class Chooser:
+    """A strategy that chooses by every kind of score, and counts cells so that there is something to tell."""
+
+    name = "chooser"
+
+    def run(self, counter: NoisyCounter) -> Transcript:
+        units, two = BUDGET_UNITS // 16, np.ones(2, np.int64)
+        whole = Boxes((3, 2), np.array([[0, 0]]), np.array([[3, 2]]))
+        parts = Boxes((3, 2), np.array([[0, 0], [1, 0]]), np.array([[2, 2], [3, 2]]))
+        counter.choose(MedianCuts(whole, np.array([0])), units)
+        counter.choose(LargestClass(whole, 1), units)
+        counter.choose(BoxDistances(parts, two, np.arange(2), two, two), units)
+        counter.choose(TableDistances((3, 2), ((0,), (1,)), (np.arange(3), np.arange(2)), two, two), units)
+        for criterion in CRITERIA:
+            counter.choose(BestSplit(whole, 1, (0,), criterion), units)
+        cells = CellCounts(counter.count_cells(8 * units), 8 * units)
+        return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
+
+
 def table_job(table: object) -> None:
     private = PrivateTable(table, epsilon=10)
     private.noisy_count(epsilon=1)
@@ -76,6 +98,7 @@ def jobs(tmp_path: Path) -> dict[str, Callable[[], object]]:
         "array, cells": lambda: publish(ARRAY, AGES, strategy="cells", **given),
         "array, boxes": lambda: publish(ARRAY, AGES, **given),
         "array, tables": lambda: publish(SQUARE, AGES_TWICE, strategy=Tables(), **given),
+        "array, choices": lambda: publish(SQUARE, AGES_TWICE, strategy=Chooser(), **given),
         "counts in a frame": lambda: counts_from_frame(COUNTED, AGES),
         "frame by unit": lambda: publish(ROW_BY_ROW, AGES, unit="who", **given),
         "csv": lambda: publish(path, AGES, strategy="dpcube", epsilon="1/2", ledger=tmp_path / "l", total=50),
@@ -84,7 +107,11 @@ def jobs(tmp_path: Path) -> dict[str, Callable[[], object]]:
 
 
 PASSED = (ARRAY, SQUARE, COUNTED, ROW_BY_ROW)
-JOBS = ("array, cells", "array, boxes", "array, tables", "counts in a frame", "frame by unit", "csv", "private table")
+JOBS = (
+    *("array, cells", "array, boxes", "array, tables", "array, choices", "counts in a frame", "frame by unit", "csv"),
+    "private table",
+)
+SCORING = ("choice.py", "medians.py", "classes.py", "distances.py")
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -151,6 +178,24 @@ def test_a_table_is_summed_where_no_exact_count_shows(jobs: dict[str, Callable[[
     for within in ("exact.py", "gate.py", "regions.py"):
         for last in (False, True):
             assert leaks(jobs["array, tables"], PASSED, every=1, within=within, last=last) == {}
+
+
+@pytest.mark.slow
+def test_sabotage_choices_without_the_seal_are_caught(
+    jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for owner, name in ((Gate, "choose"), (ExactCounts, "chosen")):
+        monkeypatch.setattr(owner, name, bare(getattr(owner, name)))
+    for within in SCORING:
+        found = [leaks(jobs["array, choices"], PASSED, every=1, within=within, last=last) for last in (False, True)]
+        assert any(found), within
+
+
+@pytest.mark.slow
+def test_a_choice_is_scored_where_no_exact_count_shows(jobs: dict[str, Callable[[], object]]) -> None:
+    for within in ("exact.py", "gate.py", "regions.py", *SCORING):
+        for last in (False, True):
+            assert leaks(jobs["array, choices"], PASSED, every=1, within=within, last=last) == {}
 
 
 def test_sabotage_a_publish_that_holds_the_array_is_caught(

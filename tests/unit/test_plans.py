@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import dpcube
 from dpcube.arrays import Ints
+from dpcube.candidates import Candidates
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator.gate import Gate
 from dpcube.errors import DomainError
@@ -91,6 +92,9 @@ class Recorder:
 
     def count_cells(self, units: int) -> Ints:
         raise AssertionError(units)
+
+    def choose(self, candidates: Candidates, units: int) -> Ints:
+        raise AssertionError(candidates, units)
 
     def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
         said = self._gate.count_boxes(boxes, units)

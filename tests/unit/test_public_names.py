@@ -16,8 +16,9 @@ from dpcube.domain import Domain
 from dpcube.errors import DpcubeError
 
 PACKAGES = ["dpcube", *(m.name for m in pkgutil.walk_packages(dpcube.__path__, "dpcube.") if m.ispkg)]
-# privacy has no door of its own (it is imported module by module, for the audit); of cli only main is called.
-CLOSED = {"dpcube.privacy", "dpcube.cli"}
+# privacy has no door of its own (it is imported module by module, for the audit); of cli only main is called; a rival
+# is loaded when its name is asked for.
+CLOSED = {"dpcube.privacy", "dpcube.cli", "dpcube.strategy.rivals"}
 
 
 def exports(package: ModuleType) -> list[str]:

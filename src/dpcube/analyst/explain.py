@@ -1,5 +1,6 @@
 """An account of a release in plain words: what was measured, what was spent, how far off answers are."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -9,6 +10,7 @@ import numpy as np
 
 from dpcube.analyst.trust import Trust, doubts, trust
 from dpcube.noise import noise_variances
+from dpcube.transcript import Choice
 from dpcube.transcript.measurements import CountsAlike, MarginalCounts, Measurement
 
 if TYPE_CHECKING:
@@ -31,6 +33,14 @@ class Measured:
     def __str__(self) -> str:
         counts = f"{self.counts:,} count{'s' if self.counts > 1 else ''}"
         return f"{self.what}: {counts}, each with {self.share:.2%} of epsilon, noise {_rows(self.noise)}"
+
+
+class MeasuredChoices(Measured):
+    """A kind of choices that were made: how many, the share of epsilon spent on each, the noise of each score."""
+
+    def __str__(self) -> str:
+        choices = f"{self.counts:,} choice{'s' if self.counts > 1 else ''}"
+        return f"{self.what}: {choices}, each with {self.share:.2%} of epsilon, noise of scores {_rows(self.noise)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +124,16 @@ def _method(release: "Release") -> str:
 
 def measured(release: "Release") -> list[Measured]:
     """Return what was measured, measurement by measurement, and of each the counts by what was spent on them."""
-    several, measurements = _tables_alike(release.transcript.measurements)
     names = release.domain.names
+    several, measurements = _tables_alike(release.transcript.measurements)
+    choices, measurements = _choices_alike(measurements, names)
+    several += choices
     told = [alike for kept in measurements[:MOST_KINDS] for alike in kept.by_units(names, most=MOST_KINDS)]
     others = [alike for kept in measurements[MOST_KINDS:] for alike in kept.by_units(names, most=0)]
     if others:
         counts, most = sum(alike.counts for alike in others), max(alike.units for alike in others)
         told.append(CountsAlike(f"{len(measurements) - MOST_KINDS} other measurements, with at most", counts, most))
-    return [_measured(*alike, release) for alike in several + told]
+    return [_measured(alike, release) for alike in several + told]
 
 
 def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike], list[Measurement]]:
@@ -143,11 +155,28 @@ def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike
     return told, [kept for kept in measurements if id(kept) not in together]
 
 
-def _measured(what: str, counts: int, units: int, release: "Release") -> Measured:
-    noise = np.sqrt(noise_variances(np.array([units]), release.transcript.epsilon_per_unit))
-    made = release.provenance
-    share = units * release.transcript.epsilon_per_unit * made.max_rows / made.epsilon
-    return Measured(what, counts, float(share), float(noise[0]))
+def _choices_alike(
+    measurements: Sequence[Measurement], names: Sequence[str]
+) -> tuple[list[CountsAlike], list[Measurement]]:
+    """Return choices of one kind and cost together, as those of the levels of a tree, and the other measurements."""
+    alike: dict[CountsAlike, int] = {}
+    for kept in measurements:
+        if isinstance(kept, Choice):
+            for told in kept.by_units(names, most=1):
+                key = told._replace(counts=0)
+                alike[key] = alike.get(key, 0) + told.counts
+    others = [kept for kept in measurements if not isinstance(kept, Choice)]
+    return [key._replace(counts=counts) for key, counts in alike.items()], others
+
+
+def _measured(alike: CountsAlike, release: "Release") -> Measured:
+    made, epsilon_per_unit = release.provenance, release.transcript.epsilon_per_unit
+    variance = float(noise_variances(np.array([alike.units]), epsilon_per_unit / (alike.spread or 1))[0])
+    share = float(alike.units * epsilon_per_unit * made.max_rows / made.epsilon)
+    if alike.spread is None:
+        return Measured(alike.what, alike.counts, share, math.sqrt(variance))
+    # The noise of a score is of one side, and has half the variance.
+    return MeasuredChoices(alike.what, alike.counts, share, math.sqrt(variance / 2) / alike.one)
 
 
 def _rows(amount: float) -> str:

@@ -26,7 +26,7 @@ from dpcube.domain import Category, Domain
 from dpcube.errors import InputError
 from dpcube.geometry.tree import BoxTree
 from dpcube.memory import check_memory
-from dpcube.transcript import BoxCounts, CellCounts, MarginalCounts, Measurement, Provenance, Transcript
+from dpcube.transcript import BoxCounts, CellCounts, Choice, MarginalCounts, Measurement, Provenance, Transcript
 
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
@@ -114,10 +114,15 @@ def _check_alike(first: "Release", other: "Release", name: str, others_name: str
         raise InputError(msg)
 
 
+def _counts(transcript: Transcript) -> list[Measurement]:
+    """Return what was counted. Choices led to the boxes of one period, and nothing is estimated from them."""
+    return [kept for kept in transcript.measurements if not isinstance(kept, Choice)]
+
+
 def _needed(transcript: Transcript) -> list[str]:
     """Return the kinds of counts that must be alike: all but tables beside others, which can be left out."""
-    kinds = [one.kind for one in transcript.measurements if not isinstance(one, MarginalCounts)]
-    return kinds or [repr(_kind(one, transcript)) for one in transcript.measurements]
+    kinds = [one.kind for one in _counts(transcript) if not isinstance(one, MarginalCounts)]
+    return kinds or [repr(_kind(one, transcript)) for one in _counts(transcript)]
 
 
 def _noise_of_cells(transcript: Transcript) -> Fraction | None:
@@ -169,11 +174,11 @@ def _transcript(releases: Sequence["Release"], shape: tuple[int, ...]) -> Transc
     is lost, so the noise that is stated is too large by less than a millionth of a millionth of the budget.
     """
     transcripts = [one.transcript for one in releases]
-    common = set.intersection(*({_kind(kept, one) for kept in one.measurements} for one in transcripts))
+    common = set.intersection(*({_kind(kept, one) for kept in _counts(one)} for one in transcripts))
     most = max(one.epsilon_per_unit for one in transcripts)
     lists = zip(
         *(
-            [_in_units_of(kept, one.epsilon_per_unit / most) for kept in one.measurements if _kind(kept, one) in common]
+            [_in_units_of(kept, one.epsilon_per_unit / most) for kept in _counts(one) if _kind(kept, one) in common]
             for one in transcripts
         ),
         strict=True,

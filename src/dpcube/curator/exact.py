@@ -11,7 +11,9 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.candidates import Candidates
 from dpcube.geometry.boxes import Boxes, box_sums
+from dpcube.privacy.choice import chosen
 from dpcube.privacy.seal import sealed
 from dpcube.privacy.unique import Unique
 
@@ -67,6 +69,11 @@ class ExactCounts(Unique):
         noisy = noise.reshape(self.shape)
         noisy += self._hold()
         return noisy
+
+    @sealed
+    def chosen(self, candidates: Candidates, noise: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the candidate chosen for each question, by its score and the noise for it."""
+        return chosen(candidates.scores(self._hold()), noise, sizes=candidates.sizes)
 
     def reveal(self) -> NDArray[np.int64]:
         """Return the array itself: for tables that are public, and for tests."""

@@ -1,7 +1,7 @@
 """The gate: it holds exact counts, charges and adds noise. Strategies see it as a `NoisyCounter` and nothing more.
 
-Enters: exact counts of every cell, the job's epsilon. Leaves: noisy integer counts. No frame of the gate ever holds an
-exact number: the counts stay hidden (`curator/exact.py`), and noise goes to them.
+Enters: exact counts of every cell, the job's epsilon. Leaves: noisy integer counts, noisy choices. No frame of the gate
+ever holds an exact number: the counts stay hidden (`curator/exact.py`), and noise goes to them.
 """
 
 from fractions import Fraction
@@ -9,13 +9,15 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.candidates import Candidates, check_candidates
 from dpcube.counter import BUDGET_UNITS, check_axes
 from dpcube.curator.exact import ExactCounts
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
 from dpcube.privacy.budget import check_positive
+from dpcube.privacy.epsilon import check_share
 from dpcube.privacy.noise import ExactNoise, Noise
-from dpcube.privacy.regions import RegionBudget
+from dpcube.privacy.regions import RegionBudget, check_units
 from dpcube.privacy.seal import sealed
 from dpcube.privacy.unique import Unique
 
@@ -88,3 +90,21 @@ class Gate(Unique):
         self._regions.charge_all(units)
         table = self._exact_counts.marginal(axes)
         return table.plus(self._noise.draw(units * self.epsilon_per_unit, table.size))
+
+    @sealed
+    def choose(self, candidates: Candidates, units: int) -> NDArray[np.int64]:
+        """Charge every cell that a candidate covers, once, then return the candidate chosen for each question.
+
+        The noise of a score is for the spread of the scores, so the choice costs what the units say
+        (`privacy/choice.py`). Whether it is refused depends on what is public alone.
+        """
+        check_candidates(candidates, self.shape)
+        check_units(units)
+        epsilon = int(units) * self.epsilon_per_unit / candidates.spread
+        check_share(epsilon)
+        if candidates.covered is None:
+            self._regions.charge_all(units)
+        else:
+            self._regions.charge_once(candidates.covered, units)
+        noise = self._noise.draw(epsilon, int(candidates.sizes.sum()))
+        return self._exact_counts.chosen(candidates, noise)

@@ -9,9 +9,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.candidates import Candidates, check_candidates
 from dpcube.counter import BUDGET_UNITS, check_axes
 from dpcube.geometry.boxes import Boxes, box_sums
-from dpcube.privacy.regions import RegionBudget
+from dpcube.privacy.choice import chosen
+from dpcube.privacy.epsilon import check_share
+from dpcube.privacy.regions import RegionBudget, check_units
 
 
 class SimulatedCounter:
@@ -52,7 +55,19 @@ class SimulatedCounter:
         table = np.sum(self._made_up, axis=others, dtype=np.int64)
         return table + self._noise(np.full(table.shape, units))
 
-    def _noise(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
-        scale = 1 / (units * float(self.epsilon_per_unit))
+    def choose(self, candidates: Candidates, units: int) -> NDArray[np.int64]:
+        """Return the candidate chosen for each question."""
+        check_candidates(candidates, self.shape)
+        check_units(units)
+        check_share(int(units) * self.epsilon_per_unit / candidates.spread)
+        if candidates.covered is None:
+            self._regions.charge_all(units)
+        else:
+            self._regions.charge_once(candidates.covered, units)
+        noise = self._noise(np.full(int(candidates.sizes.sum()), units), spread=candidates.spread)
+        return chosen(candidates.scores(self._made_up), noise, sizes=candidates.sizes)
+
+    def _noise(self, units: NDArray[np.int64], *, spread: int = 1) -> NDArray[np.int64]:
+        scale = spread / (units * float(self.epsilon_per_unit))
         up, down = (np.floor(self._generator.standard_exponential(units.shape) * scale) for _ in range(2))
         return (up - down).astype(np.int64)

@@ -5,10 +5,11 @@ Enters: boxes and the units each is measured with. Leaves: nothing, or a BudgetE
 Proof. Let x' be x with one row more, in cell i. A call adds independent noise to the counts of its boxes; only the
 boxes that hold i change, each by 1, so the ratio of the call's output densities is at most exp of the summed epsilons
 of those boxes. A count of every cell, or a table over some axes, is a call whose boxes are disjoint and cover the cube:
-each cell is in one of them and is charged its units, all cells alike. The transcript's density is the product over
-calls of conditional densities (each call may depend on earlier outputs), so the whole loss at i is the sum of what cell
-i was charged. Every charge is refused that would take any cell's sum above the job's epsilon, whatever the earlier
-outputs were: the bound holds transcript by transcript.
+each cell is in one of them and is charged its units, all cells alike. A choice costs a row in a cell that any candidate
+covers its units (`privacy/choice.py`) and any other row nothing, and such cells are charged them once. The transcript's
+density is the product over calls of conditional densities (each call may depend on earlier outputs), so the whole loss
+at i is the sum of what cell i was charged. Every charge is refused that would take any cell's sum above the job's
+epsilon, whatever the earlier outputs were: the bound holds transcript by transcript.
 Threads charge one after another under one lock; noise is drawn outside of it, after a charge that was granted, so what
 was drawn was charged. Copies, pickles and forked processes, which would spend the same again, are refused.
 """
@@ -27,6 +28,14 @@ from dpcube.privacy.unique import Unique
 _AT_A_TIME = 2**21
 
 
+def check_units(units: object) -> None:
+    """Raise BudgetError unless these are units that something can cost."""
+    # NaN is neither above what is left nor below zero: charged once, it would leave a budget without end.
+    if not isinstance(units, int | np.int64) or units <= 0:
+        msg = f"a measurement must spend a positive whole number of units, got {units!r:.50}"
+        raise BudgetError(msg)
+
+
 class RegionBudget(Unique):
     """Units left in each cell. While every cell has been charged alike, one number stands for them all."""
 
@@ -37,10 +46,7 @@ class RegionBudget(Unique):
 
     def charge_all(self, units: int) -> None:
         """Charge every cell, or refuse and change nothing."""
-        # NaN is neither above what is left nor below zero: charged once, it would leave a budget without end.
-        if not isinstance(units, int | np.int64) or units <= 0:
-            msg = f"a measurement must spend a positive whole number of units, got {units!r:.50}"
-            raise BudgetError(msg)
+        check_units(units)
         with self._account.mine():
             if units > np.max(self._left):
                 self._refuse()
@@ -58,6 +64,19 @@ class RegionBudget(Unique):
                 self._debit(int(units[0]))
             else:
                 self._debit(self._sum(boxes, units))
+
+    def charge_once(self, boxes: Boxes, units: int) -> None:
+        """Charge every cell that is in any of the boxes, in however many, or refuse and change nothing."""
+        check_units(units)
+        if boxes.shape != self._shape:
+            msg = f"a call needs boxes in a cube of shape {self._shape}"
+            raise BudgetError(msg)
+        with self._account.mine():
+            if units > np.max(self._left):
+                self._refuse()
+            held = np.zeros(self._shape, np.int64)
+            add_to_boxes(held, boxes, np.ones(len(boxes), np.int64))
+            self._debit(np.minimum(held, 1) * int(units))
 
     def _sum(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what each cell is to be charged, refusing on the way once a cell cannot pay."""

@@ -10,9 +10,11 @@ from fractions import Fraction
 import numpy as np
 
 from dpcube.arrays import Floats, Ints
+from dpcube.candidates import Candidates, check_candidates
 from dpcube.counter import check_axes
 from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.geometry.tree import BoxTree
+from dpcube.privacy.choice import chosen
 from dpcube.query import Workload
 
 ASKED = 150
@@ -42,6 +44,13 @@ class PseudoCounter:
         check_axes(axes, self.shape)
         sums = self._table.sum(axis=tuple(set(range(len(self.shape))) - set(axes)))
         return self._noisy(sums, np.full(sums.shape, units))
+
+    def choose(self, candidates: Candidates, units: int) -> Ints:
+        """Return the candidate chosen for each question."""
+        check_candidates(candidates, self.shape)
+        epsilon = units * float(self.epsilon_per_unit) / candidates.spread
+        one_sided = np.floor(self._generator.exponential(1 / epsilon, int(candidates.sizes.sum()))).astype(np.int64)
+        return chosen(candidates.scores(self._table), one_sided, sizes=candidates.sizes)
 
     def _noisy(self, counts: Ints, units: Ints) -> Ints:
         epsilon = (units * float(self.epsilon_per_unit)).astype(np.float64)

@@ -1,7 +1,8 @@
 """What was measured, where it comes from, and the file that holds it."""
 
+from dpcube.transcript.choices import Choice
 from dpcube.transcript.measurements import BoxCounts, CellCounts, MarginalCounts, Measurement
 from dpcube.transcript.provenance import Provenance
 from dpcube.transcript.transcript import Transcript
 
-__all__ = ["BoxCounts", "CellCounts", "MarginalCounts", "Measurement", "Provenance", "Transcript"]
+__all__ = ["BoxCounts", "CellCounts", "Choice", "MarginalCounts", "Measurement", "Provenance", "Transcript"]

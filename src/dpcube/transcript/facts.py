@@ -10,6 +10,11 @@ from dpcube.errors import ReleaseFileError
 
 T = TypeVar("T")
 
+
+class FutureFormatError(ReleaseFileError):
+    """A file of a format that this version does not know yet."""
+
+
 _RATIONAL = re.compile(r"[0-9]{1,200}(/[1-9][0-9]{0,199})?")
 
 

@@ -32,8 +32,9 @@ from dpcube.errors import DomainError, InputError, MemoryLimitError, ReleaseFile
 from dpcube.files import is_special, new_file
 from dpcube.memory import check_memory, in_words
 from dpcube.privacy.feasible import TOTAL_SHARE
-from dpcube.transcript.facts import rational, value
-from dpcube.transcript.measurements import MEASUREMENT_KINDS, MOST_UNITS, BoxCounts, CellCounts, Columns, Measurement
+from dpcube.transcript.facts import FutureFormatError, rational, value
+from dpcube.transcript.kinds import MEASUREMENT_KINDS
+from dpcube.transcript.measurements import MOST_UNITS, BoxCounts, CellCounts, Columns, Measurement
 from dpcube.transcript.provenance import Provenance
 from dpcube.transcript.tables import BYTES_A_VALUE, columns_of, parquet_of, rows_of
 from dpcube.transcript.transcript import MOST_MEASUREMENTS, Transcript
@@ -55,10 +56,6 @@ class _Listed(NamedTuple):
     kind: type[Measurement]
     facts: Mapping[str, object]
     members: Mapping[str, str]
-
-
-class FutureFormatError(ReleaseFileError):
-    """A file of a format that this version does not know yet."""
 
 
 def write_record(path: Path, record: Record) -> str:

@@ -1,7 +1,7 @@
-"""What can be measured: noisy cells, noisy boxes of a tree, noisy tables over some attributes. One class each.
+"""What can be counted: noisy cells, noisy boxes of a tree, noisy tables over some attributes. One class each.
 
 Enters: noisy counts and the units of budget that they cost. Leaves: a checked measurement that can tell its cost, its
-account and its tables in a file. A new kind is one class here and its name in `MEASUREMENT_KINDS`.
+account and its tables in a file. A new kind is one class and its place in `transcript/kinds.py`.
 """
 
 import math
@@ -38,11 +38,16 @@ class TableForm(NamedTuple):
 
 
 class CountsAlike(NamedTuple):
-    """Counts of a measurement that were made with the same units: what they are of, how many, the units of each."""
+    """Counts of a measurement that were made with the same units: what they are of, how many, the units of each.
+
+    Of choices there is a `spread` too, for which their noise is, and how much of a score makes `one` row or bit.
+    """
 
     what: str
     counts: int
     units: int
+    spread: int | None = None
+    one: int = 1
 
 
 class Measurement(ABC):
@@ -50,13 +55,16 @@ class Measurement(ABC):
 
     __slots__ = ()
     kind: ClassVar[str]
-    """Its name, in files and in `MEASUREMENT_KINDS`."""
+    """Its name, in files and in `MEASUREMENT_KINDS` (`transcript/kinds.py`)."""
     table_names: ClassVar[tuple[str, ...]]
     """The names of its tables in a file."""
     law: ClassVar[str] = TWO_SIDED_GEOMETRIC
     """The law of its noise, in words; a file that states another is refused."""
-    charges_evenly: ClassVar[bool] = True
-    """Whether it charges every cell of the cube the same units."""
+
+    @property
+    def charges_evenly(self) -> bool:
+        """Whether it charges every cell of the cube the same units."""
+        return True
 
     @abstractmethod
     def check_shape(self, shape: tuple[int, ...]) -> None:
@@ -110,8 +118,8 @@ class CellCounts(Measurement):
     units: int
 
     def __post_init__(self) -> None:
-        _check_counts(self.counts)
-        _check_units("cells", self.units)
+        check_counts(self.counts)
+        check_units("cells", self.units)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise DomainError unless there is one count for each cell of the shape."""
@@ -161,8 +169,8 @@ class MarginalCounts(Measurement):
     units: int
 
     def __post_init__(self) -> None:
-        _check_counts(self.counts)
-        _check_units("a marginal", self.units)
+        check_counts(self.counts)
+        check_units("a marginal", self.units)
         plain = all(type(axis) is int and axis >= 0 for axis in self.axes)
         if not plain or sorted(set(self.axes)) != list(self.axes):
             msg = f"the axes of a marginal must be numbers of attributes from 0, ascending, got {self.axes!r:.50}"
@@ -199,19 +207,19 @@ class MarginalCounts(Measurement):
     @classmethod
     def table_forms(cls, shape: tuple[int, ...], facts: Mapping[str, object]) -> dict[str, TableForm]:
         """Return the form of a table of one row for each cell of the axes: no more than the cube has."""
-        rows = math.prod(_kept(shape, whole_number_list(facts, "axes")))
+        rows = math.prod(kept(shape, whole_number_list(facts, "axes")))
         return {"marginal": TableForm(("noisy_count",), rows, rows)}
 
     @classmethod
     def of_tables(cls, shape: tuple[int, ...], facts: Mapping[str, object], tables: Mapping[str, Columns]) -> Self:
         """Return the marginal of a file."""
         axes = whole_number_list(facts, "axes")
-        counts = tables["marginal"]["noisy_count"].reshape(_kept(shape, axes))
+        counts = tables["marginal"]["noisy_count"].reshape(kept(shape, axes))
         return cls(axes, counts, value(facts, "units", int))
 
 
-def _kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the lengths of some axes, each of them named once."""
+def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the lengths of some axes of a cube; raise DomainError unless they are, and each named once."""
     if not set(axes) <= set(range(len(shape))) or len(set(axes)) != len(axes):
         msg = f"a marginal's axes must be among the {len(shape)} axes of the cube, each once"
         raise DomainError(msg)
@@ -224,7 +232,6 @@ class BoxCounts(Measurement):
 
     kind: ClassVar[str] = "boxes"
     table_names: ClassVar[tuple[str, ...]] = ("tree", "boxes")
-    charges_evenly: ClassVar[bool] = False
     tree: BoxTree
     node: Ints
     counts: Ints
@@ -232,7 +239,7 @@ class BoxCounts(Measurement):
 
     def __post_init__(self) -> None:
         for column in (self.node, self.counts, self.units):
-            _check_counts(column)
+            check_counts(column)
             if column.shape != self.node.shape or column.ndim != 1:
                 msg = "the columns of measured boxes must have one length"
                 raise DomainError(msg)
@@ -242,6 +249,11 @@ class BoxCounts(Measurement):
         if len(self.units) and not (self.units.min() > 0 and self.units.max() <= BUDGET_UNITS):
             msg = f"boxes must be measured with 1 to {BUDGET_UNITS} units"
             raise DomainError(msg)
+
+    @property
+    def charges_evenly(self) -> bool:
+        """Boxes are charged each by its own units."""
+        return False
 
     def by_node(self, epsilon_per_unit: Fraction) -> tuple[Floats, Floats]:
         """Return each node's measured count and its noise variance: repeated measurements pooled, none infinite."""
@@ -338,19 +350,17 @@ def _path_sums(parent: Ints, node: Ints, units: Ints) -> Ints:
     return charged
 
 
-def _check_counts(counts: Ints) -> None:
+def check_counts(counts: Ints) -> None:
+    """Raise DomainError unless these are 64-bit integers; nobody can change them from here on."""
     if counts.dtype != np.int64:
         msg = f"measured counts must be 64-bit integers, got {counts.dtype}"
         raise DomainError(msg)
     counts.setflags(write=False)
 
 
-def _check_units(what: str, units: int) -> None:
+def check_units(what: str, units: int) -> None:
+    """Raise DomainError unless something can have been measured with these units."""
     # A plain integer, as the manifest holds it: a NumPy one would be found out when the budget is spent.
     if type(units) is not int or not 0 < units <= BUDGET_UNITS:
         msg = f"{what} must be measured with 1 to {BUDGET_UNITS} units, got {units!r:.50}"
         raise DomainError(msg)
-
-
-MEASUREMENT_KINDS: dict[str, type[Measurement]] = {kind.kind: kind for kind in (CellCounts, BoxCounts, MarginalCounts)}
-"""Every kind of measurement, by its name in a file."""

@@ -13,7 +13,8 @@ from dpcube.domain.text import is_text
 from dpcube.errors import DomainError
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import LARGEST_SHARE, SMALLEST_SHARE
-from dpcube.transcript.measurements import MEASUREMENT_KINDS, MOST_UNITS, BoxCounts, CellCounts, Measurement
+from dpcube.transcript.kinds import MEASUREMENT_KINDS
+from dpcube.transcript.measurements import MOST_UNITS, BoxCounts, CellCounts, Measurement
 
 MOST_MEASUREMENTS = 1024
 MOST_UNEVEN = 32
@@ -60,7 +61,8 @@ class Transcript:
                 msg = f"a {type(measurement).__name__} is no measurement; the kinds are {', '.join(MEASUREMENT_KINDS)}"
                 raise DomainError(msg)
         if sum(not measurement.charges_evenly for measurement in self.measurements) > MOST_UNEVEN:
-            msg = f"a transcript holds {MOST_UNEVEN} trees of boxes at most; put boxes that nest into one tree"
+            msg = f"a transcript holds {MOST_UNEVEN} trees of boxes and choices about boxes at most; put boxes that "
+            msg += "nest into one tree, and choices about disjoint boxes into one"
             raise DomainError(msg)
 
     def only(self, kind: type[M]) -> M | None:

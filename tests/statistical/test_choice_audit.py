@@ -1,0 +1,450 @@
+"""The exact audit of private choices, and for each way to break them a gate that the audit does not pass.
+
+A choice with noise at epsilon a has the law of whole powers of q = exp(-a). So q is taken to be a rational number, and
+probabilities are rational numbers too: nothing is sampled and nothing rounded, and a bound exp(e) is a power of q.
+"""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from checks import ALARM, Values, association, two_sided, union
+from scipy import stats
+from test_audit import EPSILON, MakeGate, Tape, Witness, rows_forgotten
+
+from dpcube.candidates import BestSplit, BoxDistances, Candidates, LargestClass, MedianCuts, TableDistances
+from dpcube.candidates.classes import CRITERIA
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.curator.gate import Gate
+from dpcube.errors import BudgetError
+from dpcube.geometry.boxes import Boxes
+from dpcube.privacy.choice import chosen, one_sided
+
+HALF = BUDGET_UNITS // 2
+ONES, ZEROS = np.ones(3, np.int64), np.zeros(3, np.int64)
+
+
+def whole(*shape: int) -> Boxes:
+    return Boxes(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]))
+
+
+def nested(predicted: list[int], weights: Values = ONES) -> BoxDistances:
+    """Three candidates of a line: its first two cells, its last two, and two boxes that are all of it."""
+    boxes = Boxes((4,), np.array([[0], [2], [0], [1]]), np.array([[2], [4], [1], [4]]))
+    return BoxDistances(boxes, np.array(predicted), np.array([0, 1, 2, 2]), weights, ZEROS)
+
+
+def opposite(cells: int, predicted: int) -> BoxDistances:
+    """All cells of a line twice: one row more takes the first further from 0 and brings the second nearer."""
+    boxes = Boxes((cells,), np.zeros((2, 1), np.int64), np.full((2, 1), cells))
+    return BoxDistances(boxes, np.array([0, predicted]), np.array([0, 1]), ONES[:2], ZEROS[:2])
+
+
+TABLES = TableDistances(
+    (2, 2), ((0,), (1,), (0, 1)), (np.array([2, 1]), np.array([1, 2]), np.ones((2, 2), int)), ONES, ZEROS
+)
+SQUARE = whole(2, 2, 2)
+KINDS: dict[str, Candidates] = {
+    "medians": MedianCuts(whole(4), np.array([0])),
+    "medians of two boxes": MedianCuts(
+        Boxes((2, 3), np.array([[0, 0], [1, 0]]), np.array([[1, 3], [2, 3]])), np.array([1, 1])
+    ),
+    "largest class": LargestClass(whole(4), 0),
+    "boxes": nested([1, 1, 0, 3]),
+    "opposite boxes": opposite(4, 9),
+    "weighted boxes": nested([1, 1, 0, 3], np.array([1, 3, 2])),
+    "tables": TABLES,
+    **{criterion: BestSplit(SQUARE, 2, (0, 1), criterion) for criterion in CRITERIA},
+    "information of few": BestSplit(SQUARE, 2, (0, 1), "information", 2),
+}
+
+
+# The law of a choice, and the exact loss on all neighbours of small tables.
+
+
+def law(scores: list[int], q: Fraction) -> list[Fraction]:
+    """Return the exact probability of each candidate: the first of the highest sums of a score and geometric noise.
+
+    The highest sum v is at least the highest score. Given v, candidate i has noise v - s_i, those before it less and
+    those after it no more: P(i) is the sum over v of (1-q) q^(v - s_i) times factors 1 - q^(v - s_j + [j > i]). Their
+    product is multiplied out, and each of its terms summed over all v.
+    """
+    top, found = max(scores), []
+    for i, mine in enumerate(scores):
+        total, others = Fraction(0), [(top - s + (j > i)) for j, s in enumerate(scores) if j != i]
+        for signs in itertools.product((0, 1), repeat=len(others)):
+            power = top - mine + sum(more for taken, more in zip(signs, others, strict=True) if taken)
+            total += (-1) ** sum(signs) * q**power * (1 - q) / (1 - q ** (1 + sum(signs)))
+        found.append(total)
+    assert sum(found) == 1
+    return found
+
+
+def laws(candidates: Candidates, counts: Values, q: Fraction) -> list[list[Fraction]]:
+    scores = iter(candidates.scores(counts).tolist())
+    return [law(list(itertools.islice(scores, size)), q) for size in candidates.sizes.tolist()]
+
+
+def largest_ratio(candidates: Candidates, counts: Values, q: Fraction) -> Fraction:
+    """Return the largest ratio of the probabilities of an outcome, over all tables with one row more."""
+    worst, before = Fraction(1), laws(candidates, counts, q)
+    for cell in np.ndindex(counts.shape):
+        more = counts.copy()
+        more[cell] += 1
+        ratio = Fraction(1)  # questions are chosen independently
+        for one, other in zip(before, laws(candidates, more, q), strict=True):
+            ratio *= max(max(a / b, b / a) for a, b in zip(one, other, strict=True))
+        worst = max(worst, ratio)
+    return worst
+
+
+def tables_of(candidates: Candidates) -> Iterator[Values]:
+    """Every table of 0 to 2 rows a cell; of 8 cells those of 0 or 1, and some with many rows."""
+    size = math.prod(candidates.shape)
+    for counts in itertools.product(range(3 if size < 6 else 2), repeat=size):
+        yield np.array(counts).reshape(candidates.shape)
+    for rows in (7, 40):
+        yield (np.arange(size) * rows % 11).reshape(candidates.shape)
+
+
+BASES = {1: Fraction(1, 3), 2: Fraction(1, 2), 6: Fraction(2, 3)}
+ATTAINED = {"medians", "medians of two boxes", "largest class", "opposite boxes", "tables", "max"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_neighbour_changes_the_law_of_a_choice_by_more_than_its_epsilon(name: str) -> None:
+    candidates = KINDS[name]
+    q = BASES.get(candidates.spread, Fraction(1, 2))
+    worst = max(largest_ratio(candidates, table, q) for table in tables_of(candidates))
+    assert 1 < worst <= q**-candidates.spread
+    if name in ATTAINED:
+        assert worst == q**-candidates.spread  # no more noise than is needed
+
+
+def test_the_law_is_that_of_noise_drawn_one_by_one() -> None:
+    """The closed form against a sum over all noise up to a bound, for scores with ties and without."""
+    q, most = Fraction(1, 3), 9
+    for scores in ([0, 0], [3, 1], [0, 2], [1, 1, 0], [0, 2, 2], [-4, -4, -5]):
+        summed = [Fraction(0)] * len(scores)
+        for noise in itertools.product(range(most + 1), repeat=len(scores)):
+            raised = [s + g for s, g in zip(scores, noise, strict=True)]
+            summed[raised.index(max(raised))] += math.prod((1 - q) * q**g for g in noise)
+        left = 1 - sum(summed)
+        assert left < Fraction(1, 10**3)
+        assert all(a <= exact <= a + left for a, exact in zip(summed, law(scores, q), strict=True))
+
+
+# The auditor of gates: everything a job says, by all the noise that it draws.
+
+Job = Callable[[NoisyCounter], Hashable]
+
+
+def choice(candidates: Candidates) -> Job:
+    return lambda counter: tuple(counter.choose(candidates, HALF).tolist())
+
+
+class Audit:
+    """The probabilities of what a job says on a table, summed over all noise from -most to most, and what is left.
+
+    `base` is exp(-a) at the epsilon a of honest noise for these candidates; noise at another is a power of it.
+    """
+
+    def __init__(
+        self, make: MakeGate, job: Job, table: Values, *, honest: Fraction, base: Fraction, most: int, rows: int
+    ) -> None:
+        job(make(table, EPSILON, max_rows=rows, noise=(tape := Tape())))
+        sizes, powers = [len(drawn) for _, drawn in tape.drawn], [epsilon / honest for epsilon, _ in tape.drawn]
+        assert all(power.denominator == 1 for power in powers)
+        ratios = [base ** int(power) for size, power in zip(sizes, powers, strict=True) for _ in range(size)]
+        self.said: dict[Hashable, Fraction] = defaultdict(Fraction)
+        for noise in itertools.product(range(-most, most + 1), repeat=sum(sizes)):
+            told = np.split(np.array(noise), np.cumsum(sizes)[:-1])
+            said = job(make(table, EPSILON, max_rows=rows, noise=Tape(told)))
+            self.said[said] += math.prod((1 - q) / (1 + q) * q ** abs(z) for q, z in zip(ratios, noise, strict=True))
+        self.left = 1 - sum(self.said.values())
+
+
+def charged(make: MakeGate, job: Job, table: Values, cell: tuple[int, ...], rows: int) -> Fraction:
+    """The units that a cell was charged, as a part of HALF."""
+    gate = make(table, EPSILON, max_rows=rows, noise=Tape())
+    job(gate)
+    assert isinstance(gate, Gate)
+    left = np.broadcast_to(np.asarray(gate._regions._left), table.shape)[cell]
+    return Fraction(BUDGET_UNITS - int(left), HALF)
+
+
+def loses_too_much(
+    make: MakeGate,
+    job: Job,
+    table: Values,
+    *,
+    spread: int,
+    base: Fraction = Fraction(1, 4),
+    most: int = 6,
+    rows: int = 1,
+) -> bool:
+    """Whether some outcome is surely more than exp(what was charged) times likelier with rows more in a cell."""
+    honest = EPSILON * Fraction(HALF, BUDGET_UNITS) / rows / spread
+
+    def audit(counts: Values) -> Audit:
+        return Audit(make, job, counts, honest=honest, base=base, most=most, rows=rows)
+
+    before = audit(table)
+    for cell in np.ndindex(table.shape):
+        more = table.copy()
+        more[cell] += rows
+        # The bound exp(e) for e charged, where exp(-e) of HALF is base^spread a row.
+        power = charged(make, job, table, cell, rows) * spread * rows
+        assert power.denominator == 1
+        factor = base ** -int(power)
+        after = audit(more)
+        for one, other in ((before, after), (after, before)):
+            if any(p > factor * (other.said.get(said, Fraction(0)) + other.left) for said, p in one.said.items()):
+                return True
+    return False
+
+
+LINE = np.array([3, 2, 0])
+TWO_CLASSES = LargestClass(whole(2), 0)
+TWO_CUTS = MedianCuts(whole(3), np.array([0]))
+APART = BoxDistances(
+    Boxes((3,), np.array([[0], [1]]), np.array([[1], [3]])), np.array([0, 4]), np.array([0, 1]), ONES[:2], ZEROS[:2]
+)
+EVEN = np.array([4, 3])
+
+
+@pytest.mark.parametrize(
+    ("candidates", "table"), [(TWO_CUTS, LINE), (APART, LINE), (TWO_CLASSES, EVEN), (TWO_CLASSES, np.array([0, 0]))]
+)
+def test_the_gate_chooses_by_the_law(candidates: Candidates, table: Values) -> None:
+    """The gate, given all noise one by one, against the closed form."""
+    base = Fraction(1, 4)
+    honest = EPSILON * Fraction(HALF, BUDGET_UNITS) / candidates.spread
+    audit = Audit(Gate, choice(candidates), table, honest=honest, base=base, most=6, rows=1)
+    assert audit.left < Fraction(1, 1000)
+    (exact,) = laws(candidates, table, base)
+    for k, probability in enumerate(exact):
+        assert audit.said.get((k,), Fraction(0)) <= probability <= audit.said.get((k,), Fraction(0)) + audit.left
+
+
+def test_the_gate_passes_the_audit() -> None:
+    assert not loses_too_much(Gate, choice(TWO_CUTS), LINE, spread=2)
+    assert not loses_too_much(Gate, choice(APART), LINE, spread=2)
+    assert not loses_too_much(Gate, choice(opposite(3, 9)), LINE, spread=2)
+    assert not loses_too_much(Gate, choice(TWO_CLASSES), EVEN, spread=1)
+    assert not loses_too_much(Gate, choice(TWO_CLASSES), EVEN, spread=1, rows=2)
+    assert not loses_too_much(Gate, choice(TWO_CLASSES), np.array([2**53 + 1, 2**53]), spread=1)
+
+
+# The sabotages that the audit sees.
+
+
+class Halved(Gate):
+    """Noise for half of the spread."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
+        epsilon = 2 * units * self.epsilon_per_unit / candidates.spread
+        return self._exact_counts.chosen(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
+
+
+class FromFloats(Gate):
+    """Scores and sums in floating-point arithmetic, of counts and not of what is missing."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        assert isinstance(candidates, LargestClass)
+        self._regions.charge_once(candidates.covered, units)
+        epsilon = units * self.epsilon_per_unit / candidates.spread
+        scores = self._exact_counts.reveal().astype(np.float64)
+        return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
+
+
+class SharedNoise(Gate):
+    """One noise for all candidates."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
+        epsilon = units * self.epsilon_per_unit / candidates.spread
+        noise = np.repeat(self._noise.draw(epsilon, 1), int(candidates.sizes.sum()))
+        return self._exact_counts.chosen(candidates, noise)
+
+
+class NoiseOfCells(Gate):
+    """The noise that the cells were counted with is used once more for the choice."""
+
+    def count_cells(self, units: int) -> Values:
+        noisy = super().count_cells(units)
+        self._kept = noisy - self._exact_counts.reveal()
+        return noisy
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
+        return self._exact_counts.chosen(candidates, self._kept)
+
+
+class ChargeForgotten(Gate):
+    """Choices for nothing."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.spread
+        return self._exact_counts.chosen(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
+
+
+class ChargesTheChosen(Gate):
+    """Only the boxes of the candidate that was chosen are charged."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        assert isinstance(candidates, BoxDistances)
+        epsilon = units * self.epsilon_per_unit / candidates.spread
+        found = self._exact_counts.chosen(candidates, self._noise.draw(epsilon, len(candidates.weights)))
+        mine = candidates.candidate == found[0]
+        self._regions.charge_once(Boxes(self.shape, candidates.boxes.lower[mine], candidates.boxes.upper[mine]), units)
+        return found
+
+
+class Rounded(Gate):
+    """Scores are rounded to even numbers."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
+        epsilon = units * self.epsilon_per_unit / candidates.spread
+        scores = candidates.scores(self._exact_counts.reveal()) // 2 * 2
+        return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
+
+
+def cells_and_choice(counter: NoisyCounter) -> Hashable:
+    return tuple(counter.count_cells(HALF).tolist()), tuple(counter.choose(TWO_CLASSES, HALF).tolist())
+
+
+def test_cells_and_a_choice_pass_the_audit_together() -> None:
+    settings: dict[str, Any] = {"spread": 1, "base": Fraction(1, 8)}
+    assert not loses_too_much(Gate, cells_and_choice, np.array([1, 0]), **settings, most=2)
+    assert loses_too_much(NoiseOfCells, cells_and_choice, np.array([1, 0]), **settings, most=5)
+
+
+FLOATS = np.array([2**53 + 1, 2**53])
+CAUGHT: dict[str, tuple[MakeGate, Job, Values, int, int]] = {
+    "noise for half of the spread, ranks": (Halved, choice(TWO_CUTS), LINE, 2, 1),
+    "noise for half of the spread, distances": (Halved, choice(opposite(3, 9)), LINE, 2, 1),
+    "noise for half of the spread, classes": (Halved, choice(TWO_CLASSES), EVEN, 1, 1),
+    "score from floats": (FromFloats, choice(TWO_CLASSES), FLOATS, 1, 1),
+    "noise shared by candidates": (SharedNoise, choice(TWO_CLASSES), np.array([3, 3]), 1, 1),
+    "charge forgotten": (ChargeForgotten, choice(TWO_CUTS), LINE, 2, 1),
+    "only the chosen is charged": (ChargesTheChosen, choice(APART), LINE, 2, 1),
+    "scores rounded to even numbers": (Rounded, choice(TWO_CLASSES), np.array([1, 2]), 1, 1),
+    "unit bound ignored": (rows_forgotten, choice(TWO_CLASSES), EVEN, 1, 2),
+}
+
+
+@pytest.mark.parametrize("sabotage", CAUGHT)
+def test_sabotage_loses_more_than_was_charged(sabotage: str) -> None:
+    make, job, table, spread, rows = CAUGHT[sabotage]
+    assert loses_too_much(make, job, table, spread=spread, rows=rows)
+
+
+# What no audit for too much loss sees: the order of charge and draw.
+
+
+class DrawsFirst(Gate):
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.spread
+        found = self._exact_counts.chosen(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
+        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
+        return found
+
+
+def pays_first(gate: Callable[..., Gate]) -> bool:
+    """A refused choice draws nothing, and at every draw what was left has gone down already."""
+    left = (HALF, 0)
+    noise = Witness(lambda: bool(np.all(made._regions._left == left[min(1, len(noise.draws))])))
+    made = gate(LINE, EPSILON, noise=noise)
+    made.choose(TWO_CUTS, HALF)
+    made.choose(TWO_CUTS, HALF)
+    for candidates in (TWO_CUTS, APART):
+        with pytest.raises(BudgetError):
+            made.choose(candidates, 10_000)
+    return noise.draws == [True, True]
+
+
+def test_the_charge_comes_before_the_draw() -> None:
+    assert pays_first(Gate)
+
+
+def test_sabotage_a_charge_after_the_draw_is_caught() -> None:
+    assert not pays_first(DrawsFirst)
+
+
+# The real noise: choices have the law that was audited.
+
+MANY = 8000
+LAW_EPSILON = Fraction(3, 2)
+ROW = np.array([4, 1, 3, 0, 6])
+
+
+def many_choices(make: Callable[..., NoisyCounter]) -> float:
+    """As many questions as there are rows of a table, all alike; each choice has its law and is independent."""
+    counts = np.tile(ROW, (MANY, 1))
+    lower = np.stack([np.arange(MANY), np.zeros(MANY, np.int64)], axis=1)
+    boxes = Boxes(counts.shape, lower, lower + np.array([1, ROW.size]))
+    p_values = []
+    for candidates in (MedianCuts(boxes, np.ones(MANY, np.int64)), LargestClass(boxes, 1)):
+        found = make(counts, LAW_EPSILON).choose(candidates, HALF)
+        q = Fraction(math.exp(-LAW_EPSILON / 2 / candidates.spread))
+        exact = law(candidates.scores(counts)[: candidates.sizes[0]].tolist(), q)
+        for k, probability in enumerate(exact):
+            p_values.append(two_sided(stats.binom(MANY, float(probability)), np.count_nonzero(found == k)))
+        often = found == np.bincount(found).argmax()
+        p_values.append(association(often[::2], often[1::2]))
+        p_values.append(association(often[: MANY // 2], often[MANY // 2 :]))
+    return union(*p_values)
+
+
+def test_choices_have_their_law() -> None:
+    assert many_choices(Gate) > ALARM
+
+
+class TooLittle(Gate):
+    """A fifth too little noise."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        return super().choose(candidates, units + units // 5)
+
+
+class BothSides(Gate):
+    """Noise of both signs."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.spread
+        noise = self._noise.draw(epsilon, int(candidates.sizes.sum()))
+        scores = candidates.scores(self._exact_counts.reveal()) + noise - one_sided(noise)
+        return chosen(scores, noise, sizes=candidates.sizes)
+
+
+class LastOfTheBest(Gate):
+    """Among equals the last."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.spread
+        noise = one_sided(self._noise.draw(epsilon, int(candidates.sizes.sum())))
+        raised = (candidates.scores(self._exact_counts.reveal()) + noise).reshape(len(candidates.sizes), -1)
+        return np.asarray(raised.shape[1] - 1 - np.argmax(raised[:, ::-1], axis=1))
+
+
+class SameForAll(Gate):
+    """The noise of the first question serves every second one too."""
+
+    def choose(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.spread
+        size = int(candidates.sizes[0])
+        noise = np.repeat(self._noise.draw(epsilon, MANY // 2 * size).reshape(-1, size), 2, axis=0)
+        return self._exact_counts.chosen(candidates, noise.reshape(-1))
+
+
+@pytest.mark.parametrize("sabotage", [TooLittle, BothSides, LastOfTheBest, SameForAll])
+def test_sabotage_of_the_law_of_choices_is_caught(sabotage: Callable[..., NoisyCounter]) -> None:
+    assert many_choices(sabotage) < ALARM

@@ -1,0 +1,368 @@
+"""The gate's choices: what is chosen without noise, what is refused before a charge, and which cells pay."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpcube.arrays import Ints
+from dpcube.candidates import (
+    CANDIDATE_KINDS,
+    BestSplit,
+    BoxDistances,
+    Candidates,
+    LargestClass,
+    MedianCuts,
+    TableDistances,
+)
+from dpcube.candidates.classes import MOST_ROWS
+from dpcube.candidates.distances import MOST_PREDICTED, MOST_VISITS, MOST_WEIGHT
+from dpcube.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.curator.gate import Gate
+from dpcube.errors import BudgetError, DomainError, InputError
+from dpcube.geometry.boxes import Boxes, first_meeting
+from dpcube.plan.counter import SimulatedCounter
+from dpcube.privacy.choice import chosen, one_sided
+from dpcube.strategy.pseudo import PseudoCounter
+from dpcube.testing import SilentNoise
+
+CUBE: Ints = (np.arange(24) * 7 % 24).reshape(2, 3, 4)
+SHAPE = CUBE.shape
+
+
+def boxes_of(*bounds: tuple[Any, Any], shape: tuple[int, ...] = SHAPE) -> Boxes:
+    return Boxes(shape, np.array([low for low, _ in bounds]), np.array([high for _, high in bounds]))
+
+
+WHOLE = boxes_of(((0, 0, 0), SHAPE))
+ONE, ZERO = np.ones(2, np.int64), np.zeros(2, np.int64)
+CORNER, REST = ((0, 0, 0), (1, 1, 2)), ((1, 1, 0), (2, 3, 4))
+KINDS: list[Candidates] = [
+    MedianCuts(WHOLE, np.array([2])),
+    MedianCuts(boxes_of(CORNER, REST), np.array([2, 1])),
+    LargestClass(WHOLE, 1),
+    *(BestSplit(WHOLE, 2, (0, 1), criterion) for criterion in ("max", "gini", "information")),
+    BoxDistances(boxes_of(CORNER, REST), np.array([30, 30]), np.array([0, 1]), ONE, ZERO),
+    BoxDistances(boxes_of(CORNER, REST, CORNER), np.array([30, 30, 7]), np.array([0, 0, 1]), ONE, ZERO),
+    TableDistances(SHAPE, ((0,), (1, 2)), (np.array([100, 100]), np.full((3, 4), 23)), ONE, ZERO),
+]
+
+
+def silent(exact: Ints) -> NoisyCounter:
+    return Gate(exact, Fraction(1), noise=SilentNoise())
+
+
+def simulated(exact: Ints) -> NoisyCounter:
+    """With so little noise that it is none but once in exp(25) times."""
+    return SimulatedCounter(exact, Fraction(100 * 70_000), seed=1)
+
+
+def made_up(exact: Ints) -> NoisyCounter:
+    return PseudoCounter(exact, Fraction(100 * 70_000, BUDGET_UNITS), seed=1)
+
+
+@pytest.mark.parametrize("candidates", KINDS, ids=lambda kind: type(kind).__name__)
+def test_without_noise_the_first_of_the_best_is_chosen(candidates: Candidates) -> None:
+    scores = np.split(candidates.scores(CUBE), np.cumsum(candidates.sizes)[:-1])
+    expected = [part.tolist().index(max(part.tolist())) for part in scores]
+    found = silent(CUBE).choose(candidates, BUDGET_UNITS)
+    assert found.dtype == np.int64
+    assert found.tolist() == expected
+    if candidates.spread < 1000:  # of fine scores differences of 1 do not stand out
+        assert made_up(CUBE).choose(candidates, BUDGET_UNITS).shape == found.shape
+
+
+def test_counters_of_made_up_tables_choose_what_is_far_ahead() -> None:
+    clear = np.array([1, 1000, 3])
+    classes = LargestClass(boxes_of(((0,), (3,)), shape=(3,)), 0)
+    for make in (
+        lambda: SimulatedCounter(clear, Fraction(1), seed=3),
+        lambda: PseudoCounter(clear, Fraction(1, BUDGET_UNITS), seed=3),
+    ):
+        assert make().choose(classes, BUDGET_UNITS).tolist() == [1]
+    counter = SimulatedCounter(np.zeros(3, np.int64), Fraction(1, 10), seed=3)
+    assert {int(counter.choose(classes, BUDGET_UNITS // 100)[0]) for _ in range(60)} == {0, 1, 2}
+
+
+def test_medians_are_found_where_they_are() -> None:
+    line = np.array([0, 0, 5, 1, 1, 0, 2, 2])
+    cuts = MedianCuts(boxes_of(((0,), (8,)), shape=(8,)), np.array([0]))
+    assert cuts.places(silent(line).choose(cuts, 10**6)).tolist() == [3]  # 5 below and 6 above
+    some = MedianCuts(boxes_of(((0,), (3,)), ((4,), (8,)), shape=(8,)), np.array([0, 0]))
+    assert some.places(silent(line).choose(some, 10**6)).tolist() == [1, 7]
+
+
+def test_the_largest_scores_there_can_be_do_not_wrap_around() -> None:
+    """As many rows as sources let in, and the largest predictions; noise as large as there can be on top."""
+
+    class Loud(SilentNoise):
+        def __init__(self, *values: int) -> None:
+            self.values = values
+
+        def draw(self, epsilon: Fraction, size: int) -> Ints:  # noqa: ARG002
+            return np.array(self.values[:size])
+
+    most = 2**63 - 1
+    table = np.array([most, 0, 0])
+    line = boxes_of(((0,), (3,)), shape=(3,))
+    cuts, classes = MedianCuts(line, np.array([0])), LargestClass(line, 0)
+    assert cuts.scores(table).tolist() == [-most, -most]
+    assert classes.scores(table).tolist() == [0, -most, -most]
+    for noise, expected in (((most, 0), 0), ((0, most), 1), ((-(2**63), most), 0), ((most - 1, -(2**63)), 1)):
+        assert Gate(table, Fraction(1), noise=Loud(*noise)).choose(cuts, BUDGET_UNITS).tolist() == [expected]
+    assert Gate(table, Fraction(1), noise=Loud(0, most, most)).choose(classes, BUDGET_UNITS).tolist() == [0]
+    cells = boxes_of(((0,), (1,)), ((1,), (3,)), ((0,), (3,)), shape=(3,))
+    half = MOST_PREDICTED // 2
+    far = BoxDistances(
+        cells, np.array([-half, half, -half]), np.array([0, 0, 1]), np.array([1, MOST_WEIGHT]), -ONE * MOST_PREDICTED
+    )
+    assert far.scores(table).tolist() == [
+        most + 2 * half + MOST_PREDICTED,
+        MOST_WEIGHT * (most + half + MOST_PREDICTED),
+    ]
+    for noise, expected in (((most, 0), 0), ((0, most), 1)):  # the sums are above 2^63 and 2^64
+        near = BoxDistances(cells, far.predicted, far.candidate, ONE, ZERO)
+        assert Gate(table, Fraction(1), noise=Loud(*noise)).choose(near, BUDGET_UNITS).tolist() == [expected]
+    tables = TableDistances((3,), ((0,),), (np.full(3, -(MOST_PREDICTED // 3)),), ONE[:1], ZERO[:1])
+    assert tables.scores(table).tolist() == [most + 3 * (MOST_PREDICTED // 3)]
+    square = np.array([[most // 2, most // 2]]).T
+    for criterion in ("max", "gini", "information"):
+        split = BestSplit(boxes_of(((0, 0), (2, 1)), shape=(2, 1)), 0, (1,), criterion)
+        (score,) = split.scores(square).tolist()
+        assert score == {"max": -(most // 2), "gini": -1024 * (most // 2), "information": score}[criterion]
+        assert -(2**74) < score < -(2**60)
+
+
+def test_noise_is_folded() -> None:
+    values = np.array([0, 1, 5, -1, -2, -(2**63), 2**63 - 1])
+    assert one_sided(values).tolist() == [0, 1, 5, 0, 1, 2**63 - 1, 2**63 - 1]
+    assert chosen(np.array([0, 0, 0, 0]), np.array([-3, 2, 0, -2]), sizes=np.array([2, 2])).tolist() == [0, 1]
+
+
+def test_boxes_that_meet_are_found() -> None:
+    boxes = boxes_of(((0, 0), (2, 2)), ((2, 0), (4, 4)), ((1, 1), (2, 3)), ((3, 3), (4, 4)), shape=(4, 4))
+    assert first_meeting(boxes, np.array([0, 0, 0, 0])) == 2
+    assert first_meeting(boxes, np.array([0, 0, 1, 1])) == -1
+    assert first_meeting(boxes, np.array([0, 1, 1, 1])) == 3
+
+
+# What is refused, and charges nothing.
+
+
+class MyMedians(MedianCuts):
+    """A score of one's own."""
+
+    def scores(self, counts: Ints) -> Ints:
+        return counts.reshape(-1)
+
+
+COUNTERS = pytest.mark.parametrize(
+    "make", [silent, lambda exact: SimulatedCounter(exact, Fraction(1), seed=1)], ids=["gate", "plan"]
+)
+
+
+@COUNTERS
+@pytest.mark.parametrize("candidates", [None, 3, [1, 2], MyMedians(WHOLE, np.array([2])), MedianCuts], ids=repr)
+def test_what_is_no_known_kind_is_refused_before_a_charge(make: Any, candidates: Any) -> None:
+    counter = make(CUBE)
+    with pytest.raises(
+        InputError, match="choose needs candidates of one of the kinds MedianCuts, LargestClass, BestSplit"
+    ):
+        counter.choose(candidates, BUDGET_UNITS)
+    counter.count_cells(BUDGET_UNITS)
+
+
+@COUNTERS
+def test_candidates_of_another_cube_are_refused(make: Any) -> None:
+    counter = make(CUBE.reshape(4, 3, 2))
+    for candidates in KINDS:
+        with pytest.raises(InputError, match="of a cube of shape"):
+            counter.choose(candidates, BUDGET_UNITS)
+    counter.count_cells(BUDGET_UNITS)
+
+
+NO_UNITS: list[Any] = [0, -1, BUDGET_UNITS + 1, 2**70, float("nan"), 0.5, 1.0, "1", None, Fraction(1, 2), np.array([5])]
+
+
+@COUNTERS
+@pytest.mark.parametrize("units", NO_UNITS, ids=repr)
+def test_what_is_no_number_of_units_is_refused_and_charges_nothing(make: Any, units: Any) -> None:
+    counter = make(CUBE)
+    for candidates in KINDS:
+        with pytest.raises((BudgetError, InputError)):
+            counter.choose(candidates, units)
+    counter.choose(KINDS[0], np.int64(BUDGET_UNITS))
+    with pytest.raises(BudgetError, match="nothing was drawn"):
+        counter.choose(KINDS[0], 10**6)
+
+
+@COUNTERS
+def test_too_small_a_share_for_the_spread_is_refused_before_a_charge(make: Any) -> None:
+    counter = make(CUBE)
+    with pytest.raises(InputError, match="ask for fewer or larger shares"):
+        counter.choose(BestSplit(WHOLE, 2, (0, 1), "information"), BUDGET_UNITS // 10**6)
+    counter.count_cells(BUDGET_UNITS)
+
+
+def distances(
+    *, boxes: Any = None, predicted: Any = (1, 2), candidate: Any = (0, 1), weights: Any = ONE, allowances: Any = ZERO
+) -> BoxDistances:
+    boxes = boxes_of(CORNER, REST) if boxes is None else boxes
+    return BoxDistances(boxes, np.array(predicted), np.array(candidate), weights, allowances)
+
+
+def tables(
+    *, axes: Any = ((0,), (1,)), predicted: Any = ((1, 2), (1, 2, 3)), weights: Any = ONE, allowances: Any = ZERO
+) -> TableDistances:
+    return TableDistances(SHAPE, axes, tuple(map(np.array, predicted)), weights, allowances)
+
+
+def split(**given: Any) -> BestSplit:
+    usual: dict[str, Any] = {"boxes": WHOLE, "target": 2, "axes": (0, 1)}
+    return BestSplit(**(usual | given))
+
+
+NONE = Boxes(SHAPE, np.zeros((0, 3), np.int64), np.zeros((0, 3), np.int64))
+TWICE = boxes_of(CORNER, ((0, 0, 1), (2, 1, 2)))
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "no box": (lambda: MedianCuts(NONE, np.empty(0, np.int64)), "at least one box"),
+    "boxes that meet": (lambda: MedianCuts(TWICE, np.array([2, 0])), "must be disjoint"),
+    "no cut": (lambda: MedianCuts(boxes_of(CORNER), np.array([0])), "cannot be cut across it"),
+    "no such axis": (lambda: MedianCuts(WHOLE, np.array([3])), "the axes of cuts .* from 0 to 2"),
+    "an axis below 0": (lambda: MedianCuts(WHOLE, np.array([-1])), "the axes of cuts"),
+    "axes that are floats": (lambda: MedianCuts(WHOLE, np.array([1.0])), "64-bit integers"),
+    "too few axes": (lambda: MedianCuts(boxes_of(CORNER, REST), np.array([2])), "an array of 2"),
+    "classes of boxes that meet": (lambda: LargestClass(TWICE, 1), "must be disjoint"),
+    "no such class axis": (lambda: LargestClass(WHOLE, 3), "the axis of the class must be one of the axes 0 to 2"),
+    "a class axis of another type": (lambda: LargestClass(WHOLE, np.int64(1)), "a plain int"),  # type: ignore[arg-type]
+    "true is no axis": (lambda: LargestClass(WHOLE, True), "a plain int"),
+    "splits of boxes that meet": (lambda: split(boxes=TWICE), "must be disjoint"),
+    "no axes": (lambda: split(axes=()), "must ascend"),
+    "axes that descend": (lambda: split(axes=(1, 0)), "must ascend"),
+    "an axis twice": (lambda: split(axes=(1, 1)), "must ascend"),
+    "a split by the class": (lambda: split(axes=(0, 2)), "without that of the class"),
+    "a split by no axis": (lambda: split(axes=(0, 3)), "each axis of a split"),
+    "no such criterion": (lambda: split(criterion="ratio"), "one of max, gini, information"),
+    "no rows": (lambda: split(most_rows=0), "most_rows"),
+    "too many rows": (lambda: split(most_rows=MOST_ROWS + 1), "most_rows"),
+    "rows that are no whole number": (lambda: split(most_rows=5.0), "most_rows"),
+    "candidates out of order": (lambda: distances(candidate=(1, 0)), "in the order of their candidates"),
+    "a candidate without boxes": (lambda: distances(candidate=(1, 1)), "at least one"),
+    "a candidate too many": (lambda: distances(candidate=(0, 2)), "the candidates of boxes"),
+    "no boxes": (lambda: distances(boxes=NONE, predicted=np.empty(0, int), candidate=np.empty(0, int)), "at least one"),
+    "too few predictions": (lambda: distances(predicted=(1,)), "predicted counts must be an array of 2"),
+    "predictions that are floats": (lambda: distances(predicted=(1.0, 2.0)), "64-bit integers"),
+    "predictions too large": (lambda: distances(predicted=(0, MOST_PREDICTED + 1)), "predicted counts"),
+    "predictions too small": (lambda: distances(predicted=(-MOST_PREDICTED - 1, 0)), "predicted counts"),
+    "predictions too large together": (
+        lambda: distances(
+            candidate=(0, 0), predicted=(0, MOST_PREDICTED // 2 + 1), weights=ONE[:1], allowances=ZERO[:1]
+        ),
+        "predicted counts",
+    ),
+    "boxes of a candidate that meet": (
+        lambda: distances(boxes=TWICE, candidate=(0, 0), weights=ONE[:1], allowances=ZERO[:1]),
+        "boxes of one candidate must be disjoint",
+    ),
+    "a weight of 0": (lambda: distances(weights=ZERO), "the weights of candidates"),
+    "too large a weight": (lambda: distances(weights=ONE * (MOST_WEIGHT + 1)), "the weights of candidates"),
+    "weights that are floats": (lambda: distances(weights=ONE * 1.5), "the weights of candidates"),
+    "one weight for all": (lambda: distances(weights=np.int64(1)), "candidates"),
+    "too large an allowance": (
+        lambda: distances(allowances=ONE * (MOST_PREDICTED + 1)),
+        "the allowances of candidates",
+    ),
+    "too few allowances": (lambda: distances(allowances=ZERO[:1]), "the allowances of candidates"),
+    "no table": (lambda: tables(axes=(), predicted=()), "at least one"),
+    "a table without a prediction": (lambda: tables(predicted=((1, 2),)), "one prediction for each"),
+    "a table over no axis": (lambda: tables(axes=((0,), ())), "must ascend"),
+    "a table whose axes descend": (lambda: tables(axes=((0,), (2, 1))), "must ascend"),
+    "a table over an axis that is not there": (lambda: tables(axes=((0,), (3,))), "each axis of a table"),
+    "a prediction of another shape": (lambda: tables(axes=((0,), (2,))), "an array of 4"),
+    "a table predicted in floats": (lambda: tables(predicted=((1, 2), (1.0, 2.0, 3.0))), "64-bit integers"),
+    "a table predicted too large": (
+        lambda: tables(predicted=((1, 2), (1, 2, MOST_PREDICTED // 3 + 1))),
+        "predicted counts",
+    ),
+    "tables without weights": (lambda: tables(weights=ZERO), "the weights of candidates"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_candidates_that_cannot_be_are_refused_when_they_are_made(name: str) -> None:
+    make, reason = WRONG[name]
+    with pytest.raises((InputError, DomainError), match=reason):
+        make()
+
+
+def test_sets_of_boxes_that_take_too_long_to_look_through_are_refused() -> None:
+    halves = boxes_of(((0,), (4,)), ((4,), (8,)), shape=(8,))
+    for sets in (MOST_VISITS, MOST_VISITS + 1):
+        boxes = Boxes((8,), np.tile(halves.lower, (sets, 1)), np.tile(halves.upper, (sets, 1)))
+        given = (
+            np.zeros(2 * sets, np.int64),
+            np.repeat(np.arange(sets), 2),
+            np.ones(sets, np.int64),
+            np.zeros(sets, np.int64),
+        )
+        if sets == MOST_VISITS:
+            BoxDistances(boxes, *given)
+        else:
+            with pytest.raises(InputError, match="choose among fewer of them"):
+                BoxDistances(boxes, *given)
+    many = np.zeros((1000, 1), np.int64)  # single boxes need no such look
+    BoxDistances(
+        Boxes((8,), many, many + 8), np.zeros(1000, np.int64), np.arange(1000), *(np.ones(1000, np.int64),) * 2
+    )
+
+
+def test_candidates_do_not_change_after_they_were_made() -> None:
+    axes, predicted, weights = np.array([2]), np.array([1, 2]), np.array([1, 1])
+    cuts, sets = MedianCuts(WHOLE, axes), distances(predicted=predicted, weights=weights)
+    axes[0], predicted[0], weights[0] = 0, 9, 9
+    assert (cuts.axes.tolist(), sets.predicted.tolist(), sets.weights.tolist()) == ([2], [1, 2], [1, 1])
+    table = np.array([1, 2])
+    kept = TableDistances(SHAPE, ((0,),), (table,), ONE[:1], ZERO[:1])
+    table[0] = 9
+    assert kept.predicted[0].tolist() == [1, 2]
+    for array in (cuts.axes, sets.predicted, sets.candidate, sets.weights, sets.allowances, kept.predicted[0]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 5
+
+
+def test_every_kind_is_tried_here() -> None:
+    assert {type(candidates) for candidates in KINDS} == set(CANDIDATE_KINDS)
+
+
+# Which cells pay: those that any candidate covers, once.
+
+
+@pytest.mark.parametrize("candidates", KINDS, ids=lambda kind: type(kind).__name__)
+def test_each_cell_that_a_candidate_covers_pays_once(candidates: Candidates) -> None:
+    gate = Gate(CUBE, Fraction(1), noise=SilentNoise())
+    gate.choose(candidates, BUDGET_UNITS // 4)
+    covered = np.zeros(SHAPE, np.int64)
+    if candidates.covered is None:
+        covered += 1
+    else:
+        for low, high in zip(candidates.covered.lower, candidates.covered.upper, strict=True):
+            covered[tuple(map(slice, low, high))] = 1
+    left = np.broadcast_to(np.asarray(gate._regions._left), SHAPE)
+    np.testing.assert_array_equal(left, BUDGET_UNITS - covered * (BUDGET_UNITS // 4))
+    for cell in ((0, 0, 0), (1, 2, 3), (0, 2, 0)):
+        box = boxes_of((cell, tuple(np.array(cell) + 1)))
+        with pytest.raises(BudgetError):
+            gate.count_boxes(box, np.array([int(left[cell]) + 1]))
+        gate.count_boxes(box, np.array([int(left[cell])]))
+
+
+def test_a_choice_is_refused_if_one_cell_of_one_candidate_cannot_pay() -> None:
+    gate = Gate(CUBE, Fraction(1), noise=SilentNoise())
+    gate.count_boxes(boxes_of(((1, 2, 3), (2, 3, 4))), np.array([BUDGET_UNITS // 2 + 1]))
+    for candidates in KINDS:
+        with pytest.raises(BudgetError, match="nothing was drawn"):
+            gate.choose(candidates, BUDGET_UNITS // 2)
+    gate.choose(MedianCuts(boxes_of(CORNER), np.array([2])), BUDGET_UNITS)
+    gate.choose(LargestClass(boxes_of(((1, 2, 3), (2, 3, 4))), 0), BUDGET_UNITS // 2 - 1)

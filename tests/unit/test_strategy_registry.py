@@ -15,6 +15,7 @@ from dpcube.errors import DpcubeError, InputError, MemoryLimitError
 from dpcube.privacy.ledger import Ledger
 from dpcube.strategy import (
     BY_NAME,
+    RIVALS,
     Adaptive,
     Cells,
     Outside,
@@ -262,7 +263,7 @@ def test_what_is_installed_comes_before_the_current_directory(here: Path, monkey
             "there is no strategy 'outside_strategy:'; the strategies are 'adaptive', 'dpcube', 'cells'",
         ),
         ("../x:Mine", "there is no strategy"),
-        ("magic", "'cells', or MODULE:CLASS of your own"),
+        ("magic", "'agrid', or MODULE:CLASS of your own"),
     ],
 )
 def test_what_cannot_be_loaded_is_told_in_one_line(here: Path, name: str, message: str) -> None:
@@ -280,7 +281,7 @@ def test_installed_strategies_are_listed_without_loading_them(here: Path, monkey
     module(here, WRITTEN)
     offer(here, "mine = outside_strategy:Mine", "bad = broken_strategy:Mine", "cells = outside_strategy:Mine")
     monkeypatch.syspath_prepend(here)
-    assert strategy_names() == [*BY_NAME, "bad", "mine"]
+    assert strategy_names() == [*BY_NAME, *RIVALS, "bad", "mine"]
     assert "outside_strategy" not in sys.modules
     assert type(strategy_of("cells")) is Cells  # a built-in name is its own
     assert isinstance(strategy_of("mine"), Outside)

@@ -3,13 +3,14 @@
 from dpcube.strategy.adaptive import Adaptive
 from dpcube.strategy.cells import Cells
 from dpcube.strategy.outside import Outside, usual_peak_bytes
-from dpcube.strategy.registry import BY_NAME, DEFAULT, strategy_names, strategy_of
+from dpcube.strategy.registry import BY_NAME, DEFAULT, RIVALS, strategy_names, strategy_of
 from dpcube.strategy.strategy import FittedStrategy, Strategy
 from dpcube.strategy.two_phase import TwoPhase
 
 __all__ = [
     "BY_NAME",
     "DEFAULT",
+    "RIVALS",
     "Adaptive",
     "Cells",
     "FittedStrategy",

@@ -24,6 +24,15 @@ from dpcube.strategy.two_phase import TwoPhase
 
 BY_NAME: dict[str, type[Adaptive | Cells | TwoPhase]] = {"adaptive": Adaptive, "dpcube": TwoPhase, "cells": Cells}
 """The strategies that are built in. Their names are theirs: an installed strategy of such a name is not reached."""
+RIVALS = {
+    "uniform": "dpcube.strategy.rivals.uniform:Uniform",
+    "hierarchical": "dpcube.strategy.rivals.hierarchical:Hierarchical",
+    "hb": "dpcube.strategy.rivals.hb:HB",
+    "quad_tree": "dpcube.strategy.rivals.quad_tree:QuadTree",
+    "ugrid": "dpcube.strategy.rivals.grids:UGrid",
+    "agrid": "dpcube.strategy.rivals.grids:AGrid",
+}
+"""Systems that others published, built in too (docs/rivals.md): where each is, loaded when its name is asked for."""
 DEFAULT = "adaptive"
 GROUP = "dpcube.strategies"
 """The group of entry points by which an installed package offers strategies."""
@@ -31,8 +40,9 @@ OF_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 def strategy_names() -> list[str]:
-    """Return the names of all strategies: those built in, then those that installed packages offer."""
-    return [*BY_NAME, *sorted({one.name for one in _installed()} - set(BY_NAME))]
+    """Return the names of all strategies: ours, rivals that are built in, then those that installed packages offer."""
+    built_in = [*BY_NAME, *RIVALS]
+    return [*built_in, *sorted({one.name for one in _installed()} - set(built_in))]
 
 
 def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> FittedStrategy:
@@ -50,6 +60,8 @@ def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> Fitte
 def _named(name: str) -> object:
     if name in BY_NAME:
         return BY_NAME[name]()
+    if name in RIVALS:
+        return _attribute(RIVALS[name])()  # type: ignore[operator] # a class, as listed
     offered = [one for one in _installed() if one.name == name]
     if len({one.value for one in offered}) > 1:
         places = listing(sorted({one.value for one in offered}))

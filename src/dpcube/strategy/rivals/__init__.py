@@ -1,0 +1,1 @@
+"""Systems that others published, as strategies: each sees a `NoisyCounter` and can make a real release."""

@@ -7,6 +7,7 @@ the one that must agree. These variants live here because nobody should release 
 """
 
 import math
+import os
 import sys
 import time
 from collections import defaultdict
@@ -15,9 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcube.arrays import Ints
+from dpcube.arrays import Floats, Ints
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.accuracy.dpbench import EPSILON, QUERY_FILES, SCALES, TRIALS, Bench
+from dpcube.evaluate.rivals.dawa import Dawa
+from dpcube.evaluate.rivals.interval_partition import deviations
+from dpcube.evaluate.rivals.mwem import Mwem
 from dpcube.evaluate.rivals.registry import rival_of
 from dpcube.evaluate.rivals.rival import OfStrategy, Rival
 from dpcube.query import Workload
@@ -36,6 +40,18 @@ def _named(name: str) -> Make:
     return lambda _, workload: rival_of(name, workload)
 
 
+class PublicDawa(Dawa):
+    """DAWA with the defects of the public code: half of the noise, none on single cells, and a floor under costs."""
+
+    __slots__ = ()
+
+    def noisy_costs(self, row: Floats, first: float, rest: float, rng: np.random.Generator) -> Floats:
+        costs = deviations(row) + 1 / rest
+        length = 2.0 ** np.arange(len(costs))[:, None]
+        scale = np.where(length > 1, (2 - 1 / length - 1 / len(row)) / first, 0.0)
+        return np.maximum(costs + scale * rng.laplace(size=costs.shape), 1 / rest)
+
+
 CASES: dict[str, tuple[str, tuple[int, ...], Make]] = {
     "cells": ("Identity", (1, 2), _named("cells")),
     "uniform": ("Uniform", (1, 2), _named("uniform")),
@@ -49,6 +65,12 @@ CASES: dict[str, tuple[str, tuple[int, ...], Make]] = {
     "agrid": ("AGrid", (2,), _named("agrid")),
     "agrid, rows free": ("AGrid", (2,), lambda x, _: _of(AGrid(rows=int(x.sum())))),
     "privelet": ("Privelet", (1, 2), _named("privelet")),
+    "mwem": ("MWEM*", (1, 2), _named("mwem")),
+    "mwem, rows free": ("MWEM*", (1, 2), lambda x, workload: Mwem(workload, rows=int(x.sum()))),
+    "dawa": ("DAWA-float", (2,), _named("dawa")),
+    "dawa 1-D": ("DAWA", (1,), _named("dawa")),
+    "dawa, public noise": ("DAWA-float", (2,), lambda _, workload: PublicDawa(workload)),
+    "dawa 1-D, public noise": ("DAWA", (1,), lambda _, workload: PublicDawa(workload)),
 }
 """Of each variant: the public algorithm that it stands beside, in which dimensions, and how it is made."""
 
@@ -76,12 +98,13 @@ def compare(bench: Bench, case: str, *, draws: int, scales: tuple[int, ...] = SC
     """Yield a row of the table for each workload: the ratio of errors at each scale and over all, and seconds a run."""
     public, dims, make = CASES[case]
     peers, rng = peer_errors(bench), np.random.default_rng(1)
+    trials = int(os.environ.get("TRIALS", TRIALS))
     for dim, queries in (key for key in QUERY_FILES if key[0] in dims):
         workload, cells, total, spent = bench.workload(dim, queries), [], [0.0, 0.0], []
         for scale in scales:
             ours, theirs = [], []
             for name in bench.sets(dim):
-                tables = [bench.counts(dim, name, scale, trial) for trial in range(TRIALS) for _ in range(draws)]
+                tables = [bench.counts(dim, name, scale, trial) for trial in range(trials) for _ in range(draws)]
                 errors = []
                 for table in tables:
                     began = time.process_time()
@@ -100,7 +123,7 @@ def compare(bench: Bench, case: str, *, draws: int, scales: tuple[int, ...] = SC
 def main() -> None:
     """Print the table."""
     directory, *names = sys.argv[1:]
-    draws = 4
+    draws = int(os.environ.get("DRAWS", "4"))
     print(f"| variant | public | questions | {' | '.join(f'N = {s:.0e}' for s in SCALES)} | all | seconds |")
     print("|---|---|---|---|---|---|---|---|")
     for case in names or CASES:

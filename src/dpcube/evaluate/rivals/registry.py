@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 from dpcube.domain.attribute import listing
 from dpcube.errors import InputError
+from dpcube.evaluate.rivals.dawa import Dawa
+from dpcube.evaluate.rivals.hdpview import HDPView
+from dpcube.evaluate.rivals.matrix_mechanism import MatrixMechanism
+from dpcube.evaluate.rivals.mwem import Mwem
 from dpcube.evaluate.rivals.privelet import Privelet
+from dpcube.evaluate.rivals.privtree import PrivTree
 from dpcube.evaluate.rivals.rival import PURE, OfStrategy, Rival
 from dpcube.query import Workload
 from dpcube.strategy import BY_NAME, RIVALS, strategy_of
@@ -51,7 +56,17 @@ def _strategy(name: str) -> Listed:
 
 LISTED = {one.name: one for one in [*map(_strategy, (*BY_NAME, *RIVALS))]}
 """Every system that there is."""
-LISTED |= {one.name: one for one in (Listed("privelet", "Xiao, Wang, Gehrke, ICDE 2010", lambda _: Privelet()),)}
+LISTED |= {
+    one.name: one
+    for one in (
+        Listed("privelet", "Xiao, Wang, Gehrke, ICDE 2010", lambda _: Privelet()),
+        Listed("matrix_mechanism", "Li and others, PODS 2010; McKenna and others, 2018", lambda _: MatrixMechanism()),
+        Listed("dawa", "Li, Hay, Miklau, Wang, PVLDB 2014", Dawa, shown_workload=True),
+        Listed("mwem", "Hardt, Ligett, McSherry, NIPS 2012", Mwem, shown_workload=True),
+        Listed("privtree", "Zhang, Xiao, Xie, SIGMOD 2016", lambda _: PrivTree()),
+        Listed("hdpview", "Kato, Takahashi, Takagi, Cao, Liew, Yoshikawa, PVLDB 2022", lambda _: HDPView()),
+    )
+}
 
 
 def rival_of(name: str, workload: Workload) -> Rival:

@@ -52,6 +52,36 @@ class PublicDawa(Dawa):
         return np.maximum(costs + scale * rng.laplace(size=costs.shape), 1 / rest)
 
 
+class PublicAGrid:
+    """AGrid as the public code has it: the rows for free, square boxes of whole sides, rounded down.
+
+    Its least squares weighs by the number of boxes that a box deserves, not by the number that it got.
+    """
+
+    name, privacy = "agrid", "none: it uses the exact number of rows"
+
+    def release(self, counts: Ints, epsilon: float, rng: np.random.Generator) -> Floats:
+        half, side = epsilon / 2, len(counts)
+        parts = max(10, math.floor(math.sqrt(counts.sum() * epsilon / 10) / 4))
+        step, estimated = max(side // parts, 1), np.zeros(counts.shape)
+        for low in np.ndindex(-(-side // step), -(-side // step)):
+            where = tuple(slice(a * step, min((a + 1) * step, side)) for a in low)
+            block = counts[where]
+            whole = block.sum() + rng.laplace(scale=1 / half)
+            wanted = max(1, math.floor(math.sqrt(max(whole, 0.0) * half / 5)))
+            inner = max(math.floor(math.sqrt(block.size / wanted**2)), 1)
+            rows, columns = (np.arange(0, length, inner) for length in block.shape)
+            sums = np.add.reduceat(np.add.reduceat(block, rows, axis=0), columns, axis=1).astype(float)
+            sums += rng.laplace(scale=1 / half, size=sums.shape)
+            moved = (wanted**2 * whole + sums.sum()) / (wanted**2 + 1) - sums.sum()
+            lengths = [
+                np.diff(np.append(ends, length)) for ends, length in zip((rows, columns), block.shape, strict=True)
+            ]
+            each = (sums + moved / sums.size) / np.outer(*lengths)
+            estimated[where] = np.repeat(np.repeat(each, lengths[0], axis=0), lengths[1], axis=1)
+        return estimated
+
+
 CASES: dict[str, tuple[str, tuple[int, ...], Make]] = {
     "cells": ("Identity", (1, 2), _named("cells")),
     "uniform": ("Uniform", (1, 2), _named("uniform")),
@@ -64,6 +94,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], Make]] = {
     "ugrid, rows free": ("UGrid", (2,), lambda x, _: _of(UGrid(rows=int(x.sum())))),
     "agrid": ("AGrid", (2,), _named("agrid")),
     "agrid, rows free": ("AGrid", (2,), lambda x, _: _of(AGrid(rows=int(x.sum())))),
+    "agrid, as public": ("AGrid", (2,), lambda *_: PublicAGrid()),
     "privelet": ("Privelet", (1, 2), _named("privelet")),
     "mwem": ("MWEM*", (1, 2), _named("mwem")),
     "mwem, rows free": ("MWEM*", (1, 2), lambda x, workload: Mwem(workload, rows=int(x.sum()))),

@@ -17,7 +17,7 @@ from dpcube.curator.gate import Gate
 from dpcube.curator.publishing import count
 from dpcube.evaluate.coverage import Coverage, measure_coverage
 from dpcube.geometry.boxes import Boxes
-from dpcube.strategy import Strategy
+from dpcube.strategy import BY_NAME, RIVALS, Strategy
 from dpcube.testing import SilentNoise
 
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def test_the_example_is_short() -> None:
 
 def test_by_object(agrid: Strategy, folder: Path) -> None:
     release = publish(folder / "visits.csv", DOMAIN, epsilon=1, strategy=agrid, save_to=folder / "v.dpcube")
-    assert release.estimates == ("balanced", "posterior", "consistent", "uniform")
+    assert release.estimates == ("balanced", "posterior", "consistent", "uniform", "tree_least_squares")
     opened = Release.open(folder / "v.dpcube")
     assert (opened.provenance.strategy, opened.provenance.parameters) == ("agrid", {"side": 4})
     answer = opened.count(x=(3, 11), y=(2, 6))
@@ -102,15 +102,15 @@ def test_by_a_real_entry_point(folder: Path) -> None:
     info.mkdir(parents=True)
     (folder / "agrid.py").rename(place / "agrid.py")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: agrid\nVersion: 1.0\n", encoding="utf-8")
-    (entry,) = re.findall(r'^(agrid) = "(.*)"$', fenced("toml")[0], re.MULTILINE)
+    (entry,) = re.findall(r'^(my_agrid) = "(.*)"$', fenced("toml")[0], re.MULTILINE)
     offered = ["[dpcube.strategies]", f"{entry[0]} = {entry[1]}", "broken = no_such_module:X", ""]
     (info / "entry_points.txt").write_text("\n".join(offered), encoding="utf-8")
     path = os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH", "")]))
     ask = ("release", "visits.csv", "--domain", "visits.toml", "--epsilon", "1", "-o", "v.dpcube")
-    done = dpcube(folder, *ask, "--strategy", "agrid", PYTHONPATH=path)
+    done = dpcube(folder, *ask, "--strategy", "my_agrid", PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     assert Release.open(folder / "v.dpcube").provenance.strategy == "agrid"
-    assert "adaptive, dpcube, cells, agrid, broken." in " ".join(
+    assert ", ".join([*BY_NAME, *RIVALS, "broken", "my_agrid."]) in " ".join(
         dpcube(folder, "release", "--help", PYTHONPATH=path).stdout.split()
     )
     broken = dpcube(folder, *ask, "--strategy", "broken", PYTHONPATH=path)

@@ -23,10 +23,11 @@ from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate.boxes import BoxEstimate, BoxPart
 from dpcube.estimate.errors import WithinBoxes, deviations
+from dpcube.estimate.least_squares_tree import LeastSquaresTree
 from dpcube.estimate.marginals import MOST_FITTED, BalancedEstimate, Components, noisy_tables
 from dpcube.estimate.posterior import PosteriorEstimate, Whole, infer, whole_count
 from dpcube.estimate.protocol import Estimate
-from dpcube.estimate.tree_totals import consistent_totals
+from dpcube.estimate.tree_totals import consistent_totals, least_squares_totals
 from dpcube.estimate.unseen import UnseenInside
 from dpcube.geometry.boxes import box_sums
 from dpcube.geometry.straight_cuts import straight_cuts
@@ -133,6 +134,13 @@ def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> Pos
     return PosteriorEstimate(name, kept, measured, variance, whole, doubting=name == "balanced")
 
 
+def tree_least_squares(transcript: Transcript) -> Estimate:
+    """Make the tree's counts add up by least squares, each weighted by its precision: linear, unbiased, then spread."""
+    boxes = _boxes_of(transcript)
+    found = least_squares_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))
+    return LeastSquaresTree("tree_least_squares", boxes.tree, *found)
+
+
 def least_squares(transcript: Transcript) -> Estimate:
     """Reconcile cells and boxes by the paper's unweighted least squares (H+)."""
     # note P7; note P11: the stated variance takes the boxes as given
@@ -213,6 +221,12 @@ def _states_of_uniform(transcript: Transcript) -> frozenset[Part]:
     return frozenset({"noise", "within"}) if tells else frozenset({"noise"})
 
 
+def _states_of_tree(transcript: Transcript) -> frozenset[Part]:
+    """Noise; and what even spreading misses if no box has more than one cell."""
+    tree = _boxes_of(transcript).tree
+    return frozenset({"noise", "within"}) if tree.sizes[tree.leaves].max() == 1 else frozenset({"noise"})
+
+
 def _states_of_consistent(transcript: Transcript) -> frozenset[Part]:
     """As `uniform`, but for the noise where boxes inside one another were counted."""
     return _states_of_uniform(transcript) - (frozenset() if _counts_leaves_only(transcript) else {"noise"})
@@ -247,6 +261,14 @@ ESTIMATORS = (
     ),
     Estimator("consistent", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_consistent, consistent),
     Estimator("uniform", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_uniform, uniform),
+    Estimator(
+        "tree_least_squares",
+        (NEEDS_BOXES, NEEDS_LEAVES),
+        _states_of_tree,
+        tree_least_squares,
+        # it would leave cells unused, and is `uniform` where boxes inside one another were not counted
+        suits=lambda transcript: transcript.cells is None and not _counts_leaves_only(transcript),
+    ),
     Estimator("least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, least_squares),
     Estimator(
         "weighted_least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, weighted_least_squares

@@ -4,8 +4,9 @@ Enters: a measured count and its noise variance for each node of a tree (infinit
 both of shape (nodes,). Leaves: a total for each node, shape (nodes,). Upward pass: generalised least squares pools a
 node's own count with the sum of its children's pooled counts. Downward pass: each parent's total is divided among its
 children, as closely to their pooled counts as possible: without any falling below zero (`consistent_totals`), or
-wherever they fall, so that totals stay linear in the counts and unbiased (`linear_totals`). A single projection of all
-leaves at once is measurably worse than the first: it moves large ranges.
+wherever they fall, so that totals stay linear in the counts and unbiased (`linear_totals` for trees of halves,
+`least_squares_totals` for any). A single projection of all leaves at once is measurably worse than the first: it moves
+large ranges.
 """
 
 import numpy as np
@@ -25,6 +26,33 @@ def linear_totals(tree: BoxTree, measured: Floats, variance: Floats) -> Floats:
     """Return the least-squares total of every node of a binary tree: unbiased, linear, and below zero where it is."""
     pooled, pooled_variance = _pool_upwards(tree.parent, tree.end, measured, variance)
     return _divide_linearly(tree.end, pooled, pooled_variance)
+
+
+def least_squares_totals(tree: BoxTree, measured: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Return the least-squares total of every node of any tree, and the variance of what its subtree says of it.
+
+    This is Hay and others' consistency (2010), for any tree and any variances: each count weighs its precision.
+    """
+    pooled, pooled_variance = _pool_upwards(tree.parent, tree.end, measured, variance)
+    return _share_downwards(tree.parent, pooled, pooled_variance), pooled_variance
+
+
+@compiled
+def _share_downwards(parent: Ints, pooled: Floats, pooled_variance: Floats) -> Floats:
+    """Downward pass: give children what they miss of their parent's total, in proportion to their variances."""
+    nodes = len(parent)
+    missing, of_children = np.zeros(nodes), np.zeros(nodes)
+    for node in range(1, nodes):
+        missing[parent[node]] -= pooled[node]
+        of_children[parent[node]] += pooled_variance[node]
+    totals = np.zeros(nodes)
+    totals[0] = pooled[0]
+    missing[0] += totals[0]
+    for node in range(1, nodes):
+        above = parent[node]
+        totals[node] = pooled[node] + missing[above] * pooled_variance[node] / of_children[above]
+        missing[node] += totals[node]
+    return totals
 
 
 @compiled

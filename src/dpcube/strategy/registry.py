@@ -25,9 +25,15 @@ from dpcube.strategy.two_phase import TwoPhase
 BY_NAME: dict[str, type[Adaptive | Cells | TwoPhase]] = {"adaptive": Adaptive, "dpcube": TwoPhase, "cells": Cells}
 """The strategies that are built in. Their names are theirs: an installed strategy of such a name is not reached."""
 RIVALS = {
+    "uniform": "dpcube.strategy.rivals.uniform:Uniform",
+    "hierarchical": "dpcube.strategy.rivals.hierarchical:Hierarchical",
+    "hb": "dpcube.strategy.rivals.hb:HB",
+    "quad_tree": "dpcube.strategy.rivals.quad_tree:QuadTree",
+    "ugrid": "dpcube.strategy.rivals.grids:UGrid",
+    "agrid": "dpcube.strategy.rivals.grids:AGrid",
     "median_tree": "dpcube.strategy.rivals.median_tree:MedianTree",
 }
-"""Systems that others published, built in too : where each is, loaded when its name is asked for."""
+"""Systems that others published, built in too (docs/rivals.md): where each is, loaded when its name is asked for."""
 DEFAULT = "adaptive"
 GROUP = "dpcube.strategies"
 """The group of entry points by which an installed package offers strategies."""

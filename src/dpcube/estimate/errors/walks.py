@@ -52,7 +52,7 @@ def node_sums(tree: BoxTree, columns: Floats, asked: AxisWeights) -> Floats:
 
 
 @compiled
-def _common_weight(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights) -> tuple[float, bool]:
+def common_weight(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights) -> tuple[float, bool]:
     """Return the weight of all cells of a node and true; or else some number and false."""
     common, alike = 1.0, True
     for axis in range(lower.shape[1]):
@@ -72,7 +72,7 @@ def _common_weight(node: int, lower: Ints, upper: Ints, query: int, asked: AxisW
 
 
 @compiled
-def _mean(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights, power: int) -> float:
+def mean_weight(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWeights, power: int) -> float:
     """Return the mean over a node, by the measure, of a query's weights (0) or of their squares (1)."""
     mean = 1.0
     for axis in range(lower.shape[1]):
@@ -138,10 +138,10 @@ def _of_cut_leaf(node: int, lower: Ints, upper: Ints, query: int, asked: AxisWei
 @compiled
 def _met(node: int, lower: Ints, upper: Ints, end: Ints, query: int, asked: AxisWeights) -> tuple[int, float, bool]:
     """Return the next node, from one on, whose weights are alike or that is a leaf; its weight; whether they are."""
-    mean, alike = _common_weight(node, lower, upper, query, asked)
+    mean, alike = common_weight(node, lower, upper, query, asked)
     while not alike and end[node] > node + 1:
         node += 1
-        mean, alike = _common_weight(node, lower, upper, query, asked)
+        mean, alike = common_weight(node, lower, upper, query, asked)
     return node, mean, alike
 
 
@@ -186,7 +186,7 @@ def _split_sums(
     for query in range(len(asked.taken)):
         node = 0
         while node < len(end):
-            mean, alike = _common_weight(node, lower, upper, query, asked)
+            mean, alike = common_weight(node, lower, upper, query, asked)
             if alike:
                 found[query, 0] += mean * totals[node]
                 node = end[node]
@@ -196,12 +196,12 @@ def _split_sums(
                 apart = _apart(node, lower, upper, cut_axis[node], cut_place[node], query, asked)
                 found[query, 1] += splits[node] * apart * apart
             else:
-                mean = _mean(node, lower, upper, query, asked, 0)
-                varying = max(_mean(node, lower, upper, query, asked, 1) - mean * mean, 0.0)
+                mean = mean_weight(node, lower, upper, query, asked, 0)
+                varying = max(mean_weight(node, lower, upper, query, asked, 1) - mean * mean, 0.0)
                 found[query, 0] += mean * totals[node]
                 found[query, 2] += uneven[node] * varying
             node = left
-        whole_mean = _mean(0, lower, upper, query, asked, 0)
+        whole_mean = mean_weight(0, lower, upper, query, asked, 0)
         found[query, 1] += of_total * whole_mean * whole_mean
     return found
 
@@ -214,7 +214,7 @@ def _node_sums(lower: Ints, upper: Ints, end: Ints, columns: Floats, asked: Axis
         while node < len(end):
             node, mean, alike = _met(node, lower, upper, end, query, asked)
             if not alike:
-                mean = _mean(node, lower, upper, query, asked, 0)
+                mean = mean_weight(node, lower, upper, query, asked, 0)
             if mean != 0.0:
                 for column in range(columns.shape[1]):
                     found[query, column] += mean * columns[node, column]

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.metrics import absolute_errors
-from dpcube.evaluate.accuracy.dpbench import EPSILON, QUERY_FILES, BENCH_SCALES, TRIALS, Bench
+from dpcube.evaluate.accuracy.dpbench import BENCH_SCALES, EPSILON, QUERY_FILES, TRIALS, Bench
 from dpcube.evaluate.rivals.dawa import Dawa
 from dpcube.evaluate.rivals.interval_partition import deviations
 from dpcube.evaluate.rivals.mwem import Mwem

@@ -23,10 +23,11 @@ import os
 import sys
 import time
 import tomllib
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -173,7 +174,7 @@ def try_all(mutants: list[Mutant], plant: Plant, chosen: Callable[[Mutant], list
         keep(mutant, trial, time.monotonic() - start)
 
 
-def run(mutants: list[Mutant], known: Reach, most: float, *, again: bool) -> None:
+def run(mutants: list[Mutant], known: Reach, most: float, *, again: bool, processes: int) -> None:
     """Try what is not tried yet: first faults inside functions, then those that the package must be loaded with."""
     past = known_trials(mutants)
     anew: list[Mutant] = []
@@ -186,25 +187,41 @@ def run(mutants: list[Mutant], known: Reach, most: float, *, again: bool) -> Non
         loads = outcome == "not planted" or mutant.line in kernel_lines(source) or when_loaded(mutant, source)
         (anew if loads else inside).append(mutant)
     print(f"{len(anew)} faults to load, {len(inside)} to swap in", flush=True)
-    settle(ROOT, KEPT / "copy", NOT_COPIED)
-    if inside and os.fork() == 0:  # in a process of its own, for this one must not load the package
-        swap_in(inside, most, known)
+
+    def work(part: int, anew: list[Mutant], inside: list[Mutant]) -> None:
+        copy = KEPT / str(part) / "copy"
+        settle(ROOT, copy, NOT_COPIED)
+        if inside:  # in a process of its own, for this one must not load the package
+            os.waitpid(in_a_fork(lambda: swap_in(inside, copy, most, known)), 0)
+        if anew:
+            try_all(anew, Loaded(copy), lambda mutant: known.tests(mutant, most, loading=True), known)
+
+    workers = [in_a_fork(partial(work, i, anew[i::processes], inside[i::processes])) for i in range(processes)]
+    for worker in workers:
+        os.waitpid(worker, 0)
+
+
+def in_a_fork(work: Callable[[], object]) -> int:
+    """Start a process that does this and ends; return its id."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
         os._exit(0)
-    if inside:
-        os.wait()
-    if anew:
-        try_all(anew, Loaded(KEPT / "copy"), lambda mutant: known.tests(mutant, most, loading=True), known)
+    return child
 
 
-def swap_in(mutants: list[Mutant], most: float, known: Reach) -> None:
+def swap_in(mutants: list[Mutant], copy: Path, most: float, known: Reach) -> None:
     """Collect all tests that were measured, and try faults inside functions."""
 
     def try_them(plant: Swapped) -> None:
         try_all(mutants, plant, lambda mutant: list(filter(plant.knows, known.tests(mutant, most))), known)
 
-    swapped = Swapped(KEPT / "copy", try_them)
+    swapped = Swapped(copy, try_them)
     files = sorted({test.partition("::")[0] for test in known.seconds if any(word in test for word in known.wanted)})
-    pytest.main([*options(KEPT / "copy"), "-s", *files], plugins=[swapped, swapped.told])
+    pytest.main([*options(copy), "-s", *files], plugins=[swapped, swapped.told])
 
 
 def score(mutants: list[Mutant]) -> str:
@@ -241,6 +258,7 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="modules whose paths hold one of these; with --measure: tests")
     parser.add_argument("--again", action="store_true", help="try what is not killed once more")
     parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="of tests for each mutant")
+    parser.add_argument("--processes", type=int, default=1, help="that try mutants at a time")
     parser.add_argument("--tests", nargs="*", default=[], help="use only tests whose names hold one of these")
     parser.add_argument("--measure", action="store_true", help="measure which tests reach which lines")
     parser.add_argument("--score", action="store_true", help="only print the score")
@@ -253,7 +271,7 @@ def main() -> None:
     if not chosen.score:
         argued = equivalent()
         tried = [mutant for mutant in mutants if mutant.name not in argued]
-        run(tried, reach(chosen.tests), chosen.seconds, again=chosen.again)
+        run(tried, reach(chosen.tests), chosen.seconds, again=chosen.again, processes=chosen.processes)
     print(score(mutants))
 
 

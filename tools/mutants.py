@@ -10,9 +10,10 @@ run that was stopped goes on where it stopped. A mutant that no test can tell fr
     python tools/mutants.py privacy/noise gate         those of the modules whose paths hold one of these, in this order
     python tools/mutants.py --again --seconds 60       once more those that are not killed, with more of the tests
     python tools/mutants.py --measure tests/unit       measure these tests anew, and keep what is known of the others
+    python tools/mutants.py --sample 40 domain         40 of each module, drawn at random but the same every time
     python tools/mutants.py --score                    only print what is known
 
-The score is of whole modules: one of which some mutants were not tried is said to be unfinished.
+The score is of whole modules, or of samples: then an exact interval says what share of all mutants is killed.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import hashlib
 import json
 import math
 import os
+import random
 import sys
 import time
 import tomllib
@@ -35,6 +37,7 @@ from audit import path_of, trusted_modules
 from coverage import CoverageData
 from mutations import Mutant, kernel_lines, mutants_of
 from planting import FAILED, PASSED, Loaded, Plant, Swapped, Trial, differs, options, settle, when_loaded
+from scipy.stats import beta
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / ".mutants"
@@ -134,6 +137,27 @@ def trusted_mutants(words: list[str]) -> list[Mutant]:
     chosen = dict.fromkeys(module for word in words or [""] for module in modules if word in module)
     found = [mutant for module in chosen for mutant in mutants_of(module, source_of(module))]
     return [mutant for mutant in found if differs(mutant, source_of(mutant.module))]
+
+
+def sampled(mutants: list[Mutant], most: int) -> list[Mutant]:
+    """Return so many mutants of each module, drawn at random from a seed that is the module's name."""
+    chosen = []
+    for module in dict.fromkeys(mutant.module for mutant in mutants):
+        own = [mutant for mutant in mutants if mutant.module == module]
+        chosen += random.Random(module).sample(own, most) if most < len(own) else own
+    return chosen
+
+
+def interval(killed: int, tried: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the exact (Clopper-Pearson) interval of the share that is killed.
+
+    >>> [round(end, 3) for end in interval(38, 40)]
+    [0.831, 0.994]
+    """
+    tail = (1 - confidence) / 2
+    low = beta.ppf(tail, killed, tried - killed + 1) if killed else 0.0
+    high = beta.ppf(1 - tail, killed + 1, tried - killed) if killed < tried else 1.0
+    return float(low), float(high)
 
 
 @cache
@@ -245,7 +269,10 @@ def score(mutants: list[Mutant]) -> str:
         name = module if module == "**all**" else f"`{module.removeprefix('src/dpcube/')}`"
         table.append(f"| {name} | {row.total()} | " + " | ".join(str(row[kind]) for kind in kinds) + " |")
     (KEPT / "survivors.txt").write_text("\n".join(alive) + "\n")
-    return "\n".join(table)
+    told = rows["**all**"]
+    tried = told["killed"] + told["survived"] + told["not reached"]
+    low, high = interval(told["killed"], tried)
+    return "\n".join([*table, "", f"{told['killed']} of {tried} killed; of a sample: {low:.1%} to {high:.1%} of all"])
 
 
 def _digest(module: str) -> str:
@@ -261,6 +288,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1, help="that try mutants at a time")
     parser.add_argument("--tests", nargs="*", default=[], help="use only tests whose names hold one of these")
     parser.add_argument("--measure", action="store_true", help="measure which tests reach which lines")
+    parser.add_argument("--sample", type=int, help="try so many of each module")
     parser.add_argument("--score", action="store_true", help="only print the score")
     chosen = parser.parse_args()
     if chosen.measure or not (KEPT / "seconds.json").exists():
@@ -268,6 +296,7 @@ def main() -> None:
     if chosen.measure:
         return
     mutants = trusted_mutants(chosen.words)
+    mutants = sampled(mutants, chosen.sample) if chosen.sample else mutants
     if not chosen.score:
         argued = equivalent()
         tried = [mutant for mutant in mutants if mutant.name not in argued]

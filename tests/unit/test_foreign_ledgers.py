@@ -1,5 +1,6 @@
 """Ledgers from elsewhere: what they cost is bounded, those of the landed code still open, and WAL mode is refused."""
 
+import itertools
 import os
 import re
 import shutil
@@ -207,6 +208,30 @@ def test_sqlite_stops_after_so_many_steps(place: Path, monkeypatch: pytest.Monke
             connection.execute(f"{ENDLESS} SELECT max(number) FROM r").fetchone()
         with pytest.raises(sqlite3.Error):
             connection.execute("ATTACH ':memory:' AS other")
+
+
+def test_sqlite_may_take_all_the_steps_that_it_is_allowed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps are counted a thousand at a time: what is stopped has taken more than allowed, by one such count."""
+    Ledger.create(place, total=Fraction(1))
+    monkeypatch.setattr(ledger_file, "STEPS_AT_A_TIME", 1000)
+
+    def counted(rows: int, most_steps: int | None) -> int:
+        """Count rows one by one, within so many steps; return how many thousand steps it took."""
+        turns = itertools.count()
+        with closing(sqlite3.connect(place)) as connection:
+            if most_steps is None:
+                connection.set_progress_handler(lambda: next(turns) < 0, 1000)
+            else:
+                monkeypatch.setattr(ledger_file, "MOST_STEPS", most_steps)
+                ledger_file.bound(connection)
+            connection.execute(f"{ENDLESS} SELECT number FROM r LIMIT {rows}").fetchall()
+        return next(turns)
+
+    thousands = counted(1000, None)
+    assert thousands > 5
+    counted(1000, 1000 * thousands)
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        counted(1000, 1000 * (thousands - 1))
 
 
 @pytest.mark.slow

@@ -11,10 +11,12 @@ one that failed (`Loaded`: before it, all of them). Only if they pass does the f
 verdict. What has passed once, in this process, is not run again. Of pytest's exit codes 1
 (a test failed) is a kill. So are 2 and 4 (the tests could not be collected: the fault breaks the import), the death of
 the process by a fault of memory, and time: `SPARE_SECONDS` and `SLOWER` times what the tests took when they were
-measured, if without the fault they end in half of that. Everything else (internal errors, no tests) is no verdict.
+measured, if without the fault they end in half of that. It is the processor's time, so that others on the machine do
+not matter; what waits for ever is ended after `BUSY` times as much of the clock's. Everything else (internal errors, no tests) is no verdict.
 """
 
 import gc
+import math
 import mmap
 import os
 import select
@@ -28,13 +30,14 @@ from functools import cache, lru_cache
 from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
+from resource import RLIMIT_CPU, setrlimit
 from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
 from mutations import Mutant
 
-SPARE_SECONDS, SLOWER = 5.0, 5.0
+SPARE_SECONDS, SLOWER, BUSY = 5.0, 5.0, 8.0
 PASSED, FAILED, INTERRUPTED, INTERNAL, USAGE = 0, 1, 2, 3, 4  # pytest's exit codes
 TIME, UNPLANTED = 100, 101  # ours
 CRASHES = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL}
@@ -91,6 +94,7 @@ def forked(run: Callable[[], int], seconds: float) -> int:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
+        setrlimit(RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
         try:
             code = run()
         except BaseException:
@@ -98,13 +102,14 @@ def forked(run: Callable[[], int], seconds: float) -> int:
         os._exit(code)
     ended = os.pidfd_open(child)
     try:
-        late = not select.select([ended], [], [], seconds)[0]
+        late = not select.select([ended], [], [], BUSY * seconds)[0]
         if late:
             os.killpg(child, signal.SIGKILL)
         status = os.waitpid(child, 0)[1]
     finally:
         os.close(ended)
-    return TIME if late else os.waitstatus_to_exitcode(status)
+    code = os.waitstatus_to_exitcode(status)
+    return TIME if late or code == -signal.SIGXCPU else code
 
 
 @contextmanager

@@ -208,7 +208,7 @@ def run(mutants: list[Mutant], known: Reach, most: float, *, again: bool, proces
         if outcome.startswith("killed") or (outcome not in ("", "not planted") and not again):
             continue
         source = source_of(mutant.module)
-        loads = outcome == "not planted" or mutant.line in kernel_lines(source) or when_loaded(mutant, source)
+        loads = outcome == "not planted" or (mutant.line not in kernel_lines(source) and when_loaded(mutant, source))
         (anew if loads else inside).append(mutant)
     print(f"{len(anew)} faults to load, {len(inside)} to swap in", flush=True)
 
@@ -238,13 +238,14 @@ def in_a_fork(work: Callable[[], object]) -> int:
 
 
 def swap_in(mutants: list[Mutant], copy: Path, most: float, known: Reach) -> None:
-    """Collect all tests that were measured, and try faults inside functions."""
+    """Collect the tests that reach the mutants, and try faults inside functions."""
+    tests = {mutant.name: known.tests(mutant, most) for mutant in mutants}
 
     def try_them(plant: Swapped) -> None:
-        try_all(mutants, plant, lambda mutant: list(filter(plant.knows, known.tests(mutant, most))), known)
+        try_all(mutants, plant, lambda mutant: list(filter(plant.knows, tests[mutant.name])), known)
 
     swapped = Swapped(copy, try_them)
-    files = sorted({test.partition("::")[0] for test in known.seconds if any(word in test for word in known.wanted)})
+    files = sorted({test.partition("::")[0] for chosen in tests.values() for test in chosen})
     pytest.main([*options(copy), "-s", *files], plugins=[swapped, swapped.told])
 
 

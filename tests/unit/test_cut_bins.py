@@ -156,7 +156,9 @@ def test_count_sql_views_and_plots_agree_on_cut_bins(question: str, within: With
 
 @pytest.mark.parametrize("value", [0.25, 0.3, 0.5, 0.75])
 @pytest.mark.parametrize("sign", ["<", "<=", ">", ">="])
-def test_count_and_sql_agree_where_a_bound_is_an_edge_of_real_numbers(sign: str, value: float, release: Release) -> None:
+def test_count_and_sql_agree_where_a_bound_is_an_edge_of_real_numbers(
+    sign: str, value: float, release: Release
+) -> None:
     """A single real number is taken to have no rows, so an edge cuts no bin, whichever side it is on."""
     answer = release.count(f"dose {sign} {value}")
     asked = f"SELECT count(*) AS n FROM cube WHERE dose {sign} {value}"

@@ -8,7 +8,7 @@ run that was stopped goes on where it stopped. A mutant that no test can tell fr
 
     python tools/mutants.py                            every mutant of trusted code: hours
     python tools/mutants.py privacy/noise gate         those of the modules whose paths hold one of these, in this order
-    python tools/mutants.py --again --seconds 60       once more those that are not killed, with more of the tests
+    python tools/mutants.py --again --seconds 60       once more those that are not killed, with all tests of the module
     python tools/mutants.py --measure tests/unit       measure these tests anew, and keep what is known of the others
     python tools/mutants.py --sample 40 domain         40 of each module, drawn at random but the same every time
     python tools/mutants.py --score                    only print what is known
@@ -17,6 +17,7 @@ The score is of whole modules, or of samples: then an exact interval says what s
 """
 
 import argparse
+import gc
 import hashlib
 import json
 import math
@@ -31,12 +32,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from audit import path_of, trusted_modules
 from coverage import CoverageData
 from mutations import Mutant, kernel_lines, mutants_of
-from planting import FAILED, PASSED, Loaded, Plant, Swapped, Trial, differs, options, settle, when_loaded
+from planting import FAILED, PASSED, REMEMBERS, Loaded, Plant, Swapped, Trial, differs, options, settle, when_loaded
 from scipy.stats import beta
 
 ROOT = Path(__file__).parents[1]
@@ -52,10 +54,19 @@ class Times:
     """A plugin of pytest that keeps how long each test took.
 
     A test that fails without a mutant, for one that depends on the machine's load, can tell nothing and is left out.
+    What functions remember is forgotten before each test, or a line would be seen to be reached by the first alone.
     """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
+        self._remembered: list[Any] = []
+
+    def pytest_collection_finish(self) -> None:
+        self._remembered = [thing for thing in gc.get_objects() if type(thing) is REMEMBERS]
+
+    def pytest_runtest_setup(self) -> None:
+        for remembered in self._remembered:
+            remembered.cache_clear()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += math.inf if report.failed else report.duration
@@ -69,22 +80,26 @@ class Reach:
     seconds: dict[str, float]
     wanted: tuple[str, ...] = ("",)
     """Only tests whose names hold one of these are used."""
+    wide: bool = False
 
     def tests(self, mutant: Mutant, most: float, *, loading: bool = False) -> list[str]:
         """Return tests of a mutant's line, quickest first; of its module, if none is seen there (a kernel, a constant).
 
         They take `most` seconds together. Where their files must be loaded first, that takes time too, and the files
-        named after the module or with many tests of the line come first.
+        named after the module or with many tests of the line come first. If `wide`, those of the module come after
+        those of the line.
         """
         lines = self.lines.get(mutant.module, {})
-        reaching = set(lines.get(mutant.line, ())) or self._around(lines)
+        here = set(lines.get(mutant.line, ()))
+        reaching = here | self._around(lines) if self.wide or not here else here
         reaching = {test for test in reaching if any(word in test for word in self.wanted)}
         files = Counter(test.partition("::")[0] for test in reaching)
         stem = Path(mutant.module).stem
 
         def order(test: str) -> tuple[float, ...]:
             file = test.partition("::")[0]
-            return (stem not in file, -files[file], self.cost(test)) if loading else (self.cost(test),)
+            first = (stem not in file, -files[file]) if loading else (test not in here,)
+            return *first, self.cost(test)
 
         chosen: list[str] = []
         spent, loaded = 0.0, set()
@@ -119,7 +134,7 @@ def measure(tests: list[str]) -> None:
     path.write_text(json.dumps(known | times.seconds))
 
 
-def reach(wanted: list[str]) -> Reach:
+def reach(wanted: list[str], *, wide: bool) -> Reach:
     """Return what was measured."""
     lines: dict[str, dict[int, list[str]]] = {}
     data = CoverageData(str(KEPT / "coverage"))
@@ -128,7 +143,7 @@ def reach(wanted: list[str]) -> Reach:
         seen = lines.setdefault(str(Path(file).relative_to(ROOT)), {})
         for line, contexts in data.contexts_by_lineno(file).items():
             seen[line] = sorted({context.rpartition("|")[0] for context in contexts if context})
-    return Reach(lines, json.loads((KEPT / "seconds.json").read_text()), tuple(wanted) or ("",))
+    return Reach(lines, json.loads((KEPT / "seconds.json").read_text()), tuple(wanted) or ("",), wide)
 
 
 def trusted_mutants(words: list[str]) -> list[Mutant]:
@@ -301,7 +316,13 @@ def main() -> None:
     if not chosen.score:
         argued = equivalent()
         tried = [mutant for mutant in mutants if mutant.name not in argued]
-        run(tried, reach(chosen.tests), chosen.seconds, again=chosen.again, processes=chosen.processes)
+        run(
+            tried,
+            reach(chosen.tests, wide=chosen.again),
+            chosen.seconds,
+            again=chosen.again,
+            processes=chosen.processes,
+        )
     print(score(mutants))
 
 

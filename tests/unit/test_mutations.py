@@ -45,6 +45,12 @@ def test_words_of_sql_are_changed_and_words_for_people_are_not() -> None:
     assert all("Return SQL: a < b." in source and '{turn} < 0"' in source for source in sources)
 
 
+def test_names_of_types_are_for_the_type_checker() -> None:
+    source = 'Bounds = Callable[[int, str], tuple[int, int]]\nElement = TypeVar("Element", int, float)\n'
+    assert mutants_of("m", source) == []
+    assert len(mutants_of("m", "MOST = 2\nlast, PART = 3, 4\n")) == 8
+
+
 def test_every_mutant_differs_and_can_be_read() -> None:
     mutants = mutants_of("m", SOURCE)
     assert len({mutant.source for mutant in mutants} | {SOURCE}) == len(mutants) + 1

@@ -213,7 +213,7 @@ def try_all(mutants: list[Mutant], plant: Plant, chosen: Callable[[Mutant], list
         keep(mutant, trial, time.monotonic() - start)
 
 
-def run(mutants: list[Mutant], known: Reach, most: float, *, again: bool, processes: int) -> None:
+def run(mutants: list[Mutant], known: Reach, most: float, *, again: bool, processes: int, loading: bool) -> None:
     """Try what is not tried yet: first faults inside functions, then those that the package must be loaded with."""
     past = known_trials(mutants)
     anew: list[Mutant] = []
@@ -224,7 +224,8 @@ def run(mutants: list[Mutant], known: Reach, most: float, *, again: bool, proces
             continue
         source = source_of(mutant.module)
         loads = outcome == "not planted" or (mutant.line not in kernel_lines(source) and when_loaded(mutant, source))
-        (anew if loads else inside).append(mutant)
+        if loading or not loads:
+            (anew if loads else inside).append(mutant)
     print(f"{len(anew)} faults to load, {len(inside)} to swap in", flush=True)
 
     def work(part: int, anew: list[Mutant], inside: list[Mutant]) -> None:
@@ -304,6 +305,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1, help="that try mutants at a time")
     parser.add_argument("--tests", nargs="*", default=[], help="use only tests whose names hold one of these")
     parser.add_argument("--measure", action="store_true", help="measure which tests reach which lines")
+    parser.add_argument("--inside", action="store_true", help="try only faults inside functions, which is quick")
     parser.add_argument("--sample", type=int, help="try so many of each module")
     parser.add_argument("--score", action="store_true", help="only print the score")
     chosen = parser.parse_args()
@@ -322,6 +324,7 @@ def main() -> None:
             chosen.seconds,
             again=chosen.again,
             processes=chosen.processes,
+            loading=not chosen.inside,
         )
     print(score(mutants))
 

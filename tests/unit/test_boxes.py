@@ -58,14 +58,24 @@ def test_boxes_of_different_cubes_do_not_meet() -> None:
 def test_boxes_are_read_only_copies() -> None:
     lower, upper = np.array([[0, 1], [2, 0]]), np.array([[1, 3], [4, 2]])
     boxes = Boxes((4, 3), lower, upper)
-    lower[:] = 9
+    lower[:], upper[:] = 9, 9
     assert boxes.lower.tolist() == [[0, 1], [2, 0]]
+    assert boxes.upper.tolist() == [[1, 3], [4, 2]]
     assert len(boxes) == 2
     assert boxes[1] == Box((2, 0), (4, 2))
     assert boxes.sizes.tolist() == [2, 4]
     assert repr(boxes) == "<Boxes: 2 boxes in (4, 3)>"
-    with pytest.raises(ValueError, match="read-only"):
-        boxes.lower[0, 0] = 1
+    for bounds in (boxes.lower, boxes.upper):
+        with pytest.raises(ValueError, match="read-only"):
+            bounds[0, 0] = 1
+
+
+def test_the_shape_of_boxes_is_theirs_whatever_it_was_given_as() -> None:
+    shape = [np.int64(4), np.int32(3)]
+    boxes = Boxes(shape, np.array([[0, 1]]), np.array([[1, 3]]))  # type: ignore[arg-type]
+    shape.append(np.int64(2))
+    assert boxes.shape == (4, 3)
+    assert [type(extent) for extent in boxes.shape] == [int, int]
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,8 @@ def here(tmp_path: Path) -> Path:
         ("d.parquet", "d.ledger"),
         ("we[ir]d.csv", "we[ir]d.ledger"),  # a file that is there is no pattern
         ("not there.csv", "not there.ledger"),
+        ("not there.v2", "not there.ledger"),  # no directory
+        pytest.param(f"{'x' * 300}.v2", f"{'x' * 300}.ledger", id="no file can have this name"),
     ],
 )
 def test_a_table_has_its_ledger_beside_it(source: str, place: str, here: Path) -> None:

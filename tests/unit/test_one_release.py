@@ -73,7 +73,7 @@ def test_every_part_of_a_request_reaches_the_rows_the_ledger_and_the_file(
     assert release.count("x = 1").value == 3
     state = Ledger(table.with_suffix(".ledger")).statement()
     [charge] = state.charges
-    assert (state.total, state.spent, state.unit) == (3, Fraction(1, 2), "p")
+    assert (state.total, state.spent, state.unit) == (Fraction(3), Fraction(1, 2), "p")
     assert (charge.epsilon, charge.strategy, charge.purpose) == (Fraction(1, 2), "cells", "all of it")
     assert charge.period is not None
     assert (charge.period.column, charge.period.start, charge.period.stop) == ("day", 1, 4)
@@ -87,7 +87,7 @@ def test_what_is_not_asked_for_is_not_there(table: Path) -> None:
     said: list[str] = []
     release = publish(table, DOMAIN, epsilon=1, strategy="cells", csv=SEMICOLONS, progress=said.append)
     state = Ledger(table.with_suffix(".ledger")).statement()
-    assert (state.total, state.unit, state.charges[0].period) == (1, None, None)
+    assert (state.total, state.unit, state.charges[0].period) == (Fraction(1), None, None)
     assert (release.provenance.unit, release.provenance.period) == (None, None)
     assert said == ["counting the rows", "measuring", "finishing"]
 
@@ -96,7 +96,7 @@ def test_the_unit_and_the_period_choose_rows_for_counting_and_in_the_sql() -> No
     rows = pa.table({"p": [1, 1, 1, None, None], "day": [1, 2, 9, 1, 9], "x": [0, 0, 0, 1, 1]})
 
     def counts(**more: Any) -> list[int]:
-        return count(rows, DOMAIN, **more).tolist()[:2]
+        return [int(cell) for cell in count(rows, DOMAIN, **more)[:2]]
 
     within = Range.of(PERIOD, DOMAIN, None)
     assert counts() == [3, 2]

@@ -159,8 +159,9 @@ def test_a_domain_that_no_file_could_hold_is_refused(table: Path, monkeypatch: p
 def test_a_place_is_asked_for_the_room_of_a_file(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Path, int]] = []
     monkeypatch.setattr(PUBLISH, "check_writable", lambda path, *, needed: asked.append((path, needed)))
-    peak = Cells().peak_bytes(DOMAIN.shape)
-    publish(table, DOMAIN, epsilon=1, strategy="cells", csv=SEMICOLONS, save_to=str(tmp_path / "r.dpcube"))
+    wide = Domain((Integer(name="x", min=0, max=9999),))
+    peak = Cells().peak_bytes(wide.shape)
+    publish(table, wide, epsilon=1, strategy="cells", csv=SEMICOLONS, save_to=str(tmp_path / "r.dpcube"))
     assert asked == [(tmp_path / "r.dpcube", (peak - STARTING) // 4)]
 
 

@@ -53,6 +53,14 @@ def test_a_table_over_some_axes_is_drawn_at_what_it_was_charged(axes: tuple[int,
     assert (table == 5000 + 6 // size).all()
 
 
+@pytest.mark.parametrize("name", ["shape", "_hold", "other"])
+def test_exact_counts_are_never_changed(name: str) -> None:
+    exact = ExactCounts(np.zeros(2, np.int64))
+    with pytest.raises(AttributeError, match="exact counts are never changed"):
+        setattr(exact, name, (3,))
+    assert exact.shape == (2,)
+
+
 @pytest.mark.parametrize("max_rows", [0, -1])
 def test_a_unit_without_rows_cannot_be(max_rows: int) -> None:
     with pytest.raises(InputError, match=f"at least one row, got max_rows {max_rows}"):

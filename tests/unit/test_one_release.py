@@ -137,6 +137,21 @@ def test_two_that_make_ledgers_for_the_same_rows_at_once_do_not_both_draw(
         assert Ledger(place).statement().spent == 0
 
 
+def test_an_array_of_counts_is_let_go_once_it_is_counted() -> None:
+    """A tool that prints the locals of frames shows it of no frame of ours, though the caller's own may hold it."""
+    counts = np.arange(5)
+
+    def fail(said: str) -> None:
+        if said == "measuring":
+            raise RuntimeError(said)
+
+    with pytest.raises(RuntimeError, match="measuring") as caught:
+        publish(counts, DOMAIN, epsilon=1, strategy="cells", progress=fail)
+    frames = [entry.frame for entry in caught.traceback if "publishing.py" in str(entry.path)]
+    assert frames
+    assert not any(value is counts for frame in frames for value in frame.f_locals.values())
+
+
 # What is refused before a row is read.
 
 

@@ -252,6 +252,11 @@ def test_a_directory_is_walked_by_the_first_of_its_names_in_order(tree: Path) ->
     assert names.matched(tree / "**" / "*.txt") == {tree / "E" / "c.txt"}
 
 
+def test_where_files_have_no_numbers_directories_go_by_their_names(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "identity", lambda _: (1, 0))
+    assert names.matched(tree / "d" / "**" / "a.csv") == {tree / "d" / "a.csv", tree / "d" / "e" / "a.csv"}
+
+
 def test_the_files_of_a_directory_are_those_whose_names_are_of_data(tree: Path) -> None:
     (tree / "d" / "e" / "_SUCCESS").touch()
     (tree / "d" / "e" / ".a.csv.crc").touch()
@@ -262,7 +267,7 @@ def test_the_files_of_a_directory_are_those_whose_names_are_of_data(tree: Path) 
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [("gone.csv", "there is no file"), ("empty", "no file to be read"), ("*.none", "no file to be read")],
+    [("gone.csv", r"there is no file /"), ("empty", "no file to be read"), ("*.none", "no file to be read")],
 )
 def test_a_path_without_files_is_refused(path: str, words: str, tree: Path) -> None:
     (tree / "empty").mkdir()

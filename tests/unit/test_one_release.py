@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcube import Domain, Integer
+from dpcube import Domain, Integer, Release
 from dpcube.curator import explain, gate, publish
 from dpcube.curator.publishing import count
 from dpcube.curator.request import PrivacyUnit, Range
 from dpcube.curator.sources import CsvDialect
-from dpcube.errors import DomainError, InputError, MemoryLimitError
+from dpcube.errors import DomainError, InputError, MemoryLimitError, SourceError
 from dpcube.geometry.boxes import MOST_CELLS
 from dpcube.privacy import feasible
 from dpcube.privacy.epsilon import SMALLEST
@@ -77,7 +77,7 @@ def test_every_part_of_a_request_reaches_the_rows_the_ledger_and_the_file(
     assert (charge.epsilon, charge.strategy, charge.purpose) == (Fraction(1, 2), "cells", "all of it")
     assert charge.period is not None
     assert (charge.period.column, charge.period.start, charge.period.stop) == ("day", 1, 4)
-    assert charge.digest == release.digest
+    assert charge.digest == release.digest == Release.open(tmp_path / "r.dpcube").digest
     made = release.provenance
     assert (made.unit, made.max_rows, made.period, made.ledger) == ("p", 2, "day from 1 to 3", True)
     assert said == ["counting the rows", "measuring", "writing"]
@@ -112,6 +112,17 @@ def test_sql_is_told_of_a_table_as_it_would_be_read(table: Path) -> None:
     assert "count(*)" in explain(table, lines, csv=SEMICOLONS)
     with pytest.raises(InputError, match="taken as it is, without SQL"):
         explain(np.zeros(5, np.int64), DOMAIN)
+
+
+def test_a_query_reaches_the_source_which_refuses_it_if_it_is_no_database(table: Path) -> None:
+    for ask in (
+        lambda: publish(table, DOMAIN, epsilon=1, query="SELECT 1"),
+        lambda: count(table, DOMAIN, query="SELECT 1"),
+        lambda: explain(table, DOMAIN, query="SELECT 1"),
+    ):
+        with pytest.raises((InputError, SourceError), match="query"):
+            ask()
+    assert not table.with_suffix(".ledger").exists()
 
 
 @pytest.mark.parametrize("more", [{"unit": "p"}, {"period": PERIOD}, {"unit": "p", "period": PERIOD}])

@@ -42,6 +42,10 @@ def test_a_person_with_many_rows_gets_the_more_noise_for_each(max_rows: int) -> 
     assert noise.drawn == [(HALF / max_rows / 4, 6)]
 
 
+def test_a_unit_is_one_row_unless_it_is_said_to_be_more() -> None:
+    assert Gate(np.zeros(2, np.int64), HALF).epsilon_per_unit == HALF / BUDGET_UNITS
+
+
 @pytest.mark.parametrize("max_rows", [1, 7])
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
 def test_a_table_over_some_axes_is_drawn_at_what_it_was_charged(axes: tuple[int, ...], max_rows: int) -> None:

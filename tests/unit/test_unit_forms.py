@@ -110,7 +110,12 @@ EQUAL: dict[str, list[object]] = {
     "fifty seconds": [timedelta(seconds=50), np.timedelta64(5, ("s", 10)), np.timedelta64(50 * 10**9, "ns")],
     "fifty seconds after 1970": [datetime(1970, 1, 1, 0, 0, 50), np.datetime64(5, ("s", 10))],
     "an attosecond": [np.timedelta64(1, "as")],
-    "two weeks": [timedelta(days=14), np.timedelta64(2, "W"), np.timedelta64(14 * 24 * 60, "m")],
+    "two weeks": [
+        timedelta(days=14),
+        np.timedelta64(336, "h"),
+        np.timedelta64(2, "W"),
+        np.timedelta64(14 * 24 * 60, "m"),
+    ],
     "a clock": [clock(1, 2)],
     "a uuid": [UUID(int=1)],
     "a pair": [(1, "a"), (1.0, np.str_("a"))],

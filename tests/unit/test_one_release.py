@@ -120,7 +120,7 @@ def test_a_query_reaches_the_source_which_refuses_it_if_it_is_no_database(table:
         lambda: count(table, DOMAIN, query="SELECT 1"),
         lambda: explain(table, DOMAIN, query="SELECT 1"),
     ):
-        with pytest.raises((InputError, SourceError), match="query"):
+        with pytest.raises((InputError, SourceError), match="a query goes with the address"):
             ask()
     assert not table.with_suffix(".ledger").exists()
 

@@ -294,7 +294,7 @@ def test_the_own_names_of_a_file_are_those_in_the_table_once_links_are_followed(
 def test_a_name_that_is_deleted_meanwhile_may_be_elsewhere(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file had it when its names were counted: it may have been moved, and lead to another ledger."""
     (tree / "E" / "hard.txt").hardlink_to(tree / "E" / "c.txt")
-    monkeypatch.setattr(names.os.path, "lexists", lambda path: Path(path).name != "hard.txt")
+    monkeypatch.setattr("os.path.lexists", lambda path: Path(path).name != "hard.txt")
     [file] = names.listed(tree / "E")
     assert file.elsewhere
 

@@ -23,10 +23,13 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The address of a database of PostgreSQL.
+    """The address of a database of PostgreSQL: the one that DPCUBE_POSTGRES names, if it does, whose tables may go.
 
     Not in pytest's own folder: under root the server runs as another user, whom the next pytest to start shuts out.
     """
+    if running := os.environ.get("DPCUBE_POSTGRES"):
+        yield running
+        return
     folder = mkdtemp(prefix="dpcube-pg-")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # platformdirs misses a variable that a login would have set

@@ -66,6 +66,7 @@ SQL = [
 ]
 SQL_WORDS = re.compile(r"\b(SELECT|CASE|WHEN|CAST|WHERE|BETWEEN|PRAGMA|BEGIN|least|greatest|floor|CHECK|SET)\b|[<>]=")
 UNREAD = {"__repr__", "__str__", "__all__"}
+TYPE = re.compile(r"[A-Z]([A-Z]?[a-z]+)*")  # what is called so is an alias of a type, or a variable for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,11 @@ def _unread(node: ast.AST) -> bool:
         return True
     if isinstance(node, ast.Assign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return any(isinstance(t, ast.Name) and t.id in {"msg", "message", *UNREAD} for t in targets)
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        return any(name in {"msg", "message", *UNREAD} or TYPE.fullmatch(name) for name in names)
     if isinstance(node, ast.keyword) and node.arg == "strict":
+        return True
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return True
     return isinstance(node, ast.Import | ast.ImportFrom | ast.arg)
 

@@ -1,20 +1,23 @@
 """Trying one fault: a mutant and the tests that reach it enter, what became of it leaves.
 
 Every trial is a process forked from one that has done the slow work already. A fault inside a function is planted by
-giving the function, in a process that has loaded and collected everything, the code of the faulty one (`Swapped`). A
-fault in what runs when a module is loaded, and in a kernel, which Numba has compiled before, is planted in the file of
-a copy of the repository, which a process that has not yet loaded the package then loads (`Loaded`). In either case the
-faulty file lies in the copy while the tests run, for the processes that they start.
+giving the function, in a process that has loaded and collected everything, the code of the faulty one (`Swapped`). If
+the function is a kernel, which Numba has compiled before, the kernels of its module are then run by Python, with the
+fault and without; kernels of other modules keep what they have compiled. A fault in what runs when a module is loaded
+is planted in the file of a copy of the repository, which a process that has not yet loaded the package then loads
+(`Loaded`). In either case the faulty file lies in the copy while the tests run, for the processes that they start.
 
 When a mutant is killed. A trial that fails is tried without the fault too: the same tests in the same order, up to the
 one that failed (`Loaded`: before it, all of them). Only if they pass does the failure count; otherwise there is no
-verdict. What has passed once, in this process, is not run again. Of pytest's exit codes 1
-(a test failed) is a kill. So are 2 and 4 (the tests could not be collected: the fault breaks the import), the death of
-the process by a fault of memory, and time: `SPARE_SECONDS` and `SLOWER` times what the tests took when they were
-measured, if without the fault they end in half of that. Everything else (internal errors, no tests) is no verdict.
+verdict. What has passed once, in this process, is not run again. Of pytest's exit codes 1 (a test failed) is a kill. So
+are 2 and 4 (the tests could not be collected: the fault breaks the import), the death of the process by a fault of
+memory, and time: `SPARE_SECONDS` and `SLOWER` times what the tests took when they were measured, if without the fault
+they end in half of that. It is the processor's time, so that others on the machine do not matter; what waits for ever
+is ended after `BUSY` times as much of the clock's. Everything else (internal errors, no tests) is no verdict.
 """
 
 import gc
+import math
 import mmap
 import os
 import select
@@ -28,13 +31,14 @@ from functools import cache, lru_cache
 from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
+from resource import RLIMIT_CPU, setrlimit
 from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-from mutations import Mutant
+from mutations import Mutant, kernel_lines
 
-SPARE_SECONDS, SLOWER = 5.0, 5.0
+SPARE_SECONDS, SLOWER, BUSY = 5.0, 5.0, 8.0
 PASSED, FAILED, INTERRUPTED, INTERNAL, USAGE = 0, 1, 2, 3, 4  # pytest's exit codes
 TIME, UNPLANTED = 100, 101  # ours
 CRASHES = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL}
@@ -91,6 +95,7 @@ def forked(run: Callable[[], int], seconds: float) -> int:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
+        setrlimit(RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
         try:
             code = run()
         except BaseException:
@@ -98,13 +103,14 @@ def forked(run: Callable[[], int], seconds: float) -> int:
         os._exit(code)
     ended = os.pidfd_open(child)
     try:
-        late = not select.select([ended], [], [], seconds)[0]
+        late = not select.select([ended], [], [], BUSY * seconds)[0]
         if late:
             os.killpg(child, signal.SIGKILL)
         status = os.waitpid(child, 0)[1]
     finally:
         os.close(ended)
-    return TIME if late else os.waitstatus_to_exitcode(status)
+    code = os.waitstatus_to_exitcode(status)
+    return TIME if late or code == -signal.SIGXCPU else code
 
 
 @contextmanager
@@ -124,10 +130,11 @@ class Plant:
 
     how = ""
     control_first = False
+    interpreted = ""  # the file whose kernels are run by Python
 
     def __init__(self, copy: Path) -> None:
         self.copy, self.told = copy, Told()
-        self._passed: set[tuple[str, ...]] = set()
+        self._passed: set[tuple[str, ...]] = set()  # after the file whose kernels were run by Python
 
     def run(self, mutant: Mutant | None, tests: Sequence[str]) -> int:
         """Run the tests in this process, which is a fork."""
@@ -155,9 +162,9 @@ class Plant:
 
     def passes(self, tests: Sequence[str], seconds: float) -> bool:
         """Say whether the tests pass without a fault in this time; what has passed once is not asked again."""
-        asked = tuple(tests)
-        if asked not in self._passed and forked(lambda: self.run(None, asked), seconds) == PASSED:
-            self._passed |= {asked[:count] for count in range(1, len(asked) + 1)}
+        asked = (self.interpreted, *tests)
+        if asked not in self._passed and forked(lambda: self.run(None, tests), seconds) == PASSED:
+            self._passed |= {asked[:count] for count in range(2, len(asked) + 1)}
         return asked in self._passed
 
 
@@ -193,6 +200,7 @@ class Swapped(Plant):
         self._try_all = try_all
         self._items: dict[str, pytest.Item] = {}
         self._functions: dict[str, list[FunctionType]] = {}
+        self._kernels: dict[str, list[Any]] = {}
         self._remembered: list[Any] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -203,6 +211,8 @@ class Swapped(Plant):
                 self._functions.setdefault(thing.__code__.co_filename, []).append(thing)
             elif type(thing) is REMEMBERS:
                 self._remembered.append(thing)
+            elif type(thing).__qualname__ == "_Compiled":
+                self._kernels.setdefault(thing.__wrapped__.__code__.co_filename, []).append(thing)
         gc.freeze()
         self._try_all(self)
         return True
@@ -211,7 +221,14 @@ class Swapped(Plant):
         """Say whether a test was collected."""
         return test in self._items
 
+    def trial(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> Trial:
+        source = (self.copy / mutant.module).read_text(encoding="utf-8")
+        self.interpreted = str(self.copy / mutant.module) if mutant.line in kernel_lines(source) else ""
+        return super().trial(mutant, tests, seconds)
+
     def run(self, mutant: Mutant | None, tests: Sequence[str]) -> int:
+        for kernel in self._kernels.get(self.interpreted, ()):
+            kernel._compiled = kernel.__wrapped__
         if mutant and not self.swap(mutant):
             return UNPLANTED
         items = [self._items[test] for test in tests]

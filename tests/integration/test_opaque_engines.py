@@ -1,7 +1,8 @@
-"""No traceback shows an exact count that a database brought back, wherever in our code an exception is raised."""
+"""No traceback shows an exact count that an engine brought back, wherever in our code an exception is raised."""
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,10 +21,14 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def job(postgres: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
+@pytest.fixture(autouse=True)
+def loud(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "ExactNoise", Loud)
     monkeypatch.setattr(private_table, "ExactNoise", Loud)
+
+
+@pytest.fixture
+def in_postgres(postgres: str) -> Callable[[], object]:
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS opaque CASCADE")
         connection.execute("CREATE SCHEMA opaque")
@@ -31,16 +36,28 @@ def job(postgres: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
     return lambda: publish(f"{postgres}#opaque.t", AGES, epsilon="1/2", strategy="cells", ledger=None)
 
 
-def test_an_exception_at_every_trusted_line_shows_no_count_of_a_database(job: Callable[[], object]) -> None:
+@pytest.fixture
+def in_spark(spark: Any) -> Callable[[], object]:
+    frame = spark.createDataFrame([(3,)], "age int").selectExpr("age", f"explode(sequence(1, {ROWS})) AS row")
+    return lambda: publish(frame, AGES, epsilon="1/2", strategy="cells", ledger=None)
+
+
+@pytest.mark.parametrize("engine", ["postgres", "spark"])
+def test_an_exception_at_every_trusted_line_shows_no_count_of_an_engine(
+    engine: str, request: pytest.FixtureRequest
+) -> None:
+    job = request.getfixturevalue(f"in_{engine}")
     assert leaks(job, (), every=2) == {}
-    assert leaks(job, (), every=1, within="postgres.py", last=True, twice=True) == {}
+    assert leaks(job, (), every=1, within=f"{engine}.py", last=True, twice=True) == {}
 
 
-def test_sabotage_counting_in_a_database_without_the_seal_is_caught(
-    job: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("engine", ["postgres", "spark"])
+def test_sabotage_counting_in_an_engine_without_the_seal_is_caught(
+    engine: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = sys.modules["dpcube.curator.publishing"]
-
     for owner, name in ((Rows, "count_cells"), (published, "count"), (published, "_counted")):
         monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__.__wrapped__)
+    job = request.getfixturevalue(f"in_{engine}")
     assert leaks(job, (), every=1, within="rows.py", last=True)
+    assert leaks(job, (), every=1, within=f"{engine}.py", last=True)

@@ -3,13 +3,28 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube.errors import DomainError
-from dpcube.geometry.boxes import Box, Boxes, Element, Partitioning, box_sums, paint
+from dpcube.geometry import boxes as boxes_module
+from dpcube.geometry.boxes import (
+    Box,
+    Boxes,
+    Element,
+    Partitioning,
+    add_to_boxes,
+    box_sums,
+    filled_boxes,
+    paint,
+    paint_chosen,
+)
 
 
 def random_boxes(shape: tuple[int, ...], count: int, seed: int) -> Boxes:
+    """Boxes at random, the first of which is the whole cube."""
     rng = np.random.default_rng(seed)
     lower = rng.integers(0, shape, (count, len(shape)))
-    return Boxes(shape, lower, rng.integers(lower + 1, np.array(shape) + 1))
+    lower[0] = 0
+    upper = rng.integers(lower + 1, np.array(shape) + 1)
+    upper[0] = shape
+    return Boxes(shape, lower, upper)
 
 
 def cut_up(shape: tuple[int, ...], cuts: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -58,14 +73,39 @@ def test_boxes_of_different_cubes_do_not_meet() -> None:
 def test_boxes_are_read_only_copies() -> None:
     lower, upper = np.array([[0, 1], [2, 0]]), np.array([[1, 3], [4, 2]])
     boxes = Boxes((4, 3), lower, upper)
-    lower[:] = 9
+    lower[:], upper[:] = 9, 9
     assert boxes.lower.tolist() == [[0, 1], [2, 0]]
+    assert boxes.upper.tolist() == [[1, 3], [4, 2]]
     assert len(boxes) == 2
     assert boxes[1] == Box((2, 0), (4, 2))
     assert boxes.sizes.tolist() == [2, 4]
     assert repr(boxes) == "<Boxes: 2 boxes in (4, 3)>"
-    with pytest.raises(ValueError, match="read-only"):
-        boxes.lower[0, 0] = 1
+    for bounds in (boxes.lower, boxes.upper):
+        with pytest.raises(ValueError, match="read-only"):
+            bounds[0, 0] = 1
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int64])
+@pytest.mark.parametrize("writeable", [True, False])
+def test_bounds_are_kept_in_one_form(dtype: type[np.integer], writeable: bool) -> None:  # noqa: FBT001
+    """In rows of 64-bit numbers, as the kernels read them; what has that form and cannot be written is not copied."""
+    bounds = np.asfortranarray(np.array([[0, 1, 2], [2, 0, 1]]), dtype=dtype)
+    bounds.flags.writeable = writeable
+    boxes = Boxes((4, 4, 4), bounds, bounds + np.ones(1, dtype))
+    for kept in (boxes.lower, boxes.upper):
+        assert kept.dtype == np.int64
+        assert kept.flags.c_contiguous
+        assert not kept.flags.writeable
+    assert boxes.lower.tolist() == [[0, 1, 2], [2, 0, 1]]
+    assert Boxes((4, 4, 4), boxes.lower, boxes.upper).lower is boxes.lower
+
+
+def test_the_shape_of_boxes_is_theirs_whatever_it_was_given_as() -> None:
+    shape = [np.int64(4), np.int32(3)]
+    boxes = Boxes(shape, np.array([[0, 1]]), np.array([[1, 3]]))  # type: ignore[arg-type]
+    shape.append(np.int64(2))
+    assert boxes.shape == (4, 3)
+    assert [type(extent) for extent in boxes.shape] == [int, int]
 
 
 @pytest.mark.parametrize(
@@ -76,6 +116,7 @@ def test_boxes_are_read_only_copies() -> None:
         ((4,), [[0]], [[5]], "not inside a cube of shape"),
         ((4, 2), [[0]], [[1]], "needs one row of 2 bounds"),
         ((4,), [[0], [1]], [[1]], "upper bounds have shape"),
+        ((4, 2), [[0]], [[1, 2]], "lower bounds have shape"),
         ((4, 0), [[0, 0]], [[1, 1]], "no empty axis"),
         ((), [[0]], [[1]], "at least one axis"),
         ((4,), [[0.5]], [[1.0]], "whole numbers"),
@@ -112,9 +153,30 @@ def test_overlap_and_gap_are_refused(shape: tuple[int, ...]) -> None:
         Partitioning(shape, lower[1:], upper[1:])
 
 
+@pytest.mark.parametrize("upper", [[[5]], [[0]]])
+def test_boxes_outside_the_cube_label_nothing(upper: list[list[int]]) -> None:
+    with pytest.raises(DomainError, match=r"box 0 from .* is empty or not inside"):
+        Partitioning((4,), np.array([[0]]), np.array(upper))
+
+
+def test_boxes_are_told_by_their_own_numbers_where_some_are_chosen() -> None:
+    boxes = Boxes((4,), np.array([[0], [1], [2]]), np.array([[2], [4], [4]]))
+    assert paint_chosen(boxes, np.array([2, 0])).tolist() == [1, 1, 0, 0]
+    with pytest.raises(DomainError, match=r"box 0 .* overlaps a box before it"):
+        paint_chosen(boxes, np.array([1, 0]))
+
+
 def test_equal_volume_does_not_hide_an_overlap() -> None:
     with pytest.raises(DomainError, match=r"box 1 .* overlaps"):
         paint((4,), np.array([[0], [1]]), np.array([[2], [3]]))
+
+
+def test_as_many_cells_are_labelled_as_there_are_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert np.iinfo(np.int32).max == boxes_module.MOST_CELLS
+    monkeypatch.setattr(boxes_module, "MOST_CELLS", 4)
+    assert paint((2, 2), np.array([[0, 0]]), np.array([[2, 2]])).tolist() == [[0, 0], [0, 0]]
+    with pytest.raises(DomainError, match="at most 4 can be labelled"):
+        paint((5,), np.array([[0]]), np.array([[5]]))
 
 
 def test_too_many_cells_to_label() -> None:
@@ -145,3 +207,27 @@ def test_sums_of_another_shape_or_type_are_refused() -> None:
         box_sums(np.zeros(4, np.int64), boxes)
     with pytest.raises(DomainError, match="not int32"):
         box_sums(np.zeros(3, np.int32), boxes)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_what_is_added_to_boxes_adds_up_where_they_overlap(shape: tuple[int, ...], dtype: type[Element]) -> None:
+    boxes = random_boxes(shape, count=20, seed=5)
+    values = np.arange(1, 21).astype(dtype)
+    expected = np.zeros(shape, dtype)
+    for low, high, value in zip(boxes.lower, boxes.upper, values, strict=True):
+        expected[tuple(map(slice, low, high))] += value
+    array = np.full(shape, 7, dtype)
+    add_to_boxes(array, boxes, values)
+    np.testing.assert_array_equal(array, expected + 7)
+    np.testing.assert_array_equal(filled_boxes(boxes, values.astype(np.float64)), expected)
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros((3, 2)), np.zeros((2, 3)), np.zeros((2, 2)).T[::1, ::-1], np.zeros((2, 4))[:, ::2]]
+)
+def test_nothing_is_added_to_an_array_of_which_only_a_copy_would_change(array: NDArray[np.float64]) -> None:
+    boxes = Boxes((2, 2), np.array([[0, 0]]), np.array([[2, 2]]))
+    with pytest.raises(DomainError, match="cannot be added"):
+        add_to_boxes(array, boxes, np.ones(1))
+    assert not array.any()

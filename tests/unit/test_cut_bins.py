@@ -154,6 +154,20 @@ def test_count_sql_views_and_plots_agree_on_cut_bins(question: str, within: With
         assert answer.cut in picture(release, "sex", where=question).note
 
 
+@pytest.mark.parametrize("value", [0.25, 0.3, 0.5, 0.75])
+@pytest.mark.parametrize("sign", ["<", "<=", ">", ">="])
+def test_count_and_sql_agree_where_a_bound_is_an_edge_of_real_numbers(
+    sign: str, value: float, release: Release
+) -> None:
+    """A single real number is taken to have no rows, so an edge cuts no bin, whichever side it is on."""
+    answer = release.count(f"dose {sign} {value}")
+    asked = f"SELECT count(*) AS n FROM cube WHERE dose {sign} {value}"
+    [row] = release.sql(asked, error=True).to_pylist()
+    assert [row["n"], row["n_low"], row["n_high"]] == pytest.approx([answer.value, answer.low, answer.high], abs=1e-6)
+    assert row.get("n_cut", "") == answer.cut == ("cuts the bin [0.25, 0.5) of dose" if value == 0.3 else "")
+    assert answer.value == release.count(f"dose {sign[0]} {value}").value
+
+
 def test_groups_of_sql_and_of_views_agree_on_cut_bins(release: Release) -> None:
     sql = release.sql("SELECT hours, count(*) AS n FROM cube WHERE hours < 8 GROUP BY hours ORDER BY hours", error=True)
     view = release.dice("hours < 8").group_by("hours").table()

@@ -1,5 +1,6 @@
 """Ledgers from elsewhere: what they cost is bounded, those of the landed code still open, and WAL mode is refused."""
 
+import itertools
 import os
 import re
 import shutil
@@ -198,6 +199,34 @@ def test_a_foreign_ledger_is_refused_in_bounded_time(kind: str, place: Path) -> 
     assert str(caught.value).endswith("nothing was drawn")
 
 
+def test_a_file_with_the_mark_of_another_program_is_refused_though_its_tables_are_ours(place: Path) -> None:
+    Ledger.create(place, total=Fraction(1))
+    script(place, f"PRAGMA application_id = {APPLICATION + 1}")
+    with pytest.raises(LedgerError, match=r"t\.ledger is not a dpcube ledger(?!:)"):
+        Ledger(place)
+
+
+def test_sqlite_trusts_no_schema_of_a_ledger(place: Path) -> None:
+    """Ours to the letter, a schema runs nothing; functions in it would be refused all the same."""
+    with closing(sqlite3.connect(place)) as connection:
+        ledger_file.bound(connection)
+        assert connection.execute("PRAGMA trusted_schema").fetchone() == (0,)
+
+
+def test_a_period_read_as_nobody_said_is_kept_as_it_always_was(place: Path) -> None:
+    """Entries of the landed code have the kind alone: a period without a reading is the same one as theirs."""
+    for reading, kind in (("", "integer"), ('{"case": "ignore"}', 'integer {"case": "ignore"}')):
+        period = Period("day", "integer", 1, 5, reading)
+        assert period.columns == ("day", kind, 1, 5)
+        assert Period.kept(*period.columns) == period
+    Ledger.create(place, total=Fraction(1)).charge(
+        TENTH, strategy="s", domain="d", period=Period("day", "integer", 1, 5)
+    )
+    with closing(sqlite3.connect(place)) as connection:
+        kept = connection.execute("SELECT period_column, period_kind FROM entry WHERE kind = 'charge'").fetchall()
+    assert kept == [("day", "integer")]
+
+
 def test_sqlite_stops_after_so_many_steps(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Ledger.create(place, total=Fraction(1))
     monkeypatch.setattr(ledger_file, "MOST_STEPS", 10**6)
@@ -207,6 +236,30 @@ def test_sqlite_stops_after_so_many_steps(place: Path, monkeypatch: pytest.Monke
             connection.execute(f"{ENDLESS} SELECT max(number) FROM r").fetchone()
         with pytest.raises(sqlite3.Error):
             connection.execute("ATTACH ':memory:' AS other")
+
+
+def test_sqlite_may_take_all_the_steps_that_it_is_allowed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps are counted a thousand at a time: what is stopped has taken more than allowed, by one such count."""
+    Ledger.create(place, total=Fraction(1))
+    monkeypatch.setattr(ledger_file, "STEPS_AT_A_TIME", 1000)
+
+    def counted(rows: int, most_steps: int | None) -> int:
+        """Count rows one by one, within so many steps; return how many thousand steps it took."""
+        turns = itertools.count()
+        with closing(sqlite3.connect(place)) as connection:
+            if most_steps is None:
+                connection.set_progress_handler(lambda: next(turns) < 0, 1000)
+            else:
+                monkeypatch.setattr(ledger_file, "MOST_STEPS", most_steps)
+                ledger_file.bound(connection)
+            connection.execute(f"{ENDLESS} SELECT number FROM r LIMIT {rows}").fetchall()
+        return next(turns)
+
+    thousands = counted(1000, None)
+    assert thousands > 5
+    counted(1000, 1000 * thousands)
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        counted(1000, 1000 * (thousands - 1))
 
 
 @pytest.mark.slow

@@ -42,6 +42,29 @@ def test_a_person_with_many_rows_gets_the_more_noise_for_each(max_rows: int) -> 
     assert noise.drawn == [(HALF / max_rows / 4, 6)]
 
 
+def test_a_unit_is_one_row_unless_it_is_said_to_be_more() -> None:
+    assert Gate(np.zeros(2, np.int64), HALF).epsilon_per_unit == HALF / BUDGET_UNITS
+
+
+@pytest.mark.parametrize("max_rows", [1, 7])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_a_table_over_some_axes_is_drawn_at_what_it_was_charged(axes: tuple[int, ...], max_rows: int) -> None:
+    noise = RecordedNoise(HALF / max_rows / BUDGET_UNITS)
+    gate = Gate(np.ones((2, 3), np.int64), HALF, max_rows=max_rows, noise=noise)
+    table = gate.count_marginal(axes, 5)
+    size = int(np.prod([(2, 3)[axis] for axis in axes], dtype=int))
+    assert noise.drawn == [(5 * noise.per_unit, size)]
+    assert (table == 5000 + 6 // size).all()
+
+
+@pytest.mark.parametrize("name", ["shape", "_hold", "other"])
+def test_exact_counts_are_never_changed(name: str) -> None:
+    exact = ExactCounts(np.zeros(2, np.int64))
+    with pytest.raises(AttributeError, match="exact counts are never changed"):
+        setattr(exact, name, (3,))
+    assert exact.shape == (2,)
+
+
 @pytest.mark.parametrize("max_rows", [0, -1])
 def test_a_unit_without_rows_cannot_be(max_rows: int) -> None:
     with pytest.raises(InputError, match=f"at least one row, got max_rows {max_rows}"):

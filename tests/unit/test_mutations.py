@@ -1,7 +1,11 @@
 """The faults that `make mutants` plants: those that once survived the tests are among them."""
 
+from collections import Counter
+
 import pytest
+from mutants import interval, sampled
 from mutations import mutants_of
+from scipy.stats import binom
 
 SOURCE = '''
 def limited(turn: int, most: int = 3) -> str:
@@ -41,8 +45,31 @@ def test_words_of_sql_are_changed_and_words_for_people_are_not() -> None:
     assert all("Return SQL: a < b." in source and '{turn} < 0"' in source for source in sources)
 
 
+def test_names_of_types_are_for_the_type_checker() -> None:
+    source = 'Bounds = Callable[[int, str], tuple[int, int]]\nElement = TypeVar("Element", int, float)\n'
+    assert mutants_of("m", source) == []
+    assert len(mutants_of("m", "MOST = 2\nlast, PART = 3, 4\n")) == 8
+
+
 def test_every_mutant_differs_and_can_be_read() -> None:
     mutants = mutants_of("m", SOURCE)
     assert len({mutant.source for mutant in mutants} | {SOURCE}) == len(mutants) + 1
     for mutant in mutants:
         compile(mutant.source, "m", "exec")
+
+
+def test_a_sample_is_the_same_every_time_and_has_some_of_each_module() -> None:
+    mutants = [*mutants_of("src/a.py", "x = 1 + 2 * 3 - 4\n"), *mutants_of("src/b.py", "y = 1 < 2\n")]
+    chosen = sampled(mutants, 3)
+    assert Counter(mutant.module for mutant in chosen) == {"src/a.py": 3, "src/b.py": 3}
+    assert chosen == sampled(mutants, 3)
+    assert set(chosen) <= set(mutants)
+    assert sampled(mutants, 100) == mutants
+
+
+@pytest.mark.parametrize(("killed", "tried"), [(0, 7), (7, 7), (3, 7), (38, 40), (400, 401)])
+def test_the_interval_of_a_score_is_exact(killed: int, tried: int) -> None:
+    """At each end of the interval, what was seen or worse has a chance of 1 in 40."""
+    low, high = interval(killed, tried)
+    assert low == 0 if killed == 0 else binom.sf(killed - 1, tried, low) == pytest.approx(1 / 40)
+    assert high == 1 if killed == tried else binom.cdf(killed, tried, high) == pytest.approx(1 / 40)

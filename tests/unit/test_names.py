@@ -1,5 +1,6 @@
 """A file is counted once whatever names lead to it, and its rows are charged to one ledger."""
 
+import glob
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -209,3 +210,100 @@ def test_a_frame_that_does_not_say_how_often_it_reads_a_file_is_refused() -> Non
     assert spark.spark_table(Connected()).schema.names == []
     with pytest.raises(SourceError, match="is of Spark Connect, which does not say how often it reads a file"):
         spark.spark_table(Connected("hdfs://a/b.parquet"))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Files and directories with plain and hidden names, a link to a directory, and one that leads nowhere."""
+    for name in (
+        "a.csv",
+        "b.csv",
+        ".hidden.csv",
+        "_log.csv",
+        "d/a.csv",
+        "d/e/a.csv",
+        "d/.h/a.csv",
+        "x[1].csv",
+        "E/c.txt",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x\n1\n")
+    (tmp_path / "link").symlink_to(tmp_path / "E")
+    (tmp_path / "nowhere.csv").symlink_to(tmp_path / "gone")
+    return tmp_path.resolve()
+
+
+PATTERNS = ("*", "*.csv", ".*", ".*.csv", "**", "**/*", "**/*.csv", "d/**", "*/a.csv", "*/*", "d/*/a.csv", "[ab].csv")
+MORE = ("d/.h/*", "d/.*/*", "link/*", "**/c.txt", "d/e", "x[[]1].csv", "gone/*", "a.csv/*", "**/e/**", "?.csv", "*/e/*")
+
+
+@pytest.mark.parametrize("pattern", [*PATTERNS, *MORE])
+def test_a_pattern_matches_what_python_says_it_does(pattern: str, tree: Path) -> None:
+    expected = {Path(name) for name in glob.glob(str(tree / pattern), recursive=True)}  # noqa: PTH207
+    found = names.matched(tree / pattern)
+    assert {path.resolve() for path in found} == {path.resolve() for path in expected}
+    if "link" not in {path.parts[-2] for path in expected}:  # a directory is walked once, by the first of its names
+        assert found == expected
+
+
+def test_a_directory_is_walked_by_the_first_of_its_names_in_order(tree: Path) -> None:
+    """`E` comes before `link`, which leads to it: what is in it goes by that name, wherever it was found first."""
+    assert names.matched(tree / "**" / "c.txt") == {tree / "E" / "c.txt"}
+    assert names.matched(tree / "**" / "*.txt") == {tree / "E" / "c.txt"}
+
+
+def test_where_files_have_no_numbers_directories_go_by_their_names(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "identity", lambda _: (1, 0))
+    assert names.matched(tree / "d" / "**" / "a.csv") == {tree / "d" / "a.csv", tree / "d" / "e" / "a.csv"}
+
+
+def test_the_files_of_a_directory_are_those_whose_names_are_of_data(tree: Path) -> None:
+    (tree / "d" / "e" / "_SUCCESS").touch()
+    (tree / "d" / "e" / ".a.csv.crc").touch()
+    [file] = names.listed(tree / "d" / "e")
+    data = tree / "d" / "e" / "a.csv"
+    assert (file.path, file.names, file.elsewhere) == (data, (data,), False)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("gone.csv", r"there is no file /"), ("empty", "no file to be read"), ("*.none", "no file to be read")],
+)
+def test_a_path_without_files_is_refused(path: str, words: str, tree: Path) -> None:
+    (tree / "empty").mkdir()
+    (tree / "empty" / "_log").touch()
+    with pytest.raises(SourceError, match=words):
+        names.listed(tree / path)
+
+
+def test_the_own_names_of_a_file_are_those_in_the_table_once_links_are_followed(tree: Path) -> None:
+    (tree / "E" / "hard.txt").hardlink_to(tree / "E" / "c.txt")
+    (tree / "E" / "soft.txt").symlink_to(tree / "E" / "c.txt")
+    [file] = names.listed(tree / "E")
+    assert (file.path, file.elsewhere) == (tree / "E" / "c.txt", False)
+    assert file.names == (tree / "E" / "c.txt", tree / "E" / "hard.txt")
+    [file] = names.listed(tree / "link")
+    assert file.names == (tree / "E" / "c.txt", tree / "E" / "hard.txt")
+    [file] = names.listed(tree / "E" / "soft.txt")
+    assert (file.path, file.names, file.elsewhere) == (tree / "E" / "soft.txt", (tree / "E" / "c.txt",), True)
+    (tree / "outside.txt").hardlink_to(tree / "E" / "c.txt")
+    [file] = names.listed(tree / "E")
+    assert file.elsewhere
+
+
+def test_a_name_that_is_deleted_meanwhile_may_be_elsewhere(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file had it when its names were counted: it may have been moved, and lead to another ledger."""
+    (tree / "E" / "hard.txt").hardlink_to(tree / "E" / "c.txt")
+    monkeypatch.setattr("os.path.lexists", lambda path: Path(path).name != "hard.txt")
+    [file] = names.listed(tree / "E")
+    assert file.elsewhere
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [(["a;b"], "--delimiter ';'"), (["a\tb"], r"--delimiter '\t'"), (["a", "b;c"], ""), (["a"], ""), ([], "")],
+)
+def test_a_hint_is_given_of_one_column_with_another_delimiter(columns: list[str], said: str) -> None:
+    hint = names.delimiter_hint(columns)
+    assert said in hint
+    assert bool(hint) == bool(said)

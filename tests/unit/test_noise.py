@@ -191,6 +191,25 @@ def test_a_forced_high_part_is_a_geometric_of_its_own(epsilon: Fraction, high: i
         assert script.is_finished()
 
 
+@pytest.mark.parametrize("epsilon", [Fraction(12), Fraction(6), Fraction(50)], ids=str)
+def test_any_of_the_words_of_a_value_may_tie_together(epsilon: Fraction) -> None:
+    """However many tie, all of them or none, each is resolved: ties are counted up, never against each other."""
+    first = noise._first_words(epsilon).tolist() * 2
+    digits = len(first) // 2 - 1
+    for tied in itertools.product([True, False], repeat=len(first)):
+        words = [word if ties else MISS for word, ties in zip(first, tied, strict=True)]
+        expected = 0
+        for row in itertools.compress(range(len(first)), tied):
+            place, sign = row % (digits + 1), 1 if row <= digits else -1
+            exponent, digit = epsilon * 2**place, place < digits
+            words += comparison(exponent, success=True, tied=1, ties=0, digit=digit)
+            words += [] if digit else comparison(exponent, success=False, tied=0, ties=0, digit=False)
+            expected += sign * 2**place
+        script = Script(words)
+        assert two_sided_geometric(script, epsilon, size=1).tolist() == [expected]
+        assert script.is_finished()
+
+
 def test_ties_of_several_values_are_each_resolved_where_they_are() -> None:
     epsilon = Fraction(1, 10)
     first = noise._first_words(epsilon)

@@ -76,6 +76,11 @@ def sleeps() -> int:
     return 0
 
 
+def works() -> int:
+    while True:
+        pass
+
+
 def aborts() -> int:
     faulthandler.disable()
     os.abort()
@@ -99,6 +104,7 @@ def aborts() -> int:
         (aborts, aborts, "no verdict"),
         pytest.param(sleeps, ends(0), "killed by time", marks=pytest.mark.slow),
         pytest.param(sleeps, sleeps, "no verdict", marks=pytest.mark.slow),
+        pytest.param(works, ends(0), "killed by time", marks=pytest.mark.slow),
         pytest.param(ends(1), sleeps, "no verdict", marks=pytest.mark.slow),
         (ends(planting.UNPLANTED), ends(0), "not planted"),
     ],
@@ -107,6 +113,7 @@ def test_a_failure_counts_only_if_the_same_tests_pass_without_the_fault(
     copy: Path, monkeypatch: pytest.MonkeyPatch, faulty: Callable[[], int], right: Callable[[], int], outcome: str
 ) -> None:
     monkeypatch.setattr(planting, "SPARE_SECONDS", 4.0)
+    monkeypatch.setattr(planting, "BUSY", 100.0 if faulty is works else 1.0)
     trial = Played(copy, faulty, right).trial(the_mutant("3", "4"), ["first", "second", "third"], 0.0)
     assert trial.outcome == outcome
 

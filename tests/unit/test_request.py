@@ -1,0 +1,226 @@
+"""What a curator asks for, checked before any row is read: units, periods, and the one place of a ledger."""
+
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpcube import Category, Date, Domain, Integer
+from dpcube.curator.request import (
+    LONGEST_READING,
+    MOST_ROWS,
+    LedgerLocation,
+    PrivacyUnit,
+    Range,
+    check_left,
+    ledger_path,
+    open_ledger,
+    read_lines,
+)
+from dpcube.curator.sources import CsvDialect
+from dpcube.errors import BudgetError, InputError
+from dpcube.privacy.ledger import Ledger
+from dpcube.privacy.period import Period
+
+BESIDE = LedgerLocation.BESIDE_TABLE
+DOMAIN = Domain((Integer(name="visits", min=0, max=9), Date(name="seen", start="2026-01-01", end="2026-12-31")))
+
+
+# Whom a release protects.
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [{}, {"column": "p"}, {"column": "p", "max_rows": MOST_ROWS}, {"column": "p", "max_rows": 2, "null": "each"}],
+)
+def test_a_unit_is_a_row_or_a_column_with_so_many_rows(unit: dict[str, Any]) -> None:
+    made = PrivacyUnit(**unit)
+    expected = {"column": None, "max_rows": 1, "null": "drop"} | unit
+    assert {key: getattr(made, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("max_rows", [0, -1, MOST_ROWS + 1, 2.0, 1.5, "2", None])
+def test_a_unit_has_a_whole_number_of_rows(max_rows: Any) -> None:
+    with pytest.raises(InputError, match=f"max_rows must be a whole number from 1 to {MOST_ROWS}"):
+        PrivacyUnit("p", max_rows)
+
+
+@pytest.mark.parametrize("more", [{"max_rows": 2}, {"null": "each"}, {"max_rows": 2, "null": "each"}])
+def test_what_goes_with_a_unit_needs_one(more: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="go with a unit"):
+        PrivacyUnit(None, **more)
+
+
+def test_rows_without_a_unit_are_dropped_or_each_their_own() -> None:
+    with pytest.raises(InputError, match="null_unit must be 'drop' or 'each', got 'keep'"):
+        PrivacyUnit("p", null="keep")  # type: ignore[arg-type]
+
+
+# Which rows.
+
+
+def asked(first: Any, last: Any, column: str = "visits") -> Range:
+    made = Range.of((column, first, last), DOMAIN, None)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(("first", "last"), [(3, 7), ("3", "+7"), (3, "7")])
+def test_a_period_of_whole_numbers_holds_both_ends(first: Any, last: Any) -> None:
+    assert asked(first, last).period() == Period("visits", "integer", 3, 8)
+    assert asked(first, last).attribute().bin_edges().tolist() == [3, 8]
+
+
+def test_a_period_of_one_number_may_be_below_zero() -> None:
+    assert asked("-3", "-3").period() == Period("visits", "integer", -3, -2)
+
+
+@pytest.mark.parametrize(("first", "last"), [("2025-12-30", "2027-01-02"), (date(2025, 12, 30), "2027-01-02")])
+def test_a_period_of_days_holds_both_ends_and_every_day_between(first: Any, last: Any) -> None:
+    made = asked(first, last, "seen")
+    period = made.period()
+    assert (period.kind, period.start) == ("date", date(2025, 12, 30).toordinal())
+    assert period.stop == date(2027, 1, 2).toordinal() + 1
+    assert made.attribute().bins == 3  # a few bins hold any number of days: of years
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(7, 3), (date(2026, 1, 1), 7), (7, date(2026, 1, 1)), (0, date(2026, 1, 1)), (1.5, 2), (1, 2.5)]
+)
+def test_a_period_goes_from_one_to_a_later_one_of_the_same_kind(first: Any, last: Any) -> None:
+    with pytest.raises(InputError, match="a period of 'visits' goes from one date or whole number to a later one"):
+        asked(first, last).attribute()
+
+
+@pytest.mark.parametrize("end", ["soon", "", "1.5", "2026-02-30", "\u00b2"])
+def test_a_bound_that_is_no_bound_is_refused(end: str) -> None:
+    with pytest.raises(InputError, match="is bounded by dates"):
+        asked(end, end).attribute()
+
+
+def test_a_column_that_is_no_attribute_is_read_plainly_and_one_that_is_as_declared() -> None:
+    assert Range.of(None, DOMAIN, None) is None
+    other = asked(1, 2, "elsewhere")
+    assert (other.like, other.period().reading) == (None, "")
+    nulls = Domain((Integer(name="n", column="Nr", min=0, max=9, null_text=("9",), thousands=","),))
+    made = Range.of(("n", 1, 9), nulls, None)
+    assert made is not None
+    attribute = made.attribute()
+    assert isinstance(attribute, Integer)
+    assert (attribute.source_column, attribute.null_text, attribute.thousands) == ("Nr", ("9",), ",")
+    assert made.period().column == "Nr"
+    days = Range.of(("n", "2026-01-01", "2026-01-02"), nulls, None)  # thousands are no affair of dates
+    assert days is not None
+    assert isinstance(days.attribute(), Date)
+
+
+def test_a_reading_is_one_text_whatever_its_order_and_a_digest_if_it_is_long() -> None:
+    assert LONGEST_READING == 1000  # as in ledgers that were written: with another, old periods would be others
+    assert Range._text({}) == ""
+    assert Range._text({"b": 1, "a": 2}) == Range._text({"a": 2, "b": 1}) == '{"a": 2, "b": 1}'
+    around = len(Range._text({"a": ""}))
+    longest, longer = (dict[str, object]({"a": "x" * (LONGEST_READING - around + more)}) for more in (0, 1))
+    assert Range._text(longest).startswith('{"a"')
+    assert len(Range._text(longest)) == LONGEST_READING
+    assert Range._text(longer).startswith("sha256 ")
+    assert len(Range._text(longer)) == len("sha256 ") + 64
+
+
+def test_lines_are_cut_as_the_caller_and_the_domain_say() -> None:
+    semicolons = CsvDialect(delimiter=";")
+    assert read_lines(DOMAIN, None) is None
+    assert read_lines(DOMAIN, semicolons) is semicolons
+    lines = Domain((Category(name="c", values=("a", "b")),), multiline=True)
+    assert read_lines(lines, None) == CsvDialect(multiline=True)
+    assert read_lines(lines, semicolons) == CsvDialect(delimiter=";", multiline=True)
+
+
+# Where the ledger is.
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A directory with a table of a file, one compressed, and one of files in directories whose names have dots."""
+    for name in ("t.csv", "t2.csv.gz", "v1.2/a.csv", "v1.2/b.csv", "d.parquet/a.parquet", "e.csv/a.csv", "we[ir]d.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("visits\n1\n")
+    return tmp_path.resolve()
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("t.csv", "t.ledger"),
+        ("t2.csv.gz", "t2.ledger"),
+        ("t3.csv.zst", "t3.ledger"),
+        ("e.csv", "e.ledger"),
+        ("f.tsv", "f.ledger"),
+        ("v1.2", "v1.2.ledger"),
+        ("v1.2/*.csv", "v1.2.ledger"),
+        ("v1.2/[ab].csv", "v1.2.ledger"),
+        ("d.parquet", "d.ledger"),
+        ("we[ir]d.csv", "we[ir]d.ledger"),  # a file that is there is no pattern
+        ("not there.csv", "not there.ledger"),
+        ("not there.v2", "not there.ledger"),  # no directory
+        pytest.param(f"{'x' * 300}.v2", f"{'x' * 300}.ledger", id="no file can have this name"),
+    ],
+)
+def test_a_table_has_its_ledger_beside_it(source: str, place: str, here: Path) -> None:
+    assert ledger_path(BESIDE, here / source) == here / place
+    assert ledger_path(BESIDE, str(here / source)) == here / place
+
+
+def test_a_ledger_that_is_named_is_the_callers_word(here: Path) -> None:
+    assert ledger_path("x.ledger", here / "t.csv") == Path("x.ledger")
+    assert ledger_path(None, here / "t.csv") is None
+    assert ledger_path(BESIDE, object()) is None
+    for source in ("postgresql://x#t", "/"):
+        with pytest.raises(InputError, match="no place for a ledger beside it"):
+            ledger_path(BESIDE, source)
+
+
+@pytest.mark.parametrize("first", ["v1.2/a.csv", "v1.2", "v1.2/*.csv"])
+@pytest.mark.parametrize("second", ["v1.2/a.csv", "v1.2", "v1.2/*.csv"])
+def test_rows_of_one_ledger_are_not_charged_to_another(first: str, second: str, here: Path) -> None:
+    place = ledger_path(BESIDE, here / first)
+    assert place is not None
+    Ledger.create(place, total=Fraction(1))
+    if (first == "v1.2/a.csv") == (second == "v1.2/a.csv"):
+        assert ledger_path(BESIDE, here / second) == place
+    else:
+        with pytest.raises(InputError, match=r"has the ledger .*, and this release would be charged to"):
+            ledger_path(BESIDE, here / second)
+
+
+def test_a_link_out_of_a_table_and_a_second_name_of_a_file_are_refused(here: Path) -> None:
+    (here / "v1.2" / "c.csv").symlink_to(here / "t.csv")
+    with pytest.raises(InputError, match=r"leads to .*t\.csv outside it"):
+        ledger_path(BESIDE, here / "v1.2")
+    (here / "v1.2" / "c.csv").unlink()
+    (here / "again.csv").hardlink_to(here / "t.csv")
+    with pytest.raises(InputError, match=r"has a name elsewhere \(a hard link\)"):
+        ledger_path(BESIDE, here / "t.csv")
+
+
+# What is left in it.
+
+
+def test_a_release_is_checked_against_the_ledger_it_would_be_charged_to(tmp_path: Path) -> None:
+    place, half, one = tmp_path / "t.ledger", Fraction(1, 2), Fraction(1)
+    check_left(place, one, total=one, unit=None, period=None)
+    with pytest.raises(BudgetError, match=r"asks for epsilon 1, and the new ledger .* would allow 1/2"):
+        check_left(place, one, total=half, unit=None, period=None)
+    assert not place.exists()
+    book = open_ledger(place, total=half, unit="p")
+    [(_, total, purpose)] = book.statement().totals
+    assert (total, purpose) == (half, "made by the first release")
+    assert open_ledger(place, total=one, unit="p").statement().total == half
+    check_left(place, half, total=one, unit="p", period=None)
+    with pytest.raises(BudgetError):
+        check_left(place, one, total=one, unit="p", period=None)
+    for other in ("other", None):
+        with pytest.raises(BudgetError, match="counts epsilon for one 'p', not for"):
+            check_left(place, half, total=one, unit=other, period=None)
+    assert book.statement().spent == 0

@@ -157,7 +157,7 @@ def test_it_makes_a_real_release(tmp_path: Path) -> None:
     release = Release.open(tmp_path / "m.dpcube")
     assert release.digest == made.digest
     assert release.provenance.private
-    assert release.estimates == ("balanced", "posterior", "consistent", "uniform")
+    assert release.estimates == ("balanced", "posterior", "consistent", "uniform", "tree_least_squares")
     for question in ("", "age < 10", "sex = 'F' and age between 3 and 17"):
         answer = release.count(question) if question else release.count()
         assert np.isfinite([answer.value, answer.low, answer.high]).all()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube.curator.sources.grammar import LONGEST_TEXT
-from dpcube.curator.sources.objects import MOST_BITS, MOST_DIGITS, MOST_PARTS, NONE, UNKNOWN, object_form, text
+from dpcube.curator.sources.objects import MOST_UNIT_BITS, MOST_DIGITS, MOST_PARTS, NONE, UNKNOWN, object_form, text
 from dpcube.curator.sources.unit import carries, form, form_type
 
 DAYS = [date(1969, 12, 31), date(1970, 1, 1), date(2026, 1, 31)]
@@ -89,7 +89,7 @@ EQUAL: dict[str, list[object]] = {
     "one": [1, 1.0, True, Decimal("1.0"), Fraction(1), np.uint64(1), np.float64(1), np.bool_(1)],
     "a tenth": [Decimal("0.1"), Fraction(1, 10)],
     "the double next to a tenth": [0.1, np.float64(0.1), Decimal(float("0.1"))],
-    "a large number": [2**MOST_BITS - 1],
+    "a large number": [2**MOST_UNIT_BITS - 1],
     "infinity": [math.inf, np.float32(np.inf), Decimal("Infinity")],
     "minus infinity": [-math.inf, np.float64(-np.inf), Decimal("-Infinity")],
     "the text 1": ["1", np.str_("1")],
@@ -152,8 +152,8 @@ FORMLESS: dict[str, Callable[[], object]] = {
     "an array": lambda: np.array([1]),
     "no number": lambda: math.nan,
     "no decimal": lambda: Decimal("NaN"),
-    "a number too large": lambda: 2**MOST_BITS,
-    "a ratio too fine": lambda: Fraction(1, 2**MOST_BITS),
+    "a number too large": lambda: 2**MOST_UNIT_BITS,
+    "a ratio too fine": lambda: Fraction(1, 2**MOST_UNIT_BITS),
     "a digit too many": lambda: Decimal((0, (3, *[0] * MOST_DIGITS), -MOST_DIGITS)),
     "nothing, far below": lambda: Decimal((0, (0,), -MOST_DIGITS - 1)),
     "nothing, far above": lambda: Decimal((0, (0,), MOST_DIGITS + 1)),

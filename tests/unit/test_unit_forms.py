@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube.curator.sources.grammar import LONGEST_TEXT
-from dpcube.curator.sources.objects import MOST_UNIT_BITS, MOST_DIGITS, MOST_PARTS, NONE, UNKNOWN, object_form, text
+from dpcube.curator.sources.objects import MOST_DIGITS, MOST_PARTS, MOST_UNIT_BITS, NONE, UNKNOWN, object_form, text
 from dpcube.curator.sources.unit import carries, form, form_type
 
 DAYS = [date(1969, 12, 31), date(1970, 1, 1), date(2026, 1, 31)]

@@ -171,7 +171,7 @@ def one_split(
     rows = np.tile(weights, (2, 1))
     level = tree.levels
     likelihood, told = np.zeros((1, 5)), np.zeros(1, np.int64)
-    message = gather(tree.end, level, measured, variance, share, rows)
+    message = gather(tree.end, level, measured, variance, share, rows, np.inf)
     totals, splits, _ = divide(tree.end, level, *message, share, rows, np.ones(2, np.int64), likelihood, told)
     return totals, splits, likelihood[0, :4] * weights / (likelihood[0, :4] @ weights)
 

@@ -25,8 +25,9 @@ from dpcube.estimate.marginals.components import TableAxes, assembled, centred, 
 from dpcube.estimate.marginals.entropy import most_even_cube
 from dpcube.estimate.marginals.fitting import fitted, nearest_with_margins, nearest_with_sums
 from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
-from dpcube.estimate.posterior import Whole, whole_count
+from dpcube.estimate.posterior import Whole, infer, whole_count
 from dpcube.estimate.posterior.estimate import PosteriorEstimate
+from dpcube.estimate.tree_totals import linear_totals
 from dpcube.evaluate.arrays import experiment
 from dpcube.geometry.halving import halve
 from dpcube.geometry.tree import BoxTree
@@ -225,6 +226,30 @@ class TestWeighed:
         chosen, unchosen = bias + 5 * random.standard_normal(4000), 20 * random.standard_normal(4000)
         squares = [Whole(u, 400.0).weighed_with(c, 25.0).total ** 2 for c, u in zip(chosen, unchosen, strict=True)]
         assert np.mean(squares) < most * 400
+
+
+def test_sums_of_faint_cells_give_way_to_the_counts_that_contradict_them() -> None:
+    """Cells of 0 to 30 rows under noise of deviation 14: what passes for empty must not be missed by large sums."""
+    random, shape, variance = np.random.default_rng(5), (32, 32), 200.0
+    cells = random.poisson(8 * random.gamma(0.3, 1 / 0.3, shape))
+    tree = halve(
+        BoxTree.uncut(shape), np.zeros(1, np.int64), 10, WorkloadModel(shape, ("ranges",) * 2).cut_order()
+    ).tree
+    leaves, quarters = tree.leaves, np.flatnonzero(tree.levels == 2)
+    truth = np.array([cells[tuple(map(slice, tree.lower[n], tree.upper[n]))].sum() for n in quarters])
+    variances = np.full(len(tree), np.inf)
+    variances[leaves] = variance
+    wrong = np.zeros((3, 30))
+    for draw in range(30):
+        measured = np.zeros(len(tree))
+        measured[leaves] = cells[tuple(tree.lower[leaves].T)] + random.laplace(0, 10, len(leaves))
+        whole = Whole(float(measured.sum()), variance * cells.size)
+        found = [linear_totals(tree, measured, variances), infer(tree, measured, variances).totals]
+        found.append(infer(tree, measured, variances, whole=whole).totals)
+        wrong[:, draw] = [np.mean((totals[quarters] - truth) ** 2) for totals in found]
+    plain, biased, corrected = np.sqrt(wrong.mean(axis=1))
+    assert biased > 1.5 * plain
+    assert corrected < 1.2 * plain
 
 
 def made(

@@ -15,6 +15,7 @@ import numpy as np
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.errors.axis_weights import axis_starts
 from dpcube.estimate.posterior.splits import (
+    CONTRADICTED,
     GUESSES,
     LEARNT_FROM,
     NEARNESS,
@@ -102,8 +103,9 @@ def infer(
     """Return the posterior of a tree, given the counts of its nodes and their noise variances, shape (nodes,).
 
     The variance is infinite where a node was not measured. Each round learns the prior's weights and the marginals from
-    the round before; the first may start from what was `learnt` of the same table with fewer counts. What all
-    counts together say of the total of the cube is weighed with `whole`, if that is given.
+    the round before; the first may start from what was `learnt` of the same table with fewer counts. If `whole` is given,
+    what all counts together say of the total of the cube is weighed with it, and sums that the counts below them
+    contradict are corrected (`gather`). Estimates of old files, as they were released, never were.
     """
     start = axis_starts(tree.shape)
     level, pseudo = tree.levels, 2 * float(np.sqrt(variance.min()))
@@ -113,9 +115,10 @@ def infer(
     splits_of_level = np.bincount(level[~tree.is_leaf], minlength=len(weights))
     every = splits_of_level // LEARNT_FROM + 1
     rows = int((-(-splits_of_level // every)).sum())
+    contradicted = np.inf if whole is None else CONTRADICTED
     for _ in range(rounds):
         share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, start)
-        mean, pooled, empty = gather(tree.end, level, measured, variance, share, weights)
+        mean, pooled, empty = gather(tree.end, level, measured, variance, share, weights, contradicted)
         if whole is not None:
             mean[0], pooled[0] = whole.weighed_with(mean[0], pooled[0])
         likelihood, told = np.zeros((rows, GUESSES + 1)), np.zeros(rows, np.int64)

@@ -34,6 +34,12 @@ NEARLY_ALL = 0.03
 """A share predicted this close to 0 or 1 speaks for an empty half when totals are pooled."""
 BULK = 0.7
 """Where on the likelihood of a sum its splits are weighed when the sum is near zero, in its standard deviations."""
+CONTRADICTED = 4.0
+"""A sum is held to be biased if counts are farther off than this many of their variances: two standard deviations.
+
+With 1 or 2 of them ranges of sparse tables get worse (DPBench at 10^3 rows 30.0 and 29.6; with 4, 28.5; never, 27.8). Of
+a table of clumps with 87 rows a cell they are .84 of plain cells' with 1, .99 with 3, 1.00 with 4, and 1.83 never.
+"""
 LEAST_MASS = 1e-12
 FARTHEST = 700.0  # exp of it is still a float
 _EMPTY = 1e-6
@@ -75,7 +81,7 @@ def between(mean: float, deviation: float, top: float) -> tuple[float, float, fl
 
 @compiled
 def gather(
-    end: Ints, level: Ints, measured: Floats, variance: Floats, share: Floats, weights: Floats
+    end: Ints, level: Ints, measured: Floats, variance: Floats, share: Floats, weights: Floats, contradicted: float
 ) -> tuple[Floats, Floats, Floats]:
     """Upward pass: combine a node's own measurement with its children's messages.
 
@@ -83,23 +89,40 @@ def gather(
     the variance of a normal, and the log likelihood that the node is empty, relative to the weight of the normal.
     `share` is the predicted share of each node's left half. Children come after their parent, so going backwards meets
     them first. Every leaf must be measured; `variance` is infinite where an inner node was not.
+
+    Guesses of thousands of halves err the same way: where cells are faint, those that noise has lowered pass for empty,
+    those that it has raised do not. The message of a node is therefore held against the sum of the counts below it
+    (`plain`, of variance `noise`), which has no such bias but more noise. Farther off than `contradicted` variances, both
+    count by the inverse of their mean squared error; infinity never corrects anything.
     """
     nodes = len(end)
     mean, spread, empty = np.zeros(nodes), np.ones(nodes), np.zeros(nodes)
+    plain, noise = np.zeros(nodes), np.ones(nodes)
     for node in range(nodes - 1, -1, -1):
         left = node + 1
         if end[node] == left:
             mean[node], spread[node] = measured[node], variance[node]
+            plain[node], noise[node] = measured[node], variance[node]
             empty[node] = log_normal(measured[node], variance[node])
         else:
             _combine(node, left, end[left], share[node], weights[level[node]], mean, spread, empty)
+            plain[node], noise[node] = plain[left] + plain[end[left]], noise[left] + noise[end[left]]
             if variance[node] < np.inf:
+                part = noise[node] / (noise[node] + variance[node])
+                plain[node] += part * (measured[node] - plain[node])
+                noise[node] *= 1 - part
                 both = spread[node] + variance[node]
                 surprise = (measured[node] - mean[node]) ** 2 / both
                 empty[node] += 0.5 * (surprise - measured[node] ** 2 / variance[node] + math.log(both / variance[node]))
                 gain = spread[node] / both
                 mean[node] += gain * (measured[node] - mean[node])
                 spread[node] *= 1 - gain
+            bias = (plain[node] - mean[node]) ** 2 - contradicted * noise[node]
+            if bias > 0:
+                own = spread[node] + bias
+                part = noise[node] / (noise[node] + own)
+                mean[node] += (1 - part) * (plain[node] - mean[node])
+                spread[node] = part**2 * own + (1 - part) ** 2 * noise[node]
         spread[node] = max(spread[node], 1e-9)
         empty[node] = min(max(empty[node], -FARTHEST), FARTHEST)
     return mean, spread, empty

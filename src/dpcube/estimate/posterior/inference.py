@@ -103,9 +103,9 @@ def infer(
     """Return the posterior of a tree, given the counts of its nodes and their noise variances, shape (nodes,).
 
     The variance is infinite where a node was not measured. Each round learns the prior's weights and the marginals from
-    the round before; the first may start from what was `learnt` of the same table with fewer counts. If `whole` is given,
-    what all counts together say of the total of the cube is weighed with it, and sums that the counts below them
-    contradict are corrected (`gather`). Estimates of old files, as they were released, never were.
+    the round before; the first may start from what was `learnt` of the same table with fewer counts. If `whole` is
+    given, what all counts together say of the total of the cube is weighed with it, and sums that the counts below
+    them contradict are corrected (`gather`). Estimates of old files, as they were released, never were.
     """
     start = axis_starts(tree.shape)
     level, pseudo = tree.levels, 2 * float(np.sqrt(variance.min()))

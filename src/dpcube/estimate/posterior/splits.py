@@ -37,8 +37,8 @@ BULK = 0.7
 CONTRADICTED = 4.0
 """A sum is held to be biased if counts are farther off than this many of their variances: two standard deviations.
 
-With 1 or 2 of them ranges of sparse tables get worse (DPBench at 10^3 rows 30.0 and 29.6; with 4, 28.5; never, 27.8). Of
-a table of clumps with 87 rows a cell they are .84 of plain cells' with 1, .99 with 3, 1.00 with 4, and 1.83 never.
+With 1 or 2 of them ranges of sparse tables get worse (DPBench at 10^3 rows 30.0 and 29.6; with 4, 28.5; never, 27.8).
+Of a table of clumps with 87 rows a cell they are .84 of plain cells' with 1, .99 with 3, 1.00 with 4, and 1.83 never.
 """
 LEAST_MASS = 1e-12
 FARTHEST = 700.0  # exp of it is still a float
@@ -92,8 +92,8 @@ def gather(
 
     Guesses of thousands of halves err the same way: where cells are faint, those that noise has lowered pass for empty,
     those that it has raised do not. The message of a node is therefore held against the sum of the counts below it
-    (`plain`, of variance `noise`), which has no such bias but more noise. Farther off than `contradicted` variances, both
-    count by the inverse of their mean squared error; infinity never corrects anything.
+    (`plain`, of variance `noise`), which has no such bias but more noise. Farther off than `contradicted` variances,
+    both count by the inverse of their mean squared error; infinity never corrects anything.
     """
     nodes = len(end)
     mean, spread, empty = np.zeros(nodes), np.ones(nodes), np.zeros(nodes)

@@ -1,7 +1,9 @@
 """`dpcube compare`: errors by hand, runs that go on, methods that fail, tables that are refused."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,13 @@ from dpcube.arrays import Floats, Ints
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.evaluate.comparison import ComparisonRow, Subject, compare, comparison_rows, runs
-from dpcube.evaluate.comparison.files import csv_text
+from dpcube.evaluate.comparison.files import csv_text, where_it_loses
 from dpcube.evaluate.comparison.questions import compared_questions
 from dpcube.evaluate.comparison.rows import terminal_tables
 from dpcube.evaluate.comparison.subjects import at_scales, made_up_subjects, public_subject
 from dpcube.evaluate.rivals import LISTED, Listed
 from dpcube.evaluate.shapes import SHAPE_LAWS, SIDES, shape_shares
+from dpcube.query import Workload
 from dpcube.testing import SilentNoise
 
 COUNTS = np.array([[1, 2, 0], [4, 0, 6]])
@@ -35,13 +38,17 @@ class OffBy:
         if self.off < 0:
             msg = "cannot go below zero"
             raise ArithmeticError(msg)
-        return counts + self.off
+        return np.asarray(counts, np.float64) + self.off
+
+
+def _off_by(off: float, _: Workload) -> OffBy:
+    return OffBy(off)
 
 
 @pytest.fixture(autouse=True)
 def _known_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, off in (("off", 2.0), ("broken", -1.0), ("nowhere", math.nan)):
-        monkeypatch.setitem(LISTED, name, Listed(name, "here", lambda _, off=off: OffBy(off), privacy="none at all"))
+        monkeypatch.setitem(LISTED, name, Listed(name, "here", partial(_off_by, off), privacy="none at all"))
 
 
 def found(*methods: str, draws: int = 2, kept: Path | None = None) -> list[ComparisonRow]:
@@ -69,7 +76,8 @@ def test_an_interval_of_the_mean_is_students() -> None:
     ]
     (row,) = comparison_rows(some)
     reach = 4.302652729911275 / math.sqrt(3)  # Student's 97.5% point with two degrees of freedom; deviation 1
-    assert (row.mean_abs, row.mean_abs_high - row.mean_abs) == (2, pytest.approx(reach))
+    assert row.mean_abs == 2
+    assert [row.mean_abs_high - 2, 2 - row.mean_abs_low] == pytest.approx([reach, reach])
     assert (row.coverage, row.stated, row.seconds, row.peak_bytes) == (0.5, 0.5, 2, 20)
 
 
@@ -103,7 +111,12 @@ def test_what_was_kept_is_not_run_again_and_failures_are(tmp_path: Path, monkeyp
     first = found("off", "cells", "broken", kept=kept)
     ran: list[str] = []
     real = runs.run_method
-    monkeypatch.setattr(runs, "run_method", lambda subject, keys: ran.append(keys[0].method) or real(subject, keys))
+
+    def watched(subject: Subject, keys: Sequence[runs.ComparisonKey]) -> list[runs.ComparisonRun]:
+        ran.append(keys[0].method)
+        return real(subject, keys)
+
+    monkeypatch.setattr(runs, "run_method", watched)
     assert csv_text(found("off", "cells", "broken", kept=kept)) == csv_text(first)
     assert ran == ["broken"]
     found("cells", draws=3, kept=kept)
@@ -197,3 +210,24 @@ def test_questions_of_every_kind_are_drawn_without_repeats() -> None:
 def test_a_method_that_is_not_there_is_refused_before_anything_runs() -> None:
     with pytest.raises(InputError, match="there is no rival 'best'; there are"):
         found("off", "best")
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("run", ["adult", "shapes"])
+def test_the_page_says_where_we_lose_as_the_recorded_rows_do(run: str) -> None:
+    lines = where_it_loses((DOCS / "compare" / f"{run}.csv").read_text(encoding="utf-8"))
+    assert len(lines) > 2
+    assert "\n".join(lines) in (DOCS / "compare.md").read_text(encoding="utf-8")
+
+
+def test_where_it_loses_names_the_best_other_method() -> None:
+    head = "table,rows,epsilon,method,questions,mean_abs,mean_abs_low,mean_abs_high,outcome\n"
+    told = (
+        "t,,1,adaptive,cells,3,2.9,3.1,measured\nt,,1,hb,cells,2,1,2.95,measured\nt,,1,cells,cells,2.5,2,2.8,measured\n"
+        "t,9,1,adaptive,cells,3,2.9,3.1,measured\nt,9,1,cells,cells,1.5,1,2,measured\nt,9,1,dawa,all,,,,failed: x\n"
+        "t,,1,adaptive,ranges,3,2.9,3.1,measured\nt,,1,cells,ranges,4,3,5,measured\n"
+    )
+    lines = where_it_loses(head + told)
+    assert lines[2:] == ["| t | 1 | cells | hb | 1.50 | |", "| t, 9 rows | 1 | cells | cells | 2.00 | yes |"]

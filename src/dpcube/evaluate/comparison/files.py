@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import fields
@@ -13,10 +14,11 @@ from dpcube.evaluate.comparison.rows import MEASURED, ComparisonRow
 from dpcube.evaluate.comparison.subjects import NOT_PRIVATE_WORDS
 from dpcube.evaluate.ratios import LEAST_ERROR
 from dpcube.files import new_file
+from dpcube.strategy import DEFAULT
 
 ENDINGS = (".svg", ".png")
 PLOTTED = "ranges"
-MARKERS = "osD^vP*X<>hd8p"
+MARKERS, DASHES = "osD^vP*X<>hd8p", ("-", "--")  # there are ten colours, and more methods
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_LINE = 5.5, 4.0, 3
 
 
@@ -42,10 +44,36 @@ def csv_text(rows: Sequence[ComparisonRow]) -> str:
     writer = csv.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow(
-            {name: "" if value is None or value != value else value for name, value in row.as_dict().items()}
-        )
+        writer.writerow({name: _csv_cell(value) for name, value in row.as_dict().items()})
     return file.getvalue()
+
+
+def _csv_cell(value: object) -> object:
+    """Return a value as CSV has it: nothing for what is not known, six digits of a measured number."""
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return "" if value is None else value
+
+
+def where_it_loses(text: str) -> list[str]:
+    """Return, as a table for a page, every setting of a CSV in which another method than the default errs less.
+
+    The best other one is named, with the default's mean error over its own; "apart" if their 95% intervals are.
+    """
+    settings: dict[tuple[str, str, str], dict[str, dict[str, str]]] = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        if row["outcome"] == MEASURED:
+            table = f"{row['table']}, {int(row['rows']):,} rows" if row["rows"] else row["table"]
+            settings.setdefault((table, row["epsilon"], row["questions"]), {})[row["method"]] = row
+    lines = ["| table | epsilon | questions | best other | error of ours / its | apart |", "|---|---|---|---|---|---|"]
+    for setting, methods in settings.items():
+        ours = methods.pop(DEFAULT)
+        best = min(methods.values(), key=lambda row: float(row["mean_abs"]))
+        if float(best["mean_abs"]) < float(ours["mean_abs"]):
+            ratio = float(ours["mean_abs"]) / max(float(best["mean_abs"]), LEAST_ERROR)
+            apart = "yes " if float(best["mean_abs_high"]) < float(ours["mean_abs_low"]) else ""
+            lines.append(f"| {' | '.join(setting)} | {best['method']} | {ratio:.2f} | {apart}|")
+    return lines
 
 
 def write_new(path: Path, content: bytes) -> None:
@@ -81,6 +109,8 @@ def picture_of(rows: Sequence[ComparisonRow], ending: str) -> bytes:
         _draw_panel(axis, title, methods)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
+    named = {name: one for axis in axes for one, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    canvas.legend(named.values(), named, loc="outside right upper", fontsize=8)
     canvas.suptitle(NOT_PRIVATE_WORDS, fontsize=8)
     file = io.BytesIO()
     canvas.savefig(file, format=ending.removeprefix("."), dpi=120)
@@ -94,8 +124,7 @@ def _draw_panel(axis: Any, title: str, methods: dict[str, list[ComparisonRow]]) 
         found = sorted(((float(parse_epsilon(row.epsilon)), row) for row in rows), key=lambda one: one[0])
         at, errors = [e for e, _ in found], [max(row.mean_abs, LEAST_ERROR) for _, row in found]
         reach = [0.0 if row.draws < 2 else row.mean_abs_high - row.mean_abs for _, row in found]
-        marker = MARKERS[place % len(MARKERS)]
-        axis.errorbar(at, errors, yerr=reach, label=name, marker=marker, markersize=4, linewidth=1, capsize=2)
+        style = {"marker": MARKERS[place % len(MARKERS)], "color": f"C{place}", "linestyle": DASHES[place // 10 % 2]}
+        axis.errorbar(at, errors, yerr=reach, label=name, markersize=4, linewidth=1, capsize=2, **style)
     axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="mean absolute error of ranges")
     axis.set_title(title, fontsize=9)
-    axis.legend(fontsize=6, ncols=2)

@@ -207,6 +207,25 @@ def test_questions_of_every_kind_are_drawn_without_repeats() -> None:
         assert len(np.unique(np.hstack([one.lower, one.upper]), axis=0)) == len(one)
 
 
+def test_empty_questions_are_not_counted_as_held() -> None:
+    (run,) = compare([SMALL], ["cells"], ["1"], draws=1, questions=50, seed=0)
+    (cells,) = [one for one in run.kinds if one.kind == "cells"]
+    assert (cells.stated, cells.asked) == (4, 4)  # of six cells two are empty
+
+
+@pytest.mark.parametrize("sides", [(0, 3), (1,), (2,) * 7, (5000, 5000)])
+def test_sides_that_no_shape_has_are_refused(sides: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="a shape has 1 to 6 sides of 2 cells or more"):
+        made_up_subjects(["uniform"], [sides], seed=0)
+
+
+def test_nothing_to_compare_is_refused() -> None:
+    with pytest.raises(InputError, match="name one method at least"):
+        found()
+    with pytest.raises(InputError, match="name one epsilon at least"):
+        compare([SMALL], ["off"], [], draws=1, questions=1, seed=0)
+
+
 def test_a_method_that_is_not_there_is_refused_before_anything_runs() -> None:
     with pytest.raises(InputError, match="there is no rival 'best'; there are"):
         found("off", "best")

@@ -39,8 +39,8 @@ def shape_shares(law: str, sides: tuple[int, ...], *, seed: int) -> Floats:
     if law not in SHAPE_LAWS:
         msg = f"there is no shape '{law}'; there are {listing(list(SHAPE_LAWS))}"
         raise InputError(msg)
-    if not 1 <= len(sides) <= max(SIDES) or min(sides) < 1 or not 2 <= math.prod(sides) <= MOST_SHAPE_CELLS:
-        msg = f"a shape has 1 to {max(SIDES)} sides from 1 and 2 to {MOST_SHAPE_CELLS:,} cells, got {sides}"
+    if not 1 <= len(sides) <= max(SIDES) or min(sides) < 2 or math.prod(sides) > MOST_SHAPE_CELLS:
+        msg = f"a shape has 1 to {max(SIDES)} sides of 2 cells or more, {MOST_SHAPE_CELLS:,} cells at most, got {sides}"
         raise InputError(msg)
     weights = SHAPE_LAWS[law](sides, np.random.default_rng(seed_of("shape", law, sides, seed)))
     return np.asarray(weights / weights.sum())

@@ -94,6 +94,10 @@ def compare(
 
     Failures are runs too, but they are not kept: the next time they are tried again.
     """
+    for what, given in (("table or shape", subjects), ("method", methods), ("epsilon", epsilons)):
+        if not given:
+            msg = f"there is nothing to compare: name one {what} at least"
+            raise InputError(msg)
     for name in methods:
         listed_method(name)
     for epsilon in epsilons:

@@ -106,11 +106,12 @@ def bundled_subject() -> Subject:
 
 def made_up_subjects(laws: Iterable[str], sides: Iterable[tuple[int, ...]], *, seed: int) -> list[Subject]:
     """Return shapes of every law with all these sides; how many rows they have is said by `at_scales`."""
-    return [
-        Subject(f"{law} {'x'.join(map(str, one))}", Domain.of_shape(one), shape_shares(law, one, seed=seed))
-        for one in dict.fromkeys(sides)
-        for law in dict.fromkeys(laws)
-    ]
+    found = []
+    for one in dict.fromkeys(sides):
+        for law in dict.fromkeys(laws):
+            shares = shape_shares(law, one, seed=seed)
+            found.append(Subject(f"{law} {'x'.join(map(str, one))}", Domain.of_shape(one), shares))
+    return found
 
 
 def at_scales(subjects: Iterable[Subject], scales: Sequence[int]) -> list[Subject]:

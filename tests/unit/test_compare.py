@@ -152,9 +152,18 @@ def test_a_table_must_be_said_to_be_public_and_have_no_ledger(tmp_path: Path) ->
 def test_a_table_below_a_directory_with_a_ledger_is_refused(tmp_path: Path) -> None:
     (tmp_path / "visits").mkdir()
     (tmp_path / "visits" / "may.csv").write_text("age\n3\n")
+    np.save(tmp_path / "visits" / "june.npy", COUNTS)
     (tmp_path / "visits.ledger").touch()
-    with pytest.raises(InputError, match="ledger"):
-        public_subject(tmp_path / "visits" / "may.csv", None, public="Ann")
+    for name in ("may.csv", "june.npy"):
+        with pytest.raises(InputError, match=r"has the ledger .*visits\.ledger"):
+            public_subject(tmp_path / "visits" / name, None, public="Ann")
+
+
+def test_an_array_with_a_second_name_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "counts.npy", COUNTS)
+    (tmp_path / "other.npy").hardlink_to(tmp_path / "counts.npy")
+    with pytest.raises(InputError, match="a name elsewhere"):
+        public_subject(tmp_path / "counts.npy", None, public="Ann")
 
 
 def test_arrays_of_anything_but_counts_are_refused(tmp_path: Path) -> None:

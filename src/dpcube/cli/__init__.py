@@ -10,6 +10,7 @@ import click
 from dpcube import __version__
 from dpcube.cli.analyst import count, info
 from dpcube.cli.check import check
+from dpcube.cli.compare import compare
 from dpcube.cli.compile import compile_verb
 from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
@@ -45,6 +46,7 @@ def commands() -> None:
                    dpcube report R.dpcube -o report.html
                    dpcube merge may.dpcube june.dpcube -o all.dpcube
     Trust it?      dpcube coverage
+    Rivals:        dpcube compare
     The paper:     dpcube reproduce theory
     """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
 
@@ -52,7 +54,7 @@ def commands() -> None:
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
 ASKING = (info, count, sql, synth, export, plot, report, merge)
-for verb in (demo, domain, check, plan, release, ledger, *ASKING, coverage, reproduce, compile_verb):
+for verb in (demo, domain, check, plan, release, ledger, *ASKING, coverage, compare, reproduce, compile_verb):
     commands.add_command(verb)
 
 

@@ -82,11 +82,11 @@ def privtree(exact_counts: Ints, epsilon: Fraction, generator: np.random.Generat
     return filled_boxes(parts, noisy / parts.sizes)
 
 
-def asked_ranges(domain: Domain, *, seed: int) -> Workload:
+def asked_ranges(domain: Domain, number: int = CUBE_QUERIES, *, seed: int) -> Workload:
     """Return random ranges; of an attribute without an order, one value or all of them."""
-    random = random_ranges(domain.shape, CUBE_QUERIES, seed=seed)
+    random = random_ranges(domain.shape, number, seed=seed)
     lower, upper = random.lower.copy(), random.upper.copy()
-    every = np.random.default_rng(seed).random((CUBE_QUERIES, len(domain.shape))) < 0.5
+    every = np.random.default_rng(seed).random((number, len(domain.shape))) < 0.5
     for axis, attribute in enumerate(domain.attributes):
         if not attribute.ordered:
             lower[:, axis] = np.where(every[:, axis], 0, lower[:, axis])

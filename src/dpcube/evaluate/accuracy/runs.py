@@ -4,8 +4,6 @@ What is measured may be kept in a file, a line of JSON for each release, so that
 was. A line counts for the code that made it: `fingerprint` changes with every file that a release or an estimate uses.
 """
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import dpcube
 from dpcube.arrays import Floats
 from dpcube.evaluate.accuracy.cases import AccuracyCase
 from dpcube.evaluate.accuracy.cubes import PRIVTREE, privtree
 from dpcube.evaluate.accuracy.dpbench import chosen_strategy
 from dpcube.evaluate.accuracy.kinds import ERROR_KINDS, errors_by_kind
 from dpcube.evaluate.arrays import experiment
+from dpcube.evaluate.kept_lines import code_digest, keep_lines, kept_lines
 from dpcube.evaluate.parallel import in_processes
 from dpcube.evaluate.seeds import seed_of
 from dpcube.strategy import strategy_of
@@ -75,27 +73,22 @@ class RunCache:
     known: dict[RunKey, Run] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.path is not None and self.path.is_file():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                run = _parsed(line)
-                if run is not None:
-                    self.known[run.key] = run
+        for read in kept_lines(self.path, fingerprint()):
+            run = _parsed(read)
+            if run is not None:
+                self.known[run.key] = run
 
     def add(self, runs: Iterable[Run]) -> None:
         """Keep runs, in the file at once."""
         runs = list(runs)
         self.known |= {run.key: run for run in runs}
-        if self.path is not None:
-            lines = [json.dumps({"code": fingerprint(), **run._asdict()}) for run in runs]
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write("".join(f"\n{line}" for line in lines))  # a line that was cut short stays by itself
+        keep_lines(self.path, fingerprint(), (run._asdict() for run in runs))
 
 
-def _parsed(line: str) -> Run | None:
-    """Return the run of a line, or None if it is of other code or was cut short."""
+def _parsed(read: dict[str, Any]) -> Run | None:
+    """Return the run of a line, or None if it has other kinds of errors."""
     try:
-        read = json.loads(line)
-        if read["code"] != fingerprint() or len(read["errors"]) != len(ERROR_KINDS):
+        if len(read["errors"]) != len(ERROR_KINDS):
             return None
         return Run(RunKey(*read["key"]), tuple(read["errors"]), read["seconds"])
     except (ValueError, KeyError, TypeError):
@@ -105,12 +98,7 @@ def _parsed(line: str) -> Run | None:
 @cache
 def fingerprint() -> str:
     """Return what stands for the code of releases and estimates: it changes with any of its files."""
-    root = Path(dpcube.__file__).parent
-    files = sorted(p for p in root.rglob("*.py") if p.relative_to(root).parts[0] not in NOT_IN_A_RELEASE)
-    together = hashlib.sha256()
-    for path in files:
-        together.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return together.hexdigest()[:16]
+    return code_digest(NOT_IN_A_RELEASE)
 
 
 def estimated_cells(case: AccuracyCase, key: RunKey) -> Floats:

@@ -1,0 +1,11 @@
+"""Strategies and rivals beside each other on public data: `dpcube compare`. Nothing that is made here is private.
+
+`subjects` are what they are run on, `questions` what is asked, `runs` one release of each and what it errs, `rows` the
+table of it all, `files` that table as CSV and as a picture.
+"""
+
+from dpcube.evaluate.comparison.rows import ComparisonRow, comparison_rows
+from dpcube.evaluate.comparison.runs import compare
+from dpcube.evaluate.comparison.subjects import NOT_PRIVATE_WORDS, Subject
+
+__all__ = ["NOT_PRIVATE_WORDS", "ComparisonRow", "Subject", "compare", "comparison_rows"]

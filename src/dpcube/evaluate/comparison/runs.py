@@ -1,0 +1,249 @@
+"""One release of each method on each subject, and how it errs: subjects and names of methods enter, runs leave."""
+
+import ctypes
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpcube.analyst import Release
+from dpcube.arrays import Floats, Ints
+from dpcube.errors import InputError
+from dpcube.estimate.metrics import errors, exact_answers
+from dpcube.evaluate.arrays import experiment
+from dpcube.evaluate.comparison.questions import compared_questions
+from dpcube.evaluate.comparison.subjects import Subject
+from dpcube.evaluate.kept_lines import code_digest, keep_lines, kept_lines
+from dpcube.evaluate.parallel import in_processes
+from dpcube.evaluate.rivals import LISTED, Listed, OfStrategy, rival_of
+from dpcube.evaluate.seeds import seed_of
+from dpcube.privacy.epsilon import parse_epsilon
+from dpcube.query import Workload
+from dpcube.strategy import strategy_of
+from dpcube.strategy.outside import in_one_line
+from dpcube.testing import SeededNoise
+
+CONFIDENCE = 0.95
+PEAK, NOW = "VmHWM:", "VmRSS:"
+_warm: set[tuple[str, int]] = set()
+"""Methods that have run once in this process, by dimensions: loops that compile and load are not to be timed."""
+
+
+class ComparisonKey(NamedTuple):
+    """One release: of which table (by name, digest and rows drawn), at which epsilon, by which method, which draw."""
+
+    table: str
+    digest: str
+    rows: int
+    epsilon: str
+    method: str
+    questions: int
+    draw: int
+    seed: int
+
+
+class KindErrors(NamedTuple):
+    """The errors of one release over questions of one kind; of those not empty, how many were stated, how many held."""
+
+    kind: str
+    mean_abs: float
+    scaled_l2: float
+    held: int
+    stated: int
+    asked: int
+
+
+class ComparisonRun(NamedTuple):
+    """What one release came to: errors by kind, seconds, peak of memory above what there was; or why it failed."""
+
+    key: ComparisonKey
+    kinds: tuple[KindErrors, ...]
+    seconds: float
+    peak_bytes: float
+    failed: str = ""
+
+
+def listed_method(name: str) -> Listed:
+    """Return a method by name: one that is listed, or a strategy of one's own as MODULE:CLASS."""
+    if name in LISTED or ":" not in name:
+        rival_of(name, Workload((1,), np.zeros((1, 1), np.int64), np.ones((1, 1), np.int64)))  # or says what there is
+        return LISTED[name]
+    strategy = strategy_of(name)
+    return Listed(name, "your own", lambda _: OfStrategy(strategy), released_by_gate=True)
+
+
+def compare(
+    subjects: Sequence[Subject],
+    methods: Sequence[str],
+    epsilons: Sequence[str],
+    *,
+    draws: int,
+    questions: int,
+    seed: int,
+    jobs: int = 1,
+    kept: Path | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[ComparisonRun]:
+    """Run every method on every subject at every epsilon so many times; what is kept in a file is not run again.
+
+    Failures are runs too, but they are not kept: the next time they are tried again.
+    """
+    for what, given in (("table or shape", subjects), ("method", methods), ("epsilon", epsilons)):
+        if not given:
+            msg = f"there is nothing to compare: name one {what} at least"
+            raise InputError(msg)
+    for name in methods:
+        listed_method(name)
+    for epsilon in epsilons:
+        parse_epsilon(epsilon)
+    known, wanted = _known(kept), []
+    tasks: list[tuple[Subject, list[ComparisonKey]]] = []
+    for subject in subjects:
+        digest = subject.digest
+        for epsilon in dict.fromkeys(epsilons):
+            for method in dict.fromkeys(methods):
+                place = subject.name, digest, subject.rows or 0, epsilon, method, questions
+                keys = [ComparisonKey(*place, draw, seed) for draw in range(draws)]
+                wanted += keys
+                if missing := [key for key in keys if key not in known]:
+                    tasks.append((subject, missing))
+    start = time.monotonic()
+    for done, runs in enumerate(_measured(tasks, jobs, progress), 1):
+        keep_lines(kept, _code(), ({"run": run} for run in runs if not run.failed))
+        known |= {run.key: run for run in runs}
+        progress(_progress_words(runs[0].key, done, len(tasks), time.monotonic() - start))
+    return [known[key] for key in wanted]
+
+
+def _measured(
+    tasks: Iterable[tuple[Subject, list[ComparisonKey]]], jobs: int, progress: Callable[[str], None]
+) -> Iterator[list[ComparisonRun]]:
+    progress("comparing")
+    return in_processes(run_method, tasks, jobs=jobs)
+
+
+def _progress_words(key: ComparisonKey, done: int, of: int, seconds: float) -> str:
+    """Return how far it is, and how long the rest takes if it goes on as it did."""
+    left = seconds / done * (of - done)
+    words = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+    return f"{done} of {of} done ({key.method} on {key.table}, epsilon {key.epsilon}); about {words} left"
+
+
+def run_method(subject: Subject, keys: Sequence[ComparisonKey]) -> list[ComparisonRun]:
+    """Run one method on one subject for some draws."""
+    asked = compared_questions(
+        subject.domain, keys[0].questions, seed=seed_of("questions", subject.domain.shape, keys[0].seed)
+    )
+    kind_of_run = keys[0].method, len(subject.domain.shape)
+    if kind_of_run not in _warm:
+        _warm.add(kind_of_run)
+        with suppress(Exception):  # what fails will fail again, and be told then
+            _released(subject, subject.sample(0, seed=keys[0].seed), keys[0], asked["ranges"])
+    return [_run(subject, key, asked) for key in keys]
+
+
+def _run(subject: Subject, key: ComparisonKey, asked: dict[str, Workload]) -> ComparisonRun:
+    exact_counts = subject.sample(key.draw, seed=key.seed)
+    before, start = _reset_peak(), time.perf_counter()
+    try:
+        estimated, release, estimate = _released(subject, exact_counts, key, asked["ranges"])
+        seconds, peak = time.perf_counter() - start, _memory(PEAK) - before
+        if estimated.shape != exact_counts.shape or not np.isfinite(estimated).all():
+            msg = "it returned no finite count for every cell"
+            raise InputError(msg)
+        found = [
+            _errors_of_kind(kind, exact_counts, estimated, some, release, estimate) for kind, some in asked.items()
+        ]
+    except Exception as error:  # a method that fails is a row of the table, whatever it fails of
+        return ComparisonRun(key, (), math.nan, math.nan, in_one_line(error))
+    return ComparisonRun(key, tuple(found), seconds, max(peak, 0))
+
+
+def _released(
+    subject: Subject, exact_counts: Ints, key: ComparisonKey, shown: Workload
+) -> tuple[Floats, Release | None, str]:
+    """Return estimated counts, and the release that states their errors if the method makes one."""
+    method, seed = listed_method(key.method).make(shown), seed_of(*key)
+    if isinstance(method, OfStrategy):
+        noise = SeededNoise(seed)
+        release = experiment(
+            exact_counts, epsilon=key.epsilon, strategy=method.strategy, noise=noise, domain=subject.domain
+        )
+        return release.cells(method.estimate), release, method.estimate
+    return method.release(exact_counts, float(Fraction(key.epsilon)), np.random.default_rng(seed)), None, ""
+
+
+def _errors_of_kind(
+    kind: str, exact_counts: Ints, estimated: Floats, asked: Workload, release: Release | None, estimate: str
+) -> KindErrors:
+    wrong = errors(exact_counts, estimated, asked)
+    truth = exact_answers(exact_counts, asked)
+    some = truth > 0
+    held = stated = 0
+    if release is not None:
+        low, high = release.answer(asked, estimate=estimate).interval(CONFIDENCE)
+        known = some & ~(np.isnan(low) | np.isnan(high))
+        held, stated = int(((low <= truth) & (truth <= high))[known].sum()), int(known.sum())
+    return KindErrors(kind, wrong.mean_abs, wrong.scaled_l2, held, stated, int(some.sum()))
+
+
+def _reset_peak() -> float:
+    """Begin to watch the peak of this process's memory anew, and return what it holds; NaN where that is not told."""
+    with suppress(OSError, AttributeError):  # glibc alone gives back what was freed
+        ctypes.CDLL(None).malloc_trim(0)
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return math.nan
+    return _memory(NOW)
+
+
+def _memory(what: str) -> float:
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return math.nan
+    return 1024.0 * next((int(line.split()[1]) for line in lines if line.startswith(what)), math.nan)
+
+
+@cache
+def _code() -> str:
+    return code_digest(("cli", "theory"))
+
+
+def _known(path: Path | None) -> dict[ComparisonKey, ComparisonRun]:
+    """Return the runs that a file keeps; refuse a file of something else, to which lines would be added."""
+    if path is not None and not path.absolute().parent.is_dir():
+        msg = f"{path} lies in no directory that is there; make {path.parent} first"
+        raise InputError(msg)
+    known = {}
+    for line in kept_lines(path, _code()):
+        run = _parsed(line)
+        if run is not None:
+            known[run.key] = run
+    if path is not None and not known and path.exists() and not _is_ours(path):
+        msg = f"{path} is no file of kept runs, and nothing is added to it; give --cache another name"
+        raise InputError(msg)
+    return known
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is empty or begins as `keep_lines` begins one, perhaps by other code."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(10) in (b"", b'\n{"code": ')
+
+
+def _parsed(line: dict[str, Any]) -> ComparisonRun | None:
+    try:
+        key, kinds, seconds, peak, _ = line["run"]
+        return ComparisonRun(ComparisonKey(*key), tuple(KindErrors(*one) for one in kinds), seconds, peak)
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -96,7 +96,7 @@ def test_tables_get_their_share_where_they_are_worth_it_and_a_pilot_elsewhere() 
     lonely = np.zeros(shape, np.int64)
     lonely[tuple(generator.integers(0, side, 12) for side in shape)] = 20_000
     spent = []
-    for table in (generator.poisson(300_000 * np.exp(alike) / np.exp(alike).sum()), lonely):
+    for table in (generator.poisson(30_000 * np.exp(alike) / np.exp(alike).sum()), lonely):
         transcript = Adaptive(queries="groups").run(Gate(table, Fraction(1), noise=SeededNoise(2)))
         spent.append(sum(one.units for one in tables(transcript)) / BUDGET_UNITS)
     assert spent == [pytest.approx(float(share_of_tables(shape)), abs=1e-6), pytest.approx(float(PILOT), abs=1e-6)]

@@ -31,6 +31,7 @@ VERBS = (
     "ledger",
     "info",
     "count",
+    "compare",
     "sql",
     "synth",
     "export",

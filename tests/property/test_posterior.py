@@ -8,7 +8,7 @@ from scipy import stats
 
 from dpcube.arrays import Floats
 from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
-from dpcube.estimate.posterior.splits import between, divide, gather, log_normal
+from dpcube.estimate.posterior.splits import CONTRADICTED, between, divide, gather, log_normal
 from dpcube.geometry.halving import CutOrder, depth, halve
 from dpcube.geometry.tree import BoxTree
 from dpcube.query import Workload
@@ -272,3 +272,22 @@ def test_the_whole_cube_has_the_variance_of_its_total() -> None:
     variance, within, _ = PosteriorEstimate("posterior", found, measured, variances).range_errors(whole_cube)
     assert variance[0] == pytest.approx(found.variances[0])
     assert within[0] == 0
+
+
+@pytest.mark.parametrize("of_root", [np.inf, 300.0])
+def test_a_message_gives_way_to_counts_more_than_two_deviations_off(of_root: float) -> None:
+    """The right half passes for empty, so the sum is said to be that of the left, which the counts contradict."""
+    tree, weights, share = full_tree((2,)), np.tile([0.3, 0.3, 0.2, 0.2], (2, 1)), np.array([0.5, 0.0, 0.0])
+    variance = np.array([of_root, 100.0, 100.0])
+    for right, is_contradicted in ((-60.0, True), (-5.0, False)):
+        measured = np.array([50.0, 100.0, right])
+        mean, spread, _ = gather(tree.end, tree.levels, measured, variance, share, weights, np.inf)
+        found, wide, _ = gather(tree.end, tree.levels, measured, variance, share, weights, CONTRADICTED)
+        precision = 1 / 200 + 1 / of_root
+        plain, noise = ((100 + right) / 200 + 50 / of_root) / precision, 1 / precision
+        bias = (plain - mean[0]) ** 2 - 4 * noise
+        assert (bias > 0) == is_contradicted
+        own = spread[0] + max(bias, 0.0)
+        part = noise / (noise + own) if is_contradicted else 1.0
+        assert found[0] == pytest.approx(part * mean[0] + (1 - part) * plain)
+        assert wide[0] == pytest.approx(part**2 * own + (1 - part) ** 2 * noise)

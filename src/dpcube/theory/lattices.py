@@ -14,6 +14,7 @@ from dpcube.arrays import Floats
 from dpcube.noise.contour import SAME, lattice_quantile, lattice_scales, log_tail
 
 _LEFT_OUT = 42.0  # exp(-42) < 1e-18
+_TILTS = np.linspace(0.05, 0.95, 19)[:, None]  # at which Chernoff's bound is tried, of the largest
 
 
 class Law(Protocol):
@@ -92,7 +93,6 @@ def reach(
     alphas: Floats, multiplicities: Floats, weights: Floats | float = 1.0, *, left_out: float = _LEFT_OUT
 ) -> float:
     """Return R with P(X >= R) at most exp(-left_out), 1e-18, for the weighted sum X, by Chernoff's bound."""
-    shares = np.linspace(0.05, 0.95, 19)[:, None]
-    tilt = shares * np.min(alphas / weights)
+    tilt = _TILTS * (alphas / weights).min()
     gone = np.log1p(-((lattice_scales(alphas) / lattice_scales(tilt * weights)) ** 2)) @ multiplicities
-    return float(np.min((left_out - gone) / tilt[:, 0]))
+    return float(((left_out - gone) / tilt[:, 0]).min())

@@ -8,7 +8,8 @@ from scipy import stats
 
 from dpcube.arrays import Floats
 from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
-from dpcube.estimate.posterior.splits import CONTRADICTED, between, divide, gather, log_normal
+from dpcube.estimate.posterior.splits import CONTRADICTED, NEARNESS, between, divide, gather, log_normal
+from dpcube.estimate.tree_totals import pooled_counts
 from dpcube.geometry.halving import CutOrder, depth, halve
 from dpcube.geometry.tree import BoxTree
 from dpcube.query import Workload
@@ -171,8 +172,8 @@ def one_split(
     rows = np.tile(weights, (2, 1))
     level = tree.levels
     likelihood, told = np.zeros((1, 5)), np.zeros(1, np.int64)
-    message = gather(tree.end, level, measured, variance, share, rows, np.inf)
-    totals, splits, _ = divide(tree.end, level, *message, share, rows, np.ones(2, np.int64), likelihood, told)
+    message = gather(tree.end, level, measured, variance, *pooled_counts(tree, measured, variance), share, rows, np.inf)
+    totals, splits, _ = divide(tree.end, level, *message, share, rows, NEARNESS, np.ones(2, np.int64), likelihood, told)
     return totals, splits, likelihood[0, :4] * weights / (likelihood[0, :4] @ weights)
 
 
@@ -281,8 +282,9 @@ def test_a_message_gives_way_to_counts_more_than_two_deviations_off(of_root: flo
     variance = np.array([of_root, 100.0, 100.0])
     for right, is_contradicted in ((-60.0, True), (-5.0, False)):
         measured = np.array([50.0, 100.0, right])
-        mean, spread, _ = gather(tree.end, tree.levels, measured, variance, share, weights, np.inf)
-        found, wide, _ = gather(tree.end, tree.levels, measured, variance, share, weights, CONTRADICTED)
+        counts = (measured, variance, *pooled_counts(tree, measured, variance))
+        mean, spread, _ = gather(tree.end, tree.levels, *counts, share, weights, np.inf)
+        found, wide, _ = gather(tree.end, tree.levels, *counts, share, weights, CONTRADICTED)
         precision = 1 / 200 + 1 / of_root
         plain, noise = ((100 + right) / 200 + 50 / of_root) / precision, 1 / precision
         bias = (plain - mean[0]) ** 2 - 4 * noise

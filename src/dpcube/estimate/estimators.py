@@ -25,7 +25,7 @@ from dpcube.estimate.boxes import BoxEstimate, BoxPart
 from dpcube.estimate.errors import WithinBoxes, deviations
 from dpcube.estimate.least_squares_tree import LeastSquaresTree
 from dpcube.estimate.marginals import MOST_FITTED, BalancedEstimate, Components, noisy_tables
-from dpcube.estimate.posterior import PosteriorEstimate, Whole, infer, whole_count
+from dpcube.estimate.posterior import PosteriorEstimate, Whole, infer, whole_count, with_unseen_departures
 from dpcube.estimate.protocol import Estimate
 from dpcube.estimate.tree_totals import consistent_totals, least_squares_totals
 from dpcube.estimate.unseen import UnseenInside
@@ -129,7 +129,9 @@ def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> Pos
     if cuts.tree is not boxes.tree:
         boxes = BoxCounts(cuts.tree, cuts.moved[boxes.node], boxes.counts, boxes.units)
     measured, variance = boxes.by_node(transcript.epsilon_per_unit)
-    found = infer(boxes.tree, measured, variance, whole=whole)
+    found = infer(boxes.tree, measured, variance, whole=whole, even=None if whole else False)
+    if found.even:
+        found = with_unseen_departures(found, measured, variance)
     kept = found if halved else UnseenInside.of(found)
     return PosteriorEstimate(name, kept, measured, variance, whole, doubting=name == "balanced")
 

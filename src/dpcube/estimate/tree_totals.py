@@ -18,13 +18,13 @@ from dpcube.geometry.tree import BoxTree
 
 def consistent_totals(tree: BoxTree, measured: Floats, variance: Floats) -> Floats:
     """Return the non-negative, consistent total of every node."""
-    pooled, pooled_variance = _pool_upwards(tree.parent, tree.end, measured, variance)
+    pooled, pooled_variance = pooled_counts(tree, measured, variance)
     return _divide_downwards(tree.end, pooled, pooled_variance)
 
 
 def linear_totals(tree: BoxTree, measured: Floats, variance: Floats) -> Floats:
     """Return the least-squares total of every node of a binary tree: unbiased, linear, and below zero where it is."""
-    pooled, pooled_variance = _pool_upwards(tree.parent, tree.end, measured, variance)
+    pooled, pooled_variance = pooled_counts(tree, measured, variance)
     return _divide_linearly(tree.end, pooled, pooled_variance)
 
 
@@ -33,8 +33,13 @@ def least_squares_totals(tree: BoxTree, measured: Floats, variance: Floats) -> t
 
     This is Hay and others' consistency (2010), for any tree and any variances: each count weighs its precision.
     """
-    pooled, pooled_variance = _pool_upwards(tree.parent, tree.end, measured, variance)
+    pooled, pooled_variance = pooled_counts(tree, measured, variance)
     return _share_downwards(tree.parent, pooled, pooled_variance), pooled_variance
+
+
+def pooled_counts(tree: BoxTree, measured: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Return what each node's own count and all below it say of it together, by precision, and the variance of that."""
+    return _pool_upwards(tree.parent, tree.end, measured, variance)
 
 
 @compiled

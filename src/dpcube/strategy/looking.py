@@ -36,6 +36,8 @@ CLEAR = 2.0
 """How many noise deviations (times sqrt(F/K)) a level's mean count must reach for the level below to get most."""
 LEFT_TO_LEARN = 0.25
 """Expected sum of K times the split variances below a box, in units of K times its squared count."""
+OF_EVEN = 1 / 25
+"""What part of that is expected where no box so far departs from an even table: a fifth of the deviation of a split."""
 LEAF_NOISE = 0.15
 """How much of a box's noise matters: boxes around it are counted too, so only queries that cut those see all of it."""
 
@@ -85,7 +87,8 @@ def worth_a_look(seen: Seen, fresh: Ints, model: WorkloadModel) -> Ints:
         return fresh
     posterior = seen.posterior()
     covered, differ = model.values(seen.tree.lower, seen.tree.upper, *seen.order.cuts_of(seen.tree))
-    unknown = LEFT_TO_LEARN * (posterior.totals[fresh] ** 2 + posterior.variances[fresh])
+    expected = LEFT_TO_LEARN * (OF_EVEN if posterior.even else 1.0)
+    unknown = expected * (posterior.totals[fresh] ** 2 + posterior.variances[fresh])
     noise = noise_variances(seen.left[fresh], seen.counter.epsilon_per_unit)
     gain = differ[fresh] * unknown / (covered[fresh] * noise)
     best = np.argsort(-gain, kind="stable")

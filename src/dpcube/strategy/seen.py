@@ -115,10 +115,10 @@ class Seen:
 
     def posterior(self) -> Posterior:
         """Return what the counts say of every node."""
-        found = infer(
-            self.tree, *self.counts().by_node(self.counter.epsilon_per_unit), rounds=LOOK_ROUNDS, learnt=self.learnt
-        )
-        self.learnt = found.learnt
+        measured = self.counts().by_node(self.counter.epsilon_per_unit)
+        found = infer(self.tree, *measured, rounds=LOOK_ROUNDS, learnt=self.learnt, even=None)
+        if not found.even:
+            self.learnt = found.learnt
         return found
 
     def spent_everything(self) -> NDArray[np.bool_]:

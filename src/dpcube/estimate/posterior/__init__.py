@@ -1,12 +1,12 @@
 """The posterior of a tree of noisy counts, and the estimate it makes.
 
-`inference.py` infers it, by the compiled loops of `splits.py`; `whole.py` is the count of the whole table; `probes.py`
-holds it against its counts, and `calibrated.py` measures by that how much more it errs than it says; `estimate.py`
-answers questions by it; `cells.py` fills in every cell.
+`inference.py` infers it, by the compiled loops of `splits.py`; `whole.py` is the count of the whole table; `even.py`
+says whether the table may be even; `probes.py` holds the posterior against its counts, and `calibrated.py` measures by
+that how much more it errs than it says; `estimate.py` answers questions by it; `cells.py` fills in every cell.
 """
 
 from dpcube.estimate.posterior.estimate import PosteriorEstimate
-from dpcube.estimate.posterior.inference import Learnt, Posterior, infer
+from dpcube.estimate.posterior.inference import Learnt, Posterior, infer, with_unseen_departures
 from dpcube.estimate.posterior.whole import Whole, whole_count
 
-__all__ = ["Learnt", "Posterior", "PosteriorEstimate", "Whole", "infer", "whole_count"]
+__all__ = ["Learnt", "Posterior", "PosteriorEstimate", "Whole", "infer", "whole_count", "with_unseen_departures"]

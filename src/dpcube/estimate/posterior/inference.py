@@ -6,7 +6,7 @@ marginals of the attributes, by which a box's total is spread over its cells. Wh
 on the counts themselves and added to every stated error (`calibrated.py`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.errors.axis_weights import axis_starts
+from dpcube.estimate.posterior.even import EvenTable
 from dpcube.estimate.posterior.splits import (
     CONTRADICTED,
     GUESSES,
@@ -27,10 +28,13 @@ from dpcube.estimate.posterior.splits import (
     predicted_shares,
 )
 from dpcube.estimate.posterior.whole import Whole
+from dpcube.estimate.tree_totals import pooled_counts
 from dpcube.geometry.tree import BoxTree
 
 ROUNDS = 3
 LEAST_PSEUDO = 1e-8
+SURELY_NEAR = (1e-9, 1e-9, 1e-9, 1 - 3e-9)
+"""Weights of the guesses if a table is even: all is near the prediction."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Posterior:
     """How likely each guess of a split is a priori, by level of the tree: shape (levels, 4)."""
     pooled: Floats
     """Variance of each node's total as its own and lower counts alone tell it."""
+    even: bool = False
+    """Whether the table was held to be even (`even.py`): every cell has as many rows, but for chance."""
 
     @property
     def learnt(self) -> "Learnt":
@@ -66,7 +72,9 @@ class Posterior:
         variance f (1 - f) times (E T^2) 4 u + (E T) (1 - 4 u).
         """
         tree, weights = self.tree, self.weights[np.minimum(self.tree.levels, len(self.weights) - 1)]
-        unknown = 4 * ((weights[:, 0] + weights[:, 1]) / 4 + weights[:, 2] / 12 + weights[:, 3] * NEARNESS**2)
+        unknown = 4 * (
+            (weights[:, 0] + weights[:, 1]) / 4 + weights[:, 2] / 12 + weights[:, 3] * _nearness(self.even) ** 2
+        )
         squares = self.totals**2 + self.variances
         return np.where(tree.is_leaf & (tree.sizes > 1), unknown * squares + (1 - unknown) * self.totals, 0.0)
 
@@ -99,39 +107,59 @@ def infer(
     rounds: int = ROUNDS,
     learnt: Learnt | None = None,
     whole: Whole | None = None,
+    even: bool | None = False,
 ) -> Posterior:
     """Return the posterior of a tree, given the counts of its nodes and their noise variances, shape (nodes,).
 
     The variance is infinite where a node was not measured. Each round learns the prior's weights and the marginals from
     the round before; the first may start from what was `learnt` of the same table with fewer counts. If `whole` is
     given, what all counts together say of the total of the cube is weighed with it, and sums that the counts below
-    them contradict are corrected (`gather`). Estimates of old files, as they were released, never were.
+    them contradict are corrected (`gather`). Estimates of old files, as they were released, never were. A table may be
+    held to be `even`: yes, no, or None, if nothing in the counts contradicts it.
     """
+    if even is None:
+        even = EvenTable.of(tree, measured, variance).is_likely
     start = axis_starts(tree.shape)
     level, pseudo = tree.levels, 2 * float(np.sqrt(variance.min()))
-    weights, prefix = _first_guess(tree, level, start, pseudo) if learnt is None else learnt
+    if even:
+        rounds, learnt = 1, _first_guess(tree, SURELY_NEAR, start, pseudo)
+    weights, prefix = learnt or _first_guess(tree, PRIOR, start, pseudo)
     deeper = int(level.max()) + 1 - len(weights)
     weights = np.concatenate([weights, np.tile(weights[-1:], (deeper, 1))])
     splits_of_level = np.bincount(level[~tree.is_leaf], minlength=len(weights))
     every = splits_of_level // LEARNT_FROM + 1
     rows = int((-(-splits_of_level // every)).sum())
     contradicted = np.inf if whole is None else CONTRADICTED
+    plain = pooled_counts(tree, measured, variance)
     for _ in range(rounds):
         share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, start)
-        mean, pooled, empty = gather(tree.end, level, measured, variance, share, weights, contradicted)
+        mean, pooled, empty = gather(tree.end, level, measured, variance, *plain, share, weights, contradicted)
         if whole is not None:
             mean[0], pooled[0] = whole.weighed_with(mean[0], pooled[0])
         likelihood, told = np.zeros((rows, GUESSES + 1)), np.zeros(rows, np.int64)
         messages = (mean, pooled, empty, share, weights)
-        totals, splits, variances = divide(tree.end, level, *messages, every, likelihood, told)
+        totals, splits, variances = divide(tree.end, level, *messages, _nearness(even), every, likelihood, told)
+        if even:
+            break
         learn(told, likelihood, weights)
         marginals = add_marginals(tree.lower, tree.upper, tree.leaves, totals, prefix, start)
         prefix = _prefix(marginals, tree.shape, start, pseudo)
-    return Posterior(tree, totals, variances, splits, prefix, start, weights, pooled)
+    return Posterior(tree, totals, variances, splits, prefix, start, weights, pooled, even)
 
 
-def _first_guess(tree: BoxTree, level: Ints, start: Ints, pseudo: float) -> Learnt:
-    weights = np.tile(np.array(PRIOR), (int(level.max()) + 1, 1))
+def with_unseen_departures(posterior: Posterior, measured: Floats, variance: Floats) -> Posterior:
+    """Return a posterior of a table held to be even whose splits err by as much as the counts leave room for."""
+    apart, splits = EvenTable.of(posterior.tree, measured, variance), posterior.splits.copy()
+    splits[apart.inner] += apart.unseen()
+    return replace(posterior, splits=splits)
+
+
+def _nearness(even: bool) -> float:  # noqa: FBT001 (a name for a number)
+    return 0.0 if even else NEARNESS
+
+
+def _first_guess(tree: BoxTree, guesses: tuple[float, ...], start: Ints, pseudo: float) -> Learnt:
+    weights = np.tile(np.array(guesses), (int(tree.levels.max()) + 1, 1))
     return Learnt(weights, _prefix(np.ones(int(start[-1]) + tree.shape[-1] + 1), tree.shape, start, pseudo))
 
 

@@ -47,7 +47,9 @@ def probed(posterior: Posterior, measured: Floats, variance: Floats, whole: Whol
     for number in range(probes):
         noise = deviation * fixed_normals(len(measured), number)
         linear[:, number] = linear_totals(tree, noise, variance)
-        found = infer(tree, measured + DERIVATIVE_STEP * noise, variance, whole=_with_noise(whole, number))
+        found = infer(
+            tree, measured + DERIVATIVE_STEP * noise, variance, whole=_with_noise(whole, number), even=posterior.even
+        )
         moved[:, number] = (found.totals - posterior.totals) / DERIVATIVE_STEP
     return Probes(linear_totals(tree, measured, variance) - posterior.totals, linear, moved)
 

@@ -81,7 +81,15 @@ def between(mean: float, deviation: float, top: float) -> tuple[float, float, fl
 
 @compiled
 def gather(
-    end: Ints, level: Ints, measured: Floats, variance: Floats, share: Floats, weights: Floats, contradicted: float
+    end: Ints,
+    level: Ints,
+    measured: Floats,
+    variance: Floats,
+    plain: Floats,
+    noise: Floats,
+    share: Floats,
+    weights: Floats,
+    contradicted: float,
 ) -> tuple[Floats, Floats, Floats]:
     """Upward pass: combine a node's own measurement with its children's messages.
 
@@ -91,26 +99,21 @@ def gather(
     them first. Every leaf must be measured; `variance` is infinite where an inner node was not.
 
     Guesses of thousands of halves err the same way: where cells are faint, those that noise has lowered pass for empty,
-    those that it has raised do not. The message of a node is therefore held against the sum of the counts below it
-    (`plain`, of variance `noise`), which has no such bias but more noise. Farther off than `contradicted` variances,
-    both count by the inverse of their mean squared error; infinity never corrects anything.
+    those that it has raised do not. The message of a node is therefore held against least squares of the counts of it
+    and below it (`plain`, of variance `noise`: `tree_totals.pooled_counts`), which has no such bias but more noise.
+    Farther off than `contradicted` variances, both count by the inverse of their mean squared error; infinity never
+    corrects anything.
     """
     nodes = len(end)
     mean, spread, empty = np.zeros(nodes), np.ones(nodes), np.zeros(nodes)
-    plain, noise = np.zeros(nodes), np.ones(nodes)
     for node in range(nodes - 1, -1, -1):
         left = node + 1
         if end[node] == left:
             mean[node], spread[node] = measured[node], variance[node]
-            plain[node], noise[node] = measured[node], variance[node]
             empty[node] = log_normal(measured[node], variance[node])
         else:
             _combine(node, left, end[left], share[node], weights[level[node]], mean, spread, empty)
-            plain[node], noise[node] = plain[left] + plain[end[left]], noise[left] + noise[end[left]]
             if variance[node] < np.inf:
-                part = noise[node] / (noise[node] + variance[node])
-                plain[node] += part * (measured[node] - plain[node])
-                noise[node] *= 1 - part
                 both = spread[node] + variance[node]
                 surprise = (measured[node] - mean[node]) ** 2 / both
                 empty[node] += 0.5 * (surprise - measured[node] ** 2 / variance[node] + math.log(both / variance[node]))
@@ -175,6 +178,7 @@ def divide(
     empty: Floats,
     share: Floats,
     weights: Floats,
+    nearness: float,
     every: Ints,
     likelihood: Floats,
     told: Ints,
@@ -183,7 +187,8 @@ def divide(
 
     Return each node's total, the variance of the split below it, and the variance of its total. Of each level's splits
     one in `every` fills a row of `likelihood`: how well each guess explains it, and last how much it can tell; `told`
-    says of which level it is.
+    says of which level it is. `nearness` is the deviation of shares around predictions (`NEARNESS`); with 0, rows fall
+    independently, each with the predicted share.
     """
     nodes, filled, passed, explained = len(end), 0, np.zeros_like(every), np.zeros(GUESSES + 1)
     total, split, variance = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
@@ -205,6 +210,7 @@ def divide(
                 empty[right],
                 share[node],
                 weights[level[node]],
+                nearness,
                 explained,
             )
             if passed[level[node]] % every[level[node]] == 0:
@@ -229,6 +235,7 @@ def _split(
     empty_right: float,
     share: float,
     weights: Floats,
+    nearness: float,
     likelihood: Floats,
 ) -> tuple[float, float]:
     """Return the posterior mean and variance of the left half, given the total `top` and the messages of both halves.
@@ -239,7 +246,7 @@ def _split(
     middle = mean_left + (top - mean_left - mean_right) * spread_left / wide
     narrow = spread_left * spread_right / wide
     log_inside, inside, inside_variance = between(middle, math.sqrt(narrow), top)
-    near = 4 * share * (1 - share) * (NEARNESS * top) ** 2 + 1e-12
+    near = share * (1 - share) * (4 * (nearness * top) ** 2 + (top if nearness == 0 else 0.0)) + 1e-12
     common = log_normal(top - mean_left - mean_right, wide)
     likelihood[0] = log_normal(top - mean_right, spread_right) + empty_left
     likelihood[1] = log_normal(top - mean_left, spread_left) + empty_right

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.errors.axis_weights import axis_starts
+from dpcube.estimate.posterior.contradicted import moved_marginals
 from dpcube.estimate.posterior.even import EvenTable
 from dpcube.estimate.posterior.splits import (
     CONTRADICTED,
@@ -28,7 +29,7 @@ from dpcube.estimate.posterior.splits import (
     predicted_shares,
 )
 from dpcube.estimate.posterior.whole import Whole
-from dpcube.estimate.tree_totals import pooled_counts
+from dpcube.estimate.tree_totals import linear_totals, pooled_counts
 from dpcube.geometry.tree import BoxTree
 
 ROUNDS = 3
@@ -113,8 +114,8 @@ def infer(
 
     The variance is infinite where a node was not measured. Each round learns the prior's weights and the marginals from
     the round before; the first may start from what was `learnt` of the same table with fewer counts. If `whole` is
-    given, what all counts together say of the total of the cube is weighed with it, and sums that the counts below
-    them contradict are corrected (`gather`). Estimates of old files, as they were released, never were. A table may be
+    given, what all counts together say of the total of the cube is weighed with it, and sums and marginals that the
+    counts contradict are corrected (`gather`, `contradicted.py`). Estimates of old files, as they were released, never were. A table may be
     held to be `even`: yes, no, or None, if nothing in the counts contradicts it.
     """
     if even is None:
@@ -131,6 +132,7 @@ def infer(
     rows = int((-(-splits_of_level // every)).sum())
     contradicted = np.inf if whole is None else CONTRADICTED
     plain = pooled_counts(tree, measured, variance)
+    linear = None if whole is None else linear_totals(tree, measured, variance)
     for _ in range(rounds):
         share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, start)
         mean, pooled, empty = gather(tree.end, level, measured, variance, *plain, share, weights, contradicted)
@@ -143,6 +145,8 @@ def infer(
             break
         learn(told, likelihood, weights)
         marginals = add_marginals(tree.lower, tree.upper, tree.leaves, totals, prefix, start)
+        if linear is not None:
+            marginals = moved_marginals(tree, marginals, linear, variance, prefix, start)
         prefix = _prefix(marginals, tree.shape, start, pseudo)
     return Posterior(tree, totals, variances, splits, prefix, start, weights, pooled, even)
 

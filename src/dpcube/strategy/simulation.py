@@ -13,7 +13,7 @@ import numpy as np
 from dpcube.arrays import Floats, Ints
 from dpcube.counter import BUDGET_UNITS
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
+from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer, whole_count
 from dpcube.estimate.posterior.splits import PRIOR, PSEUDO_SPLITS, predicted_shares
 from dpcube.geometry.halving import depth, halve
 from dpcube.query import Workload
@@ -134,8 +134,10 @@ def _loss(wrong: Floats, asked: AskedOfTables) -> Floats:
 
 
 def _estimated(seen: Seen) -> Floats:
-    measured = seen.counts().by_node(seen.counter.epsilon_per_unit)
-    return PosteriorEstimate("posterior", infer(seen.tree, *measured, rounds=SIMULATED_ROUNDS), *measured).cells()
+    counts, epsilon_per_unit = seen.counts(), seen.counter.epsilon_per_unit
+    measured, whole = counts.by_node(epsilon_per_unit), whole_count(counts, epsilon_per_unit)
+    found = infer(seen.tree, *measured, rounds=SIMULATED_ROUNDS, whole=whole, even=None)
+    return PosteriorEstimate("balanced", found, *measured).cells()
 
 
 def _tables_and_noise(seen: Seen, tables: int) -> Iterator[tuple[Ints, Floats]]:

@@ -1,9 +1,9 @@
 """Marginals of a posterior, moved to what its counts say of them where these contradict it.
 
-The posterior draws the two halves of a box together where nothing predicts that they differ. Along an axis on which many
-values stand out of their neighbours (stripes, ages at multiples of five) that goes the same way in every box, so its
-marginal is too even, and marginals are what the next round predicts by. Least squares of the same counts has no such
-bias: its marginal adds up the noise of many boxes, but not their errors.
+The posterior draws the two halves of a box together where nothing predicts that they differ. Along an axis on which
+many values stand out of their neighbours (stripes, ages at multiples of five) that goes the same way in every box, so
+its marginal is too even, and marginals are what the next round predicts by. Least squares of the same counts has no
+such bias: its marginal adds up the noise of many boxes, but not their errors.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def moved_marginals(
     plain = add_marginals(tree.lower, tree.upper, leaves, linear, prefix, start)
     for axis, (base, extent) in enumerate(zip(start.tolist(), tree.shape, strict=True)):
         of_axis = slice(base, base + extent)
-        noise = _noise_along(tree.lower[leaves, axis], tree.upper[leaves, axis], variance[leaves], extent)
+        noise = noise_along(tree.lower[leaves, axis], tree.upper[leaves, axis], variance[leaves], extent)
         apart = plain[of_axis] - marginals[of_axis]
         apart -= apart.mean()
         if np.sum(apart**2 / noise) > chdtri(extent, RARE):
@@ -39,7 +39,7 @@ def moved_marginals(
     return moved
 
 
-def _noise_along(lower: Ints, upper: Ints, variance: Floats, extent: int) -> Floats:
+def noise_along(lower: Ints, upper: Ints, variance: Floats, extent: int) -> Floats:
     """Return the variance of each value's sum, where the count of each leaf is spread evenly from lower to upper."""
     each = variance / (upper - lower) ** 2
     steps = np.bincount(lower, each, minlength=extent + 1) - np.bincount(upper, each, minlength=extent + 1)

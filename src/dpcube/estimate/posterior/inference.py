@@ -70,12 +70,12 @@ class Posterior:
 
         The share in it has a mean f and, by the prior of the cut the leaf never got, a variance 4 u f (1 - f); and rows
         are whole: T of them fall into a part with the spread of a binomial. By the law of total variance the count has
-        variance f (1 - f) times (E T^2) 4 u + (E T) (1 - 4 u).
+        variance f (1 - f) times (E T^2) 4 u + (E T) (1 - 4 u). That a table is even was seen of the cuts it got and
+        of no others, so the prior of those is that of any table.
         """
-        tree, weights = self.tree, self.weights[np.minimum(self.tree.levels, len(self.weights) - 1)]
-        unknown = 4 * (
-            (weights[:, 0] + weights[:, 1]) / 4 + weights[:, 2] / 12 + weights[:, 3] * _nearness(self.even) ** 2
-        )
+        tree, learnt = self.tree, np.array([PRIOR]) if self.even else self.weights
+        weights = learnt[np.minimum(tree.levels, len(learnt) - 1)]
+        unknown = 4 * ((weights[:, 0] + weights[:, 1]) / 4 + weights[:, 2] / 12 + weights[:, 3] * NEARNESS**2)
         squares = self.totals**2 + self.variances
         return np.where(tree.is_leaf & (tree.sizes > 1), unknown * squares + (1 - unknown) * self.totals, 0.0)
 
@@ -115,8 +115,8 @@ def infer(
     The variance is infinite where a node was not measured. Each round learns the prior's weights and the marginals from
     the round before; the first may start from what was `learnt` of the same table with fewer counts. If `whole` is
     given, what all counts together say of the total of the cube is weighed with it, and sums and marginals that the
-    counts contradict are corrected (`gather`, `contradicted.py`). Estimates of old files, as they were released, never were. A table may be
-    held to be `even`: yes, no, or None, if nothing in the counts contradicts it.
+    counts contradict are corrected (`gather`, `contradicted.py`); estimates of old files, as they were released, never
+    were. A table may be held to be `even`: yes, no, or None, if nothing in the counts contradicts it.
     """
     if even is None:
         even = EvenTable.of(tree, measured, variance).is_likely

@@ -1,4 +1,4 @@
-"""Tables that may be even: when they are held to be, what that makes of their counts, and which errors are stated."""
+"""What counts contradict: whether a table may be even, what that makes of its errors, and marginals that are moved."""
 
 from fractions import Fraction
 
@@ -11,9 +11,11 @@ from dpcube.curator.gate import Gate
 from dpcube.estimate import estimate
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
 from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer, with_unseen_departures
+from dpcube.estimate.posterior.contradicted import moved_marginals, noise_along
 from dpcube.estimate.posterior.even import RARE, EvenTable
 from dpcube.geometry.halving import halve
 from dpcube.geometry.tree import BoxTree
+from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import Adaptive
@@ -99,10 +101,22 @@ def test_a_split_of_an_even_table_is_the_mean_of_chance_and_measurement_by_preci
     assert found.uneven.max() == 0
 
 
-def test_parts_of_a_leaf_of_an_even_table_err_as_rows_that_fall_independently() -> None:
+def test_nothing_is_taken_for_known_of_the_inside_of_boxes_that_were_never_cut() -> None:
+    """Stripes within every box: what was cut is even to the last row, and half of the values have no rows at all."""
+    striped = np.where(np.arange(16) % 2, 0, 200) * np.ones(SHAPE, np.int64)
     tree = tree_of(SHAPE, 2)
-    found = infer(tree, *measured(evenly(20_000), tree), even=True)
-    np.testing.assert_allclose(found.uneven[tree.leaves], found.totals[tree.leaves], rtol=1e-3)
+    told = measured(striped, tree)
+    found = infer(tree, *told, even=None)
+    assert found.even
+    totals, unknown = found.totals[tree.leaves], 4 * (0.4 / 4 + 0.3 / 12 + 0.3 * 0.3**2)
+    expected = unknown * (totals**2 + found.variances[tree.leaves]) + (1 - unknown) * totals
+    np.testing.assert_allclose(found.uneven[tree.leaves], expected)
+    stated = PosteriorEstimate("balanced", with_unseen_departures(found, *told), *told)
+    column = Workload(SHAPE, np.array([[0, 4]]), np.array([[16, 5]]))
+    off = abs(float(stated.range_values(column)[0]) - 3200)
+    parts = stated.range_errors(column)
+    assert off > 1500
+    assert off < 1.96 * float(np.sqrt(parts.noise_variances + parts.within_squares)[0])
 
 
 def test_the_errors_stated_of_an_even_table_have_room_for_what_noise_hides() -> None:
@@ -118,6 +132,15 @@ def test_the_errors_stated_of_an_even_table_have_room_for_what_noise_hides() -> 
     assert more[inner[0]] == pytest.approx((1.25 + np.sqrt(2)) * expected, rel=1e-6)
     np.testing.assert_allclose(more[inner[1:]], 0.0)  # -1 + sqrt(2/2)
     assert more[tree.leaves].max() == 0
+
+
+def test_one_box_far_off_contradicts_it_though_all_together_do_not() -> None:
+    squares = np.full(1000, 0.8)
+    held = EvenTable(np.arange(1000), np.full(1000, 9), squares, np.ones(1000), np.full(1000, 100.0))
+    assert held.is_likely
+    squares[500] = 7.5**2
+    assert squares.sum() < 1000
+    assert not held.is_likely
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +163,9 @@ def test_a_release_of_an_even_table_errs_by_little_more_than_chance(nothing_in_i
         assert isinstance(best, PosteriorEstimate)
         assert isinstance(old, PosteriorEstimate)
         assert not old.posterior.even
+        if best.posterior.even:
+            bare = infer(best.posterior.tree, best.measured, best.variance, whole=best.whole, even=True)
+            assert best.posterior.splits.sum() > bare.splits.sum()
         now.append(mean_error(nothing_in_it, best.cells()))
         before.append(mean_error(nothing_in_it, old.cells()))
     assert np.mean(now) < 2 * cells
@@ -162,3 +188,25 @@ def test_what_is_learnt_of_a_table_held_to_be_even_is_not_kept_for_the_next_look
     found: Posterior = seen.posterior()
     assert found.even
     assert seen.learnt is None
+
+
+def test_a_marginal_is_moved_where_counts_contradict_it_by_the_part_of_bias_in_what_sets_them_apart() -> None:
+    """Leaves of two columns each: the count of one is spread over both, so each value has a quarter of its variance."""
+    tree = tree_of((4, 2), 3)
+    start, prefix = np.array([0, 5]), np.array([0.0, 1, 2, 3, 4, 0, 1, 2])
+    variance = np.where(tree.is_leaf, 4.0, np.inf)
+    posterior = np.array([100.0, 100, 100, 100, 0, 206, 194, 0])
+    linear = np.zeros(len(tree))
+    for value, rows in enumerate((130.0, 70.0, 130.0, 70.0)):
+        linear[tree.leaves[tree.lower[tree.leaves, 0] == value]] = rows / 2
+    moved = moved_marginals(tree, posterior, linear, variance, prefix, start)
+    bias = 900 - 8
+    np.testing.assert_allclose(moved[:4], 100 + bias / (bias + 8) * np.array([30, -30, 30, -30]))
+    np.testing.assert_array_equal(moved[4:], posterior[4:])  # 6 rows off under noise of deviation 4
+    near = moved_marginals(tree, moved, linear, variance, prefix, start)
+    np.testing.assert_array_equal(near, moved)
+
+
+def test_the_noise_of_a_marginal_is_that_of_its_leaves_each_spread_over_its_values() -> None:
+    found = noise_along(np.array([0, 0, 2]), np.array([2, 1, 5]), np.array([8.0, 3.0, 18.0]), 5)
+    np.testing.assert_allclose(found, [8 / 4 + 3, 8 / 4, 2, 2, 2])

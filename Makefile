@@ -4,6 +4,9 @@ BIN := .venv/bin
 READY := .venv/.ready
 # Tests start many processes, and each would compile every module and every assertion anew.
 unexport PYTHONDONTWRITEBYTECODE
+# Two workers have the cores: threads of BLAS beside them wait for each other at full speed (matrices of 256 x 16 then
+# take fifty times their processor time).
+check test: export OPENBLAS_NUM_THREADS = 1
 
 .PHONY: demo check test bench accuracy fuzz mutants lint clean
 

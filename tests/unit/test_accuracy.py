@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
                 np.savez(tmp_path / f"queries_{stem}.npz", lb=ends[0], ub=ends[1])
                 for name in names:
                     for scale in dpbench.BENCH_SCALES:
-                        for algorithm in (*dpbench.RIVALS[dims], "Best"):
+                        for algorithm in (*dpbench.SHOWN_RIVALS[dims], "Best"):
                             error = 1 if algorithm == "Best" else 10
                             rows.append([name, dims, scale, queries, algorithm, error])
                             rows.append([name, dims, scale, queries, algorithm, 3 * error])

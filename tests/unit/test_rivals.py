@@ -147,7 +147,9 @@ def test_closed_forms_are_dense_least_squares() -> None:
 
 @pytest.mark.parametrize("asked", ["ranges", "prefixes"])
 @pytest.mark.parametrize("cells", [1, 2, 8, 64, 300])
-def test_optimised_strategies_lie_between_the_identity_and_the_bound(cells: int, asked: p_identity.Asked) -> None:
+def test_optimised_strategies_lie_between_the_identity_and_the_bound(
+    cells: int, asked: p_identity.AxisWorkload
+) -> None:
     gram = p_identity.gram_of(cells, asked)
     found = p_identity.optimised(cells, asked)
     assert np.abs(found.matrix()).sum(axis=0).max() == pytest.approx(1, abs=1e-12)
@@ -191,7 +193,7 @@ def test_axis_by_axis_is_the_kronecker_product() -> None:
 
 def test_deviations_are_those_of_every_run() -> None:
     row = np.random.default_rng(1).integers(0, 9, 37).astype(float)
-    found = interval_partition.deviations(row)
+    found = interval_partition.deviations_of_runs(row)
     assert found.shape == (6, 37)
     for level, place in np.ndindex(6, 37):
         run = row[place + 1 - 2**level : place + 1] if place + 1 >= 2**level else None
@@ -207,10 +209,10 @@ def test_the_cheapest_cover_is_the_cheapest_of_all() -> None:
         best = min(sum(_cost(costs, cover) for cover in zip(way, [*way[1:], 7], strict=True)) for way in covers(7))
         assert sum(_cost(costs, cover) for cover in zip(begin, [*begin[1:], 7], strict=True)) == pytest.approx(best)
     row = np.array([0.0, 0, 9, 9])
-    found = interval_partition.cheapest_buckets(interval_partition.deviations(row) + 1.0)
+    found = interval_partition.cheapest_buckets(interval_partition.deviations_of_runs(row) + 1.0)
     np.testing.assert_array_equal(found, [0, 2])
     np.testing.assert_array_equal(
-        interval_partition.cheapest_buckets(interval_partition.deviations(np.ones(8)) + 1), [0]
+        interval_partition.cheapest_buckets(interval_partition.deviations_of_runs(np.ones(8)) + 1), [0]
     )
 
 
@@ -233,7 +235,7 @@ def test_the_deviation_of_a_run_moves_by_no_more_than_is_paid_for() -> None:
         row = rng.integers(0, 4, 8).astype(float)
         more = row.copy()
         more[rng.integers(8)] += 1
-        before, after = interval_partition.deviations(row), interval_partition.deviations(more)
+        before, after = interval_partition.deviations_of_runs(row), interval_partition.deviations_of_runs(more)
         most = np.maximum(most, np.abs(np.nan_to_num(after, posinf=0) - np.nan_to_num(before, posinf=0)).max(axis=1))
     np.testing.assert_array_less(most, 2 * (1 - 0.5 ** np.arange(4)) + 1e-9)
     assert most[1] == pytest.approx(1)
@@ -252,7 +254,7 @@ class SilentSingles(dawa.Dawa):
     __slots__ = ()
 
     def noisy_costs(self, row: Floats, first: float, rest: float, rng: np.random.Generator) -> Floats:
-        costs = interval_partition.deviations(row) + 1 / rest
+        costs = interval_partition.deviations_of_runs(row) + 1 / rest
         length = 2.0 ** np.arange(len(costs))[:, None]
         scale = np.where(length > 1, 2 * (2 - 1 / length - 1 / len(row)) / first, 0.0)
         return np.maximum(costs + scale * rng.laplace(size=costs.shape), 1 / rest)

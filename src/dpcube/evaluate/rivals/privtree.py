@@ -17,7 +17,7 @@ import numpy as np
 from dpcube.arrays import Bools, Floats, Ints
 from dpcube.evaluate.rivals.rival import PURE, checked
 from dpcube.geometry.boxes import Boxes, box_sums, filled_boxes
-from dpcube.strategy.rivals.levels import Level, parted, whole
+from dpcube.strategy.rivals.levels import BoxLevel, parted, root_level
 
 MOST_AXES = 3
 """Cut so many axes at a time, in turn, where a cube has more: 2^axes boxes at once are too many."""
@@ -42,7 +42,7 @@ class PrivTree:
     def _leaves(self, exact: Floats, epsilon: float, rng: np.random.Generator) -> Boxes:
         axes = min(exact.ndim, MOST_AXES)
         scale, bias = noise_and_bias(2**axes, epsilon)
-        level, depth, kept = whole(exact.shape), 0, []
+        level, depth, kept = root_level(exact.shape), 0, []
         while True:
             boxes = Boxes(exact.shape, level.lower, level.upper)
             biased = np.maximum(box_sums(exact, boxes) - depth * bias, -bias)
@@ -63,7 +63,7 @@ def noise_and_bias(fan_out: int, epsilon: float) -> tuple[float, float]:
     return scale, scale * math.log(fan_out)
 
 
-def halves(level: Level, is_cut: Bools, axes: int) -> Ints:
+def halves(level: BoxLevel, is_cut: Bools, axes: int) -> Ints:
     """Return the parts of each box: two on its longest axes, at most so many, that have more than one cell."""
     lengths = level.upper - level.lower
     rank = np.argsort(np.argsort(-lengths, axis=1, kind="stable"), axis=1, kind="stable")

@@ -14,9 +14,13 @@ from dpcube.evaluate.rivals.matrix_mechanism import MatrixMechanism, along_axes
 from dpcube.evaluate.rivals.registry import LISTED, rival_of
 from dpcube.evaluate.rivals.rival import NOT_PRIVATE, PURE, Rival
 from dpcube.geometry.boxes import Boxes
+from dpcube.geometry.halving import depth, halve
+from dpcube.geometry.tree import BoxTree
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
+from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import BY_NAME, RIVALS
+from dpcube.strategy.rivals.levels import parted, root_level
 
 NOTHING = 1e9
 """An epsilon at which there is hardly any noise."""
@@ -388,6 +392,28 @@ def test_an_empty_table_is_hardly_cut() -> None:
         empty = np.zeros((16, 16), np.int64)
         estimated = rival_of(name, random_ranges((16, 16), 5, seed=1)).release(empty, 0.5, np.random.default_rng(1))
         assert len(np.unique(estimated)) < 40
+
+
+def test_privtree_by_halves_cuts_where_our_own_trees_do() -> None:
+    """Ties and all: two axes of one length among three are told apart by nothing but rounding."""
+    shape = (30, 4, 4)
+    order = WorkloadModel(shape, ("ranges",) * 3).cut_order()
+    tree, level, every = BoxTree.uncut(shape), root_level(shape), 0
+    for _ in range(depth(shape)):
+        leaves = tree.leaves[tree.sizes[tree.leaves] > 1]
+        is_cut = (level.upper - level.lower).prod(axis=1) > 1
+        level = parted(level, privtree.halves_in_order(level, is_cut, order))
+        tree, _, new = halve(tree, leaves, 1, order)
+        found, expected = (
+            {*zip(map(tuple, low), map(tuple, high), strict=True)}
+            for low, high in (
+                (level.lower.tolist(), level.upper.tolist()),
+                (tree.lower[new].tolist(), tree.upper[new].tolist()),
+            )
+        )
+        assert found == expected
+        every += len(found)
+    assert every == 2 * math.prod(shape) - 2
 
 
 def test_privtree_s_decisions_cost_no_more_than_its_share() -> None:

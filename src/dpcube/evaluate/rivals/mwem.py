@@ -17,6 +17,7 @@ from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
 from dpcube.estimate.metrics import exact_answers
 from dpcube.evaluate.rivals.rival import PURE, checked
+from dpcube.evaluate.rivals.runs_of_cells import goes_on, place_of
 from dpcube.query import Workload
 
 ROUNDS_BY_SCALE = {
@@ -96,25 +97,13 @@ def _reweigh(flat: Floats, shape: Ints, lower: Ints, upper: Ints, noisy: Floats,
 @compiled
 def _over(flat: Floats, shape: Ints, low: Ints, high: Ints, factor: float) -> float:
     """Return the sum of a range, and multiply its cells by a factor unless that is 1."""
-    axes, found = len(shape), 0.0
-    index = low.copy()
-    while True:
-        start = 0
-        for axis in range(axes):
-            start = start * shape[axis] + index[axis]
-        stop = start + high[axes - 1] - low[axes - 1]
-        if factor == 1.0:
-            for cell in range(start, stop):
+    index, length, found, more = low.copy(), high[-1] - low[-1], 0.0, True
+    while more:
+        start = place_of(index, shape)
+        for cell in range(start, start + length):
+            if factor == 1.0:
                 found += flat[cell]
-        else:
-            for cell in range(start, stop):
+            else:
                 flat[cell] *= factor
-        axis = axes - 2
-        while axis >= 0:
-            index[axis] += 1
-            if index[axis] < high[axis]:
-                break
-            index[axis] = low[axis]
-            axis -= 1
-        if axis < 0:
-            return found
+        more = goes_on(index, low, high)
+    return found

@@ -305,7 +305,7 @@ def test_rounding_up_keeps_three_digits(number: float) -> None:
     assert rounded_up(float(rounded)) == rounded
 
 
-@pytest.mark.usefixtures("few_runs")  # predictions are the same each time, however few their runs
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_epsilon_found_reaches_the_accuracy(name: str) -> None:
     domain = Domain.of_shape((40, 30))

@@ -14,7 +14,8 @@ demo: $(READY)        ## release the bundled table and ask it a few questions
 	$(BIN)/dpcube demo
 
 check: lint           ## the quick tests, without processes and statistics: under a minute
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" tests/unit tests/golden tests/property tests/architecture
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" --hypothesis-profile=quick \
+		tests/unit tests/golden tests/property tests/architecture
 
 test: lint            ## everything CI runs
 	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered --durations=10

@@ -36,7 +36,7 @@ CUBES = (
 CUBE_EPSILONS = ("0.1", "1")
 PRIVTREE = "PrivTree"
 BY_HALVES = PrivTree(name=PRIVTREE, one_axis=True)
-"""With halves in the order of our own trees: there are too few cells on an axis to cut all of them at once."""
+"""With the halves of our own trees, in their order: what differs is where a tree ends, and how it is counted."""
 CUBE_QUERIES = 2000
 
 

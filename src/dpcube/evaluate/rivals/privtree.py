@@ -47,7 +47,7 @@ class PrivTree:
 
     def _leaves(self, exact: Floats, epsilon: float, rng: np.random.Generator) -> Boxes:
         axes = 1 if self.one_axis else min(exact.ndim, MOST_AXES)
-        order = WorkloadModel(exact.shape, ("ranges",) * exact.ndim).cut_order()
+        order = WorkloadModel(exact.shape, ("ranges",) * exact.ndim).cut_order() if self.one_axis else None
         scale, bias = noise_and_bias(2**axes, epsilon)
         level, depth, kept = root_level(exact.shape), 0, []
         while True:
@@ -57,7 +57,7 @@ class PrivTree:
             kept.append((level.lower[~is_cut], level.upper[~is_cut]))
             if not is_cut.any():
                 return Boxes(exact.shape, *(np.concatenate(side) for side in zip(*kept, strict=True)))
-            parts = halves_in_order(level, is_cut, order) if self.one_axis else halves(level, is_cut, axes)
+            parts = halves(level, is_cut, axes) if order is None else halves_in_order(level, is_cut, order)
             level, depth = parted(level, parts), depth + 1
 
 

@@ -20,7 +20,7 @@ from dpcube.arrays import Floats, Ints
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.accuracy.dpbench import BENCH_SCALES, EPSILON, QUERY_FILES, TRIALS, Bench
 from dpcube.evaluate.rivals.dawa import Dawa
-from dpcube.evaluate.rivals.interval_partition import deviations
+from dpcube.evaluate.rivals.interval_partition import deviations_of_runs
 from dpcube.evaluate.rivals.mwem import Mwem
 from dpcube.evaluate.rivals.registry import rival_of
 from dpcube.evaluate.rivals.rival import OfStrategy, Rival
@@ -46,7 +46,7 @@ class PublicDawa(Dawa):
     __slots__ = ()
 
     def noisy_costs(self, row: Floats, first: float, rest: float, rng: np.random.Generator) -> Floats:
-        costs = deviations(row) + 1 / rest
+        costs = deviations_of_runs(row) + 1 / rest
         length = 2.0 ** np.arange(len(costs))[:, None]
         scale = np.where(length > 1, (2 - 1 / length - 1 / len(row)) / first, 0.0)
         return np.maximum(costs + scale * rng.laplace(size=costs.shape), 1 / rest)

@@ -12,6 +12,7 @@ from hypothesis import settings
 from dpcube.analyst.kept import folder
 
 settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
+settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=25)  # of `make check`; others draw 100
 settings.load_profile("dpcube")
 
 
@@ -47,6 +48,7 @@ def spark() -> Iterator[Any]:
 
     local: dict[str, Any] = {
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # no test runs for long
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -11,9 +11,10 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
-ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1]).resolve()
+ROOT = Path(sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else Path(__file__).parents[1]).resolve()
 SOURCE = ROOT / "src" / "dpcube"
 ENTRIES = ("curator.gate", "privacy.noise", "privacy.ledger", "curator.sources")
 KINDS = {"Integer", "Float", "Number", "Category", "Date"}
@@ -62,6 +63,7 @@ def python(code: str) -> str:
     return done.stdout
 
 
+@cache
 def modules() -> dict[Path, ast.Module]:
     """Return every module of the package, parsed."""
     return {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}

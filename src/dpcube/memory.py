@@ -5,7 +5,6 @@ version, and those around it), and what the process's own limits (`ulimit -v`, `
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -28,6 +27,10 @@ _CONTROL_GROUPS = (
     _Files("sys/fs/cgroup/unified", "memory.max", "memory.current", "inactive_file"),
     _Files("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
+
+
+# Version 1 has no word for "no limit": it shows the largest number of whole pages. No machine has so much.
+_NO_LIMIT = 2**60
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
@@ -64,7 +67,7 @@ def in_words(count: int) -> str:
 
 
 def _meminfo(root: Path) -> Iterator[int]:
-    if (free := _numbers(root / "proc/meminfo").get("MemAvailable:")) is not None:
+    if (free := _number(f"{root}/proc/meminfo", "MemAvailable:")) is not None:
         yield free * 1024
 
 
@@ -74,18 +77,17 @@ def _control_groups(root: Path) -> Iterator[int]:
     A container may see its own group as the top one, under a name that leads nowhere: the groups that are there count.
     """
     own = {PurePosixPath("/")}
-    with suppress(OSError):
-        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
-            _, controllers, path = line.split(":", 2)
-            if not controllers or "memory" in controllers.split(","):
-                own |= {PurePosixPath(path), *PurePosixPath(path).parents}
+    for line in _lines(f"{root}/proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if not controllers or "memory" in controllers.split(","):
+            own |= {PurePosixPath(path), *PurePosixPath(path).parents}
     for files in _CONTROL_GROUPS:
         for group in own:
-            at = root / files.place / str(group).lstrip("/")
-            with suppress(OSError, ValueError):  # no such group, or no limit: "max"
-                limit, used = (int((at / name).read_text(encoding="ascii")) for name in (files.limit, files.used))
+            at = f"{root}/{files.place}/{str(group).lstrip('/')}"
+            limit = _first(f"{at}/{files.limit}")
+            if limit is not None and limit < _NO_LIMIT and (used := _first(f"{at}/{files.used}")) is not None:
                 # Cached files count as used, and make way when memory is asked for.
-                yield limit - used + _numbers(at / "memory.stat").get(files.cached, 0)
+                yield limit - used + (_number(f"{at}/memory.stat", files.cached) or 0)
 
 
 def _own_limits(root: Path) -> Iterator[int]:
@@ -94,17 +96,32 @@ def _own_limits(root: Path) -> Iterator[int]:
         import resource
     except ImportError:  # there are none on Windows
         return
-    used = _numbers(root / "proc/self/status")
     for kind, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
         limit, _ = resource.getrlimit(kind)
         if limit != resource.RLIM_INFINITY:
-            yield limit - used.get(name, 0) * 1024
+            yield limit - (_number(f"{root}/proc/self/status", name) or 0) * 1024
 
 
-def _numbers(path: Path) -> dict[str, int]:
-    """Return the first number after each name in a file of the kernel; none if there is no such file."""
+def _first(path: str) -> int | None:
+    """Return the one number in a file of the kernel; None if there is no such file, or another word in it."""
+    text = "".join(_lines(path)).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _number(path: str, name: str) -> int | None:
+    """Return the number after a name in a file of the kernel; None if there is no such file or name."""
+    for line in _lines(path):
+        words = line.split() if line.startswith(name) else []
+        if words[:1] == [name] and words[1:] and words[1].isdigit():
+            return int(words[1])
+    return None
+
+
+def _lines(path: str) -> list[str]:
+    """Return the lines of a file of the kernel; none if there is no such file."""
+    # Names are plain text here, and files are opened plainly: a small release waits for a dozen of them.
     try:
-        lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            return file.read().splitlines()
     except OSError:
-        return {}
-    return {line[0]: int(line[1]) for line in lines if len(line) > 1 and line[1].isdigit()}
+        return []

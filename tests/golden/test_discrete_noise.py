@@ -137,7 +137,7 @@ def two_laws(weights: list[float], alphas: list[float], counts: list[float]) -> 
 @pytest.mark.parametrize(
     ("weights", "alphas", "counts", "within"),
     [
-        ([0.831, 0.257], [0.003, 0.004], [1, 1], 1e-8),
+        pytest.param([0.831, 0.257], [0.003, 0.004], [1, 1], 1e-8, marks=pytest.mark.slow),
         ([0.831, 0.257, 0.513], [0.06, 0.05, 0.07], [1, 1, 1], 1e-8),
         ([0.95, 0.66, 0.43], [0.06, 0.08, 0.05], [2, 5, 1], 1e-8),
         ([0.9, 0.61, 0.37, 0.71], [0.5, 0.45, 0.6, 0.55], [1, 1, 1, 1], 1e-8),

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_frame, open_rows
-from dpcube.curator.sources.embedded import run
+from dpcube.curator.sources.embedded import run_in_duckdb
 from dpcube.domain import Category, Date, Domain, Float, Integer
 from dpcube.errors import SourceError
 
@@ -495,7 +495,7 @@ def test_the_engine_can_open_no_other_file(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [1]}), tmp_path / "other.parquet")
     rows = open_rows(tmp_path / "t.parquet")
     scan = next(iter(rows._table.scans([0], None)))
-    assert run(scan, f"SELECT count(*) AS n FROM read_parquet('{tmp_path}/t.parquet')")["n"][0] == 1
+    assert run_in_duckdb(scan, f"SELECT count(*) AS n FROM read_parquet('{tmp_path}/t.parquet')")["n"][0] == 1
     for sql in (
         f"SELECT * FROM read_parquet('{tmp_path}/other.parquet')",
         f"SELECT * FROM read_csv('{tmp_path}/other.csv')",
@@ -506,7 +506,7 @@ def test_the_engine_can_open_no_other_file(tmp_path: Path) -> None:
         "SELECT * FROM rows",
     ):
         with pytest.raises(duckdb.Error):
-            run(scan, sql)
+            run_in_duckdb(scan, sql)
 
 
 @pytest.mark.parametrize(

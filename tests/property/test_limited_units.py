@@ -22,6 +22,7 @@ def table(rows: Sequence[tuple[int, int, str, int]]) -> pa.Table:
     return pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], ["id", "age", "ward", "day"])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, most=st.integers(1, 7), days=st.none() | st.tuples(st.integers(1, 9), st.integers(1, 9)))
 def test_each_unit_has_its_rows_up_to_the_limit(

@@ -14,7 +14,7 @@ from dpcube.candidates import CANDIDATE_KINDS, MedianCuts
 from dpcube.errors import DomainError, ReleaseFileError
 from dpcube.geometry.boxes import Boxes
 from dpcube.transcript import Choice, Transcript
-from dpcube.transcript.choices import FORMS
+from dpcube.transcript.choices import CHOICE_FORMS
 from forge import (
     DOMAIN,
     EIGHTH,
@@ -48,7 +48,7 @@ def refused(place: Path, content: bytes) -> str:
 
 
 def test_every_kind_of_candidates_has_its_form() -> None:
-    assert set(FORMS) == {kind.score for kind in CANDIDATE_KINDS}
+    assert set(CHOICE_FORMS) == {kind.score for kind in CANDIDATE_KINDS}
     assert {type(choice.candidates) for choice in CHOICES} == set(CANDIDATE_KINDS)
 
 

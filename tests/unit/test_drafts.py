@@ -57,25 +57,27 @@ def test_names_alone_suggest_types_with_templates_and_a_unit(tmp_path: Path) -> 
         Domain.loads(text)
 
 
+COLUMNS: list[tuple[list[Any], list[str]]] = [
+    ([f"{day:%d.%m.%Y}" for day in DAYS] * 2, ["start = 2026-01-01", 'format = "%d.%m.%Y"']),
+    ([f"{day:%m/%d/%Y} 9:30 PM" for day in DAYS] * 2, ['format = "%m/%d/%Y %I:%M %p"']),
+    ([f"$1,{i}00.50" for i in range(1, 10)] * 3, ['type = "float"', 'thousands = ","', 'prefix = "$"']),
+    ([f"{i}%" for i in range(30)] * 2, ['type = "integer"', 'suffix = "%"']),
+    ([f"1.{i}00,5 \u20ac" for i in range(1, 10)] * 3, ['decimal = ","', 'thousands = "."', 'suffix = "\u20ac"']),
+    ([f"{day:%m/%d/%Y}" for day in DAYS] * 2, ['format = "%m/%d/%Y"']),
+    ([f"{day}T08:30:00Z" for day in DAYS] * 2, ['type = "date"', 'format = "iso"']),
+    ([f"{i},5" for i in range(40)] * 2, ['type = "float"', "min = 0.5", 'decimal = ","']),
+    ([f"{i}.234,5" for i in range(1, 40)] * 2, ["max = 39234.5", 'decimal = ","', 'thousands = "."']),
+    ([f" {i} " for i in range(40)] * 2, ['type = "integer"', "min = 0", "max = 39", "trim = true"]),
+    ([f"{i}.5" for i in range(40)] * 2, ['type = "float"', "max = 39.5"]),
+    (["Ja", "nein", "", "JA"] * 9, ['values = ["false", "true"]', 'true = ["ja"]', 'case = "ignore"']),
+    (["a", "b ", "c", ""] * 9, ['values = ["a", "b", "c"]', "trim = true"]),
+    (["1.234,5", "12,5", "3,25"] * 9, ["min = 3.25", "max = 1234.5", 'thousands = "."']),
+    ([3, 4, 5] * 9, ['type = "integer"', "max = 5"]),
+]
+
+
 @pytest.mark.parametrize(
-    ("values", "lines"),
-    [
-        ([f"{day:%d.%m.%Y}" for day in DAYS] * 2, ["start = 2026-01-01", 'format = "%d.%m.%Y"']),
-        ([f"{day:%m/%d/%Y} 9:30 PM" for day in DAYS] * 2, ['format = "%m/%d/%Y %I:%M %p"']),
-        ([f"$1,{i}00.50" for i in range(1, 10)] * 3, ['type = "float"', 'thousands = ","', 'prefix = "$"']),
-        ([f"{i}%" for i in range(30)] * 2, ['type = "integer"', 'suffix = "%"']),
-        ([f"1.{i}00,5 \u20ac" for i in range(1, 10)] * 3, ['decimal = ","', 'thousands = "."', 'suffix = "\u20ac"']),
-        ([f"{day:%m/%d/%Y}" for day in DAYS] * 2, ['format = "%m/%d/%Y"']),
-        ([f"{day}T08:30:00Z" for day in DAYS] * 2, ['type = "date"', 'format = "iso"']),
-        ([f"{i},5" for i in range(40)] * 2, ['type = "float"', "min = 0.5", 'decimal = ","']),
-        ([f"{i}.234,5" for i in range(1, 40)] * 2, ["max = 39234.5", 'decimal = ","', 'thousands = "."']),
-        ([f" {i} " for i in range(40)] * 2, ['type = "integer"', "min = 0", "max = 39", "trim = true"]),
-        ([f"{i}.5" for i in range(40)] * 2, ['type = "float"', "max = 39.5"]),
-        (["Ja", "nein", "", "JA"] * 9, ['values = ["false", "true"]', 'true = ["ja"]', 'case = "ignore"']),
-        (["a", "b ", "c", ""] * 9, ['values = ["a", "b", "c"]', "trim = true"]),
-        (["1.234,5", "12,5", "3,25"] * 9, ["min = 3.25", "max = 1234.5", 'thousands = "."']),
-        ([3, 4, 5] * 9, ['type = "integer"', "max = 5"]),
-    ],
+    ("values", "lines"), [*COLUMNS[:5], *(pytest.param(*column, marks=pytest.mark.slow) for column in COLUMNS[5:])]
 )
 def test_values_tell_numbers_dates_and_words(values: list[Any], lines: list[str]) -> None:
     text = draft(pa.table({"x": values}), from_data=True)
@@ -83,6 +85,7 @@ def test_values_tell_numbers_dates_and_words(values: list[Any], lines: list[str]
     assert "drafted_from_data = true" in text
 
 
+@pytest.mark.slow
 def test_no_mark_is_proposed_that_no_text_needs() -> None:
     assert "thousands" not in looked_at([f"{i},5" for i in range(40)] * 2)
     assert "trim" not in looked_at(["a", "b"] * 9)

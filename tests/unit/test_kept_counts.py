@@ -207,20 +207,20 @@ def key_of(path: Path, estimate: str = "auto") -> str:
 @given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
 def test_a_damaged_entry_is_not_used(place: float, change: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     cache = tmp_path_factory.mktemp("damaged")
-    folder.write(cache, "key", b"what was kept")
+    folder.write_entry(cache, "key", b"what was kept")
     damaged = bytearray(entry(cache).read_bytes())
     damaged[int(place * len(damaged))] ^= change
     entry(cache).write_bytes(damaged)
-    assert folder.read(cache, "key") is None
+    assert folder.read_entry(cache, "key") is None
     entry(cache).write_bytes(damaged[: int(place * len(damaged))])
-    assert folder.read(cache, "key") is None
+    assert folder.read_entry(cache, "key") is None
 
 
 def test_an_entry_under_another_name_is_not_used(cache: Path) -> None:
-    folder.write(cache, "one", b"of one release")
+    folder.write_entry(cache, "one", b"of one release")
     entry(cache).rename(folder._place(cache, "other"))
-    assert folder.read(cache, "other") is None
-    assert folder.read(cache, "one") is None
+    assert folder.read_entry(cache, "other") is None
+    assert folder.read_entry(cache, "one") is None
 
 
 FORGERIES = {
@@ -238,7 +238,7 @@ FORGERIES = {
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forged_tree_is_found_out_and_the_file_read(cache: Path, name: str) -> None:
     first = ask()
-    content = folder.read(cache, key_of(ADAPTIVE))
+    content = folder.read_entry(cache, key_of(ADAPTIVE))
     assert content is not None
     end = 9 + int.from_bytes(content[1:9], "little")
     tree = TreeAnswers.of_bytes(content[end:], (12, 4))
@@ -247,7 +247,7 @@ def test_a_forged_tree_is_found_out_and_the_file_read(cache: Path, name: str) ->
     forged[node] = value
     forge(entry(cache), key_of(ADAPTIVE), bytes(content[:end]) + replace(tree, **{field: forged}).to_bytes())
     assert ask() == first
-    assert folder.read(cache, key_of(ADAPTIVE)) == content  # and it is put right
+    assert folder.read_entry(cache, key_of(ADAPTIVE)) == content  # and it is put right
 
 
 def test_nodes_with_many_parents_are_no_tree() -> None:
@@ -332,27 +332,27 @@ def test_the_stamp_follows_the_package_s_own_files(tmp_path: Path, monkeypatch: 
 
 
 def test_nothing_is_read_through_links_or_from_pipes_or_where_others_write(cache: Path, tmp_path: Path) -> None:
-    folder.write(cache, "key", b"kept")
-    assert bytes(folder.read(cache, "key") or b"") == b"kept"
+    folder.write_entry(cache, "key", b"kept")
+    assert bytes(folder.read_entry(cache, "key") or b"") == b"kept"
     kept = entry(cache)
     kept.chmod(0o622)
-    assert folder.read(cache, "key") is None
+    assert folder.read_entry(cache, "key") is None
     kept.chmod(0o600)
     cache.chmod(0o777)
-    assert folder.read(cache, "key") is None
-    folder.write(cache, "another", b"kept")
+    assert folder.read_entry(cache, "key") is None
+    folder.write_entry(cache, "another", b"kept")
     assert entry(cache) == kept
     cache.chmod(0o700)
     moved = kept.rename(tmp_path / "elsewhere")
     kept.symlink_to(moved)
-    assert folder.read(cache, "key") is None
+    assert folder.read_entry(cache, "key") is None
     kept.unlink()
     os.mkfifo(kept)
-    assert folder.read(cache, "key") is None
+    assert folder.read_entry(cache, "key") is None
     linked = tmp_path / "linked"
     linked.symlink_to(cache)
-    folder.write(linked, "through", b"kept")
-    assert folder.read(linked, "through") is None
+    folder.write_entry(linked, "through", b"kept")
+    assert folder.read_entry(linked, "through") is None
 
 
 def test_a_cache_that_cannot_be_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,11 +383,11 @@ def test_many_writers_and_readers_at_once_see_whole_entries(cache: Path) -> None
 
     def read() -> None:
         while not stop.is_set():
-            seen.append(folder.read(cache, "key"))
+            seen.append(folder.read_entry(cache, "key"))
 
     def write() -> None:
         for _ in range(30):
-            folder.write(cache, "key", content)
+            folder.write_entry(cache, "key", content)
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     writers = [threading.Thread(target=write) for _ in range(3)]
@@ -399,32 +399,32 @@ def test_many_writers_and_readers_at_once_see_whole_entries(cache: Path) -> None
     for thread in readers:
         thread.join()
     assert {None if found is None else bytes(found) for found in seen} <= {None, content}
-    assert bytes(folder.read(cache, "key") or b"") == content
+    assert bytes(folder.read_entry(cache, "key") or b"") == content
     assert [path.suffix for path in cache.iterdir()] == [folder.ENDING]
 
 
 def test_what_was_not_used_for_longest_makes_way(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "MOST_ENTRIES", 3)
     for number, name in enumerate("abcd"):
-        folder.write(cache, name, b"kept")
+        folder.write_entry(cache, name, b"kept")
         os.utime(folder._place(cache, name), (number, number))
-        folder.read(cache, "a")  # used again and again
-    assert [name for name in "abcd" if folder.read(cache, name)] == ["a", "c", "d"]
+        folder.read_entry(cache, "a")  # used again and again
+    assert [name for name in "abcd" if folder.read_entry(cache, name)] == ["a", "c", "d"]
     monkeypatch.setattr(folder, "MOST_BYTES", 4 * 40)
-    folder.write(cache, "e", b"x" * 40)  # the largest there may be
-    folder.write(cache, "f", b"x" * 41)
-    assert folder.read(cache, "f") is None
-    assert folder.read(cache, "e") is not None
+    folder.write_entry(cache, "e", b"x" * 40)  # the largest there may be
+    folder.write_entry(cache, "f", b"x" * 41)
+    assert folder.read_entry(cache, "f") is None
+    assert folder.read_entry(cache, "e") is not None
     assert sum(path.stat().st_size for path in cache.iterdir()) <= 160
 
 
 def test_what_a_crash_left_behind_goes_after_a_day(cache: Path) -> None:
-    folder.write(cache, "key", b"kept")
+    folder.write_entry(cache, "key", b"kept")
     old, new = cache / PART.format("old"), cache / PART.format("new")
     for path in (old, new):
         path.write_bytes(b"")
     os.utime(old, (0, 0))
-    folder.write(cache, "key", b"kept")
+    folder.write_entry(cache, "key", b"kept")
     assert not old.exists()
     assert new.exists()
 

@@ -1,6 +1,7 @@
 """What memory there is, and that a release takes no more than was announced before anything was charged."""
 
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -87,6 +88,23 @@ def test_a_group_under_a_name_from_outside_the_container_is_the_one_on_top(tmp_p
     groups = machine(tmp_path, free=50 * GIB, own="4:memory:/docker/0123\n")
     group(groups / "memory", V1, limit=2 * GIB, used=GIB)
     assert available_bytes(tmp_path) == GIB
+
+
+@pytest.mark.parametrize(("limit", "left"), [(2**60 - 1, 2**60 - 1 - GIB), (2**60, None), (2**63 - 4096, None)])
+def test_a_limit_that_no_machine_reaches_is_none(tmp_path: Path, limit: int, left: int | None) -> None:
+    write(tmp_path / "proc/self/cgroup", "4:memory:/\n")
+    group(tmp_path / "sys/fs/cgroup/memory", V1, limit=limit, used=GIB)
+    assert available_bytes(tmp_path) == left
+
+
+def test_files_of_the_kernel_may_lack_anything(tmp_path: Path) -> None:
+    write(tmp_path / "proc/meminfo", "MemAvailableNot: 3 kB\nMemAvailable:\nMemAvailable: much\n")
+    write(tmp_path / "proc/self/cgroup", "4:memory:/user\n")
+    write(tmp_path / "sys/fs/cgroup/memory/user/memory.limit_in_bytes", f"{GIB}\n")  # and no use
+    assert available_bytes(tmp_path) is None
+    (tmp_path / "proc/self/cgroup").write_bytes(b"4:memory:/\xff:\xe4\n")  # a name of any bytes
+    group(tmp_path / "sys/fs/cgroup/memory" / os.fsdecode(b"\xff:\xe4"), V1, limit=3 * GIB, used=GIB)
+    assert available_bytes(tmp_path) == 2 * GIB
 
 
 @pytest.mark.parametrize(("kind", "used"), [(resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")])

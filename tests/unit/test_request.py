@@ -10,7 +10,7 @@ import pytest
 from dpcube import Category, Date, Domain, Integer
 from dpcube.curator.request import (
     LONGEST_READING,
-    MOST_ROWS,
+    MOST_ROWS_OF_A_UNIT,
     LedgerLocation,
     PrivacyUnit,
     Range,
@@ -33,7 +33,12 @@ DOMAIN = Domain((Integer(name="visits", min=0, max=9), Date(name="seen", start="
 
 @pytest.mark.parametrize(
     "unit",
-    [{}, {"column": "p"}, {"column": "p", "max_rows": MOST_ROWS}, {"column": "p", "max_rows": 2, "null": "each"}],
+    [
+        {},
+        {"column": "p"},
+        {"column": "p", "max_rows": MOST_ROWS_OF_A_UNIT},
+        {"column": "p", "max_rows": 2, "null": "each"},
+    ],
 )
 def test_a_unit_is_a_row_or_a_column_with_so_many_rows(unit: dict[str, Any]) -> None:
     made = PrivacyUnit(**unit)
@@ -41,9 +46,9 @@ def test_a_unit_is_a_row_or_a_column_with_so_many_rows(unit: dict[str, Any]) -> 
     assert {key: getattr(made, key) for key in expected} == expected
 
 
-@pytest.mark.parametrize("max_rows", [0, -1, MOST_ROWS + 1, 2.0, 1.5, "2", None])
+@pytest.mark.parametrize("max_rows", [0, -1, MOST_ROWS_OF_A_UNIT + 1, 2.0, 1.5, "2", None])
 def test_a_unit_has_a_whole_number_of_rows(max_rows: Any) -> None:
-    with pytest.raises(InputError, match=f"max_rows must be a whole number from 1 to {MOST_ROWS}"):
+    with pytest.raises(InputError, match=f"max_rows must be a whole number from 1 to {MOST_ROWS_OF_A_UNIT}"):
         PrivacyUnit("p", max_rows)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_RELEASES = 1000
 SPELL = re.compile(r"(?P<column>.+) from (?P<first>\S+) to (?P<last>\S+)", re.DOTALL)
-NAMES = ("period", "release period", "period of release")
+PERIOD_NAMES = ("period", "release period", "period of release")
 """What the new attribute is called: the first of these that no attribute has."""
 
 
@@ -141,9 +141,9 @@ def _kind(measurement: Measurement, transcript: Transcript) -> tuple[object, ...
 
 def _domain(domain: Domain, periods: list[str]) -> Domain:
     taken = {name.casefold() for name in domain.names}
-    name = next((name for name in NAMES if name not in taken), None)
+    name = next((name for name in PERIOD_NAMES if name not in taken), None)
     if name is None:
-        msg = f"the domain has attributes {', '.join(NAMES)}, so that the periods have no name"
+        msg = f"the domain has attributes {', '.join(PERIOD_NAMES)}, so that the periods have no name"
         raise InputError(msg)
     return Domain(
         (Category(name, periods, ordered=True), *domain.attributes),

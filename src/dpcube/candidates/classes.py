@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpcube.arrays import Ints
-from dpcube.candidates.kind import Candidates, Scores, cells_of, check_axis, check_questions, summed_to
+from dpcube.candidates.kind import Candidates, Scores, cells_of_box, check_axis, check_questions, summed_to
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
 
@@ -69,7 +69,7 @@ class LargestClass(Candidates):
 
     def scores(self, counts: Ints) -> Ints:
         """Return each class's rows less all rows of the box."""
-        tables = [summed_to(cells_of(counts, self.boxes[k]), (self.target,)) for k in range(len(self.boxes))]
+        tables = [summed_to(cells_of_box(counts, self.boxes[k]), (self.target,)) for k in range(len(self.boxes))]
         return np.concatenate([table - table.sum() for table in tables])
 
 
@@ -150,7 +150,7 @@ class BestSplit(Candidates):
         return np.array([self._score(counts, k, axis) for k in range(len(self.boxes)) for axis in self.axes], object)
 
     def _score(self, counts: Ints, box: int, axis: int) -> int:
-        table = summed_to(cells_of(counts, self.boxes[box]), (axis, self.target))
+        table = summed_to(cells_of_box(counts, self.boxes[box]), (axis, self.target))
         parts: list[list[int]] = (table if axis < self.target else table.T).tolist()
         if self.criterion == "max":
             return sum(max(part) - sum(part) for part in parts)

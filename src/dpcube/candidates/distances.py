@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpcube.arrays import Ints
-from dpcube.candidates.kind import Candidates, Scores, check_axis, summed_to, whole_numbers
+from dpcube.candidates.kind import Candidates, Scores, bounded_integers, check_axis, summed_to
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes, box_sums, first_meeting
 
@@ -46,7 +46,7 @@ class BoxDistances(Candidates):
 
     def __post_init__(self) -> None:
         size, number = len(self.boxes), np.size(self.weights)
-        candidate = whole_numbers("the candidates of boxes", self.candidate, size=size, least=0, most=number - 1)
+        candidate = bounded_integers("the candidates of boxes", self.candidate, size=size, least=0, most=number - 1)
         if not size or not np.array_equal(np.unique(candidate), np.arange(number)) or (np.diff(candidate) < 0).any():
             msg = "boxes must be in the order of their candidates, and each candidate must have at least one"
             raise InputError(msg)
@@ -158,13 +158,13 @@ class TableDistances(Candidates):
 def _predictions(given: object, *, size: int, summed: int) -> Ints:
     """Return predictions of which no so many add up to more than MOST_PREDICTED, whatever their signs."""
     most = MOST_PREDICTED // summed
-    return whole_numbers("predicted counts", given, size=size, least=-most, most=most)
+    return bounded_integers("predicted counts", given, size=size, least=-most, most=most)
 
 
 def _keep_weights(kept: Candidates, weights: object, allowances: object, size: int) -> None:
-    weights = whole_numbers("the weights of candidates", weights, size=size, least=1, most=MOST_WEIGHT)
+    weights = bounded_integers("the weights of candidates", weights, size=size, least=1, most=MOST_WEIGHT)
     most = MOST_PREDICTED
-    allowances = whole_numbers("the allowances of candidates", allowances, size=size, least=-most, most=most)
+    allowances = bounded_integers("the allowances of candidates", allowances, size=size, least=-most, most=most)
     object.__setattr__(kept, "weights", weights)
     object.__setattr__(kept, "allowances", allowances)
 

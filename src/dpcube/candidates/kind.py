@@ -72,7 +72,7 @@ def check_axis(what: str, axis: object, shape: tuple[int, ...]) -> None:
         raise InputError(msg)
 
 
-def whole_numbers(what: str, given: object, *, size: int, least: int, most: int) -> Ints:
+def bounded_integers(what: str, given: object, *, size: int, least: int, most: int) -> Ints:
     """Return a copy that nobody can change of so many 64-bit integers, each within bounds; raise InputError else."""
     found = np.asarray(given)
     if found.shape != (size,) or found.dtype != np.int64 or (size and not least <= found.min() <= found.max() <= most):
@@ -83,7 +83,7 @@ def whole_numbers(what: str, given: object, *, size: int, least: int, most: int)
     return kept
 
 
-def cells_of(counts: Ints, box: Box) -> Ints:
+def cells_of_box(counts: Ints, box: Box) -> Ints:
     """Return the counts of the cells of a box, as a view of them."""
     return counts[tuple(map(slice, box.lower, box.upper))]
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpcube.arrays import Ints
-from dpcube.candidates.kind import Candidates, cells_of, check_questions, summed_to, whole_numbers
+from dpcube.candidates.kind import Candidates, bounded_integers, cells_of_box, check_questions, summed_to
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
 
@@ -30,7 +30,7 @@ class MedianCuts(Candidates):
     def __post_init__(self) -> None:
         check_questions(self.boxes)
         most = len(self.shape) - 1
-        axes = whole_numbers("the axes of cuts", self.axes, size=len(self.boxes), least=0, most=most)
+        axes = bounded_integers("the axes of cuts", self.axes, size=len(self.boxes), least=0, most=most)
         object.__setattr__(self, "axes", axes)
         if self.sizes.min() < 1:
             msg = "a box of one cell along an axis cannot be cut across it; leave it out"
@@ -61,7 +61,7 @@ class MedianCuts(Candidates):
     def scores(self, counts: Ints) -> Ints:
         """Return -|N - 2r| of every cut."""
         axes = self.axes.tolist()
-        return np.concatenate([_ranks(cells_of(counts, self.boxes[k]), axis) for k, axis in enumerate(axes)])
+        return np.concatenate([_ranks(cells_of_box(counts, self.boxes[k]), axis) for k, axis in enumerate(axes)])
 
     def places(self, chosen: Ints) -> Ints:
         """Return the first cell behind each chosen cut."""

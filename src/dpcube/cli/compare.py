@@ -65,11 +65,11 @@ def compare(  # one argument for each option
     """
     from dpcube.evaluate.comparison import NOT_PRIVATE_WORDS, comparison_rows
     from dpcube.evaluate.comparison import compare as run_all
-    from dpcube.evaluate.comparison.files import ENDINGS, check_new, csv_text, picture_of, write_new
+    from dpcube.evaluate.comparison.files import COMPARISON_ENDINGS, check_new, csv_text, picture_of, write_new
     from dpcube.evaluate.rivals import LISTED
 
     check_new(csv_file, (".csv",))
-    check_new(plot, ENDINGS)
+    check_new(plot, COMPARISON_ENDINGS)
     subjects = _subjects(table, public, domain_file, shapes=shapes, dims=dims, sides=sides, rows=rows, seed=seed)
     runs = run_all(
         subjects,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dpcube.curator.request import MOST_ROWS, Bound, PrivacyUnit, Range, read_lines
+from dpcube.curator.request import MOST_ROWS_OF_A_UNIT, Bound, PrivacyUnit, Range, read_lines
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.domain import Attribute, Domain
 from dpcube.privacy.seal import sealed
@@ -79,7 +79,7 @@ def check(
     inside = None if rows_of is None else share(total, table)
     named = kept = None
     if limited is not None:
-        with_unit = rows.limit(protected.column or "", max_rows=MOST_ROWS, null=null_unit)
+        with_unit = rows.limit(protected.column or "", max_rows=MOST_ROWS_OF_A_UNIT, null=null_unit)
         having = int(with_unit.count_cells(declared).sum())
         named, kept = share(having, counted), share(int(limited.count_cells(declared).sum()), having)
     return Checked(tuple(looks), share(counted, total), broken, inside, named, kept)

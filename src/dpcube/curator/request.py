@@ -37,7 +37,7 @@ class LedgerLocation(Enum):
 
 Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
-MOST_ROWS = 2**20
+MOST_ROWS_OF_A_UNIT = 2**20
 LONGEST_READING = 1000  # characters of one that a ledger keeps; of a longer one it keeps the digest
 
 
@@ -53,8 +53,8 @@ class PrivacyUnit:
     null: Literal["drop", "each"] = "drop"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= MOST_ROWS:
-            msg = f"max_rows must be a whole number from 1 to {MOST_ROWS}, got {self.max_rows!r}"
+        if not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= MOST_ROWS_OF_A_UNIT:
+            msg = f"max_rows must be a whole number from 1 to {MOST_ROWS_OF_A_UNIT}, got {self.max_rows!r}"
             raise InputError(msg)
         if self.column is None and (self.max_rows != 1 or self.null != "drop"):
             msg = (

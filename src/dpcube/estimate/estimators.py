@@ -22,7 +22,7 @@ from dpcube.arrays import Floats
 from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate.boxes import BoxEstimate, BoxPart
-from dpcube.estimate.errors import WithinBoxes, deviations
+from dpcube.estimate.errors import WithinBoxes, deviations_from_means
 from dpcube.estimate.least_squares_tree import LeastSquaresTree
 from dpcube.estimate.marginals import MOST_FITTED, BalancedEstimate, Components, noisy_tables
 from dpcube.estimate.posterior import PosteriorEstimate, Whole, infer, whole_count, with_unseen_departures
@@ -169,7 +169,7 @@ def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float
     sums = box_sums(noisy, leaves).astype(np.float64)
     part = BoxPart(boxes.tree, sums + n * kappa * (totals - sums), kappa**2 * (v2 + n * v1) - 2 * kappa * v1)
     return BoxEstimate(
-        name, transcript.shape, part, detail=deviations(noisy.astype(np.float64), leaves), cell_variance=v1
+        name, transcript.shape, part, detail=deviations_from_means(noisy.astype(np.float64), leaves), cell_variance=v1
     )
 
 

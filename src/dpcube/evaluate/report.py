@@ -10,7 +10,7 @@ from dpcube.analyst import Answer, Release, report
 from dpcube.analyst.plots import HeatMap, Picture, picture
 from dpcube.analyst.plots.picture import coarsen
 
-Asked = Sequence[tuple[str, int, Answer]]
+QuestionsAnswered = Sequence[tuple[str, int, Answer]]
 
 
 def beside_truth(release: Release, exact_counts: NDArray[np.int64], *names: str) -> Picture:
@@ -25,7 +25,7 @@ def beside_truth(release: Release, exact_counts: NDArray[np.int64], *names: str)
     return replace(shown, panels=panels)
 
 
-def demo_page(release: Release, exact_counts: NDArray[np.int64], asked: Asked, *, title: str) -> str:
+def demo_page(release: Release, exact_counts: NDArray[np.int64], asked: QuestionsAnswered, *, title: str) -> str:
     """Return the report of a release with questions answered, and the truth beside them."""
     header = ("question", "truth", "answer", "noise", "within boxes", "95% interval")
     rows = [

@@ -33,6 +33,12 @@ class CutOrder(NamedTuple):
         _add_next_cuts(tree.lower, tree.upper, tree.leaves, self.worth, self.start, axis, place)
         return Cuts(axis, place)
 
+    def axes_of(self, lower: Ints, upper: Ints) -> Ints:
+        """Return the axis across which each box, bounds of shape (boxes, axes), would be cut; -1 for a single cell."""
+        axis, place = np.full(len(lower), -1), np.empty(len(lower), np.int64)
+        _add_next_cuts(lower, upper, np.arange(len(lower)), self.worth, self.start, axis, place)
+        return axis
+
 
 class Halved(NamedTuple):
     """A tree with some leaves cut: where the old nodes are in it, and which of its leaves are new."""

@@ -24,11 +24,11 @@ from dpcube.partition.kernels import (
     high_table,
     look_up_slabs,
     moment_table,
+    moments_of_cube,
     scan_slabs,
     squared_error,
     sum_of_squares,
     table_cost,
-    whole,
     workspace,
 )
 from dpcube.partition.variance import Weight
@@ -163,7 +163,7 @@ def _grow_cuts(cube: Cube, rule: Rule) -> tuple[NDArray[np.int32], Ints]:
     slots, free = np.zeros((64, 2, len(cube.shape)), np.int32), list(range(1, 64))
     slots[0, 1] = cube.shape
     cuts, parents, nodes = np.full((64, 2), -1, np.int32), np.full(64, -1), 1
-    frontier = [(0.0, 0, 0, 0, whole(cube))]
+    frontier = [(0.0, 0, 0, 0, moments_of_cube(cube))]
     if not _may_split(rule, 0, frontier[0][4], cube.words):
         frontier.pop()
     while len(frontier) > 0 and nodes // 2 + 1 < rule.max_boxes:

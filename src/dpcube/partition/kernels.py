@@ -112,7 +112,7 @@ def high_table(counts: Ints, shape: Ints) -> Ints:
 
 
 @compiled
-def whole(cube: Cube) -> Moments:
+def moments_of_cube(cube: Cube) -> Moments:
     """Moments of the whole cube."""
     total, squares, high = 0, 0, 0
     for cell in range(len(cube.counts)):

@@ -25,7 +25,15 @@ from dpcube.candidates.classes import CRITERIA, ONE
 from dpcube.errors import DomainError, ReleaseFileError
 from dpcube.geometry.boxes import Boxes, add_to_boxes
 from dpcube.transcript.facts import FutureFormatError, value, whole_number_list
-from dpcube.transcript.measurements import Columns, CountsAlike, Measurement, TableForm, check_counts, check_units, kept
+from dpcube.transcript.measurements import (
+    Columns,
+    CountsAlike,
+    Measurement,
+    TableForm,
+    check_counts,
+    check_spent_units,
+    kept,
+)
 
 Facts = Mapping[str, object]
 Made = tuple[Candidates, Ints]
@@ -51,7 +59,7 @@ class Choice(Measurement):
             msg = f"a choice is among candidates of a known kind, not {type(self.candidates).__name__}"
             raise DomainError(msg)
         check_counts(self.chosen)
-        check_units("a choice", self.units)
+        check_spent_units("a choice", self.units)
         sizes = self.candidates.sizes
         if self.chosen.shape != sizes.shape or not ((self.chosen >= 0) & (self.chosen < sizes)).all():
             msg = f"a choice must name one of the candidates of each of its {len(sizes):,} questions"
@@ -89,17 +97,17 @@ class Choice(Measurement):
         """Return all choices in one group."""
         asked = self.candidates
         fine = isinstance(asked, BestSplit) and asked.criterion != "max"
-        what = FORMS[asked.score].words(asked, names)
+        what = CHOICE_FORMS[asked.score].words(asked, names)
         return [CountsAlike(what, len(self.chosen), self.units, spread=asked.spread, one=ONE if fine else 1)]
 
     def facts(self) -> dict[str, object]:
         """Return the score, the units and what else a manifest says of the candidates."""
-        told = FORMS[self.candidates.score].facts(self.candidates, self.chosen)
+        told = CHOICE_FORMS[self.candidates.score].facts(self.candidates, self.chosen)
         return {"score": self.candidates.score, "units": self.units, **told}
 
     def tables(self) -> dict[str, Columns]:
         """Return the candidates and what was chosen."""
-        return {"choice": FORMS[self.candidates.score].columns(self.candidates, self.chosen)}
+        return {"choice": CHOICE_FORMS[self.candidates.score].columns(self.candidates, self.chosen)}
 
     @classmethod
     def table_forms(cls, shape: tuple[int, ...], facts: Facts) -> dict[str, TableForm]:
@@ -124,10 +132,10 @@ class Form(NamedTuple):
 
 def _form_of(facts: Facts) -> Form:
     score = value(facts, "score", str)
-    if score not in FORMS:
+    if score not in CHOICE_FORMS:
         msg = f"it holds a choice by the score '{score}', which this dpcube does not know"
         raise FutureFormatError(msg)
-    return FORMS[score]
+    return CHOICE_FORMS[score]
 
 
 def _bound_names(shape: tuple[int, ...]) -> list[str]:
@@ -248,7 +256,7 @@ TABLE_DISTANCES = Form(
     table=_cells_of_tables,
     made=_tables,
 )
-FORMS: dict[str, Form] = {
+CHOICE_FORMS: dict[str, Form] = {
     MedianCuts.score: MEDIANS,
     LargestClass.score: CLASSES,
     BestSplit.score: SPLITS,

@@ -119,7 +119,7 @@ class CellCounts(Measurement):
 
     def __post_init__(self) -> None:
         check_counts(self.counts)
-        check_units("cells", self.units)
+        check_spent_units("cells", self.units)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise DomainError unless there is one count for each cell of the shape."""
@@ -170,7 +170,7 @@ class MarginalCounts(Measurement):
 
     def __post_init__(self) -> None:
         check_counts(self.counts)
-        check_units("a marginal", self.units)
+        check_spent_units("a marginal", self.units)
         plain = all(type(axis) is int and axis >= 0 for axis in self.axes)
         if not plain or sorted(set(self.axes)) != list(self.axes):
             msg = f"the axes of a marginal must be numbers of attributes from 0, ascending, got {self.axes!r:.50}"
@@ -358,7 +358,7 @@ def check_counts(counts: Ints) -> None:
     counts.setflags(write=False)
 
 
-def check_units(what: str, units: int) -> None:
+def check_spent_units(what: str, units: int) -> None:
     """Raise DomainError unless something can have been measured with these units."""
     # A plain integer, as the manifest holds it: a NumPy one would be found out when the budget is spent.
     if type(units) is not int or not 0 < units <= BUDGET_UNITS:

@@ -40,7 +40,7 @@ def counted(path: Path, questions: Sequence[str], *, confidence: float, estimate
     made = _Counts.of_file(path, estimate)
     content = made.to_bytes() if place is not None and digest is not None else None
     if place is not None and content is not None and _digest(path) == digest:
-        folder.write(place, key, content)
+        folder.write_entry(place, key, content)
     return made.answers(questions, confidence)
 
 
@@ -71,7 +71,7 @@ class _Counts:
     @classmethod
     def kept(cls, place: Path, key: str) -> "_Counts | None":
         """Return what is kept under a key; None if there is nothing, or not what `to_bytes` makes."""
-        content = folder.read(place, key)
+        content = folder.read_entry(place, key)
         if content is None:
             return None
         kind, end = bytes(content[:1]), 9 + int.from_bytes(content[1:9], "little")

@@ -42,7 +42,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
     return base / "dpcube" if base.is_absolute() else None
 
 
-def read(folder: Path, key: str) -> memoryview | None:
+def read_entry(folder: Path, key: str) -> memoryview | None:
     """Return what was kept under a key, whole, or None; as a view, for to copy what is large takes time."""
     with suppress(OSError, ValueError):
         if not _is_ours(folder.lstat()):
@@ -61,7 +61,7 @@ def read(folder: Path, key: str) -> memoryview | None:
     return None
 
 
-def write(folder: Path, key: str, content: bytes) -> None:
+def write_entry(folder: Path, key: str, content: bytes) -> None:
     """Keep bytes under a key, if that can be done, and clear away what was not used for longest if it is too much."""
     if len(content) > MOST_BYTES // 4:
         return

@@ -70,7 +70,7 @@ def _parts(pieces: Pieces) -> Places:
     return np.ones(len(pieces), np.int64) if pieces.attribute.is_even else pieces.pieces_per_bin
 
 
-def cells_of(relation: Relation, entering: Entering) -> ResultCells:
+def cells_of_results(relation: Relation, entering: Entering) -> ResultCells:
     """Put rows together that are parts of one bin of which nothing is known inside."""
     code, whole = entering.result, np.ones(len(entering.result))
     bins = {}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers, CutAnswers, slope_squares
 from dpcube.analyst.sql.aggregates import Written
-from dpcube.analyst.sql.cuts import Entering, ResultCells, by_chance, cells_of, extremes, farthest_values, words
+from dpcube.analyst.sql.cuts import Entering, ResultCells, by_chance, cells_of_results, extremes, farthest_values, words
 from dpcube.analyst.sql.products import Factors, Products, products_of
 from dpcube.analyst.sql.relation import Relation
 from dpcube.arrays import Floats, Places
@@ -113,7 +113,7 @@ def _of_spread(relation: Relation, value: Floats, entering: Entering, kind: str)
 
 def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Written) -> tuple[Answers, list[str]]:
     """Return the answers with the least and the most that those which cut bins can be, and which bins they cut."""
-    results, cells = len(answers), cells_of(relation, entering)
+    results, cells = len(answers), cells_of_results(relation, entering)
     low, high = extremes(entering, cells)
     partial = np.bincount(cells.result[cells.is_partial], minlength=results) > 0
     varying = np.bincount(cells.result[(low < high) & ~cells.is_partial], minlength=results) > 0

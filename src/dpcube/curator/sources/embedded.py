@@ -30,7 +30,7 @@ SET lock_configuration = true;
 # all other rows, and that isnan() is false: then one row more could move every NaN to another cell.
 
 
-def run(scan: Scan, sql: str) -> dict[str, NDArray[Any]]:
+def run_in_duckdb(scan: Scan, sql: str) -> dict[str, NDArray[Any]]:
     """Ask an engine of our own, in a thread: an interruption then reaches us, who wait, and we stop the engine."""
     allowed = ", ".join(map(literal, scan.paths))
     disabled = "filter_pushdown" if scan.bounds_hold else "filter_pushdown,statistics_propagation"

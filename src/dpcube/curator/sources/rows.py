@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.embedded import run
+from dpcube.curator.sources.embedded import run_in_duckdb
 from dpcube.curator.sources.names import delimiter_hint
 from dpcube.curator.sources.sql import FATES, Cell, cell, clamped, day, kind, number
 from dpcube.curator.sources.table import Scan, Table
@@ -292,7 +292,7 @@ class Rows:
         for scan, sql in queries:
             # What the engine says may quote a row: it goes no further, not even as the context of another error.
             with suppress(Exception):
-                return run(scan, sql) if scan.run is None else scan.run(sql)
+                return run_in_duckdb(scan, sql) if scan.run is None else scan.run(sql)
         msg = f"{self._table.name} could not be read to its end; check that it is whole and that memory suffices"
         raise SourceError(msg)
 

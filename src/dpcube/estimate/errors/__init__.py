@@ -34,10 +34,10 @@ from dpcube.lazy import lazily
 if TYPE_CHECKING:
     from dpcube.estimate.errors.parts import EqualNoises, ErrorParts
     from dpcube.estimate.errors.pooled_ranges import evenly_placed_ranges
-    from dpcube.estimate.errors.within_boxes import WithinBoxes, deviations
+    from dpcube.estimate.errors.within_boxes import WithinBoxes, deviations_from_means
 
-__all__ = ["EqualNoises", "ErrorParts", "WithinBoxes", "deviations", "evenly_placed_ranges"]
+__all__ = ["EqualNoises", "ErrorParts", "WithinBoxes", "deviations_from_means", "evenly_placed_ranges"]
 
-_PARTS, _WITHIN = ("EqualNoises", "ErrorParts"), ("WithinBoxes", "deviations")
+_PARTS, _WITHIN = ("EqualNoises", "ErrorParts"), ("WithinBoxes", "deviations_from_means")
 _HOMES = {**dict.fromkeys(_PARTS, "parts"), **dict.fromkeys(_WITHIN, "within_boxes")}
 __getattr__ = lazily(__name__, {**_HOMES, "evenly_placed_ranges": "pooled_ranges"})

@@ -54,7 +54,7 @@ class WithinBoxes:
     @cached_property
     def deviation(self) -> Floats:
         """Each noisy cell less the mean of its box, in the shape of the cube."""
-        return deviations(self.noisy.astype(np.float64), self.tree.leaf_boxes)
+        return deviations_from_means(self.noisy.astype(np.float64), self.tree.leaf_boxes)
 
     @cached_property
     def _table(self) -> Floats:
@@ -143,7 +143,7 @@ def judge(tree: BoxTree, judges: NDArray[np.int64], variance: float) -> Floats |
     halves = np.array_split(cutting[order], 2)
 
     def pooled(cells: Floats) -> list[float]:
-        guesses = range_sums(summed_area_table(deviations(cells, leaves)), ranges.lower, ranges.upper)
+        guesses = range_sums(summed_area_table(deviations_from_means(cells, leaves)), ranges.lower, ranges.upper)
         return [float(np.mean(guesses[half] ** 2 / cut[half])) for half in halves]
 
     silent = [pooled(fixed_normals(judges.size, number).reshape(judges.shape)) for number in range(1, PROBES + 1)]
@@ -165,6 +165,6 @@ def posterior_mean(measured: Floats, stderr: Floats) -> Floats:
     return mean
 
 
-def deviations(cells: Floats, boxes: Boxes) -> Floats:
+def deviations_from_means(cells: Floats, boxes: Boxes) -> Floats:
     """Return each cell less the mean of its box."""
     return cells - filled_boxes(boxes, box_sums(cells, boxes) / boxes.sizes)

@@ -6,7 +6,6 @@ are all tables of two attributes: the mean absolute error of a cell of each, ave
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -17,12 +16,9 @@ from dpcube.curator.publishing import count
 from dpcube.domain import Domain
 from dpcube.estimate.metrics import absolute_errors
 from dpcube.evaluate.arrays import experiment
-from dpcube.geometry.boxes import Boxes, box_sums, filled_boxes
-from dpcube.geometry.halving import depth, halve
-from dpcube.geometry.tree import BoxTree
+from dpcube.evaluate.rivals.privtree import PrivTree
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
-from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import BY_NAME, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 
@@ -39,6 +35,8 @@ CUBES = (
 )
 CUBE_EPSILONS = ("0.1", "1")
 PRIVTREE = "PrivTree"
+BY_HALVES = PrivTree(name=PRIVTREE, one_axis=True)
+"""With the halves of our own trees, in their order: what differs is where a tree ends, and how it is counted."""
 CUBE_QUERIES = 2000
 
 
@@ -54,32 +52,6 @@ class CubeErrors:
     ranges_stderr: float
     marginals: float
     marginals_stderr: float
-
-
-def privtree(exact_counts: Ints, epsilon: Fraction, generator: np.random.Generator) -> Floats:
-    """Return PrivTree's estimate: a tree by noisy, biased counts with half of epsilon, its leaves with the other half.
-
-    A box is cut in halves (fan-out 2, in the order of the adaptive strategy) while its count, less delta for each cut
-    above it and not below -delta, plus Laplace noise is above 0. Zhang, Xiao and Xie (2016) prove that the tree costs
-    epsilon/2 for any depth.
-    """
-    scale = 3 / float(epsilon / 2)  # (2 beta - 1) / (beta - 1), beta = 2
-    delta = scale * np.log(2)
-    tree, order = (
-        BoxTree.uncut(exact_counts.shape),
-        WorkloadModel(exact_counts.shape, ("ranges",) * exact_counts.ndim).cut_order(),
-    )
-    leaves = tree.leaves
-    for _ in range(depth(exact_counts.shape)):
-        leaves = leaves[tree.sizes[leaves] > 1]
-        sums = box_sums(exact_counts, Boxes(tree.shape, tree.lower[leaves], tree.upper[leaves]))
-        biased = np.maximum(sums - tree.levels[leaves] * delta, -delta) + generator.laplace(scale=scale, size=len(sums))
-        if not (biased > 0).any():
-            break
-        tree, _, leaves = halve(tree, leaves[biased > 0], 1, order)
-    parts = tree.partitioning()
-    noisy = box_sums(exact_counts, parts) + generator.laplace(scale=2 / float(epsilon), size=len(parts))
-    return filled_boxes(parts, noisy / parts.sizes)
 
 
 def asked_ranges(domain: Domain, number: int = CUBE_QUERIES, *, seed: int) -> Workload:
@@ -144,7 +116,7 @@ def _algorithms(
         ).cells()
 
     return {strategy.name: released(strategy) for strategy in strategies} | {
-        PRIVTREE: lambda random: privtree(exact_counts, Fraction(epsilon), random)
+        PRIVTREE: lambda random: BY_HALVES.release(exact_counts, float(epsilon), random)
     }
 
 

@@ -83,7 +83,7 @@ def dpbench_section(found: Sequence[Setting], algorithms: Sequence[str], bench: 
     """Return geometric means of errors by scale, beside plain cells (with the worst set) and the recorded rivals."""
     lines = []
     for dims in dict.fromkeys(one.any.case.asked.lower.shape[1] for one in found):
-        chosen, rivals = [one for one in found if one.any.case.asked.lower.shape[1] == dims], dpbench.RIVALS[dims]
+        chosen, rivals = [one for one in found if one.any.case.asked.lower.shape[1] == dims], dpbench.SHOWN_RIVALS[dims]
         columns = ["strategy", "ranges", "of cells (worst)", "single cells", "of cells (worst)", *rivals]
         lines += ["", f"| {dims}-D | {' | '.join(columns)} |"]
         lines += [f"|{'---|' * (6 + len(rivals))}"]

@@ -30,7 +30,7 @@ EPSILON = "0.1"
 BENCH_SHAPES = {1: (4096,), 2: (128, 128)}
 QUERY_FILES = {(2, "randomrange"): "2d_randomrange_128x128", (1, "randomrange"): "1d_randomrange_4096"}
 QUERY_FILES |= {(1, "prefix"): "1d_prefix_4096"}
-RIVALS = {2: ("DAWA-float", "DAWA", "AGrid", "HB", "Identity"), 1: ("DAWA", "GreedyH", "HB", "Identity")}
+SHOWN_RIVALS = {2: ("DAWA-float", "DAWA", "AGrid", "HB", "Identity"), 1: ("DAWA", "GreedyH", "HB", "Identity")}
 """Rivals whose geometric means are shown; the best rival of a set is sought among all of them."""
 
 
@@ -181,15 +181,15 @@ def summaries(bench: Bench, measured: Iterable[RunErrors]) -> list[Summary]:
 def _summary(bench: Bench, dims: int, queries: str, scale: int, algorithm: str, found: list[RunErrors]) -> Summary:
     mean = mean_over_sets(found)
     rivals = {}
-    for rival in RIVALS[dims]:
+    for rival in SHOWN_RIVALS[dims]:
         errors = [bench.rivals[one.key._replace(algorithm=rival)] for one in found]
         rivals[rival] = geometric_mean(map(MeanError, errors)).mean
     sets = []
     for one in found:
         rival, error = bench.best_rival(one.key)
-        against = bench.rivals[one.key._replace(algorithm=RIVALS[dims][0])]
+        against = bench.rivals[one.key._replace(algorithm=SHOWN_RIVALS[dims][0])]
         row = {"set": one.key.name, "mean": one.mean, "stderr": one.stderr, "best rival": rival}
-        sets.append(row | {"to the best": one.mean / error, f"to {RIVALS[dims][0]}": one.mean / against})
+        sets.append(row | {"to the best": one.mean / error, f"to {SHOWN_RIVALS[dims][0]}": one.mean / against})
     worst = max(float(str(row["to the best"])) for row in sets)
     return Summary(dims, queries, scale, algorithm, mean.mean, mean.stderr, rivals, tuple(sets), worst)
 
@@ -208,20 +208,20 @@ def dpbench_report(found: Iterable[Summary]) -> list[str]:
 
 
 def _means(chosen: list[Summary], dims: int) -> list[str]:
-    first = RIVALS[dims][0]
+    first = SHOWN_RIVALS[dims][0]
     lines = [
-        f"| N | strategy | error | of {first} | {' | '.join(RIVALS[dims])} |",
-        f"|{'---|' * (4 + len(RIVALS[dims]))}",
+        f"| N | strategy | error | of {first} | {' | '.join(SHOWN_RIVALS[dims])} |",
+        f"|{'---|' * (4 + len(SHOWN_RIVALS[dims]))}",
     ]
     for s in chosen:
-        others = " | ".join(f"{s.rivals[rival]:.4g}" for rival in RIVALS[dims])
+        others = " | ".join(f"{s.rivals[rival]:.4g}" for rival in SHOWN_RIVALS[dims])
         error = f"{s.mean:.4g} +- {s.stderr:.2g} | {s.mean / s.rivals[first]:.2f}"
         lines.append(f"| {s.scale:.0e} | {s.algorithm} | {error} | {others} |")
     return lines
 
 
 def _ratios(chosen: list[Summary], dims: int) -> list[str]:
-    first = RIVALS[dims][0]
+    first = SHOWN_RIVALS[dims][0]
     scales = " | ".join(f"N = {s.scale:.0e}" for s in chosen)
     lines = [f"| {chosen[0].algorithm}, to {first} / to the best rival | {scales} |", f"|{'---|' * (1 + len(chosen))}"]
     for rows in zip(*(s.sets for s in chosen), strict=True):

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 
 from dpcube.arrays import Floats
 from dpcube.evaluate.accuracy.cases import AccuracyCase
-from dpcube.evaluate.accuracy.cubes import PRIVTREE, privtree
+from dpcube.evaluate.accuracy.cubes import BY_HALVES, PRIVTREE
 from dpcube.evaluate.accuracy.dpbench import chosen_strategy
 from dpcube.evaluate.accuracy.kinds import ERROR_KINDS, errors_by_kind
 from dpcube.evaluate.arrays import experiment
@@ -105,7 +104,7 @@ def estimated_cells(case: AccuracyCase, key: RunKey) -> Floats:
     """Return the estimated counts of one release."""
     exact_counts, seed = case.samples[key.trial], seed_of(*key)
     if key.algorithm == PRIVTREE:
-        return privtree(exact_counts, Fraction(case.epsilon), np.random.default_rng(seed))
+        return BY_HALVES.release(exact_counts, float(case.epsilon), np.random.default_rng(seed))
     strategy, noise = strategy_of(chosen_strategy(key.algorithm), case.domain), SeededNoise(seed)
     released = experiment(exact_counts, epsilon=case.epsilon, strategy=strategy, noise=noise, domain=case.domain)
     return released.cells()

@@ -16,7 +16,7 @@ from dpcube.evaluate.ratios import LEAST_ERROR
 from dpcube.files import new_file
 from dpcube.strategy import DEFAULT
 
-ENDINGS = (".svg", ".png")
+COMPARISON_ENDINGS = (".svg", ".png")
 PLOTTED = "ranges"
 MARKERS, DASHES = "osD^vP*X<>hd8p", ("-", "--")  # there are ten colours, and more methods
 PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_LINE = 5.5, 4.0, 3

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcube.arrays import Floats
 from dpcube.evaluate.comparison.questions import QUESTION_KINDS
-from dpcube.evaluate.comparison.runs import CONFIDENCE, ComparisonRun, KindErrors, listed_method
+from dpcube.evaluate.comparison.runs import COMPARED_CONFIDENCE, ComparisonRun, KindErrors, listed_method
 from dpcube.evaluate.ratios import short_number
 from dpcube.memory import in_words
 
@@ -84,7 +84,7 @@ def _interval(values: Sequence[float]) -> tuple[float, float, float]:
     mean, number = float(given.mean()), len(given)
     if number < 2:
         return mean, math.nan, math.nan
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, number - 1) * given.std(ddof=1) / math.sqrt(number))
+    reach = float(stats.t.ppf((1 + COMPARED_CONFIDENCE) / 2, number - 1) * given.std(ddof=1) / math.sqrt(number))
     return mean, mean - reach, mean + reach
 
 

@@ -29,7 +29,7 @@ from dpcube.strategy import strategy_of
 from dpcube.strategy.outside import in_one_line
 from dpcube.testing import SeededNoise
 
-CONFIDENCE = 0.95
+COMPARED_CONFIDENCE = 0.95
 PEAK, NOW = "VmHWM:", "VmRSS:"
 _warm: set[tuple[str, int]] = set()
 """Methods that have run once in this process, by dimensions: loops that compile and load are not to be timed."""
@@ -187,7 +187,7 @@ def _errors_of_kind(
     some = truth > 0
     held = stated = 0
     if release is not None:
-        low, high = release.answer(asked, estimate=estimate).interval(CONFIDENCE)
+        low, high = release.answer(asked, estimate=estimate).interval(COMPARED_CONFIDENCE)
         known = some & ~(np.isnan(low) | np.isnan(high))
         held, stated = int(((low <= truth) & (truth <= high))[known].sum()), int(known.sum())
     return KindErrors(kind, wrong.mean_abs, wrong.scaled_l2, held, stated, int(some.sum()))

@@ -23,7 +23,7 @@ from dpcube.evaluate.shapes import shape_shares
 from dpcube.evaluate.tables import demo_table
 
 NOT_PRIVATE_WORDS = "NOT PRIVATE: made from the exact counts of public data; nothing was released and nothing charged"
-MOST_ROWS = 10**12
+MOST_DRAWN = 10**12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +116,8 @@ def made_up_subjects(laws: Iterable[str], sides: Iterable[tuple[int, ...]], *, s
 
 def at_scales(subjects: Iterable[Subject], scales: Sequence[int]) -> list[Subject]:
     """Return subjects with so many rows drawn from each; as they are if no scale is given."""
-    if any(not 1 <= rows <= MOST_ROWS for rows in scales):
-        msg = f"a number of rows to draw is from 1 to {MOST_ROWS:,}, got {', '.join(map(str, scales))}"
+    if any(not 1 <= rows <= MOST_DRAWN for rows in scales):
+        msg = f"a number of rows to draw is from 1 to {MOST_DRAWN:,}, got {', '.join(map(str, scales))}"
         raise InputError(msg)
     found = []
     for subject in subjects:

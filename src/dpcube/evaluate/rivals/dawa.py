@@ -15,7 +15,7 @@ from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
 from dpcube.estimate.tree_totals import least_squares_totals
 from dpcube.evaluate.rivals.greedy_h import greedy_tree
-from dpcube.evaluate.rivals.interval_partition import cheapest_buckets, deviations
+from dpcube.evaluate.rivals.interval_partition import cheapest_buckets, deviations_of_runs
 from dpcube.evaluate.rivals.rival import PURE, checked
 from dpcube.query import Workload
 from dpcube.strategy.rivals.hilbert import bits_of, hilbert_cells
@@ -50,8 +50,8 @@ class Dawa:
         return np.repeat(totals / length, length)[place]
 
     def noisy_costs(self, row: Floats, first: float, rest: float, rng: np.random.Generator) -> Floats:
-        """Return the noisy cost of every run of 1, 2, 4 ... cells, as `deviations` has them: see the proof there."""
-        costs = deviations(row) + 1 / rest
+        """Return the noisy cost of every run of 1, 2, 4 ... cells, laid out as `deviations_of_runs`: see the proof."""
+        costs = deviations_of_runs(row) + 1 / rest
         length = 2.0 ** np.arange(len(costs))[:, None]
         scale = 2 * (2 - 1 / length - 1 / len(row)) / first
         noisy: Floats = costs + self.penalty * scale.max() + scale * rng.laplace(size=costs.shape)

@@ -13,9 +13,9 @@ import numpy as np
 
 from dpcube.arrays import Floats, Ints
 from dpcube.geometry.tree import BoxTree
-from dpcube.strategy.rivals.levels import Level, parted, tree_of_levels, whole
+from dpcube.strategy.rivals.levels import BoxLevel, parted, root_level, tree_of_levels
 
-STEPS = 100
+SHARES_TRIED = 100
 
 
 class WeightedTree(NamedTuple):
@@ -41,10 +41,10 @@ def greedy_tree(questions: Floats) -> WeightedTree:
     return WeightedTree(grown.tree, weight)
 
 
-def _levels(questions: Floats) -> list[Level]:
+def _levels(questions: Floats) -> list[BoxLevel]:
     """Return the levels of halves, ending at single counts and at runs that no question tells apart."""
     differs = np.concatenate([[0], np.cumsum((questions[:, 1:] != questions[:, :-1]).any(axis=0))])
-    levels = [whole((questions.shape[1],))]
+    levels = [root_level((questions.shape[1],))]
     while True:
         low, high = levels[-1].lower[:, 0], levels[-1].upper[:, 0]
         parts = np.where(differs[high - 1] > differs[low], 2, 1)
@@ -54,7 +54,7 @@ def _levels(questions: Floats) -> list[Level]:
         levels.append(below)
 
 
-def _shares(questions: Floats, levels: list[Level]) -> list[Floats]:
+def _shares(questions: Floats, levels: list[BoxLevel]) -> list[Floats]:
     """Return p of every node of every level, from the leaves upwards: the part of its weight that its subtree keeps."""
     sums = np.ones(questions.shape[1])  # u: row sums of the covariance, of counts measured alone
     error = [np.zeros(len(level.parent)) for level in levels]
@@ -89,7 +89,7 @@ def _best_share(error: Floats, together: Floats, apart: Floats, total: Floats, d
 
     The public code has this heuristic, a decay of 2^(-depth/2): a range that ends in a deep node takes a part of it.
     """
-    share = np.arange(STEPS, 0, -1) / STEPS
+    share = np.arange(SHARES_TRIED, 0, -1) / SHARES_TRIED
     decay = 2.0 ** (-depth / 2)
     own = (1 - share) ** 2 * decay
     gained = ((together - apart) * decay + apart)[:, None] * own / (share**2 + own * total[:, None])

@@ -25,6 +25,7 @@ import numpy as np
 from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
 from dpcube.evaluate.rivals.rival import PURE, checked
+from dpcube.evaluate.rivals.runs_of_cells import goes_on, place_of
 from dpcube.geometry.boxes import Boxes, box_sums, filled_boxes
 
 
@@ -113,23 +114,13 @@ def _deviation(flat: Floats, shape: Ints, low: Ints, high: Ints) -> float:
 @compiled
 def _summed(flat: Floats, shape: Ints, low: Ints, high: Ints, centre: float, what: int) -> float:
     """Return the sum over a box of its cells (1), or of their distances from a centre (2)."""
-    axes, found = len(shape), 0.0
-    index = low.copy()
-    while True:
-        start = 0
-        for axis in range(axes):
-            start = start * shape[axis] + index[axis]
-        for cell in range(start, start + high[axes - 1] - low[axes - 1]):
+    index, length, found, more = low.copy(), high[-1] - low[-1], 0.0, True
+    while more:
+        start = place_of(index, shape)
+        for cell in range(start, start + length):
             found += flat[cell] if what == 1 else abs(flat[cell] - centre)
-        axis = axes - 2
-        while axis >= 0:
-            index[axis] += 1
-            if index[axis] < high[axis]:
-                break
-            index[axis] = low[axis]
-            axis -= 1
-        if axis < 0:
-            return found
+        more = goes_on(index, low, high)
+    return found
 
 
 @compiled

@@ -25,10 +25,10 @@ from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
 
 
-def deviations(row: Floats) -> Floats:
+def deviations_of_runs(row: Floats) -> Floats:
     """Return the deviation of the run of 2^j cells that ends at each cell: shape (lengths, cells), infinite if none.
 
-    >>> deviations(np.array([0.0, 0.0, 9.0, 9.0]))
+    >>> deviations_of_runs(np.array([0.0, 0.0, 9.0, 9.0]))
     array([[ 0.,  0.,  0.,  0.],
            [inf,  0.,  9.,  0.],
            [inf, inf, inf, 18.]])
@@ -40,7 +40,7 @@ def deviations(row: Floats) -> Floats:
 
 
 def cheapest_buckets(costs: Floats) -> Ints:
-    """Return where the buckets of the cheapest cover begin, ascending, given the costs of runs as in `deviations`."""
+    """Return where the buckets of the cheapest cover begin, ascending; costs are laid out as `deviations_of_runs`."""
     return _cheapest(costs)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcube.arrays import Floats, Ints
-from dpcube.evaluate.rivals.p_identity import Asked, PIdentity, gram_of, optimised
+from dpcube.evaluate.rivals.p_identity import AxisWorkload, PIdentity, gram_of, optimised
 from dpcube.evaluate.rivals.rival import PURE, checked
 from dpcube.query import Workload
 
@@ -23,7 +23,7 @@ class MatrixMechanism:
     """One p-identity strategy an axis, for all ranges or all prefixes."""
 
     name: str = "matrix_mechanism"
-    asked: Asked = "ranges"
+    asked: AxisWorkload = "ranges"
     privacy: str = PURE
 
     def release(self, counts: Ints, epsilon: float, rng: np.random.Generator) -> Floats:

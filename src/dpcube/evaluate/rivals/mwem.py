@@ -17,15 +17,16 @@ from dpcube.arrays import Floats, Ints
 from dpcube.compiled import compiled
 from dpcube.estimate.metrics import exact_answers
 from dpcube.evaluate.rivals.rival import PURE, checked
+from dpcube.evaluate.rivals.runs_of_cells import goes_on, place_of
 from dpcube.query import Workload
 
-ROUNDS = {
+ROUNDS_BY_SCALE = {
     1: ((0, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7), (2, 2, 4, 8, 12, 60, 80, 140)),
     2: ((0, 1e3, 5e3, 1e4, 1e5, 5e5, 1e6), (12, 12, 32, 32, 60, 120, 140)),
 }
 """Numbers of rounds by rows times epsilon, in one dimension and in more: DPBench's, learnt on data not tested with."""
 PASSES = 100
-LARGEST = 30.0
+LARGEST_EXPONENT = 30.0
 """No step multiplies by more than exp of it: where the noisy number of rows is far too small, steps would overflow."""
 
 
@@ -47,7 +48,7 @@ class Mwem:
             epsilon *= 1 - self.share_of_rows
         else:
             rows = float(max(self.rows, 1))
-        scales, rounds = ROUNDS[min(exact.ndim, 2)]
+        scales, rounds = ROUNDS_BY_SCALE[min(exact.ndim, 2)]
         number = min(int(np.interp(rows * epsilon, scales, rounds)), len(self.workload))
         return self._rounds(exact, rows, epsilon / (2 * number), number, rng)
 
@@ -85,7 +86,7 @@ def _reweigh(flat: Floats, shape: Ints, lower: Ints, upper: Ints, noisy: Floats,
         for query in range(len(noisy)):
             inside = _over(flat, shape, lower[query], upper[query], 1.0)
             error = noisy[query] - scale * inside
-            factor = np.exp(min(max(error / (2 * rows), -LARGEST), LARGEST))
+            factor = np.exp(min(max(error / (2 * rows), -LARGEST_EXPONENT), LARGEST_EXPONENT))
             _over(flat, shape, lower[query], upper[query], factor)
             total += (factor - 1) * inside
             scale = rows / total
@@ -96,25 +97,13 @@ def _reweigh(flat: Floats, shape: Ints, lower: Ints, upper: Ints, noisy: Floats,
 @compiled
 def _over(flat: Floats, shape: Ints, low: Ints, high: Ints, factor: float) -> float:
     """Return the sum of a range, and multiply its cells by a factor unless that is 1."""
-    axes, found = len(shape), 0.0
-    index = low.copy()
-    while True:
-        start = 0
-        for axis in range(axes):
-            start = start * shape[axis] + index[axis]
-        stop = start + high[axes - 1] - low[axes - 1]
-        if factor == 1.0:
-            for cell in range(start, stop):
+    index, length, found, more = low.copy(), high[-1] - low[-1], 0.0, True
+    while more:
+        start = place_of(index, shape)
+        for cell in range(start, start + length):
+            if factor == 1.0:
                 found += flat[cell]
-        else:
-            for cell in range(start, stop):
+            else:
                 flat[cell] *= factor
-        axis = axes - 2
-        while axis >= 0:
-            index[axis] += 1
-            if index[axis] < high[axis]:
-                break
-            index[axis] = low[axis]
-            axis -= 1
-        if axis < 0:
-            return found
+        more = goes_on(index, low, high)
+    return found

@@ -20,12 +20,12 @@ from scipy.optimize import minimize, minimize_scalar
 
 from dpcube.arrays import Floats
 
-Asked = Literal["ranges", "prefixes"]
-LONGEST = 256
+AxisWorkload = Literal["ranges", "prefixes"]
+LONGEST_AXIS = 256
 """Longer axes take the strategy of a shorter one, its rows stretched: the optimum itself would take minutes."""
-STARTS = ((16, 1.0), (16, 0.1), (8, 1.0))
+SEARCH_STARTS = ((16, 1.0), (16, 0.1), (8, 1.0))
 """Where searches start: one row of T for so many cells (HDMM has 16 for ranges), of numbers up to so much."""
-MOST_STEPS = 300
+MOST_ITERATIONS = 300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class PIdentity:
         return float((gram * self.covariance()).sum())
 
 
-def gram_of(cells: int, asked: Asked) -> Floats:
+def gram_of(cells: int, asked: AxisWorkload) -> Floats:
     """Return the Gram matrix of all ranges or all prefixes of an axis: how many of them hold both of two cells.
 
     >>> gram_of(3, "ranges")
@@ -70,14 +70,14 @@ def gram_of(cells: int, asked: Asked) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def optimised(cells: int, asked: Asked = "ranges") -> PIdentity:
+def optimised(cells: int, asked: AxisWorkload = "ranges") -> PIdentity:
     """Return a p-identity matrix of little error for all ranges or prefixes of an axis, never above the identity's."""
     if cells == 1:
         return PIdentity(np.zeros((1, 1)))
-    if cells > LONGEST:
-        return _stretched(optimised(LONGEST, asked), cells, gram_of(cells, asked))
+    if cells > LONGEST_AXIS:
+        return _stretched(optimised(LONGEST_AXIS, asked), cells, gram_of(cells, asked))
     gram = gram_of(cells, asked)
-    found = [_searched(gram, rows=math.ceil(cells / share), most=most) for share, most in STARTS]
+    found = [_searched(gram, rows=math.ceil(cells / share), most=most) for share, most in SEARCH_STARTS]
     return min([PIdentity(np.zeros((1, cells))), *found], key=lambda one: one.total_error(gram))
 
 
@@ -89,7 +89,7 @@ def _searched(gram: Floats, *, rows: int, most: float) -> PIdentity:
         value, slope = error_and_gradient(flat.reshape(start.shape), gram)
         return value, slope.reshape(-1)
 
-    within, options = [(0, None)] * start.size, {"maxiter": MOST_STEPS}
+    within, options = [(0, None)] * start.size, {"maxiter": MOST_ITERATIONS}
     found = minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", bounds=within, options=options)
     return PIdentity(np.asarray(found.x, np.float64).reshape(start.shape))
 

@@ -34,7 +34,7 @@ class Listed:
     """Whether it is told the questions before it measures, which a release for unknown questions is not."""
 
 
-SOURCES = {
+CITATIONS = {
     "adaptive": "this project (docs/adaptive.md)",
     "dpcube": "Xiao, Xiong, Fan, Goryczka: DPCube, Algorithms 2 and 3",
     "cells": "Dwork, McSherry, Nissim, Smith 2006; DPCube, Algorithm 1",
@@ -50,7 +50,7 @@ SOURCES = {
 def _strategy(name: str) -> Listed:
     """Return a strategy as it is listed: ours by its default estimate, a rival by least squares, as published."""
     estimate = "auto" if name in BY_NAME else "tree_least_squares"
-    source = SOURCES.get(name, "docs/rivals.md")
+    source = CITATIONS.get(name, "docs/rivals.md")
     return Listed(name, source, lambda _: OfStrategy(strategy_of(name), estimate), released_by_gate=True)
 
 

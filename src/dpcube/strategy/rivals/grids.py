@@ -15,11 +15,11 @@ from dpcube.arrays import Floats, Ints
 from dpcube.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
-from dpcube.strategy.rivals.levels import Level, parted, peak_bytes_of_tree, tree_of_levels, whole
+from dpcube.strategy.rivals.levels import BoxLevel, parted, peak_bytes_of_tree, root_level, tree_of_levels
 from dpcube.strategy.strategy import Parameter
 from dpcube.transcript import BoxCounts, Transcript
 
-MOST_BOXES = 2.0**62
+MOST_DESERVED = 2.0**62
 """No more boxes than this are ever deserved, whatever the rows hold: far more than a cube has cells."""
 
 
@@ -52,7 +52,7 @@ class UGrid:
         Privacy: the count of the rows costs its share; the grid is a function of it; its boxes are disjoint and cost
         the rest.
         """
-        first = whole(counter.shape)
+        first = root_level(counter.shape)
         rows, measured = _count_rows(counter, self.rows, self.share_of_rows)
         units = BUDGET_UNITS - sum(one.units for one in measured)
         number = deserved_boxes(
@@ -101,7 +101,7 @@ class AGrid:
         Privacy: the boxes of each grid are disjoint, and where they lie follows from what was counted before. The
         three calls cost their shares, the whole together. A box that is not parted is counted again.
         """
-        shape, first = counter.shape, whole(counter.shape)
+        shape, first = counter.shape, root_level(counter.shape)
         rows, measured = _count_rows(counter, self.rows, self.share_of_rows)
         units = BUDGET_UNITS - sum(one.units for one in measured)
         coarse_units = int(units * self.coarse_share)
@@ -133,7 +133,7 @@ def deserved_boxes(rows: Ints, rate: float, shape: tuple[int, ...]) -> Floats:
     rows, in proportion to which it errs: N m^(-1/d). The sum is least for such a number; in 2-D it is N epsilon/c.
     """
     axes = _axes(shape)
-    deserved: Floats = np.minimum(np.maximum(rows * rate, 1.0) ** (2 * axes / (axes + 2)), MOST_BOXES)
+    deserved: Floats = np.minimum(np.maximum(rows * rate, 1.0) ** (2 * axes / (axes + 2)), MOST_DESERVED)
     return deserved
 
 
@@ -166,11 +166,11 @@ def _count_rows(counter: NoisyCounter, rows: int | None, share: Fraction) -> tup
     if rows is not None:
         return rows, []
     units = share_units(share)
-    counts = counter.count_boxes(_boxes(counter.shape, whole(counter.shape)), np.array([units]))
+    counts = counter.count_boxes(_boxes(counter.shape, root_level(counter.shape)), np.array([units]))
     return int(counts[0]), [_Measured(0, np.zeros(1, np.int64), counts, units)]
 
 
-def _count_leaves(counter: NoisyCounter, levels: list[Level], units: int) -> list[_Measured]:
+def _count_leaves(counter: NoisyCounter, levels: list[BoxLevel], units: int) -> list[_Measured]:
     """Count the boxes of some levels that have no boxes inside: they are disjoint, so in one call a level."""
     found = []
     for depth in range(len(levels)):
@@ -184,7 +184,7 @@ def _count_leaves(counter: NoisyCounter, levels: list[Level], units: int) -> lis
     return found
 
 
-def _transcript(counter: NoisyCounter, levels: list[Level], measured: list[_Measured]) -> Transcript:
+def _transcript(counter: NoisyCounter, levels: list[BoxLevel], measured: list[_Measured]) -> Transcript:
     grown = tree_of_levels(counter.shape, levels)
     node = np.concatenate([grown.nodes[one.depth][one.places] for one in measured])
     counts = np.concatenate([one.counts for one in measured])
@@ -192,7 +192,7 @@ def _transcript(counter: NoisyCounter, levels: list[Level], measured: list[_Meas
     return Transcript(counter.shape, counter.epsilon_per_unit, (BoxCounts(grown.tree, node, counts, units),))
 
 
-def _boxes(shape: tuple[int, ...], level: Level) -> Boxes:
+def _boxes(shape: tuple[int, ...], level: BoxLevel) -> Boxes:
     return Boxes(shape, level.lower, level.upper)
 
 

@@ -17,7 +17,7 @@ from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.errors import InputError
 from dpcube.strategy.rivals.hilbert import hilbert_levels, padded_cells
 from dpcube.strategy.rivals.levels import (
-    Level,
+    BoxLevel,
     grown_levels,
     level_units,
     measured_tree,
@@ -85,7 +85,7 @@ def even_budgets(levels: int, *, root: bool) -> list[int]:
     return [0] * (levels - counted) + units
 
 
-def regular_levels(shape: tuple[int, ...], branching: int, order: Order = "boxes") -> list[Level]:
+def regular_levels(shape: tuple[int, ...], branching: int, order: Order = "boxes") -> list[BoxLevel]:
     """Return the levels of the tree that cuts everything alike, down to single cells."""
     if order == "hilbert":
         return hilbert_levels(shape, branching)

@@ -8,7 +8,7 @@ of each coordinate at a time, and the bits below are exchanged or inverted as th
 import numpy as np
 
 from dpcube.arrays import Ints
-from dpcube.strategy.rivals.levels import Level, whole
+from dpcube.strategy.rivals.levels import BoxLevel, root_level
 
 
 def bits_of(shape: tuple[int, ...]) -> int:
@@ -43,10 +43,10 @@ def hilbert_cells(axes: int, bits: int) -> Ints:
     return cells
 
 
-def hilbert_levels(shape: tuple[int, ...], branching: int) -> list[Level]:
+def hilbert_levels(shape: tuple[int, ...], branching: int) -> list[BoxLevel]:
     """Return the levels of the tree that cuts the curve into `branching` equal runs (a power of two) at each level."""
     step, last = branching.bit_length() - 1, bits_of(shape) * len(shape)
-    levels, kept = [whole(shape)], np.zeros(1, np.int64)
+    levels, kept = [root_level(shape)], np.zeros(1, np.int64)
     for depth in range(1, -(-last // step) + 1):
         known, more = min(depth * step, last), min(step, last - (depth - 1) * step)
         lower, upper = _runs(shape, known)
@@ -55,7 +55,7 @@ def hilbert_levels(shape: tuple[int, ...], branching: int) -> list[Level]:
         number = number[np.isin(number >> more, kept[cut])]
         if len(number) == 0:
             break
-        levels.append(Level(lower[number], np.minimum(upper[number], shape), np.searchsorted(kept, number >> more)))
+        levels.append(BoxLevel(lower[number], np.minimum(upper[number], shape), np.searchsorted(kept, number >> more)))
         kept = number
     return levels
 

@@ -16,7 +16,7 @@ from dpcube.strategy.strategy import STARTING
 from dpcube.transcript import BoxCounts, Transcript
 
 
-class Level(NamedTuple):
+class BoxLevel(NamedTuple):
     """The boxes of one depth of a tree, bounds of shape (boxes, axes), and the number of each one's parent."""
 
     lower: Ints
@@ -31,15 +31,15 @@ class Grown(NamedTuple):
     nodes: tuple[Ints, ...]
 
 
-def whole(shape: tuple[int, ...]) -> Level:
+def root_level(shape: tuple[int, ...]) -> BoxLevel:
     """Return the level of one box: every cell of the shape."""
-    return Level(np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64), np.array([-1]))
+    return BoxLevel(np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64), np.array([-1]))
 
 
-def parted(level: Level, parts: Ints) -> Level:
+def parted(level: BoxLevel, parts: Ints) -> BoxLevel:
     """Return the next level: each box cut evenly into `parts` on each axis, shape (boxes, axes); one part is no cut.
 
-    >>> parted(whole((5,)), np.array([[2]])).upper
+    >>> parted(root_level((5,)), np.array([[2]])).upper
     array([[2],
            [5]])
     """
@@ -53,12 +53,12 @@ def parted(level: Level, parts: Ints) -> Level:
     for axis in range(parts.shape[1] - 1, -1, -1):
         place[:, axis] = number % pieces[:, axis]
         number = number // pieces[:, axis]
-    return Level(low + length * place // pieces, low + length * (place + 1) // pieces, parent)
+    return BoxLevel(low + length * place // pieces, low + length * (place + 1) // pieces, parent)
 
 
-def grown_levels(shape: tuple[int, ...], parts: Callable[[Ints], Ints]) -> list[Level]:
+def grown_levels(shape: tuple[int, ...], parts: Callable[[Ints], Ints]) -> list[BoxLevel]:
     """Return levels down to boxes that are not cut: `parts` tells of the lengths of boxes how each is cut."""
-    levels = [whole(shape)]
+    levels = [root_level(shape)]
     while True:
         below = parted(levels[-1], parts(levels[-1].upper - levels[-1].lower))
         if len(below.parent) == 0:
@@ -66,7 +66,7 @@ def grown_levels(shape: tuple[int, ...], parts: Callable[[Ints], Ints]) -> list[
         levels.append(below)
 
 
-def tree_of_levels(shape: tuple[int, ...], levels: Sequence[Level]) -> Grown:
+def tree_of_levels(shape: tuple[int, ...], levels: Sequence[BoxLevel]) -> Grown:
     """Return the tree of some levels in preorder: a node, then the subtrees of its children one after another."""
     sizes = [np.ones(len(level.parent), np.int64) for level in levels]
     for depth in range(len(levels) - 1, 0, -1):

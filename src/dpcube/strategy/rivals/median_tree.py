@@ -6,31 +6,22 @@ counter's `choose` alone, and are what Cormode and others (ICDE 2012) found bett
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from dpcube.arrays import Bools, Ints
 from dpcube.candidates import MedianCuts
-from dpcube.compiled import compiled
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
-from dpcube.geometry.tree import BoxTree
 from dpcube.noise.law import DiscreteLaplace
+from dpcube.strategy.rivals.levels import BoxLevel, root_level, tree_of_levels
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import BoxCounts, Choice, Transcript
 
 HIGHEST = 30
 """A transcript holds choices of so many levels beside the tree."""
-
-
-class Level(NamedTuple):
-    """Boxes of one depth: bounds of shape (boxes, axes), and the number of each one's parent among all boxes."""
-
-    lower: Ints
-    upper: Ints
-    parent: Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,28 +65,28 @@ class MedianTree:
         height = self._height(counter.shape)
         per_level = BUDGET_UNITS // (height + 1)
         to_count, to_cut = per_level // 2, per_level - per_level // 2
-        seen, level = Seen(counter), _whole(counter.shape)
+        tree = GrowingTree(counter)
         for depth in range(height + 1):
-            boxes = seen.add(level)
-            axis, can_be_cut = self._axes(level, depth)
+            boxes = np.arange(len(tree.last.parent))
+            axis, can_be_cut = self._axes(tree.last, depth)
             can_be_cut &= depth < height
             left = BUDGET_UNITS - depth * per_level
-            seen.count(boxes[~can_be_cut], left if self.leftovers else to_count)
-            noisy = seen.count(boxes[can_be_cut], to_count)
+            tree.count(boxes[~can_be_cut], left if self.leftovers else to_count)
+            noisy = tree.count(boxes[can_be_cut], to_count)
             worth = noisy >= self.stop * math.sqrt(DiscreteLaplace(to_count * counter.epsilon_per_unit).variance)
             if self.leftovers:
-                seen.count(boxes[can_be_cut][~worth], left - to_count)
-            cut = np.flatnonzero(can_be_cut)[worth]
+                tree.count(boxes[can_be_cut][~worth], left - to_count)
+            cut = boxes[can_be_cut][worth]
             if len(cut) == 0:
                 break
-            level = seen.cut(boxes[cut], axis[cut], to_cut)
-        return seen.transcript()
+            tree.cut(cut, axis[cut], to_cut)
+        return tree.transcript()
 
     def _height(self, shape: tuple[int, ...]) -> int:
         """Return the height, or as much of it as halves of this shape can have."""
         return min(self.height, sum((side - 1).bit_length() for side in shape))
 
-    def _axes(self, level: Level, depth: int) -> tuple[Ints, Bools]:
+    def _axes(self, level: BoxLevel, depth: int) -> tuple[Ints, Bools]:
         """Return the axis that each box would be cut across, and whether it can be."""
         sides = level.upper - level.lower
         if self.axis == "widest":
@@ -111,37 +102,30 @@ class MedianTree:
             raise InputError(msg)
 
 
-def _whole(shape: tuple[int, ...]) -> Level:
-    return Level(np.zeros((1, len(shape)), np.int64), np.array([shape]), np.array([-1]))
-
-
-class Seen:
-    """What was measured so far: all boxes, level by level, their counts and the choices of cuts."""
+class GrowingTree:
+    """What was measured so far: boxes level by level, from the whole cube, their counts and the choices of cuts."""
 
     def __init__(self, counter: NoisyCounter) -> None:
-        self._counter, self._shape = counter, counter.shape
-        self._levels: list[Level] = []
-        self._number = 0
-        self._counted: list[tuple[Ints, Ints, Ints]] = []
+        self._counter, self._levels = counter, [root_level(counter.shape)]
+        self._counted: list[tuple[int, Ints, Ints, Ints]] = []
         self._choices: list[Choice] = []
 
-    def add(self, level: Level) -> Ints:
-        """Add the boxes of a level; return the number of each among all boxes."""
-        self._levels.append(level)
-        first, self._number = self._number, self._number + len(level.parent)
-        return np.arange(first, self._number)
+    @property
+    def last(self) -> BoxLevel:
+        """The level whose boxes are counted and cut next."""
+        return self._levels[-1]
 
     def count(self, boxes: Ints, units: int) -> Ints:
-        """Count some boxes of the last level with so many units each."""
+        """Count some boxes of the last level, given by their numbers in it, with so many units each."""
         if len(boxes) == 0:
             return np.empty(0, np.int64)
         each = np.full(len(boxes), units)
         noisy = self._counter.count_boxes(self._bounds(boxes), each)
-        self._counted.append((boxes, noisy, each))
+        self._counted.append((len(self._levels) - 1, boxes, noisy, each))
         return noisy
 
-    def cut(self, boxes: Ints, axes: Ints, units: int) -> Level:
-        """Cut some boxes of the last level at their private medians; return the halves, lower ones first."""
+    def cut(self, boxes: Ints, axes: Ints, units: int) -> None:
+        """Cut some boxes of the last level at their private medians; their halves, lower ones first, are the next."""
         asked = self._bounds(boxes)
         cuts = MedianCuts(asked, axes)
         chosen = self._counter.choose(cuts, units)
@@ -149,32 +133,15 @@ class Seen:
         lower, upper = np.repeat(asked.lower, 2, axis=0), np.repeat(asked.upper, 2, axis=0)
         low, places = np.arange(0, 2 * len(boxes), 2), cuts.places(chosen)
         upper[low, axes] = lower[low + 1, axes] = places
-        return Level(lower, upper, np.repeat(boxes, 2))
+        self._levels.append(BoxLevel(lower, upper, np.repeat(boxes, 2)))
 
     def _bounds(self, boxes: Ints) -> Boxes:
-        level = self._levels[-1]
-        rows = boxes - (self._number - len(level.parent))
-        return Boxes(self._shape, level.lower[rows], level.upper[rows])
+        return Boxes(self._counter.shape, self.last.lower[boxes], self.last.upper[boxes])
 
     def transcript(self) -> Transcript:
         """Return everything that was measured, with the boxes in preorder."""
-        lower, upper, parent = (np.concatenate(part) for part in zip(*self._levels, strict=True))
-        place = _preorder(parent)
-        order = np.argsort(place)
-        tree = BoxTree(self._shape, lower[order], upper[order], np.where(parent < 0, -1, place[parent])[order])
-        boxes, noisy, units = (np.concatenate(part) for part in zip(*self._counted, strict=True))
-        counts = BoxCounts(tree, place[boxes], noisy, units)
-        return Transcript(self._shape, self._counter.epsilon_per_unit, (*self._choices, counts))
-
-
-@compiled
-def _preorder(parent: Ints) -> Ints:
-    """Return the place of each box in preorder: boxes come level by level, halves of one box side by side."""
-    inside = np.ones(len(parent), np.int64)  # boxes in the subtree of each
-    for box in range(len(parent) - 1, 0, -1):
-        inside[parent[box]] += inside[box]
-    place = np.zeros(len(parent), np.int64)
-    for box in range(1, len(parent), 2):
-        place[box] = place[parent[box]] + 1
-        place[box + 1] = place[box] + inside[box]
-    return place
+        grown = tree_of_levels(self._counter.shape, self._levels)
+        node = np.concatenate([grown.nodes[depth][boxes] for depth, boxes, _, _ in self._counted])
+        noisy, units = (np.concatenate([counted[part] for counted in self._counted]) for part in (2, 3))
+        counts = BoxCounts(grown.tree, node, noisy, units)
+        return Transcript(self._counter.shape, self._counter.epsilon_per_unit, (*self._choices, counts))

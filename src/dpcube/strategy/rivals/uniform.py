@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.strategy.rivals.levels import Grown, level_units, measured_tree, peak_bytes_of_tree, tree_of_levels, whole
+from dpcube.strategy.rivals.levels import (
+    Grown,
+    level_units,
+    measured_tree,
+    peak_bytes_of_tree,
+    root_level,
+    tree_of_levels,
+)
 from dpcube.strategy.strategy import Parameter
 from dpcube.transcript import Transcript
 
@@ -24,5 +31,5 @@ class Uniform:
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count the whole cube with all units."""
-        grown: Grown = tree_of_levels(counter.shape, [whole(counter.shape)])
+        grown: Grown = tree_of_levels(counter.shape, [root_level(counter.shape)])
         return measured_tree(counter, grown, level_units(grown, [BUDGET_UNITS]))

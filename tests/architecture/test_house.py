@@ -1,0 +1,50 @@
+"""Plain words stay plain: a public name has one home, and the kind of an attribute is asked where kinds live."""
+
+import ast
+import re
+from pathlib import Path
+
+import house
+import pytest
+
+
+def test_hardly_a_public_name_has_two_homes() -> None:
+    found = house.two_homes()
+    assert len(found) <= 3, found
+
+
+def test_the_kind_of_an_attribute_is_hardly_asked_outside_domain() -> None:
+    assert house.kinds_asked() <= 4
+
+
+def test_a_second_home_and_a_question_of_kind_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: modules that have what the tests above look for."""
+    monkeypatch.setattr(house, "modules", lambda: {house.SOURCE / f"{name}.py": ast.parse(TEXT) for name in "ab"})
+    assert house.two_homes() == {name: ["a", "b"] for name in ("Box", "LIMIT", "grow")}
+    assert house.kinds_asked() == 2
+    monkeypatch.setattr(house, "modules", lambda: {Path(house.SOURCE / "domain" / "a.py"): ast.parse(TEXT)})
+    assert (house.two_homes(), house.kinds_asked()) == ({}, 0)
+
+
+def missing_modules(page: str) -> list[str]:
+    """The modules that a page names, by their path or its end, and that are not there."""
+    there = {f"/{path.relative_to(house.SOURCE).as_posix()}" for path in house.modules()}
+    named = re.findall(r"`([a-z_/]+\.py)`", page)
+    return [name for name in named if not any(path.endswith(f"/{name}") for path in there)]
+
+
+def test_the_page_on_the_architecture_names_modules_that_are_there() -> None:
+    page = (house.ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"\.py`", page)) > 40
+    assert missing_modules(page) == []
+    assert missing_modules("`gate.py`, `privacy/gate.py`, `ate.py`") == ["privacy/gate.py", "ate.py"]
+
+
+TEXT = """
+LIMIT: int = 3
+_own = 4
+class Box: ...
+def grow(x): return isinstance(x, Integer)
+@click.command
+def plan(): ...
+"""

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 @click.command()
 @release_file
 @click.argument("query")
-@click.option("--error", is_flag=True, help="Add standard errors and intervals to counts, sums and averages.")
+@click.option(
+    "--error", is_flag=True, help="Add standard errors and intervals to counts, sums, averages, ratios and medians."
+)
 @click.option("--confidence", default=0.95, show_default=True, help="Confidence of intervals, minima and maxima.")
 @click.option(
     "--estimate",

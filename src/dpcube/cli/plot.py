@@ -40,22 +40,30 @@ def plot(
     no_boxes: bool,
 ) -> None:
     """Draw a released cube: one attribute's counts, a map of two, or all attributes' counts."""
-    from dpcube.analyst import Release
-    from dpcube.analyst.plots import check_ending, picture, save
+    from dpcube.analyst.kept import made_once
+    from dpcube.analyst.plots.file import check_ending, write_picture
 
-    check_ending(output)
-    opened = Release.open(release)
+    ending = check_ending(output)
     stage("drawing")
-    shown = picture(
-        opened,
-        *attributes,
-        stages=stages,
-        where=where,
-        estimate=estimate,
-        confidence=confidence,
-        boxes=not no_boxes,
-    )
-    save(shown, output)
+
+    def drawn() -> bytes:
+        from dpcube.analyst import Release
+        from dpcube.analyst.plots import picture
+        from dpcube.analyst.plots.file import picture_bytes
+
+        shown = picture(
+            Release.open(release),
+            *attributes,
+            stages=stages,
+            where=where,
+            estimate=estimate,
+            confidence=confidence,
+            boxes=not no_boxes,
+        )
+        return picture_bytes(shown, ending)
+
+    asked = repr((attributes, stages, where, estimate, confidence, no_boxes))
+    write_picture(output, made_once(release, f"plot {ending} {asked}", drawn))
     stages_done()
     click.echo(f"Wrote {visible(str(output))}.")
 
@@ -66,13 +74,18 @@ def plot(
 @click.option("--title", default="", help="The heading; names the attributes unless given.")
 def report(release: Path, *, output: Path, title: str) -> None:
     """Write one page that says what was released, what was spent, and how far answers can be trusted."""
-    from dpcube.analyst import Release
+    from dpcube.analyst.kept import made_once
     from dpcube.analyst.plots.file import check_ending, write_picture
-    from dpcube.analyst.report import report as page
 
     check_ending(output, ("html",))
-    opened = Release.open(release)
     stage("drawing")
-    write_picture(output, page(opened, title=title).encode())
+
+    def page() -> bytes:
+        from dpcube.analyst import Release
+        from dpcube.analyst.report import report as made
+
+        return made(Release.open(release), title=title).encode()
+
+    write_picture(output, made_once(release, f"report {title!r}", page))
     stages_done()
     click.echo(f"Wrote {visible(str(output))}.")

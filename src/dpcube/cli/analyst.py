@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 release_file = click.argument("release", type=click.Path(path_type=Path))
 
 
-@click.command()
+@click.command(short_help="Say what a cube holds, and how far off its answers are.")
 @release_file
 @as_json
 def info(release: Path, *, as_json: bool) -> None:
@@ -131,7 +131,7 @@ def _irregular(attribute: "Attribute") -> str:
     return ", ".join(kept + dropped)
 
 
-@click.command()
+@click.command(short_help="Count the rows that meet each question.")
 @release_file
 @click.argument("questions", nargs=-1, metavar="QUESTION...")
 @click.option("--confidence", default=0.95, show_default=True, help="Confidence of the interval.")

@@ -8,7 +8,7 @@ from dpcube.cli.analyst import release_file
 from dpcube.cli.output import stage, stages_done, visible
 
 
-@click.command()
+@click.command(short_help="Draw a cube: counts of attributes, or a map of two.")
 @release_file
 @click.argument("attributes", nargs=-1, metavar="[ATTRIBUTE [ATTRIBUTE]]")
 @click.option(
@@ -68,7 +68,7 @@ def plot(
     click.echo(f"Wrote {visible(str(output))}.")
 
 
-@click.command()
+@click.command(short_help="Write a page on what was released and how far to trust it.")
 @release_file
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A new .html file.")
 @click.option("--title", default="", help="The heading; names the attributes unless given.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@click.command()
+@click.command(short_help="Ask a cube in SQL, as a table named cube.")
 @release_file
 @click.argument("query")
 @click.option(

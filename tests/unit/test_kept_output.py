@@ -1,5 +1,6 @@
 """What commands make of a file is made once: the same output from the cache, and another file's or option's never."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from click.testing import CliRunner
 
 import dpcube
 from dpcube import Category, Domain, Integer, Release, evaluate
-from dpcube.analyst.kept import estimate_of, folder, keys, made_once
+from dpcube.analyst.kept import estimate_of, folder, keys, libraries, made_once
 from dpcube.analyst.kept.estimate import FEW, KeptEstimate
 from dpcube.cli import commands
 from dpcube.query import CountingQueries, Workload, query
@@ -48,7 +49,7 @@ COMMANDS = [
     ("info",),
     ("info", "--json"),
     ("sql", "SELECT sex, count(*) AS n, avg(age) AS a FROM cube GROUP BY sex", "--error"),
-    ("sql", "SELECT median(age) AS m, sum(hours) / count(*) AS h FROM cube WHERE hours > 3", "--error", "--csv"),
+    ("sql", "SELECT median(hours) AS m, sum(hours) / count(*) AS h FROM cube WHERE hours > 3", "--error", "--csv"),
     ("sql", "SELECT hours, count(*) FROM cube GROUP BY hours", "--json"),
 ]
 
@@ -105,7 +106,7 @@ def test_the_kept_estimate_answers_as_the_estimate_does(file: Path) -> None:
     asked = CountingQueries.of(query(DOMAIN, "age between 25 and 40 and sex = 'F'"))
     for number in (1, FEW, FEW + 1):
         lower = np.zeros((number, 3), np.int64)
-        lower[:, 0] = np.arange(number)
+        lower[:, 0] = np.arange(number) % DOMAIN.shape[0]
         ranges = Workload(DOMAIN.shape, lower, np.tile(DOMAIN.shape, (number, 1)))
         domain, kept = estimate_of(file, "auto")
         assert domain == DOMAIN
@@ -116,7 +117,8 @@ def test_the_kept_estimate_answers_as_the_estimate_does(file: Path) -> None:
         for found, expected in zip(kept.range_errors(ranges)[:2], whole.range_errors(ranges)[:2], strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
         assert kept.answers(asked)[0] == pytest.approx(whole.answers(asked)[0])
-    assert kept.range_errors(Workload(DOMAIN.shape, lower[:0], lower[:0])).noise_variances.shape == (0,)
+    nothing = np.zeros((0, 3), np.int64)
+    assert kept.range_errors(Workload(DOMAIN.shape, nothing, nothing)).noise_variances.shape == (0,)
 
 
 def test_forged_cells_are_not_used(cache: Path, file: Path) -> None:
@@ -133,3 +135,10 @@ def test_forged_cells_are_not_used(cache: Path, file: Path) -> None:
 def test_other_estimates_are_asked_as_before(file: Path, estimate: str) -> None:
     result = CliRunner().invoke(commands, ["sql", str(file), "SELECT count(*) FROM cube", "--estimate", estimate])
     assert (result.exit_code == 0) == (estimate == "uniform")
+
+
+def test_a_page_without_pictures_is_not_kept_for_when_there_can_be_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = libraries("numpy")
+    assert there == f"numpy {np.__version__}"
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert libraries("numpy") == "numpy missing"

@@ -103,16 +103,20 @@ def test_no_line_of_the_help_is_cut() -> None:
 INTERRUPTED = """
 import sys, dpcube.cli
 def interrupted(**_):
+    dpcube.cli.output.stage(given[2])
+    sys.argv += ["--no-ledger"] if len(given) > 3 else []
     raise KeyboardInterrupt
 dpcube.cli.commands.commands[sys.argv[1]].callback = interrupted
 dpcube.cli.commands.commands[sys.argv[1]].params = []
+sys.argv, given = sys.argv[:2], sys.argv
 dpcube.cli.main()
 """
 
 
-@pytest.mark.parametrize("verb", ["release", "count"])
-def test_an_interrupted_release_says_that_a_charge_stays(verb: str) -> None:
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED, verb], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("words", ["measuring", "counting the rows", "measuring --no-ledger"])
+def test_an_interrupted_release_says_that_a_charge_stays(words: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, "release", *words.split(" --")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 130
     assert done.stderr.strip().startswith("dpcube: interrupted; files appear whole or not at all")
-    assert ("stays spent: dpcube ledger" in done.stderr) == (verb == "release")
+    assert ("stays spent: dpcube ledger" in done.stderr) == (words == "measuring")

@@ -17,7 +17,7 @@ from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
 from dpcube.cli.merge import merge
-from dpcube.cli.output import say_when_compiling, stages_done, visible
+from dpcube.cli.output import say_when_compiling, stages_begun, stages_done, visible
 from dpcube.cli.plan import plan
 from dpcube.cli.plot import plot, report
 from dpcube.cli.reproduce import reproduce
@@ -85,8 +85,8 @@ def main() -> None:
 
 
 def _what_stays() -> str:
-    """Say after an interrupted release that a charge is not taken back; no other verb spends."""
-    if "release" not in sys.argv[1:2]:
+    """Say after a release was interrupted in measuring that its charge is not taken back; before, there is none."""
+    if "measuring" not in stages_begun or "--no-ledger" in sys.argv:
         return ""
     return ", and what the ledger was charged stays spent: dpcube ledger TABLE.ledger shows it"
 

@@ -40,7 +40,7 @@ def plot(
     no_boxes: bool,
 ) -> None:
     """Draw a released cube: one attribute's counts, a map of two, or all attributes' counts."""
-    from dpcube.analyst.kept import made_once
+    from dpcube.analyst.kept import libraries, made_once
     from dpcube.analyst.plots.file import check_ending, write_picture
 
     ending = check_ending(output)
@@ -63,7 +63,8 @@ def plot(
         return picture_bytes(shown, ending)
 
     asked = repr((attributes, stages, where, estimate, confidence, no_boxes))
-    write_picture(output, made_once(release, f"plot {ending} {asked}", drawn))
+    by = libraries("plotly" if ending == "html" else "matplotlib")
+    write_picture(output, made_once(release, f"plot {ending} {asked} {by}", drawn))
     stages_done()
     click.echo(f"Wrote {visible(str(output))}.")
 
@@ -74,7 +75,7 @@ def plot(
 @click.option("--title", default="", help="The heading; names the attributes unless given.")
 def report(release: Path, *, output: Path, title: str) -> None:
     """Write one page that says what was released, what was spent, and how far answers can be trusted."""
-    from dpcube.analyst.kept import made_once
+    from dpcube.analyst.kept import libraries, made_once
     from dpcube.analyst.plots.file import check_ending, write_picture
 
     check_ending(output, ("html",))
@@ -86,6 +87,6 @@ def report(release: Path, *, output: Path, title: str) -> None:
 
         return made(Release.open(release), title=title).encode()
 
-    write_picture(output, made_once(release, f"report {title!r}", page))
+    write_picture(output, made_once(release, f"report {title!r} {libraries('matplotlib')}", page))
     stages_done()
     click.echo(f"Wrote {visible(str(output))}.")

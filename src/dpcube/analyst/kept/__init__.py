@@ -13,8 +13,10 @@ from dpcube.lazy import lazily
 if TYPE_CHECKING:
     from dpcube.analyst.kept.counting import counted
     from dpcube.analyst.kept.estimate import estimate_of
-    from dpcube.analyst.kept.once import made_once
+    from dpcube.analyst.kept.once import libraries, made_once
 
-__all__ = ["counted", "estimate_of", "made_once"]
+__all__ = ["counted", "estimate_of", "libraries", "made_once"]
 
-__getattr__ = lazily(__name__, {"counted": "counting", "estimate_of": "estimate", "made_once": "once"})
+__getattr__ = lazily(
+    __name__, {"counted": "counting", "estimate_of": "estimate", "libraries": "once", "made_once": "once"}
+)

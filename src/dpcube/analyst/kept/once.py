@@ -7,6 +7,14 @@ from dpcube.analyst.kept import folder
 from dpcube.analyst.kept.keys import digest_of, key_of
 
 
+def libraries(*names: str) -> str:
+    """Return the versions of libraries, with which pictures change; of one that is not installed, that it is not."""
+    from importlib.metadata import version
+    from importlib.util import find_spec
+
+    return " ".join(f"{name} {version(name) if find_spec(name) else 'missing'}" for name in names)
+
+
 def made_once(path: Path, what: str, make: Callable[[], bytes]) -> bytes:
     """Return what `make` makes of the file at `path`, from the cache if it was made before.
 

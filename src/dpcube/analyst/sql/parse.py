@@ -183,8 +183,8 @@ def _check_allowed(node: exp.Expression) -> None:
 
 
 def _function_names() -> list[str]:
-    known = (function for function in (*FUNCTIONS, *WINDOW_FUNCTIONS) if issubclass(function, exp.Func))
-    named = (function.sql_name().lower() for function in known)
+    functions: list[type[exp.Expression]] = [*FUNCTIONS, *WINDOW_FUNCTIONS]
+    named = [name.lower() for one in functions if issubclass(one, exp.Func) for name in one.sql_names()]  # type: ignore[no-untyped-call]
     return [*AGGREGATES.values(), *NAMED_FUNCTIONS, *named]
 
 

@@ -183,7 +183,7 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
         (
             "atribute = []",
             "a domain file has no key 'atribute'; its keys are 'format', 'drafted_from_data', 'signed_public_by', "
-            "'multiline', 'delimiter', 'attribute'",
+            "'multiline', 'delimiter', 'attribute'; did you mean 'attribute'?",
         ),
         (
             "drafted_from_data = 1\n" + AGE,
@@ -215,12 +215,13 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
             AGE + "mxa = 5",
             "attribute 'age' of type integer has no key 'mxa'; its keys are 'type', 'name', 'column', 'trim', "
             "'case', 'null_text', 'min', 'max', 'width', 'edges', 'null', 'nan', 'infinite', 'unknown', 'outside', "
-            "'hierarchy', 'within', 'decimal', 'thousands', 'prefix', 'suffix', 'bins'",
+            "'hierarchy', 'within', 'decimal', 'thousands', 'prefix', 'suffix', 'bins'; did you mean 'max'?",
         ),
         (
             "[[attribute]]\nname = 'x'\ntype = 'category'\nvalue = ['a']",
             "attribute 'x' of type category has no key 'value'; its keys are 'type', 'name', 'column', 'trim', "
-            "'case', 'null_text', 'values', 'ordered', 'null', 'unknown', 'hierarchy', 'true', 'false', 'values_from'",
+            "'case', 'null_text', 'values', 'ordered', 'null', 'unknown', 'hierarchy', 'true', 'false', 'values_from'"
+            "; did you mean 'values'?",
         ),
         ("[[attribute]]\nname = 'x'\ntype = 'category'", "attribute 'x' of type category needs 'values'"),
         ("[[attribute]]\nname = 'x'\ntype = 'date'", "attribute 'x' of type date needs 'end', 'start'"),

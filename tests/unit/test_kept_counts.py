@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import dpcube
 from dpcube import Domain, Integer, Release
 from dpcube.analyst.answer import Answer
-from dpcube.analyst.kept import counted, counting, folder
+from dpcube.analyst.kept import counted, folder, keys
 from dpcube.analyst.kept.balanced_answers import BalancedAnswers
 from dpcube.analyst.kept.tree_answers import DamagedError, TreeAnswers
 from dpcube.counter import BUDGET_UNITS
@@ -200,7 +200,7 @@ def forge(path: Path, key: str, content: bytes) -> None:
 
 
 def key_of(path: Path, estimate: str = "auto") -> str:
-    return f"{counting._digest(path)} {estimate} {dpcube.__version__} {counting._stamp()}"
+    return f"{keys.digest_of(path)} {estimate} {dpcube.__version__} {keys._stamp()}"
 
 
 @settings(max_examples=40)
@@ -304,10 +304,10 @@ def test_another_version_or_other_code_or_another_file_has_its_own(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ask()
-    monkeypatch.setattr(counting, "__version__", "0.1.1")
+    monkeypatch.setattr(keys, "__version__", "0.1.1")
     ask()
     assert len(list(cache.iterdir())) == 2
-    monkeypatch.setattr(counting, "_stamp", lambda: "another")
+    monkeypatch.setattr(keys, "_stamp", lambda: "another")
     ask()
     assert len(list(cache.iterdir())) == 3
     ask(estimate="posterior")
@@ -321,14 +321,14 @@ def test_another_version_or_other_code_or_another_file_has_its_own(
 def test_the_stamp_follows_the_package_s_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "package" / "analyst" / "kept"
     package.mkdir(parents=True)
-    monkeypatch.setattr(counting, "__file__", str(package / "counting.py"))
+    monkeypatch.setattr(keys, "__file__", str(package / "keys.py"))
     (tmp_path / "package" / "one.py").write_text("1")
-    before = counting._stamp()
+    before = keys._stamp()
     (package / "two.py").write_text("1")
-    between = counting._stamp()
+    between = keys._stamp()
     (package / "two.py").write_text("2")
     os.utime(package / "two.py", ns=(1, 1))
-    assert len({before, between, counting._stamp()}) == 3
+    assert len({before, between, keys._stamp()}) == 3
 
 
 def test_nothing_is_read_through_links_or_from_pipes_or_where_others_write(cache: Path, tmp_path: Path) -> None:
@@ -431,6 +431,6 @@ def test_what_a_crash_left_behind_goes_after_a_day(cache: Path) -> None:
 
 def test_a_file_that_changes_while_it_is_read_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digests = iter(["one", "another"])
-    monkeypatch.setattr(counting, "_digest", lambda _: next(digests))
+    monkeypatch.setattr("dpcube.analyst.kept.counting.digest_of", lambda _: next(digests))
     ask()
     assert not cache.exists()

@@ -430,7 +430,7 @@ def test_what_cannot_be_asked_is_refused_in_one_line(release: Release, query: st
 
 
 def test_errors_and_confidence_that_cannot_be_are_refused(release: Release) -> None:
-    with pytest.raises(QueryError, match="errors are stated for count, sum, avg, their multiples and shares"):
+    with pytest.raises(QueryError, match="errors are stated for count, sum, avg, their multiples, sums and ratios"):
         release.sql("SELECT max(n) FROM (SELECT count(*) AS n FROM cube GROUP BY sex) t", error=True)
     with pytest.raises(QueryError, match="confidence must be between 0 and 1"):
         release.sql("SELECT count(*) FROM cube", confidence=1.5)

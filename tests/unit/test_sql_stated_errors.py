@@ -116,10 +116,13 @@ def test_the_interval_of_a_variance_is_unknown_where_values_are_known_by_bins() 
 def test_what_is_no_multiple_of_one_aggregate_has_no_error(release: Release) -> None:
     for text in (
         "SELECT count(*) * count(*) AS c, count(*) AS n FROM cube",
-        "SELECT sum(age) / count(*) AS c, count(*) AS n FROM cube",
-        "SELECT count(*) FILTER (WHERE sex = 'F') / count(*) FILTER (WHERE age > 30) AS c, count(*) AS n FROM cube",
+        "SELECT avg(age) * count(*) AS c, count(*) AS n FROM cube",
+        "SELECT median(age) / count(*) AS c, count(*) AS n FROM cube",
+        "SELECT sum(age) / count(*) + max(age) AS c, count(*) AS n FROM cube",
+        "SELECT quantile_cont(age, [0.25, 0.75]) AS c, count(*) AS n FROM cube",
+        "SELECT count(*) / nullif(count(*), 1) AS c, count(*) AS n FROM cube",
         "SELECT abs(avg(age)) AS c, count(*) AS n FROM cube",
-        "SELECT 1 / count(*) AS c, count(*) AS n FROM cube",
+        "SELECT 1 / (1 / count(*)) AS c, count(*) AS n FROM cube",
         "SELECT count(*) / 0 AS c, count(*) AS n FROM cube",
         "SELECT count(*)::VARCHAR AS c, count(*) AS n FROM cube",
     ):

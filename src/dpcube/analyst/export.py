@@ -37,7 +37,9 @@ def write_table(batches: pa.RecordBatchReader, path: Path) -> int:
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
-        msg = f"cannot write {path}: {error.strerror or 'the disk or the file system refused'}"
+        msg = (
+            f"cannot write {path}: {os.strerror(error.errno) if error.errno else 'the disk or the file system refused'}"
+        )
         raise InputError(msg) from None
     return rows
 

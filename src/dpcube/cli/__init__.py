@@ -17,7 +17,7 @@ from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.ledger import ledger
 from dpcube.cli.merge import merge
-from dpcube.cli.output import say_when_compiling, stages_done, visible
+from dpcube.cli.output import say_when_compiling, stages_begun, stages_done, visible
 from dpcube.cli.plan import plan
 from dpcube.cli.plot import plot, report
 from dpcube.cli.reproduce import reproduce
@@ -75,13 +75,20 @@ def main() -> None:
         see = "" if context is None else f" (see {context.command_path} --help)"
         _fail(error.format_message().rstrip(".") + see, 2)
     except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted; files appear whole or not at all", 130)
+        _fail(f"interrupted; files appear whole or not at all{_what_stays()}", 130)
     except DpcubeError as error:
         _fail(str(error), 2 if isinstance(error, InputError) else 1)
     except OSError as error:
         _fail(f"a file or the output cannot be read or written: {error.strerror or type(error).__name__}", 1)
     except Exception as error:  # noqa: BLE001, RUF100 (a traceback could show rows, so only the kind of error is named)
         _fail(f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it", 1)
+
+
+def _what_stays() -> str:
+    """Say after a release was interrupted in measuring that its charge is not taken back; before, there is none."""
+    if "measuring" not in stages_begun or "--no-ledger" in sys.argv:
+        return ""
+    return ", and what the ledger was charged stays spent: dpcube ledger TABLE.ledger shows it"
 
 
 def _interrupt_cleanly() -> None:

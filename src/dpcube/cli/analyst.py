@@ -16,30 +16,45 @@ if TYPE_CHECKING:
 release_file = click.argument("release", type=click.Path(path_type=Path))
 
 
-@click.command()
+@click.command(short_help="Say what a cube holds, and how far off its answers are.")
 @release_file
 @as_json
 def info(release: Path, *, as_json: bool) -> None:
     """Say what a released cube holds, what was spent on it, and how far off its answers are."""
-    from dpcube.analyst import Release
-    from dpcube.analyst.explain import account
-    from dpcube.transcript.file import spent
+    import json
 
-    opened = Release.open(release)
-    facts, told = _facts(opened), account(opened)
+    from dpcube.analyst.kept import made_once
+
+    told = json.loads(made_once(release, "info", lambda: json.dumps(_told(release)).encode()))
+    facts, attributes = told["facts"], told["attributes"]
     if as_json:
-        print_json({**facts, "attributes": _attributes(opened), **told.as_dict()})
+        print_json({**facts, "attributes": attributes, **told["account"]})
         return
-    facts["spent_on"] = _by_kind(spent(opened.transcript, opened.provenance))
+    facts["spent_on"] = _by_kind(facts["spent_on"])
     for name, fact in facts.items():
         click.echo(f"{name.replace('_', ' '):<12} {visible(_words(fact))}".rstrip())
     click.echo()
-    for line in str(told).splitlines():
+    for line in told["lines"]:
         click.echo(visible(line))
     click.echo()
     header = ("attribute", "type", "cells", "irregular values", "levels", "domain")
-    rows = [tuple(_column(attribute[name]) for name in header) for attribute in _attributes(opened)]
+    rows = [tuple(_column(attribute[name]) for name in header) for attribute in attributes]
     print_table(header, rows, left=(0, 3, 4, 5))
+
+
+def _told(path: Path) -> dict[str, object]:
+    """Return all that is said of a release, as plain values."""
+    from dpcube.analyst import Release
+    from dpcube.analyst.explain import account
+
+    opened = Release.open(path)
+    told = account(opened)
+    return {
+        "facts": _facts(opened),
+        "attributes": _attributes(opened),
+        "account": told.as_dict(),
+        "lines": str(told).splitlines(),
+    }
 
 
 def _by_kind(amounts: Mapping[str, str]) -> dict[str, str]:
@@ -116,7 +131,7 @@ def _irregular(attribute: "Attribute") -> str:
     return ", ".join(kept + dropped)
 
 
-@click.command()
+@click.command(short_help="Count the rows that meet each question.")
 @release_file
 @click.argument("questions", nargs=-1, metavar="QUESTION...")
 @click.option("--confidence", default=0.95, show_default=True, help="Confidence of the interval.")

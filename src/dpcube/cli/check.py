@@ -16,7 +16,7 @@ read by this domain; they have a cell of their own or are dropped. dropped: the 
 How text can be read (format, decimal, trim, ...): docs/sources.md. Nothing was spent, and nothing written."""
 
 
-@click.command()
+@click.command(short_help="Show its owner which rows of a table would be counted.")
 @table_argument
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
 @click.option("--show-values", is_flag=True, help="Show some texts that the domain does not take. They are rows' own.")

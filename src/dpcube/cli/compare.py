@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command()
+@click.command(short_help="Compare strategies and rivals on a PUBLIC table.")
 @click.argument("table", type=click.Path(path_type=Path), required=False)
 @click.option("--public", metavar="NAME", help="Who says that TABLE is public; without it TABLE is refused.")
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), help="The domain file of TABLE.")

@@ -5,7 +5,7 @@ import click
 from dpcube.cli.output import as_json, print_json, stage, stages_done
 
 
-@click.command("compile")
+@click.command("compile", short_help="Compile once now what would else compile later.")
 @as_json
 def compile_verb(*, as_json: bool) -> None:
     """Compile ahead what would else be compiled when it is first used: run it once after installing.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpcube.evaluate.coverage import Coverage
 
 
-@click.command()
+@click.command(short_help="Measure how often 95% intervals hold the truth.")
 @click.option(
     "--arrays",
     type=click.Path(path_type=Path, file_okay=False, exists=True),

@@ -71,7 +71,7 @@ def choice_of_rows(verb: Verb) -> Verb:
     return verb
 
 
-@click.command()
+@click.command(short_help="Draft a domain file for a table.")
 @table_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft here instead of printing it.")
 @click.option("--columns", help="Comma-separated columns to draft; all of them unless given.")
@@ -129,7 +129,7 @@ def domain(
     click.echo(visible(f"wrote {output}; edit it, then: {then}"))
 
 
-@click.command()
+@click.command(short_help="Release a table as a differentially private cube.")
 @table_argument
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
 @click.option("--epsilon", required=True, help="The privacy budget to spend, such as 0.5 or 1/3.")

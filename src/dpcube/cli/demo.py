@@ -8,7 +8,7 @@ from dpcube.cli.output import as_json, print_json, print_table, stage, stages_do
 from dpcube.cli.strategies import one_strategy
 
 
-@click.command()
+@click.command(short_help="Release the bundled census table, and ask it questions.")
 @click.option("--epsilon", default="1", show_default=True, help="The privacy budget to spend.")
 @one_strategy
 @click.option(

@@ -23,7 +23,7 @@ class ShowByDefault(click.Group):
         return click.Group.parse_args(self, ctx, args)
 
 
-@click.group(cls=ShowByDefault)
+@click.group(cls=ShowByDefault, short_help="Show what was spent on a table, and what is left.")
 def ledger() -> None:
     """Show what was spent on a table, when and on what, and what is left."""
 

@@ -7,7 +7,7 @@ import click
 from dpcube.cli.output import as_json, print_json, visible
 
 
-@click.command()
+@click.command(short_help="Put releases of disjoint periods together.")
 @click.argument("releases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RELEASE RELEASE...")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A new .dpcube file.")
 @as_json

@@ -78,10 +78,13 @@ class Ticker:
 
 
 _ticker = Ticker()
+stages_begun: list[str] = []
+"""What was being done so far, whether or not it was said."""
 
 
 def stage(words: str) -> None:
     """Say on a terminal what is being done; stay quiet otherwise."""
+    stages_begun.append(words)
     if sys.stderr.isatty():
         _ticker.say(words)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpcube.plan import Advice, Plan, Prediction
 
 
-@click.command()
+@click.command(short_help="Predict errors of a release, before anything is spent.")
 @click.argument("domain", type=click.Path(path_type=Path))
 @click.option("--epsilon", required=True, help="The privacy budget you would spend, such as 0.5 or 1/3.")
 @click.option(

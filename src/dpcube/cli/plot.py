@@ -8,7 +8,7 @@ from dpcube.cli.analyst import release_file
 from dpcube.cli.output import stage, stages_done, visible
 
 
-@click.command()
+@click.command(short_help="Draw a cube: counts of attributes, or a map of two.")
 @release_file
 @click.argument("attributes", nargs=-1, metavar="[ATTRIBUTE [ATTRIBUTE]]")
 @click.option(
@@ -40,39 +40,53 @@ def plot(
     no_boxes: bool,
 ) -> None:
     """Draw a released cube: one attribute's counts, a map of two, or all attributes' counts."""
-    from dpcube.analyst import Release
-    from dpcube.analyst.plots import check_ending, picture, save
+    from dpcube.analyst.kept import libraries, made_once
+    from dpcube.analyst.plots.file import check_ending, write_picture
 
-    check_ending(output)
-    opened = Release.open(release)
+    ending = check_ending(output)
     stage("drawing")
-    shown = picture(
-        opened,
-        *attributes,
-        stages=stages,
-        where=where,
-        estimate=estimate,
-        confidence=confidence,
-        boxes=not no_boxes,
-    )
-    save(shown, output)
+
+    def drawn() -> bytes:
+        from dpcube.analyst import Release
+        from dpcube.analyst.plots import picture
+        from dpcube.analyst.plots.file import picture_bytes
+
+        shown = picture(
+            Release.open(release),
+            *attributes,
+            stages=stages,
+            where=where,
+            estimate=estimate,
+            confidence=confidence,
+            boxes=not no_boxes,
+        )
+        return picture_bytes(shown, ending)
+
+    asked = repr((attributes, stages, where, estimate, confidence, no_boxes))
+    by = libraries("plotly" if ending == "html" else "matplotlib")
+    write_picture(output, made_once(release, f"plot {ending} {asked} {by}", drawn))
     stages_done()
     click.echo(f"Wrote {visible(str(output))}.")
 
 
-@click.command()
+@click.command(short_help="Write a page on what was released and how far to trust it.")
 @release_file
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A new .html file.")
 @click.option("--title", default="", help="The heading; names the attributes unless given.")
 def report(release: Path, *, output: Path, title: str) -> None:
     """Write one page that says what was released, what was spent, and how far answers can be trusted."""
-    from dpcube.analyst import Release
+    from dpcube.analyst.kept import libraries, made_once
     from dpcube.analyst.plots.file import check_ending, write_picture
-    from dpcube.analyst.report import report as page
 
     check_ending(output, ("html",))
-    opened = Release.open(release)
     stage("drawing")
-    write_picture(output, page(opened, title=title).encode())
+
+    def page() -> bytes:
+        from dpcube.analyst import Release
+        from dpcube.analyst.report import report as made
+
+        return made(Release.open(release), title=title).encode()
+
+    write_picture(output, made_once(release, f"report {title!r} {libraries('matplotlib')}", page))
     stages_done()
     click.echo(f"Wrote {visible(str(output))}.")

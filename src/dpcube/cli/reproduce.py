@@ -10,7 +10,7 @@ from dpcube.cli.output import as_json, print_json, stage, stages_done
 DIRECTORY = Path("dpcube-figures")
 
 
-@click.command()
+@click.command(short_help="Make figures of the paper.")
 @click.argument("figure", nargs=-1)
 @click.option(
     "-o",

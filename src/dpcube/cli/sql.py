@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@click.command()
+@click.command(short_help="Ask a cube in SQL, as a table named cube.")
 @release_file
 @click.argument("query")
-@click.option("--error", is_flag=True, help="Add standard errors and intervals to counts, sums and averages.")
+@click.option(
+    "--error", is_flag=True, help="Add standard errors and intervals to counts, sums, averages, ratios and medians."
+)
 @click.option("--confidence", default=0.95, show_default=True, help="Confidence of intervals, minima and maxima.")
 @click.option(
     "--estimate",
@@ -43,13 +45,15 @@ def sql(
 
     A query is like: SELECT sex, count(*), avg(age) FROM cube WHERE age >= 30 GROUP BY sex
     """
-    from dpcube.analyst import Release
+    from dpcube.analyst.kept import estimate_of
 
     if as_csv and as_json:
         msg = "--csv and --json exclude each other"
         raise click.UsageError(msg)
-    opened = Release.open(release)
-    table = opened.sql(query, error=error, confidence=confidence, estimate=estimate, seconds=seconds)
+    domain, chosen = estimate_of(release, estimate)
+    from dpcube.analyst.sql import run  # after the file is known to be a release
+
+    table = run(query, domain, chosen, error=error, confidence=confidence, seconds=seconds)
     if as_json:
         print_json([{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()])
     elif as_csv:

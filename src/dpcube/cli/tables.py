@@ -24,7 +24,7 @@ estimate_option = click.option(
 )
 
 
-@click.command()
+@click.command(short_help="Write synthetic rows that look like the cube.")
 @release_file
 @output
 @click.option("--rows", type=int, help="How many rows; the estimated total unless given.")
@@ -45,7 +45,7 @@ def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, es
     _write(drawn, output, what=what, facts={"seed": seed, "private": private}, as_json=as_json)
 
 
-@click.command()
+@click.command(short_help="Write the cube as a table: a row for each cell or box.")
 @release_file
 @output
 @click.option("--boxes", is_flag=True, help="Write the boxes that were counted instead of every cell.")

@@ -15,7 +15,7 @@ from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.domain.file import DOMAIN_FORMAT
 from dpcube.domain.reading import BLANKS
-from dpcube.domain.text import is_text
+from dpcube.domain.text import is_text, meant
 from dpcube.errors import DomainError, InputError, SourceError
 from dpcube.privacy.seal import sealed
 
@@ -74,6 +74,7 @@ def draft(
     for name in chosen:
         if name not in rows.columns:
             msg = f"the table has no column '{name}'; its columns are {listing(rows.columns, most=30)}"
+            msg += meant(name, rows.columns)
             raise SourceError(msg)
     tables = [_attribute(rows, name, from_data=from_data, quantiles=quantiles) for name in chosen]
     mark = None if csv is None else csv.delimiter

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpcube.domain.attribute import Attribute, Destination, Scalar, Scale, listing
 from dpcube.domain.hierarchy import Groups, Level, checked_groups, named_levels
 from dpcube.domain.reading import Case, Reading
-from dpcube.domain.text import is_text
+from dpcube.domain.text import is_text, meant
 from dpcube.errors import DomainError, QueryError
 
 
@@ -76,6 +76,7 @@ class Category(Attribute):
         """Return the position of a listed value."""
         if not isinstance(value, str) or value not in self.values:
             msg = f"attribute '{self.name}' has no value {value!r}; its values are {listing(self.labels())}"
+            msg += meant(value, self.values)
             raise QueryError(msg)
         return float(self.values.index(value))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from dpcube.domain.attribute import Attribute, listing
 from dpcube.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
 from dpcube.domain.number import Integer
-from dpcube.domain.text import is_delimiter
+from dpcube.domain.text import is_delimiter, meant
 from dpcube.errors import DomainError
 
 MOST_ATTRIBUTES = 32  # of two cells each: already more cells than can be held
@@ -136,6 +136,7 @@ class Domain:
             return self.names.index(name)
         except ValueError:
             msg = f"there is no attribute '{name}'; the attributes are {listing(self.names, most=30)}"
+            msg += meant(name, self.names)
             raise DomainError(msg) from None
 
     def __getitem__(self, name: str) -> Attribute:

@@ -20,6 +20,7 @@ from dpcube.domain.attribute import Attribute, listing
 from dpcube.domain.calendar import Date
 from dpcube.domain.category import Category
 from dpcube.domain.number import Float, Integer
+from dpcube.domain.text import meant
 from dpcube.errors import DomainError
 from dpcube.files import is_special, place_beside
 
@@ -139,7 +140,7 @@ def _listed_values(path: object, beside: Path | None, *, owner: str) -> list[str
 def _check_keys(table: dict[str, object], allowed: Sequence[str], *, owner: str) -> None:
     for key in table:
         if key not in allowed:
-            msg = f"{owner} has no key '{key}'; its keys are {listing(allowed, most=30)}"
+            msg = f"{owner} has no key '{key}'; its keys are {listing(allowed, most=30)}{meant(key, allowed)}"
             raise DomainError(msg)
 
 

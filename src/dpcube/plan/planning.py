@@ -115,7 +115,7 @@ def plan(
         advice=advise(predictor, chosen[best.strategy], before=best),
         accuracy=accuracy,
         reaching={} if accuracy is None else {n: _reach(at, kind, accuracy, amount) for n, at in predict.items()},
-        curve=tuple(at(e)[kind] for at in predict.values() for e in _around(amount)) if curve else (),
+        curve=tuple(_curve(predictor, chosen, predict, amount, kind, progress)) if curve else (),
         refusals=tuple(_refusals(domain, rows, amount, max_rows, list(chosen.values()))),
     )
 
@@ -161,14 +161,31 @@ def _remembered(predictor: Predictor, strategy: Strategy, progress: Callable[[st
     return at
 
 
+def _curve(
+    predictor: Predictor,
+    chosen: Mapping[str, Strategy],
+    predict: Mapping[str, Predictions],
+    asked: Fraction,
+    kind: QueryKind,
+    progress: Callable[[str], None],
+) -> Iterator[Prediction]:
+    """Return the predictions of every strategy over a range of epsilons: roughly, but for the one that was asked."""
+    for name, strategy in chosen.items():
+        points = _around(asked)
+        for number, epsilon in enumerate(points, 1):
+            progress(f"predicting {name} at epsilon {float(epsilon):.3g}, point {number} of {len(points)} of its curve")
+            made = predict[name](asked) if epsilon == asked else predictor.predict(strategy, epsilon, roughly=True)
+            yield made[kind]
+
+
 def _reach(predict: Predictions, kind: QueryKind, accuracy: float, start: Fraction) -> Fraction | None:
     return least_epsilon(lambda at: predict(at)[kind].typical, accuracy, start=start)
 
 
 def _around(epsilon: Fraction) -> list[Fraction]:
-    """Return the epsilons of a curve, from a tenth of the asked one to ten times it."""
-    points = (rounded_up(float(epsilon) * 10 ** (step / 4)) for step in range(-4, 5))
-    return sorted({min(max(point, SMALLEST), LARGEST) for point in points})
+    """Return the epsilons of a curve, from a tenth of the asked one to ten times it, which is among them."""
+    points = (rounded_up(float(epsilon) * 10 ** (step / 2)) for step in (-2, -1, 1, 2))
+    return sorted({epsilon, *(min(max(point, SMALLEST), LARGEST) for point in points)})
 
 
 def _check(domain: Domain, rows: int, max_rows: int, accuracy: float | None) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpcube.domain import Attribute, Domain, Scalar, Selection
 from dpcube.domain.attribute import listing
+from dpcube.domain.text import meant
 from dpcube.errors import QueryError
 from dpcube.query.expression import parse
 
@@ -70,6 +71,7 @@ def query_of(domain: Domain, parsed: Mapping[str, Selection], conditions: Mappin
     for name in conditions:
         if name not in domain.names:
             msg = f"there is no attribute '{name}'; the attributes are {listing(domain.names, most=30)}"
+            msg += meant(name, domain.names)
             raise QueryError(msg)
     weights = []
     for attribute in domain.attributes:

@@ -1,59 +1,61 @@
-"""Questions and a released file enter, answers leave: from what is kept of the file, or else from the file itself.
+"""Questions and a released file enter, answers leave: from what is kept of the file, or else from the file itself."""
 
-What is kept is found by the digest of the file's bytes, the version of this package and the stamp of its own files:
-bytes that were read and checked once by the same code need not be read again, and no other code's answers are taken.
-"""
-
-import hashlib
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcube import __version__
 from dpcube.analyst.answer import Answer, Answering, Answers
 from dpcube.analyst.kept import folder
+from dpcube.analyst.kept.keys import digest_of, key_of
 from dpcube.analyst.kept.tree_answers import DamagedError, TreeAnswers
 from dpcube.domain import Domain
 from dpcube.errors import DpcubeError
-from dpcube.files import is_special
 from dpcube.query import CountingQueries, query
 
 if TYPE_CHECKING:
     from dpcube.analyst.kept.balanced_answers import BalancedAnswers
+    from dpcube.estimate import Estimate
 
-LARGEST_COUNTED = 2**30
 TREE, BALANCED = b"t", b"b"
 """The kinds of what is kept: a posterior's tree, and a posterior that was moved to tables."""
 
 
 def counted(path: Path, questions: Sequence[str], *, confidence: float, estimate: str = "auto") -> list[Answer]:
     """Return how many rows of a released file meet each question; "" is met by all. As `Release.count` does it."""
-    place, digest = folder.cache_folder(), _digest(path)
-    key = f"{digest} {estimate} {__version__} {_stamp()}"
-    if place is not None and digest is not None and (found := _Counts.kept(place, key)) is not None:
-        try:
-            return found.answers(questions, confidence)
-        except DamagedError:  # forged: what was kept whole by this code is sound
-            pass
-    made = _Counts.of_file(path, estimate)
-    content = made.to_bytes() if place is not None and digest is not None else None
-    if place is not None and content is not None and _digest(path) == digest:
+    try:
+        return counts_of(path, estimate).answers(questions, confidence)
+    except DamagedError:  # forged: what was kept whole by this code is sound
+        return counts_of(path, estimate, anew=True).answers(questions, confidence)
+
+
+def counts_of(path: Path, estimate: str, *, anew: bool = False) -> "Counts":
+    """Return what a released file's answers come from: what is kept of it, or else it is read (`anew`, always)."""
+    place, digest = folder.cache_folder(), digest_of(path)
+    if place is None or digest is None:
+        return Counts.of_file(path, estimate)
+    key = key_of(digest, estimate)
+    if not anew and (found := Counts.kept(place, key)) is not None:
+        return found
+    made = Counts.of_file(path, estimate)
+    content = made.to_bytes()
+    if content is not None and digest_of(path) == digest:
         folder.write_entry(place, key, content)
-    return made.answers(questions, confidence)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
+class Counts:
     """A release as far as counting goes: its domain, and what answers come from."""
 
     domain: Domain
     source: Answering
     kind: bytes | None = None
+    whole: "Estimate | None" = None
+    """The estimate itself, if the file was read."""
 
     @classmethod
-    def of_file(cls, path: Path, estimate: str) -> "_Counts":
+    def of_file(cls, path: Path, estimate: str) -> "Counts":
         """Read a file. What is kept of an estimate answers here too, so that keeping it changes no answer."""
         from dpcube.analyst.kept.balanced_answers import BalancedAnswers
         from dpcube.analyst.release import Release
@@ -63,13 +65,13 @@ class _Counts:
         release = Release.open(path)
         made = release.estimate(estimate)
         if isinstance(made, PosteriorEstimate):
-            return cls(release.domain, TreeAnswers.of(made), TREE)
+            return cls(release.domain, TreeAnswers.of(made), TREE, made)
         if isinstance(made, BalancedEstimate):
-            return cls(release.domain, BalancedAnswers.of(made), BALANCED)
-        return cls(release.domain, made)
+            return cls(release.domain, BalancedAnswers.of(made), BALANCED, made)
+        return cls(release.domain, made, None, made)
 
     @classmethod
-    def kept(cls, place: Path, key: str) -> "_Counts | None":
+    def kept(cls, place: Path, key: str) -> "Counts | None":
         """Return what is kept under a key; None if there is nothing, or not what `to_bytes` makes."""
         content = folder.read_entry(place, key)
         if content is None:
@@ -103,31 +105,3 @@ def _form(kind: bytes) -> "type[TreeAnswers] | type[BalancedAnswers]":
 
         return BalancedAnswers
     raise DamagedError
-
-
-def _digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file's bytes; None if it is no plain file, or too large a one to be worth it."""
-    try:
-        if is_special(path) or path.stat().st_size > LARGEST_COUNTED:
-            return None
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError):  # which opening it says better
-        return None
-
-
-def _stamp() -> str:
-    """Return a digest of the sizes and times of this package's files: a working copy changes without a new version."""
-    whole = hashlib.sha256()
-    for path, found in sorted(_sources(str(Path(__file__).parents[2]))):
-        whole.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode(errors="surrogateescape"))
-    return whole.hexdigest()
-
-
-def _sources(directory: str) -> Iterator[tuple[str, os.stat_result]]:
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                yield entry.path, entry.stat()
-            elif entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
-                yield from _sources(entry.path)

@@ -2,10 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dpcube.analyst.plots.picture import Picture
 from dpcube.errors import InputError
 from dpcube.files import new_file
+
+if TYPE_CHECKING:
+    from dpcube.analyst.plots.picture import Picture
 
 ENDINGS = ("html", "svg", "png")
 
@@ -26,17 +29,20 @@ def check_ending(path: Path, endings: tuple[str, ...] = ENDINGS) -> str:
     return ending
 
 
-def save(picture: Picture, path: str | Path) -> None:
+def save(picture: "Picture", path: str | Path) -> None:
     """Write a picture to a new file: .html by Plotly, .svg or .png by matplotlib."""
-    ending = check_ending(Path(path))
+    write_picture(Path(path), picture_bytes(picture, check_ending(Path(path))))
+
+
+def picture_bytes(picture: "Picture", ending: str) -> bytes:
+    """Return a picture as the file with this ending has it."""
     if ending == "html":
         from dpcube.analyst.plots.interactive import plotly_page
 
-        write_picture(Path(path), plotly_page(picture))
-    else:
-        from dpcube.analyst.plots.static import draw_picture
+        return plotly_page(picture)
+    from dpcube.analyst.plots.static import draw_picture
 
-        write_picture(Path(path), draw_picture(picture, ending))
+    return draw_picture(picture, ending)
 
 
 def write_picture(path: Path, content: bytes) -> None:

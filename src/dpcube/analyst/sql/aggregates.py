@@ -20,6 +20,7 @@ from dpcube.analyst.sql.names import Attr, attrs, bare, is_constant
 from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.order_statistics import ORDER_STATISTIC
 from dpcube.analyst.sql.parse import AGGREGATES, shown, sql_of
+from dpcube.analyst.sql.written import QUANTILE, Written
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 
@@ -85,40 +86,6 @@ def _within_group(node: exp.WithinGroup, condition: exp.Expression | None, text:
     return Call(kind, order[0].this, condition, node.this.this, text)
 
 
-@dataclass(frozen=True)
-class Written:
-    """SQL of an aggregate; for counts, sums and averages also what each row is multiplied by, for their errors.
-
-    `corners` are what it is multiplied by at the ends of the row's bins, where nothing is known inside them, and
-    `even` at the ends of bins that are declared even; the extremes are among them. `known` is false where the
-    multiplier varies inside bins in a way that is not seen. `named` are the attributes whose values it needs while only
-    their bins are known. The column is `scale` times the aggregate plus `offset`.
-    """
-
-    sql: str
-    kind: str = ""
-    coefficient: str | None = None
-    keep: str | None = None
-    corners: tuple[str, ...] = ()
-    even: tuple[str, ...] = ()
-    known: bool = True
-    named: tuple[str, ...] = ()
-    scale: float = 1.0
-    offset: float = 0.0
-
-    def parts(self) -> str:
-        """Return the SQL of a list of the rows that enter, each with its multiplier and how far that may vary."""
-        assert self.coefficient is not None
-        low, high = (_extreme(what, self.corners or (self.coefficient,)) for what in ("least", "greatest"))
-        spread = f"{_extreme('greatest', self.even)} - {_extreme('least', self.even)}" if self.even else "0.0"
-        row = f"{{'i': i, 'f': {self.coefficient}, 'low': {low}, 'high': {high}, 'even': {spread}}}"
-        return f"list({row}) FILTER ({self.keep})"
-
-
-def _extreme(what: str, of: tuple[str, ...]) -> str:
-    return f"{what}({', '.join(of)})" if len(of) > 1 else of[0]
-
-
 @dataclass
 class Writer:
     """Writes aggregates as SQL on the columns of the weighted rows, and notes in `needs` which columns it uses.
@@ -151,7 +118,7 @@ class Writer:
             each = [replace(call, quantile=one) for one in call.quantile.expressions]
             return Written(f"[{', '.join(self._order_statistic(one, argument, filters) for one in each)}]")
         if call.name in ("min", "max", "median", "mode") or call.quantile is not None:
-            return Written(self._order_statistic(call, argument, filters))
+            return self._with_share(call, self._order_statistic(call, argument, filters), filters)
         if second is not None:
             return Written(self._covariance(call, argument, second, filters))
         self._need_number(call, argument)
@@ -289,6 +256,18 @@ class Writer:
             kind = "even"
         found = f"{ORDER_STATISTIC}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
         return found if kind == "cont" else _value_at(attribute, found)
+
+    def _with_share(self, call: Call, sql: str, filters: list[str]) -> Written:
+        """Return an order statistic; a quantile of an attribute with what its errors need: the ends of each row."""
+        attr = bare_argument(call)
+        if not self.complete or not isinstance(attr, Attr) or call.name in ("min", "max", "mode"):
+            return Written(sql)
+        ends = tuple(
+            f"CAST({sql_of(self.needs.column(attr.axis, role, Detail.BINS))} AS DOUBLE)" for role in ("least", "most")
+        )
+        keep = _where([*filters, f"{ends[0]} IS NOT NULL"])
+        share = self._kind(call)[1]
+        return Written(sql, QUANTILE, ends[0], keep, corners=ends, share=share, axis=attr.axis)
 
     def _kind(self, call: Call) -> tuple[str, float]:
         if call.name in ("min", "max", "mode"):

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers, CutAnswers, slope_squares
-from dpcube.analyst.sql.aggregates import Written
 from dpcube.analyst.sql.cuts import Entering, ResultCells, by_chance, cells_of_results, extremes, farthest_values, words
 from dpcube.analyst.sql.products import Factors, Products, products_of
 from dpcube.analyst.sql.relation import Relation
+from dpcube.analyst.sql.written import Written
 from dpcube.arrays import Floats, Places
 from dpcube.estimate import EqualNoises, ErrorParts
 from dpcube.query import CountingQueries, Workload
@@ -35,8 +35,8 @@ def error_columns(
 ) -> dict[str, pa.Array]:
     """Return stderr, within, low and high of each value, null where it is; and which bins it cuts if any can be cut."""
     value = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    entering = _entering(value, parts)
-    answers = _answers(relation, value, _functional(relation, value, entering, of.kind), of.kind)
+    entering = entering_of(value, parts)
+    answers = answers_of(relation, value, functional(relation, value, entering, of.kind), of.kind)
     cut: list[str] = []
     if of.named or any(pieces.is_cut for pieces in relation.pieces.values()):
         answers, cut = _with_cuts(relation, answers, entering, of)
@@ -69,7 +69,7 @@ def _free_interval(answers: Answers, confidence: float) -> tuple[Floats, Floats]
     return low, high
 
 
-def _entering(value: Floats, parts: pa.Array) -> Entering:
+def entering_of(value: Floats, parts: pa.Array) -> Entering:
     """Return the rows that enter each result that is known."""
     lengths, content = parts.value_lengths().fill_null(0).to_numpy(), parts.flatten()
     result = np.repeat(np.arange(len(value)), lengths)
@@ -80,7 +80,7 @@ def _entering(value: Floats, parts: pa.Array) -> Entering:
     return Entering(result, row, *columns).kept(~np.isnan(value[result]))
 
 
-def _functional(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
+def functional(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
     """Return the rows with what their counts are multiplied by in the error: of an average by the delta method."""
     if kind.startswith(SPREADS):
         return _of_spread(relation, value, entering, kind)
@@ -129,13 +129,13 @@ def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Wri
         return replace(answers, cuts=CutAnswers(at, unknown, unknown, tuple(told))), told
     settled = partial if of.kind == "avg" else np.zeros(results, np.bool_)
     ends = [
-        _taken(_end(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind), at)
+        _taken(end_of(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind), at)
         for extreme, farthest in zip((low, high), farthest_values(entering, results), strict=True)
     ]
     return replace(answers, cuts=CutAnswers(at, ends[0], ends[1], tuple(told[k] for k in at))), told
 
 
-def _end(relation: Relation, cells: ResultCells, extreme: Floats, settled: Floats, kind: str) -> Answers:
+def end_of(relation: Relation, cells: ResultCells, extreme: Floats, settled: Floats, kind: str) -> Answers:
     """Return the answers of one end of what results can be, given the multiplier of each cell there.
 
     Of an average neither the sum nor the number is known where bins are cut; it is one of its values, so its farthest
@@ -151,7 +151,7 @@ def _end(relation: Relation, cells: ResultCells, extreme: Floats, settled: Float
         total = np.bincount(entering.result, weight, minlength=results)
         value = np.divide(value, total, out=np.full(results, np.nan), where=total != 0)
     value = np.where(np.isnan(settled), value, settled)
-    return _answers(relation, value, _functional(relation, value, entering, kind), kind)
+    return answers_of(relation, value, functional(relation, value, entering, kind), kind)
 
 
 def _taken(answers: Answers, at: Places) -> Answers:
@@ -159,7 +159,7 @@ def _taken(answers: Answers, at: Places) -> Answers:
     return Answers(answers.values[at], answers.stderrs[at], answers.withins[at], noises)
 
 
-def _answers(relation: Relation, value: Floats, entering: Entering, kind: str) -> Answers:
+def answers_of(relation: Relation, value: Floats, entering: Entering, kind: str) -> Answers:
     """Return each result with its error: that of its one product, or the sum of those of several."""
     products = products_of(relation, entering.result, entering.row, entering.factor)
     errors, size = _errors(relation, products, kind), np.abs(products.scale)

@@ -42,6 +42,8 @@ def find(name: str, known: Iterable[str], *, what: str) -> str:
     folded = {other.casefold(): other for other in names}
     near = [folded[found] for found in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
     hint = f"did you mean {listing(near)}?" if near else f"there are {listing(names, most=30)}"
+    if what == "column" and not near:
+        hint += f"; text is written in single quotes: '{name}'"
     msg = f"there is no {what} '{name}'; {hint}"
     raise QueryError(msg)
 

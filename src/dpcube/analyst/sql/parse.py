@@ -12,6 +12,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 from sqlglot.tokens import TokenType
 
+from dpcube.domain.text import meant
 from dpcube.errors import QueryError
 
 MOST_CHARACTERS = 100_000
@@ -176,8 +177,15 @@ def _check_allowed(node: exp.Expression) -> None:
         msg = f"SELECT with {', '.join(sorted(extra)).upper()} is not supported; {SUPPORTED}"
         raise QueryError(msg)
     if not allowed:
-        msg = f"{shown(node)!r} is not supported; {SUPPORTED}"
+        near = meant(node.name.lower(), _function_names()) if isinstance(node, exp.Anonymous) else ""
+        msg = f"{shown(node)!r} is not supported; {SUPPORTED}{near}"
         raise QueryError(msg)
+
+
+def _function_names() -> list[str]:
+    functions: list[type[exp.Expression]] = [*FUNCTIONS, *WINDOW_FUNCTIONS]
+    named = [name.lower() for one in functions if issubclass(one, exp.Func) for name in one.sql_names()]  # type: ignore[no-untyped-call]
+    return [*AGGREGATES.values(), *NAMED_FUNCTIONS, *named]
 
 
 def _given_parts(node: exp.Expression) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 Enters: the rows of each result, with what the count of each row is multiplied by. Leaves: products that add up to the
 results. A product has a scale and one factor for each piece of each axis in use: the multiplier of a row is the scale
-times the factors of its pieces. A result whose multipliers are no such product is split into the products of its
-distinct slices.
+times the factors of its pieces. A result whose multipliers are no such product is split: into one product for each
+axis if the multipliers are sums of something along each, else into the products of its distinct slices.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,10 @@ from dpcube.errors import QueryError
 
 MOST_PRODUCTS = 256
 ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result
+
+
+class TooManyWaysError(QueryError):
+    """A result is made of more products than errors are added up of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +70,8 @@ def products_of(relation: Relation, result: Places, rows: Places, factor: Floats
     simple = Products(results, factor[pivot], factors)
     if alike.all():
         return simple
-    split = [_split_result(places, factor, group == at, int(results[at])) for at in np.flatnonzero(~alike)]
+    weights = relation.weights[rows]
+    split = [_split_result(places, factor, weights, group == at, int(results[at])) for at in np.flatnonzero(~alike)]
     return _joined([_kept(simple, alike), *split])
 
 
@@ -108,18 +113,47 @@ def _are_products(
     return np.asarray(complete & (np.bincount(group[~good], minlength=len(pivot)) == 0))
 
 
-def _split_result(places: dict[int, Places], factor: Floats, of_result: NDArray[np.bool_], result: int) -> Products:
+def _split_result(
+    places: dict[int, Places], factor: Floats, weights: Floats, of_result: NDArray[np.bool_], result: int
+) -> Products:
     """Return the products of one result that is none itself."""
     found = [np.unique(place[of_result], return_inverse=True) for place in places.values()]
-    grid = np.zeros([len(used) for used, _ in found])
-    grid[tuple(at for _, at in found)] = factor[of_result]
-    made = _split(grid)
+    grid, counts = np.zeros((2, *(len(used) for used, _ in found)))
+    where = tuple(at for _, at in found)
+    grid[where], counts[where] = factor[of_result], weights[of_result]
+    made = _along_axes(grid, counts) or _split(grid)
     factors = {}
     for number, (axis, (used, _)) in enumerate(zip(places, found, strict=True)):
         along = np.stack([vectors[number] for _, vectors in made])
         product, at = np.nonzero(along)
         factors[axis] = Factors(product, used[at], along[product, at])
     return Products(np.full(len(made), result), np.array([scale for scale, _ in made]), factors)
+
+
+def _along_axes(grid: Floats, counts: Floats) -> list[tuple[float, list[Floats]]]:
+    """Return a product for each axis if the grid is a sum of something along each; nothing if it is not.
+
+    What is along an axis is only known up to a constant. It is taken to add up to 0 over the counts, so that a large
+    number which two axes share, and which cancels in the grid, does not count in the errors of both.
+    """
+    rest, size, lines = float(grid[(0,) * grid.ndim]), np.abs(grid).max(), []
+    summed = np.zeros_like(grid)
+    for axis in range(grid.ndim):
+        line = np.moveaxis(grid, axis, -1)[(0,) * (grid.ndim - 1)] - grid[(0,) * grid.ndim]
+        along = np.moveaxis(counts, axis, -1).reshape(-1, len(line)).sum(axis=0)
+        mean = float(along @ line / along.sum()) if along.sum() else 0.0
+        lines.append(line - mean)
+        rest += mean
+        summed += np.expand_dims(lines[-1], tuple(other for other in range(grid.ndim) if other != axis))
+    if not np.allclose(summed + rest, grid, rtol=0, atol=ROUNDING * size):
+        return []
+    ones = [np.ones(extent) for extent in grid.shape]
+    made = [(1.0, [*ones[:axis], line, *ones[axis + 1 :]]) for axis, line in enumerate(lines)]
+    return [(scale, parts) for scale, parts in [*made, (rest, ones)] if abs(scale) * _size(parts) > ROUNDING * size]
+
+
+def _size(vectors: list[Floats]) -> float:
+    return float(np.prod([np.abs(vector).max() for vector in vectors]))
 
 
 def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
@@ -147,7 +181,7 @@ def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
                     "the error of this result is not known: its conditions join attributes in too many ways; "
                     "join conditions on single attributes by AND, or ask without errors"
                 )
-                raise QueryError(msg)
+                raise TooManyWaysError(msg)
     return made
 
 

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dpcube.analyst.sql.aggregates import Call, Writer, Written, bare_argument, call_of, is_linear
+from dpcube.analyst.sql.aggregates import Call, Writer, bare_argument, call_of, is_linear
 from dpcube.analyst.sql.axes import Detail
 from dpcube.analyst.sql.names import Attr, attrs, bare
 from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import shown, sql_of
 from dpcube.analyst.sql.scope import SelectSource, column_name
-from dpcube.analyst.sql.stated import stated
+from dpcube.analyst.sql.stated import Quotient, Stated, stated
+from dpcube.analyst.sql.written import QUANTILE, Written, WrittenQuotient
 from dpcube.errors import QueryError
 
+Erring = Written | WrittenQuotient
 Mapped = Callable[[exp.Expression], exp.Expression | None]
 
 
@@ -36,7 +38,7 @@ class Rewritten:
     names: list[str]
     numbers: dict[str, str] = field(default_factory=dict)
     constant_in_bins: list[tuple[int, exp.Expression, str]] = field(default_factory=list)
-    errors: dict[str, Written] = field(default_factory=dict)
+    errors: dict[str, Erring] = field(default_factory=dict)
 
 
 class Rewriter:
@@ -57,12 +59,10 @@ class Rewriter:
         conditions = self._conditions(select, items)
         self.writer.decided.update(*map(attrs, self.keys), *map(attrs, conditions))
         made = exp.Select().from_(exp.to_identifier(table, quoted=True))
-        erring: dict[str, Written] = {}
+        erring: dict[str, Erring] = {}
         for name, item in items.items():
             if self.complete and (found := stated(item, self.needs.fold)) is not None:
-                call = call_of(found.aggregate)
-                assert call is not None  # as `stated` says
-                erring[name] = replace(self._aggregate(call), scale=found.scale, offset=found.offset)
+                erring[name] = self._erring(found)
             made = made.select(exp.alias_(self.out(item), name, quoted=True), copy=False)
         for condition in conditions:
             made = made.where(exp.paren(self.condition(condition)), copy=False)
@@ -70,7 +70,24 @@ class Rewriter:
             made.set("group", group)
         self._finish(select, made, items)
         names = [column_name(item) for item in select.expressions]
-        return Rewritten(made, self.needs, names, self.numbers, self.constant_in_bins, _erring(erring))
+        return Rewritten(made, self.needs, names, self.numbers, self.constant_in_bins, _with_rows(erring))
+
+    def _erring(self, found: Stated | Quotient) -> Erring:
+        """Return a column whose errors are asked for, written."""
+
+        def of(aggregate: exp.Expression) -> Written:
+            call = call_of(aggregate)
+            assert call is not None  # as `stated` says
+            return self._aggregate(call)
+
+        if isinstance(found, Stated):
+            made = replace(of(found.aggregate), scale=found.scale, offset=found.offset)
+            is_moved = (found.scale, found.offset) != (1.0, 0.0)
+            if made.kind == QUANTILE and is_moved and self.needs.domain.attributes[made.axis].scale != "number":
+                return replace(made, coefficient=None)  # multiples of days and of listed values mean nothing
+            return made
+        over, under = (tuple((times, of(one)) for times, one in part.terms) for part in (found.over, found.under))
+        return WrittenQuotient(over, found.over.constant, under, found.under.constant, found.scale, found.offset)
 
     def _items(self, select: exp.Select) -> dict[str, exp.Expression]:
         """Return the columns of the SELECT by name, a number added to names that occur twice."""
@@ -352,5 +369,6 @@ def _adds(node: exp.Binary) -> bool:
     return isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv | exp.Mod)
 
 
-def _erring(written: dict[str, Written]) -> dict[str, Written]:
-    return {name: made for name, made in written.items() if made.coefficient is not None}
+def _with_rows(columns: dict[str, Erring]) -> dict[str, Erring]:
+    """Return the columns of whose aggregates the rows are known that enter them."""
+    return {name: made for name, made in columns.items() if all(a.coefficient is not None for a in made.aggregates)}

@@ -1,8 +1,10 @@
 """SQL enters, an Arrow table leaves: each SELECT from the cube is rewritten, and its rows made, as it is met."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -16,8 +18,11 @@ from dpcube.analyst.sql.names import Attr
 from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import parse_select, shown, sql_of
 from dpcube.analyst.sql.pivot import unpivoted
+from dpcube.analyst.sql.products import TooManyWaysError
+from dpcube.analyst.sql.quantile_errors import quantile_errors
+from dpcube.analyst.sql.quotient_errors import quotient_errors
 from dpcube.analyst.sql.relation import Relation
-from dpcube.analyst.sql.rewrite import Rewriter, Rewritten, written
+from dpcube.analyst.sql.rewrite import Erring, Rewriter, Rewritten, written
 from dpcube.analyst.sql.scope import (
     CUBE,
     NO_ROWS_TO_LIST,
@@ -30,6 +35,7 @@ from dpcube.analyst.sql.scope import (
     with_column_names,
 )
 from dpcube.analyst.sql.stated import inlined
+from dpcube.analyst.sql.written import QUANTILE, Written, WrittenQuotient
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
@@ -37,7 +43,7 @@ from dpcube.estimate import Estimate
 MOST_SUBQUERY_ROWS = 10_000
 MOST_SELECTS = 100
 ONLY_ERRORS_OF = (
-    "errors are stated for count, sum, avg, their multiples and shares of rows in the outermost SELECT, "
+    "errors are stated for count, sum, avg, their multiples, sums and ratios, and for medians in the outermost SELECT, "
     "when it is FROM cube and not DISTINCT"
 )
 
@@ -45,8 +51,8 @@ ONLY_ERRORS_OF = (
 def run(text: str, domain: Domain, estimate: Estimate, *, error: bool, confidence: float, seconds: float) -> pa.Table:
     """Return the result of the query `text` on the cube that `estimate` estimates.
 
-    With `error`, counts, sums and averages have their errors and intervals of this `confidence` beside them. A query
-    that takes longer than `seconds` is stopped.
+    With `error`, counts, sums, averages, ratios and medians have errors and intervals of this `confidence` beside them.
+    A query that takes longer than `seconds` is stopped.
     """
     if (about := described(text, domain)) is not None:
         return about
@@ -190,7 +196,7 @@ class Session:
             self._names = rewritten.names  # the engine takes names that differ in case for the same
         if complete:
             self._stating_errors = rewritten, relation
-            for place, made in enumerate(rewritten.errors.values()):
+            for place, made in enumerate(_erring_aggregates(rewritten)):
                 for name, what in ((_hidden_name(place), made.parts()), (_hidden_value(place), made.sql)):
                     rewritten.select.select(exp.alias_(written(what), name, quoted=True), copy=False)
         return rewritten.select
@@ -242,17 +248,34 @@ class Session:
         rewritten, relation = self._stating_errors
         columns = {name: table[name] for name in table.column_names[: len(rewritten.names)]}
         made: dict[str, pa.Array] = {}
-        with_errors = list(rewritten.errors)
+        hidden = (
+            tuple(table[of(place)].combine_chunks() for of in (_hidden_value, _hidden_name))
+            for place in range(len(_erring_aggregates(rewritten)))
+        )
         for name, values in columns.items():
             made[name] = values
-            if name in with_errors:
-                aggregate = rewritten.errors[name]
-                place = with_errors.index(name)
-                parts, value = (table[of(place)].combine_chunks() for of in (_hidden_name, _hidden_value))
-                found = error_columns(relation, value, parts, of=aggregate, confidence=self.confidence)
-                found = scaled_errors(found, scale=aggregate.scale, offset=aggregate.offset)
+            if name in rewritten.errors:
+                found = self._errors(relation, rewritten.errors[name], hidden)
                 made |= {f"{name}_{what}": column for what, column in found.items()}
         return pa.table(made)
+
+    def _errors(
+        self, relation: Relation, of: Erring, hidden: Iterator[tuple[pa.Array, pa.Array]]
+    ) -> dict[str, pa.Array]:
+        """Return the errors of a column, given the value and the rows of each of its aggregates in turn."""
+        taken = [next(hidden) for _ in of.aggregates]
+        if isinstance(of, Written) and of.kind != QUANTILE:
+            found = error_columns(relation, *taken[0], of=of, confidence=self.confidence)
+        else:
+            try:
+                found = (
+                    quotient_errors(relation, of, taken, confidence=self.confidence)
+                    if isinstance(of, WrittenQuotient)
+                    else quantile_errors(relation, *taken[0], of=of, confidence=self.confidence)
+                )
+            except TooManyWaysError:
+                found = dict.fromkeys(("stderr", "within", "low", "high"), pa.array(np.full(len(taken[0][0]), np.nan)))
+        return scaled_errors(found, scale=of.scale, offset=of.offset)
 
 
 def _subqueries(select: exp.Select) -> list[exp.Expression]:
@@ -282,6 +305,11 @@ def _values_of_only_column(table: pa.Table, most: int) -> list[object]:
         raise QueryError(msg)
     values: list[object] = table.column(0).to_pylist()
     return values
+
+
+def _erring_aggregates(rewritten: Rewritten) -> list[Written]:
+    """Return the aggregates whose errors are stated, column by column."""
+    return [aggregate for column in rewritten.errors.values() for aggregate in column.aggregates]
 
 
 def _hidden_name(place: int) -> str:

@@ -1,9 +1,10 @@
-"""Which columns of a query can have errors: a column enters; the aggregate behind it, a factor and an addend leave.
+"""Which columns of a query can have errors: a column enters; what is behind it, a factor and an addend leave.
 
-The error of `100 * avg(x)`, `round(count(*), -2)` or `sum(x) / 1000 + 5` is that of one aggregate times a constant, and
-what rounding takes away is not counted. A share of rows, `count(*) FILTER (WHERE c) / count(*)`, is the average of 1
-where c holds and 0 elsewhere, and has the error of an average (the delta method). A WITH clause or sub-query whose
-columns are only passed on is the query itself.
+Behind it is one aggregate, or a sum of multiples of aggregates, or the quotient of two such sums. The error of
+`100 * avg(x)`, `round(count(*), -2)` or `sum(x) / 1000 + 5` is that of one aggregate times a constant, and what
+rounding takes away is not counted. A share of rows, `count(*) FILTER (WHERE c) / count(*)`, is the average of 1 where c
+holds and 0 elsewhere, and has the error of an average (the delta method). A WITH clause or sub-query whose columns are
+only passed on is the query itself.
 """
 
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from dpcube.analyst.sql.needs import Fold
 
 PASSING_ON = {"expressions", "from", "with", "order", "limit", "offset"}
 PLAIN_CLAUSES = {"expressions", "from", "where", "group", "having", "with"}
+SMOOTH = ("count", "sum", "avg", "var", "stddev")
+"""How the names of aggregates begin that a row moves by a little: their sums and quotients have errors."""
 
 
 class Stated(NamedTuple):
@@ -30,8 +33,39 @@ class Stated(NamedTuple):
         return Stated(self.aggregate, self.scale * factor, self.offset * factor)
 
 
-def stated(node: exp.Expression, fold: Fold) -> Stated | None:
-    """Return what a column is made of, if it is one aggregate times and plus constants; `fold` evaluates these."""
+class Linear(NamedTuple):
+    """A sum of multiples of aggregates, each with its factor, and a constant."""
+
+    terms: tuple[tuple[float, exp.Expression], ...] = ()
+    constant: float = 0.0
+
+    def times(self, factor: float) -> "Linear":
+        """Return the same sum times a number."""
+        return Linear(tuple((factor * of, aggregate) for of, aggregate in self.terms), factor * self.constant)
+
+    def plus(self, other: "Linear") -> "Linear":
+        """Return the sum of two."""
+        return Linear(self.terms + other.terms, self.constant + other.constant)
+
+
+ONE = Linear(constant=1.0)
+
+
+class Quotient(NamedTuple):
+    """A column that is `scale` times one sum over another plus `offset`; a sum by itself is over 1."""
+
+    over: Linear
+    under: Linear = ONE
+    scale: float = 1.0
+    offset: float = 0.0
+
+    def times(self, factor: float) -> "Quotient":
+        """Return the same column times a number."""
+        return self._replace(scale=self.scale * factor, offset=self.offset * factor)
+
+
+def stated(node: exp.Expression, fold: Fold) -> Stated | Quotient | None:
+    """Return what a column is made of, if its errors can be stated; `fold` evaluates constants."""
     node = bare(node)
     if isinstance(node, exp.Round | exp.Cast):
         return (
@@ -47,10 +81,12 @@ def stated(node: exp.Expression, fold: Fold) -> Stated | None:
     return Stated(node) if call_of(node) is not None else None
 
 
-def _of_two(node: exp.Binary, fold: Fold) -> Stated | None:
+def _of_two(node: exp.Binary, fold: Fold) -> Stated | Quotient | None:
     left, right = bare(node.this), bare(node.expression)
     if isinstance(node, exp.Div) and not is_constant(right):
-        return _share(left, right, fold)
+        return _share(left, right, fold) or _quotient(left, right, fold)
+    if isinstance(node, exp.Add | exp.Sub) and not is_constant(left) and not is_constant(right):
+        return _sum(left, right, fold, sign=-1.0 if isinstance(node, exp.Sub) else 1.0)
     if is_constant(left) and not isinstance(node, exp.Div):
         inner, number = stated(right, fold), _number(left, fold)
         inner = inner.times(-1.0) if inner is not None and isinstance(node, exp.Sub) else inner
@@ -77,7 +113,7 @@ def _share(over: exp.Expression, under: exp.Expression, fold: Fold) -> Stated | 
     """Return a share of rows as an average of ones and zeros."""
     part, whole = stated(over, fold), call_of(under)
     if (
-        part is None
+        not isinstance(part, Stated)
         or part.offset
         or whole is None
         or (whole.name, whole.argument, whole.condition) != ("count", None, None)
@@ -96,6 +132,33 @@ def _share(over: exp.Expression, under: exp.Expression, fold: Fold) -> Stated | 
         return None
     ones = exp.case().when(condition.copy(), exp.Literal.number("1.0")).else_(exp.Literal.number("0.0"))
     return Stated(exp.Avg(this=ones), part.scale)
+
+
+def _sum(left: exp.Expression, right: exp.Expression, fold: Fold, *, sign: float) -> Quotient | None:
+    first, second = _linear(left, fold), _linear(right, fold)
+    return None if first is None or second is None else Quotient(first.plus(second.times(sign)))
+
+
+def _quotient(over: exp.Expression, under: exp.Expression, fold: Fold) -> Quotient | None:
+    """Return one sum over another; `nullif(x, 0)` under the line is x, and null where that is 0."""
+    if isinstance(under, exp.Nullif) and is_constant(under.expression) and _number(under.expression, fold) == 0:
+        under = bare(under.this)
+    above, below = _linear(over, fold), _linear(under, fold)
+    return None if above is None or below is None else Quotient(above, below)
+
+
+def _linear(node: exp.Expression, fold: Fold) -> Linear | None:
+    """Return an expression as a sum of multiples of smooth aggregates, if it is one."""
+    if is_constant(node):
+        number = _number(node, fold)
+        return None if number is None else Linear(constant=number)
+    found = stated(node, fold)
+    if isinstance(found, Quotient):
+        return found.over.times(found.scale).plus(Linear(constant=found.offset)) if found.under == ONE else None
+    call = None if found is None else call_of(found.aggregate)
+    if found is None or call is None or not call.name.startswith(SMOOTH):
+        return None
+    return Linear(((found.scale, found.aggregate),), found.offset)
 
 
 def inlined(tree: exp.Query) -> exp.Query:

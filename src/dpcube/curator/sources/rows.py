@@ -22,6 +22,7 @@ from dpcube.curator.sources.sql import FATES, Cell, cell, clamped, day, kind, nu
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
 from dpcube.domain.attribute import EPOCH, listing
+from dpcube.domain.text import meant
 from dpcube.errors import MemoryLimitError, SourceError
 from dpcube.privacy.seal import sealed
 
@@ -374,6 +375,7 @@ class Rows:
             there = listing(self.columns, most=30)
             remedy = delimiter_hint(self.columns) or 'name attributes after columns, or say column = "..." beside them'
             msg = f"{self._table.name} has no column '{name}'; its columns are {there}; {remedy}"
+            msg += meant(name, self.columns)
             raise SourceError(msg)
         return self.columns.index(name)
 

@@ -113,8 +113,9 @@ def measure_cut_bins(table: TableOfValues, strategy: str, *, within: Within = "a
 
 
 def _joined(asked: list[CountingQueries]) -> CountingQueries:
-    weights = tuple(np.concatenate(of_axis) for of_axis in zip(*(one.weights for one in asked), strict=True))
-    return CountingQueries(weights, np.tile(np.arange(len(asked))[:, None], len(weights)))
+    weights = tuple(map(np.concatenate, zip(*(one.weights for one in asked), strict=True)))
+    parts = tuple(map(np.concatenate, zip(*(one.parts for one in asked), strict=True)))
+    return CountingQueries(weights, np.tile(np.arange(len(asked))[:, None], len(weights)), parts)
 
 
 def _in_sql(release: Release, asked: list[ValueRange]) -> tuple[Floats, Floats]:

@@ -63,7 +63,7 @@ def check_constancy(
     expressions: list[tuple[int, exp.Expression, str]],
     columns: dict[str, tuple[int, str]],
 ) -> None:
-    """Refuse keys and conditions that differ between the ends and the middle of a bin of real numbers.
+    """Refuse keys and conditions that differ between the ends and the middle of a piece of bins of real numbers.
 
     `pieces` are those of each axis; `expressions` are the axis of each, the expression on the rows' `columns`, and its
     text; `columns` give the axis and the role of each column.
@@ -71,7 +71,7 @@ def check_constancy(
     for number, (axis, expression, text) in enumerate(expressions):
         bins = pieces[axis]
         answers = []
-        for place, values in enumerate((bins.low, bins.middle, np.nextafter(bins.high, bins.low))):
+        for place, values in enumerate((bins.start, bins.middle, bins.last)):
             made = {name: bins.column(role).slice(0, len(values)) for name, (of, role) in columns.items() if of == axis}
             made[f"unit{axis}"] = pa.array(values)
             name = f"dpcube check {number} {place}"

@@ -52,8 +52,8 @@ class Relation:
         return self.domain.shape
 
     @cached_property
-    def _counts(self) -> Floats:
-        """Estimated count of every combination of pieces; the array has one axis for each axis in use."""
+    def _whole_counts(self) -> Floats:
+        """Estimated count of every combination of pieces, the bins of parts taken whole, by the axes in use."""
         cells = math.prod(self.shape)
         if cells > DENSE_CELLS:
             counts = self.estimate.range_values(self._ranges(self._all_combinations()))
@@ -64,6 +64,12 @@ class Relation:
             counts = np.asarray(self.estimate.cells().sum(axis=unused))
             for axis, piece in enumerate(self.pieces.values()):
                 counts = np.add.reduceat(counts, piece.first_cell, axis=axis)
+        return counts
+
+    @cached_property
+    def _counts(self) -> Floats:
+        """Estimated count of every combination of pieces; the array has one axis for each axis in use."""
+        counts = self._whole_counts
         for axis, piece in enumerate(self.pieces.values()):
             counts = counts * np.expand_dims(piece.share, tuple(range(1, counts.ndim - axis)))
         return counts
@@ -105,7 +111,8 @@ class Relation:
         """Return the rows as an Arrow table.
 
         `columns` gives the axis and the role (see `Pieces.column`) of each column by its name; `noises` the names of
-        columns of `noise_of_rows` by their axes. Beside them stand the weight of each row, "w", and its number, "i".
+        columns of `noise_of_rows` by their axes. Beside them stand the weight of each row, "w", its number, "i", and
+        whether its bins hold any rows, "there": a part of them that is a single real number has no weight.
         """
         made = {}
         for name, (axis, role) in columns.items():
@@ -115,6 +122,7 @@ class Relation:
             made[name] = pa.DictionaryArray.from_arrays(rows, values) if coded else values.take(rows)
         made["w"] = pa.array(self.weights)
         made["i"] = pa.array(np.arange(len(self.weights)))
+        made["there"] = pa.array(self._whole_counts[tuple(self.piece_of_row.values())].reshape(-1) != 0)
         for axes, name in noises.items():
             made[name] = pa.array(self.noise_of_rows(axes))
         return pa.table(made)

@@ -129,7 +129,7 @@ class Rewriter:
 
     def _finish(self, select: exp.Select, made: exp.Select, items: dict[str, exp.Expression]) -> None:
         """Rewrite what comes after grouping."""
-        kept = [] if not self.complete or not self.keys else [written("bool_or(w <> 0)")]
+        kept = [] if not self.complete or not self.keys else [written("bool_or(there)")]
         if having := select.args.get("having"):
             kept.append(exp.paren(self.out(self.source.resolve(having.this, items))))
         if kept:
@@ -188,6 +188,8 @@ class Rewriter:
             axis = loose.pop()
             if self._is_real(axis):
                 self.constant_in_bins.append((axis, made, shown(node)))
+                # The last bin holds its upper edge, where floor(x), say, is another: a part of it by itself.
+                self.needs.use(axis).cuts.add(float(self.needs.domain.attributes[axis].bin_edges()[-1]))
             else:
                 self.needs.steps.setdefault(axis, []).append((made, shown(node)))
         return made

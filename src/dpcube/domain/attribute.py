@@ -39,8 +39,8 @@ class Attribute:
 
     The `scale` says what the coordinate counts: a number is its own coordinate, of a day it is the ordinal, and of
     listed values the position in their list. `step` is the length of one value in it, so that a value is an interval
-    and every question a union of intervals; it is 0 for real numbers, which end at the next double (`after`). `arrow_type` names Arrow's type of the values, and
-    `lists` are the keys to which a domain file gives lists.
+    and every question a union of intervals; real numbers have none, and end at the next double (`after`). `arrow_type`
+    names Arrow's type of the values, and `lists` are the keys to which a domain file gives lists.
 
     `column` is the table's column, if it has another name. Its text is read with blanks around it taken off (`trim`),
     ASCII letters of either case alike (`case="ignore"`), and each of `null_text` as null.
@@ -160,8 +160,11 @@ class Attribute:
         """Return the value that stands for a cell of its own in a table of rows, None for null."""
         return None
 
-    def regular_bins(self) -> tuple[float, float] | None:
-        """Return the start and the width of bins that are all as wide (the last may be narrower), otherwise None."""
+    def regular_bins(self) -> tuple[float, float, int] | None:
+        """Return a, b and c such that bin k starts at (a + k b) / c in doubles; None if bins are not all as wide.
+
+        The last may be narrower. Where c is not 1, all three, and a + k b, are whole numbers that doubles carry.
+        """
         return None
 
     def texts(self) -> Sequence[str]:

@@ -61,7 +61,7 @@ class CountingQueries:
     @classmethod
     def of(cls, asked: CountingQuery) -> "CountingQueries":
         """Return one query as many."""
-        weights, parts = (tuple(along[None] for along in of_axes) for of_axes in (asked.weights, asked.parts))
+        weights, parts = tuple(w[None] for w in asked.weights), tuple(p[None] for p in asked.parts)
         return cls(weights, np.zeros((1, len(weights)), np.int64), parts)
 
     def __len__(self) -> int:

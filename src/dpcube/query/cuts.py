@@ -1,11 +1,11 @@
 """Bins that questions cut: counting queries enter; the least and the most that each can mean leave.
 
-A query says which bins it takes in part. Where the domain does not declare a bin even, any number of its rows may lie in
-that part, so the true count lies between that of the query with the weights of such bins put to 0 and that with them put
-to 1. A part may be a single real number: `dose <= 2` takes that much of a bin [2, 3), which adds nothing to the
-estimate, and all that heaps at 2 to the most. Both are products of weights again, so they are answered like any other query. Weights of axes
-declared even stay what they are: rows fall into such a part by chance, each with the part's weight, and the density may
-have a slope inside the bin, as it has from bin to bin.
+A query says which bins it takes in part. Where the domain does not declare a bin even, any number of its rows may lie
+in that part, so the true count lies between that of the query with the weights of such bins put to 0 and that with them
+put to 1. A part may be a single real number: `dose <= 2` takes that much of a bin [2, 3), which adds nothing to the
+estimate, and to the most all that may heap at 2. Both ends are products of weights again, so they are answered like any
+other query. Weights of axes declared even stay what they are: rows fall into such a part by chance, each with the
+part's weight, and the density may have a slope inside the bin, as it has from bin to bin.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,9 @@ def cut_queries(domain: Domain, queries: CountingQueries) -> CutQueries | None:
     """Return the queries that cut a bin of which nothing is known inside, or None; weights are shares of cells."""
     cut = [parts & (not a.is_even) for a, parts in zip(domain.attributes, queries.parts, strict=True)]
     is_cut = [np.asarray(rows.any(axis=1))[queries.chosen[:, axis]] for axis, rows in enumerate(cut)]
-    at = np.flatnonzero(np.stack(is_cut).any(axis=0))
+    takes_some = [(w != 0).any(axis=1) | rows.any(axis=1) for w, rows in zip(queries.weights, cut, strict=True)]
+    is_some = [np.asarray(some)[queries.chosen[:, axis]] for axis, some in enumerate(takes_some)]
+    at = np.flatnonzero(np.stack(is_cut).any(axis=0) & np.stack(is_some).all(axis=0))  # no part of nothing is cut
     if len(at) == 0:
         return None
     least, most = (

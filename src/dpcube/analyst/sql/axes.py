@@ -48,8 +48,8 @@ class Pieces:
 
     A piece covers the cells from `first_cell` to before `end_cell`, and holds the `share` of their rows: 1, or less
     for a part of one bin, which `is_part` tells: a part may be a single real number, which has no share. These four
-    have shape (pieces,). Its values lie at coordinates from `start` to before `stop`, of real numbers to the last double;
-    `low` and `high` are these as people say them: "above 2" starts at 2. The four have one entry for each piece but the
+    have shape (pieces,). Its values lie at coordinates from `start` to before `stop`; `low` and `high` are these as
+    people say them: "above 2" starts at 2, and not at the next double. The four have one entry for each piece but the
     last ones, which are cells of their own (null, outside, ...) in the order of their cells and have no coordinates.
     """
 

@@ -81,7 +81,7 @@ def tables_of_values() -> Iterator[TableOfValues]:
         yield TableOfValues(f"heaped: {name}, single values", exact, start, tuple(values))
         yield TableOfValues(f"heaped: {name}, ranges", exact, start, tuple(cutting_ranges(start, exact.shape[1])))
         edges = range(start, start + exact.shape[1], WIDTH)
-        yield TableOfValues(f"heaped: {name} as reals, to edges", exact, start, tuple(pairs(edges)), real=True)
+        yield TableOfValues(f"heaped: {name} (real), to edges", exact, start, tuple(pairs(edges)), real=True)
     generator, places = np.random.default_rng(8), np.arange(100)
     hill = 600 * np.exp(-(((places - 50) / 22) ** 2))
     smooth = generator.poisson(np.outer(np.linspace(0.5, 1.5, 8), hill) / 8)

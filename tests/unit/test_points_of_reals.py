@@ -70,6 +70,10 @@ def test_groups_that_an_end_touches_are_listed_with_errors() -> None:
         assert [row[f"{name}low"] for row in rows] == pytest.approx([*whole["low"][:2], 0])
         assert [row[f"{name}cut"] for row in rows] == ["", "", "cuts the bin [2, 3) of x"]
     assert release.sql(grouped).num_rows == 2  # of rows spread evenly none is at 2
+    even = Release(
+        Domain(Float("x", 0, 4, width=1, within="even"), Integer("g", 0, 1)), release.transcript, release.provenance
+    )
+    assert even.dice("x <= 2").group_by("x").table().num_rows == even.sql(grouped, error=True).num_rows == 2
     drawn = marginal(release, "x", where="x <= 2")
     assert drawn.high.tolist() == pytest.approx([*whole["high"][:3], 0])
     case = "SELECT CASE WHEN x <= 2 THEN 'low' ELSE 'high' END AS k, count(*) AS n, count(*) FILTER (WHERE x > 2) AS m"
@@ -122,6 +126,9 @@ CONDITIONS = {
     "abs(floor(x) - 2) = 1": True,
     "coalesce(x, 0) < 2": True,
     "x * 2 >= 4": True,
+    "log(x + 1) < log(3)": True,
+    "x // 2 = 1": True,
+    "CAST(floor(x) AS INTEGER) = 1": True,
     "least(x, 2) < 2": True,
     "(x <= 2) = true": True,
     "x <= 2 OR floor(x) = 3": True,

@@ -31,8 +31,8 @@ MOST_ASKED_APART = 20_000
 class AxisGroups:
     """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group.
 
-    `weights` is the share of each cell that is kept, shape (cells,), and `parts` tells which are kept in part: a single
-    real number has no share. A group of which nothing is kept is left out.
+    `weights` is the share of each cell that is kept, shape (cells,), and `parts` tells which are kept in part while
+    nothing is known inside them: a single real number has no share. A group of which nothing is kept is left out.
     """
 
     attribute: Attribute

@@ -235,7 +235,7 @@ class Attribute:
         return self._within_domain(start, stop, shown=f"{from_low} {to_high}".strip(), closed=closed)
 
     def _within_domain(self, start: float, stop: float, *, shown: str, closed: set[float]) -> Selection:
-        first, *_, end = self.limits().tolist()
+        first, end = self.limits()[[0, -1]].tolist()
         if stop <= first or start >= end:
             msg = f"attribute '{self.name}' has nothing {shown}; its domain is {self.extent()}"
             raise QueryError(msg)

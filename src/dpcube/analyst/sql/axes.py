@@ -153,7 +153,10 @@ def pieces_of(attribute: Attribute, use: AxisUse) -> Pieces:
     first = np.searchsorted(edges, points[:-1], side="right") - 1
     end = np.searchsorted(edges, points[1:], side="left")
     is_part = (points[:-1] != edges[first]) | (points[1:] != edges[end])
-    said = np.array([after.get(point, point) for point in points.tolist()])
+    said = points.copy()
+    for place in np.intersect1d(np.setdiff1d(list(after), [*use.cuts]), cuts).tolist():
+        if place not in edges:
+            said[np.searchsorted(points, place)] = after[place]
     edges = attribute.bin_edges()
     said[-1] = edges[-1]
     share = np.diff(said) / (edges[end] - edges[first])

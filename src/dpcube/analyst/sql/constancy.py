@@ -20,10 +20,11 @@ from dpcube.analyst.sql.parse import sql_of
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 
-RISING = (exp.Floor, exp.Ceil, exp.Round, exp.Sqrt, exp.Ln, exp.Exp, exp.Sign, exp.Neg, exp.Least, exp.Greatest)
+STEADY = (exp.Floor, exp.Ceil, exp.Round, exp.Sqrt, exp.Ln, exp.Exp, exp.Sign, exp.Neg, exp.Add, exp.Sub, exp.Mul)
+ORDERS = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+RISING = (*STEADY, *ORDERS, exp.Least, exp.Greatest)
 """Functions that rise or fall with one argument if the others are constants."""
-RISING_OF_TWO = (exp.Add, exp.Sub, exp.Mul, exp.LT, exp.LTE, exp.GT, exp.GTE)
-STRICT = (*RISING[:-2], *RISING_OF_TWO, exp.Abs, exp.EQ, exp.NEQ)
+STRICT = (*STEADY, *ORDERS, exp.Abs, exp.EQ, exp.NEQ)
 """Functions that are null where an argument is, and nowhere else."""
 EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBERS = (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE, exp.DataType.Type.DECIMAL, *exp.DataType.INTEGER_TYPES)
@@ -63,26 +64,26 @@ def _parts_of_null(node: exp.Expression, needs: Needs) -> Iterator[exp.Expressio
     elif isinstance(node, STRICT):
         for child in node.iter_expressions():
             yield from _parts_of_null(child, needs)
-    elif any(True for _ in node.iter_expressions()) and not isinstance(node, exp.Column):
+    elif not isinstance(node, exp.Column):
         yield from rising_parts(node, needs)
 
 
 def _rises(node: exp.Expression, needs: Needs) -> bool:
-    """Tell whether an expression rises or falls with the one attribute in it: where it has a value, it has one."""
+    """Tell whether an expression rises all over a bin, or falls, with the attribute in it."""
     node = bare(node)
     inside = [child for child in node.iter_expressions() if attrs(child)]
     if not inside:
         return bool(attrs(node))  # the attribute itself
     if len(inside) > 1 or needs.comparison(node) is not None:
         return False
-    if isinstance(node, exp.Div | exp.IntDiv):
+    if isinstance(node, exp.Div | exp.IntDiv | exp.Coalesce):
         known = inside[0] is node.this
     elif isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
         known = node.to.this in NUMBERS
-    elif isinstance(node, exp.Coalesce):
-        known = inside[0] is node.this
+    elif isinstance(node, exp.Log):
+        known = inside[0] is (node.expression or node.this)  # of another number; a base is where it has a pole
     else:
-        known = isinstance(node, RISING + RISING_OF_TWO) and inside[0] is not node.args.get("decimals")
+        known = isinstance(node, RISING) and inside[0] is not node.args.get("decimals")
     return known and _rises(inside[0], needs)
 
 

@@ -69,9 +69,13 @@ class Relation:
     @cached_property
     def _counts(self) -> Floats:
         """Estimated count of every combination of pieces; the array has one axis for each axis in use."""
-        counts = self._whole_counts
-        for axis, piece in enumerate(self.pieces.values()):
-            counts = counts * np.expand_dims(piece.share, tuple(range(1, counts.ndim - axis)))
+        return self._shares_of(self._whole_counts, list(self.pieces))
+
+    def _shares_of(self, counts: Floats, axes: list[int]) -> Floats:
+        """Return counts of whole bins times the shares that pieces of some axes have of them."""
+        for place, axis in enumerate(self.pieces):
+            if axis in axes:
+                counts = counts * np.expand_dims(self.pieces[axis].share, tuple(range(1, counts.ndim - place)))
         return counts
 
     @cached_property
@@ -111,8 +115,9 @@ class Relation:
         """Return the rows as an Arrow table.
 
         `columns` gives the axis and the role (see `Pieces.column`) of each column by its name; `noises` the names of
-        columns of `noise_of_rows` by their axes. Beside them stand the weight of each row, "w", its number, "i", and
-        whether its bins hold any rows, "there": a part of them that is a single real number has no weight.
+        columns of `noise_of_rows` by their axes. Beside them stand the weight of each row, "w", and its number, "i". If
+        the relation is complete, "there" tells whether a row may hold any of its bins' count: a single real number may,
+        though it has no share of it, unless its bins are even.
         """
         made = {}
         for name, (axis, role) in columns.items():
@@ -122,7 +127,10 @@ class Relation:
             made[name] = pa.DictionaryArray.from_arrays(rows, values) if coded else values.take(rows)
         made["w"] = pa.array(self.weights)
         made["i"] = pa.array(np.arange(len(self.weights)))
-        made["there"] = pa.array(self._whole_counts[tuple(self.piece_of_row.values())].reshape(-1) != 0)
+        if self.complete:
+            even = [axis for axis, piece in self.pieces.items() if piece.attribute.is_even]
+            held = self._shares_of(self._whole_counts, even)[tuple(self.piece_of_row.values())].reshape(-1)
+            made["there"] = pa.array(held != 0)
         for axes, name in noises.items():
             made[name] = pa.array(self.noise_of_rows(axes))
         return pa.table(made)

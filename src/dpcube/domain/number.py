@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -85,11 +86,9 @@ class Number(Attribute):
         """
         if self.edges is not None:
             return None
-        decimals = -min(0, *(_exponent(number) for number in (self.start, self.width)))
-        first, width = (Fraction(repr(number)) * 10**decimals for number in (self.start, self.width))
-        if decimals > MOST_DECIMALS or abs(first) + self.bins * width > LARGEST_NUMBER:
+        if isinstance(self.start, int) and isinstance(self.width, int):
             return self.start, self.width, 1
-        return int(first), int(width), 10**decimals
+        return _in_decimals(self.start, self.width, self.bins) or (self.start, self.width, 1)
 
     def bin_edges(self) -> NDArray[np.float64]:
         """Return the bins' edges: `min + k * width`, each rounded to a double, and the end of the last bin."""
@@ -286,6 +285,20 @@ class Float(Number):
         if self.width < 8 * self._rounding():
             msg = f"attribute '{self.name}': width {self.width!r} is lost in rounding from {self.extent()}; widen it"
             raise DomainError(msg)
+
+
+@lru_cache(maxsize=64)
+def _in_decimals(first: float, width: float, bins: int) -> tuple[int, int, int] | None:
+    """Return the first edge and the width as whole numbers of 1/c, and c; None if they or an edge are too long.
+
+    >>> _in_decimals(-1.5, 0.25, 8), _in_decimals(0.0, 1 / 3, 3)
+    ((-150, 25, 100), None)
+    """
+    decimals = -min(0, _exponent(first), _exponent(width))
+    whole, wide = (int(Fraction(repr(number)) * 10**decimals) for number in (first, width))
+    if decimals > MOST_DECIMALS or abs(whole) + bins * wide > LARGEST_NUMBER:
+        return None
+    return whole, wide, 10**decimals
 
 
 def _exponent(number: float) -> int:

@@ -347,6 +347,15 @@ def test_the_selection_of_the_complement_covers_the_rest_of_the_bins() -> None:
     assert AGE.complement(AGE.everything()) == Selection()
 
 
+def test_ranges_that_meet_or_hold_one_another_are_one() -> None:
+    below, above = DOSE.range(None, 0.75, high_open=True), DOSE.range(0.75, None)
+    assert (below | above).intervals == DOSE.everything().intervals
+    assert not DOSE.parts(below | above).any()  # and not with its number missing
+    assert (DOSE.range(0.0, 2.0) | DOSE.range(0.25, 0.5)).intervals == DOSE.everything().intervals
+    rest = DOSE.complement(DOSE.range(None, 0.25))
+    assert DOSE.weights(rest).tolist() == [0.5, 1, 1, 1]  # as it was said, to the last digit
+
+
 def test_rounding_never_selects_more_than_the_whole_bin() -> None:
     cuts = (-0.012770326689636374, 0.12422683460716419, 0.12939643462177405)
     low, high = -0.16659299645723083, 1.229789455277151

@@ -66,7 +66,8 @@ def numbers(draw: st.DrawFn) -> Attribute:
     width: float
     edges: list[float]
     limit = draw(st.sampled_from([10, 1000, 2**40, 2**53 - 1]))
-    shape = draw(st.sampled_from(["integer", "integer edges", "float", "float of whole bins", "float edges"]))
+    shapes = ["integer", "integer edges", "float", "float of whole bins", "float of decimals", "float edges"]
+    shape = draw(st.sampled_from(shapes))
     try:
         match shape:
             case "integer":
@@ -85,6 +86,10 @@ def numbers(draw: st.DrawFn) -> Attribute:
                 low, width = draw(st.integers(-limit, limit)), draw(st.integers(1, 1 + limit // 50))
                 high = low + width * draw(st.integers(1, 60) | st.floats(0.3, 60))
                 return Float(name="v", min=low, max=high, width=width, **kinds)
+            case "float of decimals":
+                places = draw(st.integers(1, 12))
+                low, width = (draw(st.integers(*ends)) / 10**places for ends in ((-limit, limit), (1, 1 + limit // 50)))
+                return Float(name="v", min=low, max=low + width * draw(st.floats(0.3, 60)), width=width, **kinds)
             case _:
                 edges = draw(st.lists(st.floats(-limit, limit), min_size=2, max_size=40, unique=True))
                 return Float(name="v", edges=tuple(sorted(edges)), **kinds)

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Hashable
 from dataclasses import fields, replace
 from datetime import date, timedelta
+from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
 from typing import Literal, TypedDict
@@ -145,12 +146,26 @@ def test_cells_edges_and_labels_agree(attribute: Attribute) -> None:
 
 
 @given(floats())
-def test_inner_edges_of_real_numbers_are_exactly_min_plus_k_widths(attribute: Float) -> None:
+def test_inner_edges_of_real_numbers_are_min_plus_k_widths_as_people_write_them(attribute: Float) -> None:
     assume(attribute.edges is None)
     assert attribute.min is not None
     inner = attribute.bin_edges()[:-1].tolist()
-    assert inner == [attribute.min + k * attribute.width for k in range(len(inner))]
+    first, width = Fraction(repr(attribute.min)), Fraction(repr(attribute.width))
+    written = [float(first + k * width) for k in range(len(inner))]
+    short = all(len(repr(number)) <= 8 for number in (attribute.min, attribute.width))
+    assert inner == written or (not short and inner == [attribute.min + k * attribute.width for k in range(len(inner))])
+    np.testing.assert_allclose(inner, written, rtol=0, atol=3 * np.spacing(np.abs(attribute.bin_edges()).max()))
     assert attribute.bin_edges()[-1] == attribute.max
+
+
+def test_values_at_written_edges_are_in_the_bin_that_begins_there() -> None:
+    tenths = Float("x", 0, 1, width=0.1)
+    assert tenths.bin_edges().tolist() == [k / 10 for k in range(11)]  # 3 * 0.1 is the double after 0.3
+    assert Float("x", -0.7, 0.7, width=0.1).bin_edges().tolist() == [k / 10 for k in range(-7, 8)]
+    assert Float("x", 1e-7, 9e-7, width=1e-7).bin_edges().tolist() == [float(f"{k}e-7") for k in range(1, 10)]
+    assert Float("x", 0.0, 3.0, width=1.0).regular_bins() == (0, 1, 1)
+    long = Float("x", 0, 1, width=1 / 3)  # too many decimals for whole numbers that doubles carry
+    assert long.regular_bins() == (0, 1 / 3, 1)
 
 
 # --- weights -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 import doctest
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from types import ModuleType
@@ -99,13 +100,12 @@ def test_the_largest_whole_numbers_are_exact() -> None:
     assert [int(edge) for edge in wide.bin_edges()] == [*(-top + k * width for k in range(4)), top + 1]
 
 
-def test_float_edges_are_exactly_min_plus_k_widths() -> None:
+def test_float_edges_are_min_plus_k_widths_as_people_write_them() -> None:
     declared = Float(name="x", min=0.1, max=1.0, width=0.1)
     edges = declared.bin_edges()
     assert declared.bins == 9
-    assert edges[:-1].tolist() == [0.1 + k * 0.1 for k in range(9)]
-    assert edges[-1] == 1.0  # and not 0.1 + 9 * 0.1
-    assert Float(name="x", min=0, max=1, width=0.3).bin_edges().tolist() == [0, 0.3, 0.6, 3 * 0.3, 1]
+    assert edges.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]  # and not 0.1 + 2 * 0.1
+    assert Float(name="x", min=0, max=1, width=0.3).bin_edges().tolist() == [0, 0.3, 0.6, 0.9, 1]
 
 
 def test_float_labels_close_the_last_bin() -> None:
@@ -280,10 +280,39 @@ def test_open_ranges_of_whole_numbers_leave_their_ends_out() -> None:
         ((1.75, None), [0, 0, 0, 0.5]),
         ((None, 0.125), [0.25, 0, 0, 0]),
         ((1, 2), [0, 0, 1, 1]),
+        (1.0, [0, 0, 0, 0]),
+        ((2.0, 3.0), [0, 0, 0, 0]),
+        ([0.25, 0.5], [0, 0, 0, 0]),
     ],
 )
 def test_shares_of_float_bins(condition: Condition, expected: list[float]) -> None:
     assert shares(DOSE, condition) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ((0.0, 2.0), []),
+        ((0.25, 0.5), [0, 1]),
+        ((None, 1.0), [2]),
+        ((None, math.nextafter(1.0, 0)), []),
+        ((1.0, None), []),
+        ((math.nextafter(1.0, 2), None), [2]),
+        (1.0, [2]),
+        ((1.0, 1.0), [2]),
+        ((2.0, None), [3]),
+        ((0.0, 0.0), [0]),
+        (-0.0, [0]),
+        ([0.25, 0.5], [0, 1]),
+        ((None, 1.999), [3]),
+    ],
+)
+def test_a_closed_end_takes_a_part_of_the_bin_that_begins_there(condition: Condition, expected: list[int]) -> None:
+    selection = select(DOSE, condition)
+    assert np.flatnonzero(DOSE.parts(selection)).tolist() == expected
+    assert np.flatnonzero(DOSE.parts(DOSE.complement(selection))).tolist() == expected
+    own = replace(DOSE, null="cell")
+    assert own.parts(own.everything()).tolist() == [False] * 5
 
 
 @pytest.mark.parametrize(
@@ -312,10 +341,19 @@ def test_categories_are_selected_by_value_list_or_declared_order() -> None:
 
 
 def test_the_selection_of_the_complement_covers_the_rest_of_the_bins() -> None:
-    half = DOSE.range(0.25, 0.75)
-    assert DOSE.complement(half) == Selection(((0.0, 0.25), (0.75, 2.0)))
+    half, after = DOSE.range(0.25, 0.75), np.nextafter([0.75, 2.0], np.inf).tolist()  # both ends are held
+    assert DOSE.complement(half) == Selection(((0.0, 0.25), (after[0], after[1])))
     assert DOSE.complement(DOSE.complement(half)) == half
     assert AGE.complement(AGE.everything()) == Selection()
+
+
+def test_ranges_that_meet_or_hold_one_another_are_one() -> None:
+    below, above = DOSE.range(None, 0.75, high_open=True), DOSE.range(0.75, None)
+    assert (below | above).intervals == DOSE.everything().intervals
+    assert not DOSE.parts(below | above).any()  # and not with its number missing
+    assert (DOSE.range(0.0, 2.0) | DOSE.range(0.25, 0.5)).intervals == DOSE.everything().intervals
+    rest = DOSE.complement(DOSE.range(None, 0.25))
+    assert DOSE.weights(rest).tolist() == [0.5, 1, 1, 1]  # as it was said, to the last digit
 
 
 def test_rounding_never_selects_more_than_the_whole_bin() -> None:
@@ -354,9 +392,8 @@ def test_rounding_never_selects_more_than_the_whole_bin() -> None:
         (AGE, [], "attribute 'age': the list of values is empty; leave the attribute out to count all"),
         (AGE, None, "attribute 'age' cannot equal None; ask for '(null)' if nulls have a cell of their own"),
         (AGE, [30, 5], "attribute 'age' has nothing at 5; its domain is 17 to 90"),
-        (DOSE, 1.0, "attribute 'dose' is continuous, so no single value of it can be counted; ask for a range"),
-        (DOSE, (1.0, 1.0), "attribute 'dose': nothing lies from 1.0 to 1.0; ask for a range of some width"),
-        (DOSE, (2.0, 3.0), "attribute 'dose' has nothing from 2.0 up to 3.0; its domain is 0 to 2"),
+        (DOSE, 2.5, "attribute 'dose' has nothing at 2.5; its domain is 0 to 2"),
+        (DOSE, (2.5, 3.0), "attribute 'dose' has nothing from 2.5 up to 3.0; its domain is 0 to 2"),
         (SEX, "female", "attribute 'sex' has no value 'female'; its values are 'Female', 'Male'"),
         (SEX, 1, "attribute 'sex' has no value 1; its values are 'Female', 'Male'"),
         (SEX, ("Female", "Male"), "attribute 'sex' has no order, so it has no ranges; list the values you want"),

@@ -15,7 +15,7 @@ from dpcube.analyst.plots.picture import marginal, picture
 from dpcube.curator.publishing import count
 from dpcube.domain.attribute import Within
 from dpcube.errors import DomainError, QueryError
-from dpcube.evaluate.cut_bins import TableOfValues, measure_cut_bins
+from dpcube.evaluate.cut_bins import TableOfValues, measure_cut_bins, pairs
 from dpcube.query import CountingQueries, query
 from dpcube.query.cuts import cut_queries
 from dpcube.testing import SeededNoise, SilentNoise
@@ -99,13 +99,16 @@ def test_a_question_of_whole_bins_is_not_touched(release: Release) -> None:
 def test_rounding_of_an_edge_cuts_no_bin() -> None:
     domain = Domain((Float(name="dose", min=0.0, max=1.0, width=0.1),))
     tenths = released(domain, "cells", rows=1000)
-    assert domain["dose"].bin_edges()[3] != 0.3
+    assert domain["dose"].bin_edges()[3] == 0.3 != 3 * 0.1
     for value in (0.1, 0.2, 0.3, 0.6, 0.7, 0.9):
         assert tenths.count(f"dose < {value}").cut == ""
         assert (
             "d_cut" not in tenths.sql(f"SELECT count(*) AS d FROM cube WHERE dose < {value}", error=True).column_names
         )
     assert tenths.count("dose < 0.35").cut == "cuts the bin [0.3, 0.4) of dose"
+    beside = tenths.count(f"dose < {3 * 0.1!r}")  # which holds 0.3 itself, where rows heap
+    assert beside.cut == "cuts the bin [0.3, 0.4) of dose"
+    assert beside.value == pytest.approx(tenths.count("dose < 0.3").value)
 
 
 def test_all_intervals_at_once_are_wider(release: Release) -> None:
@@ -159,13 +162,20 @@ def test_count_sql_views_and_plots_agree_on_cut_bins(question: str, within: With
 def test_count_and_sql_agree_where_a_bound_is_an_edge_of_real_numbers(
     sign: str, value: float, release: Release
 ) -> None:
-    """A single real number is taken to have no rows, so an edge cuts no bin, whichever side it is on."""
+    """An end that holds an edge, or leaves one out, takes a part of the bin that begins there: it may have its rows."""
     answer = release.count(f"dose {sign} {value}")
     asked = f"SELECT count(*) AS n FROM cube WHERE dose {sign} {value}"
     [row] = release.sql(asked, error=True).to_pylist()
     assert [row["n"], row["n_low"], row["n_high"]] == pytest.approx([answer.value, answer.low, answer.high], abs=1e-6)
-    assert row.get("n_cut", "") == answer.cut == ("cuts the bin [0.25, 0.5) of dose" if value == 0.3 else "")
+    bin_ = {0.25: "[0.25, 0.5)", 0.3: "[0.25, 0.5)", 0.5: "[0.5, 0.75)", 0.75: "[0.75, 1]"}[value]
+    is_cut = value == 0.3 or sign in ("<=", ">")
+    assert row.get("n_cut", "") == answer.cut == (f"cuts the bin {bin_} of dose" if is_cut else "")
     assert answer.value == release.count(f"dose {sign[0]} {value}").value
+    if is_cut and value in (0.25, 0.5):
+        less, more = (f"dose < {value}", f"dose < {value + 0.25}")
+        if sign == ">":
+            less, more = f"dose >= {value + 0.25}", f"dose >= {value}"
+        assert (answer.low, answer.high) == (release.count(less).low, release.count(more).high)
 
 
 def test_groups_of_sql_and_of_views_agree_on_cut_bins(release: Release) -> None:
@@ -396,5 +406,10 @@ def test_intervals_of_heaped_and_smooth_bins_hold(strategy: str) -> None:
         assert found.counted[0] >= 95
         assert found.in_sql[0] >= 93
         assert found.noise_alone[1] < found.counted[1]
+    reals = TableOfValues("", heaped, 0, tuple(pairs(range(0, 40, 5))), real=True)
+    to_edges = measure_cut_bins(reals, strategy, runs=5)
+    assert to_edges.counted[0] >= 95
+    assert to_edges.in_sql[0] >= 93
+    assert to_edges.noise_alone[0] < 20
     before = measure_cut_bins(TableOfValues("", heaped, 0, asked), strategy, runs=5)
     assert before.noise_alone[0] < 20  # the check can fail: this is what was stated

@@ -188,11 +188,14 @@ def test_a_wide_release_stays_small() -> None:
 
 def test_the_first_places_are_those_of_all_rows_in_order() -> None:
     domain = Domain(Integer("a", 0, 2), Integer("b", 0, 3), Integer("c", 0, 1))
-    axes = [AxisGroups(a, a.levels()[0], np.ones(a.size)) for a in domain.attributes]
+    axes = [AxisGroups(a, a.levels()[0], np.ones(a.size), np.zeros(a.size, np.bool_)) for a in domain.attributes]
     every = np.stack(np.unravel_index(np.arange(24), (3, 4, 2)), axis=1)
     for most in (0, 1, 7, 24, 100):
         assert (first_places(axes, most) == every[:most]).all()
-    many = [AxisGroups(a, a.levels()[0], np.ones(a.size)) for a in Domain.of_shape((1000,) * 30).attributes]
+    many = [
+        AxisGroups(a, a.levels()[0], np.ones(a.size), np.zeros(a.size, np.bool_))
+        for a in Domain.of_shape((1000,) * 30).attributes
+    ]
     assert first_places(many, 1001)[-1].tolist() == [0] * 28 + [1, 0]
-    nothing = [axes[0], AxisGroups(axes[1].attribute, axes[1].level, np.zeros(4))]
+    nothing = [axes[0], AxisGroups(axes[1].attribute, axes[1].level, np.zeros(4), np.zeros(4, np.bool_))]
     assert first_places(nothing, 5).shape == (0, 2)

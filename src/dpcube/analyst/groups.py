@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers
-from dpcube.arrays import Floats, Ints
+from dpcube.arrays import Bools, Floats, Ints
 from dpcube.domain import Attribute, Level
 from dpcube.errors import QueryError
 from dpcube.query import CountingQueries, Workload
@@ -31,19 +31,21 @@ MOST_ASKED_APART = 20_000
 class AxisGroups:
     """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group.
 
-    `weights` is the share of each cell that is kept, shape (cells,). A group none of whose cells is kept is left out.
+    `weights` is the share of each cell that is kept, shape (cells,), and `parts` tells which are kept in part while
+    nothing is known inside them: a single real number has no share. A group of which nothing is kept is left out.
     """
 
     attribute: Attribute
     level: Level | None
     weights: Floats
+    parts: Bools
 
     @cached_property
     def _used(self) -> Ints:
-        """Cells with some weight, those of each group side by side; where all are one group, every cell."""
+        """Cells of which something is kept, those of each group side by side; where all are one group, every cell."""
         if self.level is None:
             return np.arange(len(self.weights))
-        used = np.flatnonzero(self.weights)
+        used = np.flatnonzero((self.weights > 0) | self.parts)
         return used[np.argsort(self.level.group[used], kind="stable")]
 
     @cached_property
@@ -77,18 +79,18 @@ class AxisGroups:
     def is_range(self) -> NDArray[np.bool_]:
         """Whether each group is a run of whole cells."""
         cells = np.diff(np.append(self._starts, len(self._used)))
-        whole = np.minimum.reduceat(self.weights[self._used], self._starts) == 1
+        whole = np.logical_and.reduceat((self.weights == 1)[self._used] & ~self.parts[self._used], self._starts)
         return np.asarray(whole & (cells == self.upper - self.lower))
 
-    def group_weights(self, groups: Ints) -> Floats:
-        """Return the weights of the cells of some groups, shape (number of groups given, cells of the axis)."""
+    def group_weights(self, groups: Ints) -> tuple[Floats, Bools]:
+        """Return the weights and the parts of some groups, shape (number of groups given, cells of the axis)."""
         row = np.full(len(self), -1)
         row[groups] = np.arange(len(groups))
         row_of_used = np.repeat(row, np.diff(np.append(self._starts, len(self._used))))
         asked = row_of_used >= 0
-        weights = np.zeros((len(groups), len(self.weights)))
-        weights[row_of_used[asked], self._used[asked]] = self.weights[self._used[asked]]
-        return weights
+        inside = np.zeros((len(groups), len(self.weights)), np.bool_)
+        inside[row_of_used[asked], self._used[asked]] = True
+        return inside * self.weights, inside & self.parts
 
     def sum_groups(self, cells: Floats, axis: int) -> Floats:
         """Return the array `cells` with the kept shares of each group's cells along `axis` added up."""
@@ -159,6 +161,7 @@ def _query_answers(axes: Sequence[AxisGroups], places: Ints, release: "Release",
         msg += f"{MOST_ASKED_APART:,} such rows are worked out; roll up or dice it first, or ask for errors=False"
         raise QueryError(msg)
     used = [np.unique(places[:, j], return_inverse=True) for j in range(len(axes))]
-    weights = tuple(axis.group_weights(groups) for axis, (groups, _) in zip(axes, used, strict=True))
-    asked = CountingQueries(weights, np.stack([chosen for _, chosen in used], axis=1))
+    made = [axis.group_weights(groups) for axis, (groups, _) in zip(axes, used, strict=True)]
+    weights, parts = zip(*made, strict=True)
+    asked = CountingQueries(weights, np.stack([chosen for _, chosen in used], axis=1), parts)
     return Answers.asked(release.domain, release.estimate(estimate), asked)

@@ -107,9 +107,11 @@ class View:
         """Return the groups along each axis."""
         axes = []
         for attribute in self.release.domain.attributes:
-            weights = attribute.weights(self.kept.get(attribute.name, attribute.everything()))
+            kept = self.kept.get(attribute.name, attribute.everything())
             levels, at = attribute.levels(), self.levels.get(attribute.name, 0)
-            axes.append(AxisGroups(attribute, levels[at] if at < len(levels) else None, weights))
+            level = levels[at] if at < len(levels) else None
+            parts = attribute.parts(kept) & (not attribute.is_even)
+            axes.append(AxisGroups(attribute, level, attribute.weights(kept), parts))
         return axes
 
     def table(self, *, errors: bool = True, confidence: float = 0.95) -> pa.Table:
@@ -186,7 +188,7 @@ def _member(attribute: Attribute, value: str) -> Selection:
     for level in attribute.levels():
         if value in level.labels:
             chosen = level.group == level.labels.index(value)
-            bins = [pair for pair, inside in zip(pairwise(attribute.bin_edges()), chosen, strict=False) if inside]
+            bins = [pair for pair, inside in zip(pairwise(attribute.limits()), chosen, strict=False) if inside]
             own = frozenset(kind for kind in attribute.own_cells if value == f"({kind})")
             # Joining with nothing puts neighbouring bins together.
             return Selection() | Selection(tuple((float(low), float(high)) for low, high in bins), own)

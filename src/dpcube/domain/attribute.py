@@ -38,9 +38,9 @@ class Attribute:
     """One axis of the cube: a name, bins in a coordinate, and destinations for irregular values.
 
     The `scale` says what the coordinate counts: a number is its own coordinate, of a day it is the ordinal, and of
-    listed values the position in their list. `step` is the length of one value in it (0 for real numbers), so that a
-    value is an interval and every question a union of intervals. `arrow_type` names Arrow's type of the values, and
-    `lists` are the keys to which a domain file gives lists.
+    listed values the position in their list. `step` is the length of one value in it, so that a value is an interval
+    and every question a union of intervals; real numbers have none, and end at the next double (`after`). `arrow_type`
+    names Arrow's type of the values, and `lists` are the keys to which a domain file gives lists.
 
     `column` is the table's column, if it has another name. Its text is read with blanks around it taken off (`trim`),
     ASCII letters of either case alike (`case="ignore"`), and each of `null_text` as null.
@@ -95,7 +95,7 @@ class Attribute:
 
     @property
     def is_continuous(self) -> bool:
-        """Whether values are real numbers, none of which can be counted alone; their last bin holds its upper edge."""
+        """Whether values are real numbers, read as doubles; their last bin holds its upper edge."""
         return self.step == 0
 
     @property
@@ -132,6 +132,15 @@ class Attribute:
         """Return the bins' edges in the coordinate, rising."""
         raise NotImplementedError
 
+    def limits(self) -> NDArray[np.float64]:
+        """Return where the values of bins start, then one past the last value: it may be the upper edge itself."""
+        edges = self.bin_edges()
+        return np.append(edges[:-1], self.after(float(edges[-1]))) if self.is_continuous else edges
+
+    def after(self, place: float) -> float:
+        """Return where the value at a place ends, and the next one starts."""
+        return math.nextafter(place, math.inf) if self.is_continuous else place + self.step
+
     def coordinate(self, value: Scalar) -> float:
         """Return where a value starts in the coordinate; QueryError when it is no value of this attribute.
 
@@ -151,8 +160,11 @@ class Attribute:
         """Return the value that stands for a cell of its own in a table of rows, None for null."""
         return None
 
-    def regular_bins(self) -> tuple[float, float] | None:
-        """Return the start and the width of bins that are all as wide (the last may be narrower), otherwise None."""
+    def regular_bins(self) -> tuple[float, float, int] | None:
+        """Return a, b and c such that bin k starts at (a + k b) / c in doubles; None if bins are not all as wide.
+
+        The last may be narrower. Where c is not 1, all three, and a + k b, are whole numbers that doubles carry.
+        """
         return None
 
     def texts(self) -> Sequence[str]:
@@ -191,8 +203,8 @@ class Attribute:
 
     def everything(self) -> Selection:
         """Select every cell, cells of their own included."""
-        edges = self.bin_edges()
-        return Selection(((float(edges[0]), float(edges[-1])),), frozenset(self.own_cells))
+        limits = self.limits()
+        return Selection(((float(limits[0]), float(limits[-1])),), frozenset(self.own_cells))
 
     def equal(self, value: Scalar) -> Selection:
         """Select one value, or a cell of its own by its label, such as `"(null)"`."""
@@ -200,10 +212,7 @@ class Attribute:
         if isinstance(value, str) and value in own:
             return Selection(own_cells=frozenset({own[value]}))
         start = self.coordinate(value)
-        if self.is_continuous:
-            msg = f"attribute '{self.name}' is continuous, so no single value of it can be counted; ask for a range"
-            raise QueryError(msg)
-        return self._within_domain(start, start + self.step, shown=f"at {_shown(value)}")
+        return self._within_domain(start, self.after(start), shown=f"at {_shown(value)}", closed={start})
 
     def range(
         self, low: Scalar | None, high: Scalar | None, *, low_open: bool = False, high_open: bool = False
@@ -212,43 +221,46 @@ class Attribute:
         if not self.ordered:
             msg = f"attribute '{self.name}' has no order, so it has no ranges; list the values you want"
             raise QueryError(msg)
-        start = -math.inf if low is None else self.coordinate(low) + (self.step if low_open else 0)
-        stop = math.inf if high is None else self.coordinate(high) + (0 if high_open else self.step)
+        start = -math.inf if low is None else self.coordinate(low)
+        stop = math.inf if high is None else self.coordinate(high)
+        ends = ((start, low_open), (stop, not high_open))
+        start, stop = (self.after(end) if behind else end for end, behind in ends)
         if start >= stop:
             remedy = "ask for a range of some width" if low == high else "put the lower end first"
             msg = f"attribute '{self.name}': nothing lies from {_shown(low)} to {_shown(high)}; {remedy}"
             raise QueryError(msg)
         from_low = "" if low is None else f"{'above' if low_open else 'from'} {_shown(low)}"
         to_high = "" if high is None else f"{'below' if high_open else 'up to'} {_shown(high)}"
-        return self._within_domain(start, stop, shown=f"{from_low} {to_high}".strip())
+        closed = {end for end, behind in ends if behind}
+        return self._within_domain(start, stop, shown=f"{from_low} {to_high}".strip(), closed=closed)
 
-    def _within_domain(self, start: float, stop: float, *, shown: str) -> Selection:
-        edges = self.bin_edges()
-        if stop <= edges[0] or start >= edges[-1]:
+    def _within_domain(self, start: float, stop: float, *, shown: str, closed: set[float]) -> Selection:
+        first, end = self.limits()[[0, -1]].tolist()
+        if stop <= first or start >= end:
             msg = f"attribute '{self.name}' has nothing {shown}; its domain is {self.extent()}"
             raise QueryError(msg)
-        return Selection(((max(start, float(edges[0])), min(stop, float(edges[-1]))),))
+        return Selection(((max(start, first), min(stop, end)),), closed=frozenset(closed if self.is_continuous else ()))
 
     def complement(self, selection: Selection) -> Selection:
         """Select the declared bins that `selection` leaves out."""
-        edges = self.bin_edges()
-        return selection.complement(float(edges[0]), float(edges[-1]))
+        limits = self.limits()
+        return selection.complement(float(limits[0]), float(limits[-1]))
 
     def weights(self, selection: Selection) -> NDArray[np.float64]:
         """Return the selected share of each cell of this axis, in [0, 1]."""
         own = [float(kind in selection.own_cells) for kind in self.own_cells]
         return np.concatenate([selection.shares(self.bin_edges()), own])
 
-    def cut_bins(self, shares: NDArray[np.float64], cells: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
-        """Tell which shares are of cells taken in part; `cells` are theirs, all cells of the axis unless given.
+    def parts(self, selection: Selection) -> NDArray[np.bool_]:
+        """Tell of each cell of this axis whether it is selected in part, if only one value of it is or is not."""
+        return np.append(selection.parts(self.limits()), np.zeros(len(self.own_cells), np.bool_))
 
-        A part so small that rounding may have made it is none: constants are written as people write the edges.
-        """
+    def cut_shares(self, shares: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Tell which shares of all cells of the axis are neither none nor all, by more than rounding may have made."""
         cut = (shares > 0) & (shares < 1)
         if self.is_continuous and cut.any():
             edges = self.bin_edges()
             hair = np.append(4 * np.spacing(np.abs(edges).max()) / np.diff(edges), np.zeros(len(self.own_cells)))
-            hair = hair if cells is None else hair[cells]
             cut &= (shares > hair) & (shares < 1 - hair)
         return cut
 

@@ -119,10 +119,10 @@ class Date(Attribute):
         """Return the days with these ordinals."""
         return (coordinates.astype(np.int64) - EPOCH).astype("datetime64[D]")
 
-    def regular_bins(self) -> tuple[float, float] | None:
+    def regular_bins(self) -> tuple[float, float, int] | None:
         """Return the first day and the length of days and weeks; months and years are not all as long."""
         width = {"day": 1, "week": 7}.get(self.every)
-        return None if width is None else (self.start.toordinal(), width)
+        return None if width is None else (self.start.toordinal(), width, 1)
 
     def bin_label(self, low: float, high: float) -> str:  # noqa: ARG002 (a bin is named by its first day)
         """Return the first day of the bin, or its month or year."""

@@ -4,6 +4,9 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -16,6 +19,7 @@ from dpcube.domain.reading import DECIMALS, THOUSANDS, Reading, fault_of_sign
 from dpcube.errors import DomainError, QueryError
 
 LARGEST_NUMBER = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
+MOST_DECIMALS = 22  # 10^22 is the largest power of ten that doubles carry
 MOST_BINS = 2**31
 MOST_BINS_IN_LEVELS = 2**20
 NUMBERS = (int, float, np.integer, np.floating)
@@ -75,15 +79,24 @@ class Number(Attribute):
         """Return a number as it is; whole numbers may be compared with fractions."""
         return Number.coordinate(self, constant)
 
-    def regular_bins(self) -> tuple[float, float] | None:
-        """Return the least number and the width, unless edges are declared."""
-        return (self.start, self.width) if self.edges is None else None
+    def regular_bins(self) -> tuple[float, float, int] | None:
+        """Return the least number and the width in whole decimals, as they are if too many; None with edges.
+
+        So an edge is the double that people write: 0 + 3 * 0.1 would be the one after 0.3, and 0.3 in the bin below.
+        """
+        if self.edges is not None:
+            return None
+        if isinstance(self.start, int) and isinstance(self.width, int):
+            return self.start, self.width, 1
+        return _in_decimals(self.start, self.width, self.bins) or (self.start, self.width, 1)
 
     def bin_edges(self) -> NDArray[np.float64]:
-        """Return the bins' edges: `min + k * width` in IEEE double arithmetic, and the end of the last bin."""
-        if self.edges is not None:
+        """Return the bins' edges: `min + k * width`, each rounded to a double, and the end of the last bin."""
+        regular = self.regular_bins()
+        if regular is None:
             return np.asarray(self.edges, np.float64)
-        edges = np.asarray(self.start + np.arange(self.bins + 1) * self.width, np.float64)
+        first, width, over = regular
+        edges = np.asarray((first + np.arange(self.bins + 1) * width) / float(over), np.float64)
         edges[-1] = self._stop()
         return edges
 
@@ -272,6 +285,29 @@ class Float(Number):
         if self.width < 8 * self._rounding():
             msg = f"attribute '{self.name}': width {self.width!r} is lost in rounding from {self.extent()}; widen it"
             raise DomainError(msg)
+
+
+@lru_cache(maxsize=64)
+def _in_decimals(first: float, width: float, bins: int) -> tuple[int, int, int] | None:
+    """Return the first edge and the width as whole numbers of 1/c, and c; None if they or an edge are too long.
+
+    >>> _in_decimals(-1.5, 0.25, 8), _in_decimals(0.0, 1 / 3, 3)
+    ((-150, 25, 100), None)
+    """
+    decimals = -min(0, _exponent(first), _exponent(width))
+    whole, wide = (int(Fraction(repr(number)) * 10**decimals) for number in (first, width))
+    if decimals > MOST_DECIMALS or abs(whole) + bins * wide > LARGEST_NUMBER:
+        return None
+    return whole, wide, 10**decimals
+
+
+def _exponent(number: float) -> int:
+    """Return the largest power of ten that the shortest decimal of a number is a whole multiple of.
+
+    >>> _exponent(0.25), _exponent(7.0), _exponent(3e-7)
+    (-2, 0, -7)
+    """
+    return int(Decimal(repr(number)).normalize().as_tuple().exponent)
 
 
 def _plain(value: Any) -> Any:

@@ -1,11 +1,13 @@
 """How often intervals of questions that cut bins hold the truth, and how wide they are: on public or made-up tables.
 
 `python -m dpcube.evaluate.cut_bins` prints the table of docs/coverage.md. A table of single values is released in bins
-of five and asked about single values and about ranges of them, by `count` and by SQL.
+of five and asked about single values and about ranges of them, by `count` and by SQL. Of real numbers, whose bins hold
+their lower edges, it is asked about ranges from edge to edge, both ends included.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from dpcube.analyst.answer import Answers
 from dpcube.analyst.release import Release
 from dpcube.arrays import Floats, Ints
 from dpcube.curator.publishing import count
-from dpcube.domain import Domain, Integer
+from dpcube.domain import Domain, Float, Integer
 from dpcube.domain.attribute import Within
 from dpcube.evaluate.arrays import experiment
 from dpcube.query import CountingQueries, query
@@ -28,17 +30,22 @@ ValueRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableOfValues:
-    """Counts of single values of two attributes, and the ranges of the second that are asked about."""
+    """Counts of single values of two attributes, and the ranges of the second that are asked about.
+
+    The second attribute is one of real numbers if `real`; its values are whole all the same.
+    """
 
     name: str
     exact: Ints
     start: int
     asked: tuple[ValueRange, ...]
+    real: bool = False
 
     def domain(self, within: Within) -> Domain:
         """Return the domain with the second attribute in bins of five."""
         rows, columns = self.exact.shape
-        binned = Integer(name="x", min=self.start, max=self.start + columns - 1, width=WIDTH, within=within)
+        kind, last = (Float, self.start + columns) if self.real else (Integer, self.start + columns - 1)
+        binned = kind(name="x", min=self.start, max=last, width=WIDTH, within=within)
         return Domain((Integer(name="g", min=0, max=rows - 1), binned))
 
     @property
@@ -73,6 +80,8 @@ def tables_of_values() -> Iterator[TableOfValues]:
         values = [(x, x) for x in range(start, start + exact.shape[1])]
         yield TableOfValues(f"heaped: {name}, single values", exact, start, tuple(values))
         yield TableOfValues(f"heaped: {name}, ranges", exact, start, tuple(cutting_ranges(start, exact.shape[1])))
+        edges = range(start, start + exact.shape[1], WIDTH)
+        yield TableOfValues(f"heaped: {name} (real), to edges", exact, start, tuple(pairs(edges)), real=True)
     generator, places = np.random.default_rng(8), np.arange(100)
     hill = 600 * np.exp(-(((places - 50) / 22) ** 2))
     smooth = generator.poisson(np.outer(np.linspace(0.5, 1.5, 8), hill) / 8)
@@ -94,6 +103,12 @@ def cutting_ranges(start: int, length: int, *, number: int = 60) -> Iterator[Val
             yield start + low, start + high
 
 
+def pairs(edges: Sequence[int]) -> Iterator[ValueRange]:
+    """Return ranges from the first edge, and from each edge to the next, both ends included."""
+    yield from ((edges[0], edge) for edge in edges)
+    yield from pairwise(edges)
+
+
 def measure_cut_bins(table: TableOfValues, strategy: str, *, within: Within = "any", runs: int = RUNS) -> Held:
     """Release a table many times and see how often intervals hold."""
     domain, truth = table.domain(within), table.truth
@@ -113,8 +128,9 @@ def measure_cut_bins(table: TableOfValues, strategy: str, *, within: Within = "a
 
 
 def _joined(asked: list[CountingQueries]) -> CountingQueries:
-    weights = tuple(np.concatenate(of_axis) for of_axis in zip(*(one.weights for one in asked), strict=True))
-    return CountingQueries(weights, np.tile(np.arange(len(asked))[:, None], len(weights)))
+    weights = tuple(map(np.concatenate, zip(*(one.weights for one in asked), strict=True)))
+    parts = tuple(map(np.concatenate, zip(*(one.parts for one in asked), strict=True)))
+    return CountingQueries(weights, np.tile(np.arange(len(asked))[:, None], len(weights)), parts)
 
 
 def _in_sql(release: Release, asked: list[ValueRange]) -> tuple[Floats, Floats]:

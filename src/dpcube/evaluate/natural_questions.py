@@ -109,4 +109,8 @@ def _with(domain: Domain, chosen: Ints, asked: Sequence[CountingQuery]) -> Count
         np.concatenate([np.ones((1, size)), np.eye(size), *(one.weights[axis][None] for one in asked)])
         for axis, size in enumerate(domain.shape)
     )
-    return CountingQueries(weights, np.concatenate([chosen, own]))
+    parts = tuple(
+        np.concatenate([np.zeros((1 + size, size), np.bool_), *(one.parts[axis][None] for one in asked)])
+        for axis, size in enumerate(domain.shape)
+    )
+    return CountingQueries(weights, np.concatenate([chosen, own]), parts)

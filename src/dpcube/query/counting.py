@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.arrays import Bools, Floats
 from dpcube.domain import Attribute, Domain, Scalar, Selection
 from dpcube.domain.attribute import listing
 from dpcube.domain.text import meant
@@ -20,14 +21,18 @@ Condition = Scalar | tuple[Scalar | None, Scalar | None] | list[Scalar] | set[Sc
 class CountingQuery:
     """How much of each cell is counted, as the product of one weight in [0, 1] per axis.
 
-    A weight strictly between 0 and 1 is a bin that the question cuts: the bin is taken to be spread evenly.
+    A weight strictly between 0 and 1 is a bin that the question cuts: the bin is taken to be spread evenly. `parts`
+    tells of each axis which cells are taken in part, since a part may be a single real number, whose share is 0; those
+    with such weights unless given.
     """
 
     weights: tuple[NDArray[np.float64], ...]
+    parts: tuple[Bools, ...] = ()
 
     def __post_init__(self) -> None:
-        for axis_weights in self.weights:
-            axis_weights.setflags(write=False)
+        object.__setattr__(self, "parts", self.parts or fractions(self.weights))
+        for along in (*self.weights, *self.parts):
+            along.setflags(write=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -44,18 +49,29 @@ class CountingQueries:
     """Many counting queries at once: the weights in use on each axis, one row each, and which of them each query takes.
 
     Query k counts cells by the product of `weights[axis][chosen[k, axis]]` over the axes. Weights may be any numbers.
+    `parts` has a row for each row of weights: which cells it takes in part, as in `CountingQuery`.
     """
 
     weights: tuple[NDArray[np.float64], ...]
     chosen: NDArray[np.int64]
+    parts: tuple[Bools, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", self.parts or fractions(self.weights))
 
     @classmethod
     def of(cls, asked: CountingQuery) -> "CountingQueries":
         """Return one query as many."""
-        return cls(tuple(w[None] for w in asked.weights), np.zeros((1, len(asked.weights)), np.int64))
+        weights, parts = tuple(w[None] for w in asked.weights), tuple(p[None] for p in asked.parts)
+        return cls(weights, np.zeros((1, len(weights)), np.int64), parts)
 
     def __len__(self) -> int:
         return len(self.chosen)
+
+
+def fractions(weights: tuple[Floats, ...]) -> tuple[Bools, ...]:
+    """Tell of each axis which weights are strictly between 0 and 1."""
+    return tuple((along > 0) & (along < 1) for along in weights)
 
 
 def query(domain: Domain, expression: str | None = None, /, **conditions: Condition) -> CountingQuery:
@@ -73,13 +89,14 @@ def query_of(domain: Domain, parsed: Mapping[str, Selection], conditions: Mappin
             msg = f"there is no attribute '{name}'; the attributes are {listing(domain.names, most=30)}"
             msg += meant(name, domain.names)
             raise QueryError(msg)
-    weights = []
+    weights, parts = [], []
     for attribute in domain.attributes:
         chosen = parsed[attribute.name] if attribute.name in parsed else attribute.everything()
         if attribute.name in conditions:
             chosen &= select(attribute, conditions[attribute.name])
         weights.append(attribute.weights(chosen))
-    return CountingQuery(tuple(weights))
+        parts.append(attribute.parts(chosen))
+    return CountingQuery(tuple(weights), tuple(parts))
 
 
 def select(attribute: Attribute, condition: Condition) -> Selection:

@@ -1,10 +1,11 @@
 """Bins that questions cut: counting queries enter; the least and the most that each can mean leave.
 
-A weight strictly between 0 and 1 is a bin taken in part. Where the domain does not declare the bin even, any number of
-its rows may lie in that part, so the true count lies between that of the query with such weights put to 0 and that
-with them put to 1. Both are products of weights again, so they are answered like any other query. Weights of axes
-declared even stay what they are: rows fall into such a part by chance, each with the part's weight, and the density may
-have a slope inside the bin, as it has from bin to bin.
+A query says which bins it takes in part. Where the domain does not declare a bin even, any number of its rows may lie
+in that part, so the true count lies between that of the query with the weights of such bins put to 0 and that with them
+put to 1. A part may be a single real number: `dose <= 2` takes that much of a bin [2, 3), which adds nothing to the
+estimate, and to the most all that may heap at 2. Both ends are products of weights again, so they are answered like any
+other query. Weights of axes declared even stay what they are: rows fall into such a part by chance, each with the
+part's weight, and the density may have a slope inside the bin, as it has from bin to bin.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.arrays import Bools, Floats
+from dpcube.arrays import Floats
 from dpcube.domain import Attribute, Domain
 from dpcube.query.counting import CountingQueries
 
@@ -32,9 +33,11 @@ class CutQueries:
 
 def cut_queries(domain: Domain, queries: CountingQueries) -> CutQueries | None:
     """Return the queries that cut a bin of which nothing is known inside, or None; weights are shares of cells."""
-    cut = [_unknown(a, weights) for a, weights in zip(domain.attributes, queries.weights, strict=True)]
+    cut = [parts & (not a.is_even) for a, parts in zip(domain.attributes, queries.parts, strict=True)]
     is_cut = [np.asarray(rows.any(axis=1))[queries.chosen[:, axis]] for axis, rows in enumerate(cut)]
-    at = np.flatnonzero(np.stack(is_cut).any(axis=0))
+    takes_some = [(w != 0).any(axis=1) | rows.any(axis=1) for w, rows in zip(queries.weights, cut, strict=True)]
+    is_some = [np.asarray(some)[queries.chosen[:, axis]] for axis, some in enumerate(takes_some)]
+    at = np.flatnonzero(np.stack(is_cut).any(axis=0) & np.stack(is_some).all(axis=0))  # no part of nothing is cut
     if len(at) == 0:
         return None
     least, most = (
@@ -51,16 +54,12 @@ def cut_queries(domain: Domain, queries: CountingQueries) -> CutQueries | None:
     return CutQueries(at, least, most, words)
 
 
-def _unknown(attribute: Attribute, weights: NDArray[np.float64]) -> Bools:
-    return np.zeros(weights.shape, np.bool_) if attribute.is_even else attribute.cut_bins(weights)
-
-
 def squared_where_even(domain: Domain, queries: CountingQueries) -> CountingQueries | None:
     """Return the queries with weights of axes declared even squared, or None if they cut no bin of such an axis.
 
     With N rows in a cell and each in the part by chance f, the count in the part has variance N f - N f^2.
     """
-    even = [a.is_even and bool(a.cut_bins(w).any()) for a, w in zip(domain.attributes, queries.weights, strict=True)]
+    even = [a.is_even and bool(a.cut_shares(w).any()) for a, w in zip(domain.attributes, queries.weights, strict=True)]
     if not any(even):
         return None
     weights = tuple(w**2 if squared else w for w, squared in zip(queries.weights, even, strict=True))
@@ -77,7 +76,7 @@ def slopes_where_even(domain: Domain, queries: CountingQueries) -> list[tuple[Co
     found = []
     for axis, attribute in enumerate(domain.attributes):
         weights = queries.weights[axis]
-        cut = attribute.cut_bins(weights) if attribute.is_even and attribute.bins > 1 else np.zeros(1, np.bool_)
+        cut = attribute.cut_shares(weights) if attribute.is_even and attribute.bins > 1 else np.zeros(1, np.bool_)
         if cut.any():
             off = np.where(cut, weights * (1 - weights) / 4, 0.0)
             signs = np.where(np.cumsum(cut, axis=1) % 2, 1.0, -1.0)

@@ -144,11 +144,13 @@ def marginal(
 
 def _within(asked: CountingQuery, at: int, axis: Axis) -> CountingQueries:
     """Return a query narrowed to each drawn bin of an axis."""
-    cells, weights = np.arange(len(asked.weights[at])), [w[None] for w in asked.weights]
-    weights[at] = weights[at] * ((cells >= axis.starts[:, None]) & (cells < axis.stops[:, None]))
+    cells = np.arange(len(asked.weights[at]))
+    drawn = (cells >= axis.starts[:, None]) & (cells < axis.stops[:, None])
+    weights, parts = [w[None] for w in asked.weights], [p[None] for p in asked.parts]
+    weights[at], parts[at] = weights[at] * drawn, parts[at] & drawn
     chosen = np.zeros((len(axis), len(weights)), np.int64)
     chosen[:, at] = np.arange(len(axis))
-    return CountingQueries(tuple(weights), chosen)
+    return CountingQueries(tuple(weights), chosen, tuple(parts))
 
 
 def heat_map(

@@ -11,9 +11,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from dpcube.arrays import Floats, Ints
+from dpcube.arrays import Bools, Floats, Ints
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 
@@ -33,10 +32,14 @@ class Detail(IntEnum):
 
 @dataclass
 class AxisUse:
-    """How a query uses one attribute: the detail it needs, and the coordinates at which it cuts the axis."""
+    """How a query uses one attribute: the detail it needs, and the coordinates at which it cuts the axis.
+
+    It cuts before the coordinates in `cuts`, and after the real numbers in `closed`.
+    """
 
     detail: Detail = Detail.CUTS
     cuts: set[float] = field(default_factory=set)
+    closed: set[float] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,19 @@ class Pieces:
     """The pieces into which a query cuts the axis of one attribute.
 
     A piece covers the cells from `first_cell` to before `end_cell`, and holds the `share` of their rows: 1, or less
-    for a part of one bin. These three have shape (pieces,). Its values lie at coordinates from `low` to before `high`;
-    both have one entry for each piece but the last ones, which are cells of their own (null, outside, ...) in the order
-    of their cells and have no coordinates.
+    for a part of one bin, which `is_part` tells: a part may be a single real number, which has no share. These four
+    have shape (pieces,). Its values lie at coordinates from `start` to before `stop`; `low` and `high` are these as
+    people say them: "above 2" starts at 2, and not at the next double. The four have one entry for each piece but the
+    last ones, which are cells of their own (null, outside, ...) in the order of their cells and have no coordinates.
     """
 
     attribute: Attribute
     first_cell: Ints
     end_cell: Ints
     share: Floats
+    is_part: Bools
+    start: Floats
+    stop: Floats
     low: Floats
     high: Floats
 
@@ -61,18 +68,18 @@ class Pieces:
 
     @cached_property
     def middle(self) -> Floats:
-        """Mean coordinate of the values in each piece that has coordinates."""
-        return (self.low + self.high - self.attribute.step) / 2
+        """Mean coordinate of the values in each piece that has coordinates; it lies in the piece."""
+        return np.clip((self.low + self.high - self.attribute.step) / 2, self.start, self.last)
+
+    @property
+    def last(self) -> Floats:
+        """The last double of each piece that has coordinates."""
+        return np.nextafter(self.stop, -np.inf)
 
     @cached_property
     def bin_of_piece(self) -> Ints:
         """A number for each piece: parts of one bin, which are neighbours, share theirs; others have their own."""
         return np.cumsum(np.append(0, (self.first_cell[1:] != self.first_cell[:-1]) | ~self.is_part[1:])[: len(self)])
-
-    @cached_property
-    def is_part(self) -> NDArray[np.bool_]:
-        """Whether each piece is a part of a bin (and its share is not 1 by more than rounding)."""
-        return self.attribute.cut_bins(self.share, self.first_cell)
 
     @cached_property
     def pieces_per_bin(self) -> Ints:
@@ -134,35 +141,42 @@ class Pieces:
 
 def pieces_of(attribute: Attribute, use: AxisUse) -> Pieces:
     """Return the pieces into which the axis of `attribute` is cut: as few as `use` allows."""
-    edges = attribute.bin_edges()
-    cuts = np.array(sorted(cut for cut in use.cuts if edges[0] < cut < edges[-1]), np.float64)
+    edges, after = attribute.limits(), {attribute.after(value): value for value in use.closed}
+    cuts = np.array(sorted(cut for cut in use.cuts | after.keys() if edges[0] < cut < edges[-1]), np.float64)
     if use.detail == Detail.UNITS and not attribute.is_continuous:
         _check_units(attribute, float(edges[-1] - edges[0]))
         points = np.arange(edges[0], edges[-1] + 1)
     elif use.detail >= Detail.BINS:
         points = np.union1d(edges, cuts)
     else:
-        after = np.searchsorted(edges, cuts)
-        points = np.unique(np.concatenate([edges[[0, -1]], cuts, _around_cut_bins(edges, cuts, after)]))
+        points = np.unique(np.concatenate([edges[[0, -1]], cuts, _around_cut_bins(edges, cuts)]))
     first = np.searchsorted(edges, points[:-1], side="right") - 1
     end = np.searchsorted(edges, points[1:], side="left")
-    share = np.diff(points) / (edges[end] - edges[first])
+    is_part = (points[:-1] != edges[first]) | (points[1:] != edges[end])
+    said = points.copy()
+    for place in np.intersect1d(np.setdiff1d(list(after), [*use.cuts]), cuts).tolist():
+        if place not in edges:
+            said[np.searchsorted(points, place)] = after[place]
+    edges = attribute.bin_edges()
+    said[-1] = edges[-1]
+    share = np.diff(said) / (edges[end] - edges[first])
     own = np.arange(attribute.bins, attribute.size)
     return Pieces(
         attribute,
         np.concatenate([first, own]),
         np.concatenate([end, own + 1]),
         np.concatenate([share, np.ones(len(own))]),
+        np.concatenate([is_part, np.zeros(len(own), np.bool_)]),
         points[:-1],
         points[1:],
+        said[:-1],
+        said[1:],
     )
 
 
-def _around_cut_bins(edges: Floats, cuts: Floats, after: NDArray[np.intp]) -> Floats:
-    """Return the edges of the bins that a cut goes through: a part of a bin is never joined with other bins.
-
-    `after` is, for each cut, the number of the first edge that is not below it.
-    """
+def _around_cut_bins(edges: Floats, cuts: Floats) -> Floats:
+    """Return the edges of the bins that a cut goes through: a part of a bin is never joined with other bins."""
+    after = np.searchsorted(edges, cuts)
     through = after[edges[after] != cuts]
     return np.concatenate([edges[through - 1], edges[through]])
 

@@ -1,8 +1,12 @@
 """Where expressions are constant: they are evaluated on the values of an attribute before the query itself runs.
 
 Aggregates of numbers must have numbers; an expression of one attribute cuts its axis where it changes; an expression
-that decides which rows are counted must not change inside a bin of which nothing is known.
+that decides which rows are counted must not change inside a bin of which nothing is known. Whole numbers, days and
+texts are tried one by one. Of real numbers only the ends and the middle of a bin are: so what is tried are the parts of
+an expression that rise or fall with the number, which are the same all over a bin if they are the same at both ends.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +14,95 @@ from sqlglot import exp
 
 from dpcube.analyst.sql.axes import AxisUse, Detail, Pieces, pieces_of
 from dpcube.analyst.sql.engine import Engine
+from dpcube.analyst.sql.names import attrs, bare
 from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import sql_of
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
+
+STEADY = (exp.Floor, exp.Ceil, exp.Round, exp.Sqrt, exp.Ln, exp.Exp, exp.Sign, exp.Neg, exp.Add, exp.Sub, exp.Mul)
+ORDERS = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+RISING = (*STEADY, *ORDERS, exp.Least, exp.Greatest)
+"""Functions that rise or fall with one argument if the others are constants."""
+STRICT = (*STEADY, *ORDERS, exp.Abs, exp.EQ, exp.NEQ)
+"""Functions that are null where an argument is, and nowhere else."""
+EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
+NUMBERS = (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE, exp.DataType.Type.DECIMAL, *exp.DataType.INTEGER_TYPES)
+
+
+def rising_parts(node: exp.Expression, needs: Needs) -> Iterator[exp.Expression]:
+    """Return the parts of an expression of one real attribute that must be constant in bins for it to be so.
+
+    Each rises or falls with the attribute: a function of that kind, or the order of one and a constant. Any other
+    function is constant if its arguments are.
+    """
+    node = bare(node)
+    if not attrs(node) or needs.comparison(node) is not None or _is_cell(node):
+        return
+    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+        yield from _parts_of_null(node.this, needs)
+    elif _rises(node, needs):
+        yield node
+    elif (compared := _equated(node)) is not None and _rises(compared[0], needs):
+        for constant in compared[1]:
+            yield exp.LT(this=compared[0].copy(), expression=constant.copy())
+            yield exp.GT(this=compared[0].copy(), expression=constant.copy())
+    else:
+        for child in node.iter_expressions():
+            yield from rising_parts(child, needs)
+
+
+def _parts_of_null(node: exp.Expression, needs: Needs) -> Iterator[exp.Expression]:
+    """Return the parts that must be constant for an expression to be null all over a bin, or nowhere."""
+    node = bare(node)
+    if isinstance(node, exp.Case) and node.this is None:
+        for branch in node.args["ifs"]:
+            yield from rising_parts(branch.this, needs)
+        results = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
+        for result in filter(None, results):
+            yield from _parts_of_null(result, needs)
+    elif isinstance(node, STRICT):
+        for child in node.iter_expressions():
+            yield from _parts_of_null(child, needs)
+    elif not isinstance(node, exp.Column):
+        yield from rising_parts(node, needs)
+
+
+def _rises(node: exp.Expression, needs: Needs) -> bool:
+    """Tell whether an expression rises all over a bin, or falls, with the attribute in it."""
+    node = bare(node)
+    inside = [child for child in node.iter_expressions() if attrs(child)]
+    if not inside:
+        return bool(attrs(node))  # the attribute itself
+    if len(inside) > 1 or needs.comparison(node) is not None:
+        return False
+    if isinstance(node, exp.Div | exp.IntDiv | exp.Coalesce):
+        known = inside[0] is node.this
+    elif isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
+        known = node.to.this in NUMBERS
+    elif isinstance(node, exp.Log):
+        known = inside[0] is (node.expression or node.this)  # of another number; a base is where it has a pole
+    else:
+        known = isinstance(node, RISING) and inside[0] is not node.args.get("decimals")
+    return known and _rises(inside[0], needs)
+
+
+def _equated(node: exp.Expression) -> tuple[exp.Expression, list[exp.Expression]] | None:
+    """Return what a test of equality compares, and the constants that it compares it with; None if it is none."""
+    if isinstance(node, EQUALITIES):
+        one, other = node.this, node.expression
+        one, others = (other, [one]) if attrs(other) else (one, [other])
+    elif isinstance(node, exp.In):
+        one, others = node.this, node.expressions
+    elif isinstance(node, exp.Between):
+        one, others = node.this, [node.args["low"], node.args["high"]]
+    else:
+        return None
+    return None if any(map(attrs, others)) else (one, others)
+
+
+def _is_cell(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "cell"
 
 
 def check_numbers(engine: Engine, table: str, arguments: dict[str, str]) -> None:
@@ -63,7 +152,7 @@ def check_constancy(
     expressions: list[tuple[int, exp.Expression, str]],
     columns: dict[str, tuple[int, str]],
 ) -> None:
-    """Refuse keys and conditions that differ between the ends and the middle of a bin of real numbers.
+    """Refuse keys and conditions that differ between the ends and the middle of a piece of bins of real numbers.
 
     `pieces` are those of each axis; `expressions` are the axis of each, the expression on the rows' `columns`, and its
     text; `columns` give the axis and the role of each column.
@@ -71,7 +160,7 @@ def check_constancy(
     for number, (axis, expression, text) in enumerate(expressions):
         bins = pieces[axis]
         answers = []
-        for place, values in enumerate((bins.low, bins.middle, np.nextafter(bins.high, bins.low))):
+        for place, values in enumerate((bins.start, bins.middle, bins.last)):
             made = {name: bins.column(role).slice(0, len(values)) for name, (of, role) in columns.items() if of == axis}
             made[f"unit{axis}"] = pa.array(values)
             name = f"dpcube check {number} {place}"

@@ -106,11 +106,7 @@ class Needs:
         return exp.paren(exp.or_(*parts))
 
     def _equal(self, axis: int, value: object) -> exp.Expression:
-        attribute = self.domain.attributes[axis]
-        place = coordinate(attribute, value)
-        if attribute.is_continuous:
-            attribute.equal(place)  # says that no single value can be counted
-        return self._cut(axis, place)
+        return self._cut(axis, coordinate(self.domain.attributes[axis], value))
 
     def _ordered(self, axis: int, sign: type[exp.Binary], value: object) -> exp.Expression:
         attribute = self.domain.attributes[axis]
@@ -123,11 +119,14 @@ class Needs:
 
     def _cut(self, axis: int, place: float, sign: type[exp.Binary] = exp.EQ) -> exp.Expression:
         """Cut the axis so that no piece straddles a place in a comparison, and return the place."""
-        cuts = {place}
-        if not self.domain.attributes[axis].is_continuous:  # the place is a whole number or day, or lies between two
-            before, after = float(math.ceil(place)), math.floor(place) + 1.0
-            cuts = {exp.LT: {before}, exp.GTE: {before}, exp.GT: {after}, exp.LTE: {after}}.get(sign, {before, after})
-        self.use(axis).cuts |= cuts
+        use = self.use(axis)
+        before, after = sign not in (exp.GT, exp.LTE), sign not in (exp.LT, exp.GTE)
+        if self.domain.attributes[axis].is_continuous:
+            use.cuts |= {place} if before else set()
+            use.closed |= {place} if after else set()
+        else:  # the place is a whole number or day, or lies between two
+            use.cuts |= {float(math.ceil(place))} if before else set()
+            use.cuts |= {math.floor(place) + 1.0} if after else set()
         return exp.cast(exp.Literal.string(repr(place)), "DOUBLE")
 
     def _in_own_cell(self, axis: int, kind: str) -> exp.Expression:

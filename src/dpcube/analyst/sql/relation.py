@@ -52,8 +52,8 @@ class Relation:
         return self.domain.shape
 
     @cached_property
-    def _counts(self) -> Floats:
-        """Estimated count of every combination of pieces; the array has one axis for each axis in use."""
+    def _whole_counts(self) -> Floats:
+        """Estimated count of every combination of pieces, the bins of parts taken whole, by the axes in use."""
         cells = math.prod(self.shape)
         if cells > DENSE_CELLS:
             counts = self.estimate.range_values(self._ranges(self._all_combinations()))
@@ -64,8 +64,18 @@ class Relation:
             counts = np.asarray(self.estimate.cells().sum(axis=unused))
             for axis, piece in enumerate(self.pieces.values()):
                 counts = np.add.reduceat(counts, piece.first_cell, axis=axis)
-        for axis, piece in enumerate(self.pieces.values()):
-            counts = counts * np.expand_dims(piece.share, tuple(range(1, counts.ndim - axis)))
+        return counts
+
+    @cached_property
+    def _counts(self) -> Floats:
+        """Estimated count of every combination of pieces; the array has one axis for each axis in use."""
+        return self._shares_of(self._whole_counts, list(self.pieces))
+
+    def _shares_of(self, counts: Floats, axes: list[int]) -> Floats:
+        """Return counts of whole bins times the shares that pieces of some axes have of them."""
+        for place, axis in enumerate(self.pieces):
+            if axis in axes:
+                counts = counts * np.expand_dims(self.pieces[axis].share, tuple(range(1, counts.ndim - place)))
         return counts
 
     @cached_property
@@ -105,7 +115,9 @@ class Relation:
         """Return the rows as an Arrow table.
 
         `columns` gives the axis and the role (see `Pieces.column`) of each column by its name; `noises` the names of
-        columns of `noise_of_rows` by their axes. Beside them stand the weight of each row, "w", and its number, "i".
+        columns of `noise_of_rows` by their axes. Beside them stand the weight of each row, "w", and its number, "i". If
+        the relation is complete, "there" tells whether a row may hold any of its bins' count: a single real number may,
+        though it has no share of it, unless its bins are even.
         """
         made = {}
         for name, (axis, role) in columns.items():
@@ -115,6 +127,10 @@ class Relation:
             made[name] = pa.DictionaryArray.from_arrays(rows, values) if coded else values.take(rows)
         made["w"] = pa.array(self.weights)
         made["i"] = pa.array(np.arange(len(self.weights)))
+        if self.complete:
+            even = [axis for axis, piece in self.pieces.items() if piece.attribute.is_even]
+            held = self._shares_of(self._whole_counts, even)[tuple(self.piece_of_row.values())].reshape(-1)
+            made["there"] = pa.array(held != 0)
         for axes, name in noises.items():
             made[name] = pa.array(self.noise_of_rows(axes))
         return pa.table(made)

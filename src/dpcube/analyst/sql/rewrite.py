@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpcube.analyst.sql.aggregates import Call, Writer, bare_argument, call_of, is_linear
 from dpcube.analyst.sql.axes import Detail
+from dpcube.analyst.sql.constancy import rising_parts
 from dpcube.analyst.sql.names import Attr, attrs, bare
 from dpcube.analyst.sql.needs import Needs
 from dpcube.analyst.sql.parse import shown, sql_of
@@ -146,7 +147,7 @@ class Rewriter:
 
     def _finish(self, select: exp.Select, made: exp.Select, items: dict[str, exp.Expression]) -> None:
         """Rewrite what comes after grouping."""
-        kept = [] if not self.complete or not self.keys else [written("bool_or(w <> 0)")]
+        kept = [] if not self.complete or not self.keys else [written("bool_or(there)")]
         if having := select.args.get("having"):
             kept.append(exp.paren(self.out(self.source.resolve(having.this, items))))
         if kept:
@@ -204,7 +205,10 @@ class Rewriter:
                 raise QueryError(msg)
             axis = loose.pop()
             if self._is_real(axis):
-                self.constant_in_bins.append((axis, made, shown(node)))
+                parts = [self._row(part)[0] for part in rising_parts(node, self.needs)]
+                self.constant_in_bins += [(axis, part, shown(node)) for part in (made, *parts)]
+                # The last bin holds its upper edge, where floor(x), say, is another: a part of it by itself.
+                self.needs.use(axis).cuts.add(float(self.needs.domain.attributes[axis].bin_edges()[-1]))
             else:
                 self.needs.steps.setdefault(axis, []).append((made, shown(node)))
         return made
@@ -322,7 +326,10 @@ class Rewriter:
         if isinstance(attr := bare_argument(call), Attr):
             return self.needs.column(attr.axis, "value", Detail.BINS)
         if call.name not in ("count", "sum", "avg") or not is_linear(call.argument, self.needs):
-            return self._row(call.argument)[0]
+            made, loose = self._row(call.argument)
+            if call.name == "count" and any(map(self._is_real, loose)):  # it decides which rows are counted
+                self.condition(exp.Is(this=call.argument.copy(), expression=exp.null()))
+            return made
 
         def replaced(found: exp.Expression) -> exp.Expression | None:
             if isinstance(found, Attr):

@@ -183,9 +183,9 @@ def _fate(inside: str, tests: dict[str, str]) -> str:
 def _bin(
     attribute: Attribute, edges: NDArray[np.float64], v: str, low: str, high: str, *, exact: bool, dialect: Dialect
 ) -> str:
-    (start, width), last = attribute.regular_bins() or (0, None), len(edges) - 2
+    (start, width, over), last = attribute.regular_bins() or (0, None, 1), len(edges) - 2
     start -= attribute.origin
-    whole_bins = isinstance(start, int) and isinstance(width, int)
+    whole_bins = isinstance(start, int) and isinstance(width, int) and over == 1
     if not whole_bins and (found := dialect.search(v, _edges(edges[:-1], exact=exact))):
         return found
     if width is None:
@@ -193,7 +193,8 @@ def _bin(
         return halved(v, ends[:-1], list(map(str, range(last + 1))))
     x = dialect.within(v, low, high)
     if not whole_bins:
-        return _divide(f"CAST({v if dialect.divides_all else x} AS {dialect.double})", start, width, last, dialect)
+        x = f"CAST({v if dialect.divides_all else x} AS {dialect.double})"
+        return _divide(x, start, width, over, last, dialect)
     # Between whole edges a number falls where its whole part does.
     whole = f"(CAST({x if exact else f'floor({x})'} AS BIGINT) - {start})"
     whole = dialect.whole_part(whole, int(width)) if width > 1 else whole
@@ -204,16 +205,19 @@ def _edges(edges: NDArray[np.float64], *, exact: bool) -> list[float]:
     return [math.ceil(edge) if exact else float(edge) for edge in edges]
 
 
-def _divide(x: str, start: float, width: float, last: int, dialect: Dialect) -> str:
-    """Divide and round, then correct against `start + j * width` in doubles, which is how `bin_edges` has the edges.
+def _divide(x: str, start: float, width: float, over: int, last: int, dialect: Dialect) -> str:
+    """Divide and round, then correct against (start + j width) / over in doubles, which is how `bin_edges` has edges.
 
-    The quotient is off by less than 2^-20, since there are at most 2^31 bins, and an edge by less than a quarter of a
-    bin, since a bin is at least 8 spacings of doubles wide. So the quotient of a value of bin b lies within 0.3 of b to
+    The quotient is of x - s by w, the doubles nearest to start / over and width / over. It is off by less than 2^-20,
+    since there are at most 2^31 bins. An edge is off from s + j w by less than 3 spacings of doubles: the rounding of
+    the edge and that of s by half a spacing each, that of w, j times, by 2^-53 of the length of all bins at most, which
+    is two spacings. A bin is at least 8 spacings wide. So the quotient of a value of bin b lies within 0.4 of b to
     b + 1: rounded, it is b or b + 1, and b + 1 just if the value lies below that edge.
     """
     first, wide = dialect.real(start), dialect.real(width)
-    j = dialect.nearest_bin(f"({x} - {first})", width, last)
-    return f"CAST({j} - {dialect.one_if(f'{x} < {first} + {j} * {wide}')} AS BIGINT)"
+    j = dialect.nearest_bin(f"({x} - {dialect.real(start / over)})", width / over, last)
+    edge = f"{first} + {j} * {wide}" if over == 1 else f"({first} + {j} * {wide}) / {dialect.real(over)}"
+    return f"CAST({j} - {dialect.one_if(f'{x} < {edge}')} AS BIGINT)"
 
 
 def _own(attribute: Attribute, name: str, nearest: str = "NULL") -> str:

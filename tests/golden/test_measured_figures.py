@@ -103,7 +103,7 @@ def test_variance_of_boxes_by_hand() -> None:
     assert part_of_one_box("coarse", cut, by_rows=True) == pytest.approx(by_rows / (counts.sum() * counts.var()))
     assert part_of_one_box("coarse", exact_boxes("coarse", 0)) == 0
     assert len(released_boxes("coarse", literal(Fraction(1, 4), 1e6), 0)) == 1
-    assert literal(Fraction(1, 4), 2.0).threshold == 2 * 2 / 0.05**2
+    assert literal(Fraction(1, 4), 2.0).threshold == 1600  # 2/alpha1^2 is 800
 
 
 def test_query_errors_by_hand() -> None:

@@ -15,7 +15,7 @@ from dpcube.arrays import Floats, Ints
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.evaluate.comparison import ComparisonRow, Subject, compare, comparison_rows, runs
-from dpcube.evaluate.comparison.files import csv_text, where_it_loses
+from dpcube.evaluate.comparison.files import csv_text
 from dpcube.evaluate.comparison.questions import compared_questions
 from dpcube.evaluate.comparison.rows import not_measured, terminal_tables
 from dpcube.evaluate.comparison.subjects import at_scales, made_up_subjects, public_subject
@@ -241,27 +241,6 @@ def test_nothing_to_compare_is_refused() -> None:
 def test_a_method_that_is_not_there_is_refused_before_anything_runs() -> None:
     with pytest.raises(InputError, match="there is no rival 'best'; there are"):
         found("off", "best")
-
-
-DOCS = Path(__file__).parents[2] / "docs"
-
-
-@pytest.mark.parametrize("run", ["adult", "shapes"])
-def test_the_page_says_where_we_lose_as_the_recorded_rows_do(run: str) -> None:
-    lines = where_it_loses((DOCS / "compare" / f"{run}.csv").read_text(encoding="utf-8"))
-    assert len(lines) > 2
-    assert "\n".join(lines) in (DOCS / "compare.md").read_text(encoding="utf-8")
-
-
-def test_where_it_loses_names_the_best_other_method() -> None:
-    head = "table,rows,epsilon,method,questions,mean_abs,mean_abs_low,mean_abs_high,outcome\n"
-    told = (
-        "t,,1,adaptive,cells,3,2.9,3.1,measured\nt,,1,hb,cells,2,1,2.95,measured\nt,,1,cells,cells,2.5,2,2.8,measured\n"
-        "t,9,1,adaptive,cells,3,2.9,3.1,measured\nt,9,1,cells,cells,1.5,1,2,measured\nt,9,1,dawa,all,,,,failed: x\n"
-        "t,,1,adaptive,ranges,3,2.9,3.1,measured\nt,,1,cells,ranges,4,3,5,measured\n"
-    )
-    lines = where_it_loses(head + told)
-    assert lines[2:] == ["| t | 1 | cells | hb | 1.50 | |", "| t, 9 rows | 1 | cells | cells | 2.00 | yes |"]
 
 
 OWN_METHODS = '''

@@ -242,12 +242,13 @@ def _left_out(a: CurvePanel, b: CurvePanel, c: CurvePanel, d: CurvePanel) -> str
     best = {float(x): min(ADDED, key=lambda name: c.value(name, float(x))) for x in c.at}
     named = ", ".join(f"{ADDED[name].label} at {x:g} ({short_number(c.value(name, x))})" for x, name in best.items())
     small = _sizes(b, clearly_below(b, "cells", "dpcube_best"))
-    ours = places(c, ~np.any([clearly_below(c, name, DEFAULT) for name in ADDED if name != DEFAULT], axis=0))
-    of_size = _sizes(d, ~np.any([clearly_below(d, name, DEFAULT) for name in ADDED if name != DEFAULT], axis=0))
+    better = {name: (clearly_below(c, name, DEFAULT), clearly_below(d, name, DEFAULT)) for name in ADDED}
+    at_epsilons = "; ".join(f"{name} ({places(c, where)})" for name, (where, _) in better.items() if where.any())
+    at_sizes = "; ".join(f"{name} ({_sizes(d, where)})" for name, (_, where) in better.items() if where.any())
     return (
         f"Cells with the whole budget (E33) are clearly better than DPCube at its best threshold {cells} in (a), "
-        f"{small} in (b). The least error of all in (c): {named}. Where no system in (c) and (d) is clearly better "
-        f"than the default of this project: {ours} in (c), {of_size} in (d)."
+        f"{small} in (b). The least error of all in (c): {named}. Clearly better than the default of this "
+        f"project: {at_epsilons or 'none'} in (c), {at_sizes or 'none'} in (d)."
     )
 
 

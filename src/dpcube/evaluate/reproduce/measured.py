@@ -129,12 +129,18 @@ def clearly_below(panel: CurvePanel, curve: str, other: str) -> Bools:
     return np.asarray(two.values - one.values > np.hypot(one.reach, two.reach))
 
 
-def trend(panel: CurvePanel, curve: str) -> str:
-    """Return whether a curve rises, falls or does neither from its first place to its last, beyond chance."""
+def clearly_changes(panel: CurvePanel, curve: str, first: int, last: int) -> bool:
+    """Return whether a curve has different values at two of its places, and not by chance."""
     drawn = next(c for c in panel.curves if c.name == curve)
     assert drawn.reach is not None
-    change, chance = drawn.values[-1] - drawn.values[0], np.hypot(drawn.reach[0], drawn.reach[-1])
-    return "rises" if change > chance else "falls" if change < -chance else "does not change beyond chance"
+    return bool(abs(drawn.values[last] - drawn.values[first]) > np.hypot(drawn.reach[first], drawn.reach[last]))
+
+
+def trend(panel: CurvePanel, curve: str) -> str:
+    """Return whether a curve rises, falls or does neither from its first place to its last, beyond chance."""
+    if not clearly_changes(panel, curve, 0, -1):
+        return "does not change beyond chance"
+    return "rises" if panel[curve][-1] > panel[curve][0] else "falls"
 
 
 def from_to(panel: CurvePanel, curve: str) -> str:

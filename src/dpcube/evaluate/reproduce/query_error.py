@@ -23,6 +23,7 @@ from dpcube.evaluate.reproduce.measured import (
     PanelPlan,
     Progress,
     clearly_below,
+    clearly_changes,
     places,
 )
 from dpcube.evaluate.reproduce.variance import ALPHA, SHARE, SHARES, THRESHOLDS, literal
@@ -113,10 +114,12 @@ def _against_threshold(a: CurvePanel) -> Verdict:
     best = f"{short_number(least)} at xi0 = {800 * at:,.0f}"
     holds = f"From its best, {best}, the error of the uniform estimate rises to {ends[1]} at {800 * a.at[-1]:,.0f}."
     fails = f"Below {800 * at:,.0f} it falls, from {ends[0]} at 0: boxes that only noise tells apart save nothing."
+    falls_first = clearly_changes(a, "uniform", 0, int(a["uniform"].argmin()))
+    small = f"Nothing here; but a threshold of 0, that is, nearly every cell a box, is not clearly worse ({ends[0]})."
     return Verdict(
         "The error increases with the threshold, because of the variance inside boxes.",
         holds if at < a.at[-1] else f"Nothing: as far as it was tried the error falls, to {best}.",
-        fails if at > 0 else "Nothing here; but the best threshold is 0, that is, nearly every cell a box.",
+        fails if falls_first else small,
     )
 
 

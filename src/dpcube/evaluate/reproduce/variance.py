@@ -130,8 +130,8 @@ def tell(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
         f"of {a.curves[0].draws} releases",
         panels,
         (_against_threshold(a, c), _against_budget(b, d)),
-        "Cells, for which V is 0 whatever the budget (the line at the bottom): V counts what boxes hide and nothing of "
-        f"the noise that they save, so it falls with every cut. {_weights(a)} Nor is the threshold given: xi0 is "
+        "Cells: their V is 0 whatever the budget (the line at the bottom). V counts what boxes hide and nothing of the "
+        f"noise that they save, so it falls with every cut. {_weights(a)} Nor is the threshold given: xi0 is "
         "compared with the variance of noisy cells, of which 800 is noise (E34).",
         value_label="V, as a part of that of one box",
         panels_a_line=2,
@@ -152,14 +152,19 @@ def _against_threshold(a: CurvePanel, c: CurvePanel) -> Verdict:
 
 
 def _against_budget(b: CurvePanel, d: CurvePanel) -> Verdict:
-    boxes = from_to(d, "boxes")
+    goes, boxes = trend(b, BY_CELLS), from_to(d, "boxes")
+    why = (
+        f"That is no randomness: with less noise there are fewer cuts at the same xi0 ({boxes} boxes), and noise that "
+        "is cut into single cells has a small V."
+        if goes == "rises"
+        else f"But the number of boxes changes with it ({boxes}), and V counts that as well as how good they are."
+    )
     return Verdict(
         "At a fixed threshold the relation with alpha1 is not clear; the variance should decrease as alpha1 increases, "
         "for better partitions.",
         f"With a threshold that follows the noise V {trend(b, FOLLOWING)}: {from_to(b, FOLLOWING)} as alpha1 goes from "
         ".01 to .19.",
-        f"At a fixed one V {trend(b, BY_CELLS)}: {from_to(b, BY_CELLS)}. That is no randomness: with less noise there "
-        f"are fewer cuts at the same xi0 ({boxes} boxes), and noise that is cut into single cells has a small V.",
+        f"At a fixed one V {goes}: {from_to(b, BY_CELLS)}. {why}",
     )
 
 

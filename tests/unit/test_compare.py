@@ -314,17 +314,19 @@ def test_a_method_is_stopped_when_its_time_is_up_and_is_still_a_row(
 @pytest.mark.slow
 def test_processes_that_are_stopped_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slow_tasks.py").write_text(
-        "import time\ndef some(n):\n    yield n\n    time.sleep(60 * n)\n    yield -n\n", encoding="utf-8"
+        "import time\ndef some(n):\n    yield n\n    time.sleep(60 * n)\n    yield 1 / (n + 1)\n", encoding="utf-8"
     )
     monkeypatch.syspath_prepend(tmp_path)
     some = importlib.import_module("slow_tasks").some
-    found = {one.task: one for one in in_limited_processes(some, [(1,), (0,), (2,), (0,)], jobs=2, seconds=2)}
-    assert {task: one.parts for task, one in found.items()} == {0: [1], 1: [0, 0], 2: [2], 3: [0, 0]}
+    tasks = [(1,), (0,), (2,), (0,), ("no number",)]
+    found = {one.task: one for one in in_limited_processes(some, tasks, jobs=2, seconds=2)}
+    assert {task: one.parts for task, one in found.items()} == {0: [1], 1: [0, 1], 2: [2], 3: [0, 1], 4: ["no number"]}
+    assert found[4].unfinished.startswith("failed: TypeError")
     assert {task for task, one in found.items() if one.unfinished == "stopped after 2 s"} == {0, 2}
     assert multiprocessing.active_children() == []
     unheeded = in_limited_processes(some, [(1,)], jobs=3, seconds=None)
     next_one = in_limited_processes(some, [(0,), (1,)], jobs=1, seconds=None)
-    assert next(next_one).parts == [0, 0]
+    assert next(next_one).parts == [0, 1]
     next_one.close()  # as Ctrl-C does
     unheeded.close()
     assert multiprocessing.active_children() == []

@@ -8,14 +8,16 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from dpcube.errors import InputError
+from dpcube.strategy.outside import in_one_line
 
-READY, PART, END = "ready", "part", "end"
+READY, PART, END, FAILED = "ready", "part", "end", "failed"
 _spawn = get_context("spawn")  # what draws noise may not be copied (`privacy/unique.py`)
 
 
@@ -37,6 +39,7 @@ class Worker:
     parts: list[Any] = field(default_factory=list)
     ends: float = float("inf")
     is_ready: bool = False
+    is_stopped: bool = False
 
     @classmethod
     def start(cls, function: Callable[..., Iterable[Any]], prepare: Callable[[], None]) -> "Worker":
@@ -49,6 +52,7 @@ class Worker:
 
     def stop(self) -> None:
         """Kill the process: it may be in a loop that heeds nothing less."""
+        self.is_stopped = True
         self.process.kill()
         self.process.join()
         self.pipe.close()
@@ -75,9 +79,8 @@ def in_limited_processes(
     try:
         workers += [Worker.start(function, prepare) for _ in range(min(jobs, len(tasks)))]
         while workers:
-            now = time.monotonic()
             nearest = min(worker.ends for worker in workers)
-            timeout = None if nearest == float("inf") else max(0.0, nearest - now)
+            timeout = None if nearest == float("inf") else max(0.0, nearest - time.monotonic())
             wait([worker.pipe for worker in workers], timeout)
             for place, worker in enumerate(workers):
                 outcome = _heard(worker, seconds)
@@ -87,7 +90,7 @@ def in_limited_processes(
                 if outcome.unfinished:
                     worker.stop()
                     workers[place] = Worker.start(function, prepare) if waiting else worker
-            workers = [worker for worker in workers if worker.process.exitcode is None]
+            workers = [worker for worker in workers if not worker.is_stopped]
             for worker in [one for one in workers if one.is_ready and one.task is None]:
                 if waiting:
                     _hand_out(worker, waiting.popleft(), seconds)
@@ -102,7 +105,8 @@ def in_limited_processes(
 def _hand_out(worker: Worker, numbered: tuple[int, tuple[Any, ...]], seconds: float | None) -> None:
     worker.task, task = numbered
     worker.parts, worker.ends = [], float("inf") if seconds is None else time.monotonic() + seconds
-    worker.pipe.send(task)
+    with suppress(OSError):  # that it has died is heard next
+        worker.pipe.send(task)
 
 
 def _heard(worker: Worker, seconds: float | None) -> TaskOutcome | None:
@@ -115,7 +119,7 @@ def _heard(worker: Worker, seconds: float | None) -> TaskOutcome | None:
             elif what == PART:
                 worker.parts.append(part)
             else:
-                return _over(worker, "")
+                return _over(worker, f"failed: {part}" if what == FAILED else "")
     except (EOFError, OSError):
         worker.process.join()
         return _over(worker, f"failed: its process ended by itself (exit code {worker.process.exitcode})")
@@ -143,6 +147,10 @@ def _serve(pipe: Connection, function: Callable[..., Iterable[Any]], prepare: Ca
             task = pipe.recv()
         except EOFError:  # nobody waits any more
             return
-        for part in function(*task):
-            pipe.send((PART, part))
-        pipe.send((END, None))
+        try:
+            for part in function(*task):
+                pipe.send((PART, part))
+        except Exception as error:  # whatever it is, it is told, and the others go on
+            pipe.send((FAILED, in_one_line(error)))
+        else:
+            pipe.send((END, None))

@@ -59,9 +59,13 @@ class Dawa:
         noisy: Floats = costs + self.penalty * scale.max() + scale * rng.laplace(size=costs.shape)
         return noisy
 
+    def questions_of(self, place: Ints, begin: Ints, cells: int) -> Floats:
+        """Return the questions for which the tree is weighted, a row each, over the buckets."""
+        return mean_weights(self.workload, place, begin, cells)
+
     def _totals(self, row: Floats, place: Ints, begin: Ints, epsilon: float, rng: np.random.Generator) -> Floats:
         """Return the least-squares totals of the buckets from noisy counts of a weighted tree over them."""
-        tree, weight = greedy_tree(mean_weights(self.workload, place, begin, len(row)))
+        tree, weight = greedy_tree(self.questions_of(place, begin, len(row)))
         sums = np.concatenate([[0.0], np.cumsum(np.add.reduceat(row, begin))])
         with np.errstate(divide="ignore"):
             scale = 1 / (weight * epsilon)

@@ -238,6 +238,12 @@ def test_nothing_to_compare_is_refused() -> None:
         compare([SMALL], ["off"], [], draws=1, questions=1, seed=0)
 
 
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
+def test_a_time_limit_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(InputError, match="seconds above 0"):
+        compare([SMALL], ["off"], ["1"], draws=1, questions=1, seed=0, time_limit=seconds)
+
+
 def test_a_method_that_is_not_there_is_refused_before_anything_runs() -> None:
     with pytest.raises(InputError, match="there is no rival 'best'; there are"):
         found("off", "best")

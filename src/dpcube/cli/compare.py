@@ -35,7 +35,7 @@ NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to run.")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
     metavar="SECONDS",
     help="Stop a method that takes longer for its draws on one table at one epsilon; its row says so.",
 )

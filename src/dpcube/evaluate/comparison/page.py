@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 from dpcube.evaluate.comparison.questions import QUESTION_KINDS
@@ -62,7 +63,8 @@ Strategies and rivals ([rivals.md](rivals.md)) beside each other on public data,
 This page is written by `python tools/benchmark.py` from the rows recorded in `docs/compare`, and a test holds it to
 them; `python tools/benchmark.py NAME...` records runs anew. The methods that are shown the questions (`dawa`, `mwem`)
 are shown the random ranges. Errors are means over draws with 95% intervals; every row, with scaled L2 and coverage by
-kind, is in the CSV of its run. `held` and `stated` are plain means over a run's rows.
+kind, is in the CSV of its run. `held` and `stated` are plain means over a run's rows. Other work ran on the machine
+meanwhile, so seconds are upper bounds.
 """
 
 
@@ -202,7 +204,7 @@ def _where_we_lose(runs: Sequence[RecordedComparison]) -> str:
         lost = [loss for loss in each if loss is not None]
         lines += [
             f"**{run.title}**: another method errs less in {len(lost)} of {len(each)} settings, apart in "
-            f"{sum(loss.apart for loss in lost)}. {_beside_cells(run)}",
+            f"{sum(loss.apart for loss in lost)}. {_beside_cells(run)}{_slower_than(run)}",
             "",
         ]
         kinds = [kind for kind in QUESTION_KINDS if any(kind in of for of in found.values())]
@@ -244,4 +246,17 @@ def _beside_cells(run: RecordedComparison) -> str:
     if not ratios:
         return ""
     mean = geometric_mean(ratios).mean
-    return f"The default errs {mean:.2f} times as much as plain cells, in the geometric mean of all settings."
+    return f"The default errs {mean:.2f} times as much as plain cells, in the geometric mean of all settings. "
+
+
+def _slower_than(run: RecordedComparison) -> str:
+    """Return how long the default takes, and how many others take less in the median of their rows."""
+    seconds: dict[str, list[float]] = {}
+    for row in run.rows:
+        if row["outcome"] == MEASURED:
+            seconds.setdefault(row["method"], []).append(float(row["seconds"]))
+    ours = seconds.pop(DEFAULT, None)
+    if ours is None or not seconds:
+        return ""
+    faster = sum(median(of) < median(ours) for of in seconds.values())
+    return f"It takes {median(ours):.2g} seconds in the median; {faster} of {len(seconds)} others take less."

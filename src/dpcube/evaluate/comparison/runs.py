@@ -101,6 +101,9 @@ def compare(
         if not given:
             msg = f"there is nothing to compare: name one {what} at least"
             raise InputError(msg)
+    if time_limit is not None and not 0 < time_limit < math.inf:
+        msg = f"a time limit is a number of seconds above 0, got {time_limit}"
+        raise InputError(msg)
     for name in methods:
         listed_method(name)
     for epsilon in epsilons:

@@ -97,17 +97,7 @@ def compare(
     A method that takes longer than `time_limit` seconds for its draws on one subject at one epsilon is stopped.
     Failures and what was stopped are runs too, but they are not kept: the next time they are tried again.
     """
-    for what, given in (("table or shape", subjects), ("method", methods), ("epsilon", epsilons)):
-        if not given:
-            msg = f"there is nothing to compare: name one {what} at least"
-            raise InputError(msg)
-    if time_limit is not None and not 0 < time_limit < math.inf:
-        msg = f"a time limit is a number of seconds above 0, got {time_limit}"
-        raise InputError(msg)
-    for name in methods:
-        listed_method(name)
-    for epsilon in epsilons:
-        parse_epsilon(epsilon)
+    _check_asked(subjects, methods, epsilons, time_limit)
     known, wanted = _known(kept), []
     tasks: list[tuple[Subject, list[ComparisonKey]]] = []
     for subject in subjects:
@@ -128,6 +118,23 @@ def compare(
         known |= {run.key: run for run in (*outcome.parts, *left_over)}
         progress(_progress_words(keys[0], done, len(tasks), time.monotonic() - start))
     return [known[key] for key in wanted]
+
+
+def _check_asked(
+    subjects: Sequence[Subject], methods: Sequence[str], epsilons: Sequence[str], time_limit: float | None
+) -> None:
+    """Refuse what cannot be compared before anything is run."""
+    for what, given in (("table or shape", subjects), ("method", methods), ("epsilon", epsilons)):
+        if not given:
+            msg = f"there is nothing to compare: name one {what} at least"
+            raise InputError(msg)
+    if time_limit is not None and not 0 < time_limit < math.inf:
+        msg = f"a time limit is a number of seconds above 0, got {time_limit}"
+        raise InputError(msg)
+    for name in methods:
+        listed_method(name)
+    for epsilon in epsilons:
+        parse_epsilon(epsilon)
 
 
 def _measured(

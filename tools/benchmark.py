@@ -24,7 +24,7 @@ HOW_IT_WAS_MADE = RECORDED / "recorded.json"
 FIVE, THREE = (f"--draws {draws} --questions 500 --time-limit 120" for draws in (5, 3))
 RUNS = {
     "adult": ("The bundled table, 5 attributes", FIVE),
-    "shapes-1d": ("Shapes in one dimension, 512 cells", f"--shapes all --sides 512 {FIVE}"),
+    "shapes-1d": ("Shapes in one dimension, 256 cells", f"--shapes all --sides 256 {THREE}"),
     "shapes-2d": ("Shapes in two dimensions, 64 x 64 cells", f"--shapes all --sides 64x64 {FIVE}"),
     "shapes-3d": ("Shapes in three dimensions, 16 x 16 x 16 cells", f"--shapes all --sides 16x16x16 {THREE}"),
     "shapes-4d": ("Shapes in four dimensions, 4,096 cells", f"--shapes all --sides 8x8x8x8 {THREE}"),

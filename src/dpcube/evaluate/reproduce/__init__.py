@@ -20,13 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import histograms, theory
-from dpcube.evaluate.reproduce.against_rivals import AGAINST_RIVALS
-from dpcube.evaluate.reproduce.census import WIDTHS
+from dpcube.evaluate.reproduce import against_rivals, census, histograms, query_error, theory, variance
 from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Maps, Verdict
 from dpcube.evaluate.reproduce.measured import DRAWS, MeasuredFigure, Progress
-from dpcube.evaluate.reproduce.query_error import QUERY_ERROR
-from dpcube.evaluate.reproduce.variance import VARIANCE
 
 
 class Group(NamedTuple):
@@ -40,7 +36,11 @@ class Group(NamedTuple):
     measured: bool = False
 
 
-MEASURED: dict[str, MeasuredFigure] = {"variance": VARIANCE, "query-error": QUERY_ERROR, "comparison": AGAINST_RIVALS}
+MEASURED: dict[str, MeasuredFigure] = {
+    "variance": variance.VARIANCE,
+    "query-error": query_error.QUERY_ERROR,
+    "comparison": against_rivals.AGAINST_RIVALS,
+}
 """The kinds of figures that are measured, each on three grids."""
 _ABOUT_MEASURED = {
     "variance": "section 6.2, the weighted variance of the released boxes, against threshold and budget",
@@ -88,7 +88,7 @@ def recorded_figures(directory: Path) -> list[Figure]:
     return [
         kind.read(grid, (directory / f"{name}-{grid}.csv").read_text(encoding="utf-8"))
         for name, kind in MEASURED.items()
-        for grid in WIDTHS
+        for grid in census.WIDTHS
     ]
 
 
@@ -101,6 +101,8 @@ __all__ = [
     "Figure",
     "Group",
     "Maps",
+    "MeasuredFigure",
+    "Progress",
     "Verdict",
     "figure_groups",
     "make_figures",

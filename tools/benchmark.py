@@ -31,7 +31,7 @@ RUNS = {
     "shapes-5d": ("Shapes in five dimensions, 4,096 cells", f"--shapes all --sides 8x8x4x4x4 {THREE}"),
     "shapes-6d": ("Shapes in six dimensions, 4,096 cells", f"--shapes all --sides 4x4x4x4x4x4 {THREE}"),
 }
-"""What is recorded: the title, and the arguments of `dpcube compare`. Shapes have 100,000 rows."""
+"""What can be recorded: the title, and the arguments of `dpcube compare`. Shapes have 100,000 rows."""
 LIBRARIES = ("dpcube", "numpy", "numba", "scipy")
 
 

@@ -31,6 +31,14 @@ def test_the_command_compares_on_shapes_and_on_an_array(tmp_path: Path) -> None:
     again = dpcube(*shapes, *small, "--cache", str(tmp_path / "kept"), "--json")
     assert json.loads(again.stdout) == told  # seconds too: nothing was run
 
+    limited = ("--time-limit", "100", "--rows", "100", "--sides", "8x8")
+    done = dpcube("compare", "--shapes", "sparse", *limited, *small, "--json")
+    assert done.returncode == 0, done.stderr
+    same = [row for row in told["rows"] if row["table"] == "sparse 8x8" and row["rows"] == 100]
+    assert [row["mean_abs"] for row in json.loads(done.stdout)["rows"]] == [row["mean_abs"] for row in same]
+    refused = dpcube("compare", "--shapes", "sparse", *small, "--time-limit", "nan")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
     array = tmp_path / "counts.npy"
     np.save(array, np.arange(12).reshape(3, 4))
     refused = dpcube("compare", str(array), *small)

@@ -57,6 +57,21 @@ def test_a_figure_is_written_once_and_replaced_when_asked(tmp_path: Path) -> Non
     assert {path.name for path in page.parent.iterdir()} == FILES
 
 
+def test_figures_that_are_measured_are_made_with_few_draws(tmp_path: Path) -> None:
+    made = process("variance-coarse", "--draws", "2", "-o", "here", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "means and 95% intervals of 2 releases" in made.stdout
+    assert {path.name for path in (tmp_path / "here").iterdir()} == {
+        "figures.md",
+        *(f"variance-coarse.{ending}" for ending in ("svg", "png", "csv")),
+    }
+    assert (tmp_path / "here" / "variance-coarse.csv").read_text().startswith("panel,axis,at,curve,value,reach,draws\n")
+    one = process("query-error-coarse", "--draws", "1", "--json", cwd=tmp_path)
+    assert json.loads(one.stdout)["figures"][0]["panels"][0]["reach_of_95%"]["cells"][0] is None
+    refused = process("variance-coarse", "--draws", "0", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+
+
 def test_json_writes_nothing_unless_told_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     told = json.loads(run("theory", "--json").output)

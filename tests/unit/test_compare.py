@@ -1,7 +1,9 @@
 """`dpcube compare`: errors by hand, runs that go on, methods that fail, tables that are refused."""
 
+import importlib
 import math
-from collections.abc import Sequence
+import multiprocessing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +15,11 @@ from dpcube.arrays import Floats, Ints
 from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.evaluate.comparison import ComparisonRow, Subject, compare, comparison_rows, runs
-from dpcube.evaluate.comparison.files import csv_text, where_it_loses
+from dpcube.evaluate.comparison.files import csv_text
 from dpcube.evaluate.comparison.questions import compared_questions
-from dpcube.evaluate.comparison.rows import terminal_tables
+from dpcube.evaluate.comparison.rows import not_measured, terminal_tables
 from dpcube.evaluate.comparison.subjects import at_scales, made_up_subjects, public_subject
+from dpcube.evaluate.limited import in_limited_processes
 from dpcube.evaluate.rivals import LISTED, Listed
 from dpcube.evaluate.shapes import SHAPE_LAWS, SIDES, shape_shares
 from dpcube.query import Workload
@@ -112,7 +115,7 @@ def test_what_was_kept_is_not_run_again_and_failures_are(tmp_path: Path, monkeyp
     ran: list[str] = []
     real = runs.run_method
 
-    def watched(subject: Subject, keys: Sequence[runs.ComparisonKey]) -> list[runs.ComparisonRun]:
+    def watched(subject: Subject, keys: Sequence[runs.ComparisonKey]) -> Iterator[runs.ComparisonRun]:
         ran.append(keys[0].method)
         return real(subject, keys)
 
@@ -235,27 +238,101 @@ def test_nothing_to_compare_is_refused() -> None:
         compare([SMALL], ["off"], [], draws=1, questions=1, seed=0)
 
 
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
+def test_a_time_limit_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(InputError, match="seconds above 0"):
+        compare([SMALL], ["off"], ["1"], draws=1, questions=1, seed=0, time_limit=seconds)
+
+
 def test_a_method_that_is_not_there_is_refused_before_anything_runs() -> None:
     with pytest.raises(InputError, match="there is no rival 'best'; there are"):
         found("off", "best")
 
 
-DOCS = Path(__file__).parents[2] / "docs"
+OWN_METHODS = '''
+"""Strategies that never end, die, or are quick."""
+
+import os
+import time
+from dataclasses import dataclass
+
+from dpcube.strategy.cells import Cells
+
+started = 0
 
 
-@pytest.mark.parametrize("run", ["adult", "shapes"])
-def test_the_page_says_where_we_lose_as_the_recorded_rows_do(run: str) -> None:
-    lines = where_it_loses((DOCS / "compare" / f"{run}.csv").read_text(encoding="utf-8"))
-    assert len(lines) > 2
-    assert "\n".join(lines) in (DOCS / "compare.md").read_text(encoding="utf-8")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endless(Cells):
+    def run(self, counter):
+        while True:
+            time.sleep(0.05)
 
 
-def test_where_it_loses_names_the_best_other_method() -> None:
-    head = "table,rows,epsilon,method,questions,mean_abs,mean_abs_low,mean_abs_high,outcome\n"
-    told = (
-        "t,,1,adaptive,cells,3,2.9,3.1,measured\nt,,1,hb,cells,2,1,2.95,measured\nt,,1,cells,cells,2.5,2,2.8,measured\n"
-        "t,9,1,adaptive,cells,3,2.9,3.1,measured\nt,9,1,cells,cells,1.5,1,2,measured\nt,9,1,dawa,all,,,,failed: x\n"
-        "t,,1,adaptive,ranges,3,2.9,3.1,measured\nt,,1,cells,ranges,4,3,5,measured\n"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndlessLater(Cells):
+    def run(self, counter):
+        global started
+        started += 1
+        while started > 2:  # once to warm up, and one draw
+            time.sleep(0.05)
+        return Cells.run(self, counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dying(Cells):
+    def run(self, counter):
+        os._exit(7)
+'''
+
+
+@pytest.mark.slow
+def test_a_method_is_stopped_when_its_time_is_up_and_is_still_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_methods.py").write_text(OWN_METHODS, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    said: list[str] = []
+    named = ["own_methods:Endless", "cells", "own_methods:EndlessLater", "own_methods:Dying"]
+    kept = tmp_path / "kept"
+    how = {"draws": 2, "questions": 10, "seed": 0, "kept": kept, "progress": said.append, "time_limit": 3.0}
+    rows = comparison_rows(compare([SMALL], named, ["1"], **how))  # type: ignore[arg-type]
+    by_method = {row.method: row.outcome for row in rows}
+    assert list(by_method) == named  # none is dropped, nor out of its place
+    assert by_method["own_methods:Endless"] == "stopped after 3 s (2 of 2 draws)"
+    assert by_method["own_methods:EndlessLater"] == "stopped after 3 s (1 of 2 draws)"
+    assert by_method["own_methods:Dying"] == "failed: its process ended by itself (exit code 7) (2 of 2 draws)"
+    assert by_method["cells"] == "measured"
+    assert not_measured(rows)[0] == "own_methods:Endless on small, epsilon 1: stopped after 3 s (2 of 2 draws)"
+    assert len(not_measured(rows)) == 3
+    assert [words.split(" done")[0] for words in said] == ["comparing", *(f"{n} of 4" for n in range(1, 5))]
+    assert said[-1].endswith("about 0 s left")
+    kept_runs = [line for line in kept.read_text(encoding="utf-8").splitlines() if line]
+    assert len(kept_runs) == 3  # two draws of cells, one of the method that was stopped in its second
+    assert csv_text(rows).count("stopped after 3 s") == 2
+    assert (
+        csv_text(comparison_rows(compare([SMALL], ["cells"], ["1"], draws=2, questions=10, seed=0)))
+        .splitlines()[1]
+        .split(",")[:12]
+        == next(line for line in csv_text(rows).splitlines() if ",cells,release" in line).split(",")[:12]
     )
-    lines = where_it_loses(head + told)
-    assert lines[2:] == ["| t | 1 | cells | hb | 1.50 | |", "| t, 9 rows | 1 | cells | cells | 2.00 | yes |"]
+
+
+@pytest.mark.slow
+def test_processes_that_are_stopped_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_tasks.py").write_text(
+        "import time\ndef some(n):\n    yield n\n    time.sleep(60 * n)\n    yield 1 / (n + 1)\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    some = importlib.import_module("slow_tasks").some
+    tasks = [(1,), (0,), (2,), (0,), ("no number",)]
+    found = {one.task: one for one in in_limited_processes(some, tasks, jobs=2, seconds=2)}
+    assert {task: one.parts for task, one in found.items()} == {0: [1], 1: [0, 1], 2: [2], 3: [0, 1], 4: ["no number"]}
+    assert found[4].unfinished.startswith("failed: TypeError")
+    assert {task for task, one in found.items() if one.unfinished == "stopped after 2 s"} == {0, 2}
+    assert multiprocessing.active_children() == []
+    unheeded = in_limited_processes(some, [(1,)], jobs=3, seconds=None)
+    next_one = in_limited_processes(some, [(0,), (1,)], jobs=1, seconds=None)
+    assert next(next_one).parts == [0, 1]
+    next_one.close()  # as Ctrl-C does
+    unheeded.close()
+    assert multiprocessing.active_children() == []

@@ -22,7 +22,7 @@ from dpcube.strategy import RIVALS, Strategy, strategy_names, strategy_of
 from dpcube.strategy.rivals.grids import AGrid, UGrid, parts_for
 from dpcube.strategy.rivals.hb import HB, best_branching
 from dpcube.strategy.rivals.hierarchical import Hierarchical, regular_levels
-from dpcube.strategy.rivals.hilbert import hilbert_cells
+from dpcube.strategy.rivals.hilbert import hilbert_cells, hilbert_places
 from dpcube.strategy.rivals.levels import tree_of_levels
 from dpcube.strategy.rivals.quad_tree import QuadTree, geometric_budgets
 from dpcube.strategy.rivals.uniform import Uniform
@@ -104,6 +104,12 @@ def test_what_cannot_be_is_refused_in_one_line(make: object) -> None:
 
 
 # Which boxes.
+
+
+@pytest.mark.parametrize(("axes", "bits"), [(1, 4), (2, 1), (2, 4), (3, 3), (4, 2), (5, 2), (6, 1)])
+def test_places_along_a_hilbert_curve_are_those_of_its_cells(axes: int, bits: int) -> None:
+    cells = hilbert_cells(axes, bits)
+    assert (hilbert_places((2**bits,) * axes)[tuple(cells.T)] == np.arange(len(cells))).all()
 
 
 def test_a_hilbert_curve_goes_from_neighbour_to_neighbour() -> None:

@@ -22,6 +22,7 @@ from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 from dpcube.query.workload_model import WorkloadModel
 from dpcube.strategy import BY_NAME, RIVALS
+from dpcube.strategy.rivals.hilbert import hilbert_cells
 
 NOTHING = 1e9
 """An epsilon at which there is hardly any noise."""
@@ -334,13 +335,21 @@ def test_counts_that_no_question_tells_apart_are_one_box() -> None:
     assert len(greedy_h.greedy_tree(np.ones((4, 6))).tree) == 1
 
 
+def test_a_row_has_the_cells_of_the_table_and_no_others() -> None:
+    for shape in ((5,), (5, 6), (3, 2, 7), (16, 20, 7, 2, 2)):
+        assert (np.sort(dawa.row_of(shape), axis=None) == np.arange(math.prod(shape))).all()
+    curve = hilbert_cells(2, 3)
+    inside = curve[(curve < np.array([5, 6])).all(axis=1)]
+    assert (dawa.row_of((5, 6))[tuple(inside.T)] == np.arange(30)).all()
+
+
 def test_means_of_questions_are_dense_ones() -> None:
     shape = (5, 6)
-    place, workload, begin = dawa.row_of(shape), random_ranges(shape, 30, seed=1), np.array([0, 3, 20, 21, 50])
-    dense = np.zeros((30, 64))
+    place, workload, begin = dawa.row_of(shape), random_ranges(shape, 30, seed=1), np.array([0, 3, 20, 21, 25])
+    dense = np.zeros((30, 30))
     dense[:, place.reshape(-1)] = workload.matrix()
     expected = np.array([part.mean(axis=1) for part in np.split(dense, begin[1:], axis=1)]).T
-    np.testing.assert_allclose(dawa.mean_weights(workload, place, begin, 64), expected)
+    np.testing.assert_allclose(dawa.mean_weights(workload, place, begin, 30), expected)
 
 
 # MWEM.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
+from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done, visible
 
 if TYPE_CHECKING:
     from dpcube.evaluate.comparison import ComparisonRow, Subject
@@ -33,6 +33,12 @@ NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of shapes, rows, questions and noise.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to run.")
+@click.option(
+    "--time-limit",
+    type=float,
+    metavar="SECONDS",
+    help="Stop a method that takes longer for its draws on one table at one epsilon; its row says so.",
+)
 @click.option("--cache", type=NEW_FILE, help="File that keeps what was run: a run that was stopped goes on.")
 @click.option("--csv", "csv_file", type=NEW_FILE, help="CSV file to make, a row for each kind of question.")
 @click.option("--plot", type=NEW_FILE, help="Picture to make (.svg, .png): errors of ranges over epsilon.")
@@ -52,6 +58,7 @@ def compare(  # one argument for each option
     questions: int,
     seed: int,
     jobs: int,
+    time_limit: float | None,
     cache: Path | None,
     csv_file: Path | None,
     plot: Path | None,
@@ -79,6 +86,7 @@ def compare(  # one argument for each option
         questions=questions,
         seed=seed,
         jobs=jobs,
+        time_limit=time_limit,
         kept=cache,
         progress=stage,
     )
@@ -96,7 +104,7 @@ def compare(  # one argument for each option
 
 def _print(found: "list[ComparisonRow]") -> None:
     from dpcube.evaluate.comparison import NOT_PRIVATE_WORDS
-    from dpcube.evaluate.comparison.rows import terminal_tables
+    from dpcube.evaluate.comparison.rows import not_measured, terminal_tables
 
     click.echo(f"{NOT_PRIVATE_WORDS}.")
     for words, header, lines in terminal_tables(found):
@@ -109,6 +117,10 @@ def _print(found: "list[ComparisonRow]") -> None:
         "that hold the truth, over questions that are not empty. seconds: the median; memory: the most, above what"
     )
     click.echo("the process had.")
+    if missing := not_measured(found):
+        click.echo(f"\nNot measured ({len(missing)}):")
+        for line in missing:
+            click.echo(f"  {visible(line)}")
 
 
 def _parts(words: str) -> list[str]:

@@ -18,20 +18,25 @@ DIRECTORY = Path("dpcube-figures")
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Directory for the pictures (SVG, PNG), numbers (CSV) and the page.  [default: {DIRECTORY}]",
 )
+@click.option(
+    "--draws",
+    type=click.IntRange(min=1),
+    help="Releases behind each point of the figures that are measured.  [default: 30]",
+)
 @click.option("--replace", is_flag=True, help="Replace files of the same names in the directory.")
 @as_json
-def reproduce(*, figure: tuple[str, ...], output: Path | None, replace: bool, as_json: bool) -> None:
+def reproduce(*, figure: tuple[str, ...], output: Path | None, draws: int | None, replace: bool, as_json: bool) -> None:
     """Make figures of the paper: give names of figures, of groups, or all; without names, list them.
 
     With --json the numbers and verdicts are printed, and files are written only if -o is given.
     """
-    from dpcube.evaluate.reproduce import figure_groups, make_figures
+    from dpcube.evaluate.reproduce import DRAWS, figure_groups, make_figures
 
     if not figure:
         _list(figure_groups(), as_json=as_json)
         return
     stage("computing the figures")
-    made = make_figures(figure)
+    made = make_figures(figure, draws=draws or DRAWS, progress=stage)
     files: list[Path] = []
     if output is not None or not as_json:
         from dpcube.evaluate.reproduce.files import write_figures

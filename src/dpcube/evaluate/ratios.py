@@ -1,13 +1,31 @@
 """Mean errors and their ratios: errors with standard errors enter, ratios and geometric means with theirs leave."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 LEAST_ERROR = 1e-9
 """Errors below it are taken for it: a few draws on a table of one row may have none at all."""
 CHANCE = 2
 """Standard errors that chance is given."""
+CONFIDENCE = 0.95
+"""How often an interval of a mean holds it."""
+
+
+def mean_and_reach(draws: Sequence[float]) -> tuple[float, float]:
+    """Return a mean and how far its 95% interval reaches by Student's law; one draw has none (NaN).
+
+    >>> mean, reach = mean_and_reach([1.0, 3.0])
+    >>> mean, round(reach, 3)
+    (2.0, 12.706)
+    """
+    from scipy import stats
+
+    number, mean = len(draws), math.fsum(draws) / len(draws)
+    if number < 2:
+        return mean, math.nan
+    deviation = math.sqrt(math.fsum((one - mean) ** 2 for one in draws) / (number - 1))
+    return mean, float(stats.t.ppf((1 + CONFIDENCE) / 2, number - 1)) * deviation / math.sqrt(number)
 
 
 def short_number(number: float, *, digits: int = 3) -> str:

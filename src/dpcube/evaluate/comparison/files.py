@@ -14,7 +14,6 @@ from dpcube.evaluate.comparison.rows import MEASURED, ComparisonRow
 from dpcube.evaluate.comparison.subjects import NOT_PRIVATE_WORDS
 from dpcube.evaluate.ratios import LEAST_ERROR
 from dpcube.files import new_file
-from dpcube.strategy import DEFAULT
 
 COMPARISON_ENDINGS = (".svg", ".png")
 PLOTTED = "ranges"
@@ -53,27 +52,6 @@ def _csv_cell(value: object) -> object:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return "" if value is None else value
-
-
-def where_it_loses(text: str) -> list[str]:
-    """Return, as a table for a page, every setting of a CSV in which another method than the default errs less.
-
-    The best other one is named, with the default's mean error over its own; "apart" if their 95% intervals are.
-    """
-    settings: dict[tuple[str, str, str], dict[str, dict[str, str]]] = {}
-    for row in csv.DictReader(io.StringIO(text)):
-        if row["outcome"] == MEASURED:
-            table = f"{row['table']}, {int(row['rows']):,} rows" if row["rows"] else row["table"]
-            settings.setdefault((table, row["epsilon"], row["questions"]), {})[row["method"]] = row
-    lines = ["| table | epsilon | questions | best other | error of ours / its | apart |", "|---|---|---|---|---|---|"]
-    for setting, methods in settings.items():
-        ours = methods.pop(DEFAULT)
-        best = min(methods.values(), key=lambda row: float(row["mean_abs"]))
-        if float(best["mean_abs"]) < float(ours["mean_abs"]):
-            ratio = float(ours["mean_abs"]) / max(float(best["mean_abs"]), LEAST_ERROR)
-            apart = "yes " if float(best["mean_abs_high"]) < float(ours["mean_abs_low"]) else ""
-            lines.append(f"| {' | '.join(setting)} | {best['method']} | {ratio:.2f} | {apart}|")
-    return lines
 
 
 def write_new(path: Path, content: bytes) -> None:

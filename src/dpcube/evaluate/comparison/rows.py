@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from dpcube.arrays import Floats
 from dpcube.evaluate.comparison.questions import QUESTION_KINDS
-from dpcube.evaluate.comparison.runs import COMPARED_CONFIDENCE, ComparisonRun, KindErrors, listed_method
-from dpcube.evaluate.ratios import short_number
+from dpcube.evaluate.comparison.runs import ComparisonRun, KindErrors, listed_method
+from dpcube.evaluate.ratios import mean_and_reach, short_number
 from dpcube.memory import in_words
 
 MEASURED, ALL_KINDS = "measured", "all"
@@ -20,7 +19,8 @@ class ComparisonRow:
     """What a method came to on questions of one kind: means over draws with 95% intervals, seconds, memory, coverage.
 
     `coverage` is the share of stated 95% intervals that hold the truth, over questions that are not empty; `stated` the
-    share of them for which the method states one. A method that failed in a draw has one row, of all kinds, with why.
+    share of them for which the method states one. A method that failed or was stopped in a draw has one row, of all
+    kinds, that says why.
     """
 
     table: str
@@ -58,13 +58,13 @@ def comparison_rows(runs: Iterable[ComparisonRun]) -> list[ComparisonRow]:
 
 
 def _rows(runs: Sequence[ComparisonRun]) -> list[ComparisonRow]:
-    """Return a row for each kind of question, or one that says why the method failed."""
+    """Return a row for each kind of question, or one that says why there are none."""
     key, listed = runs[0].key, listed_method(runs[0].key.method)
     made_by = "release" if listed.released_by_gate else "research code"
     shown = "ranges" if listed.shown_workload else ""
     place = key.table, key.rows or None, key.epsilon, key.method, made_by, shown, listed.privacy
     if failed := [run.failed for run in runs if run.failed]:
-        why = f"failed: {failed[0]} ({len(failed)} of {len(runs)} draws)"
+        why = f"{failed[0]} ({len(failed)} of {len(runs)} draws)"
         return [ComparisonRow(*place, ALL_KINDS, len(runs), outcome=why)]
     seconds = float(np.median([run.seconds for run in runs]))
     peak = float(np.max([run.peak_bytes for run in runs]))
@@ -77,14 +77,8 @@ def _rows(runs: Sequence[ComparisonRun]) -> list[ComparisonRow]:
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return a mean and its 95% interval by Student's law; one draw has none."""
-    from scipy import stats
-
-    given: Floats = np.array(values)
-    mean, number = float(given.mean()), len(given)
-    if number < 2:
-        return mean, math.nan, math.nan
-    reach = float(stats.t.ppf((1 + COMPARED_CONFIDENCE) / 2, number - 1) * given.std(ddof=1) / math.sqrt(number))
+    """Return a mean and its 95% interval; one draw has none."""
+    mean, reach = mean_and_reach(values)
     return mean, mean - reach, mean + reach
 
 
@@ -97,6 +91,11 @@ def setting_words(row: ComparisonRow) -> str:
     """Return the table, its rows if they were drawn, and epsilon in words."""
     drawn = "" if row.rows is None else f", {row.rows:,} rows drawn"
     return f"{row.table}{drawn}, epsilon {row.epsilon}"
+
+
+def not_measured(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Return what failed or was stopped, in words, one line for each."""
+    return [f"{row.method} on {setting_words(row)}: {row.outcome}" for row in rows if row.outcome != MEASURED]
 
 
 def terminal_tables(rows: Sequence[ComparisonRow]) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:

@@ -3,7 +3,7 @@
 import ctypes
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import cache
@@ -14,13 +14,14 @@ import numpy as np
 
 from dpcube.analyst import Release
 from dpcube.arrays import Floats, Ints
+from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.estimate.metrics import errors, exact_answers
 from dpcube.evaluate.arrays import experiment
 from dpcube.evaluate.comparison.questions import compared_questions
 from dpcube.evaluate.comparison.subjects import Subject
 from dpcube.evaluate.kept_lines import code_digest, keep_lines, kept_lines
-from dpcube.evaluate.parallel import in_processes
+from dpcube.evaluate.limited import TaskOutcome, in_limited_processes
 from dpcube.evaluate.rivals import LISTED, Listed, OfStrategy, rival_of
 from dpcube.evaluate.seeds import seed_of
 from dpcube.privacy.epsilon import parse_epsilon
@@ -60,7 +61,7 @@ class KindErrors(NamedTuple):
 
 
 class ComparisonRun(NamedTuple):
-    """What one release came to: errors by kind, seconds, peak of memory above what there was; or why it failed."""
+    """What one release came to: errors by kind, seconds, peak of memory above what there was; or why it was none."""
 
     key: ComparisonKey
     kinds: tuple[KindErrors, ...]
@@ -87,21 +88,16 @@ def compare(
     questions: int,
     seed: int,
     jobs: int = 1,
+    time_limit: float | None = None,
     kept: Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[ComparisonRun]:
     """Run every method on every subject at every epsilon so many times; what is kept in a file is not run again.
 
-    Failures are runs too, but they are not kept: the next time they are tried again.
+    A method that takes longer than `time_limit` seconds for its draws on one subject at one epsilon is stopped.
+    Failures and what was stopped are runs too, but they are not kept: the next time they are tried again.
     """
-    for what, given in (("table or shape", subjects), ("method", methods), ("epsilon", epsilons)):
-        if not given:
-            msg = f"there is nothing to compare: name one {what} at least"
-            raise InputError(msg)
-    for name in methods:
-        listed_method(name)
-    for epsilon in epsilons:
-        parse_epsilon(epsilon)
+    _check_asked(subjects, methods, epsilons, time_limit)
     known, wanted = _known(kept), []
     tasks: list[tuple[Subject, list[ComparisonKey]]] = []
     for subject in subjects:
@@ -113,19 +109,41 @@ def compare(
                 wanted += keys
                 if missing := [key for key in keys if key not in known]:
                     tasks.append((subject, missing))
+    progress("comparing")
     start = time.monotonic()
-    for done, runs in enumerate(_measured(tasks, jobs, progress), 1):
-        keep_lines(kept, _code(), ({"run": run} for run in runs if not run.failed))
-        known |= {run.key: run for run in runs}
-        progress(_progress_words(runs[0].key, done, len(tasks), time.monotonic() - start))
+    for done, outcome in enumerate(_measured(tasks, jobs, time_limit), 1):
+        keys = tasks[outcome.task][1]
+        left_over = [_no_run(key, outcome.unfinished) for key in keys[len(outcome.parts) :]]
+        keep_lines(kept, _code(), ({"run": run} for run in outcome.parts if not run.failed))
+        known |= {run.key: run for run in (*outcome.parts, *left_over)}
+        progress(_progress_words(keys[0], done, len(tasks), time.monotonic() - start))
     return [known[key] for key in wanted]
 
 
+def _check_asked(
+    subjects: Sequence[Subject], methods: Sequence[str], epsilons: Sequence[str], time_limit: float | None
+) -> None:
+    """Refuse what cannot be compared before anything is run."""
+    for what, given in (("table or shape", subjects), ("method", methods), ("epsilon", epsilons)):
+        if not given:
+            msg = f"there is nothing to compare: name one {what} at least"
+            raise InputError(msg)
+    if time_limit is not None and not 0 < time_limit < math.inf:
+        msg = f"a time limit is a number of seconds above 0, got {time_limit}"
+        raise InputError(msg)
+    for name in methods:
+        listed_method(name)
+    for epsilon in epsilons:
+        parse_epsilon(epsilon)
+
+
 def _measured(
-    tasks: Iterable[tuple[Subject, list[ComparisonKey]]], jobs: int, progress: Callable[[str], None]
-) -> Iterator[list[ComparisonRun]]:
-    progress("comparing")
-    return in_processes(run_method, tasks, jobs=jobs)
+    tasks: Sequence[tuple[Subject, list[ComparisonKey]]], jobs: int, time_limit: float | None
+) -> Iterator[TaskOutcome]:
+    """Run the tasks here if one process without a limit is enough, and in processes of their own otherwise."""
+    if jobs > 1 or time_limit is not None:
+        return in_limited_processes(run_method, tasks, jobs=jobs, seconds=time_limit, prepare=load_once)
+    return (TaskOutcome(number, list(run_method(*task))) for number, task in enumerate(tasks))
 
 
 def _progress_words(key: ComparisonKey, done: int, of: int, seconds: float) -> str:
@@ -135,8 +153,14 @@ def _progress_words(key: ComparisonKey, done: int, of: int, seconds: float) -> s
     return f"{done} of {of} done ({key.method} on {key.table}, epsilon {key.epsilon}); about {words} left"
 
 
-def run_method(subject: Subject, keys: Sequence[ComparisonKey]) -> list[ComparisonRun]:
-    """Run one method on one subject for some draws."""
+def load_once() -> None:
+    """Run plain cells on a few, so that no method's time is spent on loading what all of them need."""
+    few = Subject("few", Domain.of_shape((2, 2)), np.ones((2, 2), np.int64))
+    list(run_method(few, [ComparisonKey(few.name, few.digest, 0, "1", "cells", 1, 0, 0)]))
+
+
+def run_method(subject: Subject, keys: Sequence[ComparisonKey]) -> Iterator[ComparisonRun]:
+    """Run one method on one subject for some draws, and yield what each came to."""
     asked = compared_questions(
         subject.domain, keys[0].questions, seed=seed_of("questions", subject.domain.shape, keys[0].seed)
     )
@@ -145,7 +169,8 @@ def run_method(subject: Subject, keys: Sequence[ComparisonKey]) -> list[Comparis
         _warm.add(kind_of_run)
         with suppress(Exception):  # what fails will fail again, and be told then
             _released(subject, subject.sample(0, seed=keys[0].seed), keys[0], asked["ranges"])
-    return [_run(subject, key, asked) for key in keys]
+    for key in keys:
+        yield _run(subject, key, asked)
 
 
 def _run(subject: Subject, key: ComparisonKey, asked: dict[str, Workload]) -> ComparisonRun:
@@ -161,8 +186,12 @@ def _run(subject: Subject, key: ComparisonKey, asked: dict[str, Workload]) -> Co
             _errors_of_kind(kind, exact_counts, estimated, some, release, estimate) for kind, some in asked.items()
         ]
     except Exception as error:  # a method that fails is a row of the table, whatever it fails of
-        return ComparisonRun(key, (), math.nan, math.nan, in_one_line(error))
+        return _no_run(key, f"failed: {in_one_line(error)}")
     return ComparisonRun(key, tuple(found), seconds, max(peak, 0))
+
+
+def _no_run(key: ComparisonKey, why: str) -> ComparisonRun:
+    return ComparisonRun(key, (), math.nan, math.nan, why)
 
 
 def _released(

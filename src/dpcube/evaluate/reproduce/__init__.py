@@ -1,53 +1,110 @@
 """The paper's figures, made again: names enter, figures (numbers, the paper's claims, what holds) leave.
 
-    figure   a figure as numbers and verdicts, drawn by nothing yet
-    theory   section 6.1, the simulation figures, from exact formulas
-    histograms  section 6.2, original and released histograms of the bundled table
-    draw     figures as SVG and PNG (needs matplotlib)
-    files    a directory of pictures, numbers and one page that explains them
+    figure          a figure as numbers and verdicts, drawn by nothing yet
+    theory          section 6.1, the simulation figures, from exact formulas
+    census          the table of the experiments, on three grids
+    histograms      section 6.2, original and released histograms
+    measured        curves that are measured: means with intervals, and read back from what was recorded
+    variance        section 6.2, the weighted variance of boxes against threshold and budget
+    query_error     section 6.3, the error of random queries against threshold and budget
+    against_rivals  section 6.3, the same beside other systems, against epsilon and query size
+    draw            figures as SVG and PNG (needs matplotlib)
+    files           a directory of pictures, numbers and one page that explains them
 
-`GROUPS` lists the groups of figures, each with what it is and the functions that make its figures.
+`GROUPS` lists the groups of figures, each with what it is and the functions that make its figures. Section 6.4,
+classification and blocking, is to be two groups more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import histograms, theory
+from dpcube.evaluate.reproduce import against_rivals, census, histograms, query_error, theory, variance
 from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Maps, Verdict
+from dpcube.evaluate.reproduce.measured import DRAWS, MeasuredFigure, Progress
 
 
 class Group(NamedTuple):
-    """Figures of one section of the paper: what they are, and the functions that make them by their names."""
+    """Figures of one section of the paper: what they are, and the functions that make them by their names.
+
+    Those that are measured take how many draws they are to make, and whom to tell how far they are.
+    """
 
     about: str
-    figures: Mapping[str, Callable[[], Figure | Maps]]
+    figures: Mapping[str, Callable[..., Figure | Maps]]
+    measured: bool = False
 
+
+MEASURED: dict[str, MeasuredFigure] = {
+    "variance": variance.VARIANCE,
+    "query-error": query_error.QUERY_ERROR,
+    "comparison": against_rivals.AGAINST_RIVALS,
+}
+"""The kinds of figures that are measured, each on three grids."""
+_ABOUT_MEASURED = {
+    "variance": "section 6.2, the weighted variance of the released boxes, against threshold and budget",
+    "query-error": "section 6.3, the error of random queries, against threshold and budget",
+    "comparison": "section 6.3, the error of random queries beside other systems, against epsilon and query size",
+}
 
 GROUPS = {
     "theory": Group("section 6.1, the simulation figures, from exact formulas", theory.SIMULATIONS),
     "histograms": Group("section 6.2, original and released histograms of the bundled table", histograms.HISTOGRAMS),
+    **{
+        name: Group(about, MEASURED[name].on_every_grid(name), measured=True) for name, about in _ABOUT_MEASURED.items()
+    },
 }
 
 
 def figure_groups() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return what can be made: for each group what it is, and the names of its figures."""
-    return {name: (about, tuple(figures)) for name, (about, figures) in GROUPS.items()}
+    return {name: (group.about, tuple(group.figures)) for name, group in GROUPS.items()}
 
 
-def make_figures(names: Sequence[str]) -> list[Figure | Maps]:
+def make_figures(
+    names: Sequence[str], *, draws: int = DRAWS, progress: Progress = lambda _: None
+) -> list[Figure | Maps]:
     """Make figures by their own names, those of their groups, or "all"; each once, in the paper's order.
+
+    Points of figures that are measured are means over so many `draws`.
 
     >>> [figure.name for figure in make_figures(["inconsistency", "query-size"])]
     ['query-size', 'inconsistency']
     """
-    makers = {name: (group, make) for group, (_, figures) in GROUPS.items() for name, make in figures.items()}
+    makers = {name: (key, make) for key, group in GROUPS.items() for name, make in group.figures.items()}
     known = {"all", *GROUPS, *makers}
     for name in names:
         if name not in known:
             message = f"there is no figure {name!r}; give {', '.join((*makers, *GROUPS))} or all"
             raise InputError(message)
-    return [make() for name, (group, make) in makers.items() if {"all", group, name} & set(names)]
+    wanted = {name: made for name, made in makers.items() if {"all", made[0], name} & set(names)}
+    how = {"draws": draws, "progress": progress}
+    return [make(**how) if GROUPS[key].measured else make() for key, make in wanted.values()]
 
 
-__all__ = ["GROUPS", "Curve", "CurvePanel", "Figure", "Group", "Maps", "Verdict", "figure_groups", "make_figures"]
+def recorded_figures(directory: Path) -> list[Figure]:
+    """Return the figures that were measured once, from the numbers recorded in a directory, in the paper's order."""
+    return [
+        kind.read(grid, (directory / f"{name}-{grid}.csv").read_text(encoding="utf-8"))
+        for name, kind in MEASURED.items()
+        for grid in census.WIDTHS
+    ]
+
+
+__all__ = [
+    "DRAWS",
+    "GROUPS",
+    "MEASURED",
+    "Curve",
+    "CurvePanel",
+    "Figure",
+    "Group",
+    "Maps",
+    "MeasuredFigure",
+    "Progress",
+    "Verdict",
+    "figure_groups",
+    "make_figures",
+    "recorded_figures",
+]

@@ -3,7 +3,7 @@
 import csv
 import io
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,20 +11,34 @@ from numpy.typing import ArrayLike
 from dpcube.analyst.plots import HeatMap, Picture
 from dpcube.arrays import Floats
 
+Spacing = Literal["evenly", "log", "log from 0"]
+MEASURED_COLUMNS = ("reach", "draws")
+"""What a file of numbers that were measured has beside them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A named line of a panel. Curves of one role look the same in every figure."""
+    """A named line of a panel. Curves of one role look the same in every figure.
+
+    One that was measured has means for values, with 95% intervals of `reach` to both sides over so many `draws`; one
+    that was computed has none.
+    """
 
     name: str
     label: str
     role: str
     values: Floats
+    reach: Floats | None = None
+    draws: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePanel:
-    """Curves over one axis; `mark` is a place on the axis worth a vertical line, with its label."""
+    """Curves over one axis; `mark` is a place on the axis worth a vertical line, with its label.
+
+    `spaced` says how places lie along the axis: by their numbers, by logarithms, or by logarithms from 0 on.
+    `value_label` stands at a panel that does not show what the figure's others do.
+    """
 
     name: str
     title: str
@@ -34,6 +48,8 @@ class CurvePanel:
     curves: tuple[Curve, ...]
     log: bool = False
     mark: tuple[float, str] | None = None
+    spaced: Spacing = "evenly"
+    value_label: str = ""
 
     def __getitem__(self, curve: str) -> Floats:
         """Return the values of a curve by its name."""
@@ -65,6 +81,7 @@ class Figure:
     verdicts: tuple[Verdict, ...]
     left_out: str
     value_label: str = field(default="expected absolute error")
+    panels_a_line: int = 3
 
     def panel(self, name: str) -> CurvePanel:
         """Return a panel by its letter."""
@@ -78,13 +95,15 @@ class Figure:
         >>> print(Figure("f", "t", "l", "", (panel,), (), "").csv().splitlines())
         ['panel,axis,at,curve,value', 'a,s,5,E_LS,37.0479271']
         """
+        measured = any(curve.reach is not None for panel in self.panels for curve in panel.curves)
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
-        lines.writerow(("panel", "axis", "at", "curve", "value"))
+        lines.writerow(("panel", "axis", "at", "curve", "value", *(MEASURED_COLUMNS if measured else ())))
         for panel in self.panels:
             for curve in panel.curves:
-                for at, value in zip(panel.at, curve.values, strict=True):
-                    lines.writerow((panel.name, panel.axis, f"{at:.9g}", curve.name, f"{value:.9g}"))
+                for place, (at, value) in enumerate(zip(panel.at, curve.values, strict=True)):
+                    row = (panel.name, panel.axis, f"{at:.9g}", curve.name, f"{value:.9g}")
+                    lines.writerow((*row, *_measured_cells(curve, place)) if measured else row)
         return text.getvalue()
 
     def as_dict(self) -> dict[str, Any]:
@@ -96,6 +115,7 @@ class Figure:
                 "axis": panel.axis,
                 "at": panel.at.tolist(),
                 "curves": {curve.name: curve.values.tolist() for curve in panel.curves},
+                "reach_of_95%": {c.name: c.reach.tolist() for c in panel.curves if c.reach is not None},
             }
             for panel in self.panels
         ]
@@ -142,6 +162,10 @@ class Maps:
             for letter, panel in self.maps.items()
         ]
         return _told(self, panels)
+
+
+def _measured_cells(curve: Curve, place: int) -> tuple[str, str]:
+    return ("", "") if curve.reach is None else (f"{curve.reach[place]:.9g}", str(curve.draws))
 
 
 def _told(figure: Figure | Maps, panels: list[dict[str, Any]]) -> dict[str, Any]:

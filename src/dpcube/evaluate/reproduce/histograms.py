@@ -1,9 +1,8 @@
 """Section 6.2 of the paper: the original histogram of the census table, and the three that are released (spec 5).
 
-The paper takes the first 10^4 rows of Adult and the attributes Age and Income. Adult has no numeric income (E32), so
-hours-per-week stands in for it. The paper does not say how many cells there are, which matters more than anything
-else, so the figure is made for three grids. alpha1 = .05 for cells and alpha2 = .15 for boxes as in section 6.1; boxes
-are split by the default threshold, which follows from the noise. Noise is drawn from a seed: the table is public.
+The table and the three grids are those of `census`. alpha1 = .05 for cells and alpha2 = .15 for boxes as in section
+6.1; boxes are split by the default threshold, which follows from the noise. Noise is drawn from a seed: the table is
+public.
 """
 
 from collections.abc import Callable
@@ -12,17 +11,13 @@ from fractions import Fraction
 from functools import cache, partial
 
 import numpy as np
-import pyarrow.parquet as pq
 
-from dpcube import datasets
 from dpcube.analyst import Release
 from dpcube.analyst.plots import HeatMap, Picture
 from dpcube.analyst.plots.picture import heat_map
-from dpcube.arrays import Ints
 from dpcube.curator.gate import Gate
-from dpcube.curator.publishing import count
-from dpcube.domain import Domain, Integer
 from dpcube.estimate.metrics import absolute_errors
+from dpcube.evaluate.reproduce.census import WIDTHS, domain_of, exact_counts, size_words, table_words
 from dpcube.evaluate.reproduce.figure import Maps, Verdict
 from dpcube.query.random_ranges import random_ranges
 from dpcube.strategy import FittedStrategy, TwoPhase
@@ -30,24 +25,9 @@ from dpcube.strategy.cells import Cells
 from dpcube.testing import SeededNoise
 from dpcube.transcript import Provenance
 
-ROWS, EPSILON, SHARE = 10_000, Fraction(1, 5), Fraction(1, 4)
+EPSILON, SHARE = Fraction(1, 5), Fraction(1, 4)
 RUNS, QUERIES = 20, 10_000
-WIDTHS = {"coarse": (10, 10), "middle": (4, 5), "fine": (1, 1)}
-"""Years of age and hours per week in a bin."""
 STAGES = {"b": "cells", "c": "uniform", "d": "least_squares"}
-
-
-def domain_of(grid: str) -> Domain:
-    """Return the two attributes on one of the three grids."""
-    years, hours = WIDTHS[grid]
-    age = Integer(name="age", min=17, max=90, width=years)
-    return Domain((age, Integer(name="hours-per-week", min=1, max=99, width=hours)))
-
-
-@cache
-def exact_counts(grid: str) -> Ints:
-    """Return the counts of the first rows of the bundled table, which is public."""
-    return count(pq.read_table(datasets.adult_table()).slice(0, ROWS), domain_of(grid))
 
 
 def release(grid: str, strategy: FittedStrategy, *, seed: int) -> Release:
@@ -71,13 +51,12 @@ def histograms(grid: str) -> Maps:
     }
     panels["d"] = replace(panels["d"], outlines=None)
     original = HeatMap("(a) original histogram", panels["b"].x, panels["b"].y, exact.astype(np.float64))
-    size = f"{exact.shape[0]} x {exact.shape[1]} cells"
+    size = size_words(grid)
     return Maps(
         f"histograms-{grid}",
         f"Original and released histograms, {size}",
         "Figure-histograms",
-        f"age and hours-per-week of the first 10,000 rows of Adult, {size}; alpha1 = .05, alpha2 = .15; errors are "
-        f"means over {RUNS} runs",
+        f"{table_words(grid)}; alpha1 = .05, alpha2 = .15; errors are means over {RUNS} runs",
         Picture(f"Rows by age and hours-per-week, {size}", "", (original, *panels.values())),
         _verdicts(grid, made),
         _left_out(grid),

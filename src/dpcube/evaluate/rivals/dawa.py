@@ -1,12 +1,14 @@
 """DAWA (Li, Hay, Miklau, Wang, "A data- and workload-aware algorithm for range queries", PVLDB 2014).
 
-Cells stand in a row (in several dimensions along a Hilbert curve of the cube around them), are parted into buckets by
-noisy deviations with a share of epsilon (`interval_partition.py`, with the proof), and the counts of the buckets are
+Cells stand in a row (in several dimensions along a Hilbert curve, of which places outside of the table are passed over:
+the public code has zeros there, which in five dimensions are thousands for each cell), are parted into buckets by noisy
+deviations with a share of epsilon (`interval_partition.py`, with the proof), and the counts of the buckets are
 measured by a tree weighted for the workload with the rest (`greedy_h.py`); inside a bucket they are spread evenly.
 
 It needs noisy deviations, and a choice of buckets proved as a whole, so it is research code.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +20,7 @@ from dpcube.evaluate.rivals.greedy_h import greedy_tree
 from dpcube.evaluate.rivals.interval_partition import cheapest_buckets, deviations_of_runs
 from dpcube.evaluate.rivals.rival import PURE, checked
 from dpcube.query import Workload
-from dpcube.strategy.rivals.hilbert import bits_of, hilbert_cells
+from dpcube.strategy.rivals.hilbert import hilbert_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Dawa:
         share = self.share if self.share is not None else (0.5 if exact.ndim == 1 else 0.25)
         first, rest = share * epsilon, (1 - share) * epsilon
         place = row_of(exact.shape)
-        row = np.zeros(int(place.max()) + 1 if exact.ndim == 1 else 2 ** (bits_of(exact.shape) * exact.ndim))
+        row = np.empty(exact.size)
         row[place.reshape(-1)] = exact.reshape(-1)
         begin = cheapest_buckets(self.noisy_costs(row, first, rest, rng))
         totals = self._totals(row, place, begin, rest, rng)
@@ -57,9 +59,13 @@ class Dawa:
         noisy: Floats = costs + self.penalty * scale.max() + scale * rng.laplace(size=costs.shape)
         return noisy
 
+    def questions_of(self, place: Ints, begin: Ints, cells: int) -> Floats:
+        """Return the questions for which the tree is weighted, a row each, over the buckets."""
+        return mean_weights(self.workload, place, begin, cells)
+
     def _totals(self, row: Floats, place: Ints, begin: Ints, epsilon: float, rng: np.random.Generator) -> Floats:
         """Return the least-squares totals of the buckets from noisy counts of a weighted tree over them."""
-        tree, weight = greedy_tree(mean_weights(self.workload, place, begin, len(row)))
+        tree, weight = greedy_tree(self.questions_of(place, begin, len(row)))
         sums = np.concatenate([[0.0], np.cumsum(np.add.reduceat(row, begin))])
         with np.errstate(divide="ignore"):
             scale = 1 / (weight * epsilon)
@@ -72,17 +78,16 @@ class Dawa:
 
 
 def row_of(shape: tuple[int, ...]) -> Ints:
-    """Return the place of every cell in the row: itself in 1-D, else along the Hilbert curve of the cube around.
+    """Return the place of every cell in the row: itself in 1-D, else its rank along the Hilbert curve.
 
     >>> row_of((2, 2)).tolist()
     [[0, 1], [3, 2]]
     """
     if len(shape) == 1:
         return np.arange(shape[0])
-    cells = hilbert_cells(len(shape), bits_of(shape))
-    place = np.empty((2 ** bits_of(shape),) * len(shape), np.int64)
-    place[tuple(cells.T)] = np.arange(len(cells))
-    return place[tuple(map(slice, shape))]
+    rank = np.empty(math.prod(shape), np.int64)
+    rank[np.argsort(hilbert_places(shape).reshape(-1))] = np.arange(len(rank))
+    return rank.reshape(shape)
 
 
 def mean_weights(workload: Workload, place: Ints, begin: Ints, cells: int) -> Floats:

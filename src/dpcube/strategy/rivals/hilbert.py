@@ -43,6 +43,32 @@ def hilbert_cells(axes: int, bits: int) -> Ints:
     return cells
 
 
+def hilbert_places(shape: tuple[int, ...]) -> Ints:
+    """Return the place of every cell of a shape along the curve of the cube around it: `hilbert_cells` the other way.
+
+    Only cells of the shape are looked at: the cube around (16, 20, 7, 2, 2) has 3,700 times as many.
+
+    >>> hilbert_places((2, 2)).tolist()
+    [[0, 1], [3, 2]]
+    """
+    axes, bits = len(shape), bits_of(shape)
+    cells = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1).astype(np.int64)
+    for bit in range(bits - 1, 0, -1):
+        for axis in range(axes):
+            below = (1 << bit) - 1
+            is_turned = (cells[:, axis] >> bit) & 1 == 1
+            swapped = np.where(is_turned, 0, (cells[:, 0] ^ cells[:, axis]) & below)
+            cells[:, 0] ^= np.where(is_turned, below, swapped)
+            cells[:, axis] ^= swapped
+    gray = np.zeros(len(cells), np.int64)
+    for bit in range(bits):
+        for axis in range(axes):
+            gray |= ((cells[:, axis] >> bit) & 1) << (bit * axes + axes - 1 - axis)
+    for shift in (1, 2, 4, 8, 16, 32):
+        gray ^= gray >> shift  # of Gray's code, what it codes
+    return gray.reshape(shape)
+
+
 def hilbert_levels(shape: tuple[int, ...], branching: int) -> list[BoxLevel]:
     """Return the levels of the tree that cuts the curve into `branching` equal runs (a power of two) at each level."""
     step, last = branching.bit_length() - 1, bits_of(shape) * len(shape)

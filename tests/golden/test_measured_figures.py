@@ -17,7 +17,7 @@ from dpcube.evaluate.reproduce.census import WIDTHS, exact_counts
 from dpcube.evaluate.reproduce.draw import CURVE_STYLES, draw_figure, figure_digest
 from dpcube.evaluate.reproduce.files import reproduction_page
 from dpcube.evaluate.reproduce.measured import (
-    Look,
+    CurveLook,
     PanelPlan,
     clearly_below,
     measured_panels,
@@ -25,8 +25,8 @@ from dpcube.evaluate.reproduce.measured import (
     recorded_panels,
     trend,
 )
-from dpcube.evaluate.reproduce.query_error import mean_errors, queries
-from dpcube.evaluate.reproduce.variance import exact_boxes, literal, part_of_one_box, released_boxes
+from dpcube.evaluate.reproduce.query_error import errors_of_estimates, queries
+from dpcube.evaluate.reproduce.variance import exact_boxes, part_of_one_box, released_boxes, with_threshold
 from dpcube.evaluate.rivals import LISTED
 from dpcube.geometry.boxes import Partitioning
 from dpcube.strategy import TwoPhase
@@ -103,18 +103,20 @@ def test_variance_of_boxes_by_hand() -> None:
     assert part_of_one_box("coarse", cut) == pytest.approx(inside / (counts.size * counts.var()))
     assert part_of_one_box("coarse", cut, by_rows=True) == pytest.approx(by_rows / (counts.sum() * counts.var()))
     assert part_of_one_box("coarse", exact_boxes("coarse", 0)) == 0
-    assert len(released_boxes("coarse", literal(Fraction(1, 4), 1e6), 0)) == 1
-    assert literal(Fraction(1, 4), 2.0).threshold == 1600  # 2/alpha1^2 is 800
+    assert len(released_boxes("coarse", with_threshold(Fraction(1, 4), 1e6), 0)) == 1
+    assert with_threshold(Fraction(1, 4), 2.0).threshold == 1600  # 2/alpha1^2 is 800
 
 
 def test_query_errors_by_hand() -> None:
     """The error of plain cells is that of the noise alone: its variance is known."""
     variance = 2 * np.exp(-0.2) / (1 - np.exp(-0.2)) ** 2
     sizes = (queries("coarse").upper - queries("coarse").lower).prod(axis=1)
-    found = [mean_errors("coarse", Cells(), ["auto"], epsilon=Fraction(1, 5), seed=seed)[0] for seed in range(40)]
+    found = [
+        errors_of_estimates("coarse", Cells(), ["auto"], epsilon=Fraction(1, 5), seed=seed)[0] for seed in range(40)
+    ]
     expected = float(np.sqrt(2 / np.pi * sizes * variance).mean())  # sums of many are nearly normal
     assert np.mean(found) == pytest.approx(expected, rel=0.15)
-    uniform, cells = mean_errors(
+    uniform, cells = errors_of_estimates(
         "coarse", TwoPhase(share=Fraction(1, 4)), ["uniform", "cells"], epsilon=Fraction(1, 5), seed=0
     )
     assert uniform != cells
@@ -130,7 +132,7 @@ def test_queries_by_size_have_their_sizes(grid: str) -> None:
 
 
 def small_panel(**curves: tuple[list[float], list[float]]) -> Any:
-    looks = {name: Look(name, "cells") for name in curves}
+    looks = {name: CurveLook(name, "cells") for name in curves}
     draws = {
         ("a", name): {
             float(x): [value - reach, value, value + reach] for x, (value, reach) in enumerate(zip(*of, strict=True))

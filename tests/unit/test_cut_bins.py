@@ -15,7 +15,7 @@ from dpcube.analyst.plots.picture import marginal, picture
 from dpcube.curator.publishing import count
 from dpcube.domain.attribute import Within
 from dpcube.errors import DomainError, QueryError
-from dpcube.evaluate.cut_bins import TableOfValues, measure_cut_bins, pairs
+from dpcube.evaluate.cut_bins import TableOfValues, edge_pairs, measure_cut_bins
 from dpcube.query import CountingQueries, query
 from dpcube.query.cuts import cut_queries
 from dpcube.testing import SeededNoise, SilentNoise
@@ -406,7 +406,7 @@ def test_intervals_of_heaped_and_smooth_bins_hold(strategy: str) -> None:
         assert found.counted[0] >= 95
         assert found.in_sql[0] >= 93
         assert found.noise_alone[1] < found.counted[1]
-    reals = TableOfValues("", heaped, 0, tuple(pairs(range(0, 40, 5))), real=True)
+    reals = TableOfValues("", heaped, 0, tuple(edge_pairs(range(0, 40, 5))), real=True)
     to_edges = measure_cut_bins(reals, strategy, runs=5)
     assert to_edges.counted[0] >= 95
     assert to_edges.in_sql[0] >= 93

@@ -27,7 +27,7 @@ from dpcube.evaluate.tables import PublicTable, coded_tables, demo_table
 from dpcube.strategy import Strategy, strategy_of
 from dpcube.testing import SeededNoise
 
-CONFIDENCE = 0.95
+ASKED_CONFIDENCE = 0.95
 EPSILONS = ("0.1", "1")
 UNDER = 0.90
 WORST_PART = 0.1
@@ -55,7 +55,7 @@ class Tally:
     @classmethod
     def of(cls, answers: Answers, truths: Floats, *, counted: Bools | bool = True) -> "Tally":
         """Tally one release; questions that are not `counted` are as good as not asked."""
-        low, high = answers.interval(CONFIDENCE)
+        low, high = answers.interval(ASKED_CONFIDENCE)
         known = ~np.isnan(low + high)
         held = known & (low <= truths) & (truths <= high)
         off, stated = answers.values - truths, np.hypot(answers.stderrs, answers.withins)
@@ -209,7 +209,7 @@ class RightIntervals:
     @classmethod
     def over(cls, releases: int) -> "RightIntervals":
         """Return what chance alone makes of it."""
-        law = stats.binom(releases, CONFIDENCE)
+        law = stats.binom(releases, ASKED_CONFIDENCE)
         under = law.cdf(np.ceil(UNDER * releases) - 1)
         levels = (np.arange(1000) + 0.5) / 1000 * WORST_PART
         return cls(float(under), float(law.ppf(levels).mean() / releases))

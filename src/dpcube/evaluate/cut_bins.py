@@ -81,7 +81,7 @@ def tables_of_values() -> Iterator[TableOfValues]:
         yield TableOfValues(f"heaped: {name}, single values", exact, start, tuple(values))
         yield TableOfValues(f"heaped: {name}, ranges", exact, start, tuple(cutting_ranges(start, exact.shape[1])))
         edges = range(start, start + exact.shape[1], WIDTH)
-        yield TableOfValues(f"heaped: {name} (real), to edges", exact, start, tuple(pairs(edges)), real=True)
+        yield TableOfValues(f"heaped: {name} (real), to edges", exact, start, tuple(edge_pairs(edges)), real=True)
     generator, places = np.random.default_rng(8), np.arange(100)
     hill = 600 * np.exp(-(((places - 50) / 22) ** 2))
     smooth = generator.poisson(np.outer(np.linspace(0.5, 1.5, 8), hill) / 8)
@@ -103,7 +103,7 @@ def cutting_ranges(start: int, length: int, *, number: int = 60) -> Iterator[Val
             yield start + low, start + high
 
 
-def pairs(edges: Sequence[int]) -> Iterator[ValueRange]:
+def edge_pairs(edges: Sequence[int]) -> Iterator[ValueRange]:
     """Return ranges from the first edge, and from each edge to the next, both ends included."""
     yield from ((edges[0], edge) for edge in edges)
     yield from pairwise(edges)

@@ -35,7 +35,7 @@ MANY_ATTRIBUTES = 6
 MOST_TRIPLES = 10
 """Tables over three attributes, evenly chosen, that errors are taken of."""
 
-Counts = tuple[list[MarginalCounts], BoxCounts]
+TablesAndTree = tuple[list[MarginalCounts], BoxCounts]
 
 
 def tables_are_worth_it(
@@ -43,7 +43,7 @@ def tables_are_worth_it(
     share: Fraction,
     counter: NoisyCounter,
     asked: AskedOfTables,
-    count: Callable[[NoisyCounter, Fraction], Counts],
+    count: Callable[[NoisyCounter, Fraction], TablesAndTree],
 ) -> bool:
     """Say whether counting with tables has smaller errors than without, on cubes made up from a pilot.
 

@@ -27,7 +27,12 @@ RISING = (*STEADY, *ORDERS, exp.Least, exp.Greatest)
 STRICT = (*STEADY, *ORDERS, exp.Abs, exp.EQ, exp.NEQ)
 """Functions that are null where an argument is, and nowhere else."""
 EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
-NUMBERS = (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE, exp.DataType.Type.DECIMAL, *exp.DataType.INTEGER_TYPES)
+NUMBER_TYPES = (
+    exp.DataType.Type.FLOAT,
+    exp.DataType.Type.DOUBLE,
+    exp.DataType.Type.DECIMAL,
+    *exp.DataType.INTEGER_TYPES,
+)
 
 
 def rising_parts(node: exp.Expression, needs: Needs) -> Iterator[exp.Expression]:
@@ -79,7 +84,7 @@ def _rises(node: exp.Expression, needs: Needs) -> bool:
     if isinstance(node, exp.Div | exp.IntDiv | exp.Coalesce):
         known = inside[0] is node.this
     elif isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
-        known = node.to.this in NUMBERS
+        known = node.to.this in NUMBER_TYPES
     elif isinstance(node, exp.Log):
         known = inside[0] is (node.expression or node.this)  # of another number; a base is where it has a pole
     else:

@@ -28,7 +28,7 @@ from dpcube.analyst.sql.written import Written
 from dpcube.arrays import Bools, Floats, Places
 from dpcube.domain import Attribute
 
-ONE_ROW = 1.0
+BETWEEN_TWO_ROWS = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,11 +103,11 @@ def quantile_errors(
 
     def not_below(at: Places, some: Bools) -> Bools:
         found = line(at, some, 1)
-        return np.asarray(found.values + found.half_width(confidence) >= -ONE_ROW)
+        return np.asarray(found.values + found.half_width(confidence) >= -BETWEEN_TWO_ROWS)
 
     def above(at: Places, some: Bools) -> Bools:
         found = line(at, some, -1)
-        return np.asarray(found.values - found.half_width(confidence) >= ONE_ROW)
+        return np.asarray(found.values - found.half_width(confidence) >= BETWEEN_TWO_ROWS)
 
     first, last = ladder.first_where(not_below), ladder.first_where(above)
     last = np.maximum(first, last)

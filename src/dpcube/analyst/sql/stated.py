@@ -48,14 +48,14 @@ class Linear(NamedTuple):
         return Linear(self.terms + other.terms, self.constant + other.constant)
 
 
-ONE = Linear(constant=1.0)
+ONE_LINE = Linear(constant=1.0)
 
 
 class Quotient(NamedTuple):
     """A column that is `scale` times one sum over another plus `offset`; a sum by itself is over 1."""
 
     over: Linear
-    under: Linear = ONE
+    under: Linear = ONE_LINE
     scale: float = 1.0
     offset: float = 0.0
 
@@ -154,7 +154,7 @@ def _linear(node: exp.Expression, fold: Fold) -> Linear | None:
         return None if number is None else Linear(constant=number)
     found = stated(node, fold)
     if isinstance(found, Quotient):
-        return found.over.times(found.scale).plus(Linear(constant=found.offset)) if found.under == ONE else None
+        return found.over.times(found.scale).plus(Linear(constant=found.offset)) if found.under == ONE_LINE else None
     call = None if found is None else call_of(found.aggregate)
     if found is None or call is None or not call.name.startswith(SMOOTH):
         return None

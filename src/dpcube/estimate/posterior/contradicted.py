@@ -13,7 +13,7 @@ from dpcube.arrays import Floats, Ints
 from dpcube.estimate.posterior.splits import add_marginals
 from dpcube.geometry.tree import BoxTree
 
-RARE = 1e-3
+RARELY_APART = 1e-3
 """Departures that noise makes with a smaller chance move a marginal."""
 
 
@@ -33,7 +33,7 @@ def moved_marginals(
         noise = noise_along(tree.lower[leaves, axis], tree.upper[leaves, axis], variance[leaves], extent)
         apart = plain[of_axis] - marginals[of_axis]
         apart -= apart.mean()
-        if np.sum(apart**2 / noise) > chdtri(extent, RARE):
+        if np.sum(apart**2 / noise) > chdtri(extent, RARELY_APART):
             bias = max(float(np.mean(apart**2) - np.mean(noise)), 0.0)
             moved[of_axis] = np.maximum(marginals[of_axis] + bias / (bias + noise) * apart, 0.0)
     return moved

@@ -20,9 +20,9 @@ from dpcube.evaluate.ratios import short_number
 from dpcube.evaluate.reproduce.census import domain_of, exact_counts, size_words, table_words
 from dpcube.evaluate.reproduce.figure import CurvePanel, Figure, Verdict
 from dpcube.evaluate.reproduce.measured import (
+    CurveLook,
     Draws,
     Gathered,
-    Look,
     MeasuredFigure,
     PanelPlan,
     Progress,
@@ -41,10 +41,10 @@ from dpcube.strategy import DEFAULT, TwoPhase
 from dpcube.strategy.rivals.hierarchical import Hierarchical
 from dpcube.strategy.rivals.median_tree import MedianTree
 
-EPSILONS = tuple(map(Fraction, ("0.05", "0.1", "0.2", "0.5", "1")))
+EPSILONS_OF_FIGURE = tuple(map(Fraction, ("0.05", "0.1", "0.2", "0.5", "1")))
 SIZES_AT = Fraction("0.2")
 """The epsilon at which errors are told by size."""
-SHOWN = 1000
+SHOWN_RANGES = 1000
 """Queries that systems are shown which ask for them (`dawa`, `mwem`)."""
 A_SIZE = 2000
 """Queries of each size, at most."""
@@ -52,18 +52,18 @@ HEIGHTS = (4, 6, 8, 10)
 CONSISTENCY = {"consistency_rows": "row-major", "consistency_hilbert": "hilbert", "consistency_boxes": "boxes"}
 
 BOTH = {
-    "dpcube": Look("DPCube, threshold follows noise", "dpcube follows"),
-    "cells": Look("cells, whole budget", "cells"),
-    DEFAULT: Look(DEFAULT, DEFAULT),
+    "dpcube": CurveLook("DPCube, threshold follows noise", "dpcube follows"),
+    "cells": CurveLook("cells, whole budget", "cells"),
+    DEFAULT: CurveLook(DEFAULT, DEFAULT),
 }
 PAPERS = {
     **BOTH,
-    "dpcube_best": Look("DPCube, best threshold, seen afterwards", "dpcube"),
-    "kd_tree": Look("kd-tree, height 10", "kd-tree"),
-    "kd_tree_best": Look("kd-tree, best height, seen afterwards", "kd-tree best"),
-    "consistency_rows": Look("consistency, along rows", "consistency rows"),
-    "consistency_hilbert": Look("consistency, Hilbert curve", "consistency hilbert"),
-    "consistency_boxes": Look("consistency, quad-tree", "consistency boxes"),
+    "dpcube_best": CurveLook("DPCube, best threshold, seen afterwards", "dpcube"),
+    "kd_tree": CurveLook("kd-tree, height 10", "kd-tree"),
+    "kd_tree_best": CurveLook("kd-tree, best height, seen afterwards", "kd-tree best"),
+    "consistency_rows": CurveLook("consistency, along rows", "consistency rows"),
+    "consistency_hilbert": CurveLook("consistency, Hilbert curve", "consistency hilbert"),
+    "consistency_boxes": CurveLook("consistency, quad-tree", "consistency boxes"),
 }
 ADDED_NAMES = (
     "uniform",
@@ -78,7 +78,7 @@ ADDED_NAMES = (
     "privtree",
     "hdpview",
 )
-ADDED = {**BOTH, **{name: Look(name, name) for name in ADDED_NAMES}}
+ADDED = {**BOTH, **{name: CurveLook(name, name) for name in ADDED_NAMES}}
 
 
 @cache
@@ -92,7 +92,7 @@ def queries_by_size(grid: str) -> tuple[Workload, Ints]:
 
 def systems(grid: str) -> dict[str, list[Callable[[Fraction], Rival]]]:
     """Return every system by name, as functions of epsilon; of several the best is taken, seen afterwards."""
-    shown = random_ranges(domain_of(grid).shape, SHOWN, seed=0)
+    shown = random_ranges(domain_of(grid).shape, SHOWN_RANGES, seed=0)
     trees: Mapping[str, list[Callable[[Fraction], Rival]]] = {
         name: [_always(OfStrategy(Hierarchical(order=order), "tree_least_squares"))]  # type: ignore[arg-type]
         for name, order in CONSISTENCY.items()
@@ -118,11 +118,11 @@ def _literal(epsilon: Fraction, *, threshold: float) -> Rival:
     return OfStrategy(TwoPhase(share=SHARE, noise_corrected=False, slack=0, threshold=threshold * floor), "uniform")
 
 
-def measure(grid: str, draws: int, progress: Progress) -> Draws:
+def measure_rivals(grid: str, draws: int, progress: Progress) -> Draws:
     """Measure the errors of so many releases of every system at every epsilon."""
     found, every = Gathered(), systems(grid)
     for done, (name, choices) in enumerate(every.items()):
-        for epsilon in EPSILONS:
+        for epsilon in EPSILONS_OF_FIGURE:
             progress(f"{name} at epsilon {float(epsilon):g}, {size_words(grid)}: {done} of {len(every)} systems done")
             tried = [_errors(grid, made(epsilon), epsilon, draws) for made in choices]
             best = min(tried, key=lambda errors: float(np.mean(errors[0])))
@@ -159,7 +159,7 @@ def _points(
                 yield against_size, float(2**k), [float(one[place]) for one in by_size]
 
 
-def tell(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+def tell_rivals(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of some measured panels."""
     a, b, c, d = panels
     return Figure(
@@ -262,4 +262,4 @@ def _plans() -> tuple[PanelPlan, ...]:
     )
 
 
-AGAINST_RIVALS = MeasuredFigure(_plans(), measure, tell)
+AGAINST_RIVALS = MeasuredFigure(_plans(), measure_rivals, tell_rivals)

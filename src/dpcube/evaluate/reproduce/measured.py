@@ -34,7 +34,7 @@ class Gathered(dict[tuple[str, str], dict[float, list[float]]]):
         self.setdefault((panel, curve), {}).setdefault(at, []).append(float(value))
 
 
-class Look(NamedTuple):
+class CurveLook(NamedTuple):
     """What a curve is called in a picture, and which role it has."""
 
     label: str
@@ -49,7 +49,7 @@ class PanelPlan:
     title: str
     axis: str
     axis_label: str
-    curves: Mapping[str, Look]
+    curves: Mapping[str, CurveLook]
     log: bool = False
     spaced: Spacing = "evenly"
     value_label: str = ""
@@ -92,7 +92,7 @@ def measured_panels(plans: Sequence[PanelPlan], draws: Draws) -> tuple[CurvePane
     return tuple(panels)
 
 
-def _curve(name: str, look: Look, draws: Sequence[Sequence[float]]) -> Curve:
+def _curve(name: str, look: CurveLook, draws: Sequence[Sequence[float]]) -> Curve:
     means = np.array([[float(f"{number:.9g}") for number in mean_and_reach(some)] for some in draws])
     return Curve(name, look.label, look.role, means[:, 0], means[:, 1], len(draws[0]))
 
@@ -116,7 +116,7 @@ def recorded_panels(plans: Sequence[PanelPlan], text: str) -> tuple[CurvePanel, 
     return tuple(panels)
 
 
-def _read(name: str, look: Look, rows: list[dict[str, Any]]) -> Curve:
+def _read(name: str, look: CurveLook, rows: list[dict[str, Any]]) -> Curve:
     values, reach = (np.array([float(row[column]) for row in rows]) for column in ("value", "reach"))
     return Curve(name, look.label, look.role, values, reach, int(rows[0]["draws"]))
 

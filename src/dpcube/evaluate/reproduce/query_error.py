@@ -16,9 +16,9 @@ from dpcube.evaluate.ratios import short_number
 from dpcube.evaluate.reproduce.census import domain_of, exact_counts, size_words, table_words
 from dpcube.evaluate.reproduce.figure import CurvePanel, Figure, Verdict
 from dpcube.evaluate.reproduce.measured import (
+    CurveLook,
     Draws,
     Gathered,
-    Look,
     MeasuredFigure,
     PanelPlan,
     Progress,
@@ -26,30 +26,33 @@ from dpcube.evaluate.reproduce.measured import (
     clearly_changes,
     places,
 )
-from dpcube.evaluate.reproduce.variance import ALPHA, SHARE, SHARES, THRESHOLDS, literal
+from dpcube.evaluate.reproduce.variance import ALPHA, SHARE, SHARES, THRESHOLDS, with_threshold
 from dpcube.evaluate.seeds import seed_of
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 from dpcube.strategy import DEFAULT, FittedStrategy, TwoPhase, strategy_of
 from dpcube.testing import SeededNoise
 
-QUERIES = 100_000
+QUERY_DRAWS = 100_000
 ESTIMATES = {
-    "uniform": Look("uniform estimate", "dpcube"),
-    "least_squares": Look("least squares", "least squares"),
-    "weighted_least_squares": Look("least squares, weighted", "weighted"),
+    "uniform": CurveLook("uniform estimate", "dpcube"),
+    "least_squares": CurveLook("least squares", "least squares"),
+    "weighted_least_squares": CurveLook("least squares, weighted", "weighted"),
 }
-FOLLOWING = {"uniform_follows": Look("uniform, threshold follows noise", "dpcube follows")}
-WHOLE = {"cells": Look("cells, whole budget", "cells"), DEFAULT: Look(f"{DEFAULT}, whole budget", DEFAULT)}
+FOLLOWING = {"uniform_follows": CurveLook("uniform, threshold follows noise", "dpcube follows")}
+WHOLE_BUDGET = {
+    "cells": CurveLook("cells, whole budget", "cells"),
+    DEFAULT: CurveLook(f"{DEFAULT}, whole budget", DEFAULT),
+}
 
 
 @cache
 def queries(grid: str) -> Workload:
     """Return the random queries of a grid: both ends uniform on each axis and put in order."""
-    return random_ranges(domain_of(grid).shape, QUERIES, seed=0)
+    return random_ranges(domain_of(grid).shape, QUERY_DRAWS, seed=0)
 
 
-def mean_errors(
+def errors_of_estimates(
     grid: str, strategy: FittedStrategy, estimates: Iterable[str], *, epsilon: Fraction, seed: int
 ) -> list[float]:
     """Return the mean absolute error of the random queries, by each of some estimates of one release."""
@@ -58,34 +61,34 @@ def mean_errors(
     return [float(absolute_errors(exact, release.cells(one), queries(grid)).mean()) for one in estimates]
 
 
-def measure(grid: str, draws: int, progress: Progress) -> Draws:
+def measure_query_error(grid: str, draws: int, progress: Progress) -> Draws:
     """Measure the errors of so many releases a point."""
     found = Gathered()
     for draw in range(draws):
         progress(f"query error, {size_words(grid)}: draw {draw + 1} of {draws}")
         seed = seed_of("query error", grid, draw)
         whole = {
-            name: mean_errors(grid, strategy_of(name), ["auto"], epsilon=ALPHA, seed=seed_of(seed, name))[0]
-            for name in WHOLE
+            name: errors_of_estimates(grid, strategy_of(name), ["auto"], epsilon=ALPHA, seed=seed_of(seed, name))[0]
+            for name in WHOLE_BUDGET
         }
         for panel, at, strategy in _settings():
-            errors = mean_errors(grid, strategy, ESTIMATES, epsilon=ALPHA, seed=seed_of(seed, panel, at))
+            errors = errors_of_estimates(grid, strategy, ESTIMATES, epsilon=ALPHA, seed=seed_of(seed, panel, at))
             for name, error in (*zip(ESTIMATES, errors, strict=True), *whole.items()):
                 found.add(panel, name, at, error)
         for share in SHARES:
             at = float(share * ALPHA)
             seen = seed_of(seed, "follows", at)
-            (error,) = mean_errors(grid, TwoPhase(share=share), ["uniform"], epsilon=ALPHA, seed=seen)
+            (error,) = errors_of_estimates(grid, TwoPhase(share=share), ["uniform"], epsilon=ALPHA, seed=seen)
             found.add("b", "uniform_follows", at, error)
     return found
 
 
 def _settings() -> list[tuple[str, float, TwoPhase]]:
-    against_threshold = [("a", at, literal(SHARE, at)) for at in THRESHOLDS]
-    return [*against_threshold, *(("b", float(share * ALPHA), literal(share, 1.0)) for share in SHARES)]
+    against_threshold = [("a", at, with_threshold(SHARE, at)) for at in THRESHOLDS]
+    return [*against_threshold, *(("b", float(share * ALPHA), with_threshold(share, 1.0)) for share in SHARES)]
 
 
-def tell(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+def tell_query_error(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of some measured panels."""
     a, b = panels
     return Figure(
@@ -159,11 +162,18 @@ def _left_out(a: CurvePanel, b: CurvePanel) -> str:
 def _plans() -> tuple[PanelPlan, ...]:
     label = "threshold xi0, in units of 800"
     return (
-        PanelPlan("a", "against the threshold", "xi0", label, {**ESTIMATES, **WHOLE}, log=True, spaced="log from 0"),
         PanelPlan(
-            "b", "against alpha1, xi0 = 800", "alpha1", "alpha1 of .2", {**ESTIMATES, **FOLLOWING, **WHOLE}, log=True
+            "a", "against the threshold", "xi0", label, {**ESTIMATES, **WHOLE_BUDGET}, log=True, spaced="log from 0"
+        ),
+        PanelPlan(
+            "b",
+            "against alpha1, xi0 = 800",
+            "alpha1",
+            "alpha1 of .2",
+            {**ESTIMATES, **FOLLOWING, **WHOLE_BUDGET},
+            log=True,
         ),
     )
 
 
-QUERY_ERROR = MeasuredFigure(_plans(), measure, tell)
+QUERY_ERROR = MeasuredFigure(_plans(), measure_query_error, tell_query_error)

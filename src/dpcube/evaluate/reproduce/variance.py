@@ -15,9 +15,9 @@ from dpcube.evaluate.ratios import short_number
 from dpcube.evaluate.reproduce.census import exact_counts, size_words, table_words
 from dpcube.evaluate.reproduce.figure import CurvePanel, Figure, Spacing, Verdict
 from dpcube.evaluate.reproduce.measured import (
+    CurveLook,
     Draws,
     Gathered,
-    Look,
     MeasuredFigure,
     PanelPlan,
     Progress,
@@ -38,10 +38,10 @@ THRESHOLDS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 SHARES = tuple(Fraction(k, 20) for k in (1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 19))
 """alpha1 as a part of alpha."""
 BY_CELLS, BY_ROWS, NO_NOISE, FOLLOWING, CELLS = "V_cells", "V_rows", "V_exact", "V_follows", "V_cell_histogram"
-CELLS_LOOK = Look("every cell a box (Algorithm 1)", "cells")
+CELLS_LOOK = CurveLook("every cell a box (Algorithm 1)", "cells")
 
 
-def literal(share: Fraction, threshold: float) -> TwoPhase:
+def with_threshold(share: Fraction, threshold: float) -> TwoPhase:
     """Return the paper's algorithm as it is written, with xi0 in units of the noise floor."""
     return TwoPhase(share=share, noise_corrected=False, slack=0, threshold=threshold * FLOOR)
 
@@ -50,13 +50,13 @@ def _plans() -> tuple[PanelPlan, ...]:
     threshold: tuple[str, str, Spacing] = ("xi0", "threshold xi0, in units of 800", "log from 0")
     budget: tuple[str, str, Spacing] = ("alpha1", "alpha1 of .2", "evenly")
     variances = {
-        BY_CELLS: Look("weighted by cells", "dpcube"),
-        BY_ROWS: Look("weighted by rows, as written (E4)", "dpcube rows"),
+        BY_CELLS: CurveLook("weighted by cells", "dpcube"),
+        BY_ROWS: CurveLook("weighted by rows, as written (E4)", "dpcube rows"),
     }
-    no_noise = {NO_NOISE: Look("by cells, boxes from exact counts", "even")}
-    follows = {FOLLOWING: Look("by cells, threshold follows noise", "dpcube follows")}
-    boxes = {"boxes": Look("boxes", "dpcube")}
-    boxes_follow = {"boxes_follow": Look("boxes, threshold follows noise", "dpcube follows")}
+    no_noise = {NO_NOISE: CurveLook("by cells, boxes from exact counts", "even")}
+    follows = {FOLLOWING: CurveLook("by cells, threshold follows noise", "dpcube follows")}
+    boxes = {"boxes": CurveLook("boxes", "dpcube")}
+    boxes_follow = {"boxes_follow": CurveLook("boxes, threshold follows noise", "dpcube follows")}
     found = []
     for letter, (axis, label, spaced), how, curves in (
         ("a", threshold, "xi0 varies", {**variances, **no_noise, CELLS: CELLS_LOOK}),
@@ -72,18 +72,18 @@ def _plans() -> tuple[PanelPlan, ...]:
     return tuple(found)
 
 
-def measure(grid: str, draws: int, progress: Progress) -> Draws:
+def measure_variance(grid: str, draws: int, progress: Progress) -> Draws:
     """Measure V and the number of boxes of so many releases a point."""
     found = Gathered()
     for draw in range(draws):
         progress(f"variance of boxes, {size_words(grid)}: draw {draw + 1} of {draws}")
         for at in THRESHOLDS:
-            boxes = released_boxes(grid, literal(SHARE, at), draw)
+            boxes = released_boxes(grid, with_threshold(SHARE, at), draw)
             _add_both(found, grid, "ac", at, boxes)
             found.add("a", NO_NOISE, at, part_of_one_box(grid, exact_boxes(grid, at)))
         for share in SHARES:
             at = float(share * ALPHA)
-            _add_both(found, grid, "bd", at, released_boxes(grid, literal(share, 1.0), draw))
+            _add_both(found, grid, "bd", at, released_boxes(grid, with_threshold(share, 1.0), draw))
             boxes = released_boxes(grid, TwoPhase(share=share), draw)
             found.add("b", FOLLOWING, at, part_of_one_box(grid, boxes))
             found.add("d", "boxes_follow", at, len(boxes))
@@ -119,7 +119,7 @@ def part_of_one_box(grid: str, boxes: Partitioning, *, by_rows: bool = False) ->
     return weighted_variance(counts, boxes, weight=weight) / weighted_variance(counts, whole, weight=weight)
 
 
-def tell(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+def tell_variance(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of some measured panels."""
     a, b, c, d = panels
     return Figure(
@@ -174,4 +174,4 @@ def _weights(a: CurvePanel) -> str:
     return f"{text}, up to {short_number(most)}: cutting can increase it." if most > 1 else f"{text}."
 
 
-VARIANCE = MeasuredFigure(_plans(), measure, tell)
+VARIANCE = MeasuredFigure(_plans(), measure_variance, tell_variance)

@@ -1,5 +1,6 @@
 """Classifiers from a release: training data, terms, the default model, its estimator and ID3."""
 
+import json
 from datetime import date
 
 import numpy as np
@@ -46,7 +47,8 @@ class TestTrainingData:
         cells = small.cells()[..., :2]  # no value of the target is no class
         assert len(training) == cells.size
         assert training.sample_weight.sum() == pytest.approx(cells.sum())
-        of_each = {(*at, k): w for at, k, w in zip(training.cells.tolist(), training.target, training.sample_weight)}
+        rows = zip(training.cells.tolist(), training.target, training.sample_weight, strict=True)
+        of_each = {(*at, k): weight for at, k, weight in rows}
         assert all(of_each[tuple(at)] == cells[tuple(at)] for at in np.argwhere(cells > 0).tolist())
 
     def test_numbers_stand_for_bins(self, small: Release) -> None:
@@ -155,7 +157,7 @@ class TestTheModel:
         + np.array([0.8, -0.3, 0, 0.4])[:, None]
         + np.array([0.0, 1.0, -1.0])
     )
-    features = [Feature(n, n if n == 6 else 0, np.ones(n)) for n in (6, 4, 3)]
+    features = tuple(Feature(n, n if n == 6 else 0, np.ones(n)) for n in (6, 4, 3))
 
     def test_it_finds_what_the_tables_were_made_with(self) -> None:
         singles, pairs = single_terms(self.features), pair_terms(self.features)
@@ -215,14 +217,15 @@ class TestTheModel:
         assert 0.9 <= np.mean(held) <= 0.995
 
 
-class TestTheClassifierOfARelease:
-    @pytest.fixture(scope="class")
-    def release(self) -> Release:
-        domain = Domain(Integer("x", 0, 19), Category("k", ["a", "b"]), Category("y", ["no", "yes"]))
-        chance = expit(np.linspace(-3, 3, 20)[:, None] + np.array([-0.5, 0.5]))
-        counts = np.random.default_rng(0).binomial(500, np.stack([1 - chance, chance], axis=-1))
-        return experiment(counts, epsilon=1, noise=SeededNoise(0), domain=domain)
+@pytest.fixture(scope="module")
+def release() -> Release:
+    domain = Domain(Integer("x", 0, 19), Category("k", ["a", "b"]), Category("y", ["no", "yes"]))
+    chance = expit(np.linspace(-3, 3, 20)[:, None] + np.array([-0.5, 0.5]))
+    counts = np.random.default_rng(0).binomial(500, np.stack([1 - chance, chance], axis=-1))
+    return experiment(counts, epsilon=1, noise=SeededNoise(0), domain=domain)
 
+
+class TestTheClassifierOfARelease:
     def test_it_tells_the_classes_with_calibrated_probabilities(self, release: Release) -> None:
         model = release.classifier("y")
         rows = {"x": [0, 10, 19, 99], "k": ["a", "b", "b", "b"]}
@@ -316,3 +319,33 @@ def test_scikit_learns_own_checks(estimator: CubeClassifier | HistogramID3) -> N
     assert len(told) > 40
     assert [(one["check_name"], one["exception"]) for one in told if one["status"] not in ("passed", "skipped")] == []
     assert [one["check_name"] for one in told if one["status"] == "skipped"] == ["check_array_api_input"]
+
+
+class TestQuality:
+    def test_it_is_what_the_cells_say(self, release: Release) -> None:
+        trained = release.train("y")
+        tables = ClassTables.of(release.estimate(), 2, trained.features)
+        cells = np.indices((20, 2)).reshape(2, -1).T
+        counts, chances = tables.counts.reshape(-1, 2), trained.model.probabilities(cells)
+        said, right = trained.quality, counts[np.arange(40), chances.argmax(axis=1)].sum() / counts.sum()
+        assert said["accuracy"] == pytest.approx(right, abs=2e-3)
+        assert said["majority"] == pytest.approx(counts.sum(axis=0).max() / counts.sum(), abs=2e-3)
+        above = sum(
+            counts[i, 1] * counts[j, 0] * ((chances[i, 1] > chances[j, 1]) + 0.5 * (chances[i, 1] == chances[j, 1]))
+            for i in range(40)
+            for j in range(40)
+        )
+        assert said["auc"] == pytest.approx(above / counts.sum(axis=0).prod(), abs=2e-3)
+
+    def test_its_own_word_is_near_the_truth_by_its_error(self, release: Release) -> None:
+        chance = expit(np.linspace(-3, 3, 20)[:, None] + np.array([-0.5, 0.5])).reshape(-1)
+        said = release.train("y").quality
+        truth, stderr = np.maximum(chance, 1 - chance).mean(), said["expected_accuracy_stderr"]
+        assert isinstance(stderr, float)
+        assert 0 < stderr < 0.05
+        assert abs(float(str(said["expected_accuracy"])) - truth) < 4 * stderr
+
+    def test_of_many_classes_no_area_is_known(self, release: Release) -> None:
+        said = release.train("x").quality
+        assert said["auc"] is None
+        assert json.loads(release.train("x").dumps())["quality"]["expected_accuracy_stderr"] is None

@@ -7,17 +7,20 @@ The log-odds of the class are a constant and one number for each term: b0 + sum_
 the b that are likeliest solve, for each group j, target_j = sum of w p over its rows; the target is the number of rows
 of the class there. Let H be the matrix of second derivatives and V the variance that noise leaves in a target. Then b
 is off by H^-1 (sampling + noise), a variance of H^-1 (H + V) H^-1, not H^-1. So noise counts as rows that were not
-there: with d_j = 1 + V_j / H_jj, the information on b is D^-1/2 H D^-1/2.
+there: with d_j = 1 + V_j / H_jj, the evidence on b_j is weaker by d_j, and what is thought beforehand counts d_j times.
 
 The numbers of a term are taken to be drawn from a normal law whose precision is l_T K_T: K is the identity, or for
 groups in order the squares of differences between neighbours. Each l_T is learnt (empirical Bayes: MacKay's fixed
 point, l = (numbers that were learnt) / b'Kb), so a term that noise drowns shrinks, and nobody tunes anything. This
 is post-processing of a release.
+
+With L = D^1/2 l K D^1/2, what is learnt is (H + L)^-1 (H b + sampling + noise), so its covariance around b is
+(H + L)^-1 (H + V + D L) (H + L)^-1.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -121,37 +124,72 @@ def _worth_joining(model: Additive, evidence: Evidence, terms: Sequence[Term], s
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fitted:
     model: Additive
-    learnt: list[float]
+    learnt: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prior:
+    """What is thought of the numbers beforehand: of each term where they stand, K, and how far they may spread."""
+
+    blocks: tuple[slice, ...]
+    walks: tuple[Floats, ...]
+    spreads: tuple[float, ...]
+
+    @classmethod
+    def of(cls, terms: Sequence[Term]) -> "_Prior":
+        starts = np.cumsum([1, *(term.size for term in terms)]).tolist()
+        spreads = (SPREAD_ALONE if len(term.axes) == 1 else SPREAD_IN_PAIRS for term in terms)
+        return cls(tuple(starmap(slice, pairwise(starts))), tuple(map(_precision, terms)), tuple(spreads))
+
+    def shared(self, wider: Floats) -> Floats:
+        """Return d of each number; those of a walk share one, for a walk is to be smooth in b, not in b by d."""
+        shared = wider.copy()
+        for block, walk in zip(self.blocks, self.walks, strict=True):
+            if np.count_nonzero(walk) > len(walk):
+                shared[block] = np.median(wider[block])
+        return shared
+
+    def precision(self, scales: Floats, wider: Floats) -> Floats:
+        """Return what stands beside H where noise is taken for rows that were not there: D^1/2 l K D^1/2."""
+        made, root = np.zeros((len(wider), len(wider))), np.sqrt(wider)
+        made[0, 0] = 1e-6
+        for block, walk, scale in zip(self.blocks, self.walks, scales.tolist(), strict=True):
+            made[block, block] = scale * walk * root[block, None] * root[block]
+        return made
+
+    def learnt(self, inverse: Floats, precision: Floats) -> Floats:
+        """Return how many numbers of each term the evidence tells: the trace of its part of (H + L)^-1 H."""
+        told = [np.size(inverse[b, 0]) - float((inverse[b, b] * precision[b, b]).sum()) for b in self.blocks]
+        return np.asarray(np.maximum(told, 1e-6))
 
 
 def _fit(evidence: Evidence, terms: Sequence[Term]) -> _Fitted:
     """Return the model of these terms, and of how many numbers of each the evidence tells anything."""
-    at = _places(terms, evidence.cells)
+    at, prior = _places(terms, evidence.cells), _Prior.of(terms)
     starts = np.cumsum([0, 1, *(term.size for term in terms)])
-    blocks = [slice(first, past) for first, past in pairwise(starts[1:].tolist())]
     rows = _sums(at, evidence.weights, starts[-1])
     overall = min(max(evidence.overall, 1e-6), 1 - 1e-6)
     target = rows * np.concatenate([[overall], *evidence.share])
     noise = np.concatenate([[0.0], *evidence.noise])
-    walks = [_precision(term) for term in terms]
     numbers = np.zeros(starts[-1])
     numbers[0] = np.log(overall / (1 - overall))
-    spreads = [SPREAD_ALONE if len(term.axes) == 1 else SPREAD_IN_PAIRS for term in terms]
-    scales, wider, curved = 1 / np.square(spreads), np.ones(starts[-1]), np.zeros(0)
+    scales, wider, curved = 1 / np.square(prior.spreads), np.ones(starts[-1]), np.zeros(0)
     for _ in range(ROUNDS):
-        prior = _prior(blocks, walks, scales, wider)
-        numbers, slope, curved = _climbed(numbers, at, starts, evidence.weights, target, prior)
-        wider = 1 + noise / np.maximum(np.diag(curved), 1e-9)
-        before = scales
-        scales = _scales(numbers, slope, curved, blocks, walks, before, wider, spreads)
+        numbers, slope, curved = _climbed(numbers, at, starts, evidence.weights, target, prior.precision(scales, wider))
+        wider = prior.shared(1 + noise / np.maximum(np.diag(curved), 1e-9))
+        before, scales = scales, _scales(slope + curved @ numbers, curved, prior, scales, wider)
         if np.abs(np.log(scales / before)).max(initial=0) < SETTLED:
             break
-    covariance = _covariance(curved, blocks, walks, scales, wider)
-    learnt = [
-        len(walk) - scale * float((covariance[block, block] * walk).sum())
-        for block, walk, scale in zip(blocks, walks, scales, strict=True)
-    ]
-    return _Fitted(Additive(tuple(terms), numbers, covariance), learnt)
+    precision = prior.precision(scales, wider)
+    inverse = _inverse(curved + precision)
+    # A row's part of the noise: the mean, over terms, of what its groups have for each of their rows.
+    part = (
+        evidence.weights * (noise / np.maximum(rows, 1e-300))[at[:, 1:]].mean(axis=1)
+        if len(terms)
+        else 0 * rows[at[:, 0]]
+    )
+    spread = curved + _products(at, part, starts) + wider[:, None] * precision
+    return _Fitted(Additive(tuple(terms), numbers, inverse @ spread @ inverse), prior.learnt(inverse, precision))
 
 
 def _climbed(
@@ -180,56 +218,23 @@ def _climbed(
     return numbers, target - _sums(at, weights * expit(numbers[at].sum(axis=1)), len(numbers)), curved
 
 
-def _scales(
-    numbers: Floats,
-    slope: Floats,
-    curved: Floats,
-    blocks: Sequence[slice],
-    walks: Sequence[Floats],
-    scales: Floats,
-    wider: Floats,
-    spreads: Sequence[float],
-) -> Floats:
-    """Return the precision of each term by MacKay's fixed point, on the parabola at these numbers."""
-    towards = slope + curved @ numbers
+def _scales(towards: Floats, curved: Floats, prior: _Prior, scales: Floats, wider: Floats) -> Floats:
+    """Return the precision l of each term by MacKay's fixed point, on the parabola whose slope at 0 is `towards`."""
     for _ in range(STEPS):
-        prior = _prior(blocks, walks, scales, wider)
-        moved = cho_solve(cho_factor(curved + prior + 1e-9 * np.eye(len(numbers))), towards)
-        covariance = _covariance(curved, blocks, walks, scales, wider)
-        found = []
-        for block, walk, scale, spread in zip(blocks, walks, scales.tolist(), spreads, strict=True):
-            learnt = max(len(walk) - scale * float((covariance[block, block] * walk).sum()), 1e-6)
-            square = float(moved[block] @ walk @ moved[block]) + SURE * spread**2
-            found.append(max((learnt + SURE) / square, WIDEST**-2))
-        before, scales = scales, np.array(found)
+        precision = prior.precision(scales, wider)
+        inverse = _inverse(curved + precision)
+        numbers, learnt = inverse @ towards, prior.learnt(inverse, precision)
+        blocks = zip(prior.blocks, prior.walks, prior.spreads, strict=True)
+        squares = [float(numbers[b] @ walk @ numbers[b]) + SURE * spread**2 for b, walk, spread in blocks]
+        before, scales = scales, np.maximum((learnt + SURE) / np.array(squares), WIDEST**-2)
         if np.abs(np.log(scales / before)).max(initial=0) < SETTLED:
             break
     return scales
 
 
-def _prior(blocks: Sequence[slice], walks: Sequence[Floats], scales: Floats, wider: Floats) -> Floats:
-    """Return the precision that stands beside H where noise is taken for missing rows: D^1/2 l K D^1/2.
-
-    The numbers of a walk share one d, the mean: a walk is to be smooth in b, not in b times something uneven.
-    """
-    prior = np.zeros((len(wider), len(wider)))
-    prior[0, 0] = 1e-6
-    for block, walk, scale in zip(blocks, walks, scales.tolist(), strict=True):
-        root = np.sqrt(wider[block])
-        if np.count_nonzero(walk) > len(walk):
-            root = np.full(len(walk), np.sqrt(np.median(wider[block])))
-        prior[block, block] = scale * walk * root[:, None] * root
-    return prior
-
-
-def _covariance(
-    curved: Floats, blocks: Sequence[slice], walks: Sequence[Floats], scales: Floats, wider: Floats
-) -> Floats:
-    """Return (D^-1/2 H D^-1/2 + l K)^-1, what the evidence and the noise leave of the numbers."""
-    root = 1 / np.sqrt(wider)
-    prior = _prior(blocks, walks, scales, np.ones(len(wider)))
-    whole = curved * root[:, None] * root + prior + 1e-9 * np.eye(len(wider))
-    return np.asarray(cho_solve(cho_factor(whole), np.eye(len(wider))))
+def _inverse(matrix: Floats) -> Floats:
+    size = len(matrix)
+    return np.asarray(cho_solve(cho_factor(matrix + 1e-9 * np.eye(size)), np.eye(size)))
 
 
 def _precision(term: Term) -> Floats:

@@ -227,6 +227,7 @@ def _short(value: float) -> float:
 
 
 def _plain(value: float | str | None) -> float | str | None:
-    return (
-        _short(value) if isinstance(value, float) and math.isfinite(value) else value if value is None else str(value)
-    )
+    """Return a number in few digits, and null for one that is not known: JSON has no NaN."""
+    if isinstance(value, float):
+        return _short(value) if math.isfinite(value) else None
+    return value

@@ -66,6 +66,9 @@ def _wanted(trained: TrainedModel, held: list[str], path: Path) -> list[str]:
     found = []
     for attribute in (*trained.features.attributes, trained.features.target):
         name = next((name for name in (attribute.source_column, attribute.name) if name in held), None)
+        if name is not None and held.count(name) > 1:
+            msg = f"{path} has the column '{name}' twice; which of them is meant cannot be told"
+            raise InputError(msg)
         if name is not None:
             found.append(name)
         elif attribute is not trained.features.target:

@@ -2,19 +2,19 @@
 
 Two views. *By the release's cells*: the model's predictions against the estimated counts, from which it also learnt; so
 it flatters, the more so the more noise there is. *By the model itself*: what it would score if its own probabilities
-were the truth, and how far that varies over what it is unsure of; so it is right if the model's form is.
+were the truth, with the standard error that its numbers leave in it; so it is right if the model's form is.
 """
 
+import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from dpcube.arrays import Floats, Ints
 from dpcube.learn.evidence import ClassTables, drawn
 from dpcube.learn.model import ClassModel
+from dpcube.learn.terms import weights_by
 
-DRAWS = 100
 MOST_SCORED = 2**17
 SAID = "estimated from the release alone, by its cells, from which the model also learnt; not measured on other rows"
 
@@ -47,30 +47,31 @@ def quality(model: ClassModel, tables: ClassTables) -> Quality:
     counts = flat[at] * (weights / flat[at].sum(axis=1))[:, None]
     chances, total = model.probabilities(cells), float(weights.sum())
     chosen = chances.argmax(axis=1)
-    own = _own_word(model, cells, chances, weights / total)
+    expected, stderr = _own_word(model, cells, chances, weights / total)
     return Quality(
         majority=float(counts.sum(axis=0).max() / total),
         accuracy=float(counts[np.arange(len(chosen)), chosen].sum() / total),
         auc=_auc(chances[:, 1], counts) if tables.classes == 2 else None,
         log_loss=float(-(counts * np.log(np.clip(chances, 1e-12, 1))).sum() / total),
-        expected_accuracy=float(own.mean()),
-        expected_accuracy_stderr=float(own.std()),
+        expected_accuracy=expected,
+        expected_accuracy_stderr=stderr,
     )
 
 
-def _own_word(model: ClassModel, cells: Ints, chances: Floats, weights: Floats) -> Floats:
-    """Return the accuracies that the model would have over what it is unsure of, drawn from a fixed seed."""
+def _own_word(model: ClassModel, cells: Ints, chances: Floats, weights: Floats) -> tuple[float, float]:
+    """Return the accuracy that the model has by its own word, and its standard error; NaN with more than one model.
+
+    A number that is off by a little moves the accuracy by its slope there, so the error is that of the slopes' sum.
+    """
+    accuracy = float(weights @ chances.max(axis=1))
     if len(model.models) != 1:
-        return np.array([float(weights @ chances.max(axis=1))])
-    one, generator = model.models[0], np.random.default_rng(0)
-    roots, bases = np.linalg.eigh(one.covariance)
-    moves = (bases * np.sqrt(np.maximum(roots, 0))) @ generator.standard_normal((len(roots), DRAWS))
-    drawn_numbers = np.vstack([one.numbers[:, None] + moves, np.zeros((1, DRAWS))])
-    places, second, found = one.places(cells), chances[:, 1] > 0.5, np.zeros(DRAWS)
-    for draw in range(DRAWS):
-        chance = expit(drawn_numbers[places, draw].sum(axis=1))
-        found[draw] = weights @ np.where(second, chance, 1 - chance)
-    return found
+        return accuracy, math.nan
+    one, second = model.models[0], chances[:, 1]
+    moved = weights * second * (1 - second) * np.where(second > 0.5, 1, -1)
+    places, slopes = one.places(cells), np.zeros(len(one.numbers))
+    for column in places.T:
+        slopes += weights_by(column, moved, len(slopes))
+    return accuracy, math.sqrt(max(float(slopes @ one.covariance @ slopes), 0.0))
 
 
 def _auc(scores: Floats, counts: Floats) -> float | None:

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -27,6 +27,9 @@ LONGEST_READ = 1000  # characters of text that is read as a number or a date
 _PLAIN = "(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 _NUMBER = re.compile(f"[{BLANKS}]*[+-]?(?:{_PLAIN}|inf(?:inity)?|nan)[{BLANKS}]*", re.IGNORECASE)
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(
+    _DAY.pattern + "(?:[tT ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?:[zZ]|[+-][0-9:]{2,5})?)?"
+)
 
 
 def table_of(rows: object) -> pa.Table:
@@ -187,16 +190,22 @@ def _without_signs(reading: Reading, text: str) -> str:
 
 def _day(attribute: Attribute, text: str) -> float | None:
     """Return the ordinal of the day that a text says."""
-    bare = text.strip(BLANKS)
+    bare, zone = text.strip(BLANKS), ZoneInfo(attribute.zone or "UTC")
     for form in attribute.reading.formats:
         with suppress(ValueError):
-            made = datetime.fromisoformat(bare) if form == ISO else datetime.strptime(bare, form)
-            zone: tzinfo | None = ZoneInfo(attribute.zone or "UTC")
+            made = _moment(bare) if form == ISO else datetime.strptime(bare, form)
             return float((made if made.tzinfo is None else made.astimezone(zone)).toordinal())
-    if _DAY.fullmatch(bare):
+    if _DAY.fullmatch(bare) and bare.isascii():
         with suppress(ValueError):
             return float(date.fromisoformat(bare).toordinal())
     return None
+
+
+def _moment(text: str) -> datetime:
+    """Return a date alone or with a time; ValueError for the other forms that Python has for them."""
+    if not _MOMENT.fullmatch(text) or not text.isascii():
+        raise ValueError
+    return datetime.fromisoformat(text.upper())
 
 
 def no_cell_words(attributes: Sequence[Attribute], cells: Ints) -> Mapping[str, int]:

@@ -1,8 +1,9 @@
 """Training data of a release: an estimated cube enters; X, y and sample weights leave, for any classifier."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from dpcube.memory import check_memory
 MOST_TRAINING_ROWS = 2**20
 """Rows of training data unless told otherwise; of more cells, so many are drawn by their weights, evenly."""
 BATCH_ROWS = 2**16
+GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,11 +39,11 @@ class Training:
     def __len__(self) -> int:
         return len(self.cells)
 
-    def __iter__(self) -> Iterator[NDArray[np.generic]]:
+    def __iter__(self) -> Iterator[NDArray[Any]]:
         return iter((self.X, self.y, self.sample_weight))
 
     @property
-    def X(self) -> NDArray[np.generic]:
+    def X(self) -> NDArray[Any]:
         """The features of each row, shape (rows, columns)."""
         needed = 8 * len(self) * len(self.columns)
         check_memory(needed, what=f"a matrix of {len(self):,} rows", remedy="use batches(), which streams")
@@ -57,11 +59,11 @@ class Training:
         """Names of the columns of X."""
         return self.features.names if self.encoding == "cells" else self.features.columns
 
-    def encode(self, rows: object) -> NDArray[np.generic]:
+    def encode(self, rows: object) -> NDArray[Any]:
         """Return rows as X has them: a table with a column for each feature, or a mapping of names to lists."""
         return self._encoded(self.features.cells(rows))
 
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[tuple[NDArray[np.generic], NDArray[np.str_], Floats]]:
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[tuple[NDArray[Any], NDArray[np.str_], Floats]]:
         """Give X, y and sample weights in batches of so many rows, for classifiers that learn from a stream."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             msg = f"the rows of a batch must be a whole number of at least 1, got {rows!r}"
@@ -70,7 +72,7 @@ class Training:
             part = slice(first, first + rows)
             yield self._encoded(self.cells[part]), self.y[part], self.sample_weight[part]
 
-    def _encoded(self, cells: Ints) -> NDArray[np.generic]:
+    def _encoded(self, cells: Ints) -> NDArray[Any]:
         return cells if self.encoding == "cells" else self.features.matrix(cells, self.rows)
 
 
@@ -87,6 +89,7 @@ def to_training(features: Features, estimate: Estimate, axis: int, *, encoding: 
     places = np.unravel_index(at, tables.counts.shape)
     cells = np.stack(places[:-1], axis=1).astype(np.int64)
     rows = tuple(feature.rows for feature in tables.features())
-    # Cells in the order of their numbers would show a stream one end of the cube first.
-    order = np.random.default_rng(0).permutation(len(at))
+    # Cells in the order of their numbers would show a stream one end of the cube first; steps of the golden ratio round
+    # a circle are spread evenly over it at any time.
+    order = np.argsort(np.arange(len(at)) * GOLDEN_RATIO % 1, kind="stable")
     return Training(features, encoding, cells[order], places[-1][order].astype(np.int64), weights[order], rows)

@@ -22,12 +22,12 @@ LEAST_GAIN = 1e-9
 
 
 @dataclass(slots=True, eq=False)
-class _Node:
+class Node:
     """A node: the weight of each class in it, the attribute that splits it, and the node for each of its values."""
 
     weights: Floats
     axis: int = -1
-    children: dict[float, "_Node"] = field(default_factory=dict)
+    children: dict[float, "Node"] = field(default_factory=dict)
 
 
 class HistogramID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -68,25 +68,30 @@ class HistogramID3(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scik
     def _reached(self, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
         check_is_fitted(self, "tree_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        weights, unseen = np.zeros((len(X), len(self.classes_))), np.zeros(len(X), np.bool_)
-        waiting = [(self.tree_, np.arange(len(X)))]
-        while waiting:
-            node, rows = waiting.pop()
-            weights[rows] = node.weights
-            if node.axis < 0:
-                continue
-            values, at = np.unique(X[rows, node.axis], return_inverse=True)
-            for number, value in enumerate(values.tolist()):
-                below = rows[at.reshape(-1) == number]
-                if value in node.children:
-                    waiting.append((node.children[value], below))
-                else:
-                    unseen[below] = True
-        return weights, unseen
+        return reached(self.tree_, X)
 
 
-def _grown(codes: Ints, target: Ints, weights: Floats, values: list[Floats], classes: int) -> _Node:
-    root = _Node(weights_by(target, weights, classes))
+def reached(tree: Node, rows: Floats | Ints) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the weights of the classes where each row stops, and whether it stopped at a value that nobody had."""
+    weights, unseen = np.zeros((len(rows), len(tree.weights))), np.zeros(len(rows), np.bool_)
+    waiting = [(tree, np.arange(len(rows)))]
+    while waiting:
+        node, here = waiting.pop()
+        weights[here] = node.weights
+        if node.axis < 0:
+            continue
+        values, at = np.unique(rows[here, node.axis], return_inverse=True)
+        for number, value in enumerate(values.tolist()):
+            below = here[at.reshape(-1) == number]
+            if value in node.children:
+                waiting.append((node.children[value], below))
+            else:
+                unseen[below] = True
+    return weights, unseen
+
+
+def _grown(codes: Ints, target: Ints, weights: Floats, values: list[Floats], classes: int) -> Node:
+    root = Node(weights_by(target, weights, classes))
     waiting = [(root, np.arange(len(codes)), tuple(range(codes.shape[1])))]
     while waiting:
         node, rows, axes = waiting.pop()
@@ -101,7 +106,7 @@ def _grown(codes: Ints, target: Ints, weights: Floats, values: list[Floats], cla
         order = np.argsort(column, kind="stable")
         for part in np.split(order, np.flatnonzero(np.diff(column[order])) + 1):
             below = rows[part]
-            child = _Node(weights_by(target[below], weights[below], classes))
+            child = Node(weights_by(target[below], weights[below], classes))
             node.children[float(values[best][codes[below[0], best]])] = child
             waiting.append((child, below, others))
     return root

@@ -2,8 +2,9 @@
 
 The cube follows from a rule that looks at no row, and was committed before the test rows were first scored:
 
-* bins: ages by decades; schooling by degrees (none, high school, some college, associate, bachelor, above); hours at 20,
-  35, 41 and 51 (part time, full time, more, much more); money at 0 and the powers of ten; listed values as UCI has them;
+* bins: ages by decades; schooling by degrees (none, high school, some college, associate, bachelor, above); hours at
+  20, 35, 41 and 51 (part time, full time, more, much more); money at 0 and the powers of ten; other values as UCI lists
+  them;
 * left out are `fnlwgt`, a weight of the survey, and `education`, which says what `education-num` does;
 * the others are taken in the order of how many cells they have, the fewest first, as long as the cube has at most
   2^23 cells, the most to which noisy tables are fitted.

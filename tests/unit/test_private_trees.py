@@ -50,6 +50,12 @@ class Account:
             self.charged[tuple(map(slice, lower, upper))] += units
         return self._kept(self.counter.choose(candidates, units))
 
+    def count_cells(self, units: int) -> np.ndarray[Any, Any]:
+        raise NotImplementedError
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> np.ndarray[Any, Any]:
+        raise NotImplementedError
+
     def _kept(self, answer: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         self.calls.append(answer)
         return answer

@@ -170,4 +170,4 @@ def random_trees(
 
 def votes(trees: Sequence[Node], cells: Ints) -> Floats:
     """Return the counts of classes in the leaves that rows of cells reach, added up over trees: (rows, classes)."""
-    return np.sum([reached(tree, cells)[0] for tree in trees], axis=0)
+    return np.asarray(np.sum([reached(tree, cells)[0] for tree in trees], axis=0))

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from golden_file import GOLDEN
 
 from dpcube import theory
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import Figure, Maps, figure_groups, make_figures
+from dpcube.evaluate.reproduce import GROUPS, Figure, Group, Maps, figure_groups, make_figures
 from dpcube.evaluate.reproduce.draw import draw_figure, figure_digest, keep_apart
 from dpcube.evaluate.reproduce.files import reproduction_page
 from dpcube.evaluate.reproduce.histograms import SHARE, mean_errors
@@ -162,14 +163,17 @@ def test_labels_keep_their_order_and_their_distance() -> None:
         assert apart.mean() == pytest.approx(places.mean())
 
 
-def test_names_of_figures() -> None:
+def test_names_of_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = figure_groups()
-    assert set(listed) == {"theory", "histograms"}
+    assert set(listed) == {"theory", "histograms", "classifiers"}
+    assert listed["classifiers"][1] == ("classification",)
+    quick = Group("takes minutes otherwise", {"classification": lambda: replace(made()["query-size"], name="quick")})
+    monkeypatch.setitem(GROUPS, "classifiers", quick)
     assert listed["theory"][1] == tuple(made())
     assert listed["histograms"][1] == tuple(maps())
-    assert [figure.name for figure in make_figures(["all"])] == [*NAMES, *MAPS]
+    assert [figure.name for figure in make_figures(["all"])] == [*NAMES, *MAPS, "quick"]
     with pytest.raises(
-        InputError, match=r"there is no figure 'histogram'; give query-size, .* theory, histograms or all"
+        InputError, match=r"there is no figure 'histogram'; give query-size, .* theory, histograms, classifiers or all"
     ) as caught:
         make_figures(["theory", "histogram"])
     assert "\n" not in str(caught.value)

@@ -3,6 +3,7 @@
     figure   a figure as numbers and verdicts, drawn by nothing yet
     theory   section 6.1, the simulation figures, from exact formulas
     histograms  section 6.2, original and released histograms of the bundled table
+    classifiers  section 6.4, accuracy of classifiers against epsilon
     draw     figures as SVG and PNG (needs matplotlib)
     files    a directory of pictures, numbers and one page that explains them
 
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import histograms, theory
+from dpcube.evaluate.reproduce import classifiers, histograms, theory
 from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Maps, Verdict
 
 
@@ -27,6 +28,7 @@ class Group(NamedTuple):
 GROUPS = {
     "theory": Group("section 6.1, the simulation figures, from exact formulas", theory.SIMULATIONS),
     "histograms": Group("section 6.2, original and released histograms of the bundled table", histograms.HISTOGRAMS),
+    "classifiers": Group("section 6.4, classifiers of the bundled table (minutes)", classifiers.CLASSIFIERS),
 }
 
 

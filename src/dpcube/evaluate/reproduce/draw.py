@@ -76,6 +76,8 @@ def _panel(axis: Any, panel: CurvePanel) -> None:
     every = max(1, len(panel.at) // _MARKERS)
     for curve in panel.curves:
         axis.plot(panel.at, curve.values, markevery=every, **(CURVE | CURVE_STYLES[curve.role]))
+        if curve.errors is not None:
+            axis.errorbar(panel.at, curve.values, curve.errors, ecolor=CURVE_STYLES[curve.role]["color"], fmt="none")
     axis.set_title(f"({panel.name}) {panel.title}", loc="left")
     axis.set_xlabel(panel.axis_label)
     axis.set_xlim(panel.at[0], panel.at[-1])

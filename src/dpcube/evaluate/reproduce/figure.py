@@ -14,12 +14,16 @@ from dpcube.arrays import Floats
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A named line of a panel. Curves of one role look the same in every figure."""
+    """A named line of a panel, with the standard errors of its values if they were measured.
+
+    Curves of one role look the same in every figure.
+    """
 
     name: str
     label: str
     role: str
     values: Floats
+    errors: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class Figure:
             for curve in panel.curves:
                 for at, value in zip(panel.at, curve.values, strict=True):
                     lines.writerow((panel.name, panel.axis, f"{at:.9g}", curve.name, f"{value:.9g}"))
+                for at, error in zip(panel.at, () if curve.errors is None else curve.errors, strict=False):
+                    lines.writerow((panel.name, panel.axis, f"{at:.9g}", f"{curve.name} stderr", f"{error:.9g}"))
         return text.getvalue()
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The paper's classification experiment: its fixed lines against `golden.json`, the measured ones for what must hold."""
+"""The paper's classification experiment: its fixed lines against `golden.json`, and what must hold of the others."""
 
 import numpy as np
 import pytest

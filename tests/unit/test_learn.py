@@ -1,6 +1,7 @@
 """Classifiers from a release: training data, terms, the default model, its estimator and ID3."""
 
 import json
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -14,12 +15,15 @@ from sklearn.utils.estimator_checks import check_estimator
 from dpcube.analyst import Release
 from dpcube.domain import Category, Date, Domain, Float, Integer
 from dpcube.errors import InputError, QueryError
+from dpcube.estimate import Estimate
+from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.evaluate import experiment
 from dpcube.learn import CubeClassifier, HistogramID3
 from dpcube.learn.additive import Evidence, learn
 from dpcube.learn.evidence import ClassTables, drawn
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms
+from dpcube.query import Workload
 from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(
@@ -269,6 +273,41 @@ class TestTheClassifierOfARelease:
         best = min(stated, key=lambda name: stated[name])
         chosen, named = release.train("y"), release.train("y", estimate=best)
         np.testing.assert_array_equal(chosen.model.models[0].numbers, named.model.models[0].numbers)
+
+
+def test_the_noise_of_a_group_is_that_of_its_classes_counts() -> None:
+    """A group with the share p of a class is off by (1 - p) times the noise of the class less p times the others'."""
+    domain = Domain(Integer("x", 0, 3), Category("k", ["a", "b", "c"]), Category("y", ["no", "yes"]))
+    counts = np.arange(1, 25).reshape(4, 3, 2) ** 2 * 10
+    made = release_of(counts, domain, epsilon=0.5)
+    features = Features.of(domain, "y")
+    tables = ClassTables.of(made.estimate(), 2, features)
+    of_cell = float(made.transcript.cell_variance)
+    pair = Term((0, 1), (np.array([0, 0, 1, 1]), np.array([0, 1, 2])))
+    for term, cells_of_group in ((Term((0,), (np.arange(4),)), 3), (pair, 2)):
+        cells, weights = tables.rows()
+        evidence = tables.evidence([term], cells, weights, 1)
+        by_class = term.sums(counts.astype(float))
+        share = by_class[:, 1] / by_class.sum(axis=1)
+        np.testing.assert_allclose(evidence.share[0], share)
+        expected = cells_of_group * of_cell * ((1 - share) ** 2 + share**2)
+        np.testing.assert_allclose(evidence.noise[0], expected)
+        other = tables.evidence([term], cells, weights, 0)
+        np.testing.assert_allclose(other.noise[0], evidence.noise[0])
+    uneven = replace(tables, estimate=_Uneven(made.estimate()))
+    share = uneven.evidence([pair], cells, weights, 1).share[0]
+    np.testing.assert_allclose(uneven.evidence([pair], cells, weights, 1).noise[0], 9 * (1 - share) ** 2 + share**2)
+
+
+class _Uneven:
+    """An estimate that states a variance of 1 for the class "no" and of 9 for "yes"."""
+
+    def __init__(self, estimate: Estimate) -> None:
+        self._estimate, self.shape, self.name = estimate, estimate.shape, "uneven"
+        self.cells, self.answers, self.range_values = estimate.cells, estimate.answers, estimate.range_values
+
+    def range_errors(self, workload: Workload) -> ErrorParts:
+        return ErrorParts(np.where(workload.lower[:, 2] == 1, 9.0, 1.0), np.zeros(len(workload)))
 
 
 def test_drawing_keeps_the_total_and_leaves_few_cells_as_they_are() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.special import expit
 
 from dpcube.domain import Category, Domain, Integer
@@ -141,3 +143,31 @@ def test_very_wide_domains_do_not_make_models_of_any_size(trained: TrainedModel)
     held["domain"] = Domain(Integer("x", 0, 2**30), Category("k", ["a", "b"]), Category("y", ["no", "yes"])).dumps()
     with pytest.raises(InputError):
         TrainedModel.loads(json.dumps(held))
+
+
+ODD: st.SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from([10**400, -1, 2**63, "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def _paths(held: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Return the ways to all values of a document, of long lists to the first few."""
+    inner = held.items() if isinstance(held, dict) else enumerate(held[:3]) if isinstance(held, list) else ()
+    return [*([path] if path else []), *(way for key, value in inner for way in _paths(value, (*path, key)))]
+
+
+@given(data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_whatever_stands_in_a_file_it_is_read_or_refused(trained: TrainedModel, data: st.DataObject) -> None:
+    held = json.loads(trained.dumps())
+    _set(*data.draw(st.sampled_from(_paths(held))), to=data.draw(ODD))(held)
+    try:
+        read = TrainedModel.loads(json.dumps(held))
+    except InputError:
+        return
+    chances = read.model.probabilities(np.zeros((1, 2), np.int64))
+    assert np.isfinite(chances).all()
+    low, high = read.model.interval(np.zeros((1, 2), np.int64))
+    assert (low <= high).all()

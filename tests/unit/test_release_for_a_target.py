@@ -58,6 +58,12 @@ def test_a_target_that_is_no_attribute_is_refused() -> None:
         transcript(Adaptive(target="z"))
 
 
+def test_the_target_is_found_again_in_another_domain() -> None:
+    fitted = Adaptive(target="y", queries="mixed").for_domain(DOMAIN)
+    assert fitted.target_axis == 1
+    assert fitted.for_domain(Domain(DOMAIN["y"], DOMAIN["k"], DOMAIN["age"])).target_axis == 0
+
+
 def test_beside_kinds_of_queries_and_in_a_small_cube() -> None:
     strategy = Adaptive(target="y", queries=("ranges", "groups", "groups", "short"))
     assert any(isinstance(one, MarginalCounts) for one in transcript(strategy).measurements)

@@ -5,6 +5,7 @@ features with weights, to know how features hang together; and for each term the
 with the variance that noise leaves in it. The first may be drawn, the second is taken as exactly as it was released.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,10 +18,14 @@ from dpcube.estimate.non_negative import non_negative
 from dpcube.learn.additive import Evidence
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Feature, Term, single_terms
+from dpcube.memory import check_memory
 from dpcube.query import Workload
 
 MOST_ROWS = 2**15
 """Rows of cells that a model is fitted on; of more cells, so many are drawn by their weights, evenly."""
+
+BYTES_A_CELL = 48
+"""The estimate, its copy without negatives and its order, the copy by class, and sums of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +44,8 @@ class ClassTables:
     @classmethod
     def of(cls, estimate: Estimate, target: int, features: Features) -> "ClassTables":
         """Return the tables of an estimate for the class on axis `target`; QueryError if it holds no rows."""
+        cells = math.prod(estimate.shape)
+        check_memory(BYTES_A_CELL * cells, what=f"a cube of {cells:,} cells", remedy="use a larger machine")
         axes = (*(axis for axis in range(len(estimate.shape)) if axis != target), target)
         counts = non_negative(estimate.cells()).reshape(estimate.shape).transpose(axes)
         counts = counts[..., : features.target.bins]  # no value of the target is no class

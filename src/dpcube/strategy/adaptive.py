@@ -88,11 +88,12 @@ class Adaptive:
         if self.weights is not None and tuple(w.shape[1] for w in self.weights) != domain.shape:
             msg = "strategy adaptive: its questions were fitted to another domain; give the strategy as it was before"
             raise InputError(msg)
-        if self.target is not None and self.target_axis is None:
+        if self.target is not None:
             if self.target not in domain.names:
                 msg = f"strategy adaptive: the target must be one of {listing(domain.names)}, got {self.target!r}"
                 raise InputError(msg)
-            return replace(self, target_axis=domain.axis(self.target)).for_domain(domain)
+            if self.target_axis != domain.axis(self.target):
+                return replace(self, target_axis=domain.axis(self.target)).for_domain(domain)
         if self.queries is not None:
             return self
         kinds = tuple(MIXED if attribute.ordered else "groups" for attribute in domain.attributes)

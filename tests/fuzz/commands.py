@@ -11,13 +11,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import releases
 from hypothesis import strategies as st
 
 from dpcube.cli import main
+from dpcube.domain import Category, Domain, Integer
+from dpcube.evaluate import experiment
 from dpcube.privacy.ledger import Ledger
+from dpcube.testing import SilentNoise
 
 LONGEST_WAIT = 30
+
+
+def _model() -> bytes:
+    """Return a model file whose features t.csv has."""
+    domain = Domain(Integer("age", 0, 9), Category("sex", ["F", "M"]))
+    counts = np.arange(20).reshape(10, 2)
+    return experiment(counts, epsilon=1, noise=SilentNoise(), domain=domain).train("sex").dumps().encode()
+
+
 DOMAIN = '[[attribute]]\nname = "age"\ntype = "integer"\nmin = 0\nmax = 9\n'
 FILES = {
     "t.csv": b"age,sex\n3,F\n4,M\n,\n",
@@ -41,6 +54,8 @@ FILES = {
     "closed.toml": DOMAIN.encode(),
     "closed.dpcube": releases.WHOLE,
     "-dash.csv": b"age\n1\n",
+    "m.json": _model(),
+    "cut.json": _model()[:-100],
 }
 PLACES = [
     *FILES,
@@ -102,6 +117,7 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
             "--strategy": st.just("cells") | words,
             "--queries": st.just("mixed") | words,
             "--questions": places,
+            "--target": st.just("age") | words,
             "--ledger": places,
             "--total": st.just("2") | words,
             "--no-ledger": None,
@@ -129,6 +145,14 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
     },
     ("report",): {"-o": st.just("n.html") | places, "--title": words},
     ("merge",): {"-o": st.just("n.dpcube") | places, "--json": None},
+    ("train",): {
+        **{"--target": st.just("age") | words, "-o": st.just("n.json") | places},
+        **{"--estimate": st.just("cells") | words, "--json": None},
+    },
+    ("predict",): {
+        **{"-o": st.sampled_from(["n.csv", "n.parquet"]) | places, "--confidence": st.just("0.5") | words},
+        **{"--json": None},
+    },
     ("demo",): {"--epsilon": words.filter(lambda word: word not in ("1", "0.5", "1/3", "1e-3"))},
     (): {"--version": None, "-h": None},
 }
@@ -138,6 +162,8 @@ GOOD: dict[tuple[str, ...], str] = {
     ("plot",): "r.dpcube",
     ("report",): "r.dpcube",
     ("merge",): "r.dpcube",
+    ("train",): "r.dpcube",
+    ("predict",): "m.json",
     ("ledger", "init"): "n.ledger",
     ("ledger", "show"): "l.ledger",
 }
@@ -148,6 +174,7 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("plot",): ("-o",),
     ("report",): ("-o",),
     ("merge",): ("-o",),
+    ("train",): ("--target", "-o"),
 }
 
 
@@ -161,6 +188,8 @@ def commands(draw: st.DrawFn) -> list[str]:
     given = [*verb, *([] if verb == ("demo",) else [draw(st.just(likely) | places)])]
     if verb in (("count",), ("plot",)) or draw(st.integers(0, 9)) == 0:
         given += draw(st.lists(anything, max_size=2))
+    if verb == ("predict",):
+        given.append(draw(st.just("t.csv") | places))
     if verb == ("merge",):
         given += draw(st.lists(st.just("r.dpcube") | places, max_size=2))
     for option in sorted(chosen):

@@ -568,7 +568,7 @@ BAD = {
     "queries of cells": (
         (*ASK, "--strategy", "cells", "--queries", "short"),
         2,
-        "--queries and --questions are for the strategy adaptive",
+        "--queries, --questions and --target are for the strategy adaptive",
     ),
     "questions in no file": ((*ASK, "--questions", "none.txt"), 2, "cannot read none.txt: No such file or directory"),
     "no questions": ((*ASK, "--questions", "empty.dpcube"), 2, "empty.dpcube has no questions; write one a line"),

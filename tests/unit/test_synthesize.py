@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from dpcube import Domain, Release, memory
 from dpcube.analyst import export, synthesize
-from dpcube.analyst.synthesize import non_negative, synthetic_rows
+from dpcube.analyst.synthesize import synthetic_rows
 from dpcube.curator.publishing import count
 from dpcube.domain import Category, Date, Float, Integer
 from dpcube.errors import InputError, MemoryLimitError, QueryError
+from dpcube.estimate.non_negative import non_negative
 from dpcube.evaluate import experiment
 from dpcube.strategy import Cells
 from dpcube.testing import SeededNoise, SilentNoise

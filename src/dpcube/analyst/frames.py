@@ -58,18 +58,18 @@ def pivot(view: "View", rows: str, *, measures: Sequence[str], confidence: float
 
 def to_pandas(frame: pa.Table) -> Any:
     """Return a table as a pandas DataFrame; names of groups are ordered categories."""
-    _imported("pandas")
+    imported_extra("pandas")
     return frame.to_pandas()
 
 
 def to_polars(frame: pa.Table) -> Any:
     """Return a table as a Polars DataFrame."""
-    return _imported("polars").from_arrow(frame)
+    return imported_extra("polars").from_arrow(frame)
 
 
 def to_xarray(view: "View", *, errors: bool, confidence: float) -> Any:
     """Return a Dataset; numbers and dates also have the edges of their groups, as `NAME_from` and `NAME_to`."""
-    xarray = _imported("xarray")
+    xarray = imported_extra("xarray")
     axes = view.groups()
     check_rows(axes)
     shown = [axis for axis in axes if axis.level is not None]
@@ -87,7 +87,7 @@ def to_xarray(view: "View", *, errors: bool, confidence: float) -> Any:
 
 def to_hist(view: "View", *, errors: bool) -> Any:
     """Return a histogram without flow bins; an axis that is no row of adjacent bins of numbers is one of texts."""
-    hist = _imported("hist")
+    hist = imported_extra("hist")
     axes = view.groups()
     shown = [axis for axis in axes if axis.level is not None]
     if not shown or not check_rows(axes):
@@ -182,9 +182,10 @@ def _hist_axis(hist: Any, axis: AxisGroups) -> Any:
     return hist.axis.Variable(np.append(first, stop[-1]), name=name, flow=False)
 
 
-def _imported(name: str) -> Any:
+def imported_extra(name: str, *, pip: str | None = None, extra: str = "frames") -> Any:
+    """Return an optional library; InputError with how to install it if it is not there."""
     try:
         return import_module(name)
     except ImportError:
-        msg = f"this conversion needs {name}, which is not installed: pip install {name}, or 'dpcube[frames]' for all"
+        msg = f"this needs {name}, which is not installed: pip install {pip or name}, or 'dpcube[{extra}]' for all"
         raise InputError(msg) from None

@@ -27,6 +27,9 @@ from dpcube.transcript import file as release_file
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from dpcube.learn import CubeClassifier, TrainedModel, Training
+    from dpcube.learn.features import Encoding
+
 
 class Release:
     """A differentially private cube: the domain, what was measured, and where it comes from.
@@ -249,6 +252,43 @@ class Release:
             self, *attributes, stages=stages, where=where, estimate=estimate, confidence=confidence, boxes=boxes
         )
         return figure(shown)
+
+    def to_training(
+        self, target: str, *, encoding: "Encoding" = "numbers", most: int | None = None, estimate: str = "auto"
+    ) -> "Training":
+        """Return `X, y, sample_weight` for any scikit-learn classifier (docs/classification.md).
+
+        X has the middle of each bin for numbers and dates, and columns of 0 and 1 for categories; with
+        `encoding="cells"` it has the numbers of cells. A cube of more than `most` cells is drawn from, evenly.
+        """
+        from dpcube.learn import training
+        from dpcube.learn.features import Features
+
+        features, axis = Features.of(self.domain, target), self.domain.axis(target)
+        most = training.MOST_TRAINING_ROWS if most is None else most
+        return training.to_training(features, self.estimate(estimate), axis, encoding=encoding, most=most)
+
+    def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":
+        """Return the default model of a target, to be saved: `dpcube train` (docs/classification.md)."""
+        from dpcube.learn.origin import Origin
+        from dpcube.learn.train import ESTIMATES_TRIED, train
+
+        made = self.provenance
+        protects = "one row" if made.unit is None else f"all rows of one {made.unit}"
+        origin = Origin(made.private, self.digest, str(made.epsilon), protects)
+        both = [name for name in self.estimates if name in ESTIMATES_TRIED] if estimate == "auto" else []
+        return train(self.domain, target, map(self.estimate, both or [estimate]), origin)
+
+    def classifier(self, target: str, *, estimate: str = "auto") -> "CubeClassifier":
+        """Return a scikit-learn classifier that learnt a target from this release; `pip install 'dpcube[learn]'`.
+
+        It predicts rows with a column for each other attribute, with probabilities and their uncertainty.
+        """
+        frames.imported_extra("sklearn", pip="scikit-learn", extra="learn")
+        from dpcube.learn.classifier import CubeClassifier
+
+        trained = self.train(target, estimate=estimate)
+        return CubeClassifier.learnt(trained.features, trained.model, trained.origin)
 
     def explain(self) -> str:
         """Return a short account: what was measured and spent, how far off answers are, what they can support."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dpcube.arrays import Floats, Ints, Places
 from dpcube.domain import Attribute, Domain
 from dpcube.errors import QueryError
+from dpcube.estimate.non_negative import non_negative
 
 BATCH_ROWS = 2**18
 BYTES_A_CELL = 32  # the estimate, its copy without negatives, its order and its sums
@@ -51,22 +52,6 @@ def synthetic_rows(
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def non_negative(cells: Floats) -> Floats:
-    """Return the nearest cells that are not below zero and keep the total, in one dimension.
-
-    Clipping alone would add the noise of every empty cell to the total, and scaling the total back would take it from
-    cells that are not empty. The nearest cells (least squares) take the same amount from all, and clip what is left.
-    """
-    flat = cells.reshape(-1)
-    total = max(float(flat.sum()), 0.0)
-    if not (flat < 0).any():
-        return flat
-    falling = np.sort(flat)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, flat.size + 1)
-    kept = np.flatnonzero(falling > excess)
-    return np.maximum(flat - excess[kept[-1]], 0.0) if total > 0 else np.zeros_like(flat)
 
 
 def _checked_rows(rows: int | None, expected: Floats) -> int:

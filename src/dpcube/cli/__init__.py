@@ -15,6 +15,7 @@ from dpcube.cli.compile import compile_verb
 from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
+from dpcube.cli.learn import predict, train
 from dpcube.cli.ledger import ledger
 from dpcube.cli.merge import merge
 from dpcube.cli.output import say_when_compiling, stages_begun, stages_done, visible
@@ -44,6 +45,8 @@ def commands() -> None:
                    dpcube synth R.dpcube -o rows.parquet
                    dpcube plot R.dpcube age income -o map.svg
                    dpcube report R.dpcube -o report.html
+                   dpcube train R.dpcube --target income -o model.json
+                   dpcube predict model.json rows.csv -o classes.csv
                    dpcube merge may.dpcube june.dpcube -o all.dpcube
     Trust it?      dpcube coverage
     Rivals:        dpcube compare
@@ -53,7 +56,7 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-ASKING = (info, count, sql, synth, export, plot, report, merge)
+ASKING = (info, count, sql, synth, export, plot, report, merge, train, predict)
 for verb in (demo, domain, check, plan, release, ledger, *ASKING, coverage, compare, reproduce, compile_verb):
     commands.add_command(verb)
 

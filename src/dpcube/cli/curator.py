@@ -144,6 +144,9 @@ def domain(
     type=click.Path(path_type=Path),
     help="A file of questions that will be asked, one a line, for adaptive; they become public.",
 )
+@click.option(
+    "--target", help="The attribute that a classifier will tell from the others, for adaptive; public, and free."
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .dpcube file to make.")
 @click.option(
     "--ledger", type=click.Path(path_type=Path), help="The ledger; TABLE.ledger beside the table unless given."
@@ -170,6 +173,7 @@ def release(
     strategy: str | None,
     queries: str | None,
     questions: Path | None,
+    target: str | None,
     output: Path,
     ledger: Path | None,
     total: str | None,
@@ -215,7 +219,7 @@ def release(
             table,
             declared,
             epsilon=epsilon,
-            strategy=_fitted(strategy, queries, questions),
+            strategy=_fitted(strategy, queries, questions, target),
             ledger=None if no_ledger else ledger or LedgerLocation.BESIDE_TABLE,
             total=total,
             unit=unit,
@@ -270,21 +274,23 @@ def _command(verb: str, *words: Path | str) -> str:
     return " ".join(["dpcube", verb, *shown])
 
 
-def _fitted(strategy: str | None, queries: str | None, questions: Path | None) -> "str | Strategy":
+def _fitted(strategy: str | None, queries: str | None, questions: Path | None, target: str | None) -> "str | Strategy":
     """Return the strategy for what was said to be asked."""
     from dpcube.errors import InputError
     from dpcube.strategy import BY_NAME, DEFAULT, Adaptive
 
     strategy = strategy or DEFAULT
-    if queries is None and questions is None:
+    if queries is None and questions is None and target is None:
         return strategy
     if BY_NAME.get(strategy) is not Adaptive:
-        msg = f"--queries and --questions are for the strategy adaptive; {strategy} is the same whatever is asked"
+        msg = "--queries, --questions and --target are for the strategy adaptive; "
+        msg += f"{strategy} is the same whatever is asked"
         raise InputError(msg)
     kinds = None if queries is None else tuple(kind.strip() for kind in queries.split(","))
     return Adaptive(
         queries=kinds[0] if kinds is not None and len(kinds) == 1 else kinds,
         questions=() if questions is None else _questions_in(questions),
+        target=target,
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from dpcube.arrays import Floats
 from dpcube.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.domain import Domain
+from dpcube.domain.attribute import listing
 from dpcube.errors import InputError
 from dpcube.geometry.halving import depth
 from dpcube.noise import noise_variances
@@ -25,7 +26,7 @@ from dpcube.strategy.cells import Cells
 from dpcube.strategy.first_look import is_small, look_first
 from dpcube.strategy.level_budgets import BESIDE_QUERIES, LevelBudgets
 from dpcube.strategy.looking import LOOK_SHARE, ROOT_SHARE, look_levels, look_shares
-from dpcube.strategy.marginals import count_tables, peak_bytes_of_tables, share_of_tables
+from dpcube.strategy.marginals import count_class_tables, count_tables, peak_bytes_of_tables, share_of_tables
 from dpcube.strategy.plans import ADAPTIVE, CELLS, PlanSetting, TreePlan
 from dpcube.strategy.seen import Seen, largest_tree
 from dpcube.strategy.simulation import AskedOfTables, choose
@@ -56,12 +57,16 @@ class Adaptive:
     `queries` is a name for every attribute or one name each: "ranges" (ends anywhere), "prefixes", "short" ranges,
     "groups" (one value or all together), or "mixed", all of these. By default it is mixed, and groups where values
     have no order. Or `questions` are given, such as "age between 30 and 39 and sex = 'Female'": then boxes are made
-    for what these ask of each attribute, and for a quarter still for any.
+    for what these ask of each attribute, and for a quarter still for any. A `target` names the attribute that a
+    classifier will tell from the others: tables of each of them by its classes are counted first, whatever is asked.
     """
 
     name: str = "adaptive"
     queries: str | tuple[str, ...] | None = None
     questions: tuple[str, ...] = ()
+    target: str | None = None
+    target_axis: int | None = field(default=None, repr=False, compare=False)
+    """Where the target is, once the domain is known."""
     weights: tuple[Floats, ...] | None = field(default=None, repr=False, compare=False)
     """What each question takes of every cell of each attribute, once the domain is known."""
 
@@ -83,6 +88,12 @@ class Adaptive:
         if self.weights is not None and tuple(w.shape[1] for w in self.weights) != domain.shape:
             msg = "strategy adaptive: its questions were fitted to another domain; give the strategy as it was before"
             raise InputError(msg)
+        if self.target is not None:
+            if self.target not in domain.names:
+                msg = f"strategy adaptive: the target must be one of {listing(domain.names)}, got {self.target!r}"
+                raise InputError(msg)
+            if self.target_axis != domain.axis(self.target):
+                return replace(self, target_axis=domain.axis(self.target)).for_domain(domain)
         if self.queries is not None:
             return self
         kinds = tuple(MIXED if attribute.ordered else "groups" for attribute in domain.attributes)
@@ -97,10 +108,11 @@ class Adaptive:
 
     def parameters(self) -> dict[str, Parameter]:
         """Return what was said to be asked, for the release's manifest."""
+        target: dict[str, Parameter] = {} if self.target is None else {"target": self.target}
         if self.questions:
-            return {"questions": "; ".join(self.questions)}
+            return {"questions": "; ".join(self.questions), **target}
         queries = self.queries or MIXED
-        return {"queries": queries if isinstance(queries, str) else ", ".join(queries)}
+        return {"queries": queries if isinstance(queries, str) else ", ".join(queries), **target}
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return the memory of a few arrays of the shape, of the axes, and of the largest tree.
@@ -140,6 +152,8 @@ class Adaptive:
         self, counter: NoisyCounter, model: WorkloadModel, plan: TreePlan, setting: PlanSetting
     ) -> list[MarginalCounts]:
         """Count a little of all tables of low order, and a good part of the budget if they are worth it."""
+        if self.target_axis is not None:
+            return count_class_tables(counter, self.target_axis)
         share = share_of_tables(counter.shape)
         if share == 0:
             return []

@@ -20,6 +20,9 @@ AS_MUCH_AS_THE_TREE = 15
 ONE_WAY = Fraction(1, 4)
 """The part of it for tables over one attribute; the rest is for pairs. Within a part every table gets the same."""
 
+OF_CLASS_TABLES = Fraction(2, 3)
+"""The part of the budget for tables of attributes by class, where a release is made for a target."""
+
 
 def axes_of_tables(shape: tuple[int, ...]) -> tuple[list[TableAxes], list[TableAxes]]:
     """Return the attributes, and the pairs of them, that are worth a table: none unless there are three or more.
@@ -59,6 +62,16 @@ def count_tables(counter: NoisyCounter, share: Fraction) -> list[MarginalCounts]
         units = int(part * BUDGET_UNITS) // max(len(tables), 1)
         counted += [MarginalCounts(axes, counter.count_marginal(axes, units), units) for axes in tables]
     return counted
+
+
+def count_class_tables(counter: NoisyCounter, target: int) -> list[MarginalCounts]:
+    """Count a table of each attribute by the class, on the axis `target`, with a share of the budget.
+
+    Privacy: every count goes through `counter`; which tables, and their units, follow from the shape and the target.
+    """
+    pairs = [pair for pair in axes_of_tables(counter.shape)[1] if target in pair]
+    units = int(OF_CLASS_TABLES * BUDGET_UNITS) // max(len(pairs), 1)
+    return [MarginalCounts(axes, counter.count_marginal(axes, units), units) for axes in pairs]
 
 
 def peak_bytes_of_tables(shape: tuple[int, ...]) -> int:

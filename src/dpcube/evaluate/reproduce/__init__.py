@@ -8,11 +8,12 @@
     variance        section 6.2, the weighted variance of boxes against threshold and budget
     query_error     section 6.3, the error of random queries against threshold and budget
     against_rivals  section 6.3, the same beside other systems, against epsilon and query size
+    classifiers     section 6.4, accuracy of classifiers against epsilon
     draw            figures as SVG and PNG (needs matplotlib)
     files           a directory of pictures, numbers and one page that explains them
 
-`GROUPS` lists the groups of figures, each with what it is and the functions that make its figures. Section 6.4,
-classification and blocking, is to be two groups more.
+`GROUPS` lists the groups of figures, each with what it is and the functions that make its figures. Of section 6.4
+blocking is to be a group more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import against_rivals, census, histograms, query_error, theory, variance
+from dpcube.evaluate.reproduce import against_rivals, census, classifiers, histograms, query_error, theory, variance
 from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Maps, Verdict
 from dpcube.evaluate.reproduce.measured import DRAWS, MeasuredFigure, Progress
 
@@ -54,6 +55,9 @@ GROUPS = {
     **{
         name: Group(about, MEASURED[name].on_every_grid(name), measured=True) for name, about in _ABOUT_MEASURED.items()
     },
+    "classifiers": Group(
+        "section 6.4, accuracy of classifiers against epsilon", classifiers.CLASSIFIERS, measured=True
+    ),
 }
 
 

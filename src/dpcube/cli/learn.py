@@ -1,0 +1,121 @@
+"""Verbs for classifiers: a model from a released file, and classes for rows of one's own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpcube.cli.analyst import release_file
+from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpcube.arrays import Ints
+    from dpcube.learn import TrainedModel
+
+
+@click.command()
+@release_file
+@click.option("--target", required=True, help="The attribute whose values are the classes.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .json file to make.")
+@click.option(
+    "--estimate", default="auto", show_default=True, help="Estimate to learn from: that of the least stated errors."
+)
+@as_json
+def train(release: Path, *, target: str, output: Path, estimate: str, as_json: bool) -> None:
+    """Train a classifier of one attribute by all others, from a released file alone.
+
+    It costs no privacy: nothing but the release is read. The model is a JSON file.
+    """
+    from dpcube.analyst import Release
+    from dpcube.errors import InputError
+
+    if output.exists():
+        msg = f"{output} exists, and a model never overwrites a file; choose another name"
+        raise InputError(msg)
+    opened = Release.open(release)
+    stage("learning")
+    trained = opened.train(target, estimate=estimate)
+    trained.save(output)
+    stages_done()
+    if as_json:
+        facts = {"model": str(output), "target": target, "private": trained.origin.private}
+        print_json({**facts, "classes": trained.features.classes.tolist(), "quality": dict(trained.quality)})
+        return
+    click.echo(visible(f"wrote {output}: {target} by {', '.join(trained.features.names)}"))
+    click.echo(visible(trained.origin.words))
+    click.echo(_quality_words(trained))
+
+
+def _quality_words(trained: "TrainedModel") -> str:
+    """Return what a release can tell of a model, and that it is no more than that."""
+    known = trained.quality
+    auc = known.get("auc")
+    of_pairs = f", AUC {auc:.3f}" if isinstance(auc, float) else ""
+    return (
+        f"accuracy {known['accuracy']:.3f}{of_pairs} (the largest class alone: {known['majority']:.3f}), "
+        f"{known['said']}"
+    )
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("rows", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The .csv or .parquet file to make.")
+@click.option("--confidence", default=0.95, show_default=True, help="Confidence of the intervals of probabilities.")
+@as_json
+def predict(model: Path, rows: Path, *, output: Path | None, confidence: float, as_json: bool) -> None:
+    """Predict the class of each of your own ROWS (.csv or .parquet, columns named as the attributes).
+
+    Without -o, predictions are printed as CSV. If ROWS have the target's column, it is said how many were told rightly.
+    """
+    import sys
+
+    from dpcube.analyst.export import check_new_table, write_table
+    from dpcube.learn import TrainedModel
+    from dpcube.learn.predictions import own_rows, predictions
+
+    if output is not None:
+        check_new_table(output)
+    trained = TrainedModel.open(model)
+    table = own_rows(rows, trained)
+    cells = trained.features.cells(table)
+    made = predictions(trained, cells, confidence)
+    facts = _facts(trained, table, cells, made)
+    if output is not None:
+        write_table(made.to_reader(), output)
+    if as_json:
+        print_json({**facts, **({} if output else {"predictions": made.to_pylist()})})
+        return
+    if output is None:
+        import pyarrow.csv as pacsv
+
+        pacsv.write_csv(made, sys.stdout.buffer)
+    for line in _words(facts, output):
+        click.echo(visible(line), err=output is None)
+
+
+def _facts(trained: "TrainedModel", table: "pa.Table", cells: "Ints", made: "pa.Table") -> dict[str, object]:
+    from dpcube.learn.predictions import told_rightly
+    from dpcube.learn.rows import no_cell_words
+
+    right = told_rightly(trained, table, made)
+    facts: dict[str, object] = {"rows": len(table), "private": trained.origin.private}
+    facts["values_without_cell"] = dict(no_cell_words(trained.features.attributes, cells))
+    if right is not None:
+        facts |= {"rows_of_known_class": right.known, "accuracy": right.accuracy}
+    return facts
+
+
+def _words(facts: dict[str, object], output: Path | None) -> list[str]:
+    lines = [f"wrote {output}: {facts['rows']:,} predictions"] if output is not None else []
+    if not facts["private"]:
+        lines.append("the model is NOT PRIVATE")
+    lost = facts["values_without_cell"]
+    if isinstance(lost, dict) and lost:
+        listed = ", ".join(f"{name} {number:,}" for name, number in lost.items())
+        lines.append(f"values that have no cell in the model's domain, taken for average ones: {listed}")
+    if "accuracy" in facts and facts["accuracy"] is not None:
+        lines.append(f"accuracy {facts['accuracy']:.4f} on {facts['rows_of_known_class']:,} rows of known class")
+    return lines

@@ -1,0 +1,293 @@
+"""How a model is learnt from noisy tables: an additive logistic model, shrunk by what is known of the noise.
+
+Enters: rows of cells with weights, the share of a class in each group of each term, and the variance that noise leaves
+there. Leaves: a number for each group, and their covariance.
+
+The log-odds of the class are a constant and one number for each term: b0 + sum_T b_T[group]. If the counts were exact,
+the b that are likeliest solve, for each group j, target_j = sum of w p over its rows; the target is the number of rows
+of the class there. Let H be the matrix of second derivatives and V the variance that noise leaves in a target. Then b
+is off by H^-1 (sampling + noise), a variance of H^-1 (H + V) H^-1, not H^-1. So noise counts as rows that were not
+there: with d_j = 1 + V_j / H_jj, the evidence on b_j is weaker by d_j, and what is thought beforehand counts d_j times.
+
+The numbers of a term are taken to be drawn from a normal law whose precision is l_T K_T: K is the identity, or for
+groups in order the squares of differences between neighbours. Each l_T is learnt (empirical Bayes: MacKay's fixed
+point, l = (numbers that were learnt) / b'Kb), so a term that noise drowns shrinks, and nobody tunes anything. This
+is post-processing of a release.
+
+With L = D^1/2 l K D^1/2, what is learnt is (H + L)^-1 (H b + sampling + noise), so its covariance around b is
+(H + L)^-1 (H + V + D L) (H + L)^-1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, starmap
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import expit
+
+from dpcube.arrays import Floats, Ints
+from dpcube.learn.terms import Term, weights_by
+
+SPREAD_ALONE, SPREAD_IN_PAIRS, SURE = 1.0, 0.3, 2.0
+"""How far the numbers of a term are thought to spread before anything is known: as SURE numbers of this size would say.
+
+Without it a term that noise hides would shrink to nothing.
+"""
+WIDEST = 3.0
+"""The widest spread of a term's numbers: a group all of one class would move its number and the spread without end."""
+OWN_SCALE = 1e-3
+"""Beside differences of neighbours, the part of a walk's precision that holds its numbers near 0."""
+ROUNDS, STEPS, SETTLED = 12, 25, 0.02
+MOST_PARAMETERS = 640
+LEARNT = 0.05
+"""A term of which fewer numbers than this were learnt says nothing, and is left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What is known of one class: rows of cells with weights, and for each group of a term its share and noise.
+
+    `share` is the part of a group's rows that are of the class, `noise` the variance of their number around it.
+    """
+
+    cells: Ints
+    weights: Floats
+    overall: float
+    share: tuple[Floats, ...]
+    noise: tuple[Floats, ...]
+
+    def of(self, chosen: Sequence[int]) -> "Evidence":
+        """Return the same of some terms only."""
+        share, noise = (tuple(of_terms[k] for k in chosen) for of_terms in (self.share, self.noise))
+        return Evidence(self.cells, self.weights, self.overall, share, noise)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Additive:
+    """A model of the log-odds of one class: a constant, then a number for each group of each term; all covariances."""
+
+    terms: tuple[Term, ...]
+    numbers: Floats
+    covariance: Floats
+
+    def places(self, cells: Ints) -> Ints:
+        """Return which of the numbers belong to each row of cells, shape (rows, 1 + terms); -1 for none."""
+        return _places(self.terms, cells)
+
+    def log_odds(self, cells: Ints) -> Floats:
+        """Return the log-odds of the class in each row; a value without a cell counts as an average one."""
+        # The last number, 0, is that of no group: the place -1.
+        return np.asarray(np.append(self.numbers, 0.0)[self.places(cells)].sum(axis=1))
+
+    def deviations(self, cells: Ints) -> Floats:
+        """Return the standard deviation of the log-odds in each row."""
+        padded = np.pad(self.covariance, (0, 1))
+        variances = [padded[at[:, :, None], at[:, None, :]].sum((1, 2)) for at in _batches(self.places(cells))]
+        return np.asarray(np.sqrt(np.maximum(np.concatenate([*variances, np.zeros(0)]), 0.0)))
+
+
+def learn_additive(evidence: Evidence, singles: Sequence[Term], pairs: Sequence[Term]) -> Additive:
+    """Return the model of one class; its evidence is of the single terms, then of the pairs.
+
+    Pairs join where they differ from what single terms expect by more than chance and noise would have it.
+    """
+    alone = list(range(len(singles)))
+    terms = [*singles, *pairs]
+    first = _fit(evidence.of(alone), singles)
+    chosen = alone + _worth_joining(first.model, evidence, terms, len(singles))
+    if len(chosen) > len(alone):
+        first = _fit(evidence.of(chosen), [terms[k] for k in chosen])
+    kept = [k for k, learnt in zip(chosen, first.learnt, strict=True) if learnt > LEARNT]
+    model = first.model if len(kept) == len(chosen) else _fit(evidence.of(kept), [terms[k] for k in kept]).model
+    return _centred(model, evidence)
+
+
+def _worth_joining(model: Additive, evidence: Evidence, terms: Sequence[Term], singles: int) -> list[int]:
+    """Return the pairs that differ most from a model, as many as there is room for."""
+    expected = evidence.weights * expit(model.log_odds(evidence.cells))
+    found: dict[int, float] = {}
+    for k in range(singles, len(terms)):
+        at, size = terms[k].places(evidence.cells), terms[k].size
+        rows = weights_by(at, evidence.weights, size)
+        apart = evidence.share[k] * rows - weights_by(at, expected, size)
+        chance = weights_by(at, expected * (1 - expected / np.maximum(evidence.weights, 1e-300)), size)
+        found[k] = float((apart**2 / (chance + evidence.noise[k] + 1e-9) - 1)[rows > 0].sum())
+    chosen, room = [], MOST_PARAMETERS - len(model.numbers)
+    for k in sorted(found, key=lambda k: -found[k]):
+        if found[k] > 0 and terms[k].size <= room:
+            chosen.append(k)
+            room -= terms[k].size
+    return sorted(chosen)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fitted:
+    model: Additive
+    learnt: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prior:
+    """What is thought of the numbers beforehand: of each term where they stand, K, and how far they may spread."""
+
+    blocks: tuple[slice, ...]
+    walks: tuple[Floats, ...]
+    spreads: tuple[float, ...]
+
+    @classmethod
+    def of(cls, terms: Sequence[Term]) -> "_Prior":
+        starts = np.cumsum([1, *(term.size for term in terms)]).tolist()
+        spreads = (SPREAD_ALONE if len(term.axes) == 1 else SPREAD_IN_PAIRS for term in terms)
+        return cls(tuple(starmap(slice, pairwise(starts))), tuple(map(_precision, terms)), tuple(spreads))
+
+    def shared(self, wider: Floats) -> Floats:
+        """Return d of each number; those of a walk share one, for a walk is to be smooth in b, not in b by d."""
+        shared = wider.copy()
+        for block, walk in zip(self.blocks, self.walks, strict=True):
+            if np.count_nonzero(walk) > len(walk):
+                shared[block] = np.median(wider[block])
+        return shared
+
+    def precision(self, scales: Floats, wider: Floats) -> Floats:
+        """Return what stands beside H where noise is taken for rows that were not there: D^1/2 l K D^1/2."""
+        made, root = np.zeros((len(wider), len(wider))), np.sqrt(wider)
+        made[0, 0] = 1e-6
+        for block, walk, scale in zip(self.blocks, self.walks, scales.tolist(), strict=True):
+            made[block, block] = scale * walk * root[block, None] * root[block]
+        return made
+
+    def learnt(self, inverse: Floats, precision: Floats) -> Floats:
+        """Return how many numbers of each term the evidence tells: the trace of its part of (H + L)^-1 H."""
+        told = [np.size(inverse[b, 0]) - float((inverse[b, b] * precision[b, b]).sum()) for b in self.blocks]
+        return np.asarray(np.maximum(told, 1e-6))
+
+
+def _fit(evidence: Evidence, terms: Sequence[Term]) -> _Fitted:
+    """Return the model of these terms, and of how many numbers of each the evidence tells anything."""
+    at, prior = _places(terms, evidence.cells), _Prior.of(terms)
+    starts = np.cumsum([0, 1, *(term.size for term in terms)])
+    rows = _sums(at, evidence.weights, starts[-1])
+    overall = min(max(evidence.overall, 1e-6), 1 - 1e-6)
+    target = rows * np.concatenate([[overall], *evidence.share])
+    noise = np.concatenate([[0.0], *evidence.noise])
+    numbers = np.zeros(starts[-1])
+    numbers[0] = np.log(overall / (1 - overall))
+    scales, wider, curved = 1 / np.square(prior.spreads), np.ones(starts[-1]), np.zeros(0)
+    for _ in range(ROUNDS):
+        numbers, slope, curved = _climbed(numbers, at, starts, evidence.weights, target, prior.precision(scales, wider))
+        wider = prior.shared(1 + noise / np.maximum(np.diag(curved), 1e-9))
+        before, scales = scales, _scales(slope + curved @ numbers, curved, prior, scales, wider)
+        if np.abs(np.log(scales / before)).max(initial=0) < SETTLED:
+            break
+    precision = prior.precision(scales, wider)
+    inverse = _inverse(curved + precision)
+    # A row's part of the noise: the mean, over terms, of what its groups have for each of their rows.
+    part = (
+        evidence.weights * (noise / np.maximum(rows, 1e-300))[at[:, 1:]].mean(axis=1)
+        if len(terms)
+        else 0 * rows[at[:, 0]]
+    )
+    spread = curved + _products(at, part, starts) + wider[:, None] * precision
+    return _Fitted(Additive(tuple(terms), numbers, inverse @ spread @ inverse), prior.learnt(inverse, precision))
+
+
+def _climbed(
+    numbers: Floats, at: Ints, starts: Ints, weights: Floats, target: Floats, prior: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Climb to the likeliest numbers by Newton's steps; return them, the slope without the prior, and the curvature.
+
+    What is climbed is concave, so a step that leads down is halved until it does not.
+    """
+
+    def height(b: Floats) -> float:
+        return float(target @ b - weights @ np.logaddexp(0, b[at].sum(axis=1)) - b @ prior @ b / 2)
+
+    now = height(numbers)
+    for _ in range(STEPS):
+        chance = expit(numbers[at].sum(axis=1))
+        slope = target - _sums(at, weights * chance, len(numbers))
+        curved = _products(at, weights * chance * (1 - chance), starts)
+        step = cho_solve(cho_factor(curved + prior + 1e-9 * np.eye(len(numbers))), slope - prior @ numbers)
+        size = 1.0
+        while (then := height(numbers + size * step)) < now - 1e-9 * abs(now) and size > 1e-6:
+            size /= 2
+        numbers, gained, now = numbers + size * step, then - now, then
+        if np.abs(size * step).max() < 1e-3 or gained < 1e-7 * abs(now):
+            break
+    return numbers, target - _sums(at, weights * expit(numbers[at].sum(axis=1)), len(numbers)), curved
+
+
+def _scales(towards: Floats, curved: Floats, prior: _Prior, scales: Floats, wider: Floats) -> Floats:
+    """Return the precision l of each term by MacKay's fixed point, on the parabola whose slope at 0 is `towards`."""
+    for _ in range(STEPS):
+        precision = prior.precision(scales, wider)
+        inverse = _inverse(curved + precision)
+        numbers, learnt = inverse @ towards, prior.learnt(inverse, precision)
+        blocks = zip(prior.blocks, prior.walks, prior.spreads, strict=True)
+        squares = [float(numbers[b] @ walk @ numbers[b]) + SURE * spread**2 for b, walk, spread in blocks]
+        before, scales = scales, np.maximum((learnt + SURE) / np.array(squares), WIDEST**-2)
+        if np.abs(np.log(scales / before)).max(initial=0) < SETTLED:
+            break
+    return scales
+
+
+def _inverse(matrix: Floats) -> Floats:
+    size = len(matrix)
+    return np.asarray(cho_solve(cho_factor(matrix + 1e-9 * np.eye(size)), np.eye(size)))
+
+
+def _precision(term: Term) -> Floats:
+    """Return K of a term: squares of differences between neighbours in order, and of the numbers by themselves."""
+    if len(term.axes) > 1 or term.in_order < 3:
+        return np.eye(term.size)
+    # A walk of n steps of variance v spreads with n v / 6 around its mean.
+    apart = np.diff(np.eye(term.size)[: term.in_order], axis=0) * np.sqrt(term.in_order / 6)
+    own = np.where(np.arange(term.size) < term.in_order, OWN_SCALE, 1.0)
+    return np.asarray(apart.T @ apart + np.diag(own))
+
+
+def _centred(model: Additive, evidence: Evidence) -> Additive:
+    """Return the same model with terms whose mean over all rows is 0, so that 0 is an average value's."""
+    moved, first = np.eye(len(model.numbers)), 1
+    total = max(float(evidence.weights.sum()), 1e-300)
+    for term in model.terms:
+        block = slice(first, first + term.size)
+        mean = weights_by(term.places(evidence.cells), evidence.weights, term.size) / total
+        moved[block, block] -= mean
+        moved[0, block] += mean
+        first += term.size
+    return Additive(model.terms, moved @ model.numbers, moved @ model.covariance @ moved.T)
+
+
+def _places(terms: Sequence[Term], cells: Ints) -> Ints:
+    places, first = [np.zeros(len(cells), np.int64)], 1
+    for term in terms:
+        found = term.places(cells)
+        places.append(np.where(found < 0, -1, found + first))
+        first += term.size
+    return np.stack(places, axis=1)
+
+
+def _sums(at: Ints, weights: Floats, size: int) -> Floats:
+    """Return X'w for the matrix X that has ones at these places."""
+    return sum((weights_by(column, weights, size) for column in at.T), np.zeros(size))
+
+
+def _products(at: Ints, weights: Floats, starts: Ints) -> Floats:
+    """Return X'diag(w)X for the matrix X that has ones at these places, a column of them in each block."""
+    made, sizes = np.zeros((starts[-1], starts[-1])), np.diff(starts)
+    local = at - starts[:-1]
+    for one, (first, size) in enumerate(zip(starts[:-1].tolist(), sizes.tolist(), strict=True)):
+        for other in range(one + 1):
+            begin, width = int(starts[other]), int(sizes[other])
+            block = weights_by(local[:, one] * width + local[:, other], weights, size * width).reshape(size, width)
+            made[first : first + size, begin : begin + width] = block
+            made[begin : begin + width, first : first + size] = block.T
+    return made
+
+
+def _batches(places: Ints) -> list[Ints]:
+    """Cut rows into batches whose covariances fit in little memory."""
+    rows = max(2**22 // places.shape[1] ** 2, 1)
+    return [places[first : first + rows] for first in range(0, len(places), rows)]

@@ -1,0 +1,95 @@
+"""Training data of a release: an estimated cube enters; X, y and sample weights leave, for any classifier."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.arrays import Floats, Ints
+from dpcube.errors import QueryError
+from dpcube.estimate import Estimate
+from dpcube.learn.evidence import ClassTables, drawn_evenly
+from dpcube.learn.features import Encoding, Features
+from dpcube.memory import check_memory
+
+MOST_TRAINING_ROWS = 2**20
+"""Rows of training data unless told otherwise; of more cells, so many are drawn by their weights, evenly."""
+ROWS_A_BATCH = 2**16
+GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """Training data: `X, y, sample_weight = release.to_training("income")`, made when they are asked for.
+
+    A row stands for the rows of one cell of the cube, and its weight is their estimated number. `features` turns other
+    rows into the same matrix: `training.encode(rows)`.
+    """
+
+    features: Features
+    encoding: Encoding
+    cells: Ints
+    target: Ints
+    sample_weight: Floats
+    rows: tuple[Floats, ...]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return iter((self.X, self.y, self.sample_weight))
+
+    @property
+    def X(self) -> NDArray[Any]:
+        """The features of each row, shape (rows, columns)."""
+        needed = 8 * len(self) * len(self.columns)
+        check_memory(needed, what=f"a matrix of {len(self):,} rows", remedy="use batches(), which streams")
+        return self._encoded(self.cells)
+
+    @property
+    def y(self) -> NDArray[np.str_]:
+        """The class of each row."""
+        return self.features.classes[self.target]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of X."""
+        return self.features.names if self.encoding == "cells" else self.features.columns
+
+    def encode(self, rows: object) -> NDArray[Any]:
+        """Return rows as X has them: a table with a column for each feature, or a mapping of names to lists."""
+        return self._encoded(self.features.cells(rows))
+
+    def batches(self, rows: int = ROWS_A_BATCH) -> Iterator[tuple[NDArray[Any], NDArray[np.str_], Floats]]:
+        """Give X, y and sample weights in batches of so many rows, for classifiers that learn from a stream."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            msg = f"the rows of a batch must be a whole number of at least 1, got {rows!r}"
+            raise QueryError(msg)
+        for first in range(0, len(self), rows):
+            part = slice(first, first + rows)
+            yield self._encoded(self.cells[part]), self.y[part], self.sample_weight[part]
+
+    def _encoded(self, cells: Ints) -> NDArray[Any]:
+        return cells if self.encoding == "cells" else self.features.matrix(cells, self.rows)
+
+
+def to_training(features: Features, estimate: Estimate, axis: int, *, encoding: Encoding, most: int) -> Training:
+    """Return the training data of an estimate whose axis `axis` is the target."""
+    if encoding not in get_args(Encoding):
+        msg = f"an encoding must be one of {', '.join(get_args(Encoding))}, got {encoding!r}"
+        raise QueryError(msg)
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        msg = f"the most rows must be a whole number of at least 1, got {most!r}"
+        raise QueryError(msg)
+    tables = ClassTables.of(estimate, axis, features)
+    at, weights = drawn_evenly(tables.counts.reshape(-1), most)
+    places = np.unravel_index(at, tables.counts.shape)
+    cells = np.stack(places[:-1], axis=1).astype(np.int64)
+    rows = tuple(feature.rows for feature in tables.features())
+    # Cells in the order of their numbers would show a stream one end of the cube first; steps of the golden ratio round
+    # a circle are spread evenly over it at any time.
+    order = np.argsort(np.arange(len(at)) * GOLDEN_RATIO % 1, kind="stable")
+    return Training(features, encoding, cells[order], places[-1][order].astype(np.int64), weights[order], rows)

@@ -37,6 +37,8 @@ VERBS = (
     "export",
     "plot",
     "report",
+    "train",
+    "predict",
     "merge",
     "coverage",
     "reproduce",

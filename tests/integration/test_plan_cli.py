@@ -68,7 +68,7 @@ def test_a_plan_as_json_with_a_picture_and_an_accuracy(desk: Path) -> None:
     assert (told["cells"], told["rows"], told["epsilon"], told["max_rows"]) == (200, 50_000, "1/2", 2)
     assert set(told["reaching"]) == {"cells", "dpcube"}
     assert [p["epsilon"] for p in told["predictions"]] == ["1/2"] * 8
-    assert len(told["curve"]) == 18
+    assert len(told["curve"]) == 10
     assert told["advice"] is None
     assert {"typical", "low", "high", "answer", "noise_below", "of_answer", "basis"} <= told["predictions"][0].keys()
     assert (desk / "plan.svg").read_text().count("<svg") == 1

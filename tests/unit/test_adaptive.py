@@ -218,18 +218,21 @@ def test_a_strategy_fitted_to_another_domain_is_refused_before_anything_is_charg
 
 @pytest.mark.slow
 def test_questions_draw_the_boxes_to_where_they_ask() -> None:
-    """Of spiky counts, those that are asked about one by one get more of the budget, and err less."""
+    """Of spiky counts, those that are asked about one by one get more of the budget, and err less.
+
+    At an epsilon of 0.05 plain cells are the plan whatever is asked.
+    """
     counts = (np.random.default_rng(0).pareto(1.0, 1024) * 100).clip(0, 2000).astype(np.int64)
     paid, errors = np.zeros((2, 10)), np.zeros((2, 10))
     for row, questions in enumerate([tuple(f"axis0 = {cell}" for cell in range(128)), ()]):
         strategy = Adaptive(questions=questions)
         for seed in range(10):
-            release = experiment(counts, epsilon="0.05", strategy=strategy, noise=SeededNoise(seed))
+            release = experiment(counts, epsilon="0.02", strategy=strategy, noise=SeededNoise(seed))
             boxes = boxes_of(release.transcript)
             asked = (boxes.tree.upper[boxes.node, 0] <= 128) & (boxes.tree.sizes[boxes.node] == 1)
             paid[row, seed] = boxes.units[asked].sum()
             errors[row, seed] = np.abs(release.cells() - counts)[:128].mean()
-    assert (paid[0] >= paid[1]).all(), "undeclared, plain cells are sometimes the plan too"
+    assert (paid[0] >= paid[1]).all()
     assert paid[0].mean() > 1.1 * paid[1].mean()
     assert errors[0].mean() < errors[1].mean()
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 )
 @as_json
 def train(release: Path, *, target: str, output: Path, estimate: str, as_json: bool) -> None:
-    """Train a classifier of one attribute by all others, from a released file alone.
+    """Train a classifier of one attribute from a cube.
 
-    It costs no privacy: nothing but the release is read. The model is a JSON file.
+    It tells the attribute by all others and costs no privacy: nothing but the release is read. The model is a JSON
+    file.
     """
     from dpcube.analyst import Release
     from dpcube.errors import InputError
@@ -66,9 +67,10 @@ def _quality_words(trained: "TrainedModel") -> str:
 @click.option("--confidence", default=0.95, show_default=True, help="Confidence of the intervals of probabilities.")
 @as_json
 def predict(model: Path, rows: Path, *, output: Path | None, confidence: float, as_json: bool) -> None:
-    """Predict the class of each of your own ROWS (.csv or .parquet, columns named as the attributes).
+    """Predict the class of each of your own ROWS.
 
-    Without -o, predictions are printed as CSV. If ROWS have the target's column, it is said how many were told rightly.
+    They are a .csv or .parquet file whose columns are named as the attributes. Without -o, predictions are printed as
+    CSV. If ROWS have the target's column, it is said how many were told rightly.
     """
     import sys
 

@@ -34,6 +34,8 @@ class EvenTable(NamedTuple):
     """Squares of how far they are off, in deviations of noise and chance together."""
     expected: Floats
     """The variance that noise and chance have."""
+    chance: Floats
+    """The part of it that chance has."""
     ordinary: Floats
     """What variance departures of other tables would have besides, in parts of that."""
 
@@ -46,8 +48,9 @@ class EvenTable(NamedTuple):
         share = tree.sizes[left] / tree.sizes[inner]
         rows = max(counts[0], 0.0) * tree.sizes[inner] / tree.sizes[0]
         off = (1 - share) * counts[left] - share * counts[right]
-        expected = (1 - share) ** 2 * noise[left] + share**2 * noise[right] + share * (1 - share) * rows + 1e-12
-        return cls(inner, tree.levels[inner], off**2 / expected, expected, ORDINARY * rows**2 / expected)
+        chance = share * (1 - share) * rows + 1e-12
+        expected = (1 - share) ** 2 * noise[left] + share**2 * noise[right] + chance
+        return cls(inner, tree.levels[inner], off**2 / expected, expected, chance, ORDINARY * rows**2 / expected)
 
     @property
     def is_likely(self) -> bool:
@@ -72,11 +75,15 @@ class EvenTable(NamedTuple):
         largest = math.sqrt(float(self.squares.max()))
         return 2 * largest - math.log1p(largest) > math.log(len(self.squares) / RARE)
 
-    def unseen(self) -> Floats:
-        """Return the variance that departures of each split may still have, unseen in noise.
+    def unseen(self, splits: Floats) -> Floats:
+        """Return the squared error that departures of each split may still make, unseen in noise.
 
-        It is what the squares of a level leave room for: their mean and a standard deviation of it, without the noise.
+        Departures have the variance that the squares of a level leave room for: their mean and a standard deviation of
+        it, without the noise. A split that is measured to `splits`, its variance by a posterior that knows of chance
+        alone, is drawn to an even one by that part of what chance has, and errs by as much of its departure.
         """
         number = np.maximum(np.bincount(self.levels), 1)
         mean = np.bincount(self.levels, self.squares) / number
-        return np.maximum(mean - 1 + np.sqrt(2 / number), 0.0)[self.levels] * self.expected
+        departures = np.maximum(mean - 1 + np.sqrt(2 / number), 0.0)[self.levels] * self.expected
+        unseen: Floats = departures * np.minimum(splits / self.chance, 1.0) ** 2
+        return unseen

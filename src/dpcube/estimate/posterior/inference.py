@@ -154,7 +154,7 @@ def infer(
 def with_unseen_departures(posterior: Posterior, measured: Floats, variance: Floats) -> Posterior:
     """Return a posterior of a table held to be even whose splits err by as much as the counts leave room for."""
     apart, splits = EvenTable.of(posterior.tree, measured, variance), posterior.splits.copy()
-    splits[apart.inner] += apart.unseen()
+    splits[apart.inner] += apart.unseen(splits[apart.inner])
     return replace(posterior, splits=splits)
 
 

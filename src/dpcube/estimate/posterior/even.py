@@ -4,8 +4,8 @@ The posterior expects halves to differ, so it sees structure in the noise of a t
 a half of a box of n rows that has a part s of its cells has s n of them, with the variance s (1 - s) n of rows that
 fall independently. How far the two halves of each box are off that, in deviations of noise and chance together, is what
 is looked at: that of all boxes down to each level together, and of the one that is farthest off. And departures as
-large as those of other tables must have been in sight. Tables of this world are far from even: of DPBench's arrays at
-10^5 rows and epsilon 0.1 the least such sum is twice what noise makes, most are hundreds of times that.
+large as those of other tables must have been in sight. Tables of this world are far from even: at epsilon
+0.1 none of 190 releases of DPBench's arrays of 10^5 rows was held to be (100 of 2-D arrays, 90 of 1-D).
 """
 
 import math

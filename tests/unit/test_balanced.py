@@ -350,8 +350,8 @@ def test_very_many_ranges_are_doubted_as_a_few_are() -> None:
     found = estimate(Adaptive().run(Gate(table, Fraction(1, 2), noise=SeededNoise(2))))
     assert isinstance(found, PosteriorEstimate)
     ranges = random_ranges((16, 16), 50, seed=4)
-    many = found._many_doubts(ranges)
-    few = found._doubts(found._everything.inside(ranges))
+    many = found._many_apart(ranges)
+    few = found._apart(found._everything.inside(ranges))
     np.testing.assert_allclose(many, few, rtol=1e-6, atol=1e-6)
     assert (many > 0).any()
 

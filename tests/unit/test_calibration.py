@@ -5,7 +5,6 @@ import pytest
 
 from dpcube.arrays import Floats
 from dpcube.estimate.errors.calibration import measured_calibration
-from dpcube.estimate.errors.doubts import doubt_squares
 from dpcube.estimate.errors.fixed_normals import fixed_normals
 from dpcube.estimate.tree_totals import linear_totals
 from dpcube.geometry.halving import halve
@@ -77,10 +76,3 @@ def test_without_noise_there_is_nothing_to_tell() -> None:
     still, moves = np.zeros(400), np.zeros((400, 8))
     found = measured_calibration(still, linear_moves=moves, moves=moves, stated=still, measurement_only=still)
     assert found == 0
-
-
-def test_an_answer_is_doubted_by_what_noise_cannot_explain() -> None:
-    """Apart by 5 where noise explains a square of 4: 21 more. Apart by less than noise explains: nothing more."""
-    moves = np.array([[2.0, -2.0], [2.0, -2.0], [0.0, 0.0]])
-    apart = np.column_stack([[5.0, 1.0, 3.0], moves])
-    np.testing.assert_allclose(doubt_squares(apart), [21.0, 0.0, 9.0])

@@ -105,10 +105,12 @@ def test_the_stated_variance_of_a_range_is_that_of_its_splits_and_of_its_total()
         stated = posterior.variances[0] * covered(tree, 0, mask, marginals) ** 2
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             halves = [covered(tree, half, mask, marginals) for half in (node + 1, int(tree.end[node + 1]))]
-            stated += estimate._calibrated_splits[node] * (halves[0] - halves[1]) ** 2
+            stated += posterior.splits[node] * (halves[0] - halves[1]) ** 2
         cells = [estimate._spread(totals) for totals in estimate._probes.columns.T]
         apart, *moves = (float((mask * each).sum()) for each in cells)
-        stated += max(apart**2 - sum(move**2 for move in moves) / len(moves), 0.0)
+        noise = sum(move**2 for move in moves) / len(moves)
+        believed = 2 * stated / (2 * stated + noise)
+        stated += believed * noise + (believed * apart) ** 2
         assert errors.noise_variances[k] == pytest.approx(stated, rel=1e-6)
         assert errors.within_squares[k] == pytest.approx(0.0, abs=1e-9)
 

@@ -34,7 +34,7 @@ class BalancedAnswers:
     @classmethod
     def of(cls, estimate: "BalancedEstimate") -> "BalancedAnswers":
         """Return what the answers of an estimate need."""
-        tree = TreeAnswers.of(estimate.tree, own=True)
+        tree = TreeAnswers.of(estimate.tree)
         return cls(tree, estimate.cells(), estimate.tables.precisions, estimate.factors)
 
     def to_bytes(self) -> bytes:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpcube.arrays import Bools, Floats, Ints
 from dpcube.estimate.errors.axis_weights import ROW, AxisWeights, axis_starts, axis_weights
-from dpcube.estimate.errors.doubts import doubt_squares
+from dpcube.estimate.errors.biases import bias_squares
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.query import CountingQueries
 
@@ -43,8 +43,7 @@ class TreeAnswers:
 
     Nodes are in preorder: a node's descendants end before `end`. It is cut across `axis` before the cell `place`; a
     leaf is not. Its variance is that of its split, and of a leaf what, times f (1 - f), is the variance of the count in
-    a part f of it; shape (nodes, kinds), the first kind calibrated, a second as the posterior states it by itself.
-    `measure` are the prefix sums by which totals are spread along each axis, one after another.
+    a part f of it. `measure` are the prefix sums by which totals are spread along each axis, one after another.
     """
 
     shape: tuple[int, ...]
@@ -54,33 +53,33 @@ class TreeAnswers:
     totals: Floats
     variances: Floats
     apart: Floats
-    """By what answers are doubted, shape (nodes, columns): see `estimate/posterior/probes.py`."""
+    """By what biases are judged, shape (nodes, columns): see `estimate/errors/biases.py`."""
     measure: Floats
     of_total: float
+    doubting: bool
+    """Whether biases are judged at all."""
 
     @classmethod
-    def of(cls, estimate: "PosteriorEstimate", *, own: bool = False) -> "TreeAnswers":
-        """Return what the answers of an estimate need; its errors are calibrated first, which takes a while.
-
-        With `own`, it also knows the errors that the posterior states by itself.
-        """
+    def of(cls, estimate: "PosteriorEstimate") -> "TreeAnswers":
+        """Return what the answers of an estimate need; it is probed first, which takes a while."""
         posterior = estimate.posterior
-        tree, kinds = posterior.tree, [estimate._calibrated_splits, *([posterior.splits] if own else [])]
+        tree = posterior.tree
         return cls(
             tree.shape,
             tree.end,
             *tree.cuts,
             posterior.totals,
-            np.stack([np.where(tree.is_leaf, posterior.uneven, splits) for splits in kinds], axis=1),
+            np.where(tree.is_leaf, posterior.uneven, estimate._stated_splits),
             estimate.columns_apart,
             posterior.prefix,
             float(posterior.variances[0]),
+            estimate.doubting,
         )
 
     def to_bytes(self) -> bytes:
         """Return the arrays one after another, behind a line that says how long they are."""
-        sizes = {"nodes": len(self.end), "kinds": self.variances.shape[1], "columns": self.apart.shape[1]}
-        head = json.dumps({**sizes, "of_total": self.of_total})
+        sizes = {"nodes": len(self.end), "columns": self.apart.shape[1]}
+        head = json.dumps({**sizes, "of_total": self.of_total, "doubting": self.doubting})
         arrays = [getattr(self, name).astype(kind).tobytes() for name, kind in _FORM]
         arrays += [array.astype("<f8").tobytes() for array in (self.variances, self.apart, self.measure)]
         return b"".join([head.encode(), b"\n", *arrays])
@@ -90,20 +89,20 @@ class TreeAnswers:
         """Return what `to_bytes` made for a cube of this shape; DamagedError if it is not that."""
         try:
             head, rest = headed(content)
-            nodes, kinds, columns = int(head["nodes"]), int(head["kinds"]), int(head["columns"])
-            of_total = float(head["of_total"])
+            nodes, columns = int(head["nodes"]), int(head["columns"])
+            of_total, doubting = float(head["of_total"]), bool(head["doubting"])
             arrays, at = [], 0
-            lengths = [nodes * kinds, nodes * columns, sum(shape) + len(shape)]
+            lengths = [nodes, nodes * columns, sum(shape) + len(shape)]
             for length, kind in [*((nodes, kind) for _, kind in _FORM), *((length, "<f8") for length in lengths)]:
                 array = np.frombuffer(rest, kind, length, at)
                 at += array.nbytes
                 arrays.append(array)
             end, axis, place = (array.astype(np.int64) for array in arrays[:3])
-            variances, apart = arrays[4].reshape(nodes, kinds), arrays[5].reshape(nodes, columns)
+            variances, apart = arrays[4], arrays[5].reshape(nodes, columns)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise DamagedError from None
-        found = cls(shape, end, axis, place, arrays[3], variances, apart, arrays[6], of_total)
-        if at != len(rest) or kinds not in (1, 2) or not found._is_sound():
+        found = cls(shape, end, axis, place, arrays[3], variances, apart, arrays[6], of_total, doubting)
+        if at != len(rest) or not found._is_sound():
             raise DamagedError
         return found
 
@@ -124,16 +123,15 @@ class TreeAnswers:
         return values, errors
 
     def walked(self, queries: CountingQueries) -> tuple[Floats, ErrorParts, Floats]:
-        """Return the same, and the squared errors that the posterior states by itself (or the calibrated ones)."""
+        """Return the same, and the squared errors without any bias."""
         asked = axis_weights(queries, self.measure, axis_starts(self.shape))
         walks = [_Walk(self, asked, asked.taken[query, :, ROW]) for query in range(len(queries))]
         values = np.array([walk.value() for walk in walks])
-        apart, variances, within = (
-            np.array(found).reshape(len(walks), -1)
-            for found in zip(*((walk.apart, walk.variances, walk.within) for walk in walks), strict=True)
-        )
-        own = variances[:, -1] + within[:, -1]
-        return values, ErrorParts(variances[:, 0] + doubt_squares(apart), within[:, 0]), own
+        apart = np.array([walk.apart for walk in walks]).reshape(len(walks), -1)
+        variances, within = (np.array([getattr(walk, name) for walk in walks]) for name in ("variance", "within"))
+        own = variances + within
+        biases = bias_squares(apart, own) if self.doubting else 0.0
+        return values, ErrorParts(variances + biases, within), own
 
 
 class _Walk:
@@ -143,16 +141,16 @@ class _Walk:
         self.tree, self.asked = tree, asked
         self.rows, self.starts = rows[:, None], asked.start[:, None]
         self.apart = np.zeros(tree.apart.shape[1])
-        self.variances = self.within = np.zeros(tree.variances.shape[1])
+        self.variance = self.within = 0.0
 
     def value(self) -> float:
-        """Return the value; add up its variances by the total and the splits, those inside leaves, what is apart."""
+        """Return the value; add up its variance by the total and the splits, that inside leaves, what is apart."""
         tree = self.tree
         nodes = np.zeros(1, np.int64)
         lower, upper = np.zeros((len(tree.shape), 1), np.int64), np.array(tree.shape)[:, None]
         whole = float(self._means(lower, upper, 0)[0])
         value = 0.0
-        self.variances = self.variances + tree.of_total * whole**2
+        self.variance += tree.of_total * whole**2
         while len(nodes):
             weights, alike = self._common(lower, upper)
             value += float(weights[alike] @ tree.totals[nodes[alike]])
@@ -162,11 +160,11 @@ class _Walk:
             taken, squares = (self._means(lower[:, leaf], upper[:, leaf], power) for power in (0, 1))
             value += float(taken @ tree.totals[nodes[leaf]])
             self.apart += taken @ tree.apart[nodes[leaf]]
-            self.within = self.within + np.maximum(squares - taken**2, 0.0) @ tree.variances[nodes[leaf]]
+            self.within += float(np.maximum(squares - taken**2, 0.0) @ tree.variances[nodes[leaf]])
             nodes, lower, upper = nodes[~leaf], lower[:, ~leaf], upper[:, ~leaf]
             below, above = self._halves(nodes, lower, upper)
             apart = self._means(*below, 0) - self._means(*above, 0)
-            self.variances = self.variances + apart**2 @ tree.variances[nodes]
+            self.variance += float(apart**2 @ tree.variances[nodes])
             nodes = np.concatenate([nodes + 1, tree.end[nodes + 1]])
             lower, upper = (np.concatenate(sides, axis=1) for sides in zip(below, above, strict=True))
         return value

@@ -10,9 +10,10 @@ one known law and nothing else, that is stated too (`EqualNoises`). What is not 
 
 * `BoxEstimate`: noise from the variances of the boxes' totals and of cells; the error within boxes from the noisy
   cells of the release (`within_boxes.py`), or unknown without them; the law, where every count has the same noise.
-* `PosteriorEstimate`: noise from the variance of every split of the tree, raised by how much more the posterior errs
-  than it says (`calibration.py`, run by `posterior/calibrated.py`); the error within boxes from the prior of the cuts
-  that the leaves never got. No law: its errors are not sums of noises.
+* `PosteriorEstimate`: noise from the variance of every split of the tree, and what the posterior may be off for good
+  (`biases.py`; as old files were released, all splits were raised alike: `calibration.py`, run by
+  `posterior/calibrated.py`); the error within boxes from the prior of the cuts that the leaves never got. No law: its
+  errors are not sums of noises.
 
 **How they are added up over the boxes.** A question is weights along axes (`axis_weights.py`); a walk down the tree
 adds up what it takes of the boxes (`walks.py`: one walk for totals of boxes, one for a posterior, each for ranges and

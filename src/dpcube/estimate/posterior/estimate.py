@@ -1,6 +1,7 @@
 """An estimate of the whole cube by the posterior of its tree: answers, and what their errors are made of."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,8 +10,8 @@ import numpy as np
 from dpcube.arrays import Floats
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
 from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything
+from dpcube.estimate.errors.biases import bias_squares
 from dpcube.estimate.errors.box_tables import worthwhile
-from dpcube.estimate.errors.doubts import doubt_squares
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.estimate.errors.walks import node_sums, split_sums
@@ -22,16 +23,16 @@ from dpcube.estimate.posterior.whole import Whole
 from dpcube.estimate.protocol import DENSE_CELLS
 from dpcube.query import CountingQueries, Workload
 
-MOST_DOUBTED = 2**22
-"""Cubes up to so many cells are asked of every question whether the counts contradict its answer; larger ones are not,
-for that takes a table of every cell for each probe."""
+MOST_PROBED = 2**22
+"""In cubes up to so many cells every answer is held against its counts; in larger ones none is, for that takes a table
+of every cell for each probe."""
 
 
 @dataclass(frozen=True)
 class PosteriorEstimate:
     """An estimate of the whole cube by a posterior, inferred from the counts `measured` and their noise `variance`.
 
-    The first error asked of it takes a while, as inference runs again to calibrate errors: see `probed`.
+    The first error asked of it takes a while, as inference runs again to see how noise moves it: see `probed`.
     """
 
     name: str
@@ -41,7 +42,8 @@ class PosteriorEstimate:
     whole: Whole | None = None
     """The count of the whole table that the posterior was inferred with, if one apart was given."""
     doubting: bool = False
-    """Whether each answer is held against its counts (`errors/doubts.py`); the estimate of old files was not."""
+    """Whether the bias of each answer is judged (`errors/biases.py`); as old files were released, all errors were
+    raised alike instead (`calibrated.py`)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,8 +70,8 @@ class PosteriorEstimate:
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         asked = axis_weights(queries, self.posterior.prefix, self.posterior.start)
-        values, variances, within_squares = self._walked(asked, self._calibrated_splits).T
-        return values, ErrorParts(variances + self._doubts(asked), within_squares)
+        values, variances, within_squares = self._walked(asked, self._stated_splits).T
+        return values, self._with_biases(variances, within_squares, lambda: self._apart(asked))
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -80,14 +82,14 @@ class PosteriorEstimate:
     def range_errors(self, workload: Workload) -> ErrorParts:
         """Return the parts of the errors of many ranges: from a table for very many, else by a walk for each."""
         if self.posterior.tree.is_halved and worthwhile(HalvingTable.numbers(self.shape), len(workload)):
-            variances, within_squares = self._error_table.variances(workload)
-            return ErrorParts(variances + self._many_doubts(workload), within_squares)
+            errors = self._error_table.variances(workload)
+            return self._with_biases(*errors, lambda: self._many_apart(workload))
         asked = self._everything.inside(workload)
-        _, variances, within_squares = self._walked(asked, self._calibrated_splits).T
-        return ErrorParts(variances + self._doubts(asked), within_squares)
+        _, variances, within_squares = self._walked(asked, self._stated_splits).T
+        return self._with_biases(variances, within_squares, lambda: self._apart(asked))
 
     def own_squares(self, asked: CountingQueries | Workload) -> Floats:
-        """Return the squared errors that the posterior states by itself, before it is held against its counts."""
+        """Return the squared errors that the posterior states by itself, without any bias."""
         if isinstance(asked, Workload):
             taken = self._everything.inside(asked)
         else:
@@ -101,26 +103,29 @@ class PosteriorEstimate:
         return probed(self.posterior, self.measured, self.variance, self.whole)
 
     @cached_property
-    def _calibrated_splits(self) -> Floats:
-        return calibrated_splits(self.posterior, self._probes, doubting=self._is_doubted)
+    def _stated_splits(self) -> Floats:
+        return self.posterior.splits if self.doubting else calibrated_splits(self.posterior, self._probes)
 
     @property
     def columns_apart(self) -> Floats:
-        """Totals of the nodes by which answers are doubted, `Probes.columns`; none of a cube that is too large."""
-        return self._probes.columns if self._is_doubted else np.zeros((len(self.posterior.tree), 0))
+        """Totals of the nodes by which biases are judged, `Probes.columns`; none of a cube that is too large."""
+        probed = self.doubting and math.prod(self.shape) <= MOST_PROBED
+        return self._probes.columns if probed else np.zeros((len(self.posterior.tree), 0))
 
-    @property
-    def _is_doubted(self) -> bool:
-        return self.doubting and math.prod(self.shape) <= MOST_DOUBTED
+    def _with_biases(self, variances: Floats, within_squares: Floats, apart: Callable[[], Floats]) -> ErrorParts:
+        """Return the parts of errors, biases among the noise, given what `bias_squares` takes."""
+        if self.doubting:
+            variances = variances + bias_squares(apart(), variances + within_squares)
+        return ErrorParts(variances, within_squares)
 
-    def _doubts(self, asked: AxisWeights) -> Floats:
-        """Return what the counts' contradiction adds to the squared error of each answer, by a walk for each."""
-        return doubt_squares(node_sums(self.posterior.tree, self.columns_apart, asked))
+    def _apart(self, asked: AxisWeights) -> Floats:
+        """Return what each question takes of the columns apart, by a walk for each."""
+        return node_sums(self.posterior.tree, self.columns_apart, asked)
 
-    def _many_doubts(self, workload: Workload) -> Floats:
+    def _many_apart(self, workload: Workload) -> Floats:
         """Return the same for very many ranges, from tables of every cell."""
         sums = [range_sums(table, workload.lower, workload.upper) for table in self._tables_apart]
-        return doubt_squares(np.stack(sums, axis=1) if sums else np.zeros((len(workload), 0)))
+        return np.stack(sums, axis=1) if sums else np.zeros((len(workload), 0))
 
     @cached_property
     def _tables_apart(self) -> list[Floats]:
@@ -129,7 +134,7 @@ class PosteriorEstimate:
     @cached_property
     def _error_table(self) -> HalvingTable:
         posterior = self.posterior
-        variance, of_total = self._calibrated_splits + posterior.uneven, float(posterior.variances[0])
+        variance, of_total = self._stated_splits + posterior.uneven, float(posterior.variances[0])
         return HalvingTable.of(posterior.tree, variance, posterior.prefix, posterior.start, of_total=of_total)
 
     @cached_property

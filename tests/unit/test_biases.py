@@ -1,0 +1,63 @@
+"""What an answer is expected to be off for good: Bayes' rule for normal laws, by hand and by drawing."""
+
+import numpy as np
+import pytest
+
+from dpcube.estimate.errors.biases import BIAS, bias_squares
+from dpcube.estimate.posterior import PosteriorEstimate, infer
+from dpcube.geometry.halving import halve
+from dpcube.geometry.tree import BoxTree
+from dpcube.query import Workload
+from dpcube.query.workload_model import MIXED, WorkloadModel
+
+
+def test_a_bias_is_what_bayes_rule_leaves_of_it() -> None:
+    """Stated 2, so a prior variance of 4; noise of 4 hides it: half is believed. Apart by 6: 0.5 x 4 + 3^2."""
+    apart = np.array([[6.0, 2.0, -2.0], [0.0, 2.0, -2.0]])
+    np.testing.assert_allclose(bias_squares(apart, np.array([2.0, 2.0])), [11.0, 2.0])
+
+
+def test_counts_that_say_nothing_leave_the_prior_however_far_they_are_apart() -> None:
+    apart = np.array([[1e4, 1e6, -1e6]])
+    assert bias_squares(apart, np.array([3.0])) == pytest.approx(2 * 3.0, rel=1e-3)
+
+
+def test_clear_counts_show_the_bias_itself() -> None:
+    apart = np.array([[5.0, 1e-6, -1e-6]])
+    assert bias_squares(apart, np.array([3.0])) == pytest.approx(25.0)
+
+
+def test_an_answer_without_error_has_no_bias_and_one_without_probes_has_its_prior() -> None:
+    np.testing.assert_array_equal(bias_squares(np.array([[7.0, 1.0], [0.0, 0.0]]), np.zeros(2)), [0.0, 0.0])
+    np.testing.assert_array_equal(bias_squares(np.zeros((2, 0)), np.array([1.0, 4.0])), [2.0, 8.0])
+
+
+def test_it_is_the_mean_square_of_biases_that_look_alike() -> None:
+    """Drawn: biases by the prior, seen through noise; those near 3 apart have the mean square that is told."""
+    generator = np.random.default_rng(12)
+    own, noise, drawn = 1.5, 4.0, 2_000_000
+    bias = generator.normal(0, np.sqrt(BIAS * own), drawn)
+    apart = bias + generator.normal(0, np.sqrt(noise), drawn)
+    alike = np.abs(apart - 3) < 0.05
+    squares = bias[alike] ** 2
+    told = float(bias_squares(np.array([[3.0, 2.0, -2.0]]), np.array([own]))[0])
+    assert abs(squares.mean() - told) < 5 * squares.std() / np.sqrt(alike.sum())
+
+
+def test_huge_noise_of_a_first_look_does_not_widen_what_is_known_to_be_small() -> None:
+    """A box of which nothing but a look with an error of 6,500 rows is known, beside millions that are clear.
+
+    It holds few rows or none, as the total says; its interval must not be that of the look.
+    """
+    order = WorkloadModel((64,), (MIXED,)).cut_order()
+    tree = halve(BoxTree.uncut((64,)), np.zeros(1, np.int64), 6, order).tree
+    counts = np.where(np.arange(64) < 32, 100_000.0, 0.0)
+    measured = np.array([counts[low:high].sum() for (low,), (high,) in zip(tree.lower, tree.upper, strict=True)])
+    vague = tree.is_leaf & (tree.lower[:, 0] >= 32)
+    variance = np.where(vague, 6500.0**2, np.where(tree.is_leaf | (tree.levels == 1), 200.0, np.inf))
+    look = np.random.default_rng(3).normal(0, 6500.0, len(tree))
+    posterior = infer(tree, measured + np.where(vague, look, 0.0), variance)
+    estimate = PosteriorEstimate("balanced", posterior, measured, variance, doubting=True)
+    cells = np.arange(32, 64)
+    errors = estimate.range_errors(Workload((64,), cells[:, None], cells[:, None] + 1))
+    assert np.sqrt(errors.noise_variances + errors.within_squares).max() < 60

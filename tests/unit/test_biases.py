@@ -14,22 +14,29 @@ from dpcube.query.workload_model import MIXED, WorkloadModel
 def test_a_bias_is_what_bayes_rule_leaves_of_it() -> None:
     """Stated 2, so a prior variance of 4; noise of 4 hides it: half is believed. Apart by 6: 0.5 x 4 + 3^2."""
     apart = np.array([[6.0, 2.0, -2.0], [0.0, 2.0, -2.0]])
-    np.testing.assert_allclose(bias_squares(apart, np.array([2.0, 2.0])), [11.0, 2.0])
+    np.testing.assert_allclose(bias_squares(apart, np.array([2.0, 2.0]), least=0.0), [11.0, 2.0])
 
 
 def test_counts_that_say_nothing_leave_the_prior_however_far_they_are_apart() -> None:
     apart = np.array([[1e4, 1e6, -1e6]])
-    assert bias_squares(apart, np.array([3.0])) == pytest.approx(2 * 3.0, rel=1e-3)
+    assert bias_squares(apart, np.array([3.0]), least=0.0) == pytest.approx(2 * 3.0, rel=1e-3)
 
 
 def test_clear_counts_show_the_bias_itself() -> None:
     apart = np.array([[5.0, 1e-6, -1e-6]])
-    assert bias_squares(apart, np.array([3.0])) == pytest.approx(25.0)
+    assert bias_squares(apart, np.array([3.0]), least=0.0) == pytest.approx(25.0)
 
 
 def test_an_answer_without_error_has_no_bias_and_one_without_probes_has_its_prior() -> None:
-    np.testing.assert_array_equal(bias_squares(np.array([[7.0, 1.0], [0.0, 0.0]]), np.zeros(2)), [0.0, 0.0])
-    np.testing.assert_array_equal(bias_squares(np.zeros((2, 0)), np.array([1.0, 4.0])), [2.0, 8.0])
+    np.testing.assert_array_equal(bias_squares(np.array([[7.0, 1.0], [0.0, 0.0]]), np.zeros(2), least=9.0), [0.0, 0.0])
+    np.testing.assert_array_equal(bias_squares(np.zeros((2, 0)), np.array([1.0, 4.0]), least=0.0), [2.0, 8.0])
+
+
+def test_what_is_taken_for_surely_nothing_may_be_off_by_the_noise_of_a_count() -> None:
+    """Stated 0.01 where the surest count has 8: a prior variance of 16, all of it without probes."""
+    np.testing.assert_array_equal(bias_squares(np.zeros((1, 0)), np.array([0.01]), least=8.0), [16.0])
+    clear = np.array([[3.0, 4.0, -4.0]])
+    np.testing.assert_allclose(bias_squares(clear, np.array([0.01]), least=8.0), [0.5 * 16 + 1.5**2])
 
 
 def test_it_is_the_mean_square_of_biases_that_look_alike() -> None:
@@ -40,7 +47,7 @@ def test_it_is_the_mean_square_of_biases_that_look_alike() -> None:
     apart = bias + generator.normal(0, np.sqrt(noise), drawn)
     alike = np.abs(apart - 3) < 0.05
     squares = bias[alike] ** 2
-    told = float(bias_squares(np.array([[3.0, 2.0, -2.0]]), np.array([own]))[0])
+    told = float(bias_squares(np.array([[3.0, 2.0, -2.0]]), np.array([own]), least=1.0)[0])
     assert abs(squares.mean() - told) < 5 * squares.std() / np.sqrt(alike.sum())
 
 

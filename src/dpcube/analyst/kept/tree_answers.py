@@ -56,8 +56,8 @@ class TreeAnswers:
     """By what biases are judged, shape (nodes, columns): see `estimate/errors/biases.py`."""
     measure: Floats
     of_total: float
-    doubting: bool
-    """Whether biases are judged at all."""
+    least: float | None
+    """Variance of the surest count; None if biases are not judged at all."""
 
     @classmethod
     def of(cls, estimate: "PosteriorEstimate") -> "TreeAnswers":
@@ -73,13 +73,13 @@ class TreeAnswers:
             estimate.columns_apart,
             posterior.prefix,
             float(posterior.variances[0]),
-            estimate.doubting,
+            estimate.least_variance if estimate.doubting else None,
         )
 
     def to_bytes(self) -> bytes:
         """Return the arrays one after another, behind a line that says how long they are."""
         sizes = {"nodes": len(self.end), "columns": self.apart.shape[1]}
-        head = json.dumps({**sizes, "of_total": self.of_total, "doubting": self.doubting})
+        head = json.dumps({**sizes, "of_total": self.of_total, "least": self.least})
         arrays = [getattr(self, name).astype(kind).tobytes() for name, kind in _FORM]
         arrays += [array.astype("<f8").tobytes() for array in (self.variances, self.apart, self.measure)]
         return b"".join([head.encode(), b"\n", *arrays])
@@ -90,7 +90,7 @@ class TreeAnswers:
         try:
             head, rest = headed(content)
             nodes, columns = int(head["nodes"]), int(head["columns"])
-            of_total, doubting = float(head["of_total"]), bool(head["doubting"])
+            of_total, least = float(head["of_total"]), None if head["least"] is None else float(head["least"])
             arrays, at = [], 0
             lengths = [nodes, nodes * columns, sum(shape) + len(shape)]
             for length, kind in [*((nodes, kind) for _, kind in _FORM), *((length, "<f8") for length in lengths)]:
@@ -101,7 +101,7 @@ class TreeAnswers:
             variances, apart = arrays[4], arrays[5].reshape(nodes, columns)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise DamagedError from None
-        found = cls(shape, end, axis, place, arrays[3], variances, apart, arrays[6], of_total, doubting)
+        found = cls(shape, end, axis, place, arrays[3], variances, apart, arrays[6], of_total, least)
         if at != len(rest) or not found._is_sound():
             raise DamagedError
         return found
@@ -130,7 +130,7 @@ class TreeAnswers:
         apart = np.array([walk.apart for walk in walks]).reshape(len(walks), -1)
         variances, within = (np.array([getattr(walk, name) for walk in walks]) for name in ("variance", "within"))
         own = variances + within
-        biases = bias_squares(apart, own) if self.doubting else 0.0
+        biases = 0.0 if self.least is None else bias_squares(apart, own, least=self.least)
         return values, ErrorParts(variances + biases, within), own
 
 

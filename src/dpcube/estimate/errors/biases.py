@@ -2,9 +2,10 @@
 
 A posterior is right on average over questions, if its prior is right on average over tables; of a single question it is
 wrong by some b, the same in every release of the table. Beforehand b is as good as normal around 0, with a variance in
-proportion to the squared error s that the posterior states of that question: `BIAS` s. The counts tell a little about
-it. Least squares is unbiased, so what it answers less what the posterior answers is -b and noise of a variance v, which
-probes show (`posterior/probes.py`). By Bayes' rule for normal laws, with w = BIAS s / (BIAS s + v),
+proportion to the squared error s that the posterior states of that question: `BIAS` s. (It may state next to nothing,
+where it takes boxes for surely empty; s is then taken to be the noise of the surest count there is.) The counts tell a
+little about it. Least squares is unbiased, so what it answers less what the posterior answers is -b and noise of a
+variance v, which probes show (`posterior/probes.py`). By Bayes' rule for normal laws, with w = BIAS s / (BIAS s + v),
 
     E[b^2 | apart] = w v + (w apart)^2.
 
@@ -24,13 +25,14 @@ Halved, intervals were four fifths to nine tenths as wide, and the worst tenth o
 """
 
 
-def bias_squares(apart: Floats, own: Floats) -> Floats:
+def bias_squares(apart: Floats, own: Floats, *, least: float) -> Floats:
     """Return the expected square of the bias of each answer.
 
     `apart`, shape (answers, 1 + probes), is what a question takes of `Probes.columns`, or has no columns where nothing
-    was probed; `own`, shape (answers,), is the squared error that the posterior states.
+    was probed; `own`, shape (answers,), is the squared error that the posterior states, and `least` the variance of
+    the surest count. What has no error at all, such as a question that asks for nothing, has no bias.
     """
-    prior = BIAS * own
+    prior = np.where(own > 0, BIAS * np.maximum(own, least), 0.0)
     if apart.shape[1] == 0:
         return prior
     noise = np.mean(apart[:, 1:] ** 2, axis=1)

@@ -112,10 +112,15 @@ class PosteriorEstimate:
         probed = self.doubting and math.prod(self.shape) <= MOST_PROBED
         return self._probes.columns if probed else np.zeros((len(self.posterior.tree), 0))
 
+    @property
+    def least_variance(self) -> float:
+        """Variance of the noise of the surest count."""
+        return float(self.variance.min())
+
     def _with_biases(self, variances: Floats, within_squares: Floats, apart: Callable[[], Floats]) -> ErrorParts:
         """Return the parts of errors, biases among the noise, given what `bias_squares` takes."""
         if self.doubting:
-            variances = variances + bias_squares(apart(), variances + within_squares)
+            variances = variances + bias_squares(apart(), variances + within_squares, least=self.least_variance)
         return ErrorParts(variances, within_squares)
 
     def _apart(self, asked: AxisWeights) -> Floats:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dpcube.arrays import Ints
 from dpcube.errors import InputError
-from dpcube.link.program import LARGEST_NUMBER, Comparison, Kind, Program, check_features, matches
+from dpcube.link.program import LARGEST_COMPARED, Comparison, Kind, Program, check_features, matches
 
 
 def test_a_tolerance_holds_at_its_edge_and_not_beyond() -> None:
@@ -31,7 +31,7 @@ def test_a_dummy_matches_nothing() -> None:
 
 def test_numbers_at_the_bounds_do_not_overflow() -> None:
     program = Program((Comparison("number", 1, 1, tolerance=2**30),), threshold=1)
-    ends = np.array([[1, -LARGEST_NUMBER], [1, 0], [1, LARGEST_NUMBER]])
+    ends = np.array([[1, -LARGEST_COMPARED], [1, 0], [1, LARGEST_COMPARED]])
     assert matches(program, ends, ends).tolist() == [[True, True, False], [True, True, True], [False, True, True]]
 
 

@@ -30,14 +30,14 @@ from dpcube.errors import InputError
 
 Kind = Literal["exact", "number", "text"]
 MOST_COMPARISONS = 32
-MOST_BITS = 4096
+MOST_TEXT_BITS = 4096
 MOST_EXACT_COLUMNS = 64
-LARGEST_NUMBER = 2**30
+LARGEST_COMPARED = 2**30
 LARGEST_TOLERANCE = 2**30
 LARGEST_WEIGHT = 2**20
 LARGEST_DENOMINATOR = 1024
 NEVER = 2**61
-FORMAT = "dpcube link program 1"
+CANONICAL_FORM = "dpcube link program 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Comparison:
         if self.kind not in get_args(Kind):
             msg = f"a comparison is exact, number or text, not {self.kind!r}"
             raise InputError(msg)
-        most = {"exact": MOST_EXACT_COLUMNS, "number": 1, "text": MOST_BITS}[self.kind]
+        most = {"exact": MOST_EXACT_COLUMNS, "number": 1, "text": MOST_TEXT_BITS}[self.kind]
         _check_whole("the columns of a comparison", self.columns, 1, most)
         _check_whole("the weight of a comparison", self.weight, 1, LARGEST_WEIGHT)
         _check_whole("a tolerance", self.tolerance, 0, LARGEST_TOLERANCE if self.kind == "number" else 0)
@@ -118,7 +118,7 @@ class Program:
 
     def canonical(self) -> bytes:
         """Return the program as bytes that are equal for equal programs."""
-        told = [FORMAT, [asdict(one) for one in self.comparisons], self.threshold]
+        told = [CANONICAL_FORM, [asdict(one) for one in self.comparisons], self.threshold]
         return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
 
     def digest(self) -> bytes:
@@ -139,8 +139,8 @@ def check_features(program: Program, features: Ints) -> None:
         msg = "the first feature and those of texts are 0 or 1"
         raise InputError(msg)
     numbers = [features[:, columns] for one, columns in program.parts() if one.kind == "number"]
-    if any(((column < -LARGEST_NUMBER) | (column > LARGEST_NUMBER)).any() for column in numbers):
-        msg = f"features of numbers are from -{LARGEST_NUMBER} to {LARGEST_NUMBER}; scale or clip them"
+    if any(((column < -LARGEST_COMPARED) | (column > LARGEST_COMPARED)).any() for column in numbers):
+        msg = f"features of numbers are from -{LARGEST_COMPARED} to {LARGEST_COMPARED}; scale or clip them"
         raise InputError(msg)
 
 

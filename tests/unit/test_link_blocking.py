@@ -13,7 +13,7 @@ from dpcube.curator.publishing import count
 from dpcube.domain import Category, Date, Domain, Float, Integer
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Partitioning
-from dpcube.link.blocking import MOST_BLOCKS, BlockPlan, candidate_pairs, plan_boxes
+from dpcube.link.blocking import MOST_PLANNED_BLOCKS, BlockPlan, candidate_pairs, plan_boxes
 from dpcube.link.measures import LinkCost, compared_pairs, link_quality, reduction_ratio
 
 PEOPLE = Domain(Integer("year", 1920, 1999), Category("state", list("abcd"), null="cell"))
@@ -45,7 +45,7 @@ def test_more_padding_never_takes_more_boxes() -> None:
 
 def test_no_more_boxes_than_can_be_looked_at() -> None:
     domain = Domain(Integer("x", 0, 9999))
-    assert len(plan_boxes(domain, even_cells(domain, 1e7), reach=(0,), shift=1)) <= MOST_BLOCKS
+    assert len(plan_boxes(domain, even_cells(domain, 1e7), reach=(0,), shift=1)) <= MOST_PLANNED_BLOCKS
 
 
 def test_noise_that_is_negative_or_nothing_at_all_still_gives_boxes() -> None:

@@ -41,7 +41,7 @@ def matrix(rules: MatchingRules, records: Records, side: Side) -> Ints:
 
 def pairs(text: str, left: Records, right: Records) -> list[list[bool]]:
     rules = MatchingRules.loads(text)
-    one, other = matrix(rules, left, "listening"), matrix(rules, right, "connecting")
+    one, other = matrix(rules, left, "listener"), matrix(rules, right, "connector")
     return matches(rules.program, one, other).tolist()  # type: ignore[no-any-return]
 
 
@@ -71,7 +71,7 @@ def test_numbers_match_up_to_the_tolerance_and_no_further() -> None:
         made, there = raw_features(rules.rules[0], (), np.array(values), feature_key(rules))
         return np.concatenate([np.ones((len(values), 1), np.int64), filled(rules.rules[0], made, there, side)], axis=1)
 
-    found = matches(rules.program, numbers([10.0], "listening"), numbers([9.25, 9.5, 10.0, 10.5, 10.75], "connecting"))
+    found = matches(rules.program, numbers([10.0], "listener"), numbers([9.25, 9.5, 10.0, 10.5, 10.75], "connector"))
     assert found.tolist() == [[False, True, True, True, False]]
 
 
@@ -98,5 +98,5 @@ def test_whatever_a_row_holds_its_features_are_inside_the_bounds(records: Record
     """So that no row decides whether a run fails."""
     rules = MatchingRules.loads(ALL_KINDS.format(2, 3))
     inside = [(a, None if b is None or abs(b) > 1e300 else b, c) for a, b, c in records]
-    for side in ("listening", "connecting"):
+    for side in ("listener", "connector"):
         check_features(rules.program, matrix(rules, inside, side))

@@ -78,7 +78,7 @@ def prepared(path: Path, ledger: Path | None, table: Any = TABLE, **how: Any) ->
 
 def found_links(left: LinkSession, right: LinkSession) -> set[tuple[str | None, str | None]]:
     """The links of two sessions, in the clear, over all candidate blocks."""
-    sides: list[tuple[LinkSession, Side]] = [(left, "listening"), (right, "connecting")]
+    sides: list[tuple[LinkSession, Side]] = [(left, "listener"), (right, "connector")]
     ours, theirs = (one.features(RULES, side) for one, side in sides)
     our_ids, their_ids = left.ids(), right.ids()
     return {
@@ -94,7 +94,7 @@ def test_blocks_are_several_and_no_record_is_lost_or_made_up(tmp_path: Path, led
     ids = [one for block in session.ids() for one in block]
     assert sorted(one for one in ids if one is not None) == sorted(TABLE["id"].to_pylist())
     assert session.sizes.sum() == len(ids)
-    for block, features in zip(session.ids(), session.features(RULES, "listening"), strict=True):
+    for block, features in zip(session.ids(), session.features(RULES, "listener"), strict=True):
         assert [one is not None for one in block] == (features[:, 0] == 1).tolist()
         assert not features[features[:, 0] == 0].any()  # a dummy holds nothing
 
@@ -117,7 +117,7 @@ def test_a_restart_uses_the_same_padding_order_and_features_and_is_not_charged(t
     assert again.facts == made.facts
     assert again.sizes.tolist() == made.sizes.tolist()
     assert again.ids() == made.ids()
-    for one, other in zip(again.features(RULES, "listening"), made.features(RULES, "listening"), strict=True):
+    for one, other in zip(again.features(RULES, "listener"), made.features(RULES, "listener"), strict=True):
         assert np.array_equal(one, other)
     assert len(Ledger(ledger).statement().charges) == 1
 
@@ -145,7 +145,7 @@ def test_another_session_is_charged_again_and_padded_anew(tmp_path: Path, ledger
 def test_the_order_of_rows_is_drawn(tmp_path: Path) -> None:
     """Records and dummies lie anywhere in a block; records first, or as in the table, would tell which are which."""
     session = prepared(tmp_path / "s", None)
-    real = [features[:, 0] for features in session.features(RULES, "listening")]
+    real = [features[:, 0] for features in session.features(RULES, "listener")]
     assert any((np.diff(block) > 0).any() for block in real)
     ids = [[int(one[1:]) for one in block if one is not None] for block in session.ids()]
     assert any(block != sorted(block) for block in ids)

@@ -15,7 +15,7 @@ from dpcube.domain import Domain
 from dpcube.domain.file import read_text, write_text
 from dpcube.errors import DpcubeError, InputError
 from dpcube.geometry.boxes import Partitioning
-from dpcube.link.blocking import MOST_BLOCKS, BlockPlan, plan_boxes
+from dpcube.link.blocking import MOST_PLANNED_BLOCKS, BlockPlan, plan_boxes
 from dpcube.link.rules import MatchingRules
 from dpcube.memory import check_memory
 from dpcube.privacy.epsilon import parse_delta, parse_epsilon
@@ -115,11 +115,11 @@ class BlockFile:
         lower, upper = (np.array(told[key], np.int64) for key in ("lower", "upper"))
         reach = tuple(float(apart) for apart in told["reach"])
         if (
-            not 1 <= len(lower) <= MOST_BLOCKS
+            not 1 <= len(lower) <= MOST_PLANNED_BLOCKS
             or len(reach) != len(domain.names)
             or not all(0 <= r < 2**60 for r in reach)
         ):
-            msg = f"it has no list of 1 to {MOST_BLOCKS:,} boxes, or no reach for each attribute"
+            msg = f"it has no list of 1 to {MOST_PLANNED_BLOCKS:,} boxes, or no reach for each attribute"
             raise InputError(msg)
         plan = BlockPlan(
             domain, Partitioning(domain.shape, lower, upper), reach, float(told["pairs"]), float(told["pairs_without"])

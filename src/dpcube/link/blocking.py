@@ -24,7 +24,7 @@ from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes, Partitioning, box_sums
 
-MOST_BLOCKS = 4096
+MOST_PLANNED_BLOCKS = 4096
 """So that all pairs of boxes can be looked at."""
 BoxBounds = tuple[Ints, Ints]
 
@@ -65,7 +65,7 @@ def plan_boxes(
     ours = float(cells.sum())
     theirs = ours if other_rows is None else other_rows
     share = theirs / ours if ours > 0 else 0.0
-    most = int(min(MOST_BLOCKS, max(1, 8 * math.sqrt(ours * theirs) / shift)))
+    most = int(min(MOST_PLANNED_BLOCKS, max(1, 8 * math.sqrt(ours * theirs) / shift)))
     found: tuple[float, BoxBounds] | None = None
     widths = _widths(domain)
     for may_be_cut in {tuple(r == 0 for r in reach), (True,) * len(reach)}:

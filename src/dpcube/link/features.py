@@ -17,9 +17,9 @@ from dpcube.arrays import Bools, Floats, Ints
 from dpcube.link.program import LARGEST_COMPARED
 from dpcube.link.rules import LARGEST_KEPT, DateRule, MatchingRule, MatchingRules, NumberRule, TextRule
 
-Side = Literal["listening", "connecting"]
-NO_HASH: dict[Side, int] = {"listening": -1, "connecting": -2}
-NO_NUMBER: dict[Side, int] = {"listening": -LARGEST_COMPARED, "connecting": LARGEST_COMPARED}
+Side = Literal["listener", "connector"]
+NO_HASH: dict[Side, int] = {"listener": -1, "connector": -2}
+NO_NUMBER: dict[Side, int] = {"listener": -LARGEST_COMPARED, "connector": LARGEST_COMPARED}
 """What stands for a missing value. Hashes are not negative. Numbers are within 2^28, tolerances too: of two numbers of
 which one is missing the difference is at least 2^30 - 2^28, more than any tolerance."""
 _END = "\x02"  # stands at both ends of a text, and in none

@@ -38,6 +38,13 @@ def test_padding_that_costs_more_than_blocks_save_leaves_one_block() -> None:
     assert len(plan_boxes(PEOPLE, even_cells(PEOPLE, 100), reach=(0, 0), shift=132)) == 1
 
 
+def test_rounds_of_messages_take_fewer_boxes() -> None:
+    """With r for each pair of blocks, n m / B + B (k^2 + r) is least at B = sqrt(n m / (k^2 + r))."""
+    for rounds, best in ((0.0, 185), (8192.0, 53), (1e9, 1)):
+        plan = plan_boxes(PEOPLE, even_cells(PEOPLE, 5000), reach=(0, 0), shift=27, rounds=rounds)
+        assert 0.6 * best <= len(plan) <= 1.5 * best
+
+
 def test_more_padding_never_takes_more_boxes() -> None:
     found = [len(plan_boxes(PEOPLE, even_cells(PEOPLE, 5000), reach=(0, 0), shift=k)) for k in (5, 14, 27, 132, 1000)]
     assert found == sorted(found, reverse=True)

@@ -61,21 +61,8 @@ def commands() -> None:
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
 ASKING = (info, count, sql, synth, export, plot, report, merge, train, predict)
-for verb in (
-    demo,
-    domain,
-    check,
-    plan,
-    release,
-    ledger,
-    *ASKING,
-    block,
-    link,
-    coverage,
-    compare,
-    reproduce,
-    compile_verb,
-):
+LINKING = (block, link)
+for verb in (demo, domain, check, plan, release, ledger, *ASKING, *LINKING, coverage, compare, reproduce, compile_verb):
     commands.add_command(verb)
 
 

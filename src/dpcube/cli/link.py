@@ -60,9 +60,7 @@ def _session_options(verb: Verb) -> Verb:
 @click.argument("table", type=TableAddress(), required=False)
 @click.option("--blocks", "blocks_file", type=click.Path(path_type=Path), help="The file of dpcube block.")
 @click.option("--rules", "rules_file", type=click.Path(path_type=Path), help="The matching rules of both.")
-@click.option(
-    "--session", "session_file", type=click.Path(path_type=Path), help="The session; made if it is not there."
-)
+@click.option("--session", "session_file", type=click.Path(path_type=Path), help="The session; made unless there.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The CSV file of matching ids to make.")
 @_peer_options
 @_session_options
@@ -74,8 +72,9 @@ def _session_options(verb: Verb) -> Verb:
 def link(table: Path | str | None, *, new_key: Path | None, install_engine: bool, as_json: bool, **given: Any) -> None:
     """Link the records of TABLE with another party's: both learn which match, and nothing of those that do not.
 
-    A session keeps TABLE's records, padded, in a file that only you may read: it is made once, and charged to the ledger;
-    a restart with the same --session needs no TABLE and is not charged. Without --listen or --connect it is only made.
+    A session keeps TABLE's records, padded, in a file that only you may read: it is made once, and charged to the
+    ledger. A restart with the same --session needs no TABLE and is not charged. Without --listen or --connect it is
+    only made.
     """
     from dpcube.link import secure
 
@@ -224,9 +223,8 @@ def _tell_session(session: "LinkSession", path: Path, *, made: bool, as_json: bo
         print_json({**told, "dummies_of_a_block": facts.shift, "padded_sizes": session.sizes.tolist()})
         return
     said = f"charged epsilon {facts.epsilon} and delta {facts.delta}" if made else "made before, and not charged again"
-    click.echo(
-        visible(f"session {path}: {len(session.sizes):,} blocks, {int(session.sizes.sum()):,} padded rows; {said}")
-    )
+    padded = f"{len(session.sizes):,} blocks, {int(session.sizes.sum()):,} padded rows"
+    click.echo(visible(f"session {path}: {padded}; {said}"))
     click.echo("it holds your records: keep it as you keep the table, and remove it when the linkage is done")
 
 
@@ -238,6 +236,5 @@ def _tell_result(result: "LinkResult", output: Path, *, as_json: bool) -> None:
     click.echo(visible(f"wrote {output}: {len(result.links):,} links"))
     rate = cost.pairs / cost.seconds if cost.seconds else 0.0
     click.echo(f"compared {cost.pairs:,} pairs in secret, in {cost.seconds:,.0f} s ({rate:,.0f} a second)")
-    click.echo(
-        f"without blocks it would be about {cost.pairs_without:,} pairs, {cost.seconds_without:,.0f} s (extrapolated)"
-    )
+    more = f"about {cost.pairs_without:,} pairs, {cost.seconds_without:,.0f} s"
+    click.echo(f"without blocks: {more} (extrapolated)")

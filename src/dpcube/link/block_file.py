@@ -21,6 +21,9 @@ from dpcube.memory import check_memory
 from dpcube.privacy.epsilon import parse_delta, parse_epsilon
 from dpcube.privacy.padding import padding_shift
 
+ROUNDS_AS_PAIRS = 8192
+"""What a pair of blocks costs the secure step besides its pairs: the engine compares tiles of 128 rows by 128 at once,
+and half a tile takes hardly less time than a whole one."""
 BLOCKS_FORMAT = "dpcube blocks 1"
 _KEYS = {
     "format",
@@ -64,7 +67,8 @@ class BlockFile:
         check_memory(24 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="block on fewer attributes")
         shift = padding_shift(amount, slack, sensitivity=max_rows)
         reach = [rules.reach_along(name) for name in domain.names]
-        plan = plan_boxes(domain, release.cells(), reach=reach, shift=shift, other_rows=other_rows)
+        cells = release.cells()
+        plan = plan_boxes(domain, cells, reach=reach, shift=shift, other_rows=other_rows, rounds=ROUNDS_AS_PAIRS)
         return cls(plan, amount, slack, release.digest, rules.digest)
 
     def dumps(self) -> str:

@@ -8,7 +8,8 @@ candidates is compared, empty ones too.
 How many boxes. Each block is padded by about k dummies (`privacy/padding.py`), so with B blocks each side has B k of
 them, and finer boxes save pairs of records and add pairs of dummies: n m / B + k (n + m) + B k^2 for even blocks of
 which equal ones are compared, least at B = sqrt(n m) / k. `plan_boxes` cuts the largest box in two, again and again,
-and keeps the number of boxes at which the pairs that it predicts are fewest, before any padding is paid for.
+and keeps the number of boxes at which the pairs that it predicts are fewest, before any padding is paid for. A pair of
+blocks may cost rounds of messages besides, as much as comparing so many pairs of records (`rounds`).
 """
 
 import heapq
@@ -55,7 +56,13 @@ class BlockPlan:
 
 
 def plan_boxes(
-    domain: Domain, estimated: Floats, *, reach: Sequence[float], shift: int, other_rows: float | None = None
+    domain: Domain,
+    estimated: Floats,
+    *,
+    reach: Sequence[float],
+    shift: int,
+    other_rows: float | None = None,
+    rounds: float = 0.0,
 ) -> BlockPlan:
     """Choose boxes by estimated cells and the shift of the padding; the other side has as many rows unless said."""
     if len(reach) != len(domain.attributes):
@@ -66,18 +73,19 @@ def plan_boxes(
     theirs = ours if other_rows is None else other_rows
     share = theirs / ours if ours > 0 else 0.0
     most = int(min(MOST_PLANNED_BLOCKS, max(1, 8 * math.sqrt(ours * theirs) / shift)))
-    found: tuple[float, BoxBounds] | None = None
+    found: tuple[float, float, BoxBounds] | None = None
     widths = _widths(domain)
     for may_be_cut in {tuple(r == 0 for r in reach), (True,) * len(reach)}:
         grown = _grown(cells, most, _cutter(widths, reach, may_be_cut))
         for number in _numbers(len(grown)):
             bounds = _leaves(grown, number, domain.shape)
-            pairs = _predicted(domain, cells, bounds, reach, shift, share)
-            if found is None or pairs < found[0]:
-                found = pairs, bounds
+            pairs, of_blocks = _predicted(domain, cells, bounds, reach, shift, share)
+            cost = pairs + rounds * of_blocks
+            if found is None or cost < found[0]:
+                found = cost, pairs, bounds
     assert found is not None
     without = (ours + shift) * (theirs + shift)
-    return BlockPlan(domain, Partitioning(domain.shape, *found[1]), tuple(map(float, reach)), found[0], without)
+    return BlockPlan(domain, Partitioning(domain.shape, *found[2]), tuple(map(float, reach)), found[1], without)
 
 
 def candidate_pairs(domain: Domain, boxes: Boxes, reach: Sequence[float]) -> Ints:
@@ -107,12 +115,12 @@ def _near(domain: Domain, boxes: Boxes, axis: int, apart: float) -> Bools:
 
 def _predicted(
     domain: Domain, cells: Floats, bounds: BoxBounds, reach: Sequence[float], shift: int, share: float
-) -> float:
-    """Return the pairs of candidates, dummies included, that the estimated cells foretell."""
+) -> tuple[float, int]:
+    """Return the pairs of candidates, dummies included, that the estimated cells foretell, and those of blocks."""
     boxes = Boxes(domain.shape, *bounds)
     rows = box_sums(cells, boxes)
     left, right = candidate_pairs(domain, boxes, reach).T
-    return float(((rows[left] + shift) * (rows[right] * share + shift)).sum())
+    return float(((rows[left] + shift) * (rows[right] * share + shift)).sum()), len(left)
 
 
 Cut = tuple[int, int]

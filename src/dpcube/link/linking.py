@@ -1,8 +1,8 @@
 """Linking over a channel: a session and an authenticated peer enter, the ids of matching records of both leave.
 
-The two first compare digests of their rules and blocks, then the secure step opens the match bits of every candidate pair
-of blocks, and last each tells the ids of its matching records, in the order of the bits, which both have alike. Nothing is
-sent of a record that matches none.
+The two first compare digests of their rules and blocks, then the secure step opens the match bits of every candidate
+pair of blocks, and last each tells the ids of its matching records, in the order of the bits, which both have alike.
+Nothing is sent of a record that matches none.
 """
 
 import csv
@@ -73,9 +73,10 @@ def link_records(
     seconds = time.monotonic() - begun
     own = _matched_ids(session, peer.role, candidates, bits)
     theirs = _ids_of_peer(peer.exchange(json.dumps(own).encode()), len(own))
-    without = int(session.sizes.sum()) * _peer_rows(peer.role, candidates, bits)
+    shift = session.facts.shift
+    rows = [_in_one_block(sizes, shift) for sizes in (session.sizes.tolist(), _peer_sizes(peer.role, candidates, bits))]
     pairs = sum(one.size for one in bits)
-    cost = LinkCost(pairs, without, peer.bytes_sent + peer.bytes_received, seconds)
+    cost = LinkCost(pairs, rows[0] * rows[1], peer.bytes_sent + peer.bytes_received, seconds)
     return LinkResult(tuple(zip(own, theirs, strict=True)), cost)
 
 
@@ -126,11 +127,15 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str) and len(value) <= LONGEST_RECORD and value.encode(errors="ignore").decode() == value
 
 
-def _peer_rows(side: Side, candidates: Sequence[tuple[int, int]], bits: Sequence[Bools]) -> int:
-    """Return the padded rows of the peer in blocks that are candidates."""
+def _peer_sizes(side: Side, candidates: Sequence[tuple[int, int]], bits: Sequence[Bools]) -> list[int]:
+    """Return the padded sizes of the peer's blocks, of which each is in a candidate pair."""
     place = 1 if side == "listener" else 0
-    sizes = {pair[place]: matched.shape[place] for pair, matched in zip(candidates, bits, strict=True)}
-    return sum(sizes.values())
+    return list({pair[place]: matched.shape[place] for pair, matched in zip(candidates, bits, strict=True)}.values())
+
+
+def _in_one_block(sizes: Sequence[int], shift: int) -> int:
+    """Return about how many rows a side would bring without blocks, padded once, by the sizes that both see."""
+    return max(shift, sum(sizes) - (len(sizes) - 1) * shift)
 
 
 def check_new_result(path: Path) -> None:

@@ -11,7 +11,7 @@ import select
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,6 +47,7 @@ def engine_matches(
     python: Path,
     silence: float = SILENCE_SECONDS,
     stalled: float = STALLED_SECONDS,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> list[Bools]:
     """Return the match bits of each candidate pair of blocks, computed by both sides' engines."""
     with TemporaryDirectory(prefix="dpcube-") as folder:  # 0700
@@ -60,8 +61,11 @@ def engine_matches(
                         msg = "the peer sent something else than what is due; the session is over"
                         raise LinkageError(msg)
                     is_peer_done = True
+                known = len(child.packed)
                 if child.heed(stalled=stalled):
                     channel.queue(FrameKind.DONE)
+                if len(child.packed) > known:
+                    progress(len(child.packed))
                 channel.beat(silence)
             channel.flush()
     shapes = [(agreement.listener_sizes[i], agreement.connector_sizes[j]) for i, j in agreement.candidates]

@@ -100,6 +100,11 @@ class Channel:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(reason=kind is not None)
 
+    @property
+    def session(self) -> bytes:
+        """The name of the session, which both sides made of a random number of each."""
+        return self._writer.session
+
     # What a loop over several sockets needs.
 
     def fileno(self) -> int:

@@ -54,11 +54,11 @@ def agree(
         raise LinkageError(msg)
     own = tuple(sizes)
     listener, connector = (own, told) if channel.role == "listener" else (told, own)
-    check_candidates(candidates, len(listener), len(connector))
+    check_block_pairs(candidates, len(listener), len(connector))
     return Agreement(program, tuple(candidates), listener, connector)
 
 
-def check_candidates(candidates: Sequence[Candidate], listener_blocks: int, connector_blocks: int) -> None:
+def check_block_pairs(candidates: Sequence[Candidate], listener_blocks: int, connector_blocks: int) -> None:
     """Refuse candidates that are not distinct pairs of blocks that are there."""
     inside = all(0 <= i < listener_blocks and 0 <= j < connector_blocks for i, j in candidates)
     if not inside or len(set(candidates)) != len(candidates) or len(candidates) > MOST_CANDIDATES:

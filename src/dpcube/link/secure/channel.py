@@ -100,6 +100,11 @@ class Channel:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(reason=kind is not None)
 
+    @property
+    def session(self) -> bytes:
+        """The name of the session, which both sides made of a random number of each."""
+        return self._writer.session
+
     # What a loop over several sockets needs.
 
     def fileno(self) -> int:
@@ -130,16 +135,20 @@ class Channel:
     def read_some(self) -> None:
         """Take in what has come, for `next_frame`; the end of the connection is an error."""
         received = bytearray()
-        try:
-            while len(received) < _AT_ONCE or self._stream.pending():
+        while len(received) < _AT_ONCE or self._stream.pending():
+            try:
                 part = self._stream.recv(_AT_ONCE)
-                if not part:
-                    raise _lost(None)
-                received += part
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            pass
-        except OSError as error:
-            raise _lost(error) from None
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                break
+            except OSError as error:
+                part, lost = b"", _lost(error)
+            else:
+                lost = _lost(None)
+            if not part and not received:
+                raise lost
+            if not part:
+                break  # first what it said at last: it may tell why it went
+            received += part
         self.bytes_received += len(received)
         self._reader.take(bytes(received))
         self._heard = time.monotonic() if received else self._heard
@@ -255,10 +264,16 @@ def _fault(error: Exception) -> str:
         return "it does not hold our key or a certificate of our authority" if doubtful else "it does not speak our TLS"
     if isinstance(error, TimeoutError):
         return f"it did not prove itself within {HANDSHAKE_SECONDS:.0f} s"
-    return str(error) if isinstance(error, LinkageError) else "it closed the connection before it had proved itself"
+    if isinstance(error, OSError | ConnectionLostError):
+        return "it closed the connection before it had proved itself; both sides must hold the same key"
+    return str(error)
+
+
+class ConnectionLostError(LinkageError):
+    """The peer's end of the connection is closed."""
 
 
 def _lost(error: OSError | None) -> LinkageError:
     if isinstance(error, ssl.SSLError):
         return LinkageError(_fault(error))
-    return LinkageError("the peer closed the connection before the session was over; start both sides again")
+    return ConnectionLostError("the peer closed the connection before the session was over; start both sides again")

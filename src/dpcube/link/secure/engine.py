@@ -11,8 +11,9 @@ import select
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -24,7 +25,6 @@ from dpcube.errors import LinkageError
 from dpcube.link.secure import worker
 from dpcube.link.secure.agreement import Agreement
 from dpcube.link.secure.channel import SILENCE_SECONDS, Channel
-from dpcube.link.secure.credentials import Role
 from dpcube.link.secure.frames import FrameKind
 from dpcube.link.secure.terms import dummy_row, public_program, side_terms
 from dpcube.link.secure.tunnel import Tunnel
@@ -39,20 +39,43 @@ def tile_edge(comparisons: int) -> int:
     return 256 if comparisons <= 2 else 128 if comparisons <= 8 else 64
 
 
-def engine_matches(
-    channel: Channel,
-    agreement: Agreement,
-    blocks: Sequence[Ints],
-    *,
-    python: Path,
-    silence: float = SILENCE_SECONDS,
-    stalled: float = STALLED_SECONDS,
-) -> list[Bools]:
+@dataclass(frozen=True, slots=True)
+class EngineWatch:
+    """How the engine is started, how long its silence and the peer's are borne, and who is told of candidates done."""
+
+    python: Path
+    silence: float = SILENCE_SECONDS
+    stalled: float = STALLED_SECONDS
+    progress: Callable[[int], None] = lambda _: None
+
+
+def engine_matches(channel: Channel, agreement: Agreement, blocks: Sequence[Ints], watch: EngineWatch) -> list[Bools]:
     """Return the match bits of each candidate pair of blocks, computed by both sides' engines."""
+    program, role = agreement.program, channel.role
+    needed = {pair[0 if role == "listener" else 1] for pair in agreement.candidates}
+    terms = {f"block{number}": side_terms(program, blocks[number], role) for number in sorted(needed)}
+    job = {
+        **public_program(program),
+        "task": "compare",
+        "sizes": [agreement.listener_sizes, agreement.connector_sizes],
+        "candidates": agreement.candidates,
+        "edge": tile_edge(len(program.comparisons)),
+        "quantum": ROWS_ALIKE,
+    }
+    packed = run_engine(channel, job, {**terms, "dummy": dummy_row(program, role)}, watch)
+    shapes = [(agreement.listener_sizes[i], agreement.connector_sizes[j]) for i, j in agreement.candidates]
+    return [_bits(one, shape) for one, shape in zip(packed, shapes, strict=True)]
+
+
+def run_engine(channel: Channel, job: dict[str, Any], arrays: Mapping[str, Any], watch: EngineWatch) -> list[bytes]:
+    """Return what both sides' engines answer to a job, or say which of them, or the peer, has failed."""
     with TemporaryDirectory(prefix="dpcube-") as folder:  # 0700
-        sockets = Path(folder, "own"), Path(folder, "peer")
-        with Tunnel(channel, doorway=sockets[1], engine=sockets[0]) as tunnel, EngineProcess(python) as child:
-            child.give(_job(channel.role, agreement, sockets, int(stalled)), _arrays(agreement, blocks, channel.role))
+        own, peer = Path(folder, "own"), Path(folder, "peer")
+        rank = 0 if channel.role == "listener" else 1
+        sockets = [str(path) for path in ((own, peer) if rank == 0 else (peer, own))]
+        job = {**job, "folder": folder, "rank": rank, "sockets": sockets, "seconds": int(watch.stalled)}
+        with Tunnel(channel, doorway=peer, engine=own) as tunnel, EngineProcess(watch.python) as child:
+            child.give(job, arrays)
             is_peer_done = False
             while not (child.is_done and is_peer_done):
                 for frame in tunnel.turn(_ready({**tunnel.watched(), child.fileno(): select.POLLIN})):
@@ -60,19 +83,21 @@ def engine_matches(
                         msg = "the peer sent something else than what is due; the session is over"
                         raise LinkageError(msg)
                     is_peer_done = True
-                if child.heed(stalled=stalled):
+                known = len(child.answers)
+                if child.heed(stalled=watch.stalled):
                     channel.queue(FrameKind.DONE)
-                channel.beat(silence)
+                if len(child.answers) > known:
+                    watch.progress(len(child.answers))
+                channel.beat(watch.silence)
             channel.flush()
-    shapes = [(agreement.listener_sizes[i], agreement.connector_sizes[j]) for i, j in agreement.candidates]
-    return [_bits(packed, shape) for packed, shape in zip(child.packed, shapes, strict=True)]
+            return child.answers
 
 
 class EngineProcess:
     """A child that runs `worker.py` with the engine's Python, and what it has answered so far."""
 
     def __init__(self, python: Path) -> None:
-        self.packed: list[bytes] = []
+        self.answers: list[bytes] = []
         self.is_done = False
         self._held = bytearray()
         self._moved = time.monotonic()
@@ -108,11 +133,11 @@ class EngineProcess:
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
-    def give(self, job: dict[str, Any], arrays: dict[str, Ints]) -> None:
+    def give(self, job: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         """Hand the job over; the child reads it before anything else."""
         told = io.BytesIO()
         public = np.frombuffer(json.dumps(job).encode(), np.uint8)
-        np.savez(told, allow_pickle=False, job=public, **arrays)
+        np.savez(told, job=public, **arrays)
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(struct.pack(">Q", told.tell()) + told.getvalue())
@@ -143,7 +168,7 @@ class EngineProcess:
             payload = bytes(self._held[9 : 9 + size])
             del self._held[: 9 + size]
             if kind == worker.BLOCK:
-                self.packed.append(payload)
+                self.answers.append(payload)
             elif kind == worker.FAILED:
                 raise self._failed(payload)
             self.is_done = self.is_done or kind == worker.DONE
@@ -158,28 +183,6 @@ def _ready(watched: dict[int, int]) -> dict[int, int]:
     for descriptor, events in watched.items():
         poller.register(descriptor, events)
     return dict(poller.poll(_TURN_SECONDS * 1000))
-
-
-def _job(role: Role, agreement: Agreement, sockets: tuple[Path, Path], seconds: int) -> dict[str, Any]:
-    rank = 0 if role == "listener" else 1
-    return {
-        **public_program(agreement.program),
-        "rank": rank,
-        "session": "dpcube",
-        "sockets": [str(path) for path in (sockets if rank == 0 else sockets[::-1])],
-        "seconds": seconds,
-        "sizes": [agreement.listener_sizes, agreement.connector_sizes],
-        "candidates": agreement.candidates,
-        "edge": tile_edge(len(agreement.program.comparisons)),
-        "quantum": ROWS_ALIKE,
-    }
-
-
-def _arrays(agreement: Agreement, blocks: Sequence[Ints], role: Role) -> dict[str, Ints]:
-    program = agreement.program
-    needed = {pair[0 if role == "listener" else 1] for pair in agreement.candidates}
-    terms = {f"block{number}": side_terms(program, blocks[number], role) for number in sorted(needed)}
-    return {**terms, "dummy": dummy_row(program, role)}
 
 
 def _bits(packed: bytes, shape: tuple[int, int]) -> Bools:

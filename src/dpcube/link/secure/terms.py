@@ -19,12 +19,12 @@ from dpcube.arrays import Ints
 from dpcube.link.program import NEVER, Comparison, Program
 from dpcube.link.secure.credentials import Role
 
-Form = tuple[Literal["ge", "eq"], int, int]
+TermForm = tuple[Literal["ge", "eq"], int, int]
 """How a comparison is made, how many columns of the terms it takes, and its weight."""
 LOWERED_SCORE = 2**26
 
 
-def forms(program: Program) -> list[Form]:
+def forms(program: Program) -> list[TermForm]:
     """Return the public form of each comparison, in order."""
     return [
         ("eq", one.columns, one.weight) if one.kind == "exact" else ("ge", one.columns + 1, one.weight)

@@ -3,7 +3,7 @@
 It imports nothing of dpcube, and nothing of its environment reaches dpcube. The protocol is Cheetah (two parties, no
 third, semi-honest) in 64-bit integers. A side's rows enter as its private values: no share of them is sent at all, the
 other side makes the placeholder from their public shape. Of a result only the bit that each share is made of is sent.
-When stdin ends, dpcube is gone, and so is this process.
+Equal items are found by KKRT set intersection. When stdin ends, dpcube is gone, and so is this process.
 """
 
 import functools
@@ -14,11 +14,15 @@ import os
 import struct
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 ALIVE, BLOCK, FAILED, DONE = b"A", b"B", b"F", b"D"
+Answer = Callable[..., None]
+"""Tells dpcube a kind and, perhaps, bytes."""
 
 
 def read_job(stream: BinaryIO) -> tuple[dict[str, Any], Any]:
@@ -83,8 +87,21 @@ def joined(bits: Any, columns: list[tuple[int, int]]) -> list[tuple[int, Any]]:
     return made
 
 
-class Engine:
-    """A link to the peer's engine, a runtime, and what was compiled."""
+def open_link(job: dict[str, Any]) -> Any:
+    """Return a link to the peer's engine, through sockets that dpcube stands behind."""
+    from spu import libspu
+
+    link = libspu.link.Desc()
+    link.id = "dpcube"
+    link.recv_timeout_ms = 1000 * job["seconds"]
+    link.connect_retry_times, link.connect_retry_interval_ms = job["seconds"], 1000
+    for place, path in enumerate(job["sockets"]):
+        link.add_party(f"p{place}", f"unix:{path}")
+    return libspu.link.create_brpc(link, job["rank"])
+
+
+class CheetahRuntime:
+    """A link to the peer's engine, the runtime of Cheetah, and what was compiled."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         import jax
@@ -94,13 +111,7 @@ class Engine:
         jax.config.update("jax_enable_x64", True)
         self.jax, self.spu, self.libspu = jax, spu, libspu
         self.rank, self.peer = job["rank"], 1 - job["rank"]
-        link = libspu.link.Desc()
-        link.id = job["session"]
-        link.recv_timeout_ms = 1000 * job["seconds"]
-        link.connect_retry_times, link.connect_retry_interval_ms = job["seconds"], 1000
-        for place, path in enumerate(job["sockets"]):
-            link.add_party(f"p{place}", f"unix:{path}")
-        self.link = libspu.link.create_brpc(link, self.rank)
+        self.link = open_link(job)
         config = spu.RuntimeConfig(protocol=spu.ProtocolKind.CHEETAH, field=spu.FieldType.FM64)
         config.experimental_enable_colocated_optimization = True
         self.io, self.runtime = spu.Io(2, config), spu.Runtime(self.link, config)
@@ -156,14 +167,30 @@ def filled(rows: Any, size: int, dummy: Any) -> Any:
     return np.ascontiguousarray(np.concatenate([rows, np.tile(dummy, (size - len(rows), 1))]))
 
 
-def work(job: dict[str, Any], arrays: Any, answers: BinaryIO) -> None:
-    """Compute every candidate pair of blocks, in the order that both sides keep."""
+def intersect(job: dict[str, Any], arrays: Any, answer: Answer) -> None:
+    """Answer with those of this side's items, 16 bytes each, that the peer has too."""
+    from spu import psi
 
-    def answer(kind: bytes, payload: bytes = b"") -> None:
-        answers.write(kind + struct.pack(">Q", len(payload)) + payload)
-        answers.flush()
+    folder, items = Path(job["folder"]), bytes(arrays["items"])
+    named = [items[start : start + 16].hex() for start in range(0, len(items), 16)]
+    (folder / "items").write_text("\n".join(["item", *named, ""]))
+    # One bucket for all: how many items fall into each of several would tell something about them.
+    protocol = psi.PsiProtocolConfig(
+        protocol=psi.PsiProtocol.PROTOCOL_KKRT, receiver_rank=0, broadcast_result=True, bucket_size=job["most_items"]
+    )
+    given = psi.InputParams(path=str(folder / "items"), selected_keys=["item"], keys_unique=True)
+    taken = psi.OutputParams(path=str(folder / "common"), disable_alignment=True)
+    link = open_link(job)
+    answer(ALIVE)
+    psi.psi_execute(psi.PsiExecuteConfig(protocol, given, taken), link)
+    _, *common = (folder / "common").read_text().split()
+    answer(BLOCK, b"".join(bytes.fromhex(one.strip('"')) for one in common))
+    answer(DONE)
 
-    engine = Engine(job)
+
+def compare(job: dict[str, Any], arrays: Any, answer: Answer) -> None:
+    """Answer with the match bits of every candidate pair of blocks, in the order that both sides keep."""
+    engine = CheetahRuntime(job)
     answer(ALIVE)
     sizes, side = job["sizes"], job["rank"]
     for pair in job["candidates"]:
@@ -181,22 +208,25 @@ def work(job: dict[str, Any], arrays: Any, answers: BinaryIO) -> None:
     answer(DONE)
 
 
-def main() -> None:
+def serve_job() -> None:
     """Run one job; whatever the engine prints is kept off stdout, and a failure is told by its kind alone."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+
+    def answer(kind: bytes, payload: bytes = b"") -> None:
+        answers.write(kind + struct.pack(">Q", len(payload)) + payload)
+        answers.flush()
+
     job, arrays = read_job(sys.stdin.buffer)
     watch = threading.Thread(target=end_with, args=(sys.stdin.buffer,), daemon=True)
     watch.start()
     try:
-        work(job, arrays, answers)
+        {"compare": compare, "intersect": intersect}[job["task"]](job, arrays, answer)
     except Exception as error:
-        told = type(error).__name__.encode()
-        answers.write(FAILED + struct.pack(">Q", len(told)) + told)
-        answers.flush()
+        answer(FAILED, type(error).__name__.encode())
         raise
     watch.join()  # the peer may still be reading: dpcube says when this process may go
 
 
 if __name__ == "__main__":
-    main()
+    serve_job()

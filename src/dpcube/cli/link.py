@@ -110,7 +110,8 @@ def _link(
     from dpcube.link.block_file import BlockFile
     from dpcube.link.linking import check_new_result, link_records, write_links
     from dpcube.link.rules import MatchingRules
-    from dpcube.link.secure import engine_python, secure_matches
+    from dpcube.link.secure import secure_matches
+    from dpcube.link.secure.step import usable_engines
 
     if blocks_file is None or rules_file is None or session_file is None:
         msg = "linking needs --blocks, --rules and --session"
@@ -127,15 +128,15 @@ def _link(
         check_new_result(output)
         credentials = _credentials(key_file, authority, certificate, private_key)
         address = _address(connect or listen or "", listens=listen is not None)
-        engine_python()  # which says how to install it, before anything is spent
+        usable_engines(rules.program)  # which says how to install one, before anything is spent
     session, made = _session(table, session_file, blocks, rules, **how)
     if alone:
         _tell_session(session, session_file, made=made, as_json=as_json)
         return
-    stage("waiting for the other party")
-    with _channel(address, credentials, listens=listen is not None, seconds=wait) as channel:
-        stage("comparing in secret")
-        result = link_records(channel, session, blocks, rules, partial(secure_matches, channel))
+    listens, of = listen is not None, len(blocks.plan.candidates())
+    open_channel = partial(_channel, address, credentials, listens=listens, seconds=wait)
+    step = partial(secure_matches, progress=lambda done: stage(f"comparing in secret, {done} of {of} pairs of blocks"))
+    result = link_records(open_channel, "listener" if listens else "connector", session, blocks, rules, step)
     assert output is not None
     write_links(output, result.links)
     stages_done()
@@ -209,6 +210,7 @@ def _address(text: str, *, listens: bool) -> tuple[str, int]:
 def _channel(address: tuple[str, int], credentials: "Credentials", *, listens: bool, seconds: float) -> "Channel":
     from dpcube.link.secure import await_peer, open_listener, reach_peer
 
+    stage("waiting for the other party")
     if not listens:
         return reach_peer(*address, credentials, seconds=seconds)
     with closing(open_listener(*address)) as listener:

@@ -60,15 +60,21 @@ class BlockFile:
         delta: str | Fraction = "1e-6",
         max_rows: int = 1,
         other_rows: float | None = None,
+        rounds: float | None = None,
     ) -> "BlockFile":
-        """Choose blocks for a release and rules, by what padding at (epsilon, delta) would cost; nothing is spent."""
+        """Choose blocks for a release and rules, by what padding at (epsilon, delta) would cost; nothing is spent.
+
+        `rounds` are what a pair of blocks costs besides its pairs; none where equal records are found by intersection.
+        """
         amount, slack = parse_epsilon(epsilon), parse_delta(delta)
         domain = release.domain
         check_memory(24 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="block on fewer attributes")
         shift = padding_shift(amount, slack, sensitivity=max_rows)
         reach = [rules.reach_along(name) for name in domain.names]
         cells = release.cells()
-        plan = plan_boxes(domain, cells, reach=reach, shift=shift, other_rows=other_rows, rounds=ROUNDS_AS_PAIRS)
+        if rounds is None:
+            rounds = 0 if rules.program.is_equality else ROUNDS_AS_PAIRS
+        plan = plan_boxes(domain, cells, reach=reach, shift=shift, other_rows=other_rows, rounds=rounds)
         return cls(plan, amount, slack, release.digest, rules.digest)
 
     def dumps(self) -> str:

@@ -11,9 +11,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,10 +36,6 @@ LINKING_FORMAT = "dpcube linking 1"
 class Peer(Protocol):
     """What carries messages to the other side and back: `link/secure/channel.py`."""
 
-    @property
-    def role(self) -> Side:
-        """Whether this side listens or connects."""
-
     bytes_sent: int
     bytes_received: int
 
@@ -46,8 +43,9 @@ class Peer(Protocol):
         """Send a message and return the peer's."""
 
 
-SecureStep = Callable[[Program, list[Ints], list[tuple[int, int]]], list[Bools]]
-"""Returns the match bits of each candidate pair of blocks; `secure_matches`, bound to a channel."""
+SecureStep = Callable[[Any, Program, list[Ints], list[tuple[int, int]]], list[Bools]]
+"""Returns the match bits of each candidate pair of blocks, over a channel: `secure_matches`."""
+OpenChannel = Callable[[], AbstractContextManager[Peer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +61,25 @@ class LinkResult:
 
 @sealed
 def link_records(
-    peer: Peer, session: LinkSession, blocks: BlockFile, rules: MatchingRules, step: SecureStep
+    open_channel: OpenChannel,
+    side: Side,
+    session: LinkSession,
+    blocks: BlockFile,
+    rules: MatchingRules,
+    step: SecureStep,
 ) -> LinkResult:
     """Find the records that match the peer's, and exchange their ids."""
-    _compare_plans(peer, blocks, rules)
+    features = session.features(rules, side)  # before the peer is there, who waits for a minute only
     candidates = [(int(i), int(j)) for i, j in blocks.plan.candidates()]
-    begun = time.monotonic()
-    bits = step(rules.program, session.features(rules, peer.role), candidates)
-    seconds = time.monotonic() - begun
-    own = _matched_ids(session, peer.role, candidates, bits)
-    theirs = _ids_of_peer(peer.exchange(json.dumps(own).encode()), len(own))
+    with open_channel() as peer:
+        _compare_plans(peer, blocks, rules)
+        begun = time.monotonic()
+        bits = step(peer, rules.program, features, candidates)
+        seconds = time.monotonic() - begun
+        own = _matched_ids(session, side, candidates, bits)
+        theirs = _ids_of_peer(peer.exchange(json.dumps(own).encode()), len(own))
     shift = session.facts.shift
-    rows = [_in_one_block(sizes, shift) for sizes in (session.sizes.tolist(), _peer_sizes(peer.role, candidates, bits))]
+    rows = [_in_one_block(sizes, shift) for sizes in (session.sizes.tolist(), _peer_sizes(side, candidates, bits))]
     pairs = sum(one.size for one in bits)
     cost = LinkCost(pairs, rows[0] * rows[1], peer.bytes_sent + peer.bytes_received, seconds)
     return LinkResult(tuple(zip(own, theirs, strict=True)), cost)

@@ -35,11 +35,11 @@ from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession, prepare_session
 
 ADULT_RULES = """
-threshold = 6
+threshold = 7
 [[compare]]
 column = "fnlwgt"
 kind = "text"
-similar = 0.6
+similar = 0.65
 weight = 3
 [[compare]]
 column = "age"

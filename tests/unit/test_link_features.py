@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube.arrays import Ints
-from dpcube.link.features import Side, compared_text, feature_key, filled, raw_features
+from dpcube.link.features import Side, compared_text, feature_key, raw_features, side_features
 from dpcube.link.program import check_features, matches
 from dpcube.link.rules import MatchingRules
 
@@ -35,7 +35,7 @@ def matrix(rules: MatchingRules, records: Records, side: Side) -> Ints:
         numbers = np.array([np.nan if not isinstance(v, float) else v for v in given], np.float64)
         texts = [v if isinstance(v, str) else None for v in given]
         made, there = raw_features(rule, texts, numbers, feature_key(rules))
-        columns.append(filled(rule, made, there, side))
+        columns.append(side_features(rule, made, there, side))
     return np.concatenate(columns, axis=1)
 
 
@@ -69,7 +69,9 @@ def test_numbers_match_up_to_the_tolerance_and_no_further() -> None:
 
     def numbers(values: list[float], side: Side) -> Ints:
         made, there = raw_features(rules.rules[0], (), np.array(values), feature_key(rules))
-        return np.concatenate([np.ones((len(values), 1), np.int64), filled(rules.rules[0], made, there, side)], axis=1)
+        return np.concatenate(
+            [np.ones((len(values), 1), np.int64), side_features(rules.rules[0], made, there, side)], axis=1
+        )
 
     found = matches(rules.program, numbers([10.0], "listener"), numbers([9.25, 9.5, 10.0, 10.5, 10.75], "connector"))
     assert found.tolist() == [[False, True, True, True, False]]

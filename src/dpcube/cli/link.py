@@ -1,14 +1,13 @@
 """The verb by which two parties link their records."""
 
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from dpcube.cli.curator import TableAddress, csv_options, dialect_of, query_option
+from dpcube.cli.curator import TableAddress, Verb, csv_options, dialect_of, query_option
 from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from dpcube.link.secure import Channel, Credentials
     from dpcube.link.session import LinkSession
 
-Verb = TypeVar("Verb", bound=Callable[..., object])
 LOOPBACK = "127.0.0.1"
 WAIT_SECONDS = 600.0
 

@@ -51,7 +51,7 @@ def raw_features(rule: MatchingRule, texts: Sequence[str | None], values: Floats
     return hashes, np.array([bool(compared_text(text)) for text in texts], np.bool_)
 
 
-def filled(rule: MatchingRule, columns: Ints, there: Bools, side: Side) -> Ints:
+def side_features(rule: MatchingRule, columns: Ints, there: Bools, side: Side) -> Ints:
     """Return features with a side's own numbers where there is no value."""
     if isinstance(rule, TextRule):
         return columns

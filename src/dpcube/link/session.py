@@ -40,7 +40,7 @@ from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.errors import InputError
 from dpcube.files import is_special, new_file
 from dpcube.link.block_file import BlockFile
-from dpcube.link.features import Side, feature_key, filled, raw_features
+from dpcube.link.features import Side, feature_key, raw_features, side_features
 from dpcube.link.rules import MatchingRules, TextRule
 from dpcube.memory import check_memory
 from dpcube.privacy.epsilon import parse_delta, parse_epsilon
@@ -96,7 +96,7 @@ class LinkSession:
         for place, rule in enumerate(rules.rules):
             held = self._rows[f"f{place}"]
             there = ~held.is_null().to_numpy()
-            columns.append(filled(rule, _unpacked(held, rule.comparison.columns, rule), there, side))
+            columns.append(side_features(rule, _unpacked(held, rule.comparison.columns, rule), there, side))
         whole = np.concatenate(columns, axis=1)
         whole[real == 0] = 0
         return np.split(whole, np.cumsum(self.sizes)[:-1])

@@ -40,7 +40,12 @@ class Tunnel:
         self._streams: dict[int, Stream] = {}
         self._next = 0 if channel.role == "listener" else 1
         self._door = socket.socket(socket.AF_UNIX)
-        self._door.bind(str(doorway))
+        try:
+            self._door.bind(str(doorway))
+        except OSError as error:  # a name of more than about 100 bytes, most often
+            self._door.close()
+            msg = f"no socket can be made at {doorway} ({error}); set TMPDIR to a short path"
+            raise LinkageError(msg) from None
         self._door.listen(MOST_STREAMS)
         self._door.setblocking(False)
 

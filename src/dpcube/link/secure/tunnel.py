@@ -69,8 +69,8 @@ class Tunnel:
         )
         return {**events, self._door.fileno(): select.POLLIN}
 
-    def turn(self, ready: dict[int, int]) -> list[Frame]:
-        """Move what can be moved, and return the frames that are not the tunnel's."""
+    def turn(self, ready: dict[int, int]) -> Frame | None:
+        """Move what can be moved, and return the next frame that is not the tunnel's; what follows it stays."""
         if self._door.fileno() in ready:
             self._accept()
         for number, stream in list(self._streams.items()):
@@ -80,12 +80,10 @@ class Tunnel:
             self._write(number, stream)
         if ready.get(self._channel.fileno(), 0) & ~select.POLLOUT:
             self._channel.read_some()
-        others = []
-        while (frame := self._channel.next_frame()) is not None:
-            if not self._takes(frame):
-                others.append(frame)
+        while (frame := self._channel.next_frame()) is not None and self._takes(frame):
+            pass
         self._channel.write_some()
-        return others
+        return frame
 
     def _accept(self) -> None:
         with suppress(BlockingIOError):

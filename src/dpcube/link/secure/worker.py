@@ -168,7 +168,7 @@ def filled(rows: Any, size: int, dummy: Any) -> Any:
 
 
 def intersect_items(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
-    """Tell with those of this side's items, 16 bytes each, that the peer has too."""
+    """Answer with those of this side's items, 16 bytes each, that the peer has too."""
     from spu import psi
 
     folder, items = Path(job["folder"]), bytes(arrays["items"])
@@ -189,7 +189,7 @@ def intersect_items(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
 
 
 def compare_blocks(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
-    """Tell with the match bits of every candidate pair of blocks, in the order that both sides keep."""
+    """Answer with the match bits of every candidate pair of blocks, in the order that both sides keep."""
     engine = CheetahRuntime(job)
     answer(ALIVE)
     sizes, side = job["sizes"], job["rank"]

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -26,8 +27,10 @@ import json, sys
 import numpy as np
 from dpcube.errors import DpcubeError
 from dpcube.link.program import Comparison, Program
-from dpcube.link.secure import await_peer, open_listener, reach_peer, secure_matches, shared_key
+from dpcube.link.secure import Channel, await_peer, open_listener, reach_peer, secure_matches, shared_key
 
+sent, queue = [], Channel.queue
+Channel.queue = lambda self, kind, payload=b"": (sent.append(payload), queue(self, kind, payload))[1]
 role, port, folder, silence = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
 told = json.load(open(f"{folder}/program.json"))
 comparisons = [Comparison(one["kind"], one["columns"], one["weight"], one["tolerance"], tuple(one["dice"]))
@@ -48,6 +51,7 @@ except DpcubeError as error:
     print(error, file=sys.stderr)
     sys.exit(1)
 np.savez(f"{folder}/{role}.npz", *found)
+open(f"{folder}/{role}.sent", "wb").write(b"".join(sent))
 """
 
 PROGRAMS = {
@@ -80,11 +84,15 @@ def rows(draw: np.random.Generator, program: Program, size: int) -> Ints:
             bits = draw.random((size, one.columns)) < draw.choice([0, 0.5, 0.9], (size, 1))
             columns += list(bits.T)
         elif one.kind == "exact":
-            columns += [draw.choice([-(2**63), -1, 2**63 - 1], size) for _ in range(one.columns)]
+            columns += [draw.choice([-(2**63), SECRETS[0], SECRETS[1]], size) for _ in range(one.columns)]
         else:
             near = draw.integers(-3, 4, size)
             columns.append(near if place < 2 else near % 3 * LARGEST_COMPARED - LARGEST_COMPARED)
     return np.stack(columns, axis=1).astype(np.int64)
+
+
+SECRETS = (0x1F3D5B79A2C4E688, -0x2E4C6A8091B3D5F7)
+"""Values that can be told in a stream of bytes."""
 
 
 class Parties:
@@ -134,6 +142,12 @@ class Parties:
             for name, want in zip(found.files, wanted, strict=True):
                 assert np.array_equal(found[name], want), role
             assert any(want.any() for want in wanted)
+            sent = (self.folder / f"{role}.sent").read_bytes()
+            assert len(sent) > 10_000
+            for secret in SECRETS:  # no value goes over in the clear, nor what the other side would have to add to it
+                for told in (secret, -secret):
+                    assert struct.pack("<q", told) not in sent
+                    assert struct.pack(">q", told) not in sent
 
 
 SIZES = {"listener": [7, 0, 70], "connector": [33, 36]}

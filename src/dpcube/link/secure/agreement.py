@@ -17,6 +17,7 @@ PROTOCOL_VERSION = "dpcube secure step 1"
 MOST_BLOCKS = 2**20
 MOST_CANDIDATES = 2**22
 LARGEST_BLOCK = 2**20
+MOST_PAIRS_AT_ONCE = 2**30
 
 Candidate = tuple[int, int]
 """A block of the listener and a block of the connector, by number."""
@@ -55,6 +56,9 @@ def agree(
     own = tuple(sizes)
     listener, connector = (own, told) if channel.role == "listener" else (told, own)
     check_block_pairs(candidates, len(listener), len(connector))
+    if any(listener[i] * connector[j] > MOST_PAIRS_AT_ONCE for i, j in candidates):
+        msg = f"two blocks have more than {MOST_PAIRS_AT_ONCE:,} pairs, which need a byte each; make smaller blocks"
+        raise InputError(msg)
     return Agreement(program, tuple(candidates), listener, connector)
 
 

@@ -43,7 +43,7 @@ class Channel:
         """Tell the peer one's role and agree on the name of the session, made of a random number of each."""
         own = self.role.encode().ljust(16) + secrets.token_bytes(_NONCE)
         self.queue(FrameKind.HELLO, own)
-        frame = self._receive(HANDSHAKE_SECONDS)
+        frame = self.receive_frame(HANDSHAKE_SECONDS)
         expected = _OTHER[self.role].encode().ljust(16)
         if frame.kind != FrameKind.HELLO or len(frame.payload) != len(own) or frame.payload[:16] != expected:
             msg = f"the peer is not a {_OTHER[self.role]} of dpcube; one side listens and the other connects"
@@ -69,7 +69,7 @@ class Channel:
     def receive(self, *, seconds: float = SILENCE_SECONDS) -> bytes:
         """Return the next message of the peer; none for so long, or anything else, ends the session."""
         parts: list[bytes] = []
-        while (frame := self._receive(seconds)).kind != FrameKind.END_OF_MESSAGE:
+        while (frame := self.receive_frame(seconds)).kind != FrameKind.END_OF_MESSAGE:
             # Parts but the last are full, so a message has few of them and its time is bounded as its size is.
             is_due = frame.kind == FrameKind.MESSAGE and all(len(part) == LARGEST_PAYLOAD for part in parts[-1:])
             if not is_due or len(parts) * LARGEST_PAYLOAD >= LARGEST_MESSAGE:
@@ -173,7 +173,8 @@ class Channel:
             self._beaten = now
             self.queue(FrameKind.BEAT)
 
-    def _receive(self, seconds: float) -> Frame:
+    def receive_frame(self, seconds: float = SILENCE_SECONDS) -> Frame:
+        """Return the next frame, beats apart; send what is queued meanwhile."""
         deadline = time.monotonic() + seconds
         self.write_some()
         while (frame := self.next_frame()) is None:

@@ -78,19 +78,29 @@ def run_engine(channel: Channel, job: dict[str, Any], arrays: Mapping[str, Any],
             child.give(job, arrays)
             is_peer_done = False
             while not (child.is_done and is_peer_done):
-                for frame in tunnel.turn(_ready({**tunnel.watched(), child.fileno(): select.POLLIN})):
-                    if frame.kind != FrameKind.DONE:
-                        msg = "the peer sent something else than what is due; the session is over"
-                        raise LinkageError(msg)
-                    is_peer_done = True
+                frame = tunnel.turn(_ready({**tunnel.watched(), child.fileno(): select.POLLIN}))
+                if frame is not None and (is_peer_done or frame.kind != FrameKind.DONE):
+                    msg = "the peer sent something else than what is due; the session is over"
+                    raise LinkageError(msg)
+                is_peer_done = is_peer_done or frame is not None
                 known = len(child.answers)
                 if child.heed(stalled=watch.stalled):
                     channel.queue(FrameKind.DONE)
                 if len(child.answers) > known:
                     watch.progress(len(child.answers))
                 channel.beat(watch.silence)
-            channel.flush()
+            _end_tunnel(channel)
             return child.answers
+
+
+def _end_tunnel(channel: Channel) -> None:
+    """Say that nothing of the engines follows, and pass over what the peer's had sent before it said so."""
+    channel.queue(FrameKind.DONE)
+    while (frame := channel.receive_frame()).kind != FrameKind.DONE:
+        if frame.kind not in (FrameKind.OPEN, FrameKind.DATA, FrameKind.CLOSE):
+            msg = "the peer sent something else than what is due; the session is over"
+            raise LinkageError(msg)
+    channel.flush()
 
 
 class EngineProcess:

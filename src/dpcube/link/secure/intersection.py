@@ -37,7 +37,8 @@ def intersection_matches(
     if not all(totals):
         return found
     places = _places(channel.session, agreement, blocks, side)
-    items = [*places, *(secrets.token_bytes(ITEM_BYTES) for _ in range(totals[side] - len(places)))]
+    filling = [secrets.token_bytes(ITEM_BYTES) for _ in range(totals[side])]
+    items = [*places, *filling[len(places) :]]
     common = sorted(intersect(items, totals[1 - side]))
     if not set(common) <= set(places):
         msg = "the engine found items in common that are none of ours; the session is over"
@@ -109,14 +110,15 @@ def _answered(channel: Channel, items: Sequence[bytes], peers: int, seconds: flo
 
 
 def _places(session: bytes, agreement: Agreement, blocks: Sequence[Ints], side: int) -> dict[bytes, Place]:
-    """Return where each of a side's items stands."""
+    """Return where each of a side's items stands. Dummies cost the same work, for time is seen by the peer."""
     places: dict[bytes, Place] = {}
     for candidate, pair in enumerate(agreement.candidates):
         block = blocks[pair[side]]
-        for row in np.flatnonzero(block[:, 0]).tolist():
+        for row, is_real in enumerate(block[:, 0].tolist()):
             told = struct.pack(">Q", candidate) + block[row, 1:].astype(">i8").tobytes()
             item = hmac.digest(session, told, "sha256")[:ITEM_BYTES]
-            places.setdefault(item, (candidate, []))[1].append(row)
+            if is_real:
+                places.setdefault(item, (candidate, []))[1].append(row)
     return places
 
 

@@ -40,7 +40,12 @@ class Tunnel:
         self._streams: dict[int, Stream] = {}
         self._next = 0 if channel.role == "listener" else 1
         self._door = socket.socket(socket.AF_UNIX)
-        self._door.bind(str(doorway))
+        try:
+            self._door.bind(str(doorway))
+        except OSError as error:  # a name of more than about 100 bytes, most often
+            self._door.close()
+            msg = f"no socket can be made at {doorway} ({error}); set TMPDIR to a short path"
+            raise LinkageError(msg) from None
         self._door.listen(MOST_STREAMS)
         self._door.setblocking(False)
 
@@ -64,8 +69,8 @@ class Tunnel:
         )
         return {**events, self._door.fileno(): select.POLLIN}
 
-    def turn(self, ready: dict[int, int]) -> list[Frame]:
-        """Move what can be moved, and return the frames that are not the tunnel's."""
+    def turn(self, ready: dict[int, int]) -> Frame | None:
+        """Move what can be moved, and return the next frame that is not the tunnel's; what follows it stays."""
         if self._door.fileno() in ready:
             self._accept()
         for number, stream in list(self._streams.items()):
@@ -75,12 +80,10 @@ class Tunnel:
             self._write(number, stream)
         if ready.get(self._channel.fileno(), 0) & ~select.POLLOUT:
             self._channel.read_some()
-        others = []
-        while (frame := self._channel.next_frame()) is not None:
-            if not self._takes(frame):
-                others.append(frame)
+        while (frame := self._channel.next_frame()) is not None and self._takes(frame):
+            pass
         self._channel.write_some()
-        return others
+        return frame
 
     def _accept(self) -> None:
         with suppress(BlockingIOError):

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 ALIVE, BLOCK, FAILED, DONE = b"A", b"B", b"F", b"D"
-Answer = Callable[..., None]
+Tell = Callable[..., None]
 """Tells dpcube a kind and, perhaps, bytes."""
 
 
@@ -167,7 +167,7 @@ def filled(rows: Any, size: int, dummy: Any) -> Any:
     return np.ascontiguousarray(np.concatenate([rows, np.tile(dummy, (size - len(rows), 1))]))
 
 
-def intersect(job: dict[str, Any], arrays: Any, answer: Answer) -> None:
+def intersect_items(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
     """Answer with those of this side's items, 16 bytes each, that the peer has too."""
     from spu import psi
 
@@ -188,7 +188,7 @@ def intersect(job: dict[str, Any], arrays: Any, answer: Answer) -> None:
     answer(DONE)
 
 
-def compare(job: dict[str, Any], arrays: Any, answer: Answer) -> None:
+def compare_blocks(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
     """Answer with the match bits of every candidate pair of blocks, in the order that both sides keep."""
     engine = CheetahRuntime(job)
     answer(ALIVE)
@@ -221,7 +221,7 @@ def serve_job() -> None:
     watch = threading.Thread(target=end_with, args=(sys.stdin.buffer,), daemon=True)
     watch.start()
     try:
-        {"compare": compare, "intersect": intersect}[job["task"]](job, arrays, answer)
+        {"compare": compare_blocks, "intersect": intersect_items}[job["task"]](job, arrays, answer)
     except Exception as error:
         answer(FAILED, type(error).__name__.encode())
         raise

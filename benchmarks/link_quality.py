@@ -141,7 +141,7 @@ def measured(
         "records_lost_to_padding": sum(len(t) for t in tables) - sum(real(one) for one in sessions),
         "pairs_compared": compared_pairs(sessions[0].sizes, sessions[1].sizes, candidates),
         "pairs_without_blocking": len(tables[0]) * len(tables[1]),
-        "reduction_ratio": reduction_ratio(*(true_sizes(one) for one in sessions), candidates),
+        "reduction_ratio": reduction_ratio(true_sizes(sessions[0]), true_sizes(sessions[1]), candidates),
         "reduction_ratio_padded": reduction_ratio(
             sessions[0].sizes, sessions[1].sizes, candidates, records=(len(tables[0]), len(tables[1]))
         ),

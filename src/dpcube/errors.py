@@ -10,6 +10,7 @@
     │   ├── BudgetError     more privacy than is left
     │   ├── EmptyTotalError a release stopped at its total, which is not above its error
     │   ├── LedgerError     a ledger that cannot be trusted or written
+    │   ├── LinkageError    a peer, or a session with one, that cannot be trusted or ended early
     │   └── MemoryLimitError  more memory than is there
     └── HiddenError         a fault near private rows, of which only the place is told (exit code 1)
 
@@ -56,6 +57,10 @@ class EmptyTotalError(RefusedError):
 
 class LedgerError(RefusedError):
     """A ledger that cannot be read, written or understood: refused rather than guessed."""
+
+
+class LinkageError(RefusedError):
+    """A peer that is refused or gone, or a session of linkage that did not come to its end."""
 
 
 class MemoryLimitError(RefusedError):

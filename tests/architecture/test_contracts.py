@@ -52,6 +52,8 @@ ANALYST = "the analyst's side never reaches private rows"
 STRATEGIES = "strategies and estimators see noisy counts only"
 CURATOR = "the curator's path draws exact noise only"
 SYNTHETIC = "synthetic rows, drawn from a seed, are post-processing only"
+SECURE = "the secure step is handed features and reaches no rows or budgets"
+CHILD = "the engine's environment is met in a child process only"
 PLANNING = "what is drawn to choose a plan never comes near the gate"
 
 
@@ -83,6 +85,10 @@ PLANNING = "what is drawn to choose a plan never comes near the gate"
         ("geometry/boxes.py", "from dpcube.estimate import estimate", LAYERS),
         ("partition/growth.py", "import dpcube.strategy", LAYERS),
         ("errors.py", "import dpcube.domain", LAYERS),
+        ("link/secure/step.py", "from dpcube.curator.sources import open_rows", SECURE),
+        ("link/program.py", "import dpcube.privacy.ledger", SECURE),
+        ("link/secure/worker.py", "from dpcube.errors import LinkageError", CHILD),
+        ("curator/gate.py", "from dpcube.link.program import Program", LAYERS),
         ("curator/gate.py", "from dpcube.strategy.pseudo import PseudoCounter", PLANNING),
         ("privacy/noise.py", "import dpcube.strategy.pseudo", PLANNING),
     ],

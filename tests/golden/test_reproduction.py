@@ -165,7 +165,7 @@ def test_labels_keep_their_order_and_their_distance() -> None:
 
 def test_names_of_figures() -> None:
     listed = figure_groups()
-    assert list(listed) == ["theory", "histograms", "variance", "query-error", "comparison", "classifiers"]
+    assert list(listed) == ["theory", "histograms", "variance", "query-error", "comparison", "classifiers", "blocking"]
     assert listed["theory"][1] == tuple(made())
     assert listed["histograms"][1] == tuple(maps())
     assert [figure.name for figure in make_figures(["histograms", "theory"])] == [*NAMES, *MAPS]

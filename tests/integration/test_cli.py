@@ -22,6 +22,8 @@ import pytest
 from dpcube import __version__, datasets
 
 VERBS = (
+    "block",
+    "link",
     "compile",
     "demo",
     "domain",

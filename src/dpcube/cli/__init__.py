@@ -9,6 +9,7 @@ import click
 
 from dpcube import __version__
 from dpcube.cli.analyst import count, info
+from dpcube.cli.block import block
 from dpcube.cli.check import check
 from dpcube.cli.compare import compare
 from dpcube.cli.compile import compile_verb
@@ -17,6 +18,7 @@ from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
 from dpcube.cli.learn import predict, train
 from dpcube.cli.ledger import ledger
+from dpcube.cli.link import link
 from dpcube.cli.merge import merge
 from dpcube.cli.output import say_when_compiling, stages_begun, stages_done, visible
 from dpcube.cli.plan import plan
@@ -48,6 +50,8 @@ def commands() -> None:
                    dpcube train R.dpcube --target income -o model.json
                    dpcube predict model.json rows.csv -o classes.csv
                    dpcube merge may.dpcube june.dpcube -o all.dpcube
+    Link records:  dpcube block R.dpcube --rules rules.toml --epsilon 0.5 -o B.blocks
+                   dpcube link TABLE --blocks B.blocks --rules rules.toml ... --listen 7600
     Trust it?      dpcube coverage
     Rivals:        dpcube compare
     The paper:     dpcube reproduce theory
@@ -57,7 +61,8 @@ def commands() -> None:
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
 ASKING = (info, count, sql, synth, export, plot, report, merge, train, predict)
-for verb in (demo, domain, check, plan, release, ledger, *ASKING, coverage, compare, reproduce, compile_verb):
+LINKING = (block, link)
+for verb in (demo, domain, check, plan, release, ledger, *ASKING, *LINKING, coverage, compare, reproduce, compile_verb):
     commands.add_command(verb)
 
 

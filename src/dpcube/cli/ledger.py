@@ -42,9 +42,11 @@ def show(ledger: Path, *, as_json: bool) -> None:
     click.echo(f"total      {statement.total}")
     click.echo(f"spent      {statement.spent}")
     click.echo(f"left       {statement.remaining}")
+    if statement.total_delta:
+        click.echo(f"delta      {statement.spent_delta} of {statement.total_delta} spent")
     click.echo(f"protects   {'one row' if statement.unit is None else visible('one ' + statement.unit)}\n")
     rows = [
-        (str(number), c.time, str(c.epsilon), c.strategy, _period(c), (c.digest or "not completed")[:16], c.purpose)
+        (str(number), c.time, _amount(c), c.strategy, _period(c), (c.digest or "not completed")[:16], c.purpose)
         for number, c in enumerate(statement.charges, 1)
     ]
     print_table(("charge", "time", "epsilon", "strategy", "period", "release", "purpose"), rows)
@@ -53,30 +55,43 @@ def show(ledger: Path, *, as_json: bool) -> None:
 @ledger.command()
 @ledger_file
 @click.option("--total", required=True, help="The epsilon that may be spent on the table in all.")
+@click.option("--delta", help="The delta that may be spent in all, for record linkage; none unless given.")
 @click.option("--unit", help="The column whose values are the units to protect; one row unless given.")
 @click.option("--purpose", default="", help="A note to keep with it.")
-def init(ledger: Path, *, total: str, unit: str | None, purpose: str) -> None:
+def init(ledger: Path, *, total: str, delta: str | None, unit: str | None, purpose: str) -> None:
     """Start a ledger with a total of your own, before the first release."""
-    from dpcube.privacy.epsilon import parse_epsilon
+    from fractions import Fraction
+
+    from dpcube.privacy.epsilon import parse_delta, parse_epsilon
     from dpcube.privacy.ledger import Ledger
 
-    made = Ledger.create(ledger, total=parse_epsilon(total), unit=unit, purpose=purpose)
+    allowed = Fraction(0) if delta is None else parse_delta(delta)
+    made = Ledger.create(ledger, total=parse_epsilon(total), delta=allowed, unit=unit, purpose=purpose)
     click.echo(visible(f"wrote {made.path}: {made.statement().total} may be spent"))
 
 
 @ledger.command("raise")
 @ledger_file
-@click.option("--total", required=True, help="The new total.")
+@click.option("--total", help="The new total; as it is unless given.")
+@click.option("--delta", help="The new total of delta; as it is unless given.")
 @click.option("--purpose", required=True, help="Who decided it and why; kept in the ledger.")
-def raise_(ledger: Path, *, total: str, purpose: str) -> None:
+def raise_(ledger: Path, *, total: str | None, delta: str | None, purpose: str) -> None:
     """Raise the total. It stays on record."""
-    from dpcube.privacy.epsilon import parse_epsilon
+    from dpcube.privacy.epsilon import parse_delta, parse_epsilon
     from dpcube.privacy.ledger import Ledger
 
+    if total is None and delta is None:
+        msg = "say what is raised: --total, --delta or both"
+        raise click.UsageError(msg)
     opened = Ledger(ledger)
-    opened.raise_total(parse_epsilon(total), purpose=purpose)
+    wanted = opened.statement().total if total is None else parse_epsilon(total)
+    opened.raise_total(wanted, purpose=purpose, delta=None if delta is None else parse_delta(delta))
     statement = opened.statement()
     click.echo(visible(f"{ledger}: {statement.total} may be spent, {statement.remaining} is left"))
+
+
+def _amount(charge: "Charge") -> str:
+    return f"{charge.epsilon}, delta {charge.delta}" if charge.delta else str(charge.epsilon)
 
 
 def _period(charge: "Charge") -> str:
@@ -93,6 +108,7 @@ def _as_dict(statement: "Statement") -> dict[str, object]:
             "number": number,
             "time": c.time,
             "epsilon": str(c.epsilon),
+            "delta": str(c.delta),
             "strategy": c.strategy,
             "domain": c.domain,
             "purpose": c.purpose,
@@ -105,6 +121,8 @@ def _as_dict(statement: "Statement") -> dict[str, object]:
         "total": str(statement.total),
         "spent": str(statement.spent),
         "left": str(statement.remaining),
+        "total_delta": str(statement.total_delta),
+        "spent_delta": str(statement.spent_delta),
         "unit": statement.unit,
         "charges": charges,
         "totals": [{"time": t, "total": str(e), "purpose": p} for t, e, p in statement.totals],

@@ -216,10 +216,21 @@ def _check_one_ledger(place: Path, table: Path, files: Sequence[File]) -> None:
             raise InputError(msg)
 
 
-def check_left(path: Path, epsilon: Fraction, *, total: Fraction, unit: str | None, period: Period | None) -> None:
-    """Refuse a release that its ledger would not be charged for, before a row is read; nothing is recorded."""
+def check_left(
+    path: Path,
+    epsilon: Fraction,
+    *,
+    total: Fraction,
+    unit: str | None,
+    period: Period | None,
+    delta: Fraction = Fraction(0),
+) -> None:
+    """Refuse what its ledger would not be charged for, before a row is read; nothing is recorded.
+
+    A new ledger would allow the delta that is asked.
+    """
     if os.path.lexists(path):
-        Ledger(path).check(epsilon, unit=unit, period=period)
+        Ledger(path).check(epsilon, unit=unit, period=period, delta=delta)
     elif epsilon > total:
         msg = (
             f"the release asks for epsilon {epsilon}, and the new ledger {path} would allow {total}; nothing was drawn"
@@ -227,11 +238,11 @@ def check_left(path: Path, epsilon: Fraction, *, total: Fraction, unit: str | No
         raise BudgetError(msg)
 
 
-def open_ledger(path: Path, *, total: Fraction, unit: str | None) -> Ledger:
-    """Open the ledger at `path`, made anew with this total if there is none."""
+def open_ledger(path: Path, *, total: Fraction, unit: str | None, delta: Fraction = Fraction(0)) -> Ledger:
+    """Open the ledger at `path`, made anew with this total, and this total of delta, if there is none."""
     if not os.path.lexists(path):
         try:
-            return Ledger.create(path, total=total, unit=unit, purpose="made by the first release")
+            return Ledger.create(path, total=total, delta=delta, unit=unit, purpose="made by the first release")
         except LedgerError:
             if not os.path.lexists(path):
                 raise

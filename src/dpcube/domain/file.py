@@ -48,14 +48,7 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
     Category lists named by `values_from` are read in the directory `beside`, one value a line; without a directory
     they are refused, so that the domain inside a released file cannot make its reader open other files.
     """
-    if _DEEP_KEY.search(_LITERAL.sub('""', text)):
-        msg = f"not a TOML file of a domain: it nests keys {DEEPEST_KEY} deep or deeper"
-        raise DomainError(msg)
-    try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        msg = f"not a TOML file: {error}"
-        raise DomainError(msg) from None
+    table = toml_table(text, of="a domain")
     _check_keys(table, HEADER, owner="a domain file")
     if table.get("format", DOMAIN_FORMAT) != DOMAIN_FORMAT or table.get("format") is True:
         msg = f"format must be {DOMAIN_FORMAT}, got {table['format']!r}; a newer dpcube may read it"
@@ -74,6 +67,18 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
         raise DomainError(msg)
     attributes = tuple(_attribute(item, beside) for item in declared)
     return attributes, drafted, signed, multiline, table.get("delimiter")
+
+
+def toml_table(text: str, *, of: str) -> dict[str, Any]:
+    """Read TOML in time that grows with its length; DomainError if it is none, or nests keys as no such file does."""
+    if _DEEP_KEY.search(_LITERAL.sub('""', text)):
+        msg = f"not a TOML file of {of}: it nests keys {DEEPEST_KEY} deep or deeper"
+        raise DomainError(msg)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        msg = f"not a TOML file: {error}"
+        raise DomainError(msg) from None
 
 
 def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:

@@ -1,4 +1,4 @@
-"""Epsilon as an exact rational: what a user writes enters, a `Fraction` or a one-line error leaves."""
+"""Epsilon and delta as exact rationals: what a user writes enters, a `Fraction` or a one-line error leaves."""
 
 import re
 from decimal import Decimal
@@ -15,6 +15,10 @@ LARGEST = Fraction(50)
 SMALLEST_SHARE = Fraction(1, 10**9)
 LARGEST_SHARE = Fraction(100)
 """What the sampler accepts: inside a job a region may be measured with a small share of the whole."""
+
+SMALLEST_DELTA = Fraction(1, 10**30)
+LARGEST_DELTA = Fraction(1, 1000)
+"""What may be asked where delta is not 0. From about 1 in the number of rows on, delta protects nobody."""
 
 _LONGEST = 100
 # ASCII digits only, and at most four of exponent: 1e-999999999 would otherwise build a number of a billion digits.
@@ -36,6 +40,24 @@ def parse_epsilon(value: str | int | float | Decimal | Fraction) -> Fraction:
         message = f"epsilon {_shown(epsilon)} is too long; {_REMEDY}"
         raise InputError(message)
     return epsilon
+
+
+def parse_delta(value: str | int | float | Decimal | Fraction) -> Fraction:
+    """Return the rational that `value` writes; a float is read by its decimal text.
+
+    >>> parse_delta("1e-6")
+    Fraction(1, 1000000)
+    """
+    remedy = "write a number from 1e-30 to 0.001, such as 1e-6, far below 1 in the number of rows"
+    try:
+        delta = _exact(value)
+    except InputError:
+        message = f"delta cannot be read; {remedy}"
+        raise InputError(message) from None
+    if not SMALLEST_DELTA <= delta <= LARGEST_DELTA or _bits(delta) > 4 * _LONGEST:
+        message = f"delta {_shown(value)} is not between 1e-30 and 0.001, or too long; {remedy}"
+        raise InputError(message)
+    return delta
 
 
 def check_share(epsilon: object) -> None:

@@ -21,7 +21,9 @@ Composition. A charge for the whole table adds to every row's loss. A charge for
 gate itself selects by) adds only to the rows in it, so a row's loss is at most the sum of the whole-table charges plus,
 for each column, the largest sum of period charges that one point of it lies in. A column that is read in two ways is
 two columns here (`period.py`). When the unit is not a row, one unit can have rows in several periods, and periods add
-up like any charge.
+up like any charge. A charge may have a delta beside its epsilon. Mechanisms of (a, d) and (b, e) together are of
+(a + b, d + e), so all deltas add up, those of periods too, and a total allows none unless it says how much. An amount
+with a delta is written behind its epsilon, where entries before it had none; a dpcube that knows of none refuses it.
 """
 
 import hashlib
@@ -52,6 +54,7 @@ LONGEST_NOTE = 10_000  # characters of a name or a note that is written; what is
 MOST_BITS = 2**14  # of what all amounts have as a common denominator
 NOTHING_DRAWN = "nothing was drawn"
 WHOLE = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
+DELTA = " delta "  # between the epsilon and the delta of an amount
 
 PERIOD = ("period_column", "period_kind", "period_start", "period_stop")
 SEALED = ("number", "time", "kind", "epsilon", "unit", "strategy", "domain", "purpose", *PERIOD, "charge", "digest")
@@ -69,6 +72,7 @@ class Charge:
     purpose: str
     period: Period | None
     digest: str | None
+    delta: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,17 @@ class Statement:
     spent: Fraction
     charges: tuple[Charge, ...]
     totals: tuple[tuple[str, Fraction, str], ...]
+    total_delta: Fraction = Fraction(0)
 
     @property
     def remaining(self) -> Fraction:
         """What is left to spend on the whole table."""
         return self.total - self.spent
+
+    @property
+    def spent_delta(self) -> Fraction:
+        """What was spent of delta, by all charges together."""
+        return _added_up([charge.delta for charge in self.charges])
 
 
 class Ledger:
@@ -98,8 +108,16 @@ class Ledger:
         return f"<Ledger {self.path.name}>"
 
     @classmethod
-    def create(cls, path: str | Path, *, total: Fraction, unit: str | None = None, purpose: str = "") -> "Ledger":
-        """Make a new ledger that allows `total`; LedgerError when there is a file at `path` already.
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        total: Fraction,
+        delta: Fraction = Fraction(0),
+        unit: str | None = None,
+        purpose: str = "",
+    ) -> "Ledger":
+        """Make a new ledger that allows `total` and `delta`; LedgerError when there is a file at `path` already.
 
         The file is made under another name and linked into place whole, so nobody ever sees half a ledger.
         """
@@ -108,7 +126,7 @@ class Ledger:
             with new_file(path) as part, closing(sqlite3.connect(part, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.executescript(SCHEMA)
-                _append(connection, kind="total", epsilon=_written(total), unit=unit, purpose=purpose)
+                _append(connection, kind="total", epsilon=_written(total, delta), unit=unit, purpose=purpose)
         except FileExistsError:
             msg = f"{path} exists; a ledger is never replaced"
             raise LedgerError(msg) from None
@@ -126,14 +144,15 @@ class Ledger:
         purpose: str = "",
         unit: str | None = None,
         period: Period | None = None,
+        delta: Fraction = Fraction(0),
     ) -> int:
         """Record a charge on disk and return its number, or raise BudgetError with nothing recorded."""
-        amount = _written(epsilon)
+        amount = _written(epsilon, delta)
         with self._transaction() as connection:
             if self.path.stat().st_size > LARGEST_FILE - KEPT_FREE:
                 msg = f"{self.path} is full: what is left of its total goes into a new one (dpcube ledger init)"
                 raise LedgerError(msg)
-            self._refuse_over(_statement(connection), epsilon, unit, period)
+            self._refuse_over(_statement(connection), epsilon, unit, period, delta)
             placed = {} if period is None else dict(zip(PERIOD, period.columns, strict=True))
             return _append(
                 connection,
@@ -146,17 +165,26 @@ class Ledger:
                 **placed,
             )
 
-    def check(self, epsilon: Fraction, *, unit: str | None = None, period: Period | None = None) -> None:
+    def check(
+        self, epsilon: Fraction, *, unit: str | None = None, period: Period | None = None, delta: Fraction = Fraction(0)
+    ) -> None:
         """Raise BudgetError if a charge would be refused as things stand; nothing is recorded."""
-        self._refuse_over(self.statement(), epsilon, unit, period)
+        self._refuse_over(self.statement(), epsilon, unit, period, delta)
 
-    def _refuse_over(self, state: Statement, epsilon: Fraction, unit: str | None, period: Period | None) -> None:
+    def _refuse_over(
+        self, state: Statement, epsilon: Fraction, unit: str | None, period: Period | None, delta: Fraction
+    ) -> None:
         if unit != state.unit:
             msg = f"{self.path} counts epsilon for {_protects(state.unit)}, not for {_protects(unit)}; keep another"
             raise BudgetError(msg)
         wanted = _spent([*((c.epsilon, c.period) for c in state.charges), (epsilon, period)], unit)
         if wanted > state.total:
             raise BudgetError(_over(self.path, epsilon, state, period, wanted))
+        if delta and (wanted := _added_up([state.spent_delta, delta])) > state.total_delta:
+            left = f"{state.total_delta - state.spent_delta} of {state.total_delta} is left in {self.path.name}"
+            owner = f"dpcube ledger raise {shlex.quote(str(self.path))} --delta {wanted} --purpose WHY"
+            msg = f"the request asks for delta {delta} but {left}; nothing was drawn. Its owner may raise it: {owner}"
+            raise BudgetError(msg)
 
     def complete(self, charge: int, digest: str) -> None:
         """Record the digest of the release that a charge paid for, once."""
@@ -166,13 +194,15 @@ class Ledger:
                 raise LedgerError(msg)
             _append(connection, kind="completion", charge=charge, digest=digest)
 
-    def raise_total(self, total: Fraction, *, purpose: str) -> None:
-        """Allow more, as an act of its own that stays on record; less than was allowed is refused."""
+    def raise_total(self, total: Fraction, *, purpose: str, delta: Fraction | None = None) -> None:
+        """Allow more, as an act of its own that stays on record; less, or as much of both, is refused."""
         with self._transaction() as connection:
             state = _statement(connection)
-            amount = _written(total)
-            if total <= state.total:
-                msg = f"{self.path} allows {state.total} already; a total can only be raised, got {total}"
+            wanted, allowed = (total, delta or state.total_delta), (state.total, state.total_delta)
+            amount = _written(*wanted)
+            if wanted == allowed or any(one < other for one, other in zip(wanted, allowed, strict=True)):
+                lower = 0 if total < state.total or delta is None else 1
+                msg = f"{self.path} allows {allowed[lower]} already; a total can only be raised, got {wanted[lower]}"
                 raise InputError(msg)
             _append(connection, kind="total", epsilon=amount, unit=state.unit, purpose=purpose)
 
@@ -268,44 +298,49 @@ def _entries(connection: sqlite3.Connection) -> list[sqlite3.Row]:
 def _statement(connection: sqlite3.Connection) -> Statement:
     entries = _entries(connection)
     try:
-        totals = tuple((e["time"], _read(e["epsilon"]), e["purpose"] or "") for e in entries if e["kind"] == "total")
+        allowed = [(e["time"], _read(e["epsilon"]), e["purpose"] or "") for e in entries if e["kind"] == "total"]
         digests = {e["charge"]: e["digest"] for e in entries if e["kind"] == "completion"}
         charges = tuple(_charge(e, digests.get(e["number"])) for e in entries if e["kind"] == "charge")
-        unit, total = entries[0]["unit"], totals[-1][1]
+        unit, (total, delta) = entries[0]["unit"], allowed[-1][1]
     except (IndexError, InputError, TypeError, ValueError):
         msg = "the ledger's entries do not make sense; restore it from a copy made after its last release"
         raise LedgerError(msg) from None
-    return Statement(unit, total, _spent([(c.epsilon, c.period) for c in charges], unit), charges, totals)
+    totals = tuple((time, amount[0], purpose) for time, amount, purpose in allowed)
+    return Statement(unit, total, _spent([(c.epsilon, c.period) for c in charges], unit), charges, totals, delta)
 
 
 def _charge(entry: sqlite3.Row, digest: str | None) -> Charge:
     placed = [entry[name] for name in PERIOD]
+    epsilon, delta = _read(entry["epsilon"])
     return Charge(
         number=entry["number"],
         time=entry["time"],
-        epsilon=_read(entry["epsilon"]),
+        epsilon=epsilon,
         strategy=entry["strategy"] or "",
         domain=entry["domain"] or "",
         purpose=entry["purpose"] or "",
         period=None if placed[0] is None else Period.kept(*placed),
         digest=digest,
+        delta=delta,
     )
 
 
-def _written(epsilon: Fraction) -> str:
+def _written(epsilon: Fraction, delta: Fraction) -> str:
     """Return an amount as it is kept, or refuse one that could not be read again."""
-    if not WHOLE.fullmatch(text := str(check_positive(epsilon))):
+    parts = [str(check_positive(one)) for one in (epsilon, *([delta] if delta else []))]
+    if not all(map(WHOLE.fullmatch, parts)):
         msg = "an amount of hundreds of digits cannot be kept in a ledger; write a shorter one, such as 1/10"
         raise InputError(msg)
-    return text
+    return DELTA.join(parts)
 
 
-def _read(text: str) -> Fraction:
+def _read(text: str) -> tuple[Fraction, Fraction]:
     """Return an amount that `_written` wrote; a text such as 1e50000000 would take for ever, and is none."""
-    if not WHOLE.fullmatch(text) or (amount := Fraction(text)) <= 0:
+    parts = text.split(DELTA)
+    if len(parts) > 2 or not all(map(WHOLE.fullmatch, parts)) or min(amounts := [*map(Fraction, parts)]) <= 0:
         msg = "no amount"
         raise ValueError(msg)
-    return amount
+    return amounts[0], amounts[1] if len(amounts) == 2 else Fraction(0)
 
 
 def _spent(charges: Sequence[tuple[Fraction, Period | None]], unit: str | None) -> Fraction:
@@ -323,6 +358,11 @@ def _spent(charges: Sequence[tuple[Fraction, Period | None]], unit: str | None) 
     # Walking along a column, the loss of a row changes where a period starts or stops.
     spent += sum(max(accumulate(change for _, change in sorted(along.items()))) for along in changes.values())
     return Fraction(spent, common)
+
+
+def _added_up(amounts: Sequence[Fraction]) -> Fraction:
+    common = _common_denominator(amounts)
+    return Fraction(sum(one.numerator * (common // one.denominator) for one in amounts), common)
 
 
 def _common_denominator(amounts: Iterable[Fraction]) -> int:

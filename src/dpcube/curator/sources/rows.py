@@ -29,6 +29,7 @@ from dpcube.privacy.seal import sealed
 LARGEST_BOUND = 2**31
 LARGEST_COUNT = 2**53
 LONGEST_EXAMPLE = 60  # characters
+LONGEST_RECORD = 200  # characters of a text that is compared with another
 
 
 class Limit(NamedTuple):
@@ -260,6 +261,22 @@ class Rows:
         if attribute.step:
             return [int(edge) for edge in edges]
         return edges if len(edges) > 1 else None
+
+    @sealed
+    def records(self, domain: Domain, texts: Sequence[str], read: Sequence[Attribute]) -> dict[str, NDArray[Any]]:
+        """Return of each row that counts its cell, the start of some texts, and what attributes read of it.
+
+        Private: rows themselves, for record linkage in their owner's process (`link/records.py`).
+        """
+        asked, dialect = self._question(domain, "0"), self._table.dialect
+        first = len(domain.attributes)
+        more = [replace(self._cell(one, str(first + j)), keep="true") for j, one in enumerate(read)]
+        shown = [f"substring(CAST({self._column(n)[0]} AS {dialect.text}), 1, {LONGEST_RECORD})" for n in texts]
+        values = [f"CASE WHEN {c.fate} = 0 THEN CAST(v{first + j} AS {dialect.double}) END" for j, c in enumerate(more)]
+        named = [f"{sql} AS {mark}{j}" for mark, part in (("a", shown), ("x", values)) for j, sql in enumerate(part)]
+        names = [*asked["names"], *texts, *(one.source_column for one in read)]
+        select = ", ".join([asked["select"], *named])
+        return self._ask(select, names, cells=[*asked["cells"], *more], where=asked["where"])
 
     def _tally(self, domain: Domain, aggregate: str, *, n: str | None = None) -> NDArray[np.int64]:
         """Aggregate the rows of each cell; a table with counts in a column `n` may name cells by their labels."""

@@ -9,11 +9,11 @@
     query_error     section 6.3, the error of random queries against threshold and budget
     against_rivals  section 6.3, the same beside other systems, against epsilon and query size
     classifiers     section 6.4, accuracy of classifiers against epsilon
+    blocking        section 6.4, blocking for record linkage, against epsilon and the number of attributes
     draw            figures as SVG and PNG (needs matplotlib)
     files           a directory of pictures, numbers and one page that explains them
 
-`GROUPS` lists the groups of figures, each with what it is and the functions that make its figures. Of section 6.4
-blocking is to be a group more.
+`GROUPS` lists the groups of figures, each with what it is and the functions that make its figures.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import against_rivals, census, classifiers, histograms, query_error, theory, variance
+from dpcube.evaluate.reproduce import (
+    against_rivals,
+    blocking,
+    census,
+    classifiers,
+    histograms,
+    query_error,
+    theory,
+    variance,
+)
 from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Maps, Verdict
 from dpcube.evaluate.reproduce.measured import DRAWS, MeasuredFigure, Progress
 
@@ -57,6 +66,9 @@ GROUPS = {
     },
     "classifiers": Group(
         "section 6.4, accuracy of classifiers against epsilon", classifiers.CLASSIFIERS, measured=True
+    ),
+    "blocking": Group(
+        "section 6.4, blocking for record linkage, against epsilon and attributes", blocking.BLOCKING, measured=True
     ),
 }
 

@@ -1,0 +1,179 @@
+"""The secure step between two processes on loopback, beside the set intersections it stands on, used by themselves.
+
+Figures are of both parties together, in processor time. Starting an engine (imports, keys, the first oblivious
+transfers) is told apart: each case runs at two sizes, and what the larger takes more is divided by its further pairs or
+records. Needs the engine (DPCUBE_LINK_ENGINE, or `install_engine`) and `openmined-psi`.
+"""
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from dpcube.arrays import Ints
+from dpcube.link.program import Comparison, Program
+from dpcube.link.secure import (
+    await_peer,
+    engine_python,
+    open_listener,
+    reach_peer,
+    secure_matches,
+    shared_key,
+    step,
+    write_shared_key,
+)
+
+TEXT, NUMBER = Comparison("text", 128, 1, dice=(4, 5)), Comparison("number", 1, 1, tolerance=2)
+PROGRAMS = {
+    "one number, all pairs": Program((NUMBER,), 1),
+    "one text of 128 bits, all pairs": Program((TEXT,), 1),
+    "two texts, a number, an exact column, weighed": Program((TEXT, TEXT, NUMBER, Comparison("exact", 1, 1)), 3),
+}
+EDGES = 128, 512
+RECORDS = 20_000, 100_000
+
+ENGINES_OWN = """
+import resource, sys, threading
+from pathlib import Path
+import spu.libspu as ls
+from spu import psi
+folder, count, name = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+desc = ls.link.Desc()
+for rank in (0, 1):
+    desc.add_party(f"p{rank}", f"mem:{rank}")
+    items = range(rank * count // 2, rank * count // 2 + count)
+    (folder / f"in{rank}").write_text("\\n".join(["item", *(f"{i:032x}" for i in items), ""]))
+def side(rank):
+    curve = psi.EcdhParams(curve=psi.EllipticCurveType.CURVE_25519)
+    protocol = psi.PsiProtocolConfig(getattr(psi.PsiProtocol, name), broadcast_result=True, ecdh_params=curve)
+    given = psi.InputParams(path=str(folder / f"in{rank}"), selected_keys=["item"], keys_unique=True)
+    out = psi.OutputParams(path=str(folder / f"out{rank}"), disable_alignment=True)
+    psi.psi_execute(psi.PsiExecuteConfig(protocol, given, out), ls.link.create_mem(desc, rank))
+sides = [threading.Thread(target=side, args=(rank,)) for rank in (0, 1)]
+[one.start() for one in sides]
+[one.join() for one in sides]
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime, file=open(folder / "cpu", "w"))
+"""
+
+
+def run() -> Iterator[str]:
+    for name, program in PROGRAMS.items():
+        small, large = (two_parties({"program": name, "rows": edge}) for edge in EDGES)
+        yield line(
+            name, small, large, [edge * edge for edge in EDGES], f"pairs ({len(program.comparisons)} comparisons)"
+        )
+    for engine in ("spu", "openmined"):
+        small, large = (two_parties({"engine": engine, "rows": count}) for count in RECORDS)
+        yield line(f"equality by set intersection, {engine}", small, large, [2 * count for count in RECORDS], "records")
+    for name in ("PROTOCOL_ECDH", "PROTOCOL_KKRT", "PROTOCOL_RR22"):
+        small, large = (engine_alone(count, name) for count in RECORDS)
+        yield line(f"spu alone, {name}, no network", small, large, [2 * count for count in RECORDS], "records")
+    small, large = (openmined_alone(count) for count in (2_000, 10_000))
+    yield line("openmined-psi alone, no network", small, large, [4_000, 20_000], "records")
+
+
+def line(name: str, small: dict[str, float], large: dict[str, float], counts: list[int], unit: str) -> str:
+    more = counts[1] - counts[0]
+    rate = more / (large["cpu"] - small["cpu"])
+    sent = f"{(large['bytes'] - small['bytes']) / more:6.0f} bytes each" if "bytes" in large else ""
+    start = max(0.0, small["cpu"] - counts[0] / rate)
+    walls = f", {large['wall']:5.1f} s for {counts[1]:,}" if "wall" in large else ""
+    return f"{name:<48} {rate:9,.0f} {unit} a second of processor time, {start:4.1f} s to start{walls} {sent}"
+
+
+def two_parties(case: dict[str, Any]) -> dict[str, float]:
+    """Run a case between two processes; return processor time and bytes of both, and the time it took."""
+    with TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as free:
+        write_shared_key(Path(folder, "key"))
+        port = free.getsockname()[1]
+        free.close()
+        told = [json.dumps({**case, "role": role, "port": port, "key": f"{folder}/key"}) for role in ROLES]
+        running = [
+            subprocess.Popen([sys.executable, "-m", "benchmarks.linkage", one], stdout=subprocess.PIPE, text=True)
+            for one in told
+        ]
+        made = [json.loads(process.communicate()[0]) for process in running]
+    return {"cpu": sum(m["cpu"] for m in made), "bytes": sum(m["bytes"] for m in made), "wall": made[0]["wall"]}
+
+
+ROLES = ("listener", "connector")
+
+
+def party(case: dict[str, Any]) -> dict[str, float]:
+    """One side of a case, in a process of its own."""
+    key, port, rows = shared_key(case["key"]), case["port"], case["rows"]
+    draw = np.random.default_rng(ROLES.index(case["role"]))
+    if "engine" in case:
+        program = Program((Comparison("exact", 1, 1),), 1)
+        if case["engine"] == "openmined":
+            step.usable_engines = lambda *_: {step.OPENMINED: Path()}
+        features = np.stack([np.ones(rows, int), np.arange(rows) + rows // 2 * ROLES.index(case["role"])], axis=1)
+    else:
+        program = PROGRAMS[case["program"]]
+        features = made_up(draw, program, rows)
+    if case["role"] == "listener":
+        channel = await_peer(open_listener("127.0.0.1", port), key)
+    else:
+        channel = reach_peer("127.0.0.1", port, key)
+    begun = time.monotonic()
+    with channel:
+        if "engine" in case:
+            count_equal(channel, program, features)
+        else:
+            secure_matches(channel, program, [features], [(0, 0)])
+        sent = channel.bytes_sent
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return {"cpu": sum(u.ru_utime + u.ru_stime for u in used), "bytes": sent, "wall": time.monotonic() - begun}
+
+
+def count_equal(channel: Any, program: Program, features: Ints) -> None:
+    """Equality over many blocks, as blocking makes them: the match bits of one block of all would not fit."""
+    size = 200
+    blocks = [features[start : start + size] for start in range(0, len(features), size)]
+    secure_matches(channel, program, blocks, [(number, number) for number in range(len(blocks))])
+
+
+def made_up(draw: np.random.Generator, program: Program, rows: int) -> Ints:
+    columns = [np.ones((rows, 1), int)]
+    for one in program.comparisons:
+        bits = draw.random((rows, one.columns)) < 0.3
+        columns.append(bits.astype(int) if one.kind == "text" else draw.integers(0, 50, (rows, one.columns)))
+    return np.concatenate(columns, axis=1).astype(np.int64)
+
+
+def engine_alone(count: int, name: str) -> dict[str, float]:
+    with TemporaryDirectory() as folder:
+        command = [str(engine_python()), "-I", "-c", ENGINES_OWN, folder, str(count), name]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return {"cpu": float(Path(folder, "cpu").read_text())}
+
+
+def openmined_alone(count: int) -> dict[str, float]:
+    import private_set_intersection.python as psi
+
+    begun = time.process_time()
+    client, server = psi.client.CreateWithNewKey(True), psi.server.CreateWithNewKey(True)
+    ours, theirs = ([f"{i:032x}" for i in range(start, start + count)] for start in (0, count // 2))
+    setup = server.CreateSetupMessage(0.0, count, theirs, psi.DataStructure.RAW)
+    response = server.ProcessRequest(client.CreateRequest(ours))
+    assert len(client.GetIntersection(setup, response)) == count - count // 2
+    return {"cpu": time.process_time() - begun}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(party(json.loads(sys.argv[1]))))
+    else:
+        os.environ.setdefault("DPCUBE_LINK_ENGINE", str(engine_python()))
+        for told in run():
+            print(told, flush=True)

@@ -1,0 +1,240 @@
+"""The verb by which two parties link their records."""
+
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from dpcube.cli.curator import TableAddress, Verb, csv_options, dialect_of, query_option
+from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
+
+if TYPE_CHECKING:
+    from dpcube.link.linking import LinkResult
+    from dpcube.link.secure import Channel, Credentials
+    from dpcube.link.session import LinkSession
+
+LOOPBACK = "127.0.0.1"
+WAIT_SECONDS = 600.0
+
+
+def _peer_options(verb: Verb) -> Verb:
+    """Add the options that say where the peer is, and how it proves itself."""
+    path = click.Path(path_type=Path)
+    for option in (
+        click.option("--private-key", type=path, help="The key of the certificate (PEM)."),
+        click.option("--certificate", type=path, help="This side's certificate (PEM)."),
+        click.option("--authority", type=path, help="The private authority of the two (PEM), instead of --key."),
+        click.option("--key", "key_file", type=path, help="The key that both share; --new-key makes one."),
+        click.option("--wait", default=WAIT_SECONDS, show_default=True, help="Seconds to wait for the other side."),
+        click.option("--connect", metavar="HOST:PORT", help="Connect to the party that listens."),
+        click.option("--listen", metavar="[HOST:]PORT", help=f"Wait for the other party; on {LOOPBACK} unless said."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def _session_options(verb: Verb) -> Verb:
+    """Add the options of a new session: what of the table is linked, whom it protects, and what it is charged to."""
+    path = click.Path(path_type=Path)
+    for option in (
+        click.option("--purpose", default="", help="A note to keep in the ledger."),
+        click.option("--null-unit", type=click.Choice(["drop", "each"]), default="drop", help="As dpcube release."),
+        click.option("--max-rows", default=1, show_default=True, help="Rows kept of each unit, at most."),
+        click.option("--unit", help="Column whose values are protected; one row unless given."),
+        click.option("--no-ledger", is_flag=True, help="Keep no account."),
+        click.option("--total", help="What a new ledger allows in all; this session's epsilon unless given."),
+        click.option("--ledger", type=path, help="The ledger; TABLE.ledger beside the table unless given."),
+        click.option("--delta", help="Another delta than the blocks were made for."),
+        click.option("--epsilon", help="Another epsilon than the blocks were made for."),
+        click.option("--id", "id_column", help="Column whose values are told for records that match."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@click.command(short_help="Link records with another party, without showing it the rest.")
+@click.argument("table", type=TableAddress(), required=False)
+@click.option("--blocks", "blocks_file", type=click.Path(path_type=Path), help="The file of dpcube block.")
+@click.option("--rules", "rules_file", type=click.Path(path_type=Path), help="The matching rules of both.")
+@click.option("--session", "session_file", type=click.Path(path_type=Path), help="The session; made unless there.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The CSV file of matching ids to make.")
+@_peer_options
+@_session_options
+@click.option("--new-key", type=click.Path(path_type=Path), help="Make a key for the two in a new file, and stop.")
+@click.option("--install-engine", is_flag=True, help="Install what computes in secret (about 1 GB), and stop.")
+@query_option
+@csv_options
+@as_json
+def link(table: Path | str | None, *, new_key: Path | None, install_engine: bool, as_json: bool, **given: Any) -> None:
+    """Link the records of TABLE with another party's: both learn which match, and nothing of those that do not.
+
+    A session keeps TABLE's records, padded, in a file that only you may read: it is made once, and charged to the
+    ledger. A restart with the same --session needs no TABLE and is not charged. Without --listen or --connect it is
+    only made.
+    """
+    from dpcube.link import secure
+
+    if install_engine:
+        stage("installing the engine")
+        place = secure.install_engine()
+        stages_done()
+        click.echo(visible(f"installed: {place}"))
+    elif new_key is not None:
+        secure.write_shared_key(new_key)
+        click.echo(visible(f"wrote {new_key}; give the other party a copy by a way that nobody else sees"))
+    else:
+        _link(table, as_json=as_json, **given)
+
+
+def _link(
+    table: Path | str | None,
+    *,
+    blocks_file: Path | None,
+    rules_file: Path | None,
+    session_file: Path | None,
+    output: Path | None,
+    listen: str | None,
+    connect: str | None,
+    wait: float,
+    key_file: Path | None,
+    authority: Path | None,
+    certificate: Path | None,
+    private_key: Path | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    from dpcube.link.block_file import BlockFile
+    from dpcube.link.linking import check_new_result, link_records, write_links
+    from dpcube.link.rules import MatchingRules
+    from dpcube.link.secure import secure_matches
+    from dpcube.link.secure.step import usable_engines
+
+    if blocks_file is None or rules_file is None or session_file is None:
+        msg = "linking needs --blocks, --rules and --session"
+        raise click.UsageError(msg)
+    if listen is not None and connect is not None:
+        msg = "one party listens and the other connects: give --listen or --connect"
+        raise click.UsageError(msg)
+    rules, blocks = MatchingRules.load(rules_file), BlockFile.load(blocks_file)
+    alone = listen is None and connect is None
+    if not alone:
+        if output is None:
+            msg = "say where the matching ids go: -o links.csv"
+            raise click.UsageError(msg)
+        check_new_result(output)
+        credentials = _credentials(key_file, authority, certificate, private_key)
+        address = _address(connect or listen or "", listens=listen is not None)
+        usable_engines(rules.program)  # which says how to install one, before anything is spent
+    session, made = _session(table, session_file, blocks, rules, **how)
+    if alone:
+        _tell_session(session, session_file, made=made, as_json=as_json)
+        return
+    listens, of = listen is not None, len(blocks.plan.candidates())
+    open_channel = partial(_channel, address, credentials, listens=listens, seconds=wait)
+    step = partial(secure_matches, progress=lambda done: stage(f"comparing in secret, {done} of {of} pairs of blocks"))
+    result = link_records(open_channel, "listener" if listens else "connector", session, blocks, rules, step)
+    assert output is not None
+    write_links(output, result.links)
+    stages_done()
+    _tell_result(result, output, as_json=as_json)
+
+
+def _session(
+    table: Path | str | None,
+    path: Path,
+    blocks: Any,
+    rules: Any,
+    *,
+    id_column: str | None,
+    no_ledger: bool,
+    ledger: Path | None,
+    null_unit: Literal["drop", "each"],
+    delimiter: str | None,
+    names: str | None,
+    null_text: tuple[str, ...],
+    **how: Any,
+) -> "tuple[LinkSession, bool]":
+    """Return the session in a file, or a new one of a table; and whether it is new."""
+    from dpcube.curator import LedgerLocation
+    from dpcube.errors import InputError
+    from dpcube.link.session import LinkSession, prepare_session
+
+    if path.exists():
+        return LinkSession.open(path, blocks, rules), False
+    if table is None or id_column is None:
+        msg = f"there is no session {path} yet; give the TABLE to make it from, and --id COLUMN"
+        raise InputError(msg)
+    if no_ledger and (ledger is not None or how["total"] is not None):
+        msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
+        raise InputError(msg)
+    stage("making the session")
+    made = prepare_session(
+        table,
+        blocks,
+        rules,
+        path,
+        id_column=id_column,
+        ledger=None if no_ledger else ledger or LedgerLocation.BESIDE_TABLE,
+        null_unit=null_unit,
+        csv=dialect_of(table, delimiter, names, null_text),
+        **how,
+    )
+    return made, True
+
+
+def _credentials(
+    key_file: Path | None, authority: Path | None, certificate: Path | None, private_key: Path | None
+) -> "Credentials":
+    from dpcube.link.secure import certificates, shared_key
+
+    if key_file is not None and authority is certificate is private_key is None:
+        return shared_key(key_file)
+    if key_file is None and authority is not None and certificate is not None and private_key is not None:
+        return certificates(authority, certificate, private_key)
+    msg = "say how the two know each other: --key FILE, or --authority, --certificate and --private-key"
+    raise click.UsageError(msg)
+
+
+def _address(text: str, *, listens: bool) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or not 0 < int(port) < 2**16 or not (host or listens):
+        msg = f"{text!r} is no address; write HOST:PORT, such as {LOOPBACK}:7600"
+        raise click.UsageError(msg)
+    return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
+
+
+def _channel(address: tuple[str, int], credentials: "Credentials", *, listens: bool, seconds: float) -> "Channel":
+    from dpcube.link.secure import await_peer, open_listener, reach_peer
+
+    stage("waiting for the other party")
+    if not listens:
+        return reach_peer(*address, credentials, seconds=seconds)
+    with closing(open_listener(*address)) as listener:
+        return await_peer(listener, credentials, seconds=seconds, tell=lambda said: click.echo(visible(said), err=True))
+
+
+def _tell_session(session: "LinkSession", path: Path, *, made: bool, as_json: bool) -> None:
+    stages_done()
+    facts = session.facts
+    if as_json:
+        told = {"session": str(path), "new": made, "epsilon": facts.epsilon, "delta": facts.delta}
+        print_json({**told, "dummies_of_a_block": facts.shift, "padded_sizes": session.sizes.tolist()})
+        return
+    said = f"charged epsilon {facts.epsilon} and delta {facts.delta}" if made else "made before, and not charged again"
+    padded = f"{len(session.sizes):,} blocks, {int(session.sizes.sum()):,} padded rows"
+    click.echo(visible(f"session {path}: {padded}; {said}"))
+    click.echo("it holds your records: keep it as you keep the table, and remove it when the linkage is done")
+
+
+def _tell_result(result: "LinkResult", output: Path, *, as_json: bool) -> None:
+    cost = result.cost
+    if as_json:
+        print_json({"output": str(output), "links": len(result.links), **cost.as_dict()})
+        return
+    click.echo(visible(f"wrote {output}: {len(result.links):,} links"))
+    rate = cost.pairs / cost.seconds if cost.seconds else 0.0
+    click.echo(f"compared {cost.pairs:,} pairs in secret, in {cost.seconds:,.0f} s ({rate:,.0f} a second)")
+    more = f"about {cost.pairs_without:,} pairs, {cost.seconds_without:,.0f} s"
+    click.echo(f"without blocks: {more} (extrapolated)")

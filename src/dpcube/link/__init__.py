@@ -1,0 +1,5 @@
+"""Private record linkage: two parties find the records they have in common, and show each other nothing else.
+
+`program.py` is what is computed, in the clear; `secure/` computes the same between two processes that do not trust
+each other with their rows.
+"""

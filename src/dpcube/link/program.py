@@ -1,0 +1,178 @@
+"""What the two parties compute: a program and each side's features enter, the bit of every pair leaves, in the clear.
+
+A record is a row of integers, its features. The first says whether it is a record (1) or a dummy (0), the others are
+consumed by comparisons from left to right. A pair matches iff both are records and the weights of the comparisons that
+hold add up to the threshold. The program is public and equal on both sides; `digest` is what they compare.
+
+**Nothing overflows.** The secure step computes in the integers modulo 2^64, read as -2^63 .. 2^63 - 1, so every number
+that it compares must be of magnitude below 2^63:
+
+* exact: equality modulo 2^64 is equality of any two int64;
+* number: tolerance^2 - (a - b)^2 with |a|, |b| and tolerance at most 2^30 is from -2^62 to 2^60;
+* text: 2 den x.y - num (|x| + |y|) with at most 2^12 bits and num <= den <= 2^10 is within 2^23;
+* the score, at most 2^5 weights of at most 2^20, less the threshold, is within 2^26.
+
+A dummy, or a text of no bits, must hold for nothing. Its side takes its features for zeros and lowers the number that
+is compared by 2^61 (`NEVER`). With one such side a number is then at most 2^60 - 2^61 < 0 and at least -2^60 - 2^61,
+with two at most 2^60 - 2^62 < 0 and at least -2^62; a text, within 2^23 of the same, too.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from dpcube.arrays import Bools, Ints
+from dpcube.errors import InputError
+
+Kind = Literal["exact", "number", "text"]
+MOST_COMPARISONS = 32
+MOST_TEXT_BITS = 4096
+MOST_EXACT_COLUMNS = 64
+LARGEST_COMPARED = 2**30
+LARGEST_TOLERANCE = 2**30
+LARGEST_WEIGHT = 2**20
+LARGEST_DENOMINATOR = 1024
+NEVER = 2**61
+CANONICAL_FORM = "dpcube link program 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One attribute of a pair: the integer columns it consumes, when it holds, and what that weighs.
+
+    `exact` holds iff all columns are equal; `number`, of one column, iff |a - b| <= tolerance; `text`, of 0/1 bits, iff
+    both have a bit and 2 * den * (bits in common) >= num * (bits of both), where (num, den) is `dice`.
+
+    >>> Comparison("text", columns=256, weight=2, dice=(4, 5)).weight
+    2
+    """
+
+    kind: Kind
+    columns: int
+    weight: int
+    tolerance: int = 0
+    dice: tuple[int, int] = (0, 1)
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            msg = f"a comparison is exact, number or text, not {self.kind!r}"
+            raise InputError(msg)
+        most = {"exact": MOST_EXACT_COLUMNS, "number": 1, "text": MOST_TEXT_BITS}[self.kind]
+        _check_whole("the columns of a comparison", self.columns, 1, most)
+        _check_whole("the weight of a comparison", self.weight, 1, LARGEST_WEIGHT)
+        _check_whole("a tolerance", self.tolerance, 0, LARGEST_TOLERANCE if self.kind == "number" else 0)
+        if self.kind == "text":
+            _check_whole("the denominator of a Dice threshold", self.dice[1], 1, LARGEST_DENOMINATOR)
+            _check_whole("the numerator of a Dice threshold", self.dice[0], 1, self.dice[1])
+        elif self.dice != (0, 1):
+            msg = f"a comparison of kind {self.kind} has no Dice threshold"
+            raise InputError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The comparisons of a pair and the weight at which it matches.
+
+    >>> program = Program((Comparison("exact", 1, 1), Comparison("number", 1, 1, tolerance=2)), threshold=2)
+    >>> matches(program, np.array([[1, 7, 30]]), np.array([[1, 7, 32], [1, 7, 33], [0, 7, 30]])).tolist()
+    [[True, False, False]]
+    """
+
+    comparisons: tuple[Comparison, ...]
+    threshold: int
+
+    def __post_init__(self) -> None:
+        _check_whole("the number of comparisons", len(self.comparisons), 1, MOST_COMPARISONS)
+        _check_whole("the threshold of a program", self.threshold, 1, self.total_weight)
+
+    @property
+    def total_weight(self) -> int:
+        """What a pair weighs for which every comparison holds."""
+        return sum(one.weight for one in self.comparisons)
+
+    @property
+    def width(self) -> int:
+        """The columns of a feature matrix, the first included."""
+        return 1 + sum(one.columns for one in self.comparisons)
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether a pair matches only if every comparison holds."""
+        return all(self.total_weight - one.weight < self.threshold for one in self.comparisons)
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether a pair matches iff all columns are equal: then set intersection will do."""
+        return self.needs_all and all(one.kind == "exact" for one in self.comparisons)
+
+    def parts(self) -> Iterator[tuple[Comparison, slice]]:
+        """Yield each comparison with the columns it consumes."""
+        start = 1
+        for one in self.comparisons:
+            yield one, slice(start, start + one.columns)
+            start += one.columns
+
+    def canonical(self) -> bytes:
+        """Return the program as bytes that are equal for equal programs."""
+        told = [CANONICAL_FORM, [asdict(one) for one in self.comparisons], self.threshold]
+        return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+
+    def digest(self) -> bytes:
+        """Return the SHA-256 of the program."""
+        return hashlib.sha256(self.canonical()).digest()
+
+
+def check_features(program: Program, features: Ints) -> None:
+    """Refuse a matrix that the program cannot be run on.
+
+    Whoever makes features from rows keeps them inside the bounds, so that no row decides whether a run fails.
+    """
+    if features.dtype != np.int64 or features.ndim != 2 or features.shape[1] != program.width:
+        msg = f"features are a matrix of int64 with {program.width} columns, as the program says"
+        raise InputError(msg)
+    bits = [slice(0, 1)] + [columns for one, columns in program.parts() if one.kind == "text"]
+    if any(((features[:, columns] & ~1) != 0).any() for columns in bits):
+        msg = "the first feature and those of texts are 0 or 1"
+        raise InputError(msg)
+    numbers = [features[:, columns] for one, columns in program.parts() if one.kind == "number"]
+    if any(((column < -LARGEST_COMPARED) | (column > LARGEST_COMPARED)).any() for column in numbers):
+        msg = f"features of numbers are from -{LARGEST_COMPARED} to {LARGEST_COMPARED}; scale or clip them"
+        raise InputError(msg)
+
+
+def matches(program: Program, left: Ints, right: Ints) -> Bools:
+    """Return which pairs match: the reference that the secure step must equal bit for bit."""
+    check_features(program, left)
+    check_features(program, right)
+    score = np.zeros((len(left), len(right)), np.int64)
+    for one, columns in program.parts():
+        score += one.weight * _holds(one, left[:, columns], right[:, columns])
+    both_real = (left[:, 0, None] == 1) & (right[None, :, 0] == 1)
+    found: Bools = both_real & (score >= program.threshold)
+    return found
+
+
+def _holds(one: Comparison, left: Ints, right: Ints) -> Bools:
+    held: Bools
+    if one.kind == "text":
+        sizes_left, sizes_right = left.sum(axis=1)[:, None], right.sum(axis=1)[None, :]
+        numerator, denominator = one.dice
+        enough = 2 * denominator * (left @ right.T) >= numerator * (sizes_left + sizes_right)
+        held = enough & (sizes_left > 0) & (sizes_right > 0)
+    elif one.kind == "number":
+        held = np.abs(left - right.T) <= one.tolerance
+    else:
+        held = np.ones((len(left), len(right)), bool)
+        for column in range(one.columns):
+            held &= left[:, column, None] == right[None, :, column]
+    return held
+
+
+def _check_whole(name: str, value: int, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        msg = f"{name} must be a whole number from {least} to {most}, not {value!r}"
+        raise InputError(msg)

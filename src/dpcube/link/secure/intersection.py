@@ -1,0 +1,144 @@
+"""Programs that only ask for equality: match bits by private set intersection, far cheaper than comparing pairs.
+
+An item is a digest of a candidate pair of blocks and a record's exact columns, keyed with the session. A side's set has
+one item for each distinct record of each of its candidates, and random ones in place of dummies and of records that are
+repeated, so that its size is the padded one and says nothing more. Items that both have are opened to both; then each
+says in which rows of its padded, shuffled blocks they stand. That is what the match bits say, and no more.
+"""
+
+import hmac
+import secrets
+import struct
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dpcube.arrays import Bools, Ints
+from dpcube.errors import DpcubeError, LinkageError
+from dpcube.link.secure.agreement import Agreement
+from dpcube.link.secure.channel import Channel
+from dpcube.link.secure.engine import EngineWatch, run_engine
+
+ITEM_BYTES = 16
+Place = tuple[int, list[int]]
+"""A candidate, by its position, and the rows of one's own block that hold an item there."""
+Intersect = Callable[[Sequence[bytes], int], set[bytes]]
+"""Returns which of one's items the peer has too, who brings that many."""
+
+
+def intersection_matches(
+    channel: Channel, agreement: Agreement, blocks: Sequence[Ints], intersect: Intersect
+) -> list[Bools]:
+    """Return the match bits of each candidate pair of blocks."""
+    side = 0 if channel.role == "listener" else 1
+    sizes = [(agreement.listener_sizes[i], agreement.connector_sizes[j]) for i, j in agreement.candidates]
+    found: list[Bools] = [np.zeros(shape, bool) for shape in sizes]
+    totals = [sum(shape[one] for shape in sizes) for one in (0, 1)]
+    if not all(totals):
+        return found
+    places = _places(channel.session, agreement, blocks, side)
+    filling = [secrets.token_bytes(ITEM_BYTES) for _ in range(totals[side])]
+    items = [*places, *filling[len(places) :]]
+    common = sorted(intersect(items, totals[1 - side]))
+    if not set(common) <= set(places):
+        msg = "the engine found items in common that are none of ours; the session is over"
+        raise LinkageError(msg)
+    told = channel.exchange(b"".join(_pack(places[item][1]) for item in common))
+    limits = [sizes[places[item][0]][1 - side] for item in common]
+    for item, theirs in zip(common, _rows(told, limits), strict=True):
+        candidate, ours = places[item]
+        rows = (ours, theirs) if side == 0 else (theirs, ours)
+        found[candidate][np.ix_(*rows)] = True
+    return found
+
+
+def engine_intersect(channel: Channel, watch: EngineWatch) -> Intersect:
+    """Return the set intersection of the engine in a child process (KKRT)."""
+
+    def intersect(items: Sequence[bytes], peers: int) -> set[bytes]:
+        arrays = {"items": np.frombuffer(b"".join(items), np.uint8)}
+        (common,) = run_engine(channel, {"task": "intersect", "most_items": max(len(items), peers)}, arrays, watch)
+        return {common[start : start + ITEM_BYTES] for start in range(0, len(common), ITEM_BYTES)}
+
+    return intersect
+
+
+def openmined_intersect(channel: Channel, seconds: float) -> Intersect:
+    """Return the set intersection of `openmined-psi` (elliptic curves), for where there is no wheel of the engine."""
+
+    def intersect(items: Sequence[bytes], peers: int) -> set[bytes]:
+        try:
+            if channel.role == "connector":
+                return _asked(channel, items, seconds)
+            return _answered(channel, items, peers, seconds)
+        except DpcubeError:
+            raise
+        except Exception as error:  # whatever the library makes of what the peer sent
+            msg = f"the peer sent what set intersection cannot read ({type(error).__name__}); the session is over"
+            raise LinkageError(msg) from None
+
+    return intersect
+
+
+def _asked(channel: Channel, items: Sequence[bytes], seconds: float) -> set[bytes]:
+    """Send one's masked items, get them back masked twice beside the peer's, and tell the peer which are common."""
+    import private_set_intersection.python as psi
+
+    asker, setup, response = psi.client.CreateWithNewKey(True), psi.ServerSetup(), psi.Response()
+    request = asker.CreateRequest([item.hex() for item in items])
+    setup.ParseFromString(channel.exchange(request.SerializeToString(), seconds=seconds))
+    response.ParseFromString(channel.receive(seconds=seconds))
+    common = {items[place] for place in asker.GetIntersection(setup, response)}
+    channel.send(b"".join(sorted(common)))
+    channel.flush()
+    return common
+
+
+def _answered(channel: Channel, items: Sequence[bytes], peers: int, seconds: float) -> set[bytes]:
+    """Send one's masked items, mask the peer's a second time, and be told which are common."""
+    import private_set_intersection.python as psi
+
+    answerer, request = psi.server.CreateWithNewKey(True), psi.Request()
+    setup = answerer.CreateSetupMessage(0.0, peers, [item.hex() for item in items], psi.DataStructure.RAW)
+    request.ParseFromString(channel.exchange(setup.SerializeToString(), seconds=seconds))
+    if len(request.encrypted_elements) != peers:
+        msg = "the peer asks for another number of items than its blocks have rows; the session is over"
+        raise LinkageError(msg)
+    channel.send(answerer.ProcessRequest(request).SerializeToString())
+    told = channel.receive(seconds=seconds)
+    return {told[start : start + ITEM_BYTES] for start in range(0, len(told), ITEM_BYTES)}
+
+
+def _places(session: bytes, agreement: Agreement, blocks: Sequence[Ints], side: int) -> dict[bytes, Place]:
+    """Return where each of a side's items stands. Dummies cost the same work, for time is seen by the peer."""
+    places: dict[bytes, Place] = {}
+    for candidate, pair in enumerate(agreement.candidates):
+        block = blocks[pair[side]]
+        for row, is_real in enumerate(block[:, 0].tolist()):
+            told = struct.pack(">Q", candidate) + block[row, 1:].astype(">i8").tobytes()
+            item = hmac.digest(session, told, "sha256")[:ITEM_BYTES]
+            if is_real:
+                places.setdefault(item, (candidate, []))[1].append(row)
+    return places
+
+
+def _pack(rows: list[int]) -> bytes:
+    return struct.pack(f">I{len(rows)}I", len(rows), *rows)
+
+
+def _rows(told: bytes, limits: Sequence[int]) -> list[list[int]]:
+    """Read the peer's rows for each common item; each list is of distinct rows of a block of the size that it told."""
+    numbers = struct.unpack(f">{len(told) // 4}I", told[: len(told) // 4 * 4])
+    found, start = [], 0
+    for limit in limits:
+        count = numbers[start] if start < len(numbers) else 0
+        rows = list(numbers[start + 1 : start + 1 + count])
+        if not rows or len(rows) != count or len(set(rows)) != count or max(rows) >= limit:
+            msg = "the peer named rows that cannot be; the session is over"
+            raise LinkageError(msg)
+        found.append(rows)
+        start += 1 + count
+    if 4 * start != len(told):
+        msg = "the peer named more rows than are in common; the session is over"
+        raise LinkageError(msg)
+    return found

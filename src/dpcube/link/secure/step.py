@@ -1,0 +1,80 @@
+"""The secure step as one call: a channel, a program, a side's blocks and the candidates enter, the match bits leave."""
+
+import importlib.util
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dpcube.arrays import Bools, Ints
+from dpcube.errors import InputError, LinkageError
+from dpcube.link.program import Program, check_features
+from dpcube.link.secure.agreement import Candidate, agree
+from dpcube.link.secure.channel import SILENCE_SECONDS, Channel
+from dpcube.link.secure.engine import STALLED_SECONDS, EngineWatch, engine_matches
+from dpcube.link.secure.environment import ENGINE, engine_python
+from dpcube.link.secure.intersection import engine_intersect, intersection_matches, openmined_intersect
+
+OPENMINED = "openmined-psi 2, RAW"
+_MODULE = "private_set_intersection"
+
+
+def secure_matches(
+    channel: Channel,
+    program: Program,
+    blocks: Sequence[Ints],
+    candidates: Sequence[Candidate],
+    *,
+    peer_sizes: Sequence[int] | None = None,
+    python: Path | None = None,
+    silence: float = SILENCE_SECONDS,
+    stalled: float = STALLED_SECONDS,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Bools]:
+    """Return, to both sides, which pairs match of each candidate pair of blocks: the same as `program.matches`.
+
+    `blocks` are this side's feature matrices, dummies included, rows shuffled; how many rows they have is told to the
+    peer. A candidate is (a block of the listener, a block of the connector). Nothing else about the rows is opened.
+    Have the blocks ready before the channel is opened: a peer that waits longer than a minute gives up. `progress` is
+    told how many candidates are done.
+    """
+    for block in blocks:
+        check_features(program, block)
+    engine, found = _common_engine(channel, program, python)
+    sizes = [len(block) for block in blocks]
+    agreement = agree(channel, program, candidates, sizes, engine=engine, peer_sizes=peer_sizes)
+    if engine == OPENMINED:
+        return intersection_matches(channel, agreement, blocks, openmined_intersect(channel, stalled))
+    watch = EngineWatch(found, silence, stalled, progress)
+    if program.is_equality:
+        return intersection_matches(channel, agreement, blocks, engine_intersect(channel, watch))
+    return engine_matches(channel, agreement, blocks, watch)
+
+
+def usable_engines(program: Program, python: Path | None = None) -> dict[str, Path]:
+    """Return the engines that can run a program here, the best first, each with its Python; one is needed at least."""
+    made: dict[str, Path] = {}
+    try:
+        made[ENGINE] = engine_python() if python is None else python
+    except InputError as missing:
+        refusal = missing
+    if program.is_equality and importlib.util.find_spec(_MODULE) is not None:
+        made[OPENMINED] = Path()
+    if not made:
+        raise refusal
+    return made
+
+
+def _common_engine(channel: Channel, program: Program, python: Path | None) -> tuple[str, Path]:
+    """Return the engine that both sides have: the first of the listener's that the connector has too."""
+    ours = usable_engines(program, python)
+    try:
+        told = json.loads(channel.exchange(json.dumps(list(ours)).encode()))
+        theirs = [str(name) for name in told][:8]
+    except (ValueError, TypeError, RecursionError):
+        theirs = []
+    first, second = (list(ours), theirs) if channel.role == "listener" else (theirs, list(ours))
+    chosen = next((name for name in first if name in second), None)
+    if chosen is None:
+        msg = f"the two sides have no engine in common; this one has {', '.join(ours)}: install the same on the other"
+        raise LinkageError(msg)
+    return chosen, ours[chosen]

@@ -1,0 +1,266 @@
+"""A session: a party's records, in padded blocks and random order, in a file of its own that a restart uses again.
+
+Enters: a private table, blocks, rules, an (epsilon, delta). Leaves: a file that only its owner may read, and the sizes
+of the padded blocks, which the other party will see.
+
+Why a restart shows nothing new. The file holds everything that the other side ever sees or computes with: the padding,
+the order of rows and the features themselves. A table is read when its session is made and never again, so what was
+shown is shown again, and nothing can be learnt from the difference of two runs: with the same padding a row more would
+show, and with new padding sizes would average out. Whatever is not in the file is a new session, and charged again.
+
+What it costs. Padded sizes cost (epsilon, delta) for whatever one unit can change (`privacy/padding.py`): with
+`max_rows` rows a unit and one block a record, the sensitivity is max_rows. The charge is on disk before the padding is
+drawn; a crash in between leaves a charge without a session. The order of rows is drawn for each block from fresh
+randomness, so where a row lies says nothing of what it is.
+"""
+
+import json
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dpcube.arrays import Bools, Ints
+from dpcube.curator.request import (
+    LedgerLocation,
+    PrivacyUnit,
+    check_left,
+    ledger_path,
+    open_ledger,
+    read_lines,
+)
+from dpcube.curator.sources import CsvDialect, Rows, open_rows
+from dpcube.errors import InputError
+from dpcube.files import is_special, new_file
+from dpcube.link.block_file import BlockFile
+from dpcube.link.features import Side, feature_key, raw_features, side_features
+from dpcube.link.rules import MatchingRules, TextRule
+from dpcube.memory import check_memory
+from dpcube.privacy.epsilon import parse_delta, parse_epsilon
+from dpcube.privacy.padding import draw_padding, padding_shift
+from dpcube.privacy.randomness import RandomWords
+from dpcube.privacy.seal import sealed
+
+SESSION_FORMAT = "dpcube session 1"
+LARGEST_SESSION = 2**32  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What a session was made for, and what it cost."""
+
+    number: str
+    blocks: str
+    rules: str
+    epsilon: str
+    delta: str
+    shift: int
+    sensitivity: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LinkSession:
+    """A party's padded blocks: the block of each row, in random order, whether it is a record, its id and features."""
+
+    facts: SessionFacts
+    sizes: Ints
+    _rows: pa.Table
+
+    def __repr__(self) -> str:
+        return f"<a session of {len(self.sizes)} padded blocks>"
+
+    @classmethod
+    @sealed
+    def open(cls, path: Path, blocks: BlockFile, rules: MatchingRules) -> "LinkSession":
+        """Read a session again; InputError unless it was made for these blocks and rules."""
+        told, rows = _read(path)
+        facts = SessionFacts(**told["facts"])
+        if (facts.blocks, facts.rules) != (blocks.digest, rules.digest):
+            msg = f"the session {path} was made for other blocks or rules; give those, or make a new session with "
+            msg += "another name, which is charged again"
+            raise InputError(msg)
+        return cls(facts, _sizes(rows["block"].to_numpy(), len(blocks.plan)), rows)
+
+    @sealed
+    def features(self, rules: MatchingRules, side: Side) -> list[Ints]:
+        """Return the feature matrix of each block, dummies included, as one side of the two compares them."""
+        real = self._rows["real"].to_numpy().astype(np.int64)
+        columns = [real[:, None]]
+        for place, rule in enumerate(rules.rules):
+            held = self._rows[f"f{place}"]
+            there = ~held.is_null().to_numpy()
+            columns.append(side_features(rule, _unpacked(held, rule.comparison.columns, rule), there, side))
+        whole = np.concatenate(columns, axis=1)
+        whole[real == 0] = 0
+        return np.split(whole, np.cumsum(self.sizes)[:-1])
+
+    @sealed
+    def ids(self) -> list[list[str | None]]:
+        """Return the id of each row of each block; a dummy has none."""
+        every = self._rows["id"].to_pylist()
+        ends = np.cumsum(self.sizes).tolist()
+        return [every[stop - size : stop] for stop, size in zip(ends, self.sizes.tolist(), strict=True)]
+
+
+@sealed
+def prepare_session(
+    source: object,
+    blocks: BlockFile,
+    rules: MatchingRules,
+    path: Path,
+    *,
+    id_column: str,
+    epsilon: str | Fraction | None = None,
+    delta: str | Fraction | None = None,
+    ledger: str | Path | LedgerLocation | None = LedgerLocation.BESIDE_TABLE,
+    total: str | Fraction | None = None,
+    unit: str | None = None,
+    max_rows: int = 1,
+    null_unit: Literal["drop", "each"] = "drop",
+    purpose: str = "",
+    csv: CsvDialect | None = None,
+    query: str | None = None,
+) -> LinkSession:
+    """Read a table, charge its ledger, pad its blocks and keep all of it in a new file that only its owner may read.
+
+    Epsilon and delta are those of the blocks file unless others are given.
+    """
+    amount = blocks.epsilon if epsilon is None else parse_epsilon(epsilon)
+    slack = blocks.delta if delta is None else parse_delta(delta)
+    allowed = amount if total is None else parse_epsilon(total)
+    protected = PrivacyUnit(unit, max_rows, null_unit)
+    shift = padding_shift(amount, slack, sensitivity=max_rows)
+    _check_request(path, blocks, rules, shift)
+    rows = open_rows(source, csv=read_lines(blocks.plan.domain, csv), query=query)
+    _check_columns(rows, rules, id_column)
+    if protected.column is not None:
+        rows = rows.limit(protected.column, max_rows=protected.max_rows, null=protected.null)
+    place = ledger_path(ledger, source)
+    if place is not None:
+        check_left(place, amount, total=allowed, unit=unit, period=None, delta=slack)
+    records = _read_records(rows, blocks, rules, id_column)
+    facts = SessionFacts(secrets.token_hex(16), blocks.digest, rules.digest, str(amount), str(slack), shift, max_rows)
+    book = None if place is None else open_ledger(place, total=allowed, unit=unit, delta=slack)
+    charge = None
+    if book is not None:
+        charge = book.charge(amount, delta=slack, strategy="padding", domain=blocks.digest, purpose=purpose, unit=unit)
+    dummies = draw_padding(amount, slack, sensitivity=max_rows, blocks=len(blocks.plan))
+    padded = _padded(records, dummies)
+    _write(path, facts, padded)
+    if book is not None and charge is not None:
+        book.complete(charge, facts.number)
+    return LinkSession(facts, _sizes(padded["block"].to_numpy(), len(blocks.plan)), padded)
+
+
+def _check_request(path: Path, blocks: BlockFile, rules: MatchingRules, shift: int) -> None:
+    if os.path.lexists(path):
+        msg = f"{path} exists, and a session is never replaced; choose another name"
+        raise InputError(msg)
+    if not path.absolute().parent.is_dir():
+        msg = f"{path} cannot be written: there is no such directory"
+        raise InputError(msg)
+    if blocks.rules != rules.digest:
+        msg = "the blocks were made for other rules; both parties use the rules file that `dpcube block` was given"
+        raise InputError(msg)
+    needed = 8 * rules.program.width * 2 * shift * len(blocks.plan)
+    remedy = "make blocks for a larger epsilon, which are padded less"
+    check_memory(needed, what=f"padding of {len(blocks.plan):,} blocks", remedy=remedy)
+
+
+def _check_columns(rows: Rows, rules: MatchingRules, id_column: str) -> None:
+    """Refuse a column that is not there before any row is read."""
+    for name in (id_column, *(rule.column for rule in rules.rules)):
+        if name not in rows.columns:
+            rows.limit(name, max_rows=1)  # which says so, with the columns that there are
+
+
+def _read_records(rows: Rows, blocks: BlockFile, rules: MatchingRules, id_column: str) -> pa.Table:
+    """Return a table of records: the block, the id and the features of each; null features are missing."""
+    texts = [rule for rule in rules.rules if rule.attribute is None]
+    values = [rule for rule in rules.rules if rule.attribute is not None]
+    read = [rule.attribute for rule in values if rule.attribute is not None]
+    found = rows.records(blocks.plan.domain, [id_column, *(rule.column for rule in texts)], read)
+    counted = np.asarray(found["cell"]) < blocks.plan.domain.size
+    taken = {name: np.ma.asarray(column)[counted] for name, column in found.items()}
+    cells = np.asarray(taken["cell"], np.int64)
+    columns = {
+        "block": pa.array(blocks.plan.block_of(cells), pa.int32()),
+        "real": pa.array(np.ones(len(cells), np.bool_)),
+        "id": pa.array([text or "" for text in _texts(taken["a0"])], pa.string()),
+    }
+    key, nothing = feature_key(rules), np.zeros(0)
+    for place, rule in enumerate(rules.rules):
+        if rule in values:
+            number = np.ma.filled(taken[f"x{values.index(rule)}"].astype(np.float64), np.nan)
+            made, there = raw_features(rule, (), np.asarray(number), key)
+        else:
+            made, there = raw_features(rule, _texts(taken[f"a{1 + texts.index(rule)}"]), nothing, key)
+        columns[f"f{place}"] = _packed(made, there, rule)
+    return pa.table(columns)
+
+
+def _texts(column: Any) -> list[str | None]:
+    return [value if isinstance(value, str) else None for value in column.tolist()]
+
+
+def _packed(made: Ints, there: Bools, rule: object) -> pa.Array:
+    """Return features as a column of a file: numbers, or the bits of texts eight a byte; null where there is none."""
+    if isinstance(rule, TextRule):
+        octets = np.packbits(made.astype(np.uint8), axis=1)
+        return pa.array(
+            [row.tobytes() if is_there else None for row, is_there in zip(octets, there, strict=True)], pa.binary()
+        )
+    return pa.array(made[:, 0], pa.int64(), mask=~there)
+
+
+def _unpacked(held: pa.ChunkedArray, columns: int, rule: object) -> Ints:
+    if isinstance(rule, TextRule):
+        empty = bytes(-(-columns // 8))
+        octets = np.frombuffer(b"".join(value or empty for value in held.to_pylist()), np.uint8)
+        return np.unpackbits(octets.reshape(len(held), -1), axis=1, count=columns).astype(np.int64)
+    return np.asarray(held.fill_null(0).to_numpy(), np.int64)[:, None]
+
+
+def _padded(records: pa.Table, dummies: Ints) -> pa.Table:
+    """Return the records with dummies added to each block, block by block, in an order drawn anew."""
+    added = pa.array(np.repeat(np.arange(len(dummies)), dummies), pa.int32())
+    nothing = {name: pa.nulls(len(added), records.schema.field(name).type) for name in records.column_names}
+    filler = {**nothing, "block": added, "real": pa.array(np.zeros(len(added), np.bool_))}
+    together = pa.concat_tables([records, pa.table(filler, schema=records.schema)])
+    turns = np.empty(len(together), np.uint64)
+    RandomWords().fill(turns)
+    return together.take(pa.array(np.lexsort((turns, together["block"].to_numpy())))).combine_chunks()
+
+
+def _sizes(blocks: Ints, number: int) -> Ints:
+    return np.bincount(blocks, minlength=number).astype(np.int64)
+
+
+def _write(path: Path, facts: SessionFacts, rows: pa.Table) -> None:
+    told = {"format": SESSION_FORMAT, "facts": {name: getattr(facts, name) for name in facts.__slots__}}
+    marked = rows.replace_schema_metadata({"dpcube.session": json.dumps(told)})
+    with new_file(path) as part:
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        pq.write_table(marked, part, compression="zstd")
+
+
+def _read(path: Path) -> tuple[dict[str, Any], pa.Table]:
+    """Return what a session's file says, and its rows."""
+    with suppress(OSError, pa.ArrowException, ValueError, KeyError, TypeError):
+        if not is_special(path) and path.stat().st_size <= LARGEST_SESSION:
+            if os.name == "posix" and path.stat().st_mode & 0o077:
+                msg = f"the session {path} can be read by others; make it yours alone: chmod 600 {path.name}"
+                raise InputError(msg)
+            rows = pq.read_table(path)
+            told = json.loads(rows.schema.metadata[b"dpcube.session"])
+            if told["format"] == SESSION_FORMAT and set(told["facts"]) == set(SessionFacts.__slots__):
+                return told, rows
+    msg = f"{path} is no whole session of `dpcube link`"
+    raise InputError(msg)

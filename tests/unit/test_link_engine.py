@@ -1,0 +1,154 @@
+"""The watch over the engine: whatever becomes of the child, dpcube ends soon and with one line. No engine needed."""
+
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from dpcube.errors import InputError, LinkageError
+from dpcube.link.secure import environment
+from dpcube.link.secure.channel import Channel, await_peer, open_listener, reach_peer
+from dpcube.link.secure.credentials import shared_key, write_shared_key
+from dpcube.link.secure.engine import EngineWatch, _end_tunnel, run_engine, tile_edge
+from dpcube.link.secure.environment import engine_folder, engine_python, install_engine
+from dpcube.link.secure.frames import FrameKind
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> Iterator[tuple[Channel, Channel]]:
+    write_shared_key(tmp_path / "key")
+    key = shared_key(tmp_path / "key")
+    with open_listener("127.0.0.1", 0) as listener, ThreadPoolExecutor(1) as pool:
+        awaited = pool.submit(await_peer, listener, key, seconds=20)
+        connector = reach_peer("127.0.0.1", listener.getsockname()[1], key)
+        with awaited.result() as made, connector:
+            yield made, connector
+
+
+def fake(tmp_path: Path, script: str) -> Path:
+    """A program in the place of the engine's Python."""
+    path = tmp_path / "python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    return path
+
+
+def outcome(channel: Channel, python: Path, **limits: float) -> str:
+    begun = time.monotonic()
+    with pytest.raises(LinkageError) as error:
+        run_engine(channel, {"task": "compare"}, {}, EngineWatch(python, **limits))  # type: ignore[arg-type]
+    assert time.monotonic() - begun < 20
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("exit 3", "stopped before its work was done"),
+        ("cat >/dev/null & sleep 30", "made no progress for 1 s"),
+        (r"printf 'F\0\0\0\0\0\0\0\012ValueError'; sleep 30", "stopped before its work was done (ValueError)"),
+    ],
+)
+def test_an_engine_that_fails_is_told(ends: tuple[Channel, Channel], tmp_path: Path, script: str, told: str) -> None:
+    assert told in outcome(ends[0], fake(tmp_path, script), stalled=1)
+
+
+@pytest.mark.parametrize("pauses", [(0, 0), (0, 0.3), (0.3, 0)])
+def test_two_engines_that_end_at_any_time_end_the_session_alike(
+    ends: tuple[Channel, Channel], tmp_path: Path, pauses: tuple[float, float]
+) -> None:
+    """Both are told all that was answered, and the next message is the next message, whoever was done first."""
+
+    def party(channel: Channel, pause: float) -> tuple[list[bytes], bytes]:
+        (place := tmp_path / channel.role).mkdir()
+        answers = r"'B\0\0\0\0\0\0\0\002abB\0\0\0\0\0\0\0\0D\0\0\0\0\0\0\0\0'"
+        python = fake(place, f"cat >/dev/null & sleep {pause}; printf {answers}; sleep 30")
+        answered = run_engine(channel, {"task": "compare"}, {}, EngineWatch(python))
+        return answered, channel.exchange(channel.role.encode())
+
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(party, end, pause) for end, pause in zip(ends, pauses, strict=True)]
+        assert [one.result() for one in both] == [([b"ab", b""], b"connector"), ([b"ab", b""], b"listener")]
+
+
+def test_an_engine_that_is_not_there_is_told(ends: tuple[Channel, Channel], tmp_path: Path) -> None:
+    assert "cannot be started" in outcome(ends[0], tmp_path / "none")
+
+
+def test_an_environment_without_the_engine_is_told_by_the_kind_of_fault(ends: tuple[Channel, Channel]) -> None:
+    assert "(ModuleNotFoundError)" in outcome(ends[0], Path(sys.executable))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [(FrameKind.MESSAGE, "something else"), (FrameKind.ABORT, "ended the session")]
+)
+def test_a_peer_that_ends_or_errs_ends_the_engine(
+    ends: tuple[Channel, Channel], tmp_path: Path, kind: FrameKind, told: str
+) -> None:
+    ends[1].queue(kind)
+    ends[1].flush()
+    assert told in outcome(ends[0], fake(tmp_path, "sleep 30"))
+
+
+def test_a_silent_peer_ends_the_engine(ends: tuple[Channel, Channel], tmp_path: Path) -> None:
+    assert "silent for 1 s" in outcome(ends[0], fake(tmp_path, "sleep 30"), silence=1)
+
+
+def test_what_the_engines_sent_last_is_passed_over(ends: tuple[Channel, Channel]) -> None:
+    for kind in (FrameKind.DATA, FrameKind.OPEN, FrameKind.CLOSE, FrameKind.DONE):
+        ends[1].queue(kind, struct.pack(">I", 1))
+    ends[1].send(b"next")
+    ends[1].flush()
+    _end_tunnel(ends[0])
+    assert ends[0].receive() == b"next"
+    ends[1].send(b"too early")
+    ends[1].flush()
+    with pytest.raises(LinkageError, match="something else"):
+        _end_tunnel(ends[0])
+
+
+def test_tiles_are_smaller_the_more_is_compared() -> None:
+    assert [tile_edge(count) for count in (1, 2, 3, 8, 9, 32)] == [256, 256, 128, 128, 64, 64]
+
+
+def test_where_the_engine_is_looked_for(tmp_path: Path) -> None:
+    places = {"DPCUBE_CACHE": str(tmp_path)}
+    assert engine_python({**places, "DPCUBE_LINK_ENGINE": "/opt/python"}) == Path("/opt/python")
+    with pytest.raises(InputError, match="--install-engine"):
+        engine_python(places)
+    folder = engine_folder(places)
+    assert folder == tmp_path / "engine-spu-0.9.5"
+    folder.mkdir()
+    (folder / "ready").touch()
+    assert engine_python(places) == folder / "bin" / "python"
+    with pytest.raises(InputError, match="DPCUBE_LINK_ENGINE"):
+        engine_folder({"DPCUBE_CACHE": "off"})
+
+
+def test_half_an_installation_is_made_anew_and_a_failure_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "engine"
+    (folder / "half").mkdir(parents=True)
+    monkeypatch.setattr(environment, "_python_3_11", lambda: sys.executable)
+    ran: list[tuple[str, ...]] = []
+
+    def run(*command: str) -> None:
+        ran.append(command[1:3])
+        folder.mkdir(exist_ok=True)
+
+    monkeypatch.setattr(environment, "_run", run)
+    assert install_engine(folder) == folder / "bin" / "python"
+    assert not (folder / "half").exists()
+    assert ran[:2] == [("-m", "venv"), ("-m", "pip")]
+    assert install_engine(folder) == folder / "bin" / "python"
+    assert len(ran) == 3  # what is there is not made again
+    monkeypatch.undo()
+    with pytest.raises(LinkageError, match=r"the engine cannot be installed: .*no such option") as error:
+        environment._run(sys.executable, "-m", "pip", "--no-such-option")
+    assert "\n" not in str(error.value)

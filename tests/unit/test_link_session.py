@@ -1,0 +1,288 @@
+"""A session: padded once and charged once, its owner's alone, the same at every restart, and without a record lost."""
+
+import os
+import stat
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpcube.curator.publishing import count
+from dpcube.domain import Category, Domain, Integer
+from dpcube.errors import BudgetError, DpcubeError, HiddenError, InputError
+from dpcube.evaluate.arrays import experiment
+from dpcube.link import session as session_module
+from dpcube.link.block_file import BlockFile
+from dpcube.link.features import Side
+from dpcube.link.program import matches
+from dpcube.link.rules import MatchingRules
+from dpcube.link.session import LinkSession, prepare_session
+from dpcube.privacy.ledger import Ledger
+from dpcube.testing import SeededNoise
+
+DOMAIN = Domain(
+    Integer("year", 1920, 1999, outside="clip"), Category("state", list("abc"), null="cell", unknown="cell")
+)
+RULES = MatchingRules.loads(
+    """
+threshold = 3
+[[compare]]
+column = "name"
+kind = "text"
+similar = 0.7
+[[compare]]
+column = "year"
+kind = "number"
+tolerance = 1
+[[compare]]
+column = "state"
+kind = "exact"
+"""
+)
+LETTERS = list("abcdefghijklmnop")
+
+
+def people(number: int, seed: int = 1, *, mark: str = "r") -> pa.Table:
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "id": [f"{mark}{i}" for i in range(number)],
+            "name": ["".join(rng.choice(LETTERS, 8)) for _ in range(number)],
+            "year": rng.integers(1920, 2000, number),
+            "state": [None if s == "z" else s for s in rng.choice(["a", "b", "c", "z"], number)],
+        }
+    )
+
+
+def blocks_of(table: pa.Table, **how: Any) -> BlockFile:
+    release = experiment(count(table, DOMAIN), epsilon="1", domain=DOMAIN, noise=SeededNoise(3))
+    return BlockFile.planned(release, RULES, **{"epsilon": "1", "rounds": 0, **how})
+
+
+TABLE = people(600)
+BLOCKS = blocks_of(TABLE)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "t.ledger"
+
+
+def prepared(path: Path, ledger: Path | None, table: Any = TABLE, **how: Any) -> LinkSession:
+    return prepare_session(table, BLOCKS, RULES, path, **{"id_column": "id", "ledger": ledger, **how})
+
+
+def found_links(left: LinkSession, right: LinkSession) -> set[tuple[str | None, str | None]]:
+    """The links of two sessions, in the clear, over all candidate blocks."""
+    sides: list[tuple[LinkSession, Side]] = [(left, "listener"), (right, "connector")]
+    ours, theirs = (one.features(RULES, side) for one, side in sides)
+    our_ids, their_ids = left.ids(), right.ids()
+    return {
+        (our_ids[i][x], their_ids[j][y])
+        for i, j in BLOCKS.plan.candidates().tolist()
+        for x, y in np.argwhere(matches(RULES.program, ours[i], theirs[j])).tolist()
+    }
+
+
+def test_blocks_are_several_and_no_record_is_lost_or_made_up(tmp_path: Path, ledger: Path) -> None:
+    session = prepared(tmp_path / "s", ledger)
+    assert len(BLOCKS.plan) > 10
+    ids = [one for block in session.ids() for one in block]
+    assert sorted(one for one in ids if one is not None) == sorted(TABLE["id"].to_pylist())
+    assert session.sizes.sum() == len(ids)
+    for block, features in zip(session.ids(), session.features(RULES, "listener"), strict=True):
+        assert [one is not None for one in block] == (features[:, 0] == 1).tolist()
+        assert not features[features[:, 0] == 0].any()  # a dummy holds nothing
+
+
+def test_links_are_those_of_the_rules_without_blocks_and_dummies_match_nothing(tmp_path: Path) -> None:
+    """Here no matching pair is lost to blocking: years within the tolerance, states equal or missing."""
+    other = TABLE.set_column(0, "id", pa.array([f"q{i}" for i in range(len(TABLE))]))
+    other = other.set_column(2, "year", pa.array(np.clip(TABLE["year"].to_numpy() + 1, 1920, 1999)))
+    links = found_links(prepared(tmp_path / "a", None), prepared(tmp_path / "b", None, other))
+    states = dict(zip(TABLE["id"].to_pylist(), TABLE["state"].to_pylist(), strict=True))
+    expected = {(one, f"q{one[1:]}") for one, state in states.items() if state is not None}
+    assert expected <= links
+    assert not [pair for pair in links if None in pair]
+    assert all(states[one or ""] is not None for one, _ in links)
+
+
+def test_a_restart_uses_the_same_padding_order_and_features_and_is_not_charged(tmp_path: Path, ledger: Path) -> None:
+    made = prepared(tmp_path / "s", ledger)
+    again = LinkSession.open(tmp_path / "s", BLOCKS, RULES)
+    assert again.facts == made.facts
+    assert again.sizes.tolist() == made.sizes.tolist()
+    assert again.ids() == made.ids()
+    for one, other in zip(again.features(RULES, "listener"), made.features(RULES, "listener"), strict=True):
+        assert np.array_equal(one, other)
+    assert len(Ledger(ledger).statement().charges) == 1
+
+
+def test_a_session_is_its_owners_alone_and_charged_with_epsilon_and_delta(tmp_path: Path, ledger: Path) -> None:
+    session = prepared(tmp_path / "s", ledger, purpose="with the clinic")
+    assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o600
+    (charge,) = Ledger(ledger).statement().charges
+    assert (charge.epsilon, charge.delta) == (Fraction(1), Fraction(1, 10**6))
+    assert (charge.strategy, charge.domain, charge.purpose) == ("padding", BLOCKS.digest, "with the clinic")
+    assert charge.digest == session.facts.number
+    with pytest.raises(BudgetError):
+        prepared(tmp_path / "s2", ledger)
+    assert not (tmp_path / "s2").exists()
+
+
+def test_another_session_is_charged_again_and_padded_anew(tmp_path: Path, ledger: Path) -> None:
+    Ledger.create(ledger, total=Fraction(5), delta=Fraction(1, 1000))
+    sizes = [prepared(tmp_path / name, ledger).sizes.tolist() for name in "abc"]
+    assert Ledger(ledger).statement().spent == 3
+    assert Ledger(ledger).statement().spent_delta == Fraction(3, 10**6)
+    assert sizes[0] != sizes[1] != sizes[2]  # the same by chance with probability below 1e-10
+
+
+def test_the_order_of_rows_is_drawn(tmp_path: Path) -> None:
+    """Records and dummies lie anywhere in a block; records first, or as in the table, would tell which are which."""
+    session = prepared(tmp_path / "s", None)
+    real = [features[:, 0] for features in session.features(RULES, "listener")]
+    assert any((np.diff(block) > 0).any() for block in real)
+    ids = [[int(one[1:]) for one in block if one is not None] for block in session.ids()]
+    assert any(block != sorted(block) for block in ids)
+
+
+def test_a_charge_is_on_disk_before_padding_is_drawn(
+    tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn(*_: object, **__: object) -> None:
+        assert len(Ledger(ledger).statement().charges) == 1
+        raise OSError(5, "crashed")
+
+    monkeypatch.setattr(session_module, "draw_padding", drawn)
+    with pytest.raises(OSError, match="Input/output"):
+        prepared(tmp_path / "s", ledger)
+    assert not (tmp_path / "s").exists()
+    assert Ledger(ledger).statement().remaining == 0  # spent: whoever starts again is charged again
+
+
+def test_a_crash_before_the_file_is_whole_leaves_none(
+    tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(table: object, part: Path, **_: object) -> None:
+        part.write_bytes(b"PAR1")
+        raise OSError(28, "full")
+
+    monkeypatch.setattr(pq, "write_table", half)
+    with pytest.raises(OSError, match="No space"):
+        prepared(tmp_path / "s", ledger)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.ledger"]
+
+
+def test_rows_of_a_unit_are_limited_and_padded_for(tmp_path: Path) -> None:
+    table = pa.concat_tables([TABLE, TABLE, TABLE])
+    session = prepared(tmp_path / "s", None, table, unit="id", max_rows=2)
+    ids = [one for block in session.ids() for one in block if one is not None]
+    assert max(ids.count(one) for one in set(ids)) == 2
+    assert (session.facts.sensitivity, session.facts.shift) == (2, 29)
+    assert session.facts.shift > prepared(tmp_path / "one", None).facts.shift
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"id_column": "nobody"}, "no column 'nobody'"),
+        ({"epsilon": "0"}, "epsilon"),
+        ({"delta": "1"}, "delta"),
+        ({"max_rows": 2}, "max_rows"),
+        ({"unit": "who"}, "no column 'who'"),
+        ({"total": "0.5"}, "would allow 1/2"),
+        ({"table": TABLE.drop_columns(["name"])}, "no column 'name'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_spent(
+    tmp_path: Path, ledger: Path, how: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(DpcubeError, match=said):
+        prepared(tmp_path / "s", ledger, **how)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_session_never_replaces_a_file(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("mine")
+    with pytest.raises(InputError, match="never replaced"):
+        prepared(tmp_path / "s", None)
+    assert (tmp_path / "s").read_text() == "mine"
+
+
+def test_a_session_of_other_rules_blocks_or_owners_is_refused(tmp_path: Path) -> None:
+    prepared(tmp_path / "s", None)
+    other = MatchingRules(RULES.rules, 2)
+    with pytest.raises(InputError, match="other blocks or rules"):
+        LinkSession.open(tmp_path / "s", BLOCKS, other)
+    with pytest.raises(InputError, match="other blocks or rules"):
+        LinkSession.open(tmp_path / "s", blocks_of(TABLE, epsilon="2"), RULES)
+    with pytest.raises(InputError, match="made for other rules"):
+        prepare_session(TABLE, BLOCKS, other, tmp_path / "t", id_column="id", ledger=None)
+    (tmp_path / "s").chmod(0o644)
+    with pytest.raises(InputError, match="chmod 600"):
+        LinkSession.open(tmp_path / "s", BLOCKS, RULES)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"{}", os.urandom(1000)])
+def test_a_file_that_is_no_session_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "s").write_bytes(content)
+    (tmp_path / "s").chmod(0o600)
+    with pytest.raises(InputError, match="no whole session"):
+        LinkSession.open(tmp_path / "s", BLOCKS, RULES)
+
+
+def test_a_fault_shows_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(records: pa.Table, _: object) -> None:
+        raise RuntimeError(records["id"].to_pylist())
+
+    monkeypatch.setattr(session_module, "_padded", fails)
+    with pytest.raises(HiddenError) as caught:
+        prepared(tmp_path / "s", None)
+    assert "r17" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_odd_rows_change_nothing_about_whether_a_session_is_made(tmp_path: Path) -> None:
+    odd = pa.table(
+        {
+            "id": ["1", None, "3", "4"],
+            "name": [None, "", "\x00\ud7ff" * 5000, "O'Hara; DROP TABLE"],
+            "year": pa.array([None, 2**62, -5, 1950], pa.int64()),
+            "state": ["nowhere", None, "a" * 10**5, "a"],
+        }
+    )
+    session = prepared(tmp_path / "s", None, odd)
+    assert sorted(one for block in session.ids() for one in block if one is not None) == [
+        "",
+        "3",
+        "4",
+    ]  # a null year is dropped
+    assert prepared(tmp_path / "empty", None, odd.slice(0, 0)).sizes.sum() > 0
+
+
+def test_a_blocks_file_is_read_back_and_hostile_ones_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    BLOCKS.save(path)
+    again = BlockFile.load(path)
+    assert again.digest == BLOCKS.digest
+    assert again.plan.candidates().tolist() == BLOCKS.plan.candidates().tolist()
+    text = path.read_text()
+    for old, new in (
+        ('"format": "dpcube blocks 1"', '"format": "dpcube blocks 2"'),
+        ('"lower": [', '"lower": [[0, 0], '),
+        ('"reach": [', '"reach": [NaN, '),
+        ('"epsilon": "1"', '"epsilon": "0"'),
+        ('"delta": "', '"delta": "99999999'),
+        ("1999", "199999999"),
+        ("{", ""),
+        ("{", '{"more": 1, '),
+    ):
+        path.write_text(text.replace(old, new, 1))
+        with pytest.raises(InputError, match="no blocks file") as refused:
+            BlockFile.load(path)
+        assert "\n" not in str(refused.value)

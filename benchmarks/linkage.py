@@ -38,7 +38,7 @@ PROGRAMS = {
     "one text of 128 bits, all pairs": Program((TEXT,), 1),
     "two texts, a number, an exact column, weighed": Program((TEXT, TEXT, NUMBER, Comparison("exact", 1, 1)), 3),
 }
-EDGES = 128, 512
+EDGES = 256, 512
 RECORDS = 20_000, 100_000
 
 ENGINES_OWN = """
@@ -87,7 +87,7 @@ def line(name: str, small: dict[str, float], large: dict[str, float], counts: li
     rate = more / (large["cpu"] - small["cpu"])
     sent = f"{(large['bytes'] - small['bytes']) / more:6.0f} bytes each" if "bytes" in large else ""
     start = max(0.0, small["cpu"] - counts[0] / rate)
-    walls = f", {large['wall']:5.1f} s for {counts[1]:,}" if "wall" in large else ""
+    walls = f", {large['wall']:5.1f} s and {large['memory']:.1f} GB for {counts[1]:,}" if "wall" in large else ""
     return f"{name:<48} {rate:9,.0f} {unit} a second of processor time, {start:4.1f} s to start{walls} {sent}"
 
 
@@ -103,7 +103,8 @@ def two_parties(case: dict[str, Any]) -> dict[str, float]:
             for one in told
         ]
         made = [json.loads(process.communicate()[0]) for process in running]
-    return {"cpu": sum(m["cpu"] for m in made), "bytes": sum(m["bytes"] for m in made), "wall": made[0]["wall"]}
+    added = {name: sum(one[name] for one in made) for name in ("cpu", "bytes")}
+    return {**added, "wall": made[0]["wall"], "memory": max(one["memory"] for one in made)}
 
 
 ROLES = ("listener", "connector")
@@ -132,8 +133,14 @@ def party(case: dict[str, Any]) -> dict[str, float]:
         else:
             secure_matches(channel, program, [features], [(0, 0)])
         sent = channel.bytes_sent
+    wall = time.monotonic() - begun
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return {"cpu": sum(u.ru_utime + u.ru_stime for u in used), "bytes": sent, "wall": time.monotonic() - begun}
+    return {
+        "cpu": sum(u.ru_utime + u.ru_stime for u in used),
+        "bytes": sent,
+        "wall": wall,
+        "memory": used[1].ru_maxrss / 2**20,
+    }
 
 
 def count_equal(channel: Any, program: Program, features: Ints) -> None:

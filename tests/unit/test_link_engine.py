@@ -84,6 +84,18 @@ def test_two_engines_that_end_at_any_time_end_the_session_alike(
         assert [one.result() for one in both] == [([b"ab", b""], b"connector"), ([b"ab", b""], b"listener")]
 
 
+def test_what_an_engine_writes_is_written_in_a_folder_of_its_own_and_goes_with_it(
+    ends: tuple[Channel, Channel], tmp_path: Path
+) -> None:
+    script = (
+        f'echo x > "$TMPDIR/left"; pwd > {tmp_path}/where; stat -c %a . >> {tmp_path}/where; ls >> {tmp_path}/where'
+    )
+    outcome(ends[0], fake(tmp_path, script))
+    where, mode, *names = (tmp_path / "where").read_text().split()
+    assert (mode, "left" in names) == ("700", True)
+    assert not Path(where).exists()
+
+
 def test_an_engine_that_is_not_there_is_told(ends: tuple[Channel, Channel], tmp_path: Path) -> None:
     assert "cannot be started" in outcome(ends[0], tmp_path / "none")
 

@@ -99,6 +99,20 @@ def test_a_peer_with_another_key_is_refused_by_both(
     assert "the peer at 127.0.0.1 was refused: it " in told[0]
 
 
+def test_an_impostor_who_lets_anybody_in_is_refused_by_who_connects(
+    listener: socket.socket, ours: Credentials, theirs: Credentials
+) -> None:
+    """Here nobody but the connector checks."""
+    careless = theirs.context("listener")
+    careless.verify_mode = ssl.CERT_NONE
+    told = refused(
+        lambda: await_peer(listener, Credentials({"listener": careless}), seconds=0.7),
+        lambda: reach_peer("127.0.0.1", port_of(listener), ours),
+    )
+    careless.verify_mode = ssl.CERT_REQUIRED
+    assert "does not hold our key or a certificate of our authority" in told[1]
+
+
 def test_a_peer_without_a_certificate_is_refused(listener: socket.socket, ours: Credentials) -> None:
     def connect() -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

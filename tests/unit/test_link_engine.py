@@ -64,16 +64,36 @@ def test_two_engines_that_end_at_any_time_end_the_session_alike(
 ) -> None:
     """Both are told all that was answered, and the next message is the next message, whoever was done first."""
 
-    def party(channel: Channel, pause: float) -> tuple[list[bytes], bytes]:
-        (place := tmp_path / channel.role).mkdir()
+    def program(role: str, pause: float) -> Path:
+        (place := tmp_path / role).mkdir()
         answers = r"'B\0\0\0\0\0\0\0\002abB\0\0\0\0\0\0\0\0D\0\0\0\0\0\0\0\0'"
-        python = fake(place, f"cat >/dev/null & sleep {pause}; printf {answers}; sleep 30")
-        answered = run_engine(channel, {"task": "compare"}, {}, EngineWatch(python))
-        return answered, channel.exchange(channel.role.encode())
+        return fake(place, f"cat >/dev/null & sleep {pause}; printf {answers}; sleep 30")
 
+    def party(channel: Channel, python: Path) -> tuple[list[bytes], bytes]:
+        try:
+            answered = run_engine(channel, {"task": "compare"}, {}, EngineWatch(python))
+            return answered, channel.exchange(channel.role.encode())
+        except LinkageError:
+            channel.close()  # the other side shall not wait
+            raise
+
+    # Both files are written before either is started: a file that a fork still holds open cannot be.
+    programs = [program(end.role, pause) for end, pause in zip(ends, pauses, strict=True)]
     with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(party, end, pause) for end, pause in zip(ends, pauses, strict=True)]
+        both = [pool.submit(party, end, python) for end, python in zip(ends, programs, strict=True)]
         assert [one.result() for one in both] == [([b"ab", b""], b"connector"), ([b"ab", b""], b"listener")]
+
+
+def test_what_an_engine_writes_is_written_in_a_folder_of_its_own_and_goes_with_it(
+    ends: tuple[Channel, Channel], tmp_path: Path
+) -> None:
+    script = (
+        f'echo x > "$TMPDIR/left"; pwd > {tmp_path}/where; stat -c %a . >> {tmp_path}/where; ls >> {tmp_path}/where'
+    )
+    outcome(ends[0], fake(tmp_path, script))
+    where, mode, *names = (tmp_path / "where").read_text().split()
+    assert (mode, "left" in names) == ("700", True)
+    assert not Path(where).exists()
 
 
 def test_an_engine_that_is_not_there_is_told(ends: tuple[Channel, Channel], tmp_path: Path) -> None:
@@ -113,7 +133,7 @@ def test_what_the_engines_sent_last_is_passed_over(ends: tuple[Channel, Channel]
 
 
 def test_tiles_are_smaller_the_more_is_compared() -> None:
-    assert [tile_edge(count) for count in (1, 2, 3, 8, 9, 32)] == [256, 256, 128, 128, 64, 64]
+    assert [tile_edge(count) for count in (1, 4, 5, 16, 17, 32)] == [256, 256, 128, 128, 64, 64]
 
 
 def test_where_the_engine_is_looked_for(tmp_path: Path) -> None:

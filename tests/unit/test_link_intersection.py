@@ -41,6 +41,15 @@ def session(key: Credentials) -> Iterator[tuple[Channel, Channel]]:
             yield made, connector
 
 
+def closing(end: Channel, task: Callable[[], Any]) -> Any:
+    """Do a task; if it fails, the other side shall not wait."""
+    try:
+        return task()
+    except BaseException:
+        end.close()
+        raise
+
+
 def both(first: Callable[[], Any], second: Callable[[], Any]) -> list[Any]:
     with ThreadPoolExecutor(2) as pool:
         return [done.exception() or done.result() for done in (pool.submit(first), pool.submit(second))]
@@ -80,11 +89,13 @@ def test_match_bits_are_those_of_the_clear_and_sets_are_of_the_padded_size(
     agreement = Agreement(PROGRAM, tuple(candidates), sizes[0], sizes[1])
     used: tuple[list[int], list[int]] = ([], [])
     with session(key) as ends:
+        clear = [in_the_clear(end, sizes_used) for end, sizes_used in zip(ends, used, strict=True)]
         found = both(
-            lambda: intersection_matches(ends[0], agreement, left, in_the_clear(ends[0], used[0])),
-            lambda: intersection_matches(ends[1], agreement, right, in_the_clear(ends[1], used[1])),
+            lambda: closing(ends[0], lambda: intersection_matches(ends[0], agreement, left, clear[0])),
+            lambda: closing(ends[1], lambda: intersection_matches(ends[1], agreement, right, clear[1])),
         )
     for bits in found:
+        assert isinstance(bits, list), bits
         for one, want in zip(bits, wanted(agreement, left, right), strict=True):
             assert np.array_equal(one, want)
     totals = [sum(sizes[0][i] for i, _ in candidates), sum(sizes[1][j] for _, j in candidates)]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube.arrays import Bools, Ints
-from dpcube.link.program import LARGEST_COMPARED, Comparison, Program, matches
+from dpcube.link.program import LARGEST_COMPARED, Comparison, Kind, Program, matches
 from dpcube.link.secure import terms
 from dpcube.link.secure.terms import dummy_row, public_program, side_terms
 from dpcube.link.secure.worker import filled, matcher, tiles
@@ -38,13 +38,14 @@ def comparisons() -> st.SearchStrategy[Comparison]:
 @st.composite
 def programs(draw: Any) -> Program:
     made = tuple(draw(st.lists(comparisons(), min_size=1, max_size=4)))
-    return Program(made, draw(st.integers(1, sum(one.weight for one in made))))
+    total = sum(one.weight for one in made)
+    return Program(made, draw(st.one_of(st.just(total), st.integers(1, total))))
 
 
 @st.composite
 def features(draw: Any, program: Program) -> Ints:
     """Rows of few values, so that many pairs match, at the edges of what is allowed."""
-    columns = [st.integers(0, 1)]
+    columns = [st.sampled_from((1, 1, 0))]
     for one in program.comparisons:
         values: Any = {"text": st.integers(0, 1), "number": st.sampled_from(EDGES), "exact": st.sampled_from(EXTREMES)}
         columns += [values[one.kind]] * one.columns
@@ -59,10 +60,25 @@ def by_terms(program: Program, left: Ints, right: Ints) -> Bools:
 
 
 @given(st.data())
+@settings(max_examples=50)
 def test_terms_of_both_sides_give_the_match_bits(data: st.DataObject) -> None:
     program = data.draw(programs())
     left, right = data.draw(features(program)), data.draw(features(program))
     assert np.array_equal(by_terms(program, left, right), matches(program, left, right))
+
+
+@pytest.mark.parametrize("kind", ["exact", "number", "text"])
+@pytest.mark.parametrize("threshold", [1, 2])
+def test_of_rows_that_are_equal_only_records_match_and_texts_of_no_bits_never(kind: Kind, threshold: int) -> None:
+    one = Comparison(kind, 1, 1, dice=(1, 2) if kind == "text" else (0, 1))
+    program = Program((one, one), threshold)
+    rows = np.array([[real, value, value] for real in (0, 1) for value in (0, 1)], np.int64)
+    found = by_terms(program, rows, rows)
+    assert np.array_equal(found, matches(program, rows, rows))
+    assert not found[:2].any()
+    assert not found[:, :2].any()
+    assert found[2, 2] == (kind != "text")
+    assert found[3, 3]
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("NEVER", 2**59), ("NEVER", 0), ("LOWERED_SCORE", 0)])
@@ -78,7 +94,7 @@ def test_too_small_a_penalty_lets_dummies_match(monkeypatch: pytest.MonkeyPatch,
 
 
 @given(st.data())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_tiles_cover_a_block_and_their_filling_matches_nothing(data: st.DataObject) -> None:
     program = data.draw(programs())
     left, right = data.draw(features(program)), data.draw(features(program))

@@ -35,8 +35,11 @@ _TURN_SECONDS = 0.5
 
 
 def tile_edge(comparisons: int) -> int:
-    """Return how many rows of a side are compared at once: enough for few rounds, few enough for about 1 GB."""
-    return 256 if comparisons <= 2 else 128 if comparisons <= 8 else 64
+    """Return how many rows of a side are compared at once.
+
+    Many, for a pair in a product of 256 x 256 costs a third of one in 128 x 128; few enough for about 2 GB.
+    """
+    return 256 if comparisons <= 4 else 128 if comparisons <= 16 else 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def run_engine(channel: Channel, job: dict[str, Any], arrays: Mapping[str, Any],
         rank = 0 if channel.role == "listener" else 1
         sockets = [str(path) for path in ((own, peer) if rank == 0 else (peer, own))]
         job = {**job, "folder": folder, "rank": rank, "sockets": sockets, "seconds": int(watch.stalled)}
-        with Tunnel(channel, doorway=peer, engine=own) as tunnel, EngineProcess(watch.python) as child:
+        with Tunnel(channel, doorway=peer, engine=own) as tunnel, EngineProcess(watch.python, folder) as child:
             child.give(job, arrays)
             is_peer_done = False
             while not (child.is_done and is_peer_done):
@@ -104,21 +107,22 @@ def _end_tunnel(channel: Channel) -> None:
 
 
 class EngineProcess:
-    """A child that runs `worker.py` with the engine's Python, and what it has answered so far."""
+    """A child that runs `worker.py` with the engine's Python in a folder, and what it has answered so far."""
 
-    def __init__(self, python: Path) -> None:
+    def __init__(self, python: Path, folder: str) -> None:
         self.answers: list[bytes] = []
         self.is_done = False
         self._held = bytearray()
         self._moved = time.monotonic()
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         try:
             self._process = subprocess.Popen(
                 [python, "-I", worker.__file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**kept, "JAX_PLATFORMS": "cpu"},
+                cwd=folder,
+                env={**kept, "JAX_PLATFORMS": "cpu", "TMPDIR": folder},  # set intersection leaves files where it can
                 start_new_session=True,
             )
         except OSError as error:

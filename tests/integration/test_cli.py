@@ -37,6 +37,7 @@ VERBS = (
     "export",
     "plot",
     "report",
+    "registry",
     "train",
     "predict",
     "merge",

@@ -21,6 +21,7 @@ from dpcube.cli.merge import merge
 from dpcube.cli.output import say_when_compiling, stages_begun, stages_done, visible
 from dpcube.cli.plan import plan
 from dpcube.cli.plot import plot, report
+from dpcube.cli.registry import registry
 from dpcube.cli.reproduce import reproduce
 from dpcube.cli.sql import sql
 from dpcube.cli.tables import export, synth
@@ -45,6 +46,7 @@ def commands() -> None:
                    dpcube synth R.dpcube -o rows.parquet
                    dpcube plot R.dpcube age income -o map.svg
                    dpcube report R.dpcube -o report.html
+                   dpcube registry R.dpcube --ledger TABLE.ledger -o record.yaml
                    dpcube train R.dpcube --target income -o model.json
                    dpcube predict model.json rows.csv -o classes.csv
                    dpcube merge may.dpcube june.dpcube -o all.dpcube
@@ -56,7 +58,7 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-ASKING = (info, count, sql, synth, export, plot, report, merge, train, predict)
+ASKING = (info, count, sql, synth, export, plot, report, registry, merge, train, predict)
 for verb in (demo, domain, check, plan, release, ledger, *ASKING, coverage, compare, reproduce, compile_verb):
     commands.add_command(verb)
 

@@ -38,6 +38,7 @@ VERBS = (
     "plot",
     "report",
     "registry",
+    "studio",
     "train",
     "predict",
     "merge",

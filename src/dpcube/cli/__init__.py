@@ -24,6 +24,7 @@ from dpcube.cli.plot import plot, report
 from dpcube.cli.registry import registry
 from dpcube.cli.reproduce import reproduce
 from dpcube.cli.sql import sql
+from dpcube.cli.studio import studio
 from dpcube.cli.tables import export, synth
 from dpcube.errors import DpcubeError, InputError
 
@@ -40,6 +41,7 @@ def commands() -> None:
                    dpcube plan D.toml --epsilon 0.5 --rows 10000
                    dpcube release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube
                    dpcube ledger TABLE.ledger
+                   dpcube studio TABLE                  (all of it on a page, in your browser)
     Hold a cube:   dpcube info R.dpcube
                    dpcube count R.dpcube "age between 30 and 39 and sex = 'Female'"
                    dpcube sql R.dpcube "SELECT sex, count(*), avg(age) FROM cube GROUP BY sex"
@@ -59,7 +61,7 @@ def commands() -> None:
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
 ASKING = (info, count, sql, synth, export, plot, report, registry, merge, train, predict)
-for verb in (demo, domain, check, plan, release, ledger, *ASKING, coverage, compare, reproduce, compile_verb):
+for verb in (demo, domain, check, plan, release, studio, ledger, *ASKING, coverage, compare, reproduce, compile_verb):
     commands.add_command(verb)
 
 

@@ -1,13 +1,13 @@
 """The verb that drafts a record for the public registry of deployments."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from dpcube.cli.analyst import release_file
-from dpcube.cli.curator import Verb
 from dpcube.cli.output import visible
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ ANSWERED = {
 }
 
 
-def answered(verb: Verb) -> Verb:
+def answered(verb: Callable[..., object]) -> Callable[..., object]:
     """Add an option for each thing that only the publisher knows."""
     for key, words in reversed(ANSWERED.items()):
         verb = click.option(f"--{key.replace('_', '-')}", key, help=words)(verb)

@@ -2,9 +2,9 @@
 
 import http.client
 import json
-import os
 import re
 import resource
+import shlex
 import signal
 import socket
 import subprocess
@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from chromium import Page
 from dpcube import Domain
 from dpcube.analyst import Release
+from dpcube.cli import commands
 from dpcube.curator import CsvDialect
 from dpcube.curator.check import check
 from dpcube.privacy.ledger import Ledger
@@ -309,6 +311,23 @@ def test_a_release_charges_the_ledger_once(server: StudioServer, table: Path) ->
     assert "1/2 of 3/2 is left" in refused["error"]
 
 
+def test_the_command_that_is_shown_makes_the_same_release(server: StudioServer, table: Path) -> None:
+    client, odd = Client(server), "it's $(touch f) & co"
+    client.call("save", **wanted())
+    more = {"unit": "patient_id", "max_rows": "2", "total": "3", "purpose": odd, "queries": ["short", ""]}
+    told = client.call("prepare", **wanted(**more))
+    made = CliRunner().invoke(commands, shlex.split(told["command"])[1:])
+    assert made.exit_code == 0, made.output
+    assert Ledger(table.parent / "visits.ledger").statement().charges[0].purpose == odd
+    by_command = Release.open(table.parent / "r.dpcube")
+    ticket = client.call("prepare", **wanted(**more, output="s.dpcube"))["ticket"]
+    assert client.call("release", ticket=ticket, typed_epsilon="1")["status"] == 200
+    by_page = Release.open(table.parent / "s.dpcube")
+    assert by_page.domain == by_command.domain
+    assert by_page.provenance == by_command.provenance
+    assert by_page.provenance.parameters["queries"] == "short, groups"
+
+
 def test_a_domain_file_that_says_other_than_the_page_is_refused(server: StudioServer, table: Path) -> None:
     client = Client(server)
     client.call("save", **wanted())
@@ -407,7 +426,7 @@ def test_a_release_is_made_by_clicking(page: Page, started: str, table: Path) ->
     assert Domain.load(table.parent / "domain.toml").shape == (10, 2)
     page.click("#prepare")
     page.wait_for("document.querySelector('#confirm').open")
-    assert "dpcube release TABLE --domain" in page.text("#summary")
+    assert f"dpcube release {table} --domain" in page.text("#summary")
     assert not (table.parent / "visits.ledger").exists()
     page.type("#typed", "1")
     page.click("#spend")
@@ -416,8 +435,6 @@ def test_a_release_is_made_by_clicking(page: Page, started: str, table: Path) ->
     assert made.digest in page.text("#done")
     assert Ledger(table.parent / "visits.ledger").statement().spent == 1
     assert page.errors == []
-    if folder := os.environ.get("DPCUBE_PICTURES"):
-        page.photograph(Path(folder) / "studio.png")
 
 
 @pytest.mark.slow
@@ -437,8 +454,10 @@ def test_a_look_at_values_fills_the_form_and_asks_for_a_name(page: Page, started
     page.open(started)
     page.wait_for("document.body.dataset.ready")
     assert page.run("document.querySelector('#look').disabled")
+    assert not page.run("document.querySelector('#sign-line').checkVisibility()")
+    assert not page.run("document.querySelector('#max-rows').checkVisibility()")
     page.click("#take-0")
     page.click("#allow-look")
     page.click("#look")
     page.wait_for("document.querySelector('.column:nth-child(1) [data-key=max]')?.value === '300'")
-    assert page.run("document.querySelector('#sign-line').hidden") is False
+    assert page.run("document.querySelector('#sign-line').checkVisibility()")

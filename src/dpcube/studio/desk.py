@@ -168,7 +168,7 @@ class Desk:
         left = Ledger(place).statement().remaining if os.path.lexists(place) else allowed
         ticket = secrets.token_urlsafe(32)
         self._tickets = {ticket: asked}  # an older one is worth nothing any more
-        return {"ticket": ticket, **_summary(asked, place, left, amount)}
+        return {"ticket": ticket, **_summary(asked, place, left, amount), "command": self._command(asked)}
 
     def release(self, request: Request) -> Told:
         """Make the release that a ticket is for, if epsilon was typed once more; it is charged to the ledger."""
@@ -200,6 +200,26 @@ class Desk:
                 even_if_empty=False,
             )
         return {"release": str(asked.output), "digest": made.digest, "epsilon": str(made.provenance.epsilon)}
+
+    def _command(self, asked: Prepared) -> str:
+        """Return the command that makes the same release; an address may name a user or a host, and stays out of it."""
+        csv, kinds, unit = self._csv or CsvDialect(), asked.strategy.queries, asked.unit
+        options = {
+            "--domain": file_word(asked.domain_file),
+            "--epsilon": shell_word(asked.epsilon),
+            "--queries": None if kinds is None else ",".join(kinds),
+            "--ledger": file_word(self._ledger) if isinstance(self._ledger, Path) else None,
+            "--total": None if asked.total is None else shell_word(asked.total),
+            "--unit": None if unit.column is None else shell_word(unit.column),
+            "--max-rows": None if unit.column is None else str(unit.max_rows),
+            "--purpose": shell_word(asked.purpose) if asked.purpose else None,
+            "--query": None if self._query is None else shell_word(self._query),
+            "--names": None if csv.columns is None else shell_word(",".join(csv.columns)),
+        }
+        words = [f"{option} {value}" for option, value in options.items() if value is not None]
+        words += [f"--null-text {shell_word(text)}" for text in csv.null_text if csv.null_text != ("",)]
+        table = file_word(self._source.absolute()) if isinstance(self._source, Path) else "TABLE"
+        return " ".join(["dpcube release", table, *words, "-o", file_word(asked.output)])
 
     def _domain(self, request: Request) -> Domain:
         signed = word(request, "signed_public_by", needed=False) if self._looked else ""
@@ -245,8 +265,6 @@ def _strategy(request: Request, domain: Domain) -> Adaptive:
 def _summary(asked: Prepared, place: Path, left: Fraction, amount: Fraction) -> Told:
     unit = asked.unit
     protects = "one row" if unit.column is None else f"all rows of one {unit.column}, at most {unit.max_rows} of them"
-    words = [*("--domain", file_word(asked.domain_file)), *("--epsilon", shell_word(asked.epsilon))]
-    words += [] if unit.column is None else ["--unit", shell_word(unit.column), "--max-rows", str(unit.max_rows)]
     return {
         "cells": asked.domain.size,
         "epsilon": asked.epsilon,
@@ -255,7 +273,6 @@ def _summary(asked: Prepared, place: Path, left: Fraction, amount: Fraction) -> 
         "left": str(left),
         "left_after": str(left - amount),
         "output": str(asked.output),
-        "command": " ".join(["dpcube release TABLE", *words, "-o", file_word(asked.output)]),
     }
 
 

@@ -122,7 +122,7 @@ const column = ({ name, type }, number) => {
   return { name, take, asked, fill, declared, box };
 };
 
-const table = (header, rows) => {
+const table = (name, header, rows) => {
   const body = make("tbody");
   for (const row of rows) {
     const line = make("tr");
@@ -131,7 +131,7 @@ const table = (header, rows) => {
   }
   const head = make("tr");
   for (const name of header) head.append(make("th", { scope: "col", textContent: name }));
-  return make("div", { className: "scroll" }, make("table", {}, make("thead", {}, head), body));
+  return make("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: name }, make("table", {}, make("thead", {}, head), body));
 };
 
 const QUESTIONS = { ranges: "a range", cells: "one cell", marginals: "one value of an attribute", total: "all rows" };
@@ -164,7 +164,7 @@ const predict = async () => {
     const rows = told.predictions.map((p) => [QUESTIONS[p.question] ?? p.question, p.answer, `± ${p.error}`, `${p.low} to ${p.high}`,
       p.stands_out ? "yes" : "no: lost in the noise"]);
     at("plan").replaceChildren(
-      table(["question", "a typical answer", "typical error, rows", "by kind of table", "stands out"], rows),
+      table("predicted errors", ["question", "a typical answer", "typical error, rows", "by kind of table", "stands out"], rows),
       ...told.refusals.map((words) => make("p", { className: "faint", textContent: `It would be refused: ${words}` })));
     at("planning").textContent = "";
   } catch (error) {
@@ -182,7 +182,7 @@ const look = async () => {
 const checkRows = async () => {
   const told = await call("check", form());
   at("looks").replaceChildren(
-    table(["attribute", ...told.ends], told.looks.map((row) => [row.attribute, ...told.ends.map((end) => row[end])])),
+    table("which rows would count", ["attribute", ...told.ends], told.looks.map((row) => [row.attribute, ...told.ends.map((end) => row[end])])),
     make("p", { textContent: `Rows counted, by all attributes together: ${told.counted}.${told.kept ? ` Of these kept, by the limit of each unit: ${told.kept}.` : ""}` }));
 };
 const save = async () => {
@@ -197,7 +197,7 @@ const prepare = async () => {
   const facts = [["table", at("table").textContent], ["cells", told.cells.toLocaleString("en")], ["epsilon", told.epsilon],
     ["protects", told.protects], ["ledger", told.ledger], ["left now, and after", `${told.left}, and ${told.left_after}`],
     ["file", told.output]];
-  at("summary").replaceChildren(table(["", ""], facts),
+  at("summary").replaceChildren(table("what would be released", ["what", "how"], facts),
     make("p", {}, "The same on the command line: ", make("code", { textContent: told.command })));
   at("typed").value = "";
   at("confirm").showModal();

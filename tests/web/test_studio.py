@@ -418,6 +418,11 @@ def test_a_release_is_made_by_clicking(page: Page, started: str, table: Path) ->
     page.type("#epsilon", "1")
     page.wait_for("document.querySelectorAll('#plan tbody tr').length === 4", 120)
     assert "one value of an attribute" in page.text("#plan")
+    said = page.run("document.querySelector('#plan tbody td:nth-child(3)').textContent")
+    page.type("#epsilon", "2")
+    page.wait_for(f"document.querySelector('#plan tbody td:nth-child(4)').textContent === {json.dumps(said)}", 120)
+    assert page.run("document.querySelector('#plan tbody td:nth-child(3)').textContent") != said
+    page.type("#epsilon", "1")
     page.click("#check")
     page.wait_for("document.querySelectorAll('#looks tbody tr').length === 2")
     assert "under 10%" in page.text("#looks")

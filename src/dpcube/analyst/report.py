@@ -173,7 +173,10 @@ def _spent(release: Release) -> str:
         f"Asking the file costs nothing more. It covers {escape(covered)}. {book}"
     )
     header = ("counted", "counts", "of epsilon, each", "noise of each, rows")
-    rows = [(row.what, f"{row.counts:,}", f"{row.share:.2%}", f"{row.noise:,.3g}") for row in measured(release)]
+    rows = [
+        (printable(row.what, longest=LONGEST_NAME), f"{row.counts:,}", f"{row.share:.2%}", f"{row.noise:,.3g}")
+        for row in measured(release)
+    ]
     return f"<p>{words}</p>{html_table(header, rows, numbers=3)}"
 
 

@@ -135,7 +135,7 @@ const table = (name, header, rows) => {
 };
 
 const QUESTIONS = { ranges: "a range", cells: "one cell", marginals: "one value of an attribute", total: "all rows" };
-let waiting = 0;
+let waiting = 0, before = {}, shown = {};
 const changed = () => {
   clearTimeout(waiting);
   waiting = setTimeout(() => attempt(null, predict), 600);
@@ -161,10 +161,12 @@ const predict = async () => {
   try {
     const told = await call("plan", asked);
     if (told.superseded) return;
-    const rows = told.predictions.map((p) => [QUESTIONS[p.question] ?? p.question, p.answer, `± ${p.error}`, `${p.low} to ${p.high}`,
-      p.stands_out ? "yes" : "no: lost in the noise"]);
+    before = shown;
+    shown = Object.fromEntries(told.predictions.map((p) => [p.question, p.error]));
+    const rows = told.predictions.map((p) => [QUESTIONS[p.question] ?? p.question, p.answer, `± ${p.error}`,
+      before[p.question] ? `± ${before[p.question]}` : "", `${p.low} to ${p.high}`, p.stands_out ? "yes" : "no: lost in the noise"]);
     at("plan").replaceChildren(
-      table("predicted errors", ["question", "a typical answer", "typical error, rows", "by kind of table", "stands out"], rows),
+      table("predicted errors", ["question", "a typical answer", "typical error, rows", "before your last change", "by kind of table", "stands out"], rows),
       ...told.refusals.map((words) => make("p", { className: "faint", textContent: `It would be refused: ${words}` })));
     at("planning").textContent = "";
   } catch (error) {

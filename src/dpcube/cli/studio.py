@@ -33,8 +33,7 @@ def studio(
     The address that is printed opens the page once. Ctrl-C ends it. Nothing is spent before you confirm.
     """
     from dpcube.errors import InputError
-    from dpcube.studio.desk import Desk
-    from dpcube.studio.server import StudioServer, serve
+    from dpcube.studio import Desk, StudioServer, serve
 
     desk = Desk(table, csv=dialect_of(table, delimiter, names, null_text), query=query, ledger=ledger)
     try:

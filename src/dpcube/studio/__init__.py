@@ -5,3 +5,8 @@ the browser shows. It holds a private table, so it stands above `curator` and ad
 does is what the commands `domain`, `check`, `plan` and `release` do. The standard library serves it, so that no other
 code than ours runs in the process that holds the rows.
 """
+
+from dpcube.studio.desk import Desk
+from dpcube.studio.server import StudioServer, serve
+
+__all__ = ["Desk", "StudioServer", "serve"]

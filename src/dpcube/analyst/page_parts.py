@@ -19,7 +19,8 @@ h2{font-size:1.2rem;margin:2.2rem 0 .4rem}h3{font-size:1rem;margin:.6rem 0 .2rem
 p.lead,figcaption{color:#5b6470}p.lead{margin-top:0}p.headline{font-size:1.15rem;margin:.4rem 0 1rem}
 p.headline strong{font-size:2.4rem;line-height:1.2;margin-right:.2rem}
 table{border-collapse:collapse;margin:.8rem 0}td,th{padding:.3rem .8rem .3rem 0;text-align:left;vertical-align:top}
-td.n,th.n{text-align:right}tr+tr td{border-top:1px solid #d9dee5}th{color:#5b6470;font-weight:600}
+td.n,th.n{text-align:right}td.n{white-space:nowrap}
+tr+tr td{border-top:1px solid #d9dee5}th{color:#5b6470;font-weight:600}
 td{font-variant-numeric:tabular-nums}code{background:#f0f3f7;padding:.1rem .3rem;border-radius:3px}
 figure{margin:1.2rem 0}figcaption{font-size:.9rem}
 .panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,23rem),1fr));gap:.5rem 1.5rem}

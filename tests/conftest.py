@@ -1,4 +1,5 @@
-"""Real servers, started by the first test that needs one: PostgreSQL from the `pgserver` wheel, Spark in local mode."""
+"""Real servers, started by the first test that needs one: PostgreSQL from the `pgserver` wheel, Spark in local mode;
+and a real browser, the Debian package `chromium`."""
 
 import os
 import warnings
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from chromium import Chromium, Page, started
 from dpcube.analyst.kept import folder
 
 settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
@@ -61,3 +63,15 @@ def spark() -> Iterator[Any]:
         session = SparkSession.builder.master("local[1]").config(map=local).getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Chromium]:
+    """A browser without a window."""
+    yield from started()
+
+
+@pytest.fixture
+def page(browser: Chromium) -> Page:
+    """A new tab of it."""
+    return browser.page()

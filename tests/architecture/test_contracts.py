@@ -91,6 +91,9 @@ PLANNING = "what is drawn to choose a plan never comes near the gate"
         ("curator/gate.py", "from dpcube.link.program import Program", LAYERS),
         ("curator/gate.py", "from dpcube.strategy.pseudo import PseudoCounter", PLANNING),
         ("privacy/noise.py", "import dpcube.strategy.pseudo", PLANNING),
+        ("cli/registry.py", "from dpcube.curator import publish", ANALYST),
+        ("curator/publishing.py", "from dpcube.studio import Desk", LAYERS),
+        ("studio/desk.py", "from dpcube.testing import SilentNoise", LAYERS),
     ],
 )
 def test_a_forbidden_import_breaks_its_contract(copy: Path, module: str, added: str, contract: str) -> None:

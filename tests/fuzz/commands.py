@@ -144,6 +144,11 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
         **{"--confidence": st.just("0.5") | words, "--estimate": st.just("cells") | words, "--no-boxes": None},
     },
     ("report",): {"-o": st.just("n.html") | places, "--title": words},
+    ("registry",): {
+        **{"-o": st.just("n.yaml") | places, "--ledger": st.just("l.ledger") | places, "--name": words},
+        **{"--curator": words, "--curator-type": st.just("Industry") | words, "--intended-use": words},
+        **{"--region": words, "--published": words, "--author": words, "--units": words, "--data": words},
+    },
     ("merge",): {"-o": st.just("n.dpcube") | places, "--json": None},
     ("train",): {
         **{"--target": st.just("age") | words, "-o": st.just("n.json") | places},
@@ -161,6 +166,7 @@ GOOD: dict[tuple[str, ...], str] = {
     ("count",): "r.dpcube",
     ("plot",): "r.dpcube",
     ("report",): "r.dpcube",
+    ("registry",): "r.dpcube",
     ("merge",): "r.dpcube",
     ("train",): "r.dpcube",
     ("predict",): "m.json",
@@ -173,6 +179,7 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("demo",): ("--epsilon",),
     ("plot",): ("-o",),
     ("report",): ("-o",),
+    ("registry",): ("--name", "--curator", "--curator-type", "--intended-use", "--region", "--published", "--author"),
     ("merge",): ("-o",),
     ("train",): ("--target", "-o"),
 }

@@ -39,6 +39,8 @@ VERBS = (
     "export",
     "plot",
     "report",
+    "registry",
+    "studio",
     "train",
     "predict",
     "merge",

@@ -43,7 +43,7 @@ def test_a_report_is_one_page(tmp_path: Path) -> None:
     assert made.exit_code == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<h1>Census &amp; co</h1>" in page
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 7  # five attributes, and boxes and estimate of one pair
     assert "http" not in page.replace("http://www.w3.org/", "")
     assert "<script" not in page
     assert len(page) < 300_000

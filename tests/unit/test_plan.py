@@ -410,3 +410,18 @@ def test_a_cube_past_all_counting_is_refused() -> None:
 
 def test_the_default_strategy_is_planned() -> None:
     assert strategy.DEFAULT in BY_NAME
+
+
+def test_a_rough_plan_gives_no_advice() -> None:
+    asked = {"rows": 20, "epsilon": "0.01", "queries": "cells", "strategies": "cells"}
+    assert plan.plan(PEOPLE, **asked).advice is not None  # type: ignore[arg-type]
+    assert plan.plan(PEOPLE, **asked, roughly=True).advice is None  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_rough_plan_is_of_one_run_on_each_made_up_table() -> None:
+    domain = Domain.of_shape((8, 4))
+    rough = plan.plan(domain, rows=500, epsilon=1, strategies="adaptive", roughly=True)
+    alone = Predictor(axes_of(domain), 500).predict(strategy.strategy_of("adaptive", domain), Fraction(1), roughly=True)
+    assert rough.predictions == tuple(alone.values())
+    assert rough.predictions != plan.plan(domain, rows=500, epsilon=1, strategies="adaptive").predictions

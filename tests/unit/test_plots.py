@@ -454,7 +454,10 @@ def test_a_report_tells_what_was_released_spent_and_can_be_trusted() -> None:
     page = report(RELEASE)
     tags = Tags(page)
     assert tags.open == []
-    assert tags.seen.count("svg") == 4  # all marginals, and three maps
+    assert tags.seen.count("svg") == len(DOMAIN.names) + 2  # each attribute; boxes and estimate of one pair
+    headings = re.findall("<h2>(.*?)</h2>", page)
+    assert headings[:2] == ["Headline numbers", "Pictures"]
+    assert headings[-2:] == ["How it was made", "What was spent"]
     for said in ("1,464 cells", "epsilon 1.", "at most 2.72 times as likely", "protects one row", RELEASE.digest):
         assert said in page
     for row in trust(RELEASE):

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def test_pictures_and_reports_are_drawn_without_errors(grid: Release) -> None:
     pytest.importorskip("plotly")
     assert "unknown" in figure(picture(grid, "x")).to_json()
     page = report(grid)
-    assert "<td class=n>unknown" in page
+    assert re.search('<td class=n data-label="95% interval, [^"]*">unknown<', page)
 
 
 # --- no praise --------------------------------------------------------------------------------------------------

@@ -23,8 +23,10 @@ from dpcube.cli.merge import merge
 from dpcube.cli.output import say_when_compiling, stages_begun, stages_done, visible
 from dpcube.cli.plan import plan
 from dpcube.cli.plot import plot, report
+from dpcube.cli.registry import registry
 from dpcube.cli.reproduce import reproduce
 from dpcube.cli.sql import sql
+from dpcube.cli.studio import studio
 from dpcube.cli.tables import export, synth
 from dpcube.errors import DpcubeError, InputError
 
@@ -41,12 +43,14 @@ def commands() -> None:
                    dpcube plan D.toml --epsilon 0.5 --rows 10000
                    dpcube release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube
                    dpcube ledger TABLE.ledger
+                   dpcube studio TABLE                  (all of it on a page, in your browser)
     Hold a cube:   dpcube info R.dpcube
                    dpcube count R.dpcube "age between 30 and 39 and sex = 'Female'"
                    dpcube sql R.dpcube "SELECT sex, count(*), avg(age) FROM cube GROUP BY sex"
                    dpcube synth R.dpcube -o rows.parquet
                    dpcube plot R.dpcube age income -o map.svg
                    dpcube report R.dpcube -o report.html
+                   dpcube registry R.dpcube --ledger TABLE.ledger -o record.yaml
                    dpcube train R.dpcube --target income -o model.json
                    dpcube predict model.json rows.csv -o classes.csv
                    dpcube merge may.dpcube june.dpcube -o all.dpcube
@@ -60,9 +64,12 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-ASKING = (info, count, sql, synth, export, plot, report, merge, train, predict)
+ASKING = (info, count, sql, synth, export, plot, report, registry, merge, train, predict)
 LINKING = (block, link)
-for verb in (demo, domain, check, plan, release, ledger, *ASKING, *LINKING, coverage, compare, reproduce, compile_verb):
+for verb in (
+    *(demo, domain, check, plan, release, studio, ledger, *ASKING, *LINKING),
+    *(coverage, compare, reproduce, compile_verb),
+):
     commands.add_command(verb)
 
 

@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst import Answer, Release, report
+from dpcube.analyst import Answer, Release
+from dpcube.analyst.page_parts import html_table, pictures_html
 from dpcube.analyst.plots import HeatMap, Picture, picture
 from dpcube.analyst.plots.picture import coarsen
+from dpcube.analyst.report import finest_pair, report
 
 QuestionsAnswered = Sequence[tuple[str, int, Answer]]
 
@@ -38,7 +40,7 @@ def demo_page(release: Release, exact_counts: NDArray[np.int64], asked: Question
         "hold it. <i>noise</i> is the standard error of the noise added for privacy, <i>within boxes</i> the error "
         "expected from counts spread over cells that were counted together; the interval covers both.</p>"
     )
-    section = words + report.html_table(header, rows, numbers=5)
-    if pair := report.pairs(release)[:1]:
-        section += report.pictures_html(lambda: [beside_truth(release, exact_counts, *pair[0])])
-    return report.report(release, title=title, sections={"Beside the truth": section})
+    section, pairs = words + html_table(header, rows, numbers=5), finest_pair(release)
+    if pairs:
+        section += pictures_html(lambda: [beside_truth(release, exact_counts, *pairs[0])])
+    return report(release, title=title, sections={"Beside the truth": section}, with_map=False)

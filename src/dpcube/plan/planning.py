@@ -82,6 +82,7 @@ def plan(
     accuracy: float | None = None,
     curve: bool = False,
     seed: int = 0,
+    roughly: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Plan:
     """Return what to expect of a release, from public facts only; no table is opened and nothing is spent.
@@ -89,7 +90,8 @@ def plan(
     `rows` is roughly how many rows there are, as publicly known or guessed: if it is secret, do not look it up.
     `queries` is what will be asked: ranges, cells, marginals or total. `strategies` are those built in unless given,
     by name, as MODULE:CLASS or as objects.
-    `accuracy` is a wanted typical error in rows.
+    `accuracy` is a wanted typical error in rows. `roughly` runs a strategy that takes long once on each made-up table,
+    and gives no advice: for whoever changes things and waits.
 
     >>> from dpcube import Domain
     >>> made = plan(Domain.of_shape((10, 4)), rows=1000, epsilon=1, queries="cells", strategies="cells")
@@ -102,7 +104,7 @@ def plan(
     kind = _kind(queries)
     chosen = _by_name(strategies, domain)
     predictor = Predictor(axes_of(domain), rows, max_rows=max_rows, seed=seed)
-    predict = {name: _remembered(predictor, strategy, progress) for name, strategy in chosen.items()}
+    predict = {name: _remembered(predictor, strategy, progress, roughly=roughly) for name, strategy in chosen.items()}
     best = min((at(amount)[kind] for at in predict.values()), key=lambda p: p.typical)
     return Plan(
         domain=domain,
@@ -112,7 +114,7 @@ def plan(
         queries=kind,
         predictions=tuple(p for at in predict.values() for p in at(amount).values()),
         best=best,
-        advice=advise(predictor, chosen[best.strategy], before=best),
+        advice=None if roughly else advise(predictor, chosen[best.strategy], before=best),
         accuracy=accuracy,
         reaching={} if accuracy is None else {n: _reach(at, kind, accuracy, amount) for n, at in predict.items()},
         curve=tuple(_curve(predictor, chosen, predict, amount, kind, progress)) if curve else (),
@@ -150,13 +152,15 @@ def _by_name(strategies: str | Strategy | Sequence[str | Strategy], domain: Doma
     return {strategy.name: strategy for strategy in chosen}
 
 
-def _remembered(predictor: Predictor, strategy: Strategy, progress: Callable[[str], None]) -> Predictions:
+def _remembered(
+    predictor: Predictor, strategy: Strategy, progress: Callable[[str], None], *, roughly: bool
+) -> Predictions:
     """Return the predictions of a strategy as a function of epsilon, each made once."""
 
     @cache
     def at(epsilon: Fraction) -> Mapping[QueryKind, Prediction]:
         progress(f"predicting {strategy.name} at epsilon {float(epsilon):.3g}")
-        return predictor.predict(strategy, epsilon)
+        return predictor.predict(strategy, epsilon, roughly=roughly)
 
     return at
 

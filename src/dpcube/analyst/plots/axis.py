@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpcube.arrays import Ints
 from dpcube.domain import Attribute
 
-LONGEST_LABEL, LONGEST_NAME = 40, 60
+LONGEST_LABEL, LONGEST_NAME = 40, 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,6 +34,7 @@ h1{{font-size:20px;margin:0 0 2px}}h2{{font-size:14px;margin:8px 0 0}}p{{color:{
 h1,h2,p{{overflow-wrap:anywhere}}
 main{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,{least}px),1fr));gap:8px 16px}}
 main>div{{min-width:0}}
+{fill}
 </style></head><body><h1>{title}</h1><p>{note}</p><main>
 {panels}
 </main><script type="text/javascript">
@@ -41,6 +42,9 @@ main>div{{min-width:0}}
 for (const drawn of document.querySelectorAll(".plotly-graph-div")) Plotly.Plots.resize(drawn);
 </script></body></html>
 """
+FILL = "body{{display:flex;flex-direction:column;height:100vh}}main{{flex:1;min-height:{least}px}}"
+"""How one panel has all of its window that its title and its note leave, but never fewer pixels than it needs."""
+LEAST_HIGH = 240
 LEAST_WIDE = {1: 300, 2: 480, 3: 380}
 """By how many panels may stand side by side, the pixels that each has at least: else there are fewer in a row."""
 
@@ -67,16 +71,23 @@ def plotly_page(picture: Picture) -> bytes:
     shown = []
     for number, panel in enumerate(picture.panels):
         drawn = _subplots((replace(panel, title=""),), 1, picture.top)
-        high = f"{drawn.layout.height}px"
+        high = drawn.layout.height
         drawn.update_layout(height=None, margin_b=40)  # labels that need more take it
-        height = f"max({high}, calc(100vh - 130px))" if alone else high  # one fills its window
         part = {"full_html": False, "include_plotlyjs": number == 0, "config": OFFLINE}
-        body = drawn.to_html(**part, default_width="100%", default_height=height)
+        body = drawn.to_html(**part, default_width="100%", default_height="100%" if alone else f"{high}px")
         heading = "" if alone or not panel.title else f"<h2>{escape(panel.title)}</h2>"
-        shown.append(f"<div>{heading}{body}</div>")
+        # Plotly wraps its element in another, which must be as high as what is around it.
+        shown.append(f"<div>{heading}{body.replace('<div>', '<div style=height:100%>', 1) if alone else body}</div>")
     words = {"title": escape(picture.title), "note": escape(picture.note), "ink": INK, "quiet": QUIET}
     least = LEAST_WIDE[picture.columns]
-    return PAGE.format(**words, least=least, panels="\n".join(shown)).encode()
+    fill = FILL.format(least=_least_high(picture.panels[0])) if alone else ""
+    return PAGE.format(**words, least=least, fill=fill, panels="\n".join(shown)).encode()
+
+
+def _least_high(panel: Panel) -> float:
+    """Return the pixels without which labels beside a panel would lie on one another."""
+    lying = isinstance(panel, Bars) and not panel.axis.ordered
+    return max(LEAST_HIGH, BAR_HIGH * len(_beside(panel)) + 60) if lying else LEAST_HIGH
 
 
 def _subplots(panels: tuple[Panel, ...], columns: int, top: float) -> Any:

@@ -3,11 +3,13 @@
 import io
 import textwrap
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dpcube.analyst.plots.axis import Axis, in_rows
+from dpcube.analyst.plots.axis import LONGEST_LABEL, Axis, in_rows
 from dpcube.analyst.plots.colours import BAR, GRID, INK, QUIET, RAMP
 from dpcube.analyst.plots.outlines import Outlines
 from dpcube.analyst.plots.picture import Bars, HeatMap, Panel, Picture
@@ -31,6 +33,9 @@ BAR_HEIGHT, FEWEST_BARS = 0.24, 4
 NOTE_LETTERS, TITLE_LETTERS, PANEL_LETTERS = 15, 9, 10  # that fit into an inch of the note, of titles
 LABEL = 0.068, 12  # inches that a letter of a label beside a panel takes, and letters that every panel has room for
 TICK_LETTERS = 8.5  # that fit below an inch of a panel before labels must be turned
+COLUMN, COLUMN_LETTERS, LINE = 4.2, 18, 0.15
+"""Inches that a panel in a column is wide, letters in a line of its labels, and inches that a line is high: shown on
+a telephone, 390 pixels wide, its text is still as large as a footnote."""
 LINE_WIDTHS = (0.3, 0.5, 0.8)
 OPACITIES = (0.25, 0.35, 0.5)
 STROKES = (("#ffffff", 2.5, 0.8), (INK, 1.0, 1.0))
@@ -60,6 +65,52 @@ def draw_picture(picture: Picture, ending: str, *, titled: bool = True, about: s
     return file.getvalue()
 
 
+def panel_svg(panel: Panel, *, top: float, salt: str) -> str:
+    """Return one panel without its title as an `<svg>` element, to stand in a column of a page, however narrow.
+
+    `top` is the count that has the darkest colour, and `salt` sets the names inside apart from those of other panels.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError(MATPLOTLIB_MISSING) from None
+    with mpl.rc_context({**FONT, "svg.hashsalt": salt}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        canvas: Any = Figure(layout="constrained")
+        canvas.set_size_inches(COLUMN, _height_in_column(panel))
+        axis = canvas.subplots()
+        if isinstance(panel, Bars):
+            _bars(axis, replace(panel, title=""), COLUMN, letters=COLUMN_LETTERS)
+        else:
+            _map(axis, replace(panel, title=""), COLUMN, top, letters=COLUMN_LETTERS)
+            _scale(canvas, top, maps=[axis], beside=[axis])
+        file = io.BytesIO()
+        canvas.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue().decode()
+
+
+def _height_in_column(panel: Panel) -> float:
+    """Return the inches that a panel in a column is high: bars that lie take as many lines as their labels."""
+    if isinstance(panel, HeatMap):
+        at_foot = max(len(label) for label in _wrapped(panel.x.ticks(10 if panel.x.ordered else 25)[1], COLUMN_LETTERS))
+        listed = 0 if panel.y.ordered else LINE * _most_lines(panel.y, COLUMN_LETTERS) * min(len(panel.y), 25)
+        return max(MAP[1], listed + 1) + 0.04 * at_foot
+    if panel.axis.ordered:
+        return BARS[1]
+    bar = max(BAR_HEIGHT, LINE * _most_lines(panel.axis, COLUMN_LETTERS) + 0.06)
+    return bar * max(FEWEST_BARS, len(panel.axis)) + 0.5
+
+
+def _most_lines(axis: Axis, letters: int) -> int:
+    return max(label.count("\n") + 1 for label in _wrapped(axis.labels, letters))
+
+
+def _wrapped(labels: Sequence[str], letters: int) -> list[str]:
+    """Return labels in lines of so many letters; those that fit keep their blanks."""
+    return [label if len(label) <= letters else "\n".join(textwrap.wrap(label, letters)) for label in labels]
+
+
 def _panels(canvas: Any, picture: Picture) -> None:
     """Put the panels in rows on a canvas as large as they need."""
     columns, panels = picture.columns, picture.panels
@@ -75,7 +126,9 @@ def _panels(canvas: Any, picture: Picture) -> None:
             _map(axis, panel, width / columns, picture.top)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
-    _scale(canvas, picture, axes)
+    maps = [axis for axis, panel in zip(axes, panels, strict=False) if isinstance(panel, HeatMap)]
+    if maps:
+        _scale(canvas, picture.top, maps=maps, beside=list(axes))
 
 
 def _title(canvas: Any, picture: Picture) -> None:
@@ -106,12 +159,12 @@ def _beside(axis: Axis) -> float:
     return inches * max(0, max(map(len, axis.labels)) - room)
 
 
-def _bars(axis: Any, panel: Bars, wide: float) -> None:
+def _bars(axis: Any, panel: Bars, wide: float, *, letters: int = LONGEST_LABEL) -> None:
     """Draw a marginal: upright bars in order, or lying ones where values have names and no order."""
     if panel.axis.ordered:
         _upright(axis, panel, wide)
     else:
-        _lying(axis, panel)
+        _lying(axis, panel, letters)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_title(_lines(panel.title, PANEL_LETTERS * (wide - 1)), loc="left", fontweight="bold")
@@ -130,10 +183,10 @@ def _upright(axis: Any, panel: Bars, wide: float) -> None:
     axis.grid(axis="y", color=GRID, linewidth=0.6)
 
 
-def _lying(axis: Any, panel: Bars) -> None:
+def _lying(axis: Any, panel: Bars, letters: int) -> None:
     places = np.arange(len(panel.axis))
     axis.barh(places, panel.values, height=0.72, xerr=panel.whiskers, **_look(panel))
-    axis.set_yticks(places, panel.axis.labels)
+    axis.set_yticks(places, _wrapped(panel.axis.labels, letters))
     spare = max(0, FEWEST_BARS - len(places)) / 2  # two bars are not to be beams
     axis.set_ylim(len(places) - 0.5 + spare, -0.5 - spare)
     ends = np.where(np.isnan(panel.high), panel.values, panel.high)
@@ -146,15 +199,16 @@ def _lying(axis: Any, panel: Bars) -> None:
         axis.annotate(said, (end, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
 
 
-def _map(axis: Any, panel: HeatMap, wide: float, top: float) -> None:
+def _map(axis: Any, panel: HeatMap, wide: float, top: float, *, letters: int = LONGEST_LABEL) -> None:
     # Square roots: a map of counts has a few large ones, and small ones are to be seen too.
     shown = np.sqrt(np.clip(panel.values, 0, None)).T
     # "none" puts a pixel for each cell into an SVG, which viewers enlarge without smoothing.
     axis.imshow(shown, origin="lower", aspect="auto", cmap=_colours(), vmin=0, vmax=np.sqrt(top), interpolation="none")
     if panel.outlines is not None:
         _outline(axis, panel.outlines)
-    _name_bins(axis, panel.x, wide)
-    axis.set_yticks(*panel.y.ticks(10 if panel.y.ordered else 25))
+    _name_bins(axis, panel.x, wide, letters)
+    at, labels = panel.y.ticks(10 if panel.y.ordered else 25)
+    axis.set_yticks(at, _wrapped(labels, letters))
     if not panel.y.ordered:
         axis.invert_yaxis()  # a list is read from the top
     axis.set_xlabel(_lines(panel.x.name, PANEL_LETTERS * (wide - 1)))
@@ -179,11 +233,11 @@ def _outline(axis: Any, found: Outlines) -> None:
                 axis.add_patch(PathPatch(path, facecolor="none", edgecolor=colour, **look))  # one path, not thousands
 
 
-def _name_bins(axis: Any, bins: Axis, wide: float) -> None:
+def _name_bins(axis: Any, bins: Axis, wide: float, letters: int = LONGEST_LABEL) -> None:
     """Label bins below a panel `wide` inches wide, turned where they would touch."""
     at, labels = bins.ticks(10 if bins.ordered else 25)
     turned = sum(map(len, labels)) > TICK_LETTERS * wide
-    axis.set_xticks(at, labels, rotation=40 if turned else 0, ha="right" if turned else "center")
+    axis.set_xticks(at, _wrapped(labels, letters), rotation=40 if turned else 0, ha="right" if turned else "center")
     axis.tick_params(axis="x", pad=1 if turned else 3)
 
 
@@ -193,13 +247,10 @@ def _colours() -> Any:
     return LinearSegmentedColormap.from_list("dpcube", RAMP)
 
 
-def _scale(canvas: Any, picture: Picture, axes: Any) -> None:
-    """Draw the scale of colours beside the maps, if there are any."""
-    maps = [axis for axis, panel in zip(axes, picture.panels, strict=False) if isinstance(panel, HeatMap)]
-    if not maps:
-        return
-    bar = canvas.colorbar(maps[0].images[0], ax=list(axes), shrink=0.85, pad=0.015, aspect=30)
-    counts = scale_ticks(picture.top)
+def _scale(canvas: Any, top: float, *, maps: list[Any], beside: list[Any]) -> None:
+    """Draw the scale of colours that maps have, beside all panels."""
+    bar = canvas.colorbar(maps[0].images[0], ax=beside, shrink=0.85, pad=0.015, aspect=30)
+    counts = scale_ticks(top)
     bar.set_ticks(np.sqrt(counts), labels=[in_rows(count) if count else "0 or less" for count in counts])
     bar.ax.set_title("rows", fontsize=8.5, loc="left")
     bar.outline.set_edgecolor(QUIET)

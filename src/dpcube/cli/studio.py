@@ -1,0 +1,50 @@
+"""The verb that opens the curator's page."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from dpcube.cli.curator import csv_options, dialect_of, query_option, table_argument
+
+
+@click.command(short_help="Open a page to plan and make a release of a table.")
+@table_argument
+@click.option(
+    "--ledger", type=click.Path(path_type=Path), help="The ledger; TABLE.ledger beside the table unless given."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port on 127.0.0.1; any that is free unless given."
+)
+@query_option
+@csv_options
+def studio(
+    table: Path | str,
+    *,
+    ledger: Path | None,
+    port: int,
+    query: str | None,
+    delimiter: str | None,
+    names: str | None,
+    null_text: tuple[str, ...],
+) -> None:
+    """Open a page, on this machine only, to choose what of TABLE to count, see what it would be worth, and release it.
+
+    The address that is printed opens the page once. Ctrl-C ends it. Nothing is spent before you confirm.
+    """
+    from dpcube.errors import InputError
+    from dpcube.studio import Desk, StudioServer, serve
+
+    desk = Desk(table, csv=dialect_of(table, delimiter, names, null_text), query=query, ledger=ledger)
+    try:
+        server = StudioServer(desk, port)
+    except OSError:
+        msg = f"port {port} of 127.0.0.1 is taken or not allowed; choose another, or none (--port 0)"
+        raise InputError(msg) from None
+    click.echo(f"open once, in a browser on this machine: {server.entry.address}")
+    click.echo("Ctrl-C ends it. What you type stays here, and nothing is spent before you confirm.")
+    sys.stdout.flush()
+    try:
+        serve(server)
+    except KeyboardInterrupt:
+        click.echo("\nended")

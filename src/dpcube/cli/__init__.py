@@ -15,6 +15,7 @@ from dpcube.cli.compile import compile_verb
 from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
+from dpcube.cli.explore import explore
 from dpcube.cli.learn import predict, train
 from dpcube.cli.ledger import ledger
 from dpcube.cli.merge import merge
@@ -45,6 +46,7 @@ def commands() -> None:
                    dpcube synth R.dpcube -o rows.parquet
                    dpcube plot R.dpcube age income -o map.svg
                    dpcube report R.dpcube -o report.html
+                   dpcube explore R.dpcube -o cube.html
                    dpcube train R.dpcube --target income -o model.json
                    dpcube predict model.json rows.csv -o classes.csv
                    dpcube merge may.dpcube june.dpcube -o all.dpcube
@@ -56,7 +58,7 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-ASKING = (info, count, sql, synth, export, plot, report, merge, train, predict)
+ASKING = (info, count, sql, synth, export, plot, report, explore, merge, train, predict)
 for verb in (demo, domain, check, plan, release, ledger, *ASKING, coverage, compare, reproduce, compile_verb):
     commands.add_command(verb)
 

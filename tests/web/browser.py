@@ -198,9 +198,16 @@ class Page:
             more = text if kind == "keyDown" else {}
             self.call("Input.dispatchKeyEvent", type=kind, key=key, modifiers=8 if shift else 0, **more)
 
-    def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        """Save a picture of the page."""
-        taken = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def screenshot(self, path: Path, *, width: int, selector: str = "body") -> None:
+        """Save a picture of the page, or of one element, at a width; the tab is made as tall as the page."""
+        self.resize(width, 1000)
+        self.resize(width, int(self.run("document.documentElement.scrollHeight")))
+        self.wait("document.body.dataset.told")
+        box = self.run(
+            f"(() => {{ const b = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
+            " return { x: b.left, y: b.top, width: b.width, height: b.height, scale: 1 }; })()"
+        )
+        taken = self.call("Page.captureScreenshot", format="png", clip=box)
         path.write_bytes(base64.b64decode(taken["data"]))
 
     def complaints(self) -> list[str]:

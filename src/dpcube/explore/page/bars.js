@@ -27,9 +27,9 @@ export function barChart(attribute, number, onChoose) {
     said: made("p", { className: "said" }),
   };
   chart.hatch = hatch(chart.svg, `hatch-${number}`);
-  chart.bars = labels.map((label, bar) => newBar(chart, bar));
   chart.ticks = drawn("g", { class: "ticks", "aria-hidden": "true" });
   chart.svg.append(chart.ticks);
+  chart.bars = labels.map((_, bar) => newBar(chart, bar));
   chart.list.append(chart.svg);
   choosing(chart, onChoose);
   return {
@@ -121,8 +121,10 @@ function namesBelow(chart, step) {
     const own = bar >= chart.labels.length - chart.attribute.own.length;
     if (bar % every !== 0 && !(own && chart.labels.length <= every * 2)) return;
     const x = MARGIN.left + (bar + 0.5) * step;
-    const anchor = bar === 0 && step < 40 ? "start" : x > chart.width - 30 ? "end" : "middle";
-    chart.ticks.append(drawn("text", { x: anchor === "start" ? MARGIN.left : Math.min(x, chart.width - 2), y: HEIGHT - 7, "text-anchor": anchor }, cutShort(label, 12)));
+    const half = Math.min(label.length, 12) * 3.3;
+    if (!own && x + half > chart.width) return;
+    const anchor = x + half > chart.width ? "end" : "middle";
+    chart.ticks.append(drawn("text", { x: anchor === "end" ? chart.width - 2 : x, y: HEIGHT - 7, "text-anchor": anchor }, cutShort(label, 12)));
   });
 }
 
@@ -137,7 +139,7 @@ function placeLines(chart, bottom, top) {
     setAll(parts.back, { x: 0, y, width: chart.width, height: LINE });
     setAll(parts.body, { x: Math.min(x(value), x(0)), y: y + 4, width: Math.abs(x(value) - x(0)), height: LINE - 8 });
     setAll(parts.name, { x: names, y: y + 16, "text-anchor": "end" });
-    parts.name.textContent = cutShort(chart.labels[bar], Math.floor(names / 6.8));
+    parts.name.textContent = cutShort(chart.labels[bar], Math.floor(names / 7.6));
     setAll(parts.count, { x: chart.width - 4, y: y + 16, "text-anchor": "end" });
     parts.count.textContent = rows(value);
     const middle = y + LINE / 2;

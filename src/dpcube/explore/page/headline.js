@@ -8,7 +8,7 @@ export function showHeadline(answer, words, facts) {
   const at = (id) => document.getElementById(id);
   at("question").textContent = words.length ? `Where ${words.join(", and ")}` : "All rows";
   at("value").textContent = rows(answer.value);
-  at("between").textContent = likely(answer) + (Number.isNaN(answer.low + answer.high) ? "" : `, ${timesIn100(facts.confidence)}`);
+  at("between").textContent = likely(answer) + (Number.isNaN(answer.low + answer.high) ? "" : ` (${timesIn100(facts.confidence)})`);
   at("doubtful").hidden = !isDoubtful(answer);
   at("doubtful").textContent = "So few that it may be none at all.";
   at("parts").replaceChildren(partsOf(answer, facts));
@@ -17,7 +17,7 @@ export function showHeadline(answer, words, facts) {
 }
 
 function timesIn100(confidence) {
-  return `which holds ${Number((100 * confidence).toPrecision(4))} times in 100`;
+  return `right ${Number((100 * confidence).toPrecision(4))} times in 100`;
 }
 
 function partsOf({ stderr, within, reach, deviations }, { model }) {

@@ -46,6 +46,7 @@ export function heatMap(title, onChoose, onSay) {
 function showMap(map, picture) {
   map.picture = picture;
   map.answers = new Array(picture.values.length).fill(null);
+  map.marks.replaceChildren();
   map.area.setAttribute("aria-label", `${map.title}: ${picture.names[0]} across, ${picture.names[1]} up; arrows move, Enter chooses`);
   if (map.width) paint(map);
 }
@@ -65,6 +66,8 @@ function layMap(map) {
   drawAxes(map);
   drawOutlines(map);
   paint(map);
+  markDoubts(map);
+  map.pointer.replaceChildren();
 }
 
 function paint(map) {
@@ -84,7 +87,6 @@ function paint(map) {
   context.imageSmoothingEnabled = false;
   context.drawImage(small, 0, 0, map.canvas.width, map.canvas.height);
   drawChosen(map);
-  map.marks.replaceChildren();
 }
 
 function shadeOf({ top }, value) {

@@ -26,7 +26,8 @@ async function start() {
   byId("loading").remove();
   byId("page").hidden = false;
   layAll(page);
-  window.addEventListener("resize", () => layAll(page));
+  window.addEventListener("resize", () => fitAll(page));
+  readyForPrint(page);
   window.addEventListener("hashchange", ({ newURL }) => {
     page.view = viewOf(new URL(newURL).hash, cube);
     showAll(page);
@@ -34,9 +35,32 @@ async function start() {
 }
 
 function layAll(page) {
-  page.charts.forEach((chart) => chart.lay());
   showAll(page);
+  fitAll(page);
+}
+
+/** Fit all that is shown to the width there is. */
+function fitAll(page) {
+  page.charts.forEach((chart) => chart.lay());
   page.maps.forEach((map) => map.lay());
+}
+
+/** Paper is light and narrow, whatever the screen is. */
+function readyForPrint(page) {
+  const root = document.documentElement;
+  let theme;
+  window.addEventListener("beforeprint", () => {
+    theme = root.dataset.theme;
+    root.dataset.theme = "light";
+    root.classList.add("printing");
+    fitAll(page);
+  });
+  window.addEventListener("afterprint", () => {
+    if (theme) root.dataset.theme = theme;
+    else delete root.dataset.theme;
+    root.classList.remove("printing");
+    fitAll(page);
+  });
 }
 
 /** Show what is chosen: counts at once, their intervals as soon as they are worked out. */
@@ -342,9 +366,9 @@ function themeSwitch(page) {
   button.onclick = () => {
     document.documentElement.dataset.theme = isDark() ? "light" : "dark";
     named();
-    layAll(page);
+    fitAll(page);
   };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (named(), layAll(page)));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (named(), fitAll(page)));
   named();
 }
 

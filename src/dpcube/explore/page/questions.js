@@ -11,35 +11,29 @@ const DAYS_BEFORE_1970 = 719163;
 
 /** Return the condition that takes runs of whole cells [first, last] of an attribute, in the language of `count`. */
 export function conditionOnCells(attribute, edges, runs, keywords) {
-  const name = countName(attribute.name, keywords);
-  return anyOf(runs.flatMap((run) => runConditions(attribute, edges, run, name)));
+  return cellsCondition(attribute, edges, runs, countName(attribute.name, keywords));
 }
 
 /** Return the same as SQL on the table `cube`. */
 export function sqlOnCells(attribute, edges, runs) {
-  const name = sqlName(attribute.name);
-  return anyOf(runs.flatMap((run) => runConditions(attribute, edges, run, name)));
+  return cellsCondition(attribute, edges, runs, sqlName(attribute.name));
 }
 
-function anyOf(conditions) {
+function cellsCondition(attribute, edges, runs, name) {
+  const { scale, bins, texts, own } = attribute;
+  const cells = runs.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, k) => first + k));
+  const listed = cells.flatMap((cell) => (cell >= bins ? `(${own[cell - bins]})` : scale === "position" ? texts[cell] : []));
+  const conditions = scale === "position" ? [] : runs.filter(([first]) => first < bins).map((run) => runCondition(attribute, edges, run, name));
+  if (listed.length === 1) conditions.push(`${name} = ${quotedText(listed[0])}`);
+  if (listed.length > 1) conditions.push(`${name} in (${listed.map(quotedText).join(", ")})`);
   return conditions.length > 1 ? `(${conditions.join(" or ")})` : conditions[0];
 }
 
-function runConditions({ scale, bins, step, texts, own }, edges, [first, last], name) {
-  const conditions = [];
+/** Return the condition of bins from the first to the last; of real numbers all but the last end before an edge. */
+function runCondition({ scale, bins, step }, edges, [first, last], name) {
   const end = Math.min(last, bins - 1);
-  if (first < bins && scale === "position") {
-    const listed = texts.slice(first, end + 1).map(quotedText);
-    conditions.push(listed.length > 1 ? `${name} in (${listed.join(", ")})` : `${name} = ${listed[0]}`);
-  } else if (first < bins && step > 0) {
-    conditions.push(between(scale, name, edges[first], edges[end + 1] - step));
-  } else if (first < bins) {
-    const [low, high] = [String(edges[first]), String(edges[end + 1])];
-    const above = end === bins - 1 ? `${name} <= ${high}` : `${name} < ${high}`;
-    conditions.push(`(${name} >= ${low} and ${above})`);
-  }
-  for (let cell = Math.max(first, bins); cell <= last; cell++) conditions.push(`${name} = '(${own[cell - bins]})'`);
-  return conditions;
+  if (step > 0) return between(scale, name, edges[first], edges[end + 1] - step);
+  return `(${name} >= ${edges[first]} and ${name} ${end === bins - 1 ? "<=" : "<"} ${edges[end + 1]})`;
 }
 
 /** Return the condition that takes values from `low` to `high`, both included. */

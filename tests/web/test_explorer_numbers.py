@@ -1,5 +1,6 @@
 """The page's numbers are Python's: random questions are asked of the page in a browser, and of the release."""
 
+import ast
 import json
 import math
 import subprocess
@@ -104,6 +105,20 @@ def check_alike(shown: dict[str, Any], answer: Answer) -> None:
     assert (float(shown["reach"]) > 0) <= bool(answer.cut)
 
 
+def check_python_and_sql(release: Release, shown: dict[str, Any]) -> None:
+    """The other two ways to ask, as they stand on the page, ask the same."""
+    (_, _, *asked), _, (_, _, sql, error) = words_of([shown["commands"][0], "dpcube -", shown["commands"][2]])
+    call = ast.parse(shown["commands"][1], mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert [ast.literal_eval(argument) for argument in call.args] == asked
+    assert error == "--error"
+    (row,) = release.sql(sql, error=True).to_pylist()
+    counted, *_ = row.values()
+    assert counted == pytest.approx(float(shown["value"]), rel=1e-9, abs=1e-6)
+    ends = [number for name, number in row.items() if name.endswith(("_low", "_high"))]
+    assert ends == pytest.approx([float(shown["low"]), float(shown["high"])], rel=1e-6, abs=1e-6, nan_ok=True)
+
+
 RELEASES = {
     "tree": lambda: released(MIXED, "adaptive"),
     "tree of a grid": lambda: released(MIXED, "quad_tree"),
@@ -128,6 +143,8 @@ def test_random_questions_have_the_answers_of_python(browser: Browser, tmp_path:
     for one, answer in zip(shown, answers, strict=True):
         check_alike(one, answer)
     assert len({one["commands"][0] for one in shown}) > 100
+    for one in shown[1:13]:
+        check_python_and_sql(release, one)
     if kind not in ("strange names", "tree, even", "cells, even"):
         assert sum(bool(answer.cut) for answer in answers) > 20
     assert page.complaints() == []

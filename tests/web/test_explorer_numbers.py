@@ -3,6 +3,7 @@
 import ast
 import json
 import math
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from cubes import EVEN, MIXED, STRANGE, released, with_tables
 
 from dpcube import Answer, Domain, Release
 from dpcube.explore import explorer_page, packed_contents
+from dpcube.explore.models import PageModel, page_model
 
 Asked = dict[int, Any]
 
@@ -135,6 +137,10 @@ RELEASES = {
 @pytest.mark.parametrize("kind", RELEASES)
 def test_random_questions_have_the_answers_of_python(browser: Browser, tmp_path: Path, kind: str) -> None:
     release = RELEASES[kind]()
+    model = page_model(release.estimate(), confidence=0.95).facts
+    assert model["kind"] == {"balanced": "balanced", "boxes": "boxes", "cells": "boxes"}.get(
+        re.split("[ ,]", kind)[0], "tree"
+    )
     generator = np.random.default_rng(11)
     questions = [{}, *(random_question(release.domain, generator) for _ in range(150))]
     page = opened(browser, release, tmp_path)
@@ -162,4 +168,20 @@ def test_every_estimate_of_boxes_has_the_answers_of_python(browser: Browser, tmp
     for one, answer in zip(shown, python_answers(release, shown, estimate=estimate, confidence=0.8), strict=True):
         assert f"--estimate {estimate} --confidence 0.8" in one["commands"][0]
         check_alike(one, answer)
+    page.close()
+
+
+def test_of_an_estimate_that_the_page_does_not_know_errors_are_unknown(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = released(MIXED, "cells")
+    known = PageModel({"kind": "cells"}, {"cells": release.cells().reshape(-1)})
+    monkeypatch.setattr("dpcube.explore.contents.page_model", lambda *_, **__: known)
+    page = opened(browser, release, tmp_path)
+    shown = page.run("({...document.getElementById('answer').dataset})")
+    assert float(shown["value"]) == pytest.approx(release.count().value)
+    assert (shown["low"], shown["high"], shown["stderr"]) == ("NaN", "NaN", "NaN")
+    assert page.run("document.getElementById('between').textContent") == "how far off is unknown here: ask Python"
+    assert page.run("document.querySelectorAll('.doubtful').length") == 0
+    assert page.complaints() == []
     page.close()

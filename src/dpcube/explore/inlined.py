@@ -26,6 +26,9 @@ MODULES = (
     "headline",
     "saving",
     "state",
+    "cards",
+    "maps",
+    "elsewhere",
     "main",
 )
 """The modules of the page, each below those that it imports."""

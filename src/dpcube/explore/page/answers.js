@@ -14,12 +14,21 @@ export function answering({ facts, arrays }, estimate) {
 }
 
 function answered(cube, question, known) {
-  const as = spreadAnswer(cube, question.map(({ weights }) => weights), known);
+  const as = spreadAnswer(
+    cube,
+    question.map(({ weights }) => weights),
+    known,
+  );
   const ends = endsOf(as);
   const cut = question.map(({ parts }, k) => (cube.facts.attributes[k].even ? null : parts));
   const takesSome = question.every(({ weights }, k) => weights.some((w) => w !== 0) || cut[k]?.includes(1));
   if (!cut.some(Boolean) || !takesSome) return { ...as, ...ends, reach: 0 };
-  const [least, most] = [0, 1].map((end) => spreadAnswer(cube, question.map(({ weights }, k) => withEnd(weights, cut[k], end))));
+  const [least, most] = [0, 1].map((end) =>
+    spreadAnswer(
+      cube,
+      question.map(({ weights }, k) => withEnd(weights, cut[k], end)),
+    ),
+  );
   return {
     ...as,
     low: Math.min(endsOf(least).low, Math.max(as.value, 0)),

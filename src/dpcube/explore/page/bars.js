@@ -23,7 +23,13 @@ export function barChart(attribute, number, onChoose) {
     chosen: null,
     active: 0,
     svg: drawn("svg", { role: "none", class: "bars" }),
-    list: made("div", { className: "list", tabIndex: 0, role: "listbox", "aria-multiselectable": "true", "aria-label": `${attribute.shown}: choose bars` }),
+    list: made("div", {
+      className: "list",
+      tabIndex: 0,
+      role: "listbox",
+      "aria-multiselectable": "true",
+      "aria-label": `${attribute.shown}: choose bars`,
+    }),
     said: made("p", { className: "said" }),
   };
   chart.hatch = hatch(chart.svg, `hatch-${number}`);
@@ -100,16 +106,35 @@ function placeColumns(chart, bottom, top) {
   const y = (value) => HEIGHT - MARGIN.bottom - (value - bottom) * scale;
   const gap = step > 5 ? 1 : 0.25;
   for (const tick of roundTicks(bottom, top, 4)) {
-    chart.ticks.append(drawn("line", { x1: MARGIN.left, x2: chart.width - MARGIN.right, y1: y(tick), y2: y(tick), class: tick === 0 ? "axis" : "grid" }));
+    chart.ticks.append(
+      drawn("line", {
+        x1: MARGIN.left,
+        x2: chart.width - MARGIN.right,
+        y1: y(tick),
+        y2: y(tick),
+        class: tick === 0 ? "axis" : "grid",
+      }),
+    );
     chart.ticks.append(drawn("text", { x: MARGIN.left - 6, y: y(tick) + 4, "text-anchor": "end" }, short(tick)));
   }
   chart.bars.forEach((parts, bar) => {
     const [x, value] = [MARGIN.left + bar * step, chart.values[bar]];
     setAll(parts.back, { x, y: 0, width: step, height: HEIGHT - MARGIN.bottom });
-    setAll(parts.body, { x: x + gap, y: Math.min(y(value), y(0)), width: Math.max(step - 2 * gap, 0.5), height: Math.abs(y(value) - y(0)) });
+    setAll(parts.body, {
+      x: x + gap,
+      y: Math.min(y(value), y(0)),
+      width: Math.max(step - 2 * gap, 0.5),
+      height: Math.abs(y(value) - y(0)),
+    });
     const answer = chart.answers[bar];
     const [middle, cap] = [x + step / 2, Math.min(step / 4, 5)];
-    parts.whisker.setAttribute("d", hasWhisker(answer) ? `M${middle} ${y(answer.low)}V${y(answer.high)}M${middle - cap} ${y(answer.low)}h${2 * cap}M${middle - cap} ${y(answer.high)}h${2 * cap}` : "");
+    parts.whisker.setAttribute(
+      "d",
+      hasWhisker(answer)
+        ? [answer.low, answer.high].map((end) => `M${middle - cap} ${y(end)}h${2 * cap}`).join("") +
+            `M${middle} ${y(answer.low)}V${y(answer.high)}`
+        : "",
+    );
   });
   namesBelow(chart, step);
 }
@@ -124,7 +149,13 @@ function namesBelow(chart, step) {
     const half = Math.min(label.length, 12) * 3.3;
     if (!own && x + half > chart.width) return;
     const anchor = x + half > chart.width ? "end" : "middle";
-    chart.ticks.append(drawn("text", { x: anchor === "end" ? chart.width - 2 : x, y: HEIGHT - 7, "text-anchor": anchor }, cutShort(label, 12)));
+    chart.ticks.append(
+      drawn(
+        "text",
+        { x: anchor === "end" ? chart.width - 2 : x, y: HEIGHT - 7, "text-anchor": anchor },
+        cutShort(label, 12),
+      ),
+    );
   });
 }
 
@@ -143,7 +174,13 @@ function placeLines(chart, bottom, top) {
     setAll(parts.count, { x: chart.width - 4, y: y + 16, "text-anchor": "end" });
     parts.count.textContent = rows(value);
     const middle = y + LINE / 2;
-    parts.whisker.setAttribute("d", hasWhisker(answer) ? `M${x(answer.low)} ${middle}H${x(answer.high)}M${x(answer.low)} ${middle - 4}v8M${x(answer.high)} ${middle - 4}v8` : "");
+    parts.whisker.setAttribute(
+      "d",
+      hasWhisker(answer)
+        ? [answer.low, answer.high].map((end) => `M${x(end)} ${middle - 4}v8`).join("") +
+            `M${x(answer.low)} ${middle}H${x(answer.high)}`
+        : "",
+    );
   });
 }
 
@@ -197,7 +234,8 @@ function choosing(chart, onChoose) {
   chart.svg.addEventListener("pointermove", (event) => {
     const bar = at(event);
     moveTo(chart, bar);
-    if (from !== null && bar !== from) onChoose(between(chart, from, bar), event.ctrlKey || event.metaKey ? chart.before : null);
+    if (from !== null && bar !== from)
+      onChoose(between(chart, from, bar), event.ctrlKey || event.metaKey ? chart.before : null);
   });
   chart.svg.addEventListener("pointerup", (event) => {
     if (from !== null && at(event) === from) onChoose(...clicked(chart, from, event));

@@ -2,6 +2,8 @@
 
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 
+export const byId = (id) => document.getElementById(id);
+
 /** Make an element of HTML: properties, then children that are elements or text. */
 export function made(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -50,8 +52,16 @@ export function roundTicks(bottom, top, most) {
 
 /** Return a short form of a number for axes: 12k, 3.4M. */
 export function short(number) {
-  for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (Math.abs(number) >= 10 * size || Math.abs(number) === size || (Math.abs(number) >= size && number % (size / 10) === 0)) {
+  for (const [size, letter] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ]) {
+    if (
+      Math.abs(number) >= 10 * size ||
+      Math.abs(number) === size ||
+      (Math.abs(number) >= size && number % (size / 10) === 0)
+    ) {
       return `${Number((number / size).toPrecision(3))}${letter}`;
     }
   }
@@ -66,8 +76,17 @@ export function cutShort(text, most) {
 
 /** Add the pattern that marks what may as well be none, and return its name for `fill`. */
 export function hatch(svg, id) {
-  const pattern = drawn("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
-  pattern.append(drawn("rect", { width: 6, height: 6, class: "hatch-ground" }), drawn("rect", { width: 2.5, height: 6, class: "hatch-line" }));
+  const pattern = drawn("pattern", {
+    id,
+    width: 6,
+    height: 6,
+    patternUnits: "userSpaceOnUse",
+    patternTransform: "rotate(45)",
+  });
+  pattern.append(
+    drawn("rect", { width: 6, height: 6, class: "hatch-ground" }),
+    drawn("rect", { width: 2.5, height: 6, class: "hatch-line" }),
+  );
   const definitions = drawn("defs");
   definitions.append(pattern);
   svg.append(definitions);

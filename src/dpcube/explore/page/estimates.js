@@ -119,7 +119,16 @@ function boxesEstimate(shape, arrays) {
     if (!end) return { noise, within: 0, number: quantiles ? equalWeights(axes) : 0 };
     const sums = walkedLeaves({ end, lower, upper, below }, axes, REACHED);
     let within = detail || sums.cut === 0 ? 0 : NaN;
-    if (ratio) within = expectedSquare(ratio, weightedSum(deviation, shape, axes.map((axis) => axis.weights)), sums);
+    if (ratio)
+      within = expectedSquare(
+        ratio,
+        weightedSum(
+          deviation,
+          shape,
+          axes.map((axis) => axis.weights),
+        ),
+        sums,
+      );
     return { noise: Math.max(noise + sums.variance, 0), within, number: quantiles ? sums.number : 0 };
   };
   return { cells, measures: null, errors };

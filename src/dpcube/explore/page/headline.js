@@ -1,19 +1,19 @@
 /* The headline: how many rows meet what is chosen, how far off that may be, and what part of it is what. */
 
-import { likely, made, rows } from "./drawing.js";
+import { byId, likely, made, rows } from "./drawing.js";
 import { isDoubtful } from "./shown.js";
 
 /** Show the answer of the question; `words` are what is chosen, in words. */
 export function showHeadline(answer, words, facts) {
-  const at = (id) => document.getElementById(id);
-  at("question").textContent = words.length ? `Where ${words.join(", and ")}` : "All rows";
-  at("value").textContent = rows(answer.value);
-  at("between").textContent = likely(answer) + (Number.isNaN(answer.low + answer.high) ? "" : ` (${timesIn100(facts.confidence)})`);
-  at("doubtful").hidden = !isDoubtful(answer);
-  at("doubtful").textContent = "So few that it may be none at all.";
-  at("parts").replaceChildren(partsOf(answer, facts));
+  byId("question").textContent = words.length ? `Where ${words.join(", and ")}` : "All rows";
+  byId("value").textContent = rows(answer.value);
+  byId("between").textContent =
+    likely(answer) + (Number.isNaN(answer.low + answer.high) ? "" : ` (${timesIn100(facts.confidence)})`);
+  byId("doubtful").hidden = !isDoubtful(answer);
+  byId("doubtful").textContent = "So few that it may be none at all.";
+  byId("parts").replaceChildren(partsOf(answer, facts));
   const { value, stderr, within, low, high, reach } = answer;
-  Object.assign(at("answer").dataset, { value, stderr, within, low, high, reach });
+  Object.assign(byId("answer").dataset, { value, stderr, within, low, high, reach });
 }
 
 function timesIn100(confidence) {
@@ -39,8 +39,14 @@ function partsOf({ stderr, within, reach, deviations }, { model }) {
 /** Show what is chosen as buttons that clear it. */
 export function showChips(chips, onClear) {
   const buttons = chips.map(({ words, axis }) =>
-    made("button", { type: "button", className: "chip", onclick: () => onClear(axis), "aria-label": `Clear ${words}` }, words, made("span", { "aria-hidden": "true" }, " ×")),
+    made(
+      "button",
+      { type: "button", className: "chip", onclick: () => onClear(axis), "aria-label": `Clear ${words}` },
+      words,
+      made("span", { "aria-hidden": "true" }, " ×"),
+    ),
   );
-  if (chips.length > 1) buttons.push(made("button", { type: "button", className: "quiet", onclick: () => onClear(null) }, "Clear all"));
-  document.getElementById("chips").replaceChildren(...buttons);
+  if (chips.length > 1)
+    buttons.push(made("button", { type: "button", className: "quiet", onclick: () => onClear(null) }, "Clear all"));
+  byId("chips").replaceChildren(...buttons);
 }

@@ -20,7 +20,12 @@ export function heatMap(title, onChoose, onSay) {
     cursor: [0, 0],
     found: null,
   };
-  map.area = made("div", { className: "map-area", tabIndex: 0, role: "group", "aria-roledescription": "map of counts" }, map.canvas, map.svg);
+  map.area = made(
+    "div",
+    { className: "map-area", tabIndex: 0, role: "group", "aria-roledescription": "map of counts" },
+    map.canvas,
+    map.svg,
+  );
   map.element = made("figure", { className: "map" }, made("figcaption", {}, title), map.area);
   for (const layer of ["axes", "outlines", "marks", "chosen", "pointer"]) {
     map[layer] = drawn("g", { class: layer });
@@ -47,7 +52,10 @@ function showMap(map, picture) {
   map.picture = picture;
   map.answers = new Array(picture.values.length).fill(null);
   map.marks.replaceChildren();
-  map.area.setAttribute("aria-label", `${map.title}: ${picture.names[0]} across, ${picture.names[1]} up; arrows move, Enter chooses`);
+  map.area.setAttribute(
+    "aria-label",
+    `${map.title}: ${picture.names[0]} across, ${picture.names[1]} up; arrows move, Enter chooses`,
+  );
   if (map.width) paint(map);
 }
 
@@ -56,12 +64,23 @@ function layMap(map) {
   const { across, up } = map.picture;
   map.width = Math.max(map.area.clientWidth, 240);
   const square = (map.width - EDGE.left - EDGE.right) / across.labels.length;
-  map.inner = { width: map.width - EDGE.left - EDGE.right, height: Math.min(Math.max(square * up.labels.length, LOWEST), TALLEST) };
+  map.inner = {
+    width: map.width - EDGE.left - EDGE.right,
+    height: Math.min(Math.max(square * up.labels.length, LOWEST), TALLEST),
+  };
   map.height = map.inner.height + EDGE.top + EDGE.bottom;
   setAll(map.svg, { width: map.width, height: map.height, viewBox: `0 0 ${map.width} ${map.height}` });
   const sharp = window.devicePixelRatio || 1;
-  Object.assign(map.canvas, { width: Math.round(map.inner.width * sharp), height: Math.round(map.inner.height * sharp) });
-  Object.assign(map.canvas.style, { left: `${EDGE.left}px`, top: `${EDGE.top}px`, width: `${map.inner.width}px`, height: `${map.inner.height}px` });
+  Object.assign(map.canvas, {
+    width: Math.round(map.inner.width * sharp),
+    height: Math.round(map.inner.height * sharp),
+  });
+  Object.assign(map.canvas.style, {
+    left: `${EDGE.left}px`,
+    top: `${EDGE.top}px`,
+    width: `${map.inner.width}px`,
+    height: `${map.inner.height}px`,
+  });
   map.area.style.height = `${map.height}px`;
   drawAxes(map);
   drawOutlines(map);
@@ -115,18 +134,42 @@ const yAt = (map, bin) => EDGE.top + map.inner.height - (bin * map.inner.height)
 function drawAxes(map) {
   const { across, up, names } = map.picture;
   map.axes.replaceChildren(
-    drawn("text", { x: EDGE.left + map.inner.width / 2, y: map.height - 6, "text-anchor": "middle", class: "axis-name" }, cutShort(names[0], 40)),
-    drawn("text", { x: 0, y: 0, "text-anchor": "middle", class: "axis-name", transform: `translate(12 ${EDGE.top + map.inner.height / 2}) rotate(-90)` }, cutShort(names[1], 40)),
+    drawn(
+      "text",
+      { x: EDGE.left + map.inner.width / 2, y: map.height - 6, "text-anchor": "middle", class: "axis-name" },
+      cutShort(names[0], 40),
+    ),
+    drawn(
+      "text",
+      {
+        x: 0,
+        y: 0,
+        "text-anchor": "middle",
+        class: "axis-name",
+        transform: `translate(12 ${EDGE.top + map.inner.height / 2}) rotate(-90)`,
+      },
+      cutShort(names[1], 40),
+    ),
     drawn("rect", { x: EDGE.left, y: EDGE.top, width: map.inner.width, height: map.inner.height, class: "frame" }),
   );
   const longest = Math.min(Math.max(...across.labels.map((label) => label.length)), 12);
   const everyColumn = Math.ceil((longest * 6.6 + 10) / (map.inner.width / across.labels.length));
   const everyLine = Math.ceil(15 / (map.inner.height / up.labels.length));
   across.labels.forEach((label, bin) => {
-    if (bin % everyColumn === 0) map.axes.append(drawn("text", { x: xAt(map, bin + 0.5), y: map.height - EDGE.bottom + 15, "text-anchor": "middle" }, cutShort(label, 12)));
+    if (bin % everyColumn === 0)
+      map.axes.append(
+        drawn(
+          "text",
+          { x: xAt(map, bin + 0.5), y: map.height - EDGE.bottom + 15, "text-anchor": "middle" },
+          cutShort(label, 12),
+        ),
+      );
   });
   up.labels.forEach((label, bin) => {
-    if (bin % everyLine === 0) map.axes.append(drawn("text", { x: EDGE.left - 5, y: yAt(map, bin + 0.5) + 4, "text-anchor": "end" }, cutShort(label, 9)));
+    if (bin % everyLine === 0)
+      map.axes.append(
+        drawn("text", { x: EDGE.left - 5, y: yAt(map, bin + 0.5) + 4, "text-anchor": "end" }, cutShort(label, 9)),
+      );
   });
 }
 
@@ -135,7 +178,8 @@ function drawOutlines(map) {
   if (!map.found || !map.width) return;
   map.found.lines.forEach((lines, strength) => {
     let path = "";
-    for (let k = 0; k < lines.length; k += 4) path += `M${xAt(map, lines[k])} ${yAt(map, lines[k + 1])}L${xAt(map, lines[k + 2])} ${yAt(map, lines[k + 3])}`;
+    for (let k = 0; k < lines.length; k += 4)
+      path += `M${xAt(map, lines[k])} ${yAt(map, lines[k + 1])}L${xAt(map, lines[k + 2])} ${yAt(map, lines[k + 3])}`;
     if (path) map.outlines.append(drawn("path", { d: path, class: STRENGTHS[strength] }));
   });
 }
@@ -227,7 +271,9 @@ function pointTo(map, [column, line], onSay) {
   const { across, up } = map.picture;
   map.cursor = [Math.min(column, across.labels.length - 1), Math.min(line, up.labels.length - 1)];
   const [x, y] = [xAt(map, map.cursor[0]), yAt(map, map.cursor[1] + 1)];
-  map.pointer.replaceChildren(drawn("rect", { x, y, width: xAt(map, map.cursor[0] + 1) - x, height: yAt(map, map.cursor[1]) - y }));
+  map.pointer.replaceChildren(
+    drawn("rect", { x, y, width: xAt(map, map.cursor[0] + 1) - x, height: yAt(map, map.cursor[1]) - y }),
+  );
   onSay(map.cursor);
 }
 
@@ -246,5 +292,11 @@ function rectanglesOf(map) {
 /** Return the scale of colours in words: a strip from none to most. */
 export function scaleStrip(top) {
   const strip = made("span", { className: "strip", "aria-hidden": "true" });
-  return made("p", { className: "scale" }, "none ", strip, ` ${short(Math.round(top))} rows; by the root. A stroke: may be none at all.`);
+  return made(
+    "p",
+    { className: "scale" },
+    "none ",
+    strip,
+    ` ${short(Math.round(top))} rows; by the root. A stroke: may be none at all.`,
+  );
 }

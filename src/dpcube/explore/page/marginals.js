@@ -26,7 +26,9 @@ function halved(table, weights, found) {
   const middle = table.axes.length >> 1;
   for (const gone of [table.axes.slice(0, middle), table.axes.slice(middle)]) {
     let left = table;
-    for (const axis of [...gone].sort((a, b) => table.shape[table.axes.indexOf(b)] - table.shape[table.axes.indexOf(a)])) {
+    for (const axis of [...gone].sort(
+      (a, b) => table.shape[table.axes.indexOf(b)] - table.shape[table.axes.indexOf(a)],
+    )) {
       left = takenOut(left, axis, weights[axis]);
     }
     halved(left, weights, found);
@@ -97,7 +99,9 @@ export function spreadOverCells(shape, lower, upper, totals, measures) {
 function sharesOf(measure, low, high) {
   const shares = new Float64Array(high - low);
   for (let k = 0; k < shares.length; k++) {
-    shares[k] = measure ? (measure[low + k + 1] - measure[low + k]) / (measure[high] - measure[low]) : 1 / shares.length;
+    shares[k] = measure
+      ? (measure[low + k + 1] - measure[low + k]) / (measure[high] - measure[low])
+      : 1 / shares.length;
   }
   return shares;
 }

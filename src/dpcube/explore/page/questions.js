@@ -22,8 +22,13 @@ export function sqlOnCells(attribute, edges, runs) {
 function cellsCondition(attribute, edges, runs, name) {
   const { scale, bins, texts, own } = attribute;
   const cells = runs.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, k) => first + k));
-  const listed = cells.flatMap((cell) => (cell >= bins ? `(${own[cell - bins]})` : scale === "position" ? texts[cell] : []));
-  const conditions = scale === "position" ? [] : runs.filter(([first]) => first < bins).map((run) => runCondition(attribute, edges, run, name));
+  const listed = cells.flatMap((cell) =>
+    cell >= bins ? `(${own[cell - bins]})` : scale === "position" ? texts[cell] : [],
+  );
+  const conditions =
+    scale === "position"
+      ? []
+      : runs.filter(([first]) => first < bins).map((run) => runCondition(attribute, edges, run, name));
   if (listed.length === 1) conditions.push(`${name} = ${quotedText(listed[0])}`);
   if (listed.length > 1) conditions.push(`${name} in (${listed.map(quotedText).join(", ")})`);
   return conditions.length > 1 ? `(${conditions.join(" or ")})` : conditions[0];
@@ -65,14 +70,18 @@ function countName(name, keywords) {
 }
 
 function sqlName(name) {
-  return PLAIN_SQL_NAME.test(name) && name === name.toLowerCase() && !SQL_WORDS.has(name) ? name : `"${name.replaceAll('"', '""')}"`;
+  return PLAIN_SQL_NAME.test(name) && name === name.toLowerCase() && !SQL_WORDS.has(name)
+    ? name
+    : `"${name.replaceAll('"', '""')}"`;
 }
 
 const SQL_WORDS = new Set(
-  ("all and any array as asc between by case cast check collate column count create cube current_date default desc " +
+  (
+    "all and any array as asc between by case cast check collate column count create cube current_date default desc " +
     "distinct else end exists except false for from full group having in inner intersect interval into is join left " +
     "like limit natural not null offset on or order outer over partition primary references right select some table " +
-    "then to true union unique using values when where window with").split(" "),
+    "then to true union unique using values when where window with"
+  ).split(" "),
 );
 
 export function quotedText(text) {

@@ -2,7 +2,17 @@
 
 import { drawn, made } from "./drawing.js";
 
-const STYLED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "fill-opacity"];
+const STYLED = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "fill-opacity",
+];
 
 /** Return rows of values as CSV. Text that a spreadsheet would run as a formula gets an apostrophe before it. */
 export function csvOf(header, lines) {
@@ -22,11 +32,17 @@ export function svgText(svg, squares = []) {
   originals.forEach((original, k) => {
     const style = getComputedStyle(original);
     for (const name of STYLED) {
-      if (name !== "fill" || !copies[k].getAttribute("fill")?.startsWith("url(")) copies[k].setAttribute(name, style.getPropertyValue(name));
+      if (name !== "fill" || !copies[k].getAttribute("fill")?.startsWith("url("))
+        copies[k].setAttribute(name, style.getPropertyValue(name));
     }
-    for (const name of ["class", "role", "tabindex", "aria-hidden", "aria-label", "aria-selected"]) copies[k].removeAttribute(name);
+    for (const name of ["class", "role", "tabindex", "aria-hidden", "aria-label", "aria-selected"])
+      copies[k].removeAttribute(name);
   });
-  const ground = drawn("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).getPropertyValue("--surface").trim() });
+  const ground = drawn("rect", {
+    width: "100%",
+    height: "100%",
+    fill: getComputedStyle(document.body).getPropertyValue("--surface").trim(),
+  });
   copy.prepend(ground, ...squares);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return new XMLSerializer().serializeToString(copy);
@@ -54,15 +70,32 @@ export function saveFile(name, content, type) {
 
 /** Return a name of a file made of words that any file system takes. */
 export function fileName(...words) {
-  return words.map((word) => word.replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "").slice(0, 60) || "x").join("-");
+  return words
+    .map(
+      (word) =>
+        word
+          .replace(/[^\p{L}\p{N}._-]+/gu, "-")
+          .replace(/^[-.]+|[-.]+$/g, "")
+          .slice(0, 60) || "x",
+    )
+    .join("-");
 }
 
 /** Return buttons that save a table and a picture. `table` and `picture` are asked when they are pressed. */
 export function saveButtons(words, table, picture) {
-  const button = (label, save) => made("button", { type: "button", className: "quiet", onclick: save, "aria-label": `Save ${words.join(" ")} as ${label}` }, label);
+  const button = (label, save) =>
+    made(
+      "button",
+      { type: "button", className: "quiet", onclick: save, "aria-label": `Save ${words.join(" ")} as ${label}` },
+      label,
+    );
   const svg = () => {
     const { element, squares } = picture();
-    return { text: svgText(element, squares), width: element.clientWidth || Number(element.getAttribute("width")), height: Number(element.getAttribute("height")) };
+    return {
+      text: svgText(element, squares),
+      width: element.clientWidth || Number(element.getAttribute("width")),
+      height: Number(element.getAttribute("height")),
+    };
   };
   return made(
     "span",

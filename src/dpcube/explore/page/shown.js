@@ -1,6 +1,6 @@
 /* What is shown: a cube, what is chosen of each attribute, and the questions that follow.
 
-   Of each attribute is chosen nothing (null: every row counts), some cells {cells: [true, ...]} or a range {from, to}. */
+   Of each attribute is chosen nothing (null: every row counts), some {cells: [true, ...]} or a range {from, to}. */
 
 import { estimateOf } from "./estimates.js";
 import { answering } from "./answers.js";
@@ -29,7 +29,7 @@ function noisyCellsOf({ shape }, { boxCounts, boxLower, boxUpper, noisyCells }) 
   return noisyCells ?? spreadOverCells(shape, boxLower, boxUpper, boxCounts, null);
 }
 
-/** Return a function of two axes that gives lines between bins, by strength: rows [x0, y0, x1, y1], and how many boxes. */
+/** Return a function of two axes that gives lines between bins, by strength, as rows [x0, y0, x1, y1]. */
 function outlinesOf(facts, arrays) {
   const found = new Map();
   let at = 0;

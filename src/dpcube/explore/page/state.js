@@ -15,7 +15,13 @@ export function hashOf({ chosen, across, up, outlines, noisy }) {
 
 /** Return what an address says is to be shown, as far as it fits. */
 export function viewOf(hash, { facts, shape, edges }) {
-  const view = { chosen: shape.map(() => null), across: 0, up: Math.min(1, shape.length - 1), outlines: true, noisy: false };
+  const view = {
+    chosen: shape.map(() => null),
+    across: 0,
+    up: Math.min(1, shape.length - 1),
+    outlines: true,
+    noisy: false,
+  };
   let said;
   try {
     said = JSON.parse(decodeURIComponent(hash.slice(1)));
@@ -25,7 +31,9 @@ export function viewOf(hash, { facts, shape, edges }) {
   if (typeof said !== "object" || said === null) return view;
   for (const key of ["across", "up"]) if (Number.isInteger(said[key]) && said[key] in shape) view[key] = said[key];
   for (const key of ["outlines", "noisy"]) if (typeof said[key] === "boolean") view[key] = said[key];
-  shape.forEach((cells, axis) => (view.chosen[axis] = chosenOf(said.asked?.[axis], facts.attributes[axis], cells, edges[axis])));
+  shape.forEach(
+    (cells, axis) => (view.chosen[axis] = chosenOf(said.asked?.[axis], facts.attributes[axis], cells, edges[axis])),
+  );
   return view;
 }
 
@@ -46,5 +54,7 @@ function chosenOf(said, attribute, cells, edges) {
 export function isRangeOf({ scale, step }, edges, from, to) {
   const whole = step === 0 || (Number.isInteger(from) && Number.isInteger(to));
   const finite = Number.isFinite(from) && Number.isFinite(to);
-  return scale !== "position" && whole && finite && from <= to && to >= edges[0] && from <= edges[edges.length - 1] - step;
+  return (
+    scale !== "position" && whole && finite && from <= to && to >= edges[0] && from <= edges[edges.length - 1] - step
+  );
 }

@@ -144,6 +144,10 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
         **{"--confidence": st.just("0.5") | words, "--estimate": st.just("cells") | words, "--no-boxes": None},
     },
     ("report",): {"-o": st.just("n.html") | places, "--title": words},
+    ("explore",): {
+        **{"-o": st.just("n.html") | places, "--confidence": st.just("0.5") | words},
+        "--estimate": st.just("cells") | words,
+    },
     ("merge",): {"-o": st.just("n.dpcube") | places, "--json": None},
     ("train",): {
         **{"--target": st.just("age") | words, "-o": st.just("n.json") | places},
@@ -161,6 +165,7 @@ GOOD: dict[tuple[str, ...], str] = {
     ("count",): "r.dpcube",
     ("plot",): "r.dpcube",
     ("report",): "r.dpcube",
+    ("explore",): "r.dpcube",
     ("merge",): "r.dpcube",
     ("train",): "r.dpcube",
     ("predict",): "m.json",
@@ -173,6 +178,7 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("demo",): ("--epsilon",),
     ("plot",): ("-o",),
     ("report",): ("-o",),
+    ("explore",): ("-o",),
     ("merge",): ("-o",),
     ("train",): ("--target", "-o"),
 }

@@ -37,6 +37,7 @@ VERBS = (
     "export",
     "plot",
     "report",
+    "explore",
     "train",
     "predict",
     "merge",

@@ -117,6 +117,21 @@ def test_every_module_is_in_the_page_after_those_that_it_imports() -> None:
         assert len(re.findall(r"^export\b", text, re.MULTILINE)) == len(inlined.EXPORTED.findall(text))
 
 
+def test_what_a_module_imports_is_exported_there_and_used() -> None:
+    folder = Path(inlined.__file__).parent / "page"
+    texts = {name: (folder / f"{name}.js").read_text(encoding="utf-8") for name in inlined.MODULES}
+    exported = {name: {found[1] for found in inlined.EXPORTED.findall(text)} for name, text in texts.items()}
+    imported: set[tuple[str, str]] = set()
+    for text in texts.values():
+        body = inlined.IMPORTED.sub("", text)
+        for names, home in inlined.IMPORTED.findall(text):
+            for name in re.findall(r"\w+", names):
+                assert name in exported[home]
+                assert re.search(rf"\b{name}\b", body)
+                imported.add((home, name))
+    assert imported == {(home, name) for home, names in exported.items() for name in names}
+
+
 def test_the_command_writes_a_page_and_replaces_none(tmp_path: Path) -> None:
     output = tmp_path / "cube.html"
     done = CliRunner().invoke(commands, ["explore", str(ADAPTIVE), "-o", str(output), "--confidence", "0.9"])

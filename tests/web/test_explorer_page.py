@@ -85,8 +85,11 @@ def test_a_drag_on_the_map_chooses_both_attributes(page: Page, release: Release)
     )
     left, top, width, height = box
     square = (width / 13, height / 11)  # 12 bins of age and the nulls; 10 of dose and those outside
-    at = lambda column, line: (left + (column + 0.5) * square[0], top + height - (line + 0.5) * square[1])  # noqa: E731
-    page.drag(at(2, 3), at(4, 5))
+    start, stop = (
+        (left + (column + 0.5) * square[0], top + height - (line + 0.5) * square[1])
+        for column, line in ((2, 3), (4, 5))
+    )
+    page.drag(start, stop)
     told(page)
     assert shown(page) == ends(release.count("age between 10 and 24 and dose >= 0 and dose < 0.3"))
 

@@ -70,7 +70,7 @@ export function weightedSum(cells, shape, weights) {
   return table.reduce((sum, value, cell) => sum + value * last[cell], 0);
 }
 
-export function product(numbers) {
+function product(numbers) {
   return numbers.reduce((whole, number) => whole * number, 1);
 }
 

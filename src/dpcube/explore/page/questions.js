@@ -84,7 +84,7 @@ const SQL_WORDS = new Set(
   ).split(" "),
 );
 
-export function quotedText(text) {
+function quotedText(text) {
   return `'${text.replaceAll("'", "''")}'`;
 }
 

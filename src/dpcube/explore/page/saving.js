@@ -15,7 +15,7 @@ const STYLED = [
 ];
 
 /** Return rows of values as CSV. Text that a spreadsheet would run as a formula gets an apostrophe before it. */
-export function csvOf(header, lines) {
+function csvOf(header, lines) {
   return [header, ...lines].map((line) => line.map(csvCell).join(",")).join("\r\n") + "\r\n";
 }
 
@@ -26,7 +26,7 @@ function csvCell(value) {
 }
 
 /** Return a picture by itself: the styles of the page written into a copy, with squares below it if there are any. */
-export function svgText(svg, squares = []) {
+function svgText(svg, squares = []) {
   const copy = svg.cloneNode(true);
   const [originals, copies] = [svg, copy].map((one) => [one, ...one.querySelectorAll("*")]);
   originals.forEach((original, k) => {
@@ -49,7 +49,7 @@ export function svgText(svg, squares = []) {
 }
 
 /** Return an SVG as a PNG of twice its size. */
-export async function pngOf(text, width, height) {
+async function pngOf(text, width, height) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
@@ -59,7 +59,7 @@ export async function pngOf(text, width, height) {
 }
 
 /** Give a file to whoever looks at the page. */
-export function saveFile(name, content, type) {
+function saveFile(name, content, type) {
   const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
   const link = made("a", { href: address, download: name });
   document.body.append(link);
@@ -69,7 +69,7 @@ export function saveFile(name, content, type) {
 }
 
 /** Return a name of a file made of words that any file system takes. */
-export function fileName(...words) {
+function fileName(...words) {
   return words
     .map(
       (word) =>

@@ -36,7 +36,7 @@ function clipped(value, low, high) {
 }
 
 /** Return the double after a finite number. */
-export function nextDouble(number) {
+function nextDouble(number) {
   const bits = new DataView(new ArrayBuffer(8));
   bits.setFloat64(0, number === 0 ? 0 : number);
   bits.setBigInt64(0, bits.getBigInt64(0) + (number >= 0 ? 1n : -1n));

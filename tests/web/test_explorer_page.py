@@ -13,7 +13,8 @@ from browser import Browser, Page
 from cubes import HOSTILE, MIXED, STRANGE, released
 from test_explorer_numbers import opened
 
-from dpcube import Answer, Domain, Integer, Release
+from dpcube import Answer, Category, Domain, Integer, Release
+from dpcube.explore.attributes import drawn_axis
 
 SAVED = """
 window.saved = [];
@@ -200,6 +201,28 @@ def test_low_confidence_is_told_by_a_pattern_and_in_words(page: Page) -> None:
         assert "may be none at all" in words
         assert fill.startswith("url(")
     assert page.run("document.querySelector('.marks path').getAttribute('d').length") > 0
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Domain(Integer("n", 0, 199, width=3)),
+        Domain(Integer("n", 0, 0), Category("only", ["x"]), Integer("m", 5, 7)),
+        Domain(Category("yes", ["true", "false"], true=["Y"], false=["N"], null="cell"), Integer("m", 0, 200)),
+    ],
+)
+def test_small_and_thin_cubes_are_shown_too(browser: Browser, tmp_path: Path, domain: Domain) -> None:
+    release = released(domain, "adaptive")
+    page = opened(browser, release, tmp_path)
+    assert shown(page) == ends(release.count())
+    assert page.run("document.getElementById('map').hidden") == (len(domain.names) == 1)
+    last = len(domain.names) - 1
+    page.click(f"#bar-{last}-1 .back")
+    attribute, axis = domain.attributes[last], drawn_axis(domain.attributes[last])
+    low, high = attribute.bin_edges()[[axis.starts[1], axis.stops[1]]].astype(int).tolist()
+    assert shown(page) == ends(release.count({attribute.name: (low, high - 1)}))
+    assert page.complaints() == []
+    page.close()
 
 
 @pytest.mark.slow

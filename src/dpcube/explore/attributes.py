@@ -33,7 +33,7 @@ def attribute_facts(attribute: Attribute) -> dict[str, object]:
         "step": attribute.step,
         "bins": attribute.bins,
         "own": list(attribute.own_cells),
-        "texts": list(attribute.texts()) if attribute.scale == "position" else None,
+        "texts": attribute.labels()[: attribute.bins] if attribute.scale == "position" else None,
         "drawn": {
             "labels": list(axis.labels),
             "starts": axis.starts.tolist(),

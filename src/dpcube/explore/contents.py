@@ -29,7 +29,7 @@ MOST_PAGE_CELLS = 2**20
 """Cells of a cube that a page holds."""
 MOST_OUTLINED = 45
 """Pairs of attributes for which outlines of boxes travel."""
-KINDS = {"float64": "f8", "int32": "i4"}
+PACKED_KINDS = {"float64": "f8", "int32": "i4"}
 
 
 def packed_contents(release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95) -> bytes:
@@ -64,7 +64,7 @@ def packed(facts: Mapping[str, object], arrays: Arrays) -> bytes:
     places, parts, at = {}, [], 0
     for name, array in arrays.items():
         content = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
-        places[name] = [KINDS[array.dtype.name], at, array.size]
+        places[name] = [PACKED_KINDS[array.dtype.name], at, array.size]
         parts += [content, bytes(-len(content) % 8)]
         at += len(content) + len(parts[-1])
     head = json.dumps({"facts": facts, "arrays": places}, allow_nan=False).encode()

@@ -21,14 +21,12 @@ export function sqlOnCells(attribute, edges, runs) {
 
 function cellsCondition(attribute, edges, runs, name) {
   const { scale, bins, texts, own } = attribute;
-  const cells = runs.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, k) => first + k));
-  const listed = cells.flatMap((cell) =>
-    cell >= bins ? `(${own[cell - bins]})` : scale === "position" ? texts[cell] : [],
-  );
-  const conditions =
-    scale === "position"
-      ? []
-      : runs.filter(([first]) => first < bins).map((run) => runCondition(attribute, edges, run, name));
+  const isListed = scale === "position";
+  const listed = isListed ? runs.flatMap(([first, last]) => texts.slice(first, last + 1)) : [];
+  const taken = (cell) => runs.some(([first, last]) => first <= cell && cell <= last);
+  listed.push(...own.filter((_, k) => taken(bins + k)).map((irregular) => `(${irregular})`));
+  const ranges = isListed ? [] : runs.filter(([first]) => first < bins);
+  const conditions = ranges.map((run) => runCondition(attribute, edges, run, name));
   if (listed.length === 1) conditions.push(`${name} = ${quotedText(listed[0])}`);
   if (listed.length > 1) conditions.push(`${name} in (${listed.map(quotedText).join(", ")})`);
   return conditions.length > 1 ? `(${conditions.join(" or ")})` : conditions[0];

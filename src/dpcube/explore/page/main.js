@@ -1,7 +1,6 @@
 /* The page: contents are unpacked, charts made, and whatever is chosen is shown everywhere. */
 
 import { loadContents } from "./source.js";
-import { everyMarginal } from "./marginals.js";
 import { cubeOf, questionOf } from "./shown.js";
 import { byId, inPieces, made } from "./drawing.js";
 import { showChips, showHeadline } from "./headline.js";
@@ -67,7 +66,7 @@ function showAll(page) {
   const { cube, view } = page;
   const question = questionOf(cube, view.chosen);
   const weights = question.map((along) => along.weights);
-  const marginals = everyMarginal(cube.cells, cube.shape, weights);
+  const marginals = cube.tables.everyMarginal(weights);
   const value = marginals[0].reduce((sum, count, cell) => sum + count * weights[0][cell], 0);
   const jobs = page.charts.flatMap((chart, axis) => chart.update(question, marginals[axis], axis));
   jobs.push(...showMaps(page, question, weights));

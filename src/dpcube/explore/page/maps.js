@@ -1,6 +1,5 @@
 /* The map of two attributes, and beside it the noisy counts it was estimated from. */
 
-import { tableOver } from "./marginals.js";
 import { drawnChosen, isDoubtful, narrowed, overDrawnPair, questionOf } from "./shown.js";
 import { byId, likely, made, rows } from "./drawing.js";
 import { heatMap, scaleStrip } from "./heatmap.js";
@@ -52,13 +51,13 @@ export function showMaps(page, question, weights) {
   const [estimate, noisy] = maps;
   [byId("across").value, byId("up").value] = [view.across, view.up];
   [byId("outlines-on").checked, byId("noisy-on").checked] = [view.outlines, view.noisy];
-  const picture = pictureOf(page, question, weights, cube.cells);
+  const picture = pictureOf(page, question, weights, cube.tables);
   estimate.show(picture);
   const outlines = view.outlines ? cube.outlines(view.across, view.up) : null;
   estimate.lines(outlines);
   noisy.element.hidden = !view.noisy || !cube.hasNoisy;
   if (!noisy.element.hidden) {
-    noisy.show({ ...pictureOf(page, question, weights, cube.noisyCells()), top: picture.top });
+    noisy.show({ ...pictureOf(page, question, weights, cube.noisyTables()), top: picture.top });
     noisy.lines(outlines);
     noisy.lay();
   }
@@ -81,11 +80,11 @@ function pickAxis(page, which, axis) {
   page.lay();
 }
 
-function pictureOf({ cube, view }, question, weights, cells) {
+function pictureOf({ cube, view }, question, weights, tables) {
   const { attributes } = cube.facts;
   const { across, up } = view;
   const [first, second] = [Math.min(across, up), Math.max(across, up)];
-  const table = tableOver(cells, cube.shape, weights, [first, second]);
+  const table = tables.over(weights, [first, second]);
   let values = overDrawnPair(table, attributes[first].drawn, attributes[second].drawn, cube.shape[second]);
   if (across > up)
     values = turned(values, attributes[first].drawn.labels.length, attributes[second].drawn.labels.length);

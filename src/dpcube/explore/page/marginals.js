@@ -4,18 +4,63 @@
    all of its tables over one axis: half of the axes are taken out at a time. */
 
 /** Return the table over the axes in `kept` of a cube, other axes taken out with their weights. */
-export function tableOver(cells, shape, weights, kept) {
+function tableOver(cells, shape, weights, kept) {
   let table = { values: cells, shape: [...shape], axes: shape.map((_, axis) => axis) };
   const gone = table.axes.filter((axis) => !kept.includes(axis)).sort((a, b) => shape[b] - shape[a]);
   for (const axis of gone) table = takenOut(table, axis, weights[axis]);
   return table.values;
 }
 
-/** Return for every axis the table over it alone, all others taken out with their weights. */
-export function everyMarginal(cells, shape, weights) {
-  const found = [];
-  halved({ values: cells, shape: [...shape], axes: shape.map((_, axis) => axis) }, weights, found);
-  return found;
+const MOST_KEPT = 24;
+
+/** Return a cube's tables: `everyMarginal(weights)`, one for each axis, and `over(weights, axes)`.
+
+    While someone drags on one chart the weights of all other axes stay: their axes are taken out first, and what was
+    left is kept for the next step. Weights are compared, and must not be changed once they were handed over. */
+export function keptTables(cells, shape) {
+  const whole = { values: cells, shape: [...shape], axes: shape.map((_, axis) => axis) };
+  const state = { kept: new Map(), before: [], moving: shape.map(() => false) };
+  const prepared = (weights) => {
+    const moved = shape.map((_, axis) => !isAlike(state.before[axis], weights[axis]));
+    if (moved.includes(true)) Object.assign(state, { moving: moved, before: weights });
+    return (gone) => [...gone].sort((a, b) => state.moving[a] - state.moving[b] || shape[b] - shape[a]);
+  };
+  return {
+    over: (weights, axes) => {
+      const order = prepared(weights);
+      return withoutAxes(whole, order(whole.axes.filter((axis) => !axes.includes(axis))), weights, state.kept).values;
+    },
+    everyMarginal: (weights) => {
+      const [order, found] = [prepared(weights), []];
+      if (shape.length === 1) return [cells];
+      const middle = shape.length >> 1;
+      for (const gone of [whole.axes.slice(0, middle), whole.axes.slice(middle)]) {
+        halved(withoutAxes(whole, order(gone), weights, state.kept), weights, found);
+      }
+      return found;
+    },
+  };
+}
+
+/** Take axes out one after another, from where the last time's weights were others on. */
+function withoutAxes(whole, gone, weights, kept) {
+  let table = whole;
+  gone.forEach((axis, k) => {
+    const key = gone.slice(0, k + 1).join();
+    const last = kept.get(key);
+    if (last && gone.slice(0, k + 1).every((one, place) => isAlike(last.weights[place], weights[one]))) {
+      table = last.table;
+      return;
+    }
+    table = takenOut(table, axis, weights[axis]);
+    if (kept.size >= MOST_KEPT) kept.clear();
+    kept.set(key, { table, weights: gone.slice(0, k + 1).map((one) => weights[one]) });
+  });
+  return table;
+}
+
+function isAlike(some, others) {
+  return some === others || (some?.length === others.length && some.every((weight, cell) => weight === others[cell]));
 }
 
 function halved(table, weights, found) {
@@ -25,13 +70,11 @@ function halved(table, weights, found) {
   }
   const middle = table.axes.length >> 1;
   for (const gone of [table.axes.slice(0, middle), table.axes.slice(middle)]) {
-    let left = table;
-    for (const axis of [...gone].sort(
-      (a, b) => table.shape[table.axes.indexOf(b)] - table.shape[table.axes.indexOf(a)],
-    )) {
-      left = takenOut(left, axis, weights[axis]);
-    }
-    halved(left, weights, found);
+    halved(
+      gone.reduce((left, axis) => takenOut(left, axis, weights[axis]), table),
+      weights,
+      found,
+    );
   }
 }
 

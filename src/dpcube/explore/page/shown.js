@@ -4,7 +4,7 @@
 
 import { estimateOf } from "./estimates.js";
 import { answering } from "./answers.js";
-import { spreadOverCells } from "./marginals.js";
+import { keptTables, spreadOverCells } from "./marginals.js";
 import { takesAll, takesCells, takesRange } from "./weights.js";
 
 /** Return a cube that can be asked. */
@@ -17,11 +17,11 @@ export function cubeOf(contents) {
     facts,
     edges,
     shape: facts.shape,
-    cells: estimate.cells,
+    tables: keptTables(estimate.cells, facts.shape),
     answer: answering(contents, estimate),
     outlines: outlinesOf(facts, arrays),
     hasNoisy: Boolean(arrays.boxCounts || arrays.noisyCells),
-    noisyCells: () => (noisy ??= noisyCellsOf(facts, arrays)),
+    noisyTables: () => (noisy ??= keptTables(noisyCellsOf(facts, arrays), facts.shape)),
   };
 }
 

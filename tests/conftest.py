@@ -1,17 +1,21 @@
 """Real servers, started by the first test that needs one: PostgreSQL from the `pgserver` wheel, Spark in local mode;
-and a real browser, the Debian package `chromium`."""
+and a real browser, the Debian package `chromium`.
+"""
 
 import os
 import warnings
 from collections.abc import Iterator
 from tempfile import mkdtemp
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from chromium import Chromium, Page, started
 from dpcube.analyst.kept import folder
+
+if TYPE_CHECKING:
+    from browser import Browser
 
 settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
 settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=25)  # of `make check`; others draw 100
@@ -75,3 +79,12 @@ def browser() -> Iterator[Chromium]:
 def page(browser: Chromium) -> Page:
     """A new tab of it."""
     return browser.page()
+
+
+@pytest.fixture(scope="session")
+def offline_browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
+    """Headless Chromium, with the network off."""
+    from browser import open_browser
+
+    with open_browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened

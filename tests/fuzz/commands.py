@@ -149,6 +149,10 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
         **{"--curator": words, "--curator-type": st.just("Industry") | words, "--intended-use": words},
         **{"--region": words, "--published": words, "--author": words, "--units": words, "--data": words},
     },
+    ("explore",): {
+        **{"-o": st.just("n.html") | places, "--confidence": st.just("0.5") | words},
+        "--estimate": st.just("cells") | words,
+    },
     ("merge",): {"-o": st.just("n.dpcube") | places, "--json": None},
     ("train",): {
         **{"--target": st.just("age") | words, "-o": st.just("n.json") | places},
@@ -167,6 +171,7 @@ GOOD: dict[tuple[str, ...], str] = {
     ("plot",): "r.dpcube",
     ("report",): "r.dpcube",
     ("registry",): "r.dpcube",
+    ("explore",): "r.dpcube",
     ("merge",): "r.dpcube",
     ("train",): "r.dpcube",
     ("predict",): "m.json",
@@ -180,6 +185,7 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("plot",): ("-o",),
     ("report",): ("-o",),
     ("registry",): ("--name", "--curator", "--curator-type", "--intended-use", "--region", "--published", "--author"),
+    ("explore",): ("-o",),
     ("merge",): ("-o",),
     ("train",): ("--target", "-o"),
 }

@@ -41,6 +41,7 @@ VERBS = (
     "report",
     "registry",
     "studio",
+    "explore",
     "train",
     "predict",
     "merge",

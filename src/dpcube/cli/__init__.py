@@ -16,6 +16,7 @@ from dpcube.cli.compile import compile_verb
 from dpcube.cli.coverage import coverage
 from dpcube.cli.curator import domain, release
 from dpcube.cli.demo import demo
+from dpcube.cli.explore import explore
 from dpcube.cli.learn import predict, train
 from dpcube.cli.ledger import ledger
 from dpcube.cli.link import link
@@ -51,6 +52,7 @@ def commands() -> None:
                    dpcube plot R.dpcube age income -o map.svg
                    dpcube report R.dpcube -o report.html
                    dpcube registry R.dpcube --ledger TABLE.ledger -o record.yaml
+                   dpcube explore R.dpcube -o cube.html
                    dpcube train R.dpcube --target income -o model.json
                    dpcube predict model.json rows.csv -o classes.csv
                    dpcube merge may.dpcube june.dpcube -o all.dpcube
@@ -64,7 +66,7 @@ def commands() -> None:
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
 
-ASKING = (info, count, sql, synth, export, plot, report, registry, merge, train, predict)
+ASKING = (info, count, sql, synth, export, plot, report, explore, registry, merge, train, predict)
 LINKING = (block, link)
 for verb in (
     *(demo, domain, check, plan, release, studio, ledger, *ASKING, *LINKING),

@@ -1,0 +1,119 @@
+"""What a page holds of a release: facts and arrays, packed into bytes that a few lines of JavaScript unpack.
+
+Packed are four bytes that say how long the head is, the head (JSON: facts, and where each array lies), and the arrays,
+each from a multiple of eight bytes on; all of it compressed by zlib. Everything follows from the released file, so the
+page is no more private than the file.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.analyst import Release
+from dpcube.analyst.answer import deviations_for
+from dpcube.analyst.pasteable import KEYWORDS, file_word
+from dpcube.analyst.plots.axis import printable
+from dpcube.analyst.plots.outlines import outlines
+from dpcube.analyst.plots.picture import stages_of
+from dpcube.arrays import Floats, Ints
+from dpcube.errors import QueryError
+from dpcube.explore.attributes import attribute_facts, drawn_axis, edges_of
+from dpcube.explore.models import Arrays, page_model
+
+MOST_PAGE_CELLS = 2**20
+"""Cells of a cube that a page holds."""
+MOST_OUTLINED = 45
+"""Pairs of attributes for which outlines of boxes travel."""
+PACKED_KINDS = {"float64": "f8", "int32": "i4"}
+
+
+def packed_contents(release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95) -> bytes:
+    """Return all that a page needs of a release; commands that the page shows name its file, without directories."""
+    if release.domain.size > MOST_PAGE_CELLS:
+        msg = f"the cube has {release.domain.size:,} cells, and a page holds at most {MOST_PAGE_CELLS:,}; "
+        msg += "ask the file by dpcube count, sql or plot"
+        raise QueryError(msg)
+    chosen = release.estimate(estimate)
+    model = page_model(chosen, confidence=confidence)
+    drawn, lines = _outlined(release)
+    facts = {
+        "name": printable(path.stem),
+        "path": path.name,
+        "file": file_word(Path(path.name)),
+        "made": _made(release),
+        "estimate": None if estimate == "auto" else estimate,
+        "confidence": confidence,
+        "deviations": deviations_for(confidence),
+        "keywords": sorted(KEYWORDS),
+        "shape": list(release.domain.shape),
+        "attributes": [attribute_facts(a) for a in release.domain.attributes],
+        "model": model.facts,
+        "outlines": drawn,
+    }
+    edges = {f"edges{k}": edges_of(a) for k, a in enumerate(release.domain.attributes)}
+    return packed(facts, {**model.arrays, **edges, **lines, **_noisy_boxes(release)})
+
+
+def packed(facts: Mapping[str, object], arrays: Arrays) -> bytes:
+    """Return facts and arrays as compressed bytes."""
+    places, parts, at = {}, [], 0
+    for name, array in arrays.items():
+        content = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
+        places[name] = [PACKED_KINDS[array.dtype.name], at, array.size]
+        parts += [content, bytes(-len(content) % 8)]
+        at += len(content) + len(parts[-1])
+    head = json.dumps({"facts": facts, "arrays": places}, allow_nan=False).encode()
+    head += b" " * (-(len(head) + 4) % 8)
+    return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *parts]), 6)
+
+
+def _made(release: Release) -> dict[str, object]:
+    made, boxes = release.provenance, release.transcript.boxes
+    protects = "one row" if made.unit is None else f"all rows of one {made.unit} (at most {made.max_rows} counted)"
+    return {
+        "private": made.private,
+        "epsilon": float(made.epsilon),
+        "protects": protects,
+        "strategy": made.strategy,
+        "library": made.library,
+        "period": made.period,
+        "digest": release.digest,
+        "boxes": 0 if boxes is None else len(boxes.tree.leaves),
+    }
+
+
+def _noisy_boxes(release: Release) -> Arrays:
+    """Return the boxes that were counted and their noisy counts, if each was; else the noisy cells, if there are."""
+    stages = stages_of(release).values()
+    if "uniform" in stages:
+        assert release.transcript.boxes is not None
+        tree = release.transcript.boxes.tree
+        counted, _ = release.transcript.boxes.by_node(release.transcript.epsilon_per_unit)
+        bounds = {"boxLower": tree.lower[tree.leaves], "boxUpper": tree.upper[tree.leaves]}
+        arrays: Arrays = {name: of.astype(np.int32).reshape(-1) for name, of in bounds.items()}
+        return arrays | {"boxCounts": _floats(counted[tree.leaves])}
+    return {"noisyCells": _floats(release.cells("cells")).reshape(-1)} if "cells" in stages else {}
+
+
+def _floats(numbers: NDArray[np.generic]) -> Floats:
+    return np.asarray(numbers, np.float64)
+
+
+def _outlined(release: Release) -> tuple[list[object], Arrays]:
+    """Return where boxes end on the map of each pair of attributes: how many lines of each strength, and the lines."""
+    boxes = release.transcript.boxes
+    if boxes is None:
+        return [], {}
+    axes = [drawn_axis(attribute) for attribute in release.domain.attributes]
+    drawn: list[object] = []
+    lines: list[Ints] = [np.zeros(0, np.int64)]
+    for one, other in list(combinations(range(len(axes)), 2))[:MOST_OUTLINED]:
+        found = outlines(boxes.tree, (one, axes[one]), (other, axes[other]))
+        drawn.append({"axes": [one, other], "lines": [len(of) for of in found.lines], "boxes": found.boxes})
+        lines += [of.reshape(-1) for of in found.lines]
+    return drawn, {"outlines": np.concatenate(lines).astype(np.int32)}

@@ -1,0 +1,60 @@
+/* What is chosen in other words: for people, as a command, in Python and in SQL. */
+
+import { conditionOnCells, conditionOnRange, sqlOnCells, sqlOnRange } from "./questions.js";
+import { dayText, pythonText, shellWord } from "./questions.js";
+import { runsOf } from "./shown.js";
+import { byId, made } from "./drawing.js";
+import { copyable } from "./saving.js";
+
+const LONGEST_QUESTION = 10000;
+
+/** Show the question as a command, in Python and in SQL. */
+export function showCommands({ facts, edges }, chosen) {
+  const conditions = (onCells, onRange) =>
+    facts.attributes
+      .flatMap((attribute, axis) => {
+        const of = chosen[axis];
+        if (!of) return [];
+        return [
+          of.cells
+            ? onCells(attribute, edges[axis], runsOf(of.cells), facts.keywords)
+            : onRange(attribute, of.from, of.to, facts.keywords),
+        ];
+      })
+      .join(" and ");
+  const [question, where] = [conditions(conditionOnCells, conditionOnRange), conditions(sqlOnCells, sqlOnRange)];
+  const sql = `SELECT count(*) FROM cube${where ? ` WHERE ${where}` : ""}`;
+  const sure = facts.confidence === 0.95 ? "" : ` --confidence ${facts.confidence}`;
+  const options = `${facts.estimate ? ` --estimate ${shellWord(facts.estimate)}` : ""}${sure}`;
+  const keywords = [
+    facts.estimate && `estimate=${pythonText(facts.estimate)}`,
+    sure && `confidence=${facts.confidence}`,
+  ];
+  const inside = [question && pythonText(question), ...keywords].filter(Boolean).join(", ");
+  byId("commands").replaceChildren(
+    ...(question.length > LONGEST_QUESTION
+      ? [made("p", {}, "This question is too long to be written; choose fewer runs of bars.")]
+      : [
+          copyable("In a terminal", `dpcube count ${facts.file}${question ? ` ${shellWord(question)}` : ""}${options}`),
+          copyable("In Python", `dpcube.open(${pythonText(facts.path)}).count(${inside})`),
+          copyable("In SQL", `dpcube sql ${facts.file} ${shellWord(sql)} --error${options}`),
+        ]),
+  );
+}
+
+/** Say what is chosen of an attribute in words; nothing if nothing is. */
+export function wordsOf(cube, attribute, axis, chosen) {
+  if (!chosen) return "";
+  if (!chosen.cells) {
+    const [from, to] = [chosen.from, chosen.to].map((end) => (attribute.scale === "day" ? dayText(end) : String(end)));
+    return `${attribute.shown} is from ${from} to ${to}`;
+  }
+  const { labels, starts, stops } = attribute.drawn;
+  const taken = labels.map((_, bar) => chosen.cells.slice(starts[bar], stops[bar]).includes(true));
+  const runs = runsOf(taken).map(([first, last]) =>
+    first === last || !attribute.ordered
+      ? labels.slice(first, last + 1).join(" or ")
+      : `${labels[first]} to ${labels[last]}`,
+  );
+  return `${attribute.shown} is ${runs.length > 6 ? `one of ${taken.filter(Boolean).length} values` : runs.join(" or ")}`;
+}

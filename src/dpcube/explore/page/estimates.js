@@ -1,0 +1,160 @@
+/* Estimates: contents enter; what gives a question's value and the parts of its error leaves.
+
+   Each kind does what its class in Python does: `tree` the posterior of a tree, `balanced` one that was moved to noisy
+   tables, `boxes` totals of boxes and details of cells. Of any other kind the errors are not known here: NaN.
+   Parts are {noise, within, number}: a variance, an expected square, and of how many equal noises the error is the sum
+   and of nothing else (0 if it is not known to be). */
+
+import { laidOut } from "./weights.js";
+import { spreadOverCells, weightedSum } from "./marginals.js";
+import { boundsOfCuts, walkedLeaves, walkedSplits } from "./walks.js";
+
+const REACHED = 0.75;
+
+/** Return {cells, measures, errors}: every cell, and a function of the axes of a question, laid out by the measures. */
+export function estimateOf(facts, arrays) {
+  const { model, shape } = facts;
+  if (model.kind === "boxes") return boxesEstimate(shape, arrays);
+  if (model.kind === "cells") {
+    return { cells: arrays.cells, measures: null, errors: () => ({ noise: NaN, within: NaN, number: 0 }) };
+  }
+  const measures = axisMeasures(shape, arrays.measure);
+  const { end, cutAxis, cutPlace, variances, apart } = arrays;
+  const bounds = boundsOfCuts(shape, end, cutAxis, cutPlace);
+  const { columns, least, bias } = model;
+  const tree = { ...bounds, end, cutAxis, cutPlace, variances, apart, columns, least, bias, ofTotal: arrays.ofTotal[0] };
+  if (model.kind === "balanced") {
+    return { cells: arrays.cells, measures, errors: (axes) => pooledErrors(model, shape, tree, axes) };
+  }
+  const leaves = leavesOf(end);
+  const cells = spreadOverCells(
+    shape,
+    rowsOf(bounds.lower, leaves, shape.length),
+    rowsOf(bounds.upper, leaves, shape.length),
+    leaves.map((leaf) => arrays.totals[leaf]),
+    measures,
+  );
+  return { cells, measures, errors: (axes) => treeErrors(tree, axes) };
+}
+
+function axisMeasures(shape, measure) {
+  let at = 0;
+  return shape.map((cells) => measure.subarray(at, (at += cells + 1)));
+}
+
+function leavesOf(end) {
+  const leaves = [];
+  for (let node = 0; node < end.length; node++) if (end[node] === node + 1) leaves.push(node);
+  return leaves;
+}
+
+function rowsOf(numbers, chosen, width) {
+  const rows = new Int32Array(chosen.length * width);
+  chosen.forEach((row, k) => rows.set(numbers.subarray(row * width, (row + 1) * width), k * width));
+  return rows;
+}
+
+/** Return the errors of a posterior; `own` is the squared error that it states without any bias. */
+function treeErrors(tree, axes) {
+  const { noise, within, apart } = walkedSplits(tree, axes);
+  const own = noise + within;
+  return { noise: noise + (tree.least === null ? 0 : biasSquare(apart, own, tree)), within, number: 0, own };
+}
+
+/** Return the expected square of the bias of an answer: `errors/biases.py` says why. */
+function biasSquare(apart, own, { least, bias }) {
+  const prior = own > 0 ? bias * Math.max(own, least) : 0;
+  if (apart.length === 0 || prior === 0) return prior;
+  let noise = 0;
+  for (let probe = 1; probe < apart.length; probe++) noise += apart[probe] ** 2 / (apart.length - 1);
+  const believed = prior / (prior + noise);
+  return believed * noise + (believed * apart[0]) ** 2;
+}
+
+/** Return a tree's errors, moved in part to those of noisy tables: `pooled_errors` in Python. */
+function pooledErrors({ precisions, factors }, shape, tree, axes) {
+  const { noise, within, own: stated } = treeErrors(tree, axes);
+  const asked = axes.flatMap(({ sum, square }, axis) => (sum !== shape[axis] || square !== shape[axis] ? [axis] : []));
+  const ofTables = tablesVariance(precisions, shape, axes, asked);
+  const own = stated * (numberOf(factors, asked) ?? 1);
+  const known = Number.isFinite(ofTables) && own > 0;
+  const moved = known ? own / (own + ofTables) : 0;
+  const left = (1 - moved) ** 2;
+  const ofTree = Math.max(noise, own - within);
+  return { noise: left * ofTree + (known ? moved ** 2 * ofTables : 0), within: left * within, number: 0 };
+}
+
+function numberOf(pairs, axes) {
+  return pairs.find(([of]) => of.length === axes.length && of.every((axis, k) => axis === axes[k]))?.[1];
+}
+
+/** Return the variance of least squares for a question of some axes; infinite if they are no table. */
+function tablesVariance(precisions, shape, axes, asked) {
+  if (numberOf(precisions, asked) === undefined) return Infinity;
+  let variance = 0;
+  for (let subset = 0; subset < 2 ** asked.length; subset++) {
+    const chosen = asked.filter((_, k) => (subset >> k) & 1);
+    let term = 1 / numberOf(precisions, chosen);
+    for (const axis of asked) {
+      const { sum, square } = axes[axis];
+      term *= chosen.includes(axis) ? square - sum ** 2 / shape[axis] : (sum / shape[axis]) ** 2;
+    }
+    variance += term;
+  }
+  return variance;
+}
+
+/** Return the estimate by totals of boxes and details of cells: `estimate/boxes/estimate.py`. */
+function boxesEstimate(shape, arrays) {
+  const { end, lower, upper, below, detail, deviation, ratio, quantiles } = arrays;
+  const cellVariance = arrays.cellVariance[0];
+  let cells = detail;
+  if (end) {
+    const leaves = leavesOf(end);
+    const bounds = [lower, upper].map((of) => rowsOf(of, leaves, shape.length));
+    const totals = leaves.map((leaf) => below[3 * leaf]);
+    cells = spreadOverCells(shape, ...bounds, totals, null);
+    detail?.forEach((value, k) => (cells[k] += value));
+  }
+  const errors = (axes) => {
+    const noise = cellVariance * axes.reduce((whole, { square }) => whole * square, 1);
+    if (!end) return { noise, within: 0, number: quantiles ? equalWeights(axes) : 0 };
+    const sums = walkedLeaves({ end, lower, upper, below }, axes, REACHED);
+    let within = detail || sums.cut === 0 ? 0 : NaN;
+    if (ratio)
+      within = expectedSquare(
+        ratio,
+        weightedSum(
+          deviation,
+          shape,
+          axes.map((axis) => axis.weights),
+        ),
+        sums,
+      );
+    return { noise: Math.max(noise + sums.variance, 0), within, number: quantiles ? sums.number : 0 };
+  };
+  return { cells, measures: null, errors };
+}
+
+/** Return how many cells a question takes, if it takes them all with weights of one size; else 0. */
+function equalWeights(axes) {
+  return axes.reduce((whole, { weights }) => {
+    const taken = weights.filter((weight) => weight > 0);
+    const least = taken.reduce((a, b) => Math.min(a, b), Infinity);
+    return least >= (1 - 1e-12) * taken.reduce((a, b) => Math.max(a, b), 0) ? whole * taken.length : 0;
+  }, 1);
+}
+
+/** Return the expected squared error of spreading boxes evenly: `errors/within_boxes.py` says why. */
+function expectedSquare([cellVariance, least, low, power], guess, { cut, worst }) {
+  const noise = cellVariance * Math.max(cut, 0);
+  const raised = least * (Math.max(cut, 0) / low) ** power;
+  const prior = Math.min(raised * noise, Math.max(worst, 0));
+  const shrink = prior / Math.max(prior + noise, Number.MIN_VALUE);
+  return shrink ** 2 * guess ** 2 + shrink * noise;
+}
+
+/** Return the axes of a question, laid out for an estimate. */
+export function axesOf(estimate, weights) {
+  return weights.map((along, axis) => laidOut(along, estimate.measures?.[axis]));
+}

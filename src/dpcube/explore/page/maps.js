@@ -1,0 +1,142 @@
+/* The map of two attributes, and beside it the noisy counts it was estimated from. */
+
+import { drawnChosen, isDoubtful, narrowed, overDrawnPair, questionOf } from "./shown.js";
+import { byId, likely, made, rows } from "./drawing.js";
+import { heatMap, scaleStrip } from "./heatmap.js";
+import { saveButtons } from "./saving.js";
+import { cellsOf } from "./cards.js";
+
+const MOST_MARKED = 20000;
+
+/** Make the map of two attributes, and beside it the noisy counts it was estimated from. */
+export function mapsOf(page) {
+  const choose = (one, other) => chooseSquares(page, one, other);
+  const estimate = heatMap("Estimate", choose, (square) => saySquare(page, square));
+  const noisy = heatMap(
+    page.cube.facts.made.boxes ? "Noisy counts of boxes, spread evenly" : "Noisy counts of cells",
+    choose,
+    (square) => saySquare(page, square),
+  );
+  byId("maps").append(estimate.element, noisy.element);
+  const picks = [byId("across"), byId("up")];
+  picks.forEach((pick, k) => {
+    pick.append(...page.cube.facts.attributes.map((a, axis) => made("option", { value: axis }, a.shown)));
+    pick.onchange = () => pickAxis(page, k, Number(pick.value));
+  });
+  for (const [id, key] of [
+    ["outlines-on", "outlines"],
+    ["noisy-on", "noisy"],
+  ]) {
+    byId(id).onchange = () => {
+      page.view[key] = byId(id).checked;
+      page.lay();
+    };
+  }
+  byId("noisy-on").parentElement.hidden = !page.cube.hasNoisy;
+  byId("outlines-on").parentElement.hidden = page.cube.facts.outlines.length === 0;
+  const table = () => tableOfMap(page, estimate);
+  estimate.element.append(
+    saveButtons([page.cube.facts.name, "map"], table, () => ({
+      element: estimate.svg,
+      squares: estimate.rectangles(),
+    })),
+  );
+  return [estimate, noisy];
+}
+
+/** Show both maps, and return the jobs that work out which squares may as well be none. */
+export function showMaps(page, question, weights) {
+  if (page.maps.length === 0) return [];
+  const { cube, view, maps } = page;
+  const [estimate, noisy] = maps;
+  [byId("across").value, byId("up").value] = [view.across, view.up];
+  [byId("outlines-on").checked, byId("noisy-on").checked] = [view.outlines, view.noisy];
+  const picture = pictureOf(page, question, weights, cube.tables);
+  estimate.show(picture);
+  const outlines = view.outlines ? cube.outlines(view.across, view.up) : null;
+  estimate.lines(outlines);
+  noisy.element.hidden = !view.noisy || !cube.hasNoisy;
+  if (!noisy.element.hidden) {
+    noisy.show({ ...pictureOf(page, question, weights, cube.noisyTables()), top: picture.top });
+    noisy.lines(outlines);
+    noisy.lay();
+  }
+  page.scale?.remove();
+  page.scale = scaleStrip(picture.top);
+  byId("maps").after(page.scale);
+  if (picture.values.length > MOST_MARKED) return [];
+  const jobs = Array.from(
+    picture.values,
+    (value, place) => () => estimate.tell(place, answerOfSquare(page, question, place, value)),
+  );
+  return [...jobs, () => estimate.mark()];
+}
+
+function pickAxis(page, which, axis) {
+  const { view } = page;
+  const [here, there] = which === 0 ? ["across", "up"] : ["up", "across"];
+  if (view[there] === axis) view[there] = view[here];
+  view[here] = axis;
+  page.lay();
+}
+
+function pictureOf({ cube, view }, question, weights, tables) {
+  const { attributes } = cube.facts;
+  const { across, up } = view;
+  const [first, second] = [Math.min(across, up), Math.max(across, up)];
+  const table = tables.over(weights, [first, second]);
+  let values = overDrawnPair(table, attributes[first].drawn, attributes[second].drawn, cube.shape[second]);
+  if (across > up)
+    values = turned(values, attributes[first].drawn.labels.length, attributes[second].drawn.labels.length);
+  return {
+    across: attributes[across].drawn,
+    up: attributes[up].drawn,
+    names: [attributes[across].shown, attributes[up].shown],
+    values,
+    top: values.reduce((a, b) => Math.max(a, b), 1),
+    chosenAcross: drawnChosen(question, across, attributes[across].drawn),
+    chosenUp: drawnChosen(question, up, attributes[up].drawn),
+  };
+}
+
+function turned(values, first, second) {
+  return values.map((_, place) => values[(place % first) * second + Math.floor(place / first)]);
+}
+
+function answerOfSquare({ cube, view }, question, place, value) {
+  const [across, up] = [view.across, view.up].map((axis) => cube.facts.attributes[axis].drawn);
+  const [column, line] = [Math.floor(place / up.starts.length), place % up.starts.length];
+  const inColumn = narrowed(question, view.across, across.starts[column], across.stops[column]);
+  return cube.answer(narrowed(inColumn, view.up, up.starts[line], up.stops[line]), value);
+}
+
+function saySquare(page, [column, line]) {
+  const { cube, view } = page;
+  const [across, up] = [view.across, view.up].map((axis) => cube.facts.attributes[axis]);
+  const answer = answerOfSquare(page, questionOf(cube, view.chosen), column * up.drawn.starts.length + line);
+  const doubt = isDoubtful(answer) ? "; may be none at all" : "";
+  byId("map-said").textContent =
+    `${across.shown} ${across.drawn.labels[column]}, ${up.shown} ${up.drawn.labels[line]}: ` +
+    `${rows(answer.value)} rows, ${likely(answer)}${doubt}`;
+  Object.assign(byId("map-said").dataset, { value: answer.value, low: answer.low, high: answer.high });
+}
+
+function chooseSquares(page, one, other) {
+  [page.view.across, page.view.up].forEach((axis, k) => {
+    const { drawn: bins } = page.cube.facts.attributes[axis];
+    const taken =
+      one && bins.starts.map((_, bin) => bin >= Math.min(one[k], other[k]) && bin <= Math.max(one[k], other[k]));
+    page.view.chosen[axis] = taken && cellsOf(page.cube.shape[axis], bins, taken);
+  });
+  page.show();
+}
+
+function tableOfMap({ cube, view }, map) {
+  const [across, up] = [view.across, view.up].map((axis) => cube.facts.attributes[axis]);
+  const lines = up.drawn.labels.length;
+  const body = map.values().map((value, place) => {
+    const { low = NaN, high = NaN } = map.answers()[place] ?? {};
+    return [across.drawn.labels[Math.floor(place / lines)], up.drawn.labels[place % lines], value, low, high];
+  });
+  return [[across.name, up.name, "count", "low", "high"], body];
+}

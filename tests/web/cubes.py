@@ -1,0 +1,62 @@
+"""Small releases of every kind of estimate, of attributes of every kind, for tests of the explorer's page."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from dpcube import Category, Date, Domain, Float, Integer, Release
+from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.gate import Gate
+from dpcube.curator.sources.counts import counts_from_array
+from dpcube.estimate.marginals.components import subsets
+from dpcube.evaluate.arrays import experiment
+from dpcube.strategy import Adaptive
+from dpcube.testing import SeededNoise
+from dpcube.transcript import BoxCounts, MarginalCounts, Provenance, Transcript
+
+HOSTILE = '</script><img src=x onerror="document.title=1">'
+
+MIXED = Domain(
+    Integer("age", 0, 59, width=5, null="cell"),
+    Float("dose", -0.3, 0.7, width=0.1, outside="cell"),
+    Category("blood type", ["0", "it's", 'a "b"']),
+)
+EVEN = Domain(
+    Integer("age", 17, 48, width=4, within="even"),
+    Date("seen", "2026-01-10", "2026-12-20", every="month", within="even"),
+    Float("dose", 0.0, 2.0, width=0.25, within="even"),
+)
+STRANGE = Domain(
+    Category(HOSTILE, ["=1+1", "$(touch f)`x`", "a\nb\u202e", "<b>bold</b>", "\U0001f600 it's"]),
+    Category("null", ["'; drop table cube; --", "\\", '"'], null="cell"),
+    Date("day of visit", "2026-02-01", "2026-02-20", null="cell"),
+)
+
+
+def exact_counts(
+    shape: tuple[int, ...], seed: int = 3, mean: float = 12.0
+) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+    """Return made-up counts with heavy and empty places."""
+    generator = np.random.default_rng(seed)
+    return generator.poisson(mean * generator.gamma(0.4, 2.5, shape))
+
+
+def released(domain: Domain, strategy: str, *, seed: int = 5, epsilon: str = "0.8") -> Release:
+    """Return a release of made-up counts with noise from a seed."""
+    return experiment(
+        exact_counts(domain.shape), epsilon=epsilon, strategy=strategy, noise=SeededNoise(seed), domain=domain
+    )
+
+
+def with_tables(domain: Domain) -> Release:
+    """Return a release with noisy tables over every attribute and every pair, so that its estimate is balanced."""
+    exact, units = exact_counts(domain.shape), BUDGET_UNITS // 20
+    gate = Gate(counts_from_array(exact, domain), Fraction(1), noise=SeededNoise(1))
+    axes = [axes for axes in subsets((0, 1, 2)) if len(axes) in (1, 2)]
+    tables = [MarginalCounts(of, gate.count_marginal(of, units), units) for of in axes]
+    apart = Gate(counts_from_array(exact, domain), Fraction(7, 10), noise=SeededNoise(2))
+    tree = Adaptive().run(apart).boxes
+    assert tree is not None
+    boxes = BoxCounts(tree.tree, tree.node, tree.counts, tree.units * 7 // 10)
+    transcript = Transcript(domain.shape, gate.epsilon_per_unit, (*tables, boxes))
+    return Release(domain, transcript, Provenance("adaptive", Fraction(1), "dpcube", private=False))

@@ -378,6 +378,7 @@ def test_the_forger_can_make_a_good_list(tmp_path: Path) -> None:
 ENTRIES = json.loads(members_of(LIST)["manifest.json"])["measurements"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "key"), [(number, key) for number, entry in enumerate(ENTRIES) for key in entry], ids=str
 )

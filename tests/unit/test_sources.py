@@ -151,6 +151,7 @@ def test_every_kind_of_source_gives_the_same_counts(kind: str, tmp_path: Path) -
     np.testing.assert_array_equal(counts, reference_counts(table, DOMAIN))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_table_without_rows_is_counted_like_any_other(kind: str, tmp_path: Path) -> None:
     rows = open_rows(SOURCES[kind](make_table()[:0], tmp_path))
@@ -286,6 +287,7 @@ MOMENTS = [datetime(2026, 1, 31, 23, 59, 59), datetime(2026, 2, 1), datetime(196
 YEARS = Date(name="v", start=date(1960, 1, 1), end=date(2026, 1, 31), every="year", null="cell", outside="cell")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("type_", "values"),
     [
@@ -307,6 +309,7 @@ def test_dates_and_times_of_every_type_are_binned_by_their_day_in_utc(
     assert open_rows(tmp_path / "t.parquet").count_cells(Domain((YEARS,))).tolist() == counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ['say "hi"', "it's", "a.b", "select", "two words", "größe", "c1", "AGE", "a\nb", "v0", "%s{}"]
 )

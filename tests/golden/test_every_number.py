@@ -94,7 +94,7 @@ def golden_tests() -> Iterator[Test]:
 
 
 def readers() -> dict[Leaf, list[Test]]:
-    """Run every test once; which of them read each number? Those that take least come first: one that fails is enough."""
+    """Run every test once; which of them read each number? Those that take least come first, for one is enough."""
     found: dict[Leaf, list[tuple[float, int, Test]]] = defaultdict(list)
     for number, test in enumerate(golden_tests()):
         READ.clear()

@@ -169,7 +169,7 @@ def compile_listed(methods: Sequence[str], dims: Iterable[int]) -> None:
     """
     for dim in sorted(dims):
         for method in dict.fromkeys(method for method in methods if method in LISTED):
-            _run_on_few(method, (8, *[4] * (dim - 1)))
+            _run_on_few(method, (8, *[2] * (dim - 1)))
 
 
 def _run_on_few(method: str, shape: tuple[int, ...]) -> None:

@@ -6,9 +6,9 @@ READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE
 # Two workers have the cores: threads of BLAS beside them wait for each other at full speed (matrices of 256 x 16 then
 # take fifty times their processor time).
-check test: export OPENBLAS_NUM_THREADS = 1
+check test coverage: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo check test bench accuracy fuzz mutants lint clean
+.PHONY: demo check test coverage bench accuracy fuzz mutants lint clean
 
 demo: $(READY)        ## release the bundled table and ask it a few questions
 	$(BIN)/dpcube demo
@@ -18,7 +18,10 @@ check: lint           ## the quick tests, without processes and statistics: unde
 		tests/unit tests/golden tests/property tests/architecture
 
 test: lint            ## everything CI runs
-	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered --durations=10
+	$(BIN)/pytest -q -n 2 --dist worksteal --durations=10
+
+coverage: $(READY)    ## the same with the lines and branches that no test reaches; tracing takes as long again
+	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

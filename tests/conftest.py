@@ -18,8 +18,24 @@ if TYPE_CHECKING:
     from browser import Browser
 
 settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
-settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=25)  # of `make check`; others draw 100
+settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=10)  # of `make check`; others draw 100
 settings.load_profile("dpcube")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let `make check` draw few examples of every property, of those too that say how many `make test` draws."""
+    if settings.get_current_profile_name() == "quick":
+        for item in items:
+            draw_few(getattr(item, "obj", None))
+
+
+def draw_few(test: Any) -> None:
+    """Take down to the profile's the number of examples that a test draws, if it draws any."""
+    function = getattr(test, "__func__", test)
+    asked = getattr(function, "_hypothesis_internal_use_settings", None)
+    few = settings.get_profile("quick").max_examples
+    if asked is not None and asked.max_examples > few:
+        function._hypothesis_internal_use_settings = settings(asked, max_examples=few)
 
 
 @pytest.fixture(scope="session", autouse=True)

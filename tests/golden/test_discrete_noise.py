@@ -174,6 +174,7 @@ def test_quantiles_of_one_discrete_noise_are_those_of_its_law() -> None:
         assert theory.error_quantile([1 / alpha], [1], sure, noise="discrete") == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.003, 1.0, 8.0])
 @pytest.mark.parametrize("sure", [0.5, 0.95, 1 - 1e-7])
 def test_quantiles_of_many_sums_are_those_of_each(alpha: float, sure: float) -> None:

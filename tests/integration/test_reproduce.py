@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpcube.cli import commands
+from dpcube.errors import InputError
 
 FILES = {f"query-size.{ending}" for ending in ("svg", "png", "csv")} | {"figures.md"}
 
@@ -55,6 +56,25 @@ def test_a_figure_is_written_once_and_replaced_when_asked(tmp_path: Path) -> Non
     assert "Wrote or replaced 4 files" in again.output
     assert page.read_text().startswith("## Error against query size")
     assert {path.name for path in page.parent.iterdir()} == FILES
+
+
+def test_what_cannot_be_written_is_refused_before_figures_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take up to hours: to be told then that a file of the last run is in the way is too late."""
+
+    def make(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("dpcube.evaluate.reproduce.make_figures", make)
+    (tmp_path / "figures.md").write_text("mine")
+    with pytest.raises(InputError, match=r"figures\.md exists"):
+        run("variance", "-o", tmp_path)
+    with pytest.raises(InputError, match="there is no figure 'varance'"):
+        run("varance", "-o", tmp_path / "new")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match="drawing needs matplotlib"):
+        run("variance", "-o", tmp_path / "new")
 
 
 def test_figures_that_are_measured_are_made_with_few_draws(tmp_path: Path) -> None:

@@ -199,6 +199,7 @@ def test_bins_at_the_limits_of_doubles_follow_the_declared_edges(attribute: Attr
     assert cells_by_engine(attribute, pa.array(whole)) == [cell_by_numpy(attribute, v, edges) for v in whole]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", [3000])
 def test_thousands_of_edges_are_searched(edges: int) -> None:
     rng = np.random.default_rng(7)

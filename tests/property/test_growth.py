@@ -245,6 +245,7 @@ def test_a_faint_box_beside_a_huge_count_is_found(huge: int, price: float) -> No
     assert (labels == labels[30, 20]).sum() == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2,) * 10, (3, 2) * 5, (1, 2) * 10, (4, 1, 3, 1, 5, 2), (70, 90), (9, 1, 30, 11)])
 @pytest.mark.parametrize("rule", ["best", "longest"])
 @pytest.mark.parametrize("scale", [5, 10**11])

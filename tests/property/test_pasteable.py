@@ -93,6 +93,7 @@ def release_of(domain: Domain) -> Release:
     return Release(domain, transcript, Provenance("cells", Fraction(1), "dpcube test", {}, private=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NASTY if name])
 def test_the_report_s_command_asks_its_question_and_runs_nothing(name: str, tmp_path: Path) -> None:
     release = release_of(Domain(Category(name, ["it's", "b"])))

@@ -447,6 +447,7 @@ def in_process(table: pa.Table, folder: Path) -> Iterator[tuple[Any, CsvDialect 
     yield folder / "t.csv", CsvDialect(multiline=True, null_text=("@null",))
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, suppress_health_check=RELAXED)
 @given(case=cases)
 def test_files_and_frames_read_as_the_reference_does(case: tuple[Any, list[str | None]], tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_texts(attribute: Attribute) -> None:
     assert_alike(attribute, pa.array(TEXTS, pa.string()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attribute", ATTRIBUTES[:5], ids=named)
 @given(values=st.lists(st.floats(-3, 70) | st.floats(), min_size=90, max_size=90))
 @settings(max_examples=5, deadline=None)

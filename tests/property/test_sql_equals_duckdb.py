@@ -252,6 +252,7 @@ EXPECTED_WORDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", EXPECTED_WORDS)
 def test_words_that_people_expect_mean_what_they_mean(
     release: Release, engine: duckdb.DuckDBPyConnection, asked: str

@@ -62,6 +62,7 @@ def boxes_of(transcript: Transcript) -> BoxCounts:
     return transcript.boxes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("largest", [30, pytest.param(2**40, marks=pytest.mark.slow)])
@@ -83,6 +84,7 @@ def test_any_shape_epsilon_and_counts(shape: tuple[int, ...], epsilon: str, larg
     assert release.estimates[0] == "balanced"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("epsilon", ["0.01", "1"])
 def test_nearly_all_of_the_budget_is_spent_in_the_cells_of_the_boxes_counted_last(

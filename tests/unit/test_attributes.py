@@ -114,6 +114,7 @@ def test_float_labels_close_the_last_bin() -> None:
     assert DOSE.extent() == "0 to 2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low", [0.0, 0.1, -0.3, 1.0, 1000.7])
 @pytest.mark.parametrize("width", [0.1, 0.2, 0.05, 0.3, 0.7, 1.1])
 def test_rounding_never_makes_a_bin_of_nothing(low: float, width: float) -> None:

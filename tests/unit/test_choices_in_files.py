@@ -126,6 +126,7 @@ def test_a_choice_is_of_known_candidates_with_units_in_whole_numbers() -> None:
         Transcript((4, 5), Fraction(1, 2**41), (Choice(CUTS, np.array([1]), EIGHTH),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "key"),
     [(number, key) for number, entry in enumerate(ENTRIES[:5]) for key in entry if key != "most_rows"],
@@ -149,6 +150,7 @@ def test_scores_of_the_future_say_so(tmp_path: Path) -> None:
     assert "by a criterion that this dpcube does not know; install a newer dpcube" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", [f"{number}-choice" for number in range(1, 6)])
 def test_tables_of_choices_are_checked_as_all_are(tmp_path: Path, stem: str) -> None:
     table = table_of(WHOLE, stem)

@@ -99,7 +99,7 @@ def test_silent_noise_leaves_no_error_and_every_interval_holds(monkeypatch: pyte
 def test_a_method_that_fails_is_a_row() -> None:
     rows = found("broken", "nowhere", "off")
     broken, nowhere, *others = rows
-    assert broken.outcome == "failed: ArithmeticError: cannot go below zero (2 of 2 draws)"
+    assert broken.outcome == "failed: ArithmeticError: cannot go below zero (2 of 2 draws missing)"
     assert "no finite count" in nowhere.outcome
     assert math.isnan(broken.mean_abs)
     assert {row.outcome for row in others} == {"measured"}
@@ -249,6 +249,7 @@ def test_a_method_that_is_not_there_is_refused_before_anything_runs() -> None:
         found("off", "best")
 
 
+COMPILING = "compiling what this machine has not run yet"
 OWN_METHODS = '''
 """Strategies that never end, die, or are quick."""
 
@@ -298,13 +299,13 @@ def test_a_method_is_stopped_when_its_time_is_up_and_is_still_a_row(
     rows = comparison_rows(compare([SMALL], named, ["1"], **how))  # type: ignore[arg-type]
     by_method = {row.method: row.outcome for row in rows}
     assert list(by_method) == named  # none is dropped, nor out of its place
-    assert by_method["own_methods:Endless"] == "stopped after 3 s (2 of 2 draws)"
-    assert by_method["own_methods:EndlessLater"] == "stopped after 3 s (1 of 2 draws)"
-    assert by_method["own_methods:Dying"] == "failed: its process ended by itself (exit code 7) (2 of 2 draws)"
+    assert by_method["own_methods:Endless"] == "stopped after 3 s (2 of 2 draws missing)"
+    assert by_method["own_methods:EndlessLater"] == "stopped after 3 s (1 of 2 draws missing)"
+    assert by_method["own_methods:Dying"] == "failed: its process ended by itself (exit code 7) (2 of 2 draws missing)"
     assert by_method["cells"] == "measured"
-    assert not_measured(rows)[0] == "own_methods:Endless on small, epsilon 1: stopped after 3 s (2 of 2 draws)"
+    assert not_measured(rows)[0] == "own_methods:Endless on small, epsilon 1: stopped after 3 s (2 of 2 draws missing)"
     assert len(not_measured(rows)) == 3
-    assert [words.split(" done")[0] for words in said] == ["comparing", *(f"{n} of 4" for n in range(1, 5))]
+    assert [words.split(" done")[0] for words in said] == [COMPILING, "comparing", *(f"{n} of 4" for n in range(1, 5))]
     assert said[-1].endswith("about 0 s left")
     kept_runs = [line for line in kept.read_text(encoding="utf-8").splitlines() if line]
     assert len(kept_runs) == 3  # two draws of cells, one of the method that was stopped in its second
@@ -315,6 +316,26 @@ def test_a_method_is_stopped_when_its_time_is_up_and_is_still_a_row(
         .split(",")[:12]
         == next(line for line in csv_text(rows).splitlines() if ",cells,release" in line).split(",")[:12]
     )
+
+
+def test_listed_methods_are_compiled_before_a_limit_is_set_and_own_ones_are_not_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A first run on a machine would else be stopped in the midst of compiling, our default before all others."""
+    ran: list[tuple[str, tuple[int, ...]]] = []
+
+    def run_method(subject: Subject, keys: Sequence[runs.ComparisonKey]) -> Iterator[runs.ComparisonRun]:
+        ran.append((keys[0].method, subject.domain.shape))
+        return iter(())
+
+    monkeypatch.setattr(runs, "run_method", run_method)
+    runs.compile_listed(["adaptive", "own_methods:Endless", "cells", "adaptive"], {3, 1})
+    assert [(method, len(shape)) for method, shape in ran] == [
+        ("adaptive", 1),
+        ("cells", 1),
+        ("adaptive", 3),
+        ("cells", 3),
+    ]
 
 
 @pytest.mark.slow

@@ -156,6 +156,7 @@ def mean_error(table: Ints, found: Floats) -> float:
     return float(np.abs(range_sums(summed_area_table(found - table), asked.lower, asked.upper)).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
 def test_a_release_of_an_even_table_errs_by_little_more_than_chance(nothing_in_it: Ints, epsilon: str) -> None:
     """Chance alone is 70 rows. The posterior, as it was for old files, sees structure in the noise."""

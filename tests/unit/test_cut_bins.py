@@ -157,6 +157,7 @@ def test_count_sql_views_and_plots_agree_on_cut_bins(question: str, within: With
         assert answer.cut in picture(release, "sex", where=question).note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [0.25, 0.3, 0.5, 0.75])
 @pytest.mark.parametrize("sign", ["<", "<=", ">", ">="])
 def test_count_and_sql_agree_where_a_bound_is_an_edge_of_real_numbers(
@@ -296,6 +297,7 @@ def test_what_is_finer_than_bins_is_no_key(expression: str, allowed: bool) -> No
             COARSE["any"].sql(asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["day(seen) = 15", "hours % 2 = 0", "hours * 2 > 13", "hours > day(seen)"])
 def test_what_is_finer_than_bins_is_no_condition(condition: str) -> None:
     for asked in (

@@ -76,6 +76,7 @@ COLUMNS: list[tuple[list[Any], list[str]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "lines"), [*COLUMNS[:5], *(pytest.param(*column, marks=pytest.mark.slow) for column in COLUMNS[5:])]
 )
@@ -155,6 +156,7 @@ def test_quarters() -> None:
     assert axis.weights(axis.range("2026-01-01", "2026-03-31")).tolist() == [0, 1, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_draft_says_how_many_cells_it_has_and_keeps_the_delimiter(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(
         "age;ward\n" + "".join(f"{i};{'ab'[i % 2]}\n" for i in range(50)) * 2, encoding="utf-8"

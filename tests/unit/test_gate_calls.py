@@ -65,9 +65,9 @@ def test_exact_counts_are_never_changed(name: str) -> None:
     assert exact.shape == (2,)
 
 
-@pytest.mark.parametrize("max_rows", [0, -1])
-def test_a_unit_without_rows_cannot_be(max_rows: int) -> None:
-    with pytest.raises(InputError, match=f"at least one row, got max_rows {max_rows}"):
+@pytest.mark.parametrize("max_rows", [0, -1, 1.5, float("nan")])
+def test_a_unit_has_a_whole_number_of_rows(max_rows: int) -> None:
+    with pytest.raises(InputError, match=f"1 or more, got max_rows {max_rows}"):
         Gate(np.zeros(2, np.int64), HALF, max_rows=max_rows)
 
 

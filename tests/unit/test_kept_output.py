@@ -54,6 +54,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS)
 @pytest.mark.usefixtures("cache")
 def test_a_command_says_the_same_from_the_cache(
@@ -68,6 +69,7 @@ def test_a_command_says_the_same_from_the_cache(
     assert said(*asked) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["plot", "report"])
 def test_a_picture_is_drawn_once(
     cache: Path, file: Path, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -313,6 +313,7 @@ def test_a_period_that_holds_nothing_cannot_be(wrong: tuple[str, int, int]) -> N
 DAYS = [date(2026, 1, 14) + timedelta(days=i) for i in range(30)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "first", "last"),
     [
@@ -453,6 +454,7 @@ def flips(whole: bytes) -> Iterator[tuple[int, bytes]]:
             yield at, whole[:at] + bytes([octet ^ mask]) + whole[at + 1 :]
 
 
+@pytest.mark.slow
 def test_no_flipped_byte_buys_anything(full: Ledger, ram: Path) -> None:
     truth, whole = full.statement(), full.path.read_bytes()
     damaged = ram / "damaged.ledger"

@@ -165,6 +165,7 @@ def test_eleven_attributes_of_five_values_take_what_is_announced() -> None:
 MEASURED_ELEVEN = 2_749_018_112  # by `python -m benchmarks.memory adaptive 5 5 5 5 5 5 5 5 5 5 5`
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [

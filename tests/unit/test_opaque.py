@@ -114,6 +114,7 @@ JOBS = (
 SCORING = ("choice.py", "medians.py", "classes.py", "distances.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_an_exception_at_some_trusted_lines_shows_no_exact_count(
     name: str, jobs: dict[str, Callable[[], object]]

@@ -98,6 +98,7 @@ def test_an_adaptive_whole_keeps_its_kind_and_states_errors_that_add_up() -> Non
         assert 0.5 * together < np.hypot(found.stderr, found.within) < 2 * together
 
 
+@pytest.mark.slow
 def test_any_number_of_periods_is_a_tree_of_halves() -> None:
     for number in (2, 3, 5, 8):
         months = [f"seen from 2026-{month:02}-01 to 2026-{month:02}-28" for month in range(1, number + 1)]

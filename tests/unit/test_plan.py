@@ -306,6 +306,7 @@ def test_rounding_up_keeps_three_digits(number: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_runs")
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_epsilon_found_reaches_the_accuracy(name: str) -> None:
     domain = Domain.of_shape((40, 30))

@@ -316,6 +316,7 @@ def test_a_plan_that_no_file_could_tell_is_refused(plan: str) -> None:
 RUNS: list[Callable[[NoisyCounter], Transcript]] = [Adaptive().run, Adaptive(queries="prefixes").run]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_plans_are_among_those_that_there_are(run: Callable[[NoisyCounter], Transcript]) -> None:
     assert ADAPTIVE in PLANS

@@ -86,6 +86,7 @@ def aborts() -> int:
     os.abort()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faulty", "right", "outcome"),
     [

@@ -289,6 +289,7 @@ HOSTILE = (
 STEERING = "a\x1b]0;x\x07\u202e\u2066b\u200f"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [(STEERING,), ("c", STEERING), ()], ids=["one", "two", "all"])
 def test_names_that_would_steer_a_terminal_or_turn_text_around_are_shown_without_it(asked: tuple[str, ...]) -> None:
     domain = Domain((Category(name=STEERING, values=("x", "y")), Category(name="c", values=("u", "v", "w"))))
@@ -357,6 +358,7 @@ def test_real_numbers_are_marked_at_the_edges_of_bins() -> None:
 LONG = "department that the patient was first admitted to"
 
 
+@pytest.mark.slow
 def test_long_names_are_shown_whole() -> None:
     domain = Domain(Category(LONG, ["north", "south"]), Integer("longitude of the place of residence", 0, 3))
     release = release_of("cells", domain, np.arange(8).reshape(2, 4))

@@ -18,6 +18,7 @@ def released(domain: Domain) -> Release:
     return Release(domain, made.transcript, made.provenance)
 
 
+@pytest.mark.slow
 def test_a_heap_at_an_edge_is_in_the_interval() -> None:
     """A thousand rows lie at 2.0, and `x <= 2` was 420 to 420; of the last edge `count` was refused and SQL was 0."""
     x = np.r_[np.full(1000, 2.0), np.full(300, 4.0), np.full(200, 0.0), np.linspace(0.01, 3.99, 440)]

@@ -96,6 +96,7 @@ def test_files_without_their_beginning_are_refused(whole: bytes, place: Path) ->
         refused(place, whole[start:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flip", [0xFF, *(pytest.param(bit, marks=pytest.mark.slow) for bit in (0x01, 0x80))])
 def test_a_changed_byte_is_refused_or_means_nothing(whole: bytes, place: Path, flip: int) -> None:
     """Zip keeps dates and attributes that nobody reads; a change anywhere else is found."""
@@ -258,6 +259,7 @@ def test_every_key_of_the_manifest_is_needed(whole: bytes, place: Path) -> None:
         refused(place, forged(whole, lambda manifest, path=path: at(manifest, path).pop(path[-1])))  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [None, [], {}, "x", -1, 0, 1.5, True, "1/0", "-1/2", "1e9999", "1e999999999", 10**30])
 def test_every_key_of_the_manifest_is_checked(whole: bytes, place: Path, wrong: object) -> None:
     """A wrong value is refused, or it is a value that could have been written."""

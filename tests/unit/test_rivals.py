@@ -151,6 +151,7 @@ def test_closed_forms_are_dense_least_squares() -> None:
         assert (p_identity.error_and_gradient(moved, gram)[0] - error) / step == pytest.approx(slope[place], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["ranges", "prefixes"])
 @pytest.mark.parametrize("cells", [1, 2, 8, 64, 300])
 def test_optimised_strategies_lie_between_the_identity_and_the_bound(

@@ -23,6 +23,7 @@ import pytest
 
 from dpcube.curator.guess import Guess, read_by
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, counts_from_frame, open_rows
+from dpcube.curator.sources.csv import LONGEST
 from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.errors import DpcubeError, MemoryLimitError, SourceError
 
@@ -151,6 +152,7 @@ def test_every_kind_of_source_gives_the_same_counts(kind: str, tmp_path: Path) -
     np.testing.assert_array_equal(counts, reference_counts(table, DOMAIN))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_table_without_rows_is_counted_like_any_other(kind: str, tmp_path: Path) -> None:
     rows = open_rows(SOURCES[kind](make_table()[:0], tmp_path))
@@ -286,6 +288,7 @@ MOMENTS = [datetime(2026, 1, 31, 23, 59, 59), datetime(2026, 2, 1), datetime(196
 YEARS = Date(name="v", start=date(1960, 1, 1), end=date(2026, 1, 31), every="year", null="cell", outside="cell")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("type_", "values"),
     [
@@ -307,6 +310,7 @@ def test_dates_and_times_of_every_type_are_binned_by_their_day_in_utc(
     assert open_rows(tmp_path / "t.parquet").count_cells(Domain((YEARS,))).tolist() == counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ['say "hi"', "it's", "a.b", "select", "two words", "größe", "c1", "AGE", "a\nb", "v0", "%s{}"]
 )
@@ -713,3 +717,22 @@ def test_a_nan_in_parquet_is_no_number_whatever_the_other_rows_are(type_: pa.Dat
             assert open_rows(tmp_path / "t.parquet").restrict(attribute, range(attribute.bins)).count() == (
                 1.0 in others
             )
+
+
+@pytest.mark.parametrize(("encoding", "named"), [("utf-16", "UTF-16"), ("utf-16-be", ""), ("cp1252", "WINDOWS-1252")])
+def test_a_header_that_is_not_utf_8_is_refused_and_rows_are_not_asked(
+    encoding: str, named: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe;stadt\n1;Köln\n".encode(encoding))
+    if named:
+        with pytest.raises(SourceError, match=f"is not UTF-8, as text files must be.*iconv -f {named} -t UTF-8"):
+            open_rows(path)
+    path.write_bytes(b"v\n" + "1\nKöln\n".encode(encoding))
+    assert open_rows(path).columns == ("v",)  # whatever the rows are
+
+
+def test_a_header_may_be_cut_inside_of_a_character(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"v" + "ö".encode() * LONGEST)
+    assert len(open_rows(path).columns) == 1

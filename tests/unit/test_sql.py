@@ -167,6 +167,7 @@ CONDITIONS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_count_is_that_of_count(release: Release, condition: str) -> None:
     for estimate in ("consistent", "weighted_least_squares", "cells"):

@@ -132,6 +132,7 @@ def woodruff(release: Release, share: float, confidence: float) -> tuple[float, 
     return passing[1][0], passing[-1][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 def test_a_quantile_has_woodruffs_interval(share: float, confidence: float) -> None:

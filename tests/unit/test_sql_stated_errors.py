@@ -24,6 +24,7 @@ def only(release: Release, text: str) -> dict[str, float]:
     return {name.removeprefix("c"): value for name, value in row.items() if name.startswith("c")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("written", "scale", "offset"),
     [

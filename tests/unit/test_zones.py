@@ -29,6 +29,7 @@ def expected(zone: str, moments: list[datetime], start: date, end: date) -> list
     return [int(count) for count in counts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("zone", "unit"), ZONES.items())
 def test_the_day_of_a_moment_is_python_s(zone: str, unit: str) -> None:
     start, end = date(2009, 1, 1), date(2012, 12, 31)

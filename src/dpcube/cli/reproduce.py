@@ -30,11 +30,17 @@ def reproduce(*, figure: tuple[str, ...], output: Path | None, draws: int | None
 
     With --json the numbers and verdicts are printed, and files are written only if -o is given.
     """
-    from dpcube.evaluate.reproduce import DRAWS, figure_groups, make_figures
+    from dpcube.evaluate.reproduce import DRAWS, figure_groups, make_figures, named_figures
 
     if not figure:
         _list(figure_groups(), as_json=as_json)
         return
+    if output is not None or not as_json:
+        from dpcube.evaluate.reproduce.draw import check_drawing
+        from dpcube.evaluate.reproduce.files import figure_files
+
+        check_drawing()
+        figure_files(named_figures(figure), output or DIRECTORY, replace=replace)
     stage("computing the figures")
     made = make_figures(figure, draws=draws or DRAWS, progress=stage)
     files: list[Path] = []

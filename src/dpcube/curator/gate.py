@@ -39,8 +39,9 @@ class Gate(Unique):
         max_rows: int = 1,
         noise: Noise | None = None,
     ) -> None:
-        if max_rows < 1:
-            msg = f"a unit has at least one row, got max_rows {max_rows}"
+        # A float would make epsilon one, and NaN is not below 1.
+        if not isinstance(max_rows, int) or max_rows < 1:
+            msg = f"a unit has a whole number of rows, 1 or more, got max_rows {max_rows!r:.50}"
             raise InputError(msg)
         self._exact_counts = exact_counts if isinstance(exact_counts, ExactCounts) else ExactCounts(exact_counts)
         self._noise = ExactNoise() if noise is None else noise

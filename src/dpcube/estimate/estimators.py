@@ -238,6 +238,18 @@ def _leaves_nothing_unused(transcript: Transcript) -> bool:
     return transcript.cells is None
 
 
+def _leaves_what_chose_boxes(transcript: Transcript) -> bool:
+    """Whether no cells were counted, or before the boxes, which may then have been chosen by the noise of the cells.
+
+    Inside such boxes the same cells tell little besides. Boxes that were counted first were not chosen by cells, and to
+    spread them evenly leaves unused what was counted of their inside.
+    """
+    if transcript.cells is None or transcript.boxes is None:
+        return True
+    first = next(kept for kept in transcript.measurements if isinstance(kept, BoxCounts | CellCounts))
+    return isinstance(first, CellCounts)
+
+
 NEEDS_CELLS = Need(lambda transcript: transcript.cells is not None, "has no counts of cells")
 NEEDS_BOXES = Need(lambda transcript: transcript.boxes is not None, "has no counts of boxes")
 NEEDS_LEAVES = Need(_counts_every_leaf, "did not count every leaf of its tree, so these have no counts to spread")
@@ -261,8 +273,14 @@ ESTIMATORS = (
         posterior,
         suits=_leaves_nothing_unused,
     ),
-    Estimator("consistent", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_consistent, consistent),
-    Estimator("uniform", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_uniform, uniform),
+    Estimator(
+        "consistent",
+        (NEEDS_BOXES, NEEDS_LEAVES),
+        _states_of_consistent,
+        consistent,
+        suits=_leaves_what_chose_boxes,
+    ),
+    Estimator("uniform", (NEEDS_BOXES, NEEDS_LEAVES), _states_of_uniform, uniform, suits=_leaves_what_chose_boxes),
     Estimator(
         "tree_least_squares",
         (NEEDS_BOXES, NEEDS_LEAVES),
@@ -271,10 +289,10 @@ ESTIMATORS = (
         # it would leave cells unused, and is `uniform` where boxes inside one another were not counted
         suits=lambda transcript: transcript.cells is None and not _counts_leaves_only(transcript),
     ),
-    Estimator("least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, least_squares),
     Estimator(
         "weighted_least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, weighted_least_squares
     ),
+    Estimator("least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, least_squares),
     Estimator("cells", (NEEDS_CELLS,), _states_everything, cells),
 )
 """Every estimator. Of those that state as much of their errors for a release, the first is its default."""

@@ -182,8 +182,8 @@ def _member_names(kind: type[Measurement], number: int | None = None) -> dict[st
 def _format_of(transcript: Transcript) -> int:
     """Return the oldest format that can hold a transcript."""
     kinds = [type(measurement) for measurement in transcript.measurements]
-    fits = set(kinds) <= set(FORMAT_1_KINDS) and len(set(kinds)) == len(kinds) and transcript.plan is None
-    return 1 if fits else 2
+    in_its_order = kinds == [kind for kind in FORMAT_1_KINDS if kind in kinds]  # it keeps no other
+    return 1 if in_its_order and transcript.plan is None else 2
 
 
 def _manifest(record: Record, members: dict[str, bytes]) -> bytes:

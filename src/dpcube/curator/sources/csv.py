@@ -128,8 +128,24 @@ def _start(path: Path, dialect: CsvDialect) -> tuple[tuple[str, ...], int]:
     if not dialect.header:
         return dialect.columns or (), skip
     header = start[skip:].split(b"\n", 1)[0]
+    _check_encoding(header, path)
     names = dialect.columns or _names(header.decode("utf-8", "replace").removesuffix("\r"), dialect)
     return names, skip + len(header) + 1
+
+
+def _check_encoding(header: bytes, path: Path) -> None:
+    """Refuse a file whose header is not UTF-8: most of its rows would be read as other text, and be dropped.
+
+    The header is public, as the names of columns are; a line of rows is never looked at.
+    """
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(header)  # it may be cut inside of a character
+    except UnicodeDecodeError:
+        wide = header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        other = "UTF-16" if wide else "WINDOWS-1252"
+        msg = f"the header of {path} is not UTF-8, as text files must be; convert it, such as by "
+        msg += f"iconv -f {other} -t UTF-8 OLD > NEW"
+        raise SourceError(msg) from None
 
 
 def _open(path: Path) -> pa.NativeFile:

@@ -64,7 +64,7 @@ def _rows(runs: Sequence[ComparisonRun]) -> list[ComparisonRow]:
     shown = "ranges" if listed.shown_workload else ""
     place = key.table, key.rows or None, key.epsilon, key.method, made_by, shown, listed.privacy
     if failed := [run.failed for run in runs if run.failed]:
-        why = f"{failed[0]} ({len(failed)} of {len(runs)} draws)"
+        why = f"{failed[0]} ({len(failed)} of {len(runs)} draws missing)"
         return [ComparisonRow(*place, ALL_KINDS, len(runs), outcome=why)]
     seconds = float(np.median([run.seconds for run in runs]))
     peak = float(np.max([run.peak_bytes for run in runs]))

@@ -3,7 +3,7 @@
 import ctypes
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import cache
@@ -109,6 +109,9 @@ def compare(
                 wanted += keys
                 if missing := [key for key in keys if key not in known]:
                     tasks.append((subject, missing))
+    if time_limit is not None and tasks:
+        progress("compiling what this machine has not run yet")
+        compile_listed(methods, {len(subject.domain.shape) for subject, _ in tasks})
     progress("comparing")
     start = time.monotonic()
     for done, outcome in enumerate(_measured(tasks, jobs, time_limit), 1):
@@ -155,8 +158,23 @@ def _progress_words(key: ComparisonKey, done: int, of: int, seconds: float) -> s
 
 def load_once() -> None:
     """Run plain cells on a few, so that no method's time is spent on loading what all of them need."""
-    few = Subject("few", Domain.of_shape((2, 2)), np.ones((2, 2), np.int64))
-    list(run_method(few, [ComparisonKey(few.name, few.digest, 0, "1", "cells", 1, 0, 0)]))
+    _run_on_few("cells", (2, 2))
+
+
+def compile_listed(methods: Sequence[str], dims: Iterable[int]) -> None:
+    """Run methods on a few cells, so that no method's time is spent on loops that nobody compiled on this machine yet.
+
+    Machine code is kept on disk, where the processes that measure find it. Methods of one's own are left out: what they
+    do in their first run is theirs, and nothing would stop one that does not end.
+    """
+    for dim in sorted(dims):
+        for method in dict.fromkeys(method for method in methods if method in LISTED):
+            _run_on_few(method, (8, *[2] * (dim - 1)))
+
+
+def _run_on_few(method: str, shape: tuple[int, ...]) -> None:
+    few = Subject("few", Domain.of_shape(shape), 50 * np.indices(shape).sum(axis=0))
+    list(run_method(few, [ComparisonKey(few.name, few.digest, 0, "1", method, 1, 0, 0)]))
 
 
 def run_method(subject: Subject, keys: Sequence[ComparisonKey]) -> Iterator[ComparisonRun]:

@@ -88,15 +88,30 @@ def make_figures(
     >>> [figure.name for figure in make_figures(["inconsistency", "query-size"])]
     ['query-size', 'inconsistency']
     """
-    makers = {name: (key, make) for key, group in GROUPS.items() for name, make in group.figures.items()}
-    known = {"all", *GROUPS, *makers}
-    for name in names:
-        if name not in known:
-            message = f"there is no figure {name!r}; give {', '.join((*makers, *GROUPS))} or all"
-            raise InputError(message)
-    wanted = {name: made for name, made in makers.items() if {"all", made[0], name} & set(names)}
+    makers = _makers()
     how = {"draws": draws, "progress": progress}
-    return [make(**how) if GROUPS[key].measured else make() for key, make in wanted.values()]
+    made_by = [makers[name] for name in named_figures(names)]
+    return [make(**how) if group.measured else make() for group, make in made_by]
+
+
+def named_figures(names: Sequence[str]) -> list[str]:
+    """Return the figures that are meant by their own names, those of their groups, or "all", in the paper's order.
+
+    >>> named_figures(["variance", "query-size"])
+    ['query-size', 'variance-coarse', 'variance-middle', 'variance-fine']
+    """
+    of_group = {key: set(group.figures) for key, group in GROUPS.items()}
+    figures = list(_makers())
+    for name in names:
+        if name not in {"all", *GROUPS, *figures}:
+            message = f"there is no figure {name!r}; give {', '.join((*figures, *GROUPS))} or all"
+            raise InputError(message)
+    meant = set(figures) if "all" in names else set().union(*(of_group.get(name, {name}) for name in names))
+    return [figure for figure in figures if figure in meant]
+
+
+def _makers() -> dict[str, tuple[Group, Callable[..., Figure | Maps]]]:
+    return {name: (group, make) for group in GROUPS.values() for name, make in group.figures.items()}
 
 
 def recorded_figures(directory: Path) -> list[Figure]:
@@ -122,5 +137,6 @@ __all__ = [
     "Verdict",
     "figure_groups",
     "make_figures",
+    "named_figures",
     "recorded_figures",
 ]

@@ -71,13 +71,20 @@ def draw_figure(figure: Figure | Maps) -> dict[str, bytes]:
     return _curves(figure)
 
 
-def _curves(figure: Figure) -> dict[str, bytes]:
+def check_drawing() -> None:
+    """Refuse where figures cannot be drawn: before they are made, which can take hours."""
     try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure as Canvas
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         message = "drawing needs matplotlib, which is not installed; pip install 'dpcube[plot]', or ask for --json"
         raise InputError(message) from None
+
+
+def _curves(figure: Figure) -> dict[str, bytes]:
+    check_drawing()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as Canvas
+
     with mpl.rc_context({**FIGURE_FONT, "svg.hashsalt": figure.name, "svg.fonttype": "path"}):
         wide = min(len(figure.panels), figure.panels_a_line)
         lines = -(-len(figure.panels) // wide)

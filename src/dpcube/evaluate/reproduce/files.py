@@ -11,13 +11,23 @@ from dpcube.files import new_file
 FIGURES_PAGE = "figures.md"
 
 
-def write_figures(figures: Sequence[Figure | Maps], directory: Path, *, replace: bool = False) -> list[Path]:
-    """Write figures into a directory and return the files; a name that is taken is refused unless `replace`."""
-    names = [FIGURES_PAGE, *(f"{figure.name}.{ending}" for figure in figures for ending in ("svg", "png", "csv"))]
-    taken = [directory / name for name in names if (directory / name).exists()]
+def figure_files(figures: Sequence[str], directory: Path, *, replace: bool = False) -> list[Path]:
+    """Return the files that figures of these names are written to; one that is there is refused unless `replace`.
+
+    Asked before figures are made, which can take hours.
+    """
+    names = [FIGURES_PAGE, *(f"{figure}.{ending}" for figure in figures for ending in ("svg", "png", "csv"))]
+    files = [directory / name for name in names]
+    taken = [file for file in files if file.exists()]
     if taken and not replace:
         message = f"{taken[0]} exists; give another directory (-o), or --replace"
         raise InputError(message)
+    return files
+
+
+def write_figures(figures: Sequence[Figure | Maps], directory: Path, *, replace: bool = False) -> list[Path]:
+    """Write figures into a directory and return the files; a name that is taken is refused unless `replace`."""
+    files = figure_files([figure.name for figure in figures], directory, replace=replace)
     contents = {FIGURES_PAGE: reproduction_page(figures).encode()}
     for figure in figures:
         contents[f"{figure.name}.csv"] = figure.csv().encode()
@@ -32,7 +42,7 @@ def write_figures(figures: Sequence[Figure | Maps], directory: Path, *, replace:
     except OSError as error:
         message = f"cannot write figures to {directory}: {error.strerror}; give another directory (-o)"
         raise InputError(message) from None
-    return [directory / name for name in names]
+    return files
 
 
 def reproduction_page(figures: Sequence[Figure | Maps], *, pictures: str = "") -> str:

@@ -17,6 +17,8 @@ from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
 
 BUDGET_UNITS = 2**40
+MOST_TABLE_CELLS = 2**24
+"""Cells of one table of a wide cube: a strategy that asked for more by mistake would fail once charged."""
 
 
 class NoisyCounter(Protocol):

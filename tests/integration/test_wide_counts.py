@@ -75,6 +75,8 @@ def test_postgres_agrees(postgres: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark leaves its sockets to be collected
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_spark_agrees(spark: Any, tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "t.parquet")
     assert counted(spark.read.parquet(str(tmp_path / "t.parquet"))) == EXPECTED

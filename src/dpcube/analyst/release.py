@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from dpcube.analyst import frames
 from dpcube.analyst.answer import Answer, Answers
+from dpcube.analyst.drawing import modelled_rows
 from dpcube.analyst.explain import account
 from dpcube.analyst.synthesize import BYTES_A_CELL, BYTES_A_SYNTHETIC_VALUE, synthetic_rows
 from dpcube.analyst.view import View
 from dpcube.domain import Domain, Scalar
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, available, estimate
+from dpcube.estimate.cuboids.estimate import CuboidsEstimate
 from dpcube.memory import check_memory
 from dpcube.query import Condition, CountingQueries, Workload, query
 from dpcube.query.counting import query_of
@@ -165,12 +167,14 @@ class Release:
         self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto"
     ) -> pa.RecordBatchReader:
         """Return the rows of `synthesize` as a stream of record batches, for any number of rows in little memory."""
-        needed = self.domain.size * BYTES_A_CELL
-        check_memory(needed, what=f"a cube of {self.domain.size:,} cells", remedy="use a larger machine")
         origin = {
             "dpcube.synthetic_rows_of": self.digest,  # so that nobody takes them for the table
             "dpcube.private": str(self.provenance.private).lower(),
         }
+        if isinstance(modelled := self.estimate(estimate), CuboidsEstimate):
+            return modelled_rows(self.domain, modelled, rows, seed, origin=origin)
+        needed = self.domain.size * BYTES_A_CELL
+        check_memory(needed, what=f"a cube of {self.domain.size:,} cells", remedy="use a larger machine")
         return synthetic_rows(self.domain, self.cells(estimate), rows, seed, origin=origin)
 
     def view(self, *, estimate: str = "auto") -> View:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpcube.arrays import Ints
 from dpcube.candidates import TableDistances, check_candidates
-from dpcube.counter import BUDGET_UNITS, check_axes
+from dpcube.counter import BUDGET_UNITS, MOST_TABLE_CELLS, check_axes
 from dpcube.curator.exact_rows import ExactRows
 from dpcube.errors import InputError
 from dpcube.privacy.budget import check_positive
@@ -22,9 +22,6 @@ from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget, check_units
 from dpcube.privacy.seal import sealed
 from dpcube.privacy.unique import Unique
-
-MOST_TABLE_CELLS = 2**24
-"""Cells of one table that is counted: a strategy that asked for more by mistake would fail once charged."""
 
 
 class CuboidGate(Unique):

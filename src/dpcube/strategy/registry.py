@@ -16,8 +16,10 @@ from pathlib import Path
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import InputError
+from dpcube.privacy.feasible import fits_one_cube
 from dpcube.strategy.adaptive import Adaptive
 from dpcube.strategy.cells import Cells
+from dpcube.strategy.cuboids import Cuboids
 from dpcube.strategy.outside import Outside, in_one_line
 from dpcube.strategy.strategy import FittedStrategy, Strategy
 from dpcube.strategy.two_phase import TwoPhase
@@ -35,6 +37,8 @@ RIVALS = {
 }
 """Systems that others published, built in too (docs/rivals.md): where each is, loaded when its name is asked for."""
 DEFAULT = "adaptive"
+WIDE = Cuboids().name
+"""The strategy of releases of wide tables, chosen for them unless another is named."""
 GROUP = "dpcube.strategies"
 """The group of entry points by which an installed package offers strategies."""
 OF_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
@@ -44,6 +48,19 @@ def strategy_names() -> list[str]:
     """Return the names of all strategies: ours, rivals that are built in, then those that installed packages offer."""
     built_in = [*BY_NAME, *RIVALS]
     return [*built_in, *sorted({one.name for one in _installed()} - set(built_in))]
+
+
+def releasing_strategy(strategy: str | Strategy | Cuboids, domain: Domain) -> FittedStrategy | Cuboids:
+    """Return the strategy of a release: that of cuboids if it is named, or if the default's cube does not fit here."""
+    if isinstance(strategy, Cuboids) or strategy == WIDE:
+        return (strategy if isinstance(strategy, Cuboids) else Cuboids()).for_domain(domain)
+    fitted = strategy_of(strategy, domain)
+    default = Adaptive() if strategy == DEFAULT else strategy
+    if type(default) is not Adaptive or default.queries is not None or default.questions:
+        return fitted
+    if fits_one_cube(domain, peak_bytes=fitted.peak_bytes(domain.shape)):
+        return fitted
+    return Cuboids(target=default.target).for_domain(domain)
 
 
 def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> FittedStrategy:
@@ -59,6 +76,9 @@ def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> Fitte
 
 
 def _named(name: str) -> object:
+    if name == WIDE:
+        msg = "the strategy cuboids makes releases of wide tables, which are not planned or compared yet; name another"
+        raise InputError(msg)
     if name in BY_NAME:
         return BY_NAME[name]()
     if name in RIVALS:

@@ -12,14 +12,15 @@ from dpcube.analyst.drawing import draw_rows, stratified
 from dpcube.arrays import Floats
 from dpcube.estimate.cuboids.beliefs import Beliefs, calibrated, spread, summed, zero_factors
 from dpcube.estimate.cuboids.departures import departure_of
-from dpcube.estimate.cuboids.fitting import NoisyTable, fit, pooled, total_of
-from dpcube.estimate.cuboids.junction import Axes, JunctionTree, cells_of, model_cells
+from dpcube.estimate.cuboids.fitting import CountedTable, fit, pooled, total_of
+from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree, model_cells, table_cells
 
 ALL = (0, 1, 2, 3, 4)
+Made = tuple[JunctionTree, list[CliqueAxes], list[Floats]]
 
 
 @st.composite
-def models(draw: st.DrawFn) -> tuple[JunctionTree, list[Axes], list[Floats]]:
+def models(draw: st.DrawFn) -> Made:
     """A tree of up to five axes with tables of up to three, and a factor for each clique."""
     shape = tuple(draw(st.lists(st.integers(1, 4), min_size=5, max_size=5)))
     some = st.lists(st.sampled_from(ALL), min_size=1, max_size=3, unique=True).map(lambda axes: tuple(sorted(axes)))
@@ -36,7 +37,7 @@ def dense(tree: JunctionTree, factors: list[Floats]) -> Floats:
 
 @given(models())
 def test_a_tree_holds_every_table_and_every_axis_in_one_piece(
-    made: tuple[JunctionTree, list[Axes], list[Floats]],
+    made: Made,
 ) -> None:
     tree, tables, _ = made
     for table in tables:
@@ -53,7 +54,9 @@ def test_a_tree_holds_every_table_and_every_axis_in_one_piece(
 
 @settings(max_examples=30)
 @given(models())
-def test_tables_and_weighted_sums_are_those_of_the_cube(made: tuple[JunctionTree, list[Axes], list[Floats]]) -> None:
+def test_tables_and_weighted_sums_are_those_of_the_cube(
+    made: Made,
+) -> None:
     tree, _, factors = made
     cube = dense(tree, factors)
     tables, whole = calibrated(tree, [factor.copy() for factor in factors])
@@ -69,14 +72,14 @@ def test_tables_and_weighted_sums_are_those_of_the_cube(made: tuple[JunctionTree
             np.testing.assert_allclose(beliefs.marginal(axes, weights), summed(weighed, ALL, axes), atol=1e-11)
 
 
-def exact_tables(cube: Floats, tables: list[Axes], variance: float) -> list[NoisyTable]:
-    return [NoisyTable(axes, summed(cube, ALL, axes), variance) for axes in tables]
+def exact_tables(cube: Floats, tables: list[CliqueAxes], variance: float) -> list[CountedTable]:
+    return [CountedTable(axes, summed(cube, ALL, axes), variance) for axes in tables]
 
 
 @settings(max_examples=15, deadline=None)
 @given(models())
 def test_a_fit_of_exact_tables_meets_them_and_is_the_most_even(
-    made: tuple[JunctionTree, list[Axes], list[Floats]],
+    made: Made,
 ) -> None:
     tree, tables, _ = made
     cube = np.random.default_rng(5).gamma(1.0, 40.0, tree.shape) + 1
@@ -94,7 +97,7 @@ def test_a_fit_of_exact_tables_meets_them_and_is_the_most_even(
 
 def test_counts_below_zero_and_noise_leave_a_model_without_either() -> None:
     counts = np.array([[90.0, -30.0], [-5.0, 60.0]])
-    beliefs = fit((2, 2), [NoisyTable((0, 1), counts, 400.0)]).beliefs
+    beliefs = fit((2, 2), [CountedTable((0, 1), counts, 400.0)]).beliefs
     table = beliefs.marginal((0, 1))
     assert (table >= 0).all()
     assert table.sum() == pytest.approx(115.0)
@@ -102,7 +105,7 @@ def test_counts_below_zero_and_noise_leave_a_model_without_either() -> None:
 
 
 def test_two_tables_over_the_same_axes_count_by_their_precision() -> None:
-    one, other = NoisyTable((0,), np.array([10.0, 0.0]), 1.0), NoisyTable((0,), np.array([40.0, 0.0]), 2.0)
+    one, other = CountedTable((0,), np.array([10.0, 0.0]), 1.0), CountedTable((0,), np.array([40.0, 0.0]), 2.0)
     (both,) = pooled([one, other])
     assert both.counts.tolist() == [20.0, 0.0]
     assert both.variance == pytest.approx(2 / 3)
@@ -118,7 +121,7 @@ def test_rows_have_the_tables_of_the_model() -> None:
     rows = draw_rows(beliefs, 20_000, generator)
     for axes in tree.cliques:
         place = np.ravel_multi_index([rows[axis] for axis in axes], [shape[axis] for axis in axes])
-        seen = np.bincount(place, minlength=cells_of(shape, axes)) / 20
+        seen = np.bincount(place, minlength=table_cells(shape, axes)) / 20
         # Strata leave less than independent draws would: a twentieth of 20,000 rows has deviations of up to 7 there.
         np.testing.assert_allclose(seen, beliefs.marginal(axes).reshape(-1), atol=4)
 
@@ -147,11 +150,15 @@ def test_a_stratum_is_met_to_less_than_two_rows() -> None:
 def test_what_tables_depart_by_is_told_by_those_held_out() -> None:
     """Two attributes that are the same, which no table but the last can tell."""
     shape, even = (4, 4, 2), np.full(4, 250.0)
-    ones = [NoisyTable((0,), even, 1.0), NoisyTable((1,), even, 1.0), NoisyTable((2,), np.array([500.0, 500.0]), 1.0)]
-    plain = NoisyTable((0, 2), np.full((4, 2), 125.0), 1.0)
-    alike = NoisyTable((0, 1), np.diag(even), 1.0)
+    ones = [
+        CountedTable((0,), even, 1.0),
+        CountedTable((1,), even, 1.0),
+        CountedTable((2,), np.array([500.0, 500.0]), 1.0),
+    ]
+    plain = CountedTable((0, 2), np.full((4, 2), 125.0), 1.0)
+    alike = CountedTable((0, 1), np.diag(even), 1.0)
     far = departure_of(shape, ones, [plain, plain, alike])
-    near = departure_of(shape, ones, [plain, plain, NoisyTable((0, 1), np.full((4, 4), 62.5), 1.0)])
+    near = departure_of(shape, ones, [plain, plain, CountedTable((0, 1), np.full((4, 4), 62.5), 1.0)])
     assert far.of_cells > 100 * max(near.of_cells, 0.01)
     assert far.of_halves > 0.5 > near.of_halves
     assert np.isnan(departure_of(shape, ones, [plain]).of_cells)

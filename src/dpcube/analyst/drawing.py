@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from dpcube.analyst.synthesize import BATCH_ROWS, checked_rows, generator_of, streamed_rows
+from dpcube.analyst.synthesize import BATCH_ROWS, generator_of, rows_to_draw, streamed_rows
 from dpcube.arrays import Floats, Ints, Places
 from dpcube.domain import Domain
 from dpcube.estimate.cuboids.beliefs import Beliefs
@@ -27,7 +27,7 @@ def modelled_rows(
     origin: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
     """Return a stream of rows drawn from a model; as many as its total when `rows` is None."""
-    count, generator = checked_rows(rows, estimate.beliefs.total), generator_of(seed)
+    count, generator = rows_to_draw(rows, estimate.beliefs.total), generator_of(seed)
 
     def batches() -> Iterator[tuple[Places, ...]]:
         for start in range(0, count, BATCH_ROWS):

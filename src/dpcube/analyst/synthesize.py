@@ -36,7 +36,7 @@ def synthetic_rows(
     What `origin` says of the rows goes into the metadata of the schema, which Parquet files keep.
     """
     expected = non_negative(cells)
-    count, generator = checked_rows(rows, float(expected.sum())), generator_of(seed)
+    count, generator = rows_to_draw(rows, float(expected.sum())), generator_of(seed)
     drawn = _cells_of_rows(expected, count, generator)
     return streamed_rows(domain, (np.unravel_index(one, domain.shape) for one in drawn), generator, origin=origin)
 
@@ -69,7 +69,7 @@ def streamed_rows(
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def checked_rows(rows: int | None, total: float) -> int:
+def rows_to_draw(rows: int | None, total: float) -> int:
     """Return how many rows are drawn: as many as the total says unless given, or a QueryError."""
     if rows is None:
         return round(total)

@@ -301,11 +301,11 @@ def _fitted(
 ) -> "str | Strategy | Cuboids":
     """Return the strategy for what was said to be asked."""
     from dpcube.errors import InputError
-    from dpcube.strategy import BY_NAME, DEFAULT, WIDE, Adaptive, Cuboids
+    from dpcube.strategy import BY_NAME, DEFAULT, WIDE_STRATEGY, Adaptive, Cuboids
 
-    if (cuboids is not None or strategy == WIDE) and queries is None and questions is None:
-        if strategy not in (None, WIDE):
-            msg = f"--cuboids names the tables of the strategy {WIDE}, not of {strategy}; leave --strategy out"
+    if (cuboids is not None or strategy == WIDE_STRATEGY) and queries is None and questions is None:
+        if strategy not in (None, WIDE_STRATEGY):
+            msg = f"--cuboids names the tables of the strategy {WIDE_STRATEGY}, not of {strategy}; leave --strategy out"
             raise InputError(msg)
         named = [table for table in (cuboids or "").split(";") if table.strip()]
         return Cuboids(

@@ -21,8 +21,8 @@ from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import DomainError, InputError
 from dpcube.estimate.cuboids.estimate import grouped_table
-from dpcube.estimate.cuboids.fitting import FittedModel, NoisyTable, fit, total_of
-from dpcube.estimate.cuboids.junction import Axes, cells_of, model_cells
+from dpcube.estimate.cuboids.fitting import CountedTable, FittedModel, fit, total_of
+from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells, table_cells
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import SMALLEST_SHARE
 from dpcube.strategy.groups_of_cells import groups_of_cells
@@ -56,7 +56,7 @@ class Cuboids:
     target: str | None = None
     ordered: tuple[bool, ...] | None = field(default=None, repr=False, compare=False)
     """Which attributes have ordered cells, once the domain is known."""
-    named: tuple[Axes, ...] = field(default=(), repr=False, compare=False)
+    named: tuple[CliqueAxes, ...] = field(default=(), repr=False, compare=False)
     """The tables to count, once the domain is known."""
 
     def __post_init__(self) -> None:
@@ -138,26 +138,26 @@ class _Learnt:
     """What is known of a coarser cube so far."""
 
     counter: CuboidCounter
-    tables: list[NoisyTable]
+    tables: list[CountedTable]
     model: FittedModel
     noise: float
     """The mean of the noise, without sign, of a count of the next tables."""
 
     @classmethod
-    def of(cls, counter: CuboidCounter, ones: list[NoisyTable], groups: list[Ints], noise: float) -> "_Learnt":
+    def of(cls, counter: CuboidCounter, ones: list[CountedTable], groups: list[Ints], noise: float) -> "_Learnt":
         tables = [grouped_table(one, of_axis) for one, of_axis in zip(ones, groups, strict=True)]
         return cls(counter, tables, fit(counter.shape, tables), noise)
 
-    def learn(self, table: NoisyTable) -> None:
+    def learn(self, table: CountedTable) -> None:
         self.tables.append(table)
         self.model = fit(self.counter.shape, self.tables, start=self.model.thetas, steps=STEPS_BETWEEN)
 
-    def candidates(self) -> list[Axes]:
+    def candidates(self) -> list[CliqueAxes]:
         """Return the pairs that were not counted and with which the model can still be held."""
         shape, counted = self.counter.shape, [table.axes for table in self.tables]
         cliques = [set(clique) for clique in self.model.beliefs.tree.cliques]
         together = _components(len(shape), counted)
-        found: list[Axes] = []
+        found: list[CliqueAxes] = []
         for pair in itertools.combinations([axis for axis, side in enumerate(shape) if side > 1], 2):
             if pair in counted:
                 continue
@@ -166,11 +166,11 @@ class _Learnt:
                 found.append(pair)
         return found
 
-    def choose(self, candidates: list[Axes], units: int) -> Axes:
+    def choose(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:
         """Let the counter choose the table that departs most from the model, beyond what its noise would cost."""
         shape = self.counter.shape
         predicted = tuple(np.rint(self.model.beliefs.marginal(axes)).astype(np.int64) for axes in candidates)
-        costs = np.array([round(self.noise * cells_of(shape, axes)) for axes in candidates], np.int64)
+        costs = np.array([round(self.noise * table_cells(shape, axes)) for axes in candidates], np.int64)
         alike = np.ones(len(candidates), np.int64)
         asked = TableDistances(shape, tuple(candidates), predicted, alike, costs)
         return candidates[int(self.counter.choose(asked, units)[0])]
@@ -183,11 +183,11 @@ def rounds_for(rows_times_epsilon: float, attributes: int) -> int:
     return int(np.clip(round(float(wanted)), 1, max(pairs, 1)))
 
 
-def _noisy(axes: Axes, counts: Ints, units: int, per: Fraction) -> NoisyTable:
-    return NoisyTable(axes, counts.astype(np.float64), float(noise_variances(np.array([units]), per)[0]))
+def _noisy(axes: CliqueAxes, counts: Ints, units: int, per: Fraction) -> CountedTable:
+    return CountedTable(axes, counts.astype(np.float64), float(noise_variances(np.array([units]), per)[0]))
 
 
-def _components(attributes: int, tables: Iterable[Axes]) -> list[int]:
+def _components(attributes: int, tables: Iterable[CliqueAxes]) -> list[int]:
     """Return the number of the part in which each attribute hangs together with others."""
     part = list(range(attributes))
     for table in tables:

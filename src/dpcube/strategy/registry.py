@@ -37,7 +37,7 @@ RIVALS = {
 }
 """Systems that others published, built in too (docs/rivals.md): where each is, loaded when its name is asked for."""
 DEFAULT = "adaptive"
-WIDE = Cuboids().name
+WIDE_STRATEGY = Cuboids().name
 """The strategy of releases of wide tables, chosen for them unless another is named."""
 GROUP = "dpcube.strategies"
 """The group of entry points by which an installed package offers strategies."""
@@ -52,7 +52,7 @@ def strategy_names() -> list[str]:
 
 def releasing_strategy(strategy: str | Strategy | Cuboids, domain: Domain) -> FittedStrategy | Cuboids:
     """Return the strategy of a release: that of cuboids if it is named, or if the default's cube does not fit here."""
-    if isinstance(strategy, Cuboids) or strategy == WIDE:
+    if isinstance(strategy, Cuboids) or strategy == WIDE_STRATEGY:
         return (strategy if isinstance(strategy, Cuboids) else Cuboids()).for_domain(domain)
     fitted = strategy_of(strategy, domain)
     default = Adaptive() if strategy == DEFAULT else strategy
@@ -76,7 +76,7 @@ def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> Fitte
 
 
 def _named(name: str) -> object:
-    if name == WIDE:
+    if name == WIDE_STRATEGY:
         msg = "the strategy cuboids makes releases of wide tables, which are not planned or compared yet; name another"
         raise InputError(msg)
     if name in BY_NAME:

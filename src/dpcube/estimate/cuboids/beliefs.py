@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from dpcube.arrays import Floats
-from dpcube.estimate.cuboids.junction import Axes, JunctionTree, cells_of
+from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree, table_cells
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Beliefs:
             found[self.tree.parents[k]] |= found[k]
         return tuple(map(frozenset, found))
 
-    def marginal(self, axes: Axes, weights: Mapping[int, Floats] | None = None) -> Floats:
+    def marginal(self, axes: CliqueAxes, weights: Mapping[int, Floats] | None = None) -> Floats:
         """Return the table over some axes, ascending; cells of other axes count by their weights, 1 unless given.
 
         It is made from the lowest clique below which all of these axes are.
@@ -50,7 +50,7 @@ class Beliefs:
         weights = weights or {}
         wanted = set(axes) | set(weights)
         top = max((k for k, below in enumerate(self._below) if wanted <= below), default=0)
-        factors: dict[int, list[tuple[Floats, Axes]]] = {}
+        factors: dict[int, list[tuple[Floats, CliqueAxes]]] = {}
         for k in range(len(self.tree.cliques) - 1, top - 1, -1):
             # What is wanted below a clique, and not in its parent, is brought up to the parent.
             new = (self._below[k] - set(self.tree.shared[k])) & wanted
@@ -74,7 +74,7 @@ class Beliefs:
         return k == top
 
 
-def _product(first: tuple[Floats, Axes], second: tuple[Floats, Axes]) -> tuple[Floats, Axes]:
+def _product(first: tuple[Floats, CliqueAxes], second: tuple[Floats, CliqueAxes]) -> tuple[Floats, CliqueAxes]:
     axes = tuple(sorted({*first[1], *second[1]}))
     return spread(first[0], first[1], axes) * spread(second[0], second[1], axes), axes
 
@@ -100,18 +100,18 @@ def calibrated(tree: JunctionTree, factors: Sequence[Floats]) -> tuple[tuple[Flo
     return tuple(tables), whole
 
 
-def spread(table: Floats, axes: Axes, over: Axes) -> Floats:
+def spread(table: Floats, axes: CliqueAxes, over: CliqueAxes) -> Floats:
     """Return a table laid out to be broadcast over more axes; both ascend."""
     sides = iter(table.shape)
     return table.reshape([next(sides) if axis in axes else 1 for axis in over])
 
 
-def summed(table: Floats, axes: Axes, kept: Axes) -> Floats:
+def summed(table: Floats, axes: CliqueAxes, kept: CliqueAxes) -> Floats:
     """Return a table with all but some of its axes summed up."""
     return np.asarray(table.sum(axis=tuple(j for j, axis in enumerate(axes) if axis not in kept)))
 
 
-def log_summed(table: Floats, axes: Axes, kept: Axes) -> Floats:
+def log_summed(table: Floats, axes: CliqueAxes, kept: CliqueAxes) -> Floats:
     """Return the logarithms of sums of exponentials over all but some axes."""
     others = tuple(j for j, axis in enumerate(axes) if axis not in kept)
     high = table.max(axis=others, keepdims=True)
@@ -126,4 +126,4 @@ def zero_factors(tree: JunctionTree) -> list[Floats]:
     return [np.zeros([tree.shape[axis] for axis in clique]) for clique in tree.cliques]
 
 
-__all__ = ["Beliefs", "calibrated", "cells_of", "log_summed", "spread", "summed", "zero_factors"]
+__all__ = ["Beliefs", "calibrated", "log_summed", "spread", "summed", "table_cells", "zero_factors"]

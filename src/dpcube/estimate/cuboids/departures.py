@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcube.arrays import Floats
-from dpcube.estimate.cuboids.fitting import NoisyTable, fit
+from dpcube.estimate.cuboids.fitting import CountedTable, fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Departure:
         return squares
 
 
-UNKNOWN = Departure(np.nan, np.nan)
+UNKNOWN_DEPARTURE = Departure(np.nan, np.nan)
 
 
-def departure_of(shape: tuple[int, ...], ones: list[NoisyTable], cuboids: list[NoisyTable]) -> Departure:
+def departure_of(shape: tuple[int, ...], ones: list[CountedTable], cuboids: list[CountedTable]) -> Departure:
     """Return how far tables depart from a model that has not seen them; unknown if there are too few."""
     held = cuboids[len(cuboids) - len(cuboids) // 3 :]
     if not held:
-        return UNKNOWN
+        return UNKNOWN_DEPARTURE
     beliefs = fit(shape, ones + cuboids[: -len(held)]).beliefs
     total = beliefs.total
     of_cells, of_halves = [], []

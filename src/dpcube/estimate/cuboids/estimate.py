@@ -18,8 +18,8 @@ from dpcube.estimate.cell_sums import weighted_sums
 from dpcube.estimate.cuboids.beliefs import Beliefs
 from dpcube.estimate.cuboids.cells_in_groups import grouped_counts, shares_of_cells
 from dpcube.estimate.cuboids.departures import Departure, departure_of
-from dpcube.estimate.cuboids.fitting import NoisyTable, fit
-from dpcube.estimate.cuboids.junction import Axes, cells_of, model_cells
+from dpcube.estimate.cuboids.fitting import CountedTable, fit
+from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells, table_cells
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.noise import noise_variances
 from dpcube.query import CountingQueries, Workload
@@ -43,9 +43,9 @@ class CuboidsEstimate:
     name: str
     shape: tuple[int, ...]
     groups: tuple[Ints, ...]
-    ones: tuple[NoisyTable, ...]
+    ones: tuple[CountedTable, ...]
     """Noisy tables over one attribute, of cells."""
-    cuboids: tuple[NoisyTable, ...]
+    cuboids: tuple[CountedTable, ...]
     """Noisy tables over groups."""
 
     @classmethod
@@ -54,9 +54,9 @@ class CuboidsEstimate:
         measured = transcript.cuboids
         assert measured is not None  # as declared
 
-        def noisy(axes: Axes, counts: Ints, units: int) -> NoisyTable:
+        def noisy(axes: CliqueAxes, counts: Ints, units: int) -> CountedTable:
             variance = float(noise_variances(np.array([units]), transcript.epsilon_per_unit)[0])
-            return NoisyTable(axes, counts.astype(np.float64), variance)
+            return CountedTable(axes, counts.astype(np.float64), variance)
 
         ones = [noisy(one.axes, one.counts, one.units) for one in marginals_of_cells(transcript)]
         cuboids = [noisy(one.axes, one.counts, one.units) for one in measured.cuboids]
@@ -81,7 +81,7 @@ class CuboidsEstimate:
         return tuple(int(groups.max()) + 1 for groups in self.groups)
 
     @property
-    def grouped_ones(self) -> list[NoisyTable]:
+    def grouped_ones(self) -> list[CountedTable]:
         """The noisy tables over one attribute, of groups."""
         return [grouped_table(one, groups) for one, groups in zip(self.ones, self.groups, strict=True)]
 
@@ -117,9 +117,9 @@ class CuboidsEstimate:
         """Return the parts of the errors of many ranges."""
         return self.answers(_ranges(workload))[1]
 
-    def _values(self, axes: Axes, asked: "_Asked", at: Ints, way: Way = "weighed") -> Floats:
+    def _values(self, axes: CliqueAxes, asked: "_Asked", at: Ints, way: Way = "weighed") -> Floats:
         """Return the answers of queries about some axes."""
-        if cells_of(self.sides, axes) <= MOST_JOINT_CELLS:
+        if table_cells(self.sides, axes) <= MOST_JOINT_CELLS:
             return asked.sums(self.beliefs.marginal(axes), axes, at, way)
         weights = asked.folded[way]
         one_by_one = [
@@ -127,7 +127,7 @@ class CuboidsEstimate:
         ]
         return np.array(one_by_one)
 
-    def _errors(self, axes: Axes, asked: "_Asked", at: Ints, values: Floats) -> tuple[Floats, Floats, Bools]:
+    def _errors(self, axes: CliqueAxes, asked: "_Asked", at: Ints, values: Floats) -> tuple[Floats, Floats, Bools]:
         """Return noise variances, other squared errors, and which of these answers are modelled."""
         best, apart = np.full(len(at), np.inf), np.zeros(len(at))
         for table in self._holding(axes):
@@ -152,13 +152,13 @@ class CuboidsEstimate:
             within = np.where(modelled, departed, within)
         return best, within, modelled
 
-    def _holding(self, axes: Axes) -> list[NoisyTable]:
+    def _holding(self, axes: CliqueAxes) -> list[CountedTable]:
         """Return the cuboids that hold some axes; of none, all tables tell the total."""
         return [
             table for table in (*self.cuboids, *(self.grouped_ones if not axes else ())) if set(axes) <= set(table.axes)
         ]
 
-    def _noise_of_ones(self, axes: Axes, asked: "_Asked", at: Ints, weighed: Floats, rows: Floats) -> Floats:
+    def _noise_of_ones(self, axes: CliqueAxes, asked: "_Asked", at: Ints, weighed: Floats, rows: Floats) -> Floats:
         """Return what the noise of each attribute's own table leaves in modelled sums, attributes independent.
 
         A count of an attribute's cell is in a sum with the share of its rows that the other attributes take, and the
@@ -213,21 +213,21 @@ class _Asked:
     def chosen(self) -> Ints:
         return self.queries.chosen
 
-    def patterns(self) -> Iterator[tuple[Axes, Ints]]:
+    def patterns(self) -> Iterator[tuple[CliqueAxes, Ints]]:
         """Yield the axes that queries ask about, and which queries do."""
         asks = np.stack([~plain[self.chosen[:, axis]] for axis, plain in enumerate(self.plain)], axis=1)
         found, which = np.unique(asks, axis=0, return_inverse=True)
         for number, pattern in enumerate(found):
             yield tuple(np.flatnonzero(pattern).tolist()), np.flatnonzero(which.reshape(-1) == number)
 
-    def whole(self, axes: Axes, at: Ints) -> Bools:
+    def whole(self, axes: CliqueAxes, at: Ints) -> Bools:
         """Say which queries take whole groups, or equal parts of all their cells."""
         found = np.ones(len(at), np.bool_)
         for axis in axes:
             found &= self.in_groups[axis][self.chosen[at, axis]]
         return found
 
-    def sums(self, table: Floats, axes: Axes, at: Ints, way: Way = "weighed") -> Floats:
+    def sums(self, table: Floats, axes: CliqueAxes, at: Ints, way: Way = "weighed") -> Floats:
         """Return the sums of a table over these axes by the queries' weights on groups."""
         if not axes:
             return np.full(len(at), float(table))
@@ -236,7 +236,7 @@ class _Asked:
             np.ascontiguousarray(table), CountingQueries(weights, self.chosen[np.ix_(at, np.array(axes))])
         )
 
-    def counted(self, table: NoisyTable, axes: Axes, at: Ints) -> tuple[Floats, Floats]:
+    def counted(self, table: CountedTable, axes: CliqueAxes, at: Ints) -> tuple[Floats, Floats]:
         """Return what a noisy table counts of queries about some of its axes, and the sums of squared weights."""
         others = tuple(j for j, axis in enumerate(table.axes) if axis not in axes)
         counts = np.asarray(table.counts.sum(axis=others))
@@ -244,10 +244,10 @@ class _Asked:
         return self.sums(counts, axes, at), self.sums(np.ones_like(counts), axes, at, "squared") * cells
 
 
-def grouped_table(one: NoisyTable, groups: Ints) -> NoisyTable:
+def grouped_table(one: CountedTable, groups: Ints) -> CountedTable:
     """Return a table over one attribute with its cells put together into groups; variances are told by their mean."""
     counts, cells = grouped_counts(one.counts, groups)
-    return NoisyTable(one.axes, counts, one.variance * float(cells.mean()))
+    return CountedTable(one.axes, counts, one.variance * float(cells.mean()))
 
 
 def marginals_of_cells(transcript: Transcript) -> list[MarginalCounts]:

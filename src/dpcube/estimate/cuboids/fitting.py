@@ -23,16 +23,16 @@ from scipy.optimize import minimize
 
 from dpcube.arrays import Floats
 from dpcube.estimate.cuboids.beliefs import Beliefs, calibrated, spread, summed, zero_factors
-from dpcube.estimate.cuboids.junction import Axes, JunctionTree
+from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree
 
 EVENNESS = 0.001
-MOST_STEPS = 200
+MOST_FIT_STEPS = 200
 
 
-class NoisyTable(NamedTuple):
+class CountedTable(NamedTuple):
     """Noisy counts over some axes, ascending, and the variance of their noise."""
 
-    axes: Axes
+    axes: CliqueAxes
     counts: Floats
     variance: float
 
@@ -42,19 +42,19 @@ class FittedModel:
     """Beliefs that were fitted to tables, and the thetas by which they were, to go on from."""
 
     beliefs: Beliefs
-    thetas: Mapping[Axes, Floats]
+    thetas: Mapping[CliqueAxes, Floats]
 
 
-def total_of(tables: list[NoisyTable]) -> float:
+def total_of(tables: list[CountedTable]) -> float:
     """Return the count of the whole by all tables, each weighted by its precision; at least 1."""
     precision = np.array([1 / (table.counts.size * table.variance) for table in tables])
     sums = np.array([table.counts.sum() for table in tables])
     return max(float(sums @ precision / precision.sum()), 1.0)
 
 
-def pooled(tables: list[NoisyTable]) -> list[NoisyTable]:
+def pooled(tables: list[CountedTable]) -> list[CountedTable]:
     """Return tables with those over the same axes made one, each weighted by its precision."""
-    found: dict[Axes, NoisyTable] = {}
+    found: dict[CliqueAxes, CountedTable] = {}
     for table in tables:
         old = found.get(table.axes)
         if old is None:
@@ -62,16 +62,16 @@ def pooled(tables: list[NoisyTable]) -> list[NoisyTable]:
         else:
             precision = 1 / old.variance + 1 / table.variance
             counts = (old.counts / old.variance + table.counts / table.variance) / precision
-            found[table.axes] = NoisyTable(table.axes, counts, 1 / precision)
+            found[table.axes] = CountedTable(table.axes, counts, 1 / precision)
     return list(found.values())
 
 
 def fit(
     shape: tuple[int, ...],
-    tables: list[NoisyTable],
+    tables: list[CountedTable],
     *,
-    start: Mapping[Axes, Floats] | None = None,
-    steps: int = MOST_STEPS,
+    start: Mapping[CliqueAxes, Floats] | None = None,
+    steps: int = MOST_FIT_STEPS,
     evenness: float = EVENNESS,
 ) -> FittedModel:
     """Return the most even cube that agrees with noisy tables; `start` are thetas of an earlier fit."""

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-Axes = tuple[int, ...]
+CliqueAxes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +19,16 @@ class JunctionTree:
     """
 
     shape: tuple[int, ...]
-    cliques: tuple[Axes, ...]
+    cliques: tuple[CliqueAxes, ...]
     parents: tuple[int, ...]
-    shared: tuple[Axes, ...]
+    shared: tuple[CliqueAxes, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], tables: Iterable[Axes]) -> "JunctionTree":
+    def of(cls, shape: tuple[int, ...], tables: Iterable[CliqueAxes]) -> "JunctionTree":
         """Return a small tree that holds all axes and tables."""
         left = [set(clique) for clique in _maximal(_eliminated(shape, tables))]
         cliques, parents = [tuple(sorted(left.pop(0)))], [-1]
-        shared: list[Axes] = [()]
+        shared: list[CliqueAxes] = [()]
         # The next is always the one that has most in common with any before it: a spanning tree of greatest weight.
         best = [(len(one & set(cliques[0])), 0) for one in left]
         while left:
@@ -46,32 +46,32 @@ class JunctionTree:
     @property
     def cells(self) -> int:
         """Number of cells of all cliques."""
-        return sum(cells_of(self.shape, clique) for clique in self.cliques)
+        return sum(table_cells(self.shape, clique) for clique in self.cliques)
 
-    def home(self, axes: Axes) -> int:
+    def home(self, axes: CliqueAxes) -> int:
         """Return the smallest clique that holds some axes; there is one for every table it was made of."""
         holding = [k for k, clique in enumerate(self.cliques) if set(axes) <= set(clique)]
-        return min(holding, key=lambda k: cells_of(self.shape, self.cliques[k]))
+        return min(holding, key=lambda k: table_cells(self.shape, self.cliques[k]))
 
 
-def cells_of(shape: Sequence[int], axes: Iterable[int]) -> int:
+def table_cells(shape: Sequence[int], axes: Iterable[int]) -> int:
     """Return how many cells a table over some axes has."""
     return math.prod(shape[axis] for axis in axes)
 
 
-def model_cells(shape: tuple[int, ...], tables: Iterable[Axes]) -> int:
+def model_cells(shape: tuple[int, ...], tables: Iterable[CliqueAxes]) -> int:
     """Return how many cells the cliques have that tables need, in an elimination order that is good, if not best."""
-    return sum(cells_of(shape, clique) for clique in _maximal(_eliminated(shape, tables)))
+    return sum(table_cells(shape, clique) for clique in _maximal(_eliminated(shape, tables)))
 
 
-def _eliminated(shape: tuple[int, ...], tables: Iterable[Axes]) -> list[frozenset[int]]:
+def _eliminated(shape: tuple[int, ...], tables: Iterable[CliqueAxes]) -> list[frozenset[int]]:
     """Return the cliques that come about when axes are taken away, always one that makes the smallest clique."""
     near: list[set[int]] = [{axis} for axis in range(len(shape))]
     for table in tables:
         for axis in table:
             near[axis] |= set(table)
     left, cliques = set(range(len(shape))), []
-    cost = {axis: cells_of(shape, near[axis]) for axis in left}
+    cost = {axis: table_cells(shape, near[axis]) for axis in left}
     while left:
         axis = min(left, key=lambda one: (cost[one], one))
         clique = frozenset(near[axis])
@@ -80,7 +80,7 @@ def _eliminated(shape: tuple[int, ...], tables: Iterable[Axes]) -> list[frozense
         for other in clique - {axis}:
             near[other] |= clique
             near[other].discard(axis)
-            cost[other] = cells_of(shape, near[other])
+            cost[other] = table_cells(shape, near[other])
     return cliques
 
 

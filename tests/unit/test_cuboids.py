@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import dpcube
 from dpcube import Category, Domain, Integer, Release
-from dpcube.cli import main
+from dpcube.cli import commands
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator import publish
 from dpcube.curator.cuboid_gate import CuboidGate
@@ -51,7 +51,7 @@ def exact_rows() -> ExactRows:
     return ExactRows(WIDE_DOMAIN.shape, *open_rows(wide_table()).count_alike(WIDE_DOMAIN))
 
 
-def made(epsilon: str = "20", *, strategy: Cuboids | None = None, seed: int | None = 3) -> Release:
+def made(epsilon: str = "1", *, strategy: Cuboids | None = None, seed: int | None = 3) -> Release:
     noise = SilentNoise() if seed is None else SeededNoise(seed)
     gate = CuboidGate(exact_rows(), Fraction(epsilon), noise=noise)
     transcript = (strategy or Cuboids()).for_domain(WIDE_DOMAIN).run(gate)
@@ -86,7 +86,7 @@ def test_a_measured_question_has_a_measured_interval_and_another_says_that_it_is
     pair = release.count(kind="red", same="red")
     assert not pair.modelled
     assert pair.low <= (table.kind == "red").sum() <= pair.high
-    assert pair.high - pair.low < 100
+    assert pair.high - pair.low < 400
     three = release.count(kind="red", same="red", x0=(0, 4))
     assert three.modelled
     assert "by the model" in str(three)
@@ -113,7 +113,7 @@ def test_a_target_is_counted_with_every_other_attribute() -> None:
 
 
 def test_without_noise_tables_are_exact_and_the_model_agrees_with_them() -> None:
-    release = made("20", seed=None)
+    release = made(seed=None)
     table = wide_table().to_pandas()
     for kind in ("red", "green", "blue"):
         assert release.count(kind=kind, same=kind).value == pytest.approx((table.kind == kind).sum(), rel=0.02)
@@ -129,6 +129,7 @@ def test_no_epsilon_makes_a_run_fail_once_it_is_charged(epsilon: str, strategy: 
     assert math.isfinite(release.count(kind="red").value)
 
 
+@pytest.mark.slow
 def test_a_domain_of_many_or_of_single_cells_can_be_released() -> None:
     for shape in ((1,), (1, 1), (2,) * 64, (1,) * 30 + (5,)):
         rows = ExactRows(shape, [np.zeros(3, np.int64)] * len(shape), np.ones(3, np.int64))
@@ -158,6 +159,13 @@ def test_the_same_counts_make_the_same_release() -> None:
 def test_cuboids_that_cannot_be_are_refused_before_anything(cuboids: Any, words: str) -> None:
     with pytest.raises(DpcubeError, match=words):
         Cuboids(cuboids=cuboids).for_domain(WIDE_DOMAIN)
+
+
+def test_an_attribute_of_too_many_cells_is_refused_and_not_chosen_for() -> None:
+    fine = Domain(Integer("a", 0, 10**8 - 1), Integer("b", 0, 10**8 - 1))
+    with pytest.raises(DomainError, match="'a' 100,000,000; use wider bins"):
+        releasing_strategy("cuboids", fine)
+    assert not isinstance(releasing_strategy("adaptive", fine), Cuboids)
 
 
 def test_cuboids_and_a_target_are_not_both_named() -> None:
@@ -358,6 +366,7 @@ def test_what_would_lay_out_every_cell_is_refused_in_a_line(ask: Any, release: R
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_the_account_and_the_report_tell_of_cuboids(release: Release) -> None:
     from dpcube.analyst.report import report
 
@@ -390,11 +399,11 @@ def test_the_command_releases_and_explains_cuboids(tmp_path: Path) -> None:
     base = ["release", str(tmp_path / "t.parquet"), "--domain", str(tmp_path / "t.toml"), "--epsilon", "1"]
     base += ["--no-ledger", "-o", str(tmp_path / "t.dpcube")]
     run = CliRunner().invoke
-    explained = run(main, [*base, "--explain"])
+    explained = run(commands, [*base, "--explain"])
     assert explained.output.startswith("-- ")
     assert "released as cuboids" in explained.output.splitlines()[0]
-    assert run(main, [*base, "--cuboids", "x0,kind", "--strategy", "cells"]).exit_code != 0
-    assert run(main, [*base, "--cuboids", "x0,nobody"]).exit_code != 0
+    assert run(commands, [*base, "--cuboids", "x0,kind", "--strategy", "cells"]).exit_code != 0
+    assert run(commands, [*base, "--cuboids", "x0,nobody"]).exit_code != 0
     assert not (tmp_path / "t.dpcube").exists()
-    assert run(main, [*base, "--cuboids", "x0, kind; kind, same"]).exit_code == 0
+    assert run(commands, [*base, "--cuboids", "x0, kind; kind, same"]).exit_code == 0
     assert dpcube.open(tmp_path / "t.dpcube").provenance.parameters == {"cuboids": "x0, kind; kind, same"}

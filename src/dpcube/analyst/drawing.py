@@ -31,12 +31,13 @@ def modelled_rows(
 
     def batches() -> Iterator[tuple[Places, ...]]:
         for start in range(0, count, BATCH_ROWS):
-            yield _drawn_cells(estimate, min(BATCH_ROWS, count - start), generator)
+            yield drawn_cells(estimate, min(BATCH_ROWS, count - start), generator)
 
     return streamed_rows(domain, batches(), generator, origin=origin)
 
 
-def _drawn_cells(estimate: CuboidsEstimate, rows: int, generator: np.random.Generator) -> tuple[Places, ...]:
+def drawn_cells(estimate: CuboidsEstimate, rows: int, generator: np.random.Generator) -> tuple[Places, ...]:
+    """Return the cells of so many rows on every axis."""
     found = []
     for groups, shares, drawn in zip(
         estimate.groups, estimate.shares, draw_rows(estimate.beliefs, rows, generator), strict=True

@@ -36,23 +36,14 @@ def check_public(domain: Domain) -> None:
         raise DomainError(msg)
 
 
-def _needed(domain: Domain, peak_bytes: int) -> int:
-    # Counting comes first: its engine has half of what is free, and a row for each cell that holds any takes the rest.
-    return max(peak_bytes, 2 * ANSWER_BYTES * domain.size)
-
-
-def fits_one_cube(domain: Domain, *, peak_bytes: int) -> bool:
-    """Say whether a cube can be held here, for a strategy that needs so much memory."""
-    available = available_bytes()
-    return domain.size <= MOST_CELLS and (available is None or _needed(domain, peak_bytes) <= available)
-
-
 def check_fits(domain: Domain, *, peak_bytes: int) -> None:
     """Refuse a cube for which a strategy needs more memory than there is, before anything is read or spent."""
-    if fits_one_cube(domain, peak_bytes=peak_bytes):
-        return
-    needed, available = _needed(domain, peak_bytes), available_bytes()
+    # Counting comes first: its engine has half of what is free, and a row for each cell that holds any takes the rest.
+    needed = max(peak_bytes, 2 * ANSWER_BYTES * domain.size)
+    available = available_bytes()
     fits = MOST_CELLS if available is None else max(1, min(MOST_CELLS, domain.size * available // needed))
+    if domain.size <= MOST_CELLS and (available is None or needed <= available):
+        return
     widest = max(domain.attributes, key=lambda attribute: attribute.size)
     msg = (
         f"the domain has {domain.size:,} cells, which may take {in_words(needed)} of memory; about {fits:,} cells "

@@ -36,11 +36,13 @@ CHOICE_SHARE = Fraction(1, 10)
 NOISE_OF_TABLE = 0.3
 """The part of all rows that the noise of a table over two attributes may amount to: it decides how many groups."""
 FEWEST_GROUPS, MOST_GROUPS = 3, 60
-MOST_LEARNT = 2**17
+MOST_LEARNT = 2**16
 """Cells of the model's cliques: it is fitted some hundred times, a pass over all of them each."""
 STEPS_BETWEEN = 60
 """Steps by which the model learns a table before the next choice."""
 MOST_AXES, MOST_NAMED = 4, 256
+MOST_CELLS_OF_ONE = 2**20
+"""Cells of an attribute: each is counted by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,11 @@ class Cuboids:
     def for_domain(self, domain: Domain) -> "Cuboids":
         """Return the strategy with the axes of what was named."""
         names = domain.names
+        if max(domain.shape) > MOST_CELLS_OF_ONE:
+            widest = max(domain.attributes, key=lambda attribute: attribute.size)
+            msg = f"strategy cuboids: an attribute has at most {MOST_CELLS_OF_ONE:,} cells, and '{widest.name}' "
+            msg += f"{widest.size:,}; use wider bins"
+            raise DomainError(msg)
         ordered = tuple(attribute.ordered for attribute in domain.attributes)
         tables = self.cuboids
         if self.target is not None:

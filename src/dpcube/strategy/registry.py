@@ -16,10 +16,9 @@ from pathlib import Path
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import InputError
-from dpcube.privacy.feasible import fits_one_cube
 from dpcube.strategy.adaptive import Adaptive
 from dpcube.strategy.cells import Cells
-from dpcube.strategy.cuboids import Cuboids
+from dpcube.strategy.cuboids import MOST_CELLS_OF_ONE, Cuboids
 from dpcube.strategy.outside import Outside, in_one_line
 from dpcube.strategy.strategy import FittedStrategy, Strategy
 from dpcube.strategy.two_phase import TwoPhase
@@ -39,6 +38,8 @@ RIVALS = {
 DEFAULT = "adaptive"
 WIDE_STRATEGY = Cuboids().name
 """The strategy of releases of wide tables, chosen for them unless another is named."""
+MOST_CELLS_OF_A_CUBE = 2**28
+"""Domains of more cells are released as cuboids unless another strategy is named: a cube would take some 20 GB."""
 GROUP = "dpcube.strategies"
 """The group of entry points by which an installed package offers strategies."""
 OF_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
@@ -51,14 +52,17 @@ def strategy_names() -> list[str]:
 
 
 def releasing_strategy(strategy: str | Strategy | Cuboids, domain: Domain) -> FittedStrategy | Cuboids:
-    """Return the strategy of a release: that of cuboids if it is named, or if the default's cube does not fit here."""
+    """Return the strategy of a release: that of cuboids if it is named, or if no cube could hold what the default asks.
+
+    Whether it could follows from the domain alone, so that a table is released alike on every machine.
+    """
     if isinstance(strategy, Cuboids) or strategy == WIDE_STRATEGY:
         return (strategy if isinstance(strategy, Cuboids) else Cuboids()).for_domain(domain)
     fitted = strategy_of(strategy, domain)
     default = Adaptive() if strategy == DEFAULT else strategy
     if type(default) is not Adaptive or default.queries is not None or default.questions:
         return fitted
-    if fits_one_cube(domain, peak_bytes=fitted.peak_bytes(domain.shape)):
+    if domain.size <= MOST_CELLS_OF_A_CUBE or max(domain.shape) > MOST_CELLS_OF_ONE:
         return fitted
     return Cuboids(target=default.target).for_domain(domain)
 

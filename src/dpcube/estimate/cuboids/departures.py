@@ -48,13 +48,22 @@ def departure_of(shape: tuple[int, ...], ones: list[CountedTable], cuboids: list
         expected = beliefs.marginal(table.axes)
         apart = table.counts - expected
         room = np.maximum(expected * (1 - expected / total), 1.0)
-        of_cells.append((float((apart**2).sum()) - table.variance * apart.size) / float(room.sum()))
+        found = float((apart**2).sum()) - table.variance * _expected_and_hidden(np.ones(apart.size), 5.0)
+        of_cells.append(found / float(room.sum()))
         half, own, cells = (_halves(part, expected) for part in (apart, expected, np.ones_like(apart)))
         room = np.maximum(own * (1 - own / total), 1.0)
-        of_halves.append(
-            (float((half**2).sum()) - table.variance * float(cells.sum())) / float((room**2).sum()) * total
-        )
+        found = float((half**2).sum()) - table.variance * _expected_and_hidden(cells, 2.0)
+        of_halves.append(found / float((room**2).sum()) * total)
     return Departure(max(float(np.mean(of_cells)), 0.0), max(float(np.mean(of_halves)), 0.0))
+
+
+def _expected_and_hidden(cells: Floats, spread: float) -> float:
+    """Return what noise adds to squared departures of sums of cells, less a standard deviation of it, in its variance.
+
+    The squares of noise vary, and a departure of that size would not show: it is not taken to be 0. A single noise has
+    a square that varies by 5 of its squared variance (Laplace's law), sums of many one that varies by 2 (a normal law).
+    """
+    return float(cells.sum() - np.sqrt(spread * (cells**2).sum()))
 
 
 def _halves(table: Floats, expected: Floats) -> Floats:

@@ -2,3 +2,7 @@
 
 Enters: noisy tables over few attributes each. Leaves: a junction tree of small tables that answers for all attributes.
 """
+
+from dpcube.estimate.cuboids.estimate import CuboidsEstimate
+
+__all__ = ["CuboidsEstimate"]

@@ -95,6 +95,14 @@ def test_a_measured_question_has_a_measured_interval_and_another_says_that_it_is
     assert not release.count().modelled
 
 
+def test_a_question_that_cuts_groups_of_counted_attributes_is_modelled() -> None:
+    cuboids = CuboidCounts((np.array([0, 0, 1, 2, 2]), np.arange(4)), (Cuboid((0, 1), np.full((3, 4), 30), EIGHTH),))
+    release = make_release_of(*ONES, cuboids)
+    assert not release.count(age=(20, 21), sex="F").modelled
+    assert release.count(age=(20, 20), sex="F").modelled
+    assert not release.count(age=(20, 20)).modelled
+
+
 def test_named_cuboids_are_counted_and_nothing_is_chosen() -> None:
     release = made(strategy=Cuboids(cuboids=(("x0", "kind"), ("x2", "x1"))))
     assert [cuboid.axes for cuboid in measured(release).cuboids] == [(0, 12), (1, 2)]

@@ -23,7 +23,17 @@ from dpcube.geometry.boxes import Boxes
 from dpcube.geometry.tree import BoxTree
 from dpcube.strategy import TwoPhase
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, CellCounts, Choice, MarginalCounts, Measurement, Provenance, Transcript
+from dpcube.transcript import (
+    BoxCounts,
+    CellCounts,
+    Choice,
+    Cuboid,
+    CuboidCounts,
+    MarginalCounts,
+    Measurement,
+    Provenance,
+    Transcript,
+)
 
 DOMAIN = Domain((Integer(name="age", min=20, max=24), Category(name="sex", values=("F", "M", "X"), null="cell")))
 PARAMETERS = TwoPhase().parameters()
@@ -59,6 +69,22 @@ def make_list() -> tuple[Measurement, ...]:
         MarginalCounts((), np.array(73), EIGHTH),
         halves(1, 1, units=(EIGHTH // 2, EIGHTH)),
         MarginalCounts((0, 1), np.arange(20).reshape(5, 4), EIGHTH // 2),
+    )
+
+
+def make_cuboids() -> tuple[Measurement, ...]:
+    """A wide release of the small cube: a table over each attribute, and two cuboids of groups, one of them chosen."""
+    groups = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 2, 0])
+    return (
+        MarginalCounts((0,), np.array([30, 20, -5, 40, 10]), EIGHTH),
+        MarginalCounts((1,), np.array([40, 30, 20, 5]), EIGHTH),
+        CuboidCounts(
+            groups,
+            (
+                Cuboid((0, 1), np.array([[20, 10, 9], [1, -3, 2], [22, 18, 9]]), EIGHTH, 3, EIGHTH // 2),
+                Cuboid((1,), np.array([41, 33, 18]), EIGHTH),
+            ),
+        ),
     )
 
 

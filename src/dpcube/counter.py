@@ -5,17 +5,20 @@ counter refuses a call that would overdraw any cell. `epsilon_per_unit` is the n
 measured with u units carries noise P(z) proportional to exp(-u * epsilon_per_unit * |z|).
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.candidates import Candidates
+from dpcube.candidates import Candidates, TableDistances
 from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
 
 BUDGET_UNITS = 2**40
+MOST_TABLE_CELLS = 2**24
+"""Cells of one table of a wide cube: a strategy that asked for more by mistake would fail once charged."""
 
 
 class NoisyCounter(Protocol):
@@ -49,6 +52,35 @@ class NoisyCounter(Protocol):
         The better a candidate's score the likelier it is: by a factor of exp(units * epsilon_per_unit / spread) for
         each point, about.
         """
+        ...
+
+
+class CuboidCounter(Protocol):
+    """Counts tables over few axes of a cube too large to hold, and chooses among them, for one budget.
+
+    A job has BUDGET_UNITS units in all, which every call spends from.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the cube."""
+        ...
+
+    @property
+    def epsilon_per_unit(self) -> Fraction:
+        """Noise parameter of one unit of budget."""
+        ...
+
+    def grouped(self, groups: Sequence[NDArray[np.int64]]) -> "CuboidCounter":
+        """Return the counter of a coarser cube, of the same budget: `groups` has the group of each axis's cells."""
+        ...
+
+    def count_marginal(self, axes: tuple[int, ...], units: int) -> NDArray[np.int64]:
+        """Return a noisy table over some axes of the cube, ascending."""
+        ...
+
+    def choose(self, candidates: TableDistances, units: int) -> NDArray[np.int64]:
+        """Return the number of the candidate chosen, as one number in an array."""
         ...
 
 

@@ -23,6 +23,7 @@ from forge import (
     file_of,
     forged,
     make_choices,
+    make_cuboids,
     make_list,
     make_release,
     make_release_of,
@@ -35,7 +36,8 @@ from forge import (
 WHOLE = file_of(make_release())
 LIST = file_of(make_release_of(*make_list()))
 CHOICES = file_of(make_release_of(*make_choices()))
-FILES = st.sampled_from([WHOLE, LIST, CHOICES])  # of format 1, and of format 2
+CUBOIDS = file_of(make_release_of(*make_cuboids()))
+FILES = st.sampled_from([WHOLE, LIST, CHOICES, CUBOIDS])  # of format 1, and of format 2
 MEMBERS = members_of(WHOLE)
 CELLS_THAT_FIT = 2**17
 
@@ -67,7 +69,9 @@ def paths_of(value: object, path: Keys = ()) -> Iterator[Keys]:
         yield from paths_of(inner, (*path, key))
 
 
-PATHS = {whole: list(paths_of(json.loads(members_of(whole)["manifest.json"]))) for whole in (WHOLE, LIST, CHOICES)}
+PATHS = {
+    whole: list(paths_of(json.loads(members_of(whole)["manifest.json"]))) for whole in (WHOLE, LIST, CHOICES, CUBOIDS)
+}
 
 
 @st.composite

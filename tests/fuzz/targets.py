@@ -93,5 +93,11 @@ TARGETS = RAW | {name: target.hypothesis.fuzz_one_input for name, target in STRU
 SEEDS: dict[str, tuple[bytes, ...]] = {
     "domain-bytes": (DOMAIN.dumps().encode(), releases.MEMBERS["domain.toml"]),
     "question-bytes": tuple(text.encode() for text in QUESTIONS),
-    "release-bytes": (releases.WHOLE, releases.LIST, releases.CHOICES, forged(releases.WHOLE, boxes=None, tree=None)),
+    "release-bytes": (
+        releases.WHOLE,
+        releases.LIST,
+        releases.CHOICES,
+        releases.CUBOIDS,
+        forged(releases.WHOLE, boxes=None, tree=None),
+    ),
 }

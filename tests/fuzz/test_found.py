@@ -77,7 +77,7 @@ def test_a_value_listed_twice_is_found_in_linear_time() -> None:
 
 def test_a_domain_of_more_attributes_than_an_array_has_axes() -> None:
     text = "".join(AGE.replace("age", f"a{i}").replace("9", "0") for i in range(70))
-    with pytest.raises(DomainError, match="declares 70 attributes; a cube has at most 32"):
+    with pytest.raises(DomainError, match="declares 70 attributes; a domain has at most 64"):
         Domain.loads(text)
 
 

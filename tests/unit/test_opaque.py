@@ -17,7 +17,9 @@ from dpcube.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts,
 from dpcube.candidates.classes import CRITERIA
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.curator import PrivateTable, gate, private_table, publish
+from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact import ExactCounts
+from dpcube.curator.exact_rows import ExactRows
 from dpcube.curator.gate import Gate
 from dpcube.curator.sources import Rows, counts_from_frame
 from dpcube.domain import Integer
@@ -131,7 +133,7 @@ def test_an_exception_at_every_trusted_line_shows_no_exact_count(
     assert leaks(jobs[name], PASSED, every=4 if twice else 1, last=last, twice=twice) == {}
 
 
-@pytest.mark.parametrize("owner", [Gate, ExactCounts])
+@pytest.mark.parametrize("owner", [Gate, ExactCounts, CuboidGate, ExactRows])
 def test_whatever_handles_exact_counts_is_sealed_by_itself(owner: type) -> None:
     """One seal inside another hides what the other would show: none may lean on the next."""
     shows_nothing = {"shape", "size", "private", "reveal", "__repr__", "__setattr__"}

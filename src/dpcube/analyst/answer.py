@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats
+from dpcube.arrays import Bools, Floats
 from dpcube.domain import Domain
 from dpcube.errors import QueryError
 from dpcube.estimate.errors.parts import EqualNoises, ErrorParts
@@ -32,7 +32,8 @@ class Answer:
     spreading counts evenly inside boxes that the question cuts, as estimated from the release. The interval covers
     both, stays above zero as a true count does, and where there is noise never rules out a single row. `cut` says which
     bins the question cuts, if any: the interval then reaches from none of their rows to all of them, since nothing is
-    known of where they lie inside. An error that is not known is NaN, and so are the ends of its interval.
+    known of where they lie inside. `modelled` says that its attributes were not all counted together, so that the value
+    is a model's (docs/wide.md). An error that is not known is NaN, and so are the ends of its interval.
     """
 
     value: float
@@ -42,11 +43,13 @@ class Answer:
     high: float
     confidence: float
     cut: str = ""
+    modelled: bool = False
 
     def __str__(self) -> str:
         interval = f"{self.confidence:.3g} interval {self.interval}"
         cut = f"; {self.cut}" if self.cut else ""
-        return f"{self.value:,.1f} ({interval}; noise {said(self.stderr)}, within boxes {said(self.within)}{cut})"
+        other = "by the model" if self.modelled else "within boxes"
+        return f"{self.value:,.1f} ({interval}; noise {said(self.stderr)}, {other} {said(self.within)}{cut})"
 
     def _repr_html_(self) -> str:
         from dpcube.analyst.notebook import answer_html
@@ -82,7 +85,8 @@ class CutAnswers:
 class Answers:
     """The answers of a workload, as arrays; the fields mean what they mean in `Answer`.
 
-    `noises` tells of which answers the law of the error is known exactly, and what it is.
+    `noises` tells of which answers the law of the error is known exactly, and what it is; `modelled` which are those of
+    a model, None if none is.
     """
 
     values: Floats
@@ -90,6 +94,7 @@ class Answers:
     withins: Floats
     noises: EqualNoises | None = None
     cuts: CutAnswers | None = None
+    modelled: Bools | None = None
 
     @classmethod
     def asked(cls, domain: Domain, estimate: Answering, queries: CountingQueries) -> "Answers":
@@ -114,7 +119,8 @@ class Answers:
     @classmethod
     def of(cls, values: Floats, errors: ErrorParts) -> "Answers":
         """Return estimated values with what their errors are made of."""
-        return cls(values, np.sqrt(errors.noise_variances), np.sqrt(errors.within_squares), errors.noises)
+        stderrs, withins = np.sqrt(errors.noise_variances), np.sqrt(errors.within_squares)
+        return cls(values, stderrs, withins, errors.noises, modelled=errors.modelled)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -128,7 +134,8 @@ class Answers:
         """Return the first answer by itself, with its interval."""
         low, high = self.interval(confidence)
         value, stderr, within = (float(part[0]) for part in (self.values, self.stderrs, self.withins))
-        return Answer(value, stderr, within, float(low[0]), float(high[0]), confidence, self.cut_words()[0])
+        modelled = self.modelled is not None and bool(self.modelled[0])
+        return Answer(value, stderr, within, float(low[0]), float(high[0]), confidence, self.cut_words()[0], modelled)
 
     def cut_words(self) -> list[str]:
         """Return for each answer which bins its question cuts, in words; nothing where it cuts none."""
@@ -162,7 +169,10 @@ class Answers:
         assert self.cuts is None
         if cuts is not None:
             cuts = replace(cuts, at=np.flatnonzero(~where)[cuts.at])
-        return Answers(values, stderrs, laid_out(self.withins, others.withins), noises, cuts)
+        modelled = None
+        if self.modelled is not None and others.modelled is not None:
+            modelled = laid_out(self.modelled, others.modelled)
+        return Answers(values, stderrs, laid_out(self.withins, others.withins), noises, cuts, modelled)
 
     def half_width(self, confidence: float = 0.95) -> Floats:
         """Return how far each answer is off at most, with this confidence for each by itself, cut bins apart.

@@ -110,7 +110,8 @@ def boxes(release: "Release", *, estimate: str, confidence: float) -> pa.Table:
     """Return a row for each box of a release: its first and last cell on each axis, noisy count and estimate."""
     measured = release.transcript.boxes
     if measured is None:
-        msg = "this release has no boxes, it measured cells alone; use table, to_pandas or to_polars for its cells"
+        only = "cells" if release.transcript.cuboids is None else "cuboids"
+        msg = f"this release has no boxes, it measured {only} alone; use table, to_pandas or to_polars for its cells"
         raise QueryError(msg)
     tree, leaves = measured.tree, measured.tree.leaves
     lower, upper = tree.lower[leaves], tree.upper[leaves]

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from dpcube.analyst import frames
 from dpcube.analyst.answer import Answer, Answers
+from dpcube.analyst.drawing import modelled_rows
 from dpcube.analyst.explain import account
 from dpcube.analyst.synthesize import BYTES_A_CELL, BYTES_A_SYNTHETIC_VALUE, synthetic_rows
 from dpcube.analyst.view import View
 from dpcube.domain import Domain, Scalar
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, available, estimate
+from dpcube.estimate.cuboids.estimate import CuboidsEstimate
 from dpcube.memory import check_memory
 from dpcube.query import Condition, CountingQueries, Workload, query
 from dpcube.query.counting import query_of
@@ -165,12 +167,14 @@ class Release:
         self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto"
     ) -> pa.RecordBatchReader:
         """Return the rows of `synthesize` as a stream of record batches, for any number of rows in little memory."""
-        needed = self.domain.size * BYTES_A_CELL
-        check_memory(needed, what=f"a cube of {self.domain.size:,} cells", remedy="use a larger machine")
         origin = {
             "dpcube.synthetic_rows_of": self.digest,  # so that nobody takes them for the table
             "dpcube.private": str(self.provenance.private).lower(),
         }
+        if isinstance(modelled := self.estimate(estimate), CuboidsEstimate):
+            return modelled_rows(self.domain, modelled, rows, seed, origin=origin)
+        needed = self.domain.size * BYTES_A_CELL
+        check_memory(needed, what=f"a cube of {self.domain.size:,} cells", remedy="use a larger machine")
         return synthetic_rows(self.domain, self.cells(estimate), rows, seed, origin=origin)
 
     def view(self, *, estimate: str = "auto") -> View:
@@ -261,6 +265,7 @@ class Release:
         X has the middle of each bin for numbers and dates, and columns of 0 and 1 for categories; with
         `encoding="cells"` it has the numbers of cells. A cube of more than `most` cells is drawn from, evenly.
         """
+        self._check_learnable()
         from dpcube.learn import training
         from dpcube.learn.features import Features
 
@@ -268,8 +273,16 @@ class Release:
         most = training.MOST_TRAINING_ROWS if most is None else most
         return training.to_training(features, self.estimate(estimate), axis, encoding=encoding, most=most)
 
+    def _check_learnable(self) -> None:
+        """Refuse what goes through every cell, of a wide table."""
+        if self.transcript.cuboids is not None:
+            msg = "classifiers are not learnt from the cuboids of a wide table yet; train on its synthetic rows "
+            msg += "(synthesize), or release fewer attributes as one cube"
+            raise QueryError(msg)
+
     def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":
         """Return the default model of a target, to be saved: `dpcube train` (docs/classification.md)."""
+        self._check_learnable()
         from dpcube.learn.origin import Origin
         from dpcube.learn.train import ESTIMATES_TRIED, train
 

@@ -36,26 +36,41 @@ def synthetic_rows(
     What `origin` says of the rows goes into the metadata of the schema, which Parquet files keep.
     """
     expected = non_negative(cells)
-    count = _checked_rows(rows, expected)
+    count, generator = rows_to_draw(rows, float(expected.sum())), generator_of(seed)
+    drawn = _cells_of_rows(expected, count, generator)
+    return streamed_rows(domain, (np.unravel_index(one, domain.shape) for one in drawn), generator, origin=origin)
+
+
+def generator_of(seed: int | None) -> np.random.Generator:
+    """Return the generator of a seed, or a QueryError that says what a seed is."""
     try:
-        generator = np.random.default_rng(seed)
+        return np.random.default_rng(seed)
     except (TypeError, ValueError):
         msg = f"a seed must be a whole number of at least 0, or None for a fresh one, got {seed!r}"
         raise QueryError(msg) from None
+
+
+def streamed_rows(
+    domain: Domain,
+    batches_of_places: Iterator[tuple[Places, ...]],
+    generator: np.random.Generator,
+    *,
+    origin: Mapping[str, str] | None,
+) -> pa.RecordBatchReader:
+    """Return a stream of rows with values drawn in given cells, batch by batch: the cells of each row on every axis."""
     columns = [_column(attribute) for attribute in domain.attributes]
     schema = pa.schema([(a.name, pa.type_for_alias(a.arrow_type)) for a in domain.attributes], metadata=origin)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for drawn in _cells_of_rows(expected, count, generator):
-            places = np.unravel_index(drawn, domain.shape)
+        for places in batches_of_places:
             arrays = [column.draw(place, generator) for column, place in zip(columns, places, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _checked_rows(rows: int | None, expected: Floats) -> int:
-    total = float(expected.sum())
+def rows_to_draw(rows: int | None, total: float) -> int:
+    """Return how many rows are drawn: as many as the total says unless given, or a QueryError."""
     if rows is None:
         return round(total)
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 0 <= rows < MOST_SYNTHETIC_ROWS:

@@ -10,6 +10,8 @@ Nothing wraps around. The counts of a candidate add up to less than 2^63 and its
 without their signs, so a distance is below 2^64: it is summed in unsigned 64-bit integers. The rest is in Python's.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -124,7 +126,7 @@ class TableDistances(Candidates):
             msg = "the axes of a table must ascend, each of them once"
             raise InputError(msg)
         sides = tuple(self.shape[axis] for axis in axes)
-        cells = int(np.prod(sides))
+        cells = math.prod(sides)  # of many axes, more than 64 bits count
         flat = np.asarray(predicted).reshape(-1) if np.shape(predicted) == sides else np.empty(0)
         return _predictions(flat, size=cells, summed=cells).reshape(sides)
 
@@ -150,14 +152,18 @@ class TableDistances(Candidates):
 
     def scores(self, counts: Ints) -> Scores:
         """Return the weighted distance of each table."""
+        return self.scores_of(lambda axes: summed_to(counts, axes))
+
+    def scores_of(self, exact_table: Callable[[tuple[int, ...]], Ints]) -> Scores:
+        """Return the weighted distance of each table, given what counts the exact table over some axes."""
         pairs = zip(self.axes, self.predicted, strict=True)
-        distances = [int(_apart(summed_to(counts, axes), predicted).sum()) for axes, predicted in pairs]
+        distances = [int(_apart(exact_table(axes), predicted).sum()) for axes, predicted in pairs]
         return _weighted(distances, self.weights, self.allowances)
 
 
 def _predictions(given: object, *, size: int, summed: int) -> Ints:
     """Return predictions of which no so many add up to more than MOST_PREDICTED, whatever their signs."""
-    most = MOST_PREDICTED // summed
+    most = MOST_PREDICTED // max(summed, 1)
     return bounded_integers("predicted counts", given, size=size, least=-most, most=most)
 
 

@@ -12,7 +12,8 @@ from dpcube.cli.strategies import one_strategy
 
 if TYPE_CHECKING:
     from dpcube.curator import CsvDialect
-    from dpcube.strategy import Strategy
+    from dpcube.domain import Domain
+    from dpcube.strategy import Cuboids, Strategy
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
 
@@ -147,6 +148,11 @@ def domain(
 @click.option(
     "--target", help="The attribute that a classifier will tell from the others, for adaptive; public, and free."
 )
+@click.option(
+    "--cuboids",
+    metavar="TABLES",
+    help='For wide tables: the tables to count, such as "age,sex; age,income"; chosen privately unless given.',
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .dpcube file to make.")
 @click.option(
     "--ledger", type=click.Path(path_type=Path), help="The ledger; TABLE.ledger beside the table unless given."
@@ -174,6 +180,7 @@ def release(
     queries: str | None,
     questions: Path | None,
     target: str | None,
+    cuboids: str | None,
     output: Path,
     ledger: Path | None,
     total: str | None,
@@ -207,7 +214,10 @@ def release(
         raise InputError(msg)
     declared = Domain.load(domain_file)
     csv = dialect_of(table, delimiter, names, null_text)
+    fitted = _fitted(strategy, queries, questions, target, cuboids)
     if explain:
+        if said := _said_of_cuboids(fitted, declared):
+            click.echo(visible(said))
         chosen = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
         click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
         return
@@ -219,7 +229,7 @@ def release(
             table,
             declared,
             epsilon=epsilon,
-            strategy=_fitted(strategy, queries, questions, target),
+            strategy=fitted,
             ledger=None if no_ledger else ledger or LedgerLocation.BESIDE_TABLE,
             total=total,
             unit=unit,
@@ -274,11 +284,36 @@ def _command(verb: str, *words: Path | str) -> str:
     return " ".join(["dpcube", verb, *shown])
 
 
-def _fitted(strategy: str | None, queries: str | None, questions: Path | None, target: str | None) -> "str | Strategy":
+def _said_of_cuboids(strategy: "str | Strategy | Cuboids", declared: "Domain") -> str:
+    """Return a line, as a comment of SQL, if a release would be of cuboids."""
+    from dpcube.strategy import Cuboids, releasing_strategy
+
+    if not isinstance(releasing_strategy(strategy, declared), Cuboids):
+        return ""
+    return (
+        f"-- {declared.size:,} cells: released as cuboids, tables over few attributes each, from one count of the rows "
+        "that are alike (docs/wide.md)"
+    )
+
+
+def _fitted(
+    strategy: str | None, queries: str | None, questions: Path | None, target: str | None, cuboids: str | None
+) -> "str | Strategy | Cuboids":
     """Return the strategy for what was said to be asked."""
     from dpcube.errors import InputError
-    from dpcube.strategy import BY_NAME, DEFAULT, Adaptive
+    from dpcube.strategy import BY_NAME, DEFAULT, WIDE_STRATEGY, Adaptive, Cuboids
 
+    if (cuboids is not None or strategy == WIDE_STRATEGY) and queries is None and questions is None:
+        if strategy not in (None, WIDE_STRATEGY):
+            msg = f"--cuboids names the tables of the strategy {WIDE_STRATEGY}, not of {strategy}; leave --strategy out"
+            raise InputError(msg)
+        named = [table for table in (cuboids or "").split(";") if table.strip()]
+        return Cuboids(
+            cuboids=tuple(tuple(name.strip() for name in table.split(",")) for table in named), target=target
+        )
+    if cuboids is not None:
+        msg = "--cuboids names the tables to count, so --queries and --questions have no place beside it"
+        raise InputError(msg)
     strategy = strategy or DEFAULT
     if queries is None and questions is None and target is None:
         return strategy

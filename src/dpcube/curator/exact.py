@@ -49,6 +49,11 @@ class ExactCounts(Unique):
         return int(np.prod(self.shape, dtype=np.int64))
 
     @sealed
+    def total(self) -> "ExactCounts":
+        """Return the exact count of the whole, as a table of one cell; as below, it does not wrap around."""
+        return ExactCounts(self._hold().sum(dtype=np.int64).reshape(1))
+
+    @sealed
     def sums(self, boxes: Boxes) -> "ExactCounts":
         """Return the exact count of each box."""
         return ExactCounts(box_sums(self._hold(), boxes))

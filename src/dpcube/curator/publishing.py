@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from dpcube import __version__
 from dpcube.analyst import Release
 from dpcube.curator.account import LedgerAccount
+from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact import ExactCounts
+from dpcube.curator.exact_rows import ExactRows
 from dpcube.curator.gate import Gate
 from dpcube.curator.request import (
     Bound,
@@ -38,12 +40,13 @@ from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_row
 from dpcube.curator.total_first import draw_total, refuse_empty
 from dpcube.domain import Domain
 from dpcube.errors import InputError
+from dpcube.memory import check_memory
 from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_fits, check_public
 from dpcube.privacy.seal import sealed
-from dpcube.strategy import DEFAULT, Strategy, strategy_of
+from dpcube.strategy import DEFAULT, Cuboids, FittedStrategy, Strategy, releasing_strategy
 from dpcube.strategy.strategy import STARTING
-from dpcube.transcript import Provenance
+from dpcube.transcript import Provenance, Transcript
 from dpcube.transcript.file import check_domain, check_parameters, check_writable
 
 ONE_ROW = PrivacyUnit()
@@ -54,7 +57,7 @@ def publish(
     domain: Domain | str | Path,
     *,
     epsilon: str | float | Fraction,
-    strategy: str | Strategy = DEFAULT,
+    strategy: str | Strategy | Cuboids = DEFAULT,
     ledger: str | Path | LedgerLocation | None = LedgerLocation.BESIDE_TABLE,
     total: str | float | Fraction | None = None,
     unit: str | None = None,
@@ -77,13 +80,14 @@ def publish(
     files, made by the first release with `total` (its own epsilon unless given), and none for tables that are objects
     in memory; the address of a database needs one named; None keeps none, and the release says so. `unit` names the
     column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last) releases
-    only the rows of a range; if the column is an attribute, its text is read as the attribute's. With
+    only the rows of a range; if the column is an attribute, its text is read as the attribute's. A table of more
+    attributes than one cube can hold is released as cuboids, tables over few attributes each (docs/wide.md). With
     `even_if_empty=False`, as the command has it, a twentieth of the epsilon goes to the total first, and unless that is
     above its error the release stops with the rest uncharged (EmptyTotalError). `progress` is told what is being done,
     never how much of it.
     """
     domain = _declared(domain)
-    amount, chosen = parse_epsilon(epsilon), strategy_of(strategy, domain)
+    amount, chosen = parse_epsilon(epsilon), releasing_strategy(strategy, domain)
     allowed = amount if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
     rows_of = Range.of(period, domain, csv)
@@ -93,14 +97,18 @@ def publish(
     check_domain(domain)
     check_parameters(chosen.parameters())
     peak_bytes = chosen.peak_bytes(domain.shape)
-    check_fits(domain, peak_bytes=peak_bytes)
+    if isinstance(chosen, Cuboids):
+        check_memory(peak_bytes, what="a release of cuboids", remedy="use a larger machine, or wider bins")
+    else:
+        check_fits(domain, peak_bytes=peak_bytes)
     if save_to is not None:
         check_writable(Path(save_to), needed=(peak_bytes - STARTING) // 4)
     place = ledger_path(ledger, source)
     if place is not None:
         check_left(place, amount, total=allowed, unit=unit, period=spell)
     progress("counting the rows")
-    exact_counts = _counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
+    counted = _counted_alike if isinstance(chosen, Cuboids) else _counted
+    exact = counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
     named = source if isinstance(source, str | PathLike) else None
     del source  # which may be an array of exact counts
     progress("measuring")
@@ -109,8 +117,8 @@ def publish(
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
     terms = {"strategy": chosen.name, "domain": digest, "purpose": purpose, "unit": unit, "period": spell}
     account = LedgerAccount(book, terms)
-    rest = _charged(account, exact_counts, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
-    transcript = chosen.run(Gate(exact_counts, rest, max_rows=protected.max_rows))
+    rest = _charged(account, exact, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
+    transcript = _measured(chosen, exact, rest, max_rows=protected.max_rows)
     provenance = Provenance(
         chosen.name,
         amount,
@@ -127,8 +135,24 @@ def publish(
     return release
 
 
+def _measured(
+    strategy: FittedStrategy | Cuboids, exact: ExactCounts | ExactRows, epsilon: Fraction, *, max_rows: int
+) -> Transcript:
+    """Let a strategy spend an epsilon that has been charged, at the gate that is made for it."""
+    if isinstance(strategy, Cuboids):
+        assert isinstance(exact, ExactRows)
+        return strategy.run(CuboidGate(exact, epsilon, max_rows=max_rows))
+    assert isinstance(exact, ExactCounts)
+    return strategy.run(Gate(exact, epsilon, max_rows=max_rows))
+
+
 def _charged(
-    account: LedgerAccount, exact_counts: ExactCounts, amount: Fraction, *, even_if_empty: bool, max_rows: int
+    account: LedgerAccount,
+    exact_counts: ExactCounts | ExactRows,
+    amount: Fraction,
+    *,
+    even_if_empty: bool,
+    max_rows: int,
 ) -> Fraction:
     """Charge a release and return what its strategy may spend; unless it is to go on, the total is drawn first."""
     if even_if_empty:
@@ -154,6 +178,25 @@ def _counted(
 ) -> ExactCounts:
     """Return the exact count of every cell, hidden before it leaves the seal."""
     return ExactCounts(count(source, domain, unit=unit, rows_of=rows_of, csv=csv, query=query))
+
+
+@sealed
+def _counted_alike(
+    source: object,
+    domain: Domain,
+    *,
+    unit: PrivacyUnit,
+    rows_of: Range | None,
+    csv: CsvDialect | None,
+    query: str | None,
+) -> ExactRows:
+    """Return the exact rows of a wide table, hidden before they leave the seal."""
+    if isinstance(source, np.ndarray):
+        counts = count(source, domain, unit=unit, rows_of=rows_of)
+        occupied = np.nonzero(counts)
+        return ExactRows(domain.shape, occupied, counts[occupied])
+    rows = _chosen(open_rows(source, csv=read_lines(domain, csv), query=query), unit, rows_of)
+    return ExactRows(domain.shape, *rows.count_alike(domain))
 
 
 @sealed

@@ -4,7 +4,7 @@ A domain that reads a table wrongly (dates in another format, another delimiter)
 finds out from the release has spent it all. So the total of the cube is drawn first, with `TOTAL_SHARE` of the epsilon,
 and a release whose noisy total is not above its error stops there, the rest uncharged.
 
-Proof. The total is the count of one box that holds every cell. One row changes it by one, a unit by `max_rows` at most,
+Proof. The total is the count of one cell that holds every row. One row changes it by one, a unit by `max_rows` at most,
 and noise at e/max_rows costs e (`gate.py`): this costs its own epsilon, which the ledger is charged before it is drawn.
 Whether the release goes on is computed from that noisy number and public facts, and costs nothing more. If it goes on,
 the strategy has a gate of its own with the rest, charged before it draws: the two compose sequentially, and together
@@ -13,22 +13,17 @@ cost the release's epsilon, whatever the first one said. Nothing else is seen of
 
 from fractions import Fraction
 
-import numpy as np
-
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.exact import ExactCounts
+from dpcube.curator.exact_rows import ExactRows
 from dpcube.curator.gate import Gate
 from dpcube.errors import EmptyTotalError
-from dpcube.geometry.boxes import Boxes
 from dpcube.privacy.feasible import error_of_total
 
 
-def draw_total(exact_counts: ExactCounts, epsilon: Fraction, *, max_rows: int) -> int:
+def draw_total(exact_counts: ExactCounts | ExactRows, epsilon: Fraction, *, max_rows: int) -> int:
     """Draw the noisy total of a cube, for an epsilon that has been charged."""
-    shape = exact_counts.shape
-    whole = Boxes(shape, np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64))
-    gate = Gate(exact_counts, epsilon, max_rows=max_rows)
-    return int(gate.count_boxes(whole, np.array([BUDGET_UNITS], np.int64))[0])
+    return int(Gate(exact_counts.total(), epsilon, max_rows=max_rows).count_cells(BUDGET_UNITS)[0])
 
 
 def refuse_empty(noisy_total: int, spent: Fraction, rest: Fraction, *, max_rows: int) -> None:

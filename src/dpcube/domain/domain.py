@@ -11,7 +11,7 @@ from dpcube.domain.number import Integer
 from dpcube.domain.text import is_delimiter, meant
 from dpcube.errors import DomainError
 
-MOST_ATTRIBUTES = 32  # of two cells each: already more cells than can be held
+MOST_ATTRIBUTES = 64  # as many axes as an array can have
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -63,7 +63,7 @@ class Domain:
             msg = f"a domain is made of attributes such as Integer(name='age', min=0, max=99), got {wrong[0]!r}"
             raise DomainError(msg)
         if len(self.attributes) > MOST_ATTRIBUTES:
-            msg = f"the domain declares {len(self.attributes)} attributes; a cube has at most {MOST_ATTRIBUTES}"
+            msg = f"the domain declares {len(self.attributes)} attributes; a domain has at most {MOST_ATTRIBUTES}"
             raise DomainError(msg)
         if self.delimiter is not None and not is_delimiter(self.delimiter):
             msg = f"delimiter must be one ASCII character that ends no line and is no quote, got {self.delimiter!r}"

@@ -22,6 +22,7 @@ from dpcube.arrays import Floats
 from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate.boxes import BoxEstimate, BoxPart
+from dpcube.estimate.cuboids.estimate import CuboidsEstimate, counts_every_attribute, makes_a_small_model
 from dpcube.estimate.errors import WithinBoxes, deviations_from_means
 from dpcube.estimate.least_squares_tree import LeastSquaresTree
 from dpcube.estimate.marginals import MOST_FITTED, BalancedEstimate, Components, noisy_tables
@@ -31,7 +32,7 @@ from dpcube.estimate.tree_totals import consistent_totals, least_squares_totals
 from dpcube.estimate.unseen import UnseenInside
 from dpcube.geometry.boxes import box_sums
 from dpcube.geometry.straight_cuts import straight_cuts
-from dpcube.transcript import BoxCounts, CellCounts, Transcript
+from dpcube.transcript import BoxCounts, CellCounts, CuboidCounts, Transcript
 
 Part = Literal["noise", "within"]
 """A part of an error: that of the noise, and that of spreading boxes over their cells."""
@@ -143,6 +144,11 @@ def tree_least_squares(transcript: Transcript) -> Estimate:
     return LeastSquaresTree("tree_least_squares", boxes.tree, *found)
 
 
+def cuboids(transcript: Transcript) -> Estimate:
+    """Return the most even cube that agrees with the noisy tables of a wide release, as far as noise allows."""
+    return CuboidsEstimate.of("cuboids", transcript)
+
+
 def least_squares(transcript: Transcript) -> Estimate:
     """Reconcile cells and boxes by the paper's unweighted least squares (H+)."""
     # note P7; note P11: the stated variance takes the boxes as given
@@ -192,6 +198,12 @@ def _leaf_counts(boxes: BoxCounts, transcript: Transcript) -> tuple[Floats, Floa
 def _cells_of(transcript: Transcript) -> CellCounts:
     assert transcript.cells is not None  # as declared
     return transcript.cells
+
+
+def _cuboids_of(transcript: Transcript) -> CuboidCounts:
+    measured = transcript.cuboids
+    assert measured is not None  # as declared
+    return measured
 
 
 def _boxes_of(transcript: Transcript) -> BoxCounts:
@@ -258,6 +270,13 @@ NEEDS_CUTS = Need(
     "has boxes that straight cuts do not tell apart",
 )
 
+NEEDS_CUBOIDS = Need(lambda transcript: transcript.cuboids is not None, "has no cuboids")
+NEEDS_ONES = Need(counts_every_attribute, "has not one table over each attribute beside its cuboids")
+NEEDS_SMALL_MODEL = Need(
+    lambda transcript: makes_a_small_model(_cuboids_of(transcript)),
+    "has cuboids that hang together too closely for a model that can be held",
+)
+
 ESTIMATORS = (
     Estimator(
         "balanced",
@@ -294,6 +313,7 @@ ESTIMATORS = (
     ),
     Estimator("least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, least_squares),
     Estimator("cells", (NEEDS_CELLS,), _states_everything, cells),
+    Estimator("cuboids", (NEEDS_CUBOIDS, NEEDS_ONES, NEEDS_SMALL_MODEL), _states_everything, cuboids),
 )
 """Every estimator. Of those that state as much of their errors for a release, the first is its default."""
 

@@ -195,7 +195,8 @@ def _around(epsilon: Fraction) -> list[Fraction]:
 def _check(domain: Domain, rows: int, max_rows: int, accuracy: float | None) -> None:
     if domain.size > MOST_PLANNED_CELLS:
         most = f"{MOST_PLANNED_CELLS:,} cells"
-        msg = f"a plan is for cubes of up to {most}, and this one has {domain.size:,}; declare fewer bins"
+        msg = f"a plan is for cubes of up to {most}, and this one has {domain.size:,}; declare fewer bins. (A wide "
+        msg += "table is released as cuboids, which no plan foretells yet: docs/wide.md)"
         raise InputError(msg)
     if not 1 <= rows <= MOST_PLANNED_ROWS:
         msg = f"a plan is for 1 to {MOST_PLANNED_ROWS:,} rows, got {rows}; say roughly how many there are"

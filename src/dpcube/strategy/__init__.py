@@ -2,8 +2,17 @@
 
 from dpcube.strategy.adaptive import Adaptive
 from dpcube.strategy.cells import Cells
+from dpcube.strategy.cuboids import Cuboids
 from dpcube.strategy.outside import Outside, usual_peak_bytes
-from dpcube.strategy.registry import BY_NAME, DEFAULT, RIVALS, strategy_names, strategy_of
+from dpcube.strategy.registry import (
+    BY_NAME,
+    DEFAULT,
+    RIVALS,
+    WIDE_STRATEGY,
+    releasing_strategy,
+    strategy_names,
+    strategy_of,
+)
 from dpcube.strategy.strategy import FittedStrategy, Strategy
 from dpcube.strategy.two_phase import TwoPhase
 
@@ -11,12 +20,15 @@ __all__ = [
     "BY_NAME",
     "DEFAULT",
     "RIVALS",
+    "WIDE_STRATEGY",
     "Adaptive",
     "Cells",
+    "Cuboids",
     "FittedStrategy",
     "Outside",
     "Strategy",
     "TwoPhase",
+    "releasing_strategy",
     "strategy_names",
     "strategy_of",
     "usual_peak_bytes",

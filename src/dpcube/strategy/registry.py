@@ -18,6 +18,7 @@ from dpcube.domain.attribute import listing
 from dpcube.errors import InputError
 from dpcube.strategy.adaptive import Adaptive
 from dpcube.strategy.cells import Cells
+from dpcube.strategy.cuboids import MOST_CELLS_OF_ONE, Cuboids
 from dpcube.strategy.outside import Outside, in_one_line
 from dpcube.strategy.strategy import FittedStrategy, Strategy
 from dpcube.strategy.two_phase import TwoPhase
@@ -35,6 +36,10 @@ RIVALS = {
 }
 """Systems that others published, built in too (docs/rivals.md): where each is, loaded when its name is asked for."""
 DEFAULT = "adaptive"
+WIDE_STRATEGY = Cuboids().name
+"""The strategy of releases of wide tables, chosen for them unless another is named."""
+MOST_CELLS_OF_A_CUBE = 2**28
+"""Domains of more cells are released as cuboids unless another strategy is named: a cube would take some 20 GB."""
 GROUP = "dpcube.strategies"
 """The group of entry points by which an installed package offers strategies."""
 OF_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
@@ -44,6 +49,22 @@ def strategy_names() -> list[str]:
     """Return the names of all strategies: ours, rivals that are built in, then those that installed packages offer."""
     built_in = [*BY_NAME, *RIVALS]
     return [*built_in, *sorted({one.name for one in _installed()} - set(built_in))]
+
+
+def releasing_strategy(strategy: str | Strategy | Cuboids, domain: Domain) -> FittedStrategy | Cuboids:
+    """Return the strategy of a release: that of cuboids if it is named, or if no cube could hold what the default asks.
+
+    Whether it could follows from the domain alone, so that a table is released alike on every machine.
+    """
+    if isinstance(strategy, Cuboids) or strategy == WIDE_STRATEGY:
+        return (strategy if isinstance(strategy, Cuboids) else Cuboids()).for_domain(domain)
+    fitted = strategy_of(strategy, domain)
+    default = Adaptive() if strategy == DEFAULT else strategy
+    if type(default) is not Adaptive or default.queries is not None or default.questions:
+        return fitted
+    if domain.size <= MOST_CELLS_OF_A_CUBE or max(domain.shape) > MOST_CELLS_OF_ONE:
+        return fitted
+    return Cuboids(target=default.target).for_domain(domain)
 
 
 def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> FittedStrategy:
@@ -59,6 +80,9 @@ def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> Fitte
 
 
 def _named(name: str) -> object:
+    if name == WIDE_STRATEGY:
+        msg = "the strategy cuboids makes releases of wide tables, which are not planned or compared yet; name another"
+        raise InputError(msg)
     if name in BY_NAME:
         return BY_NAME[name]()
     if name in RIVALS:

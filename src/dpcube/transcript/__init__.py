@@ -1,8 +1,19 @@
 """What was measured, where it comes from, and the file that holds it."""
 
 from dpcube.transcript.choices import Choice
+from dpcube.transcript.cuboids import Cuboid, CuboidCounts
 from dpcube.transcript.measurements import BoxCounts, CellCounts, MarginalCounts, Measurement
 from dpcube.transcript.provenance import Provenance
 from dpcube.transcript.transcript import Transcript
 
-__all__ = ["BoxCounts", "CellCounts", "Choice", "MarginalCounts", "Measurement", "Provenance", "Transcript"]
+__all__ = [
+    "BoxCounts",
+    "CellCounts",
+    "Choice",
+    "Cuboid",
+    "CuboidCounts",
+    "MarginalCounts",
+    "Measurement",
+    "Provenance",
+    "Transcript",
+]

@@ -13,8 +13,9 @@ from dpcube.domain.text import is_text
 from dpcube.errors import DomainError
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import LARGEST_SHARE, SMALLEST_SHARE
+from dpcube.transcript.cuboids import CuboidCounts
 from dpcube.transcript.kinds import MEASUREMENT_KINDS
-from dpcube.transcript.measurements import MOST_UNITS, BoxCounts, CellCounts, Measurement
+from dpcube.transcript.measurements import MOST_UNITS, BoxCounts, CellCounts, MarginalCounts, Measurement
 
 MOST_MEASUREMENTS = 1024
 MOST_UNEVEN = 32
@@ -60,6 +61,10 @@ class Transcript:
             if type(measurement) not in MEASUREMENT_KINDS.values():
                 msg = f"a {type(measurement).__name__} is no measurement; the kinds are {', '.join(MEASUREMENT_KINDS)}"
                 raise DomainError(msg)
+        kinds = {type(measurement) for measurement in self.measurements}
+        if CuboidCounts in kinds and (kinds - {CuboidCounts, MarginalCounts} or self.only(CuboidCounts) is None):
+            msg = "a transcript of cuboids holds them once, and tables over attributes besides, and nothing else"
+            raise DomainError(msg)
         if sum(not measurement.charges_evenly for measurement in self.measurements) > MOST_UNEVEN:
             msg = f"a transcript holds {MOST_UNEVEN} trees of boxes and choices about boxes at most; put boxes that "
             msg += "nest into one tree, and choices about disjoint boxes into one"
@@ -79,6 +84,11 @@ class Transcript:
     def boxes(self) -> BoxCounts | None:
         """The noisy boxes, if those of one tree were measured."""
         return self.only(BoxCounts)
+
+    @property
+    def cuboids(self) -> CuboidCounts | None:
+        """The tables of a wide cube, which nobody could hold, if it is one."""
+        return self.only(CuboidCounts)
 
     @property
     def cell_variance(self) -> float:

@@ -6,6 +6,7 @@ nowhere.
 Each verb that asks is sealed: whatever fails inside shows neither rows nor answers (`privacy/seal.py`).
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.embedded import run_in_duckdb
+from dpcube.curator.sources.keys import coded, key_name, key_runs
 from dpcube.curator.sources.names import delimiter_hint
 from dpcube.curator.sources.sql import FATES, Cell, cell, clamped, day, kind, number
 from dpcube.curator.sources.table import Scan, Table
@@ -102,6 +104,14 @@ class Rows:
     def count_cells(self, domain: Domain) -> NDArray[np.int64]:
         """Return the exact count of every cell, in the domain's shape."""
         return self._tally(domain, "count(*)")
+
+    @sealed
+    def count_alike(self, domain: Domain) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
+        """Return the cells of rows on every axis, and how many rows have the same: memory by rows, not by the domain.
+
+        Rows that are alike come once, in no order that means anything.
+        """
+        return coded(self._ask(**self._question(domain, "count(*)")), domain.shape)
 
     def explain(self, domain: Domain) -> str:
         """Return the SQL that `count_cells` would run first; no row is read."""
@@ -292,14 +302,19 @@ class Rows:
     def _question(self, domain: Domain, aggregate: str, *, n: str | None = None) -> dict[str, Any]:
         """Return the arguments of `_ask` that aggregate the rows of each cell."""
         cells = [self._cell(attribute, str(j), labelled=n is not None) for j, attribute in enumerate(domain.attributes)]
-        flat = ""
-        for part, size in zip(cells, domain.shape, strict=True):
-            index = f"CAST({part.index} AS BIGINT)"
-            flat = f"({flat} * {size} + {index})" if flat else index
-        select = f"{self._table.dialect.cell_number(flat, domain.size)} AS cell, {aggregate} AS answer"
-        where = f"({flat}) IS NOT NULL"
+        keys, present, runs = [], [], key_runs(domain.shape)
+        for place, axes in enumerate(runs):
+            flat = ""
+            for axis in axes:
+                index = f"CAST({cells[axis].index} AS BIGINT)"
+                flat = f"({flat} * {domain.shape[axis]} + {index})" if flat else index
+            size = math.prod(domain.shape[axis] for axis in axes)
+            keys.append(f"{self._table.dialect.cell_number(flat, size)} AS {key_name(place)}")
+            present.append(f"({flat}) IS NOT NULL")
+        select, where = f"{', '.join(keys)}, {aggregate} AS answer", " AND ".join(present)
         names = [attribute.source_column for attribute in domain.attributes]
-        return {"select": select, "names": names, "cells": cells, "n": n, "where": where, "tail": "GROUP BY 1"}
+        tail = f"GROUP BY {', '.join(str(k + 1) for k in range(len(runs)))}"
+        return {"select": select, "names": names, "cells": cells, "n": n, "where": where, "tail": tail}
 
     def _ask(self, select: str, names: Sequence[str], **question: Any) -> dict[str, NDArray[Any]]:
         """Return the columns of the answer to a question, as `_queries` puts it."""

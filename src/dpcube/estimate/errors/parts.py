@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dpcube.arrays import Floats, Ints
+from dpcube.arrays import Bools, Floats, Ints
 
 
 class EqualNoises(NamedTuple):
@@ -20,9 +20,11 @@ class ErrorParts(NamedTuple):
 
     `noise_variances` is the variance that the noise of the measured counts leaves in each answer; `within_squares` the
     expected square of the error made by spreading the count of a box over its cells, where a question takes a part of
-    the box only; `noises` tells where the law of the error is known exactly.
+    the box only; `noises` tells where the law of the error is known exactly. `modelled` tells which answers say more
+    than was counted of their attributes together: none unless given.
     """
 
     noise_variances: Floats
     within_squares: Floats
     noises: EqualNoises | None = None
+    modelled: Bools | None = None

@@ -1,0 +1,93 @@
+"""Exact rows that cannot be seen: the cell of each row on every axis enters, hidden counts of small tables leave.
+
+For a table whose cube is too large to hold. Rows that fall into the same cell of every axis are kept once, with their
+number, so memory goes by rows, never by the cells of the domain. As in `exact.py` nobody holds the arrays: they are in
+the closure of a function, behind the seal (`privacy/seal.py`).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.arrays import Ints
+from dpcube.candidates import TableDistances
+from dpcube.curator.exact import ExactCounts
+from dpcube.privacy.choice import chosen
+from dpcube.privacy.seal import sealed
+from dpcube.privacy.unique import Unique
+
+Codes = Sequence[NDArray[Any]]
+MOST_KEPT = 2**24
+"""Cells of exact tables that are kept for the next choice: candidates come again, round after round."""
+
+
+class ExactRows(Unique):
+    """Exact rows of a cube whose shape is public, as the cell of each on every axis, and how many rows are alike.
+
+    >>> ExactRows((3, 2), [np.array([0, 2]), np.array([1, 1])], np.array([7654321, 5]))
+    <exact rows of a cube of shape (3, 2), hidden>
+    """
+
+    __slots__ = ("_hold", "_kept", "shape")
+
+    _hold: Callable[[], tuple[Codes, Ints]]
+    _kept: Callable[[], dict[tuple[int, ...], Ints]]
+    shape: tuple[int, ...]
+
+    @sealed
+    def __init__(self, shape: tuple[int, ...], codes: Codes, rows: Ints) -> None:
+        held = tuple(codes), np.ascontiguousarray(rows, np.int64)
+        kept: dict[tuple[int, ...], Ints] = {}
+        object.__setattr__(self, "_hold", lambda: held)
+        object.__setattr__(self, "_kept", lambda: kept)
+        object.__setattr__(self, "shape", tuple(shape))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        msg = "exact rows are never changed"
+        raise AttributeError(msg)
+
+    def __repr__(self) -> str:
+        return f"<exact rows of a cube of shape {self.shape}, hidden>"
+
+    @sealed
+    def total(self) -> ExactCounts:
+        """Return the exact number of rows, as a table of one cell."""
+        return ExactCounts(self._hold()[1].sum(keepdims=True))
+
+    @sealed
+    def marginal(self, axes: tuple[int, ...]) -> ExactCounts:
+        """Return the exact count of each cell of the table over some axes, which are checked and ascending."""
+        return ExactCounts(self._table(axes))
+
+    @sealed
+    def grouped(self, groups: Sequence[Ints]) -> "ExactRows":
+        """Return the same rows in a coarser cube: `groups` has the new cell of every cell of each axis."""
+        codes, rows = self._hold()
+        shape = tuple(int(of_axis.max()) + 1 for of_axis in groups)
+        narrow = [of_axis.astype(np.min_scalar_type(side - 1)) for of_axis, side in zip(groups, shape, strict=True)]
+        return ExactRows(shape, [of_axis[code] for of_axis, code in zip(narrow, codes, strict=True)], rows)
+
+    @sealed
+    def chosen(self, candidates: TableDistances, noise: Ints) -> Ints:
+        """Return the candidate chosen, by its score and the noise for it."""
+        return chosen(candidates.scores_of(self._table), noise, sizes=candidates.sizes)
+
+    @sealed
+    def _table(self, axes: tuple[int, ...]) -> Ints:
+        """Count a table in whole numbers. No sum wraps around: there are fewer than 2^63 rows."""
+        kept = self._kept()
+        if axes not in kept:
+            (codes, rows), sides = self._hold(), tuple(self.shape[axis] for axis in axes)
+            place = np.zeros(len(rows), np.int64)
+            for axis, side in zip(axes, sides, strict=True):
+                place *= side
+                place += codes[axis]
+            table = np.zeros(math.prod(sides), np.int64)
+            np.add.at(table, place, rows)
+            if sum(one.size for one in kept.values()) + table.size > MOST_KEPT:
+                kept.clear()
+            kept[axes] = table.reshape(sides)
+        return kept[axes]

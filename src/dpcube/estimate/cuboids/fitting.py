@@ -1,0 +1,117 @@
+"""The most even cube that agrees with noisy tables: tables enter, the beliefs of a junction tree leave.
+
+Of all cubes p with N rows it is the one of least
+
+    sum over tables r of |p_r - y_r|^2 / (2 v_r)  +  EVENNESS * (the entropy that p lacks, times N)
+
+with y_r the noisy counts and v_r the variance of their noise: what was counted well is followed, what was not is left
+as even as the rest allows, and no count is below zero. Such a p is proportional to the product of exp(theta_r), and
+the thetas are the one minimum of a smooth convex function without bounds,
+
+    N log Z(theta) - sum theta_r . y_r + EVENNESS / 2 * sum v_r |theta_r|^2,
+
+whose gradient is N p_r - y_r + EVENNESS v_r theta_r. It is found by L-BFGS, with each theta in the scale of its own
+curvature; a calibration of the junction tree gives Z and all p_r at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from dpcube.arrays import Floats
+from dpcube.estimate.cuboids.beliefs import Beliefs, calibrated, spread, summed, zero_factors
+from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree
+
+EVENNESS = 0.001
+MOST_FIT_STEPS = 200
+
+
+class CountedTable(NamedTuple):
+    """Noisy counts over some axes, ascending, and the variance of their noise."""
+
+    axes: CliqueAxes
+    counts: Floats
+    variance: float
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """Beliefs that were fitted to tables, and the thetas by which they were, to go on from."""
+
+    beliefs: Beliefs
+    thetas: Mapping[CliqueAxes, Floats]
+
+
+def total_of(tables: list[CountedTable]) -> float:
+    """Return the count of the whole by all tables, each weighted by its precision; at least 1."""
+    precision = np.array([1 / (table.counts.size * table.variance) for table in tables])
+    sums = np.array([table.counts.sum() for table in tables])
+    return max(float(sums @ precision / precision.sum()), 1.0)
+
+
+def pooled(tables: list[CountedTable]) -> list[CountedTable]:
+    """Return tables with those over the same axes made one, each weighted by its precision."""
+    found: dict[CliqueAxes, CountedTable] = {}
+    for table in tables:
+        old = found.get(table.axes)
+        if old is None:
+            found[table.axes] = table
+        else:
+            precision = 1 / old.variance + 1 / table.variance
+            counts = (old.counts / old.variance + table.counts / table.variance) / precision
+            found[table.axes] = CountedTable(table.axes, counts, 1 / precision)
+    return list(found.values())
+
+
+def fit(
+    shape: tuple[int, ...],
+    tables: list[CountedTable],
+    *,
+    start: Mapping[CliqueAxes, Floats] | None = None,
+    steps: int = MOST_FIT_STEPS,
+    evenness: float = EVENNESS,
+) -> FittedModel:
+    """Return the most even cube that agrees with noisy tables; `start` are thetas of an earlier fit."""
+    tables = pooled(tables)
+    tree = JunctionTree.of(shape, [table.axes for table in tables])
+    total = total_of(tables)
+    wanted = [table.counts + (total - table.counts.sum()) / table.counts.size for table in tables]
+    scales = [
+        1 / np.sqrt(np.maximum(counts, 0) + evenness * table.variance + 1)
+        for counts, table in zip(wanted, tables, strict=True)
+    ]
+    homes = [tree.home(table.axes) for table in tables]
+    ends = np.cumsum([counts.size for counts in wanted])[:-1]
+    scale, given = (np.concatenate([one.reshape(-1) for one in many]) for many in (scales, wanted))
+    ridge = evenness * np.repeat([table.variance for table in tables], [counts.size for counts in wanted])
+
+    def beliefs_of(thetas: Floats) -> tuple[tuple[Floats, ...], float]:
+        factors = zero_factors(tree)
+        for table, home, theta in zip(tables, homes, np.split(thetas, ends), strict=True):
+            factors[home] += spread(theta.reshape(table.counts.shape), table.axes, tree.cliques[home])
+        return calibrated(tree, factors)
+
+    def value_and_slope(scaled: Floats) -> tuple[float, Floats]:
+        thetas = scaled * scale
+        shares, log_z = beliefs_of(thetas)
+        found = [
+            summed(shares[home], tree.cliques[home], table.axes).reshape(-1)
+            for table, home in zip(tables, homes, strict=True)
+        ]
+        slope = total * np.concatenate(found) - given + ridge * thetas
+        value = total * log_z - given @ thetas + 0.5 * float(ridge @ thetas**2)
+        return value / total, slope * scale / total
+
+    first = [(start or {}).get(table.axes, np.zeros(table.counts.shape)).reshape(-1) for table in tables]
+    begun = np.concatenate(first) / scale
+    options = {"maxiter": steps, "maxcor": 20, "gtol": 1e-7, "ftol": 1e-10}
+    thetas = minimize(value_and_slope, begun, jac=True, method="L-BFGS-B", options=options).x * scale
+    shares, _ = beliefs_of(thetas)
+    kept = {
+        table.axes: theta.reshape(table.counts.shape)
+        for table, theta in zip(tables, np.split(thetas, ends), strict=True)
+    }
+    return FittedModel(Beliefs(tree, tuple(share * total for share in shares)), kept)

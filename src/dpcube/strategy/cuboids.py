@@ -1,0 +1,214 @@
+"""Ours for wide tables: count each attribute, then the pairs of attributes that depart most from what is known.
+
+A table over one attribute each comes first. By these the cells of every attribute are put into groups that hold enough
+rows to be told from noise. Then, round after round, the gate chooses the pair of attributes whose table departs most
+from the model's, beyond what its noise would cost, and counts it; the model learns it (`estimate/cuboids/`). All of
+the budget is spent on whole tables, so what a row costs is the sum of what the calls cost (`curator/cuboid_gate.py`).
+"""
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpcube.arrays import Ints
+from dpcube.candidates import TableDistances
+from dpcube.counter import BUDGET_UNITS, CuboidCounter
+from dpcube.domain import Domain
+from dpcube.domain.attribute import listing
+from dpcube.errors import DomainError, InputError
+from dpcube.estimate.cuboids.estimate import grouped_table
+from dpcube.estimate.cuboids.fitting import CountedTable, FittedModel, fit, total_of
+from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells, table_cells
+from dpcube.noise import noise_variances
+from dpcube.privacy.epsilon import SMALLEST_SHARE
+from dpcube.strategy.groups_of_cells import groups_of_cells
+from dpcube.strategy.strategy import STARTING, Parameter
+from dpcube.transcript import Cuboid, CuboidCounts, MarginalCounts, Transcript
+
+FIRST_SHARE = Fraction(2, 5)
+"""Of the budget, for the tables over one attribute."""
+CHOICE_SHARE = Fraction(1, 10)
+"""Of what is left then, for choices."""
+NOISE_OF_TABLE = 0.3
+"""The part of all rows that the noise of a table over two attributes may amount to: it decides how many groups."""
+FEWEST_GROUPS, MOST_GROUPS = 3, 60
+MOST_LEARNT = 2**16
+"""Cells of the model's cliques: it is fitted some hundred times, a pass over all of them each."""
+STEPS_BETWEEN = 60
+"""Steps by which the model learns a table before the next choice."""
+MOST_AXES, MOST_NAMED = 4, 256
+MOST_CELLS_OF_ONE = 2**20
+"""Cells of an attribute: each is counted by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuboids:
+    """The strategy for tables of more attributes than one cube can hold.
+
+    `cuboids` names the tables to count, each a tuple of attributes, and leaves nothing to choose. A `target` is counted
+    with each of the other attributes. With neither, pairs are chosen by what the table holds.
+    """
+
+    name: str = "cuboids"
+    cuboids: tuple[tuple[str, ...], ...] = ()
+    target: str | None = None
+    ordered: tuple[bool, ...] | None = field(default=None, repr=False, compare=False)
+    """Which attributes have ordered cells, once the domain is known."""
+    named: tuple[CliqueAxes, ...] = field(default=(), repr=False, compare=False)
+    """The tables to count, once the domain is known."""
+
+    def __post_init__(self) -> None:
+        if self.cuboids and self.target is not None:
+            msg = "strategy cuboids: name the cuboids, or a target for which they are made, not both"
+            raise InputError(msg)
+
+    def for_domain(self, domain: Domain) -> "Cuboids":
+        """Return the strategy with the axes of what was named."""
+        names = domain.names
+        if max(domain.shape) > MOST_CELLS_OF_ONE:
+            widest = max(domain.attributes, key=lambda attribute: attribute.size)
+            msg = f"strategy cuboids: an attribute has at most {MOST_CELLS_OF_ONE:,} cells, and '{widest.name}' "
+            msg += f"{widest.size:,}; use wider bins"
+            raise DomainError(msg)
+        ordered = tuple(attribute.ordered for attribute in domain.attributes)
+        tables = self.cuboids
+        if self.target is not None:
+            _check_named([self.target], names)
+            tables = tuple((name, self.target) for name in names if name != self.target)
+        axes = []
+        for table in tables:
+            _check_named(table, names)
+            axes.append(tuple(sorted(domain.axis(name) for name in table)))
+        if not self.cuboids:
+            return replace(self, ordered=ordered, named=tuple(axes))
+        twice = [table for table, of in zip(tables, axes, strict=True) if axes.count(of) > 1]
+        if twice or max(map(len, axes)) > MOST_AXES or len(axes) > MOST_NAMED:
+            msg = (
+                f"strategy cuboids: name each table once, at most {MOST_NAMED}, each of at most {MOST_AXES} attributes"
+            )
+            raise InputError(msg)
+        return replace(self, ordered=ordered, named=tuple(axes))
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return what was named, for the release's manifest."""
+        if self.cuboids:
+            return {"cuboids": "; ".join(", ".join(table) for table in self.cuboids)}
+        return {} if self.target is None else {"target": self.target}
+
+    def peak_bytes(self, shape: tuple[int, ...]) -> int:
+        """Return the memory of the tables and of the model; rows take theirs besides, as many as there are."""
+        pairs = math.comb(len(shape), 2) * MOST_GROUPS**2
+        return STARTING + 64 * MOST_LEARNT + 64 * sum(shape) + 40 * pairs
+
+    def run(self, counter: CuboidCounter) -> Transcript:
+        """Count each attribute, then tables of several, until the budget is spent."""
+        shape, per = counter.shape, counter.epsilon_per_unit
+        of_one = int(FIRST_SHARE * BUDGET_UNITS / len(shape))
+        ones = [MarginalCounts((j,), counter.count_marginal((j,), of_one), of_one) for j in range(len(shape))]
+        noisy = [_noisy(one.axes, one.counts, of_one, per) for one in ones]
+        share = CHOICE_SHARE if not self.named else Fraction(0)
+        left = BUDGET_UNITS - of_one * len(shape)
+        rounds = len(self.named) or rounds_for(total_of(noisy) * float(per * BUDGET_UNITS), len(shape))
+        if not self.named:  # noise of smaller shares could not be drawn
+            rounds = min(rounds, max(int(left * share * per / (2 * SMALLEST_SHARE)), 1))
+        of_choice, of_table = int(left * share / rounds), int(left * (1 - share) / rounds)
+        noise = 1 / float(of_table * per)
+        most = int(np.clip(math.sqrt(NOISE_OF_TABLE * total_of(noisy) / noise), FEWEST_GROUPS, MOST_GROUPS))
+        ordered = self.ordered or (True,) * len(shape)
+        groups = [
+            groups_of_cells(one.counts, ordered=kind, most=most, least=max(math.sqrt(one.variance), noise) / 2)
+            for one, kind in zip(noisy, ordered, strict=True)
+        ]
+        coarse = counter.grouped(groups)
+        learnt = _Learnt.of(coarse, noisy, groups, noise)
+        cuboids = []
+        for turn in range(rounds):
+            among, axes = 1, self.named[turn] if self.named else None
+            if axes is None:
+                candidates = learnt.candidates()
+                if not candidates:
+                    break
+                among, axes = len(candidates), learnt.choose(candidates, of_choice)
+            counts = coarse.count_marginal(axes, of_table)
+            cuboids.append(Cuboid(axes, counts, of_table, among, 0 if self.named else of_choice))
+            if not self.named and turn < rounds - 1:
+                learnt.learn(_noisy(axes, counts, of_table, per))
+        return Transcript(shape, per, (*ones, CuboidCounts(tuple(groups), tuple(cuboids))), plan=self.name)
+
+
+@dataclass
+class _Learnt:
+    """What is known of a coarser cube so far."""
+
+    counter: CuboidCounter
+    tables: list[CountedTable]
+    model: FittedModel
+    noise: float
+    """The mean of the noise, without sign, of a count of the next tables."""
+
+    @classmethod
+    def of(cls, counter: CuboidCounter, ones: list[CountedTable], groups: list[Ints], noise: float) -> "_Learnt":
+        tables = [grouped_table(one, of_axis) for one, of_axis in zip(ones, groups, strict=True)]
+        return cls(counter, tables, fit(counter.shape, tables), noise)
+
+    def learn(self, table: CountedTable) -> None:
+        self.tables.append(table)
+        self.model = fit(self.counter.shape, self.tables, start=self.model.thetas, steps=STEPS_BETWEEN)
+
+    def candidates(self) -> list[CliqueAxes]:
+        """Return the pairs that were not counted and with which the model can still be held."""
+        shape, counted = self.counter.shape, [table.axes for table in self.tables]
+        cliques = [set(clique) for clique in self.model.beliefs.tree.cliques]
+        together = _components(len(shape), counted)
+        found: list[CliqueAxes] = []
+        for pair in itertools.combinations([axis for axis, side in enumerate(shape) if side > 1], 2):
+            if pair in counted:
+                continue
+            free = together[pair[0]] != together[pair[1]] or any(set(pair) <= clique for clique in cliques)
+            if free or model_cells(shape, [*counted, pair]) <= MOST_LEARNT:
+                found.append(pair)
+        return found
+
+    def choose(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:
+        """Let the counter choose the table that departs most from the model, beyond what its noise would cost."""
+        shape = self.counter.shape
+        predicted = tuple(np.rint(self.model.beliefs.marginal(axes)).astype(np.int64) for axes in candidates)
+        costs = np.array([round(self.noise * table_cells(shape, axes)) for axes in candidates], np.int64)
+        alike = np.ones(len(candidates), np.int64)
+        asked = TableDistances(shape, tuple(candidates), predicted, alike, costs)
+        return candidates[int(self.counter.choose(asked, units)[0])]
+
+
+def rounds_for(rows_times_epsilon: float, attributes: int) -> int:
+    """Return how many tables to count: more of them tell more of the table, and each has less of the budget."""
+    pairs = math.comb(attributes, 2)
+    wanted = attributes * np.clip(0.72 * math.log10(max(rows_times_epsilon, 1.0)) - 1.95, 0.5, 2.0)
+    return int(np.clip(round(float(wanted)), 1, max(pairs, 1)))
+
+
+def _noisy(axes: CliqueAxes, counts: Ints, units: int, per: Fraction) -> CountedTable:
+    return CountedTable(axes, counts.astype(np.float64), float(noise_variances(np.array([units]), per)[0]))
+
+
+def _components(attributes: int, tables: Iterable[CliqueAxes]) -> list[int]:
+    """Return the number of the part in which each attribute hangs together with others."""
+    part = list(range(attributes))
+    for table in tables:
+        joined = {part[axis] for axis in table}
+        part = [min(joined) if one in joined else one for one in part]
+    return part
+
+
+def _check_named(table: Iterable[str], names: tuple[str, ...]) -> None:
+    table = list(table)
+    unknown = [name for name in table if name not in names]
+    if unknown:
+        msg = f"strategy cuboids: there is no attribute '{unknown[0]}'; the attributes are {listing(names, most=30)}"
+        raise DomainError(msg)
+    if not table or len(set(table)) < len(table):
+        msg = "strategy cuboids: a table is over one or more attributes, each named once"
+        raise InputError(msg)

@@ -1,0 +1,417 @@
+"""Releases of wide tables: what is measured, what the file holds and refuses, what is answered and how surely."""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+import dpcube
+from dpcube import Category, Domain, Integer, Release
+from dpcube.cli import commands
+from dpcube.counter import BUDGET_UNITS
+from dpcube.curator import publish
+from dpcube.curator.cuboid_gate import CuboidGate
+from dpcube.curator.exact_rows import ExactRows
+from dpcube.errors import DomainError, DpcubeError, InputError, QueryError, ReleaseFileError
+from dpcube.privacy.epsilon import SMALLEST
+from dpcube.strategy import Cuboids, releasing_strategy, strategy_of
+from dpcube.strategy.cuboids import rounds_for
+from dpcube.strategy.groups_of_cells import groups_of_cells
+from dpcube.testing import SeededNoise, SilentNoise
+from dpcube.transcript import CellCounts, Cuboid, CuboidCounts, MarginalCounts, Provenance, Transcript
+from forge import EIGHTH, Change, file_of, forged, make_cuboids, make_release_of
+
+ROWS = 4000
+WIDE_DOMAIN = Domain(
+    [
+        *(Integer(f"x{j}", 0, 9 + j) for j in range(12)),
+        Category("kind", ("red", "green", "blue")),
+        Category("same", ("red", "green", "blue")),
+    ]
+)
+
+
+def wide_table() -> pa.Table:
+    """Attributes of which x1 follows x0, and `same` is `kind`; all others are independent."""
+    generator = np.random.default_rng(7)
+    columns: dict[str, Any] = {f"x{j}": generator.integers(0, 10 + j, ROWS) for j in range(12)}
+    columns["x1"] = np.minimum(columns["x0"] + generator.integers(0, 2, ROWS), 10)
+    kind = np.array(["red", "green", "blue"])[np.minimum(generator.geometric(0.5, ROWS) - 1, 2)]
+    return pa.table({**columns, "kind": kind, "same": kind})
+
+
+def exact_rows() -> ExactRows:
+    from dpcube.curator.sources import open_rows
+
+    return ExactRows(WIDE_DOMAIN.shape, *open_rows(wide_table()).count_alike(WIDE_DOMAIN))
+
+
+def made(epsilon: str = "1", *, strategy: Cuboids | None = None, seed: int | None = 3) -> Release:
+    noise = SilentNoise() if seed is None else SeededNoise(seed)
+    gate = CuboidGate(exact_rows(), Fraction(epsilon), noise=noise)
+    transcript = (strategy or Cuboids()).for_domain(WIDE_DOMAIN).run(gate)
+    return Release(WIDE_DOMAIN, transcript, Provenance("cuboids", Fraction(epsilon), "test", private=False))
+
+
+@pytest.fixture(scope="module")
+def release() -> Release:
+    return made()
+
+
+def measured(release: Release) -> CuboidCounts:
+    found = release.transcript.cuboids
+    assert found is not None
+    return found
+
+
+def test_what_departs_most_is_counted_first(release: Release) -> None:
+    first = [WIDE_DOMAIN.names[axis] for cuboid in measured(release).cuboids[:2] for axis in cuboid.axes]
+    assert sorted(first) == ["kind", "same", "x0", "x1"]
+
+
+def test_all_of_the_budget_is_spent_and_no_more(release: Release) -> None:
+    assert 0.999 * BUDGET_UNITS < release.transcript.most_charged() <= BUDGET_UNITS
+
+
+def test_a_measured_question_has_a_measured_interval_and_another_says_that_it_is_modelled(release: Release) -> None:
+    table = wide_table().to_pandas()
+    one = release.count(kind="red")
+    assert not one.modelled
+    assert one.low <= (table.kind == "red").sum() <= one.high
+    pair = release.count(kind="red", same="red")
+    assert not pair.modelled
+    assert pair.low <= (table.kind == "red").sum() <= pair.high
+    assert pair.high - pair.low < 400
+    three = release.count(kind="red", same="red", x0=(0, 4))
+    assert three.modelled
+    assert "by the model" in str(three)
+    assert three.low <= ((table.kind == "red") & (table.x0 <= 4)).sum() <= three.high
+    assert three.within > 0
+    assert not release.count().modelled
+
+
+def test_a_question_that_cuts_groups_of_counted_attributes_is_modelled() -> None:
+    cuboids = CuboidCounts((np.array([0, 0, 1, 2, 2]), np.arange(4)), (Cuboid((0, 1), np.full((3, 4), 30), EIGHTH),))
+    release = make_release_of(*ONES, cuboids)
+    assert not release.count(age=(20, 21), sex="F").modelled
+    assert release.count(age=(20, 20), sex="F").modelled
+    assert not release.count(age=(20, 20)).modelled
+
+
+def test_named_cuboids_are_counted_and_nothing_is_chosen() -> None:
+    release = made(strategy=Cuboids(cuboids=(("x0", "kind"), ("x2", "x1"))))
+    assert [cuboid.axes for cuboid in measured(release).cuboids] == [(0, 12), (1, 2)]
+    assert all(cuboid.choice_units == 0 and cuboid.among == 1 for cuboid in measured(release).cuboids)
+    # One cuboid of two cannot be held out and tell of others: what is modelled has an error that nobody knows.
+    unknown = release.count(kind="red", x5=(0, 3))
+    assert unknown.modelled
+    assert math.isnan(unknown.low)
+    assert math.isnan(unknown.high)
+    assert release.provenance.parameters == {}
+
+
+def test_a_target_is_counted_with_every_other_attribute() -> None:
+    release = made(strategy=Cuboids(target="kind"))
+    assert [set(cuboid.axes) for cuboid in measured(release).cuboids] == [{j, 12} for j in range(14) if j != 12]
+
+
+def test_without_noise_tables_are_exact_and_the_model_agrees_with_them() -> None:
+    release = made(seed=None)
+    table = wide_table().to_pandas()
+    for kind in ("red", "green", "blue"):
+        assert release.count(kind=kind, same=kind).value == pytest.approx((table.kind == kind).sum(), rel=0.02)
+    assert release.count(kind="red", same="blue").value < 40
+
+
+@pytest.mark.parametrize("epsilon", [str(SMALLEST), "0.001", "1", "99"])
+@pytest.mark.parametrize("strategy", [Cuboids(), Cuboids(cuboids=(("x0", "x1", "x2", "x3"),)), Cuboids(target="same")])
+def test_no_epsilon_makes_a_run_fail_once_it_is_charged(epsilon: str, strategy: Cuboids) -> None:
+    empty = ExactRows(WIDE_DOMAIN.shape, [np.empty(0, np.int64)] * 14, np.empty(0, np.int64))
+    transcript = strategy.for_domain(WIDE_DOMAIN).run(CuboidGate(empty, Fraction(epsilon), noise=SeededNoise(1)))
+    release = Release(WIDE_DOMAIN, transcript, Provenance("cuboids", Fraction(epsilon), "test", private=False))
+    assert math.isfinite(release.count(kind="red").value)
+
+
+@pytest.mark.slow
+def test_a_domain_of_many_or_of_single_cells_can_be_released() -> None:
+    for shape in ((1,), (1, 1), (2,) * 64, (1,) * 30 + (5,)):
+        rows = ExactRows(shape, [np.zeros(3, np.int64)] * len(shape), np.ones(3, np.int64))
+        transcript = (
+            Cuboids().for_domain(Domain.of_shape(shape)).run(CuboidGate(rows, Fraction(2), noise=SeededNoise(1)))
+        )
+        release = Release(Domain.of_shape(shape), transcript, Provenance("cuboids", Fraction(2), "test", private=False))
+        assert math.isfinite(release.count().value)
+        assert release.synthesize(5, seed=1).num_rows == 5
+
+
+def test_the_same_counts_make_the_same_release() -> None:
+    """Non-interference: a strategy that is told the same says the same."""
+    assert made().digest == made().digest
+
+
+@pytest.mark.parametrize(
+    ("cuboids", "words"),
+    [
+        ((("x0", "nobody"),), "no attribute 'nobody'"),
+        ((("x0", "x0"),), "each named once"),
+        (((),), "one or more"),
+        ((("x0", "x1"), ("x1", "x0")), "name each table once"),
+        ((("x0", "x1", "x2", "x3", "x4"),), "at most 4 attributes"),
+    ],
+)
+def test_cuboids_that_cannot_be_are_refused_before_anything(cuboids: Any, words: str) -> None:
+    with pytest.raises(DpcubeError, match=words):
+        Cuboids(cuboids=cuboids).for_domain(WIDE_DOMAIN)
+
+
+def test_an_attribute_of_too_many_cells_is_refused_and_not_chosen_for() -> None:
+    fine = Domain(Integer("a", 0, 10**8 - 1), Integer("b", 0, 10**8 - 1))
+    with pytest.raises(DomainError, match="'a' 100,000,000; use wider bins"):
+        releasing_strategy("cuboids", fine)
+    assert not isinstance(releasing_strategy("adaptive", fine), Cuboids)
+
+
+def test_cuboids_and_a_target_are_not_both_named() -> None:
+    with pytest.raises(InputError, match="not both"):
+        Cuboids(cuboids=(("x0",),), target="kind")
+
+
+def test_a_cube_that_fits_stays_one_cube() -> None:
+    small = WIDE_DOMAIN.project(("x0", "kind"))
+    assert not isinstance(releasing_strategy("adaptive", small), Cuboids)
+    assert isinstance(releasing_strategy("cuboids", small), Cuboids)
+    assert isinstance(releasing_strategy("adaptive", WIDE_DOMAIN), Cuboids)
+    assert not isinstance(releasing_strategy("cells", WIDE_DOMAIN), Cuboids)
+    with pytest.raises(InputError, match="not planned or compared"):
+        strategy_of("cuboids")
+
+
+@pytest.mark.parametrize("sides", [3, 20, 200])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_groups_are_numbered_and_hold_enough(sides: int, *, ordered: bool) -> None:
+    counts = np.random.default_rng(sides).gamma(0.3, 100.0, sides)
+    groups = groups_of_cells(counts, ordered=ordered, most=8, least=50.0)
+    np.testing.assert_array_equal(np.unique(groups), np.arange(groups.max() + 1))
+    assert groups.max() + 1 <= 2 * 8 + 1
+    held = np.bincount(groups, weights=counts)
+    if ordered:
+        assert (np.diff(groups) >= 0).all()
+        assert (np.diff(groups) <= 1).all()
+    else:
+        assert (held[:-1] >= 50).all() or sides == groups.max() + 1
+
+
+def test_rounds_follow_what_can_be_told() -> None:
+    few, some, many = (rounds_for(rows_times_epsilon, 14) for rows_times_epsilon in (0.0, 5e4, 1e9))
+    assert 1 <= few < some < many <= 91
+    assert rounds_for(1e9, 2) == 1
+
+
+# Files.
+
+
+def test_a_file_holds_cuboids(release: Release, tmp_path: Path) -> None:
+    release.save(tmp_path / "wide.dpcube")
+    opened = dpcube.open(tmp_path / "wide.dpcube")
+    assert opened.digest == release.digest
+    assert opened.count(kind="red", x0=(0, 4)) == release.count(kind="red", x0=(0, 4))
+    assert str(opened.count(x3=3)) == str(release.count(x3=3))
+
+
+def _entry(number: int, key: str, value: object) -> Change:
+    return lambda manifest: manifest["measurements"][2]["cuboids"][number].update({key: value})
+
+
+def _fact(key: str, value: object) -> Change:
+    return lambda manifest: manifest["measurements"][2].update({key: value})
+
+
+SPOILT: dict[str, Change] = {
+    "axes beyond the cube": _entry(0, "axes", [0, 7]),
+    "axes twice": _entry(0, "axes", [0, 0]),
+    "axes that descend": _entry(0, "axes", [1, 0]),
+    "no axes": _entry(1, "axes", []),
+    "axes of text": _entry(1, "axes", ["0"]),
+    "units of nothing": _entry(0, "units", 0),
+    "units of truth": _entry(0, "units", True),
+    "units beyond the budget": _entry(0, "units", BUDGET_UNITS + 1),
+    "a choice for nothing": _entry(0, "choice_units", 0),
+    "a choice among none": _entry(0, "among", 0),
+    "a choice that costs less than nothing": _entry(1, "choice_units", -5),
+    "other units in all": _fact("units", 5),
+    "more groups than cells": _fact("sides", [2**40, 3]),
+    "fewer sides than attributes": _fact("sides", [3]),
+    "sides below one": _fact("sides", [0, 3]),
+    "another number of groups": _fact("sides", [2, 3]),
+    "cuboids that are no list": _fact("cuboids", {}),
+    "cuboids that are no objects": _fact("cuboids", [1, 2]),
+    "very many cuboids": _fact("cuboids", [{"axes": [0], "units": 1, "among": 1, "choice_units": 0}] * 5000),
+    "no cuboids, and counts": _fact("cuboids", []),
+}
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
+def test_a_spoilt_manifest_is_refused(spoilt: str, tmp_path: Path) -> None:
+    path = tmp_path / "spoilt.dpcube"
+    path.write_bytes(forged(file_of(make_release_of(*make_cuboids())), SPOILT[spoilt]))
+    with pytest.raises(ReleaseFileError):
+        dpcube.open(path)
+
+
+def test_the_file_that_is_spoilt_above_is_good(tmp_path: Path) -> None:
+    path = tmp_path / "good.dpcube"
+    path.write_bytes(forged(file_of(make_release_of(*make_cuboids())), lambda _: None))
+    assert dpcube.open(path).estimates == ("cuboids",)
+
+
+ONES = make_cuboids()[:2]
+(GROUPED,) = (kept for kept in make_cuboids() if isinstance(kept, CuboidCounts))
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        (np.array([0, 0, 1, 3, 3]), GROUPED.groups[1]),
+        (np.array([0, 0, 1, 2, 2**62]), GROUPED.groups[1]),
+        (np.array([-1, 0, 1, 2, 2]), GROUPED.groups[1]),
+        (np.array([0.0, 0, 1, 2, 2]), GROUPED.groups[1]),
+        (np.empty(0, np.int64), GROUPED.groups[1]),
+    ],
+    ids=range(5),
+)
+def test_groups_that_are_none_are_no_measurement(groups: Any) -> None:
+    with pytest.raises(DomainError):
+        CuboidCounts(groups, GROUPED.cuboids)
+
+
+def test_a_transcript_of_cuboids_holds_tables_besides_and_nothing_else() -> None:
+    cells = CellCounts(np.zeros((5, 4), np.int64), EIGHTH)
+    for others in ((cells,), (GROUPED,)):
+        with pytest.raises(DomainError, match="cuboids"):
+            Transcript((5, 4), Fraction(1, 10 * BUDGET_UNITS), (*ONES, GROUPED, *others))
+    with pytest.raises(DomainError, match="groups"):
+        Transcript((5, 3), Fraction(1, 10 * BUDGET_UNITS), (GROUPED,))
+
+
+def test_cuboids_without_a_table_of_each_attribute_have_no_estimate() -> None:
+    release = make_release_of(ONES[0], GROUPED)
+    assert release.estimates == ()
+    with pytest.raises(QueryError, match="one table over each attribute"):
+        release.estimate("cuboids")
+
+
+def test_a_model_that_nobody_could_hold_is_refused_when_it_is_asked() -> None:
+    """Every pair of 40 attributes: a clique of all of them. It opens, and answers nothing."""
+    shape = (4,) * 40
+    ones = [MarginalCounts((j,), np.ones(4, np.int64), 2**20) for j in range(40)]
+    pairs = [Cuboid((i, j), np.ones((4, 4), np.int64), 2**20) for i in range(40) for j in range(i + 1, 40)]
+    cuboids = CuboidCounts((np.arange(4),) * 40, tuple(pairs))
+    transcript = Transcript(shape, Fraction(1, BUDGET_UNITS), (*ones, cuboids))
+    release = Release(Domain.of_shape(shape), transcript, Provenance("cuboids", Fraction(1), "test", private=False))
+    with pytest.raises(QueryError, match="no estimate can answer"):
+        release.count()
+
+
+# What an analyst has.
+
+
+def test_sql_views_and_rows_speak_from_the_same_model(release: Release) -> None:
+    pairs = release.group_by("kind", "same").to_pandas()
+    by_sql = release.sql("SELECT kind, same, count(*) AS n FROM cube GROUP BY kind, same", error=True).to_pandas()
+    together = pairs.merge(by_sql, on=["kind", "same"])
+    assert len(together) == 9
+    np.testing.assert_allclose(together.value, together.n, rtol=1e-9)
+    np.testing.assert_allclose(together.high, together.n_high, rtol=1e-9)
+    for row in pairs.itertuples():
+        asked = release.count(kind=row.kind, same=row.same)
+        assert asked.value == pytest.approx(row.value)
+        assert asked.low == pytest.approx(row.low)
+    rows = release.synthesize(seed=1).to_pandas()
+    assert list(rows.columns) == list(WIDE_DOMAIN.names)
+    assert (rows.kind == rows.same).mean() > 0.97
+    assert (rows.x1 - rows.x0).between(-1, 2).mean() > 0.9
+
+
+def test_an_average_has_an_error_that_is_not_nothing(release: Release) -> None:
+    """Weights of both signs: a sum near zero is no sum of few rows."""
+    found = release.sql("SELECT kind, avg(x5) AS a FROM cube GROUP BY kind", error=True).to_pylist()
+    truth = wide_table().to_pandas().groupby("kind").x5.mean()
+    for row in found:
+        assert row["a_low"] <= truth[row["kind"]] <= row["a_high"]
+        assert row["a_high"] - row["a_low"] > 0.05
+
+
+def test_questions_about_very_many_attributes_are_answered_one_by_one(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conditions: dict[str, Any] = {f"x{j}": (0, 6 + j) for j in range(12)}
+    together = release.count(kind="red", **{name: conditions[name] for name in ("x0", "x1", "x2")})
+    monkeypatch.setattr("dpcube.estimate.cuboids.estimate.MOST_JOINT_CELLS", 1)
+    alone = release.count(kind="red", **{name: conditions[name] for name in ("x0", "x1", "x2")})
+    assert alone.value == pytest.approx(together.value)
+    assert alone.high == pytest.approx(together.high)
+    assert release.count(kind="red", **conditions).value > 0
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda release: release.cells(),
+        lambda release: release.table(),
+        lambda release: release.train("kind"),
+        lambda release: release.to_training("kind"),
+        lambda release: release.boxes(),
+    ],
+)
+def test_what_would_lay_out_every_cell_is_refused_in_a_line(ask: Any, release: Release) -> None:
+    with pytest.raises(QueryError) as refused:
+        ask(release)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_the_account_and_the_report_tell_of_cuboids(release: Release) -> None:
+    from dpcube.analyst.report import report
+
+    told = release.explain()
+    assert "departs most from its prediction" in told
+    assert "tables over 1 attribute" in told
+    assert "kind" in report(release)
+
+
+def test_publish_chooses_cuboids_for_a_wide_table(tmp_path: Path) -> None:
+    path = tmp_path / "wide.dpcube"
+    made = publish(wide_table(), WIDE_DOMAIN, epsilon=2, save_to=path, even_if_empty=False)
+    assert made.provenance.strategy == "cuboids"
+    assert made.provenance.private
+    assert abs(dpcube.open(path).count().value - ROWS) < 500
+
+
+def test_an_array_of_counts_can_be_released_as_cuboids() -> None:
+    counts = np.random.default_rng(1).poisson(50, (4, 5, 6))
+    made = publish(counts, Domain.of_shape((4, 5, 6)), epsilon=50, strategy="cuboids")
+    assert made.count(axis0=2).value == pytest.approx(counts[2].sum(), abs=100)
+    assert made.cells().shape == (4, 5, 6)
+
+
+def test_the_command_releases_and_explains_cuboids(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(wide_table(), tmp_path / "t.parquet")
+    WIDE_DOMAIN.save(tmp_path / "t.toml")
+    base = ["release", str(tmp_path / "t.parquet"), "--domain", str(tmp_path / "t.toml"), "--epsilon", "1"]
+    base += ["--no-ledger", "-o", str(tmp_path / "t.dpcube")]
+    run = CliRunner().invoke
+    explained = run(commands, [*base, "--explain"])
+    assert explained.output.startswith("-- ")
+    assert "released as cuboids" in explained.output.splitlines()[0]
+    assert run(commands, [*base, "--cuboids", "x0,kind", "--strategy", "cells"]).exit_code != 0
+    assert run(commands, [*base, "--cuboids", "x0,nobody"]).exit_code != 0
+    assert not (tmp_path / "t.dpcube").exists()
+    assert run(commands, [*base, "--cuboids", "x0, kind; kind, same"]).exit_code == 0
+    assert dpcube.open(tmp_path / "t.dpcube").provenance.parameters == {"cuboids": "x0, kind; kind, same"}

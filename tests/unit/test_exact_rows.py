@@ -1,0 +1,157 @@
+"""Rows of cubes that nobody could hold: counted where they are, hidden, asked for small tables, or refused."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcube import Category, Domain, Integer
+from dpcube.candidates import LargestClass, TableDistances
+from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.cuboid_gate import CuboidGate
+from dpcube.curator.exact import ExactCounts
+from dpcube.curator.exact_rows import ExactRows
+from dpcube.curator.sources import open_rows
+from dpcube.curator.sources.keys import LARGEST_KEY, coded, key_name, key_runs
+from dpcube.curator.total_first import draw_total
+from dpcube.errors import InputError
+from dpcube.geometry.boxes import Boxes
+from dpcube.testing import SilentNoise
+
+WIDE = (2**31,) * 5
+ONE = np.ones(1, np.int64)
+
+
+@given(shape=st.lists(st.integers(1, 2**31), min_size=1, max_size=64), data=st.data())
+def test_keys_tell_every_cell_apart(shape: list[int], data: st.DataObject) -> None:
+    runs = key_runs(tuple(shape))
+    assert [axis for run in runs for axis in run] == list(range(len(shape)))
+    assert all(math.prod(shape[axis] for axis in run) <= LARGEST_KEY or len(run) == 1 for run in runs)
+    cell = [data.draw(st.integers(0, side - 1)) for side in shape]
+    answer: dict[str, Any] = {"answer": np.array([3, 4])}
+    for place, run in enumerate(runs):
+        key = 0
+        for axis in run:
+            key = key * shape[axis] + cell[axis]
+        answer[key_name(place)] = np.array([key, math.prod(shape[axis] for axis in run)], np.uint64)
+    codes, rows = coded(answer, tuple(shape))  # the second row has no cell
+    assert [int(code[0]) for code in codes] == cell
+    assert [len(code) for code in codes] == [1] * len(shape)
+    assert rows.tolist() == [3]
+
+
+def test_rows_of_a_wide_table_are_those_that_its_cubes_count() -> None:
+    generator = np.random.default_rng(3)
+    columns = {f"x{j}": generator.integers(-1, 12, 500) for j in range(30)}  # -1 and 11 and up are dropped
+    kind = ["red", "green", "blue"]
+    columns = {**columns, "kind": np.array([*kind, "none of these"])[generator.integers(0, 4, 500)]}
+    table = pa.table(columns)
+    domain = Domain([*(Integer(f"x{j}", 0, 11) for j in range(30)), Category("kind", tuple(kind))])
+    assert domain.size > 2**64
+    codes, rows = open_rows(table).count_alike(domain)
+    kept = np.all([(columns[f"x{j}"] >= 0) & (columns[f"x{j}"] <= 11) for j in range(30)], axis=0)
+    kept &= columns["kind"] != "none of these"
+    assert rows.sum() == kept.sum() > 0
+    hidden = ExactRows(domain.shape, codes, rows)
+    for names in (("x0",), ("x3", "x29"), ("x0", "x11", "kind")):
+        axes = tuple(domain.axis(name) for name in names)
+        exact = open_rows(table.filter(pa.array(kept))).count_cells(domain.project(names))
+        np.testing.assert_array_equal(hidden.marginal(axes).reveal(), exact)
+    assert hidden.total().reveal().tolist() == [kept.sum()]
+
+
+def test_nothing_shows_what_rows_there_are() -> None:
+    hidden = ExactRows((3, 2), [np.array([0, 2]), np.array([1, 1])], np.array([7654321, 5]))
+    assert "7654321" not in repr(hidden) + str([getattr(hidden, name) for name in hidden.__slots__])
+    with pytest.raises(AttributeError):
+        hidden.shape = (1,)
+    assert "7654321" not in repr(CuboidGate(hidden, Fraction(1)))
+
+
+def test_a_coarser_cube_has_the_sums_of_its_groups() -> None:
+    hidden = ExactRows((3, 2), [np.array([0, 1, 2, 2]), np.array([1, 1, 0, 1])], np.array([4, 5, 6, 7]))
+    coarse = hidden.grouped([np.array([1, 0, 1]), np.array([0, 0])])
+    assert coarse.shape == (2, 1)
+    assert coarse.marginal((0, 1)).reveal().tolist() == [[5], [17]]
+
+
+def test_tables_that_are_kept_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpcube.curator.exact_rows.MOST_KEPT", 4)
+    hidden = ExactRows((3, 2), [np.array([0, 2]), np.array([1, 1])], np.array([4, 5]))
+    for _ in range(2):
+        assert hidden.marginal((0,)).reveal().tolist() == [4, 0, 5]
+        assert hidden.marginal((1,)).reveal().tolist() == [0, 9]
+        assert hidden.marginal((0, 1)).reveal().tolist() == [[0, 4], [0, 0], [0, 5]]
+    assert sum(table.size for table in hidden._kept().values()) <= 6
+
+
+def test_the_total_of_a_wide_table_is_drawn_first_too() -> None:
+    rows = ExactRows(WIDE, [np.array([7])] * 5, np.array([60_000]))
+    assert abs(draw_total(rows, Fraction(10), max_rows=1) - 60_000) < 50
+    assert abs(draw_total(ExactCounts(np.array([[60_000, 1]])), Fraction(10), max_rows=1) - 60_001) < 50
+
+
+def wide_gate() -> CuboidGate:
+    return CuboidGate(ExactRows(WIDE, [np.array([7])] * 5, ONE), Fraction(1), noise=SilentNoise())
+
+
+LINE = Boxes((2,), np.array([[0]]), np.array([[2]]))
+IDENTITY = [np.zeros(4, np.int64), np.arange(2)]
+
+
+@pytest.mark.parametrize("axes", [(), (1, 0), (5,), (0, 0), [0], (0,), (0, 1), (0, 1, 2, 3, 4), (True,)])
+def test_a_table_that_cannot_be_is_refused_before_a_charge(axes: Any) -> None:
+    gate = wide_gate()
+    with pytest.raises(InputError):
+        gate.count_marginal(axes, BUDGET_UNITS)
+    assert gate._regions._left == BUDGET_UNITS
+
+
+@pytest.mark.parametrize("candidates", [LargestClass(LINE, target=0), None, "tables"])
+def test_other_choices_are_refused_before_a_charge(candidates: Any) -> None:
+    gate = wide_gate()
+    with pytest.raises(InputError):
+        gate.choose(candidates, BUDGET_UNITS)
+    assert gate._regions._left == BUDGET_UNITS
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [],
+        [np.zeros(4, np.int64)],
+        [np.zeros(4, np.int64), np.array([0, 2])],
+        [np.zeros(4, np.int64), np.array([-1, 0])],
+        [np.zeros(4, np.int64), np.array([0.0, 1.0])],
+        [np.zeros(3, np.int64), np.arange(2)],
+        [*IDENTITY, np.arange(2)],
+        [np.zeros((4, 1), np.int64), np.arange(2)],
+        [np.zeros(4, np.int64), np.empty(0, np.int64)],
+    ],
+    ids=range(9),
+)
+def test_groups_that_are_none_are_refused(groups: Any) -> None:
+    gate = CuboidGate(ExactRows((4, 2), [np.array([1]), np.array([1])], ONE), Fraction(1), noise=SilentNoise())
+    with pytest.raises(InputError, match="groups"):
+        gate.grouped(groups)
+    gate.grouped(IDENTITY)
+
+
+def test_groups_are_taken_as_they_were() -> None:
+    gate = CuboidGate(ExactRows((4, 2), [np.array([3]), np.array([1])], ONE), Fraction(1), noise=SilentNoise())
+    groups = [np.array([0, 1, 2, 3]), np.arange(2)]
+    coarse = gate.grouped(groups)
+    groups[0][:] = 0
+    assert coarse.count_marginal((0,), BUDGET_UNITS).tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("sides", [(2,) * 64, (2**31,) * 3])
+def test_a_prediction_for_a_table_that_nobody_could_hold_is_refused(sides: tuple[int, ...]) -> None:
+    """The product of 64 twos is 0 in 64 bits."""
+    with pytest.raises(InputError):
+        TableDistances(sides, (tuple(range(len(sides))),), (ONE,), ONE, ONE)

@@ -415,3 +415,16 @@ def test_the_command_releases_and_explains_cuboids(tmp_path: Path) -> None:
     assert not (tmp_path / "t.dpcube").exists()
     assert run(commands, [*base, "--cuboids", "x0, kind; kind, same"]).exit_code == 0
     assert dpcube.open(tmp_path / "t.dpcube").provenance.parameters == {"cuboids": "x0, kind; kind, same"}
+
+
+@pytest.mark.parametrize("max_rows", [0, -1, 1.5, float("nan"), "2", None])
+def test_a_unit_has_a_whole_number_of_rows(max_rows: Any) -> None:
+    with pytest.raises(InputError, match="whole number of rows"):
+        CuboidGate(exact_rows(), Fraction(1), max_rows=max_rows)
+
+
+@pytest.mark.parametrize("max_rows", [1, 4])
+def test_a_person_with_many_rows_gets_the_more_noise_for_each_count_of_a_wide_table(max_rows: int) -> None:
+    gate = CuboidGate(exact_rows(), Fraction(1, 2), max_rows=max_rows)
+    assert gate.epsilon_per_unit == Fraction(1, 2) / max_rows / BUDGET_UNITS
+    assert gate.grouped([np.zeros(side, np.int64) for side in gate.shape]).epsilon_per_unit == gate.epsilon_per_unit

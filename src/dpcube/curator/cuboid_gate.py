@@ -16,7 +16,7 @@ from dpcube.candidates import TableDistances, check_candidates
 from dpcube.counter import BUDGET_UNITS, MOST_TABLE_CELLS, check_axes
 from dpcube.curator.exact_rows import ExactRows
 from dpcube.errors import InputError
-from dpcube.privacy.budget import check_positive
+from dpcube.privacy.budget import epsilon_per_row
 from dpcube.privacy.epsilon import check_share
 from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget, check_units
@@ -39,13 +39,10 @@ class CuboidGate(Unique):
     def __init__(
         self, exact_rows: ExactRows, epsilon: Fraction, *, max_rows: int = 1, noise: Noise | None = None
     ) -> None:
-        if max_rows < 1:
-            msg = f"a unit has at least one row, got max_rows {max_rows}"
-            raise InputError(msg)
         self._exact_rows = exact_rows
         self._noise = ExactNoise() if noise is None else noise
         self._regions = RegionBudget(exact_rows.shape, BUDGET_UNITS)
-        self.epsilon_per_unit = check_positive(epsilon) / max_rows / BUDGET_UNITS
+        self.epsilon_per_unit = epsilon_per_row(epsilon, max_rows) / BUDGET_UNITS
 
     def __repr__(self) -> str:
         return f"<CuboidGate over a private table of shape {self.shape}>"

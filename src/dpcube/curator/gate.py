@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from dpcube.candidates import Candidates, check_candidates
 from dpcube.counter import BUDGET_UNITS, check_axes
 from dpcube.curator.exact import ExactCounts
-from dpcube.errors import InputError
 from dpcube.geometry.boxes import Boxes
-from dpcube.privacy.budget import check_positive
+from dpcube.privacy.budget import epsilon_per_row
 from dpcube.privacy.epsilon import check_share
 from dpcube.privacy.noise import ExactNoise, Noise
 from dpcube.privacy.regions import RegionBudget, check_units
@@ -39,14 +38,10 @@ class Gate(Unique):
         max_rows: int = 1,
         noise: Noise | None = None,
     ) -> None:
-        # A float would make epsilon one, and NaN is not below 1.
-        if not isinstance(max_rows, int) or max_rows < 1:
-            msg = f"a unit has a whole number of rows, 1 or more, got max_rows {max_rows!r:.50}"
-            raise InputError(msg)
         self._exact_counts = exact_counts if isinstance(exact_counts, ExactCounts) else ExactCounts(exact_counts)
         self._noise = ExactNoise() if noise is None else noise
         self._regions = RegionBudget(self._exact_counts.shape, BUDGET_UNITS)
-        self.epsilon_per_unit = check_positive(epsilon) / max_rows / BUDGET_UNITS
+        self.epsilon_per_unit = epsilon_per_row(epsilon, max_rows) / BUDGET_UNITS
 
     def __repr__(self) -> str:
         return f"<Gate over a private cube of shape {self.shape}>"

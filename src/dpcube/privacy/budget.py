@@ -20,7 +20,7 @@ from fractions import Fraction
 from threading import RLock
 from typing import Protocol
 
-from dpcube.errors import BudgetError
+from dpcube.errors import BudgetError, InputError
 from dpcube.privacy.unique import Unique, this_process
 
 
@@ -117,6 +117,14 @@ class _Part(Unique):
 
     def charge(self, epsilon: Fraction) -> None:
         self._partition.charge_part(self._key, epsilon)
+
+
+def epsilon_per_row(epsilon: Fraction, max_rows: int) -> Fraction:
+    """Return what one row may cost if a unit has up to `max_rows` of them and may cost epsilon in all."""
+    if not isinstance(max_rows, int) or max_rows < 1:  # a float would make epsilon one, and NaN is not below 1
+        msg = f"a unit has a whole number of rows, 1 or more, got max_rows {max_rows!r:.50}"
+        raise InputError(msg)
+    return check_positive(epsilon) / max_rows
 
 
 def check_positive(epsilon: Fraction) -> Fraction:

@@ -6,16 +6,13 @@ import os
 import warnings
 from collections.abc import Iterator
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from chromium import Chromium, Page, started
+from chromium import Browser, Page, open_browser
 from dpcube.analyst.kept import folder
-
-if TYPE_CHECKING:
-    from browser import Browser
 
 settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
 settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=10)  # of `make check`; others draw 100
@@ -86,21 +83,13 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Chromium]:
-    """A browser without a window."""
-    yield from started()
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Headless Chromium."""
+    with open_browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
 
 
 @pytest.fixture
-def page(browser: Chromium) -> Page:
+def page(browser: Browser) -> Page:
     """A new tab of it."""
     return browser.page()
-
-
-@pytest.fixture(scope="session")
-def offline_browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
-    """Headless Chromium, with the network off."""
-    from browser import open_browser
-
-    with open_browser(tmp_path_factory.mktemp("chromium")) as opened:
-        yield opened

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from browser import Browser, Page
 from cubes import EVEN, MIXED, STRANGE, released, with_tables
 
+from chromium import Browser, Page
 from dpcube import Answer, Domain, Release
 from dpcube.explore import explorer_page, packed_contents
 from dpcube.explore.models import PageModel, page_model
@@ -37,12 +37,12 @@ async (hashes) => {
 """
 
 
-def opened(offline_browser: Browser, release: Release, folder: Path, **options: Any) -> Page:
+def opened(browser: Browser, release: Release, folder: Path, **options: Any) -> Page:
     """Open the page of a release, and wait until its intervals are there."""
     path = folder / "cube.html"
     contents = packed_contents(release, Path("it's a $cube.dpcube"), **options)
     path.write_text(explorer_page(contents, title="a cube"), encoding="utf-8")
-    page = offline_browser.page(path.as_uri())
+    page = browser.page(path.as_uri())
     page.wait("document.body?.dataset.told")
     return page
 
@@ -135,7 +135,7 @@ RELEASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", RELEASES)
-def test_random_questions_have_the_answers_of_python(offline_browser: Browser, tmp_path: Path, kind: str) -> None:
+def test_random_questions_have_the_answers_of_python(browser: Browser, tmp_path: Path, kind: str) -> None:
     release = RELEASES[kind]()
     model = page_model(release.estimate(), confidence=0.95).facts
     assert model["kind"] == {"balanced": "balanced", "boxes": "boxes", "cells": "boxes"}.get(
@@ -143,7 +143,7 @@ def test_random_questions_have_the_answers_of_python(offline_browser: Browser, t
     )
     generator = np.random.default_rng(11)
     questions = [{}, *(random_question(release.domain, generator) for _ in range(150))]
-    page = opened(offline_browser, release, tmp_path)
+    page = opened(browser, release, tmp_path)
     shown = page.run(f"({ASK})({json.dumps([address_of(asked) for asked in questions])})")
     answers = python_answers(release, shown)
     for one, answer in zip(shown, answers, strict=True):
@@ -159,13 +159,11 @@ def test_random_questions_have_the_answers_of_python(offline_browser: Browser, t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimate", ["uniform", "consistent", "least_squares", "weighted_least_squares", "cells"])
-def test_every_estimate_of_boxes_has_the_answers_of_python(
-    offline_browser: Browser, tmp_path: Path, estimate: str
-) -> None:
+def test_every_estimate_of_boxes_has_the_answers_of_python(browser: Browser, tmp_path: Path, estimate: str) -> None:
     release = released(MIXED, "dpcube")
     generator = np.random.default_rng(7)
     questions = [random_question(release.domain, generator) for _ in range(60)]
-    page = opened(offline_browser, release, tmp_path, estimate=estimate, confidence=0.8)
+    page = opened(browser, release, tmp_path, estimate=estimate, confidence=0.8)
     shown = page.run(f"({ASK})({json.dumps([address_of(asked) for asked in questions])})")
     for one, answer in zip(shown, python_answers(release, shown, estimate=estimate, confidence=0.8), strict=True):
         assert f"--estimate {estimate} --confidence 0.8" in one["commands"][0]
@@ -174,12 +172,12 @@ def test_every_estimate_of_boxes_has_the_answers_of_python(
 
 
 def test_of_an_estimate_that_the_page_does_not_know_errors_are_unknown(
-    offline_browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = released(MIXED, "cells")
     known = PageModel({"kind": "cells"}, {"cells": release.cells().reshape(-1)})
     monkeypatch.setattr("dpcube.explore.contents.page_model", lambda *_, **__: known)
-    page = opened(offline_browser, release, tmp_path)
+    page = opened(browser, release, tmp_path)
     shown = page.run("({...document.getElementById('answer').dataset})")
     assert float(shown["value"]) == pytest.approx(release.count().value)
     assert (shown["low"], shown["high"], shown["stderr"]) == ("NaN", "NaN", "NaN")

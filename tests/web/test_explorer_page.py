@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import Browser, Page
 from cubes import HOSTILE, MIXED, STRANGE, released
 from test_explorer_numbers import opened
 
+from chromium import Browser, Page
 from dpcube import Answer, Category, Domain, Integer, Release
 from dpcube.explore.attributes import drawn_axis
 
@@ -29,8 +29,8 @@ def release() -> Release:
 
 
 @pytest.fixture
-def page(offline_browser: Browser, release: Release, tmp_path: Path) -> Page:
-    return opened(offline_browser, release, tmp_path)
+def page(browser: Browser, release: Release, tmp_path: Path) -> Page:
+    return opened(browser, release, tmp_path)
 
 
 def shown(page: Page, selector: str = "#answer") -> tuple[float, ...]:
@@ -129,11 +129,11 @@ def test_a_range_that_cuts_bins_is_typed_and_its_parts_are_told(page: Page, rele
     assert shown(page) == ends(answer)
 
 
-def test_the_address_keeps_what_is_shown(page: Page, offline_browser: Browser, release: Release) -> None:
+def test_the_address_keeps_what_is_shown(page: Page, browser: Browser, release: Release) -> None:
     page.click("#bar-2-0 .back")
     page.run("document.getElementById('noisy-on').click()")
     page.wait("location.hash.length > 1 && decodeURIComponent(location.hash).includes('\"noisy\":true')")
-    again = offline_browser.page(page.run("location.href"))
+    again = browser.page(page.run("location.href"))
     again.wait("document.body?.dataset.told")
     assert shown(again) == ends(release.count({"blood type": "0"}))
     assert again.run("document.querySelectorAll('.map:not([hidden])').length") == 2
@@ -211,9 +211,9 @@ def test_low_confidence_is_told_by_a_pattern_and_in_words(page: Page) -> None:
         Domain(Category("yes", ["true", "false"], true=["Y"], false=["N"], null="cell"), Integer("m", 0, 200)),
     ],
 )
-def test_small_and_thin_cubes_are_shown_too(offline_browser: Browser, tmp_path: Path, domain: Domain) -> None:
+def test_small_and_thin_cubes_are_shown_too(browser: Browser, tmp_path: Path, domain: Domain) -> None:
     release = released(domain, "adaptive")
-    page = opened(offline_browser, release, tmp_path)
+    page = opened(browser, release, tmp_path)
     assert shown(page) == ends(release.count())
     assert page.run("document.getElementById('map').hidden") == (len(domain.names) == 1)
     last = len(domain.names) - 1
@@ -226,8 +226,8 @@ def test_small_and_thin_cubes_are_shown_too(offline_browser: Browser, tmp_path: 
 
 
 @pytest.mark.slow
-def test_hostile_names_are_shown_as_text(offline_browser: Browser, tmp_path: Path) -> None:
-    page = opened(offline_browser, released(STRANGE, "adaptive"), tmp_path)
+def test_hostile_names_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
+    page = opened(browser, released(STRANGE, "adaptive"), tmp_path)
     assert page.run("document.title") == "a cube"
     assert page.run("document.querySelectorAll('img, b, iframe').length") == 0
     assert HOSTILE[:20] in page.run("document.querySelector('.card h3').textContent")
@@ -254,12 +254,12 @@ def test_the_page_asks_the_network_for_nothing(page: Page) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_phone_shows_all_of_it_without_scrolling_sideways(
-    offline_browser: Browser, release: Release, tmp_path: Path, theme: str
+    browser: Browser, release: Release, tmp_path: Path, theme: str
 ) -> None:
-    page = opened(offline_browser, release, tmp_path)
+    page = opened(browser, release, tmp_path)
     address = page.run("location.href")
     page.close()
-    phone = offline_browser.page(address, width=390, height=844, dark=theme == "dark")
+    phone = browser.page(address, width=390, height=844, dark=theme == "dark")
     phone.wait("document.body?.dataset.told")
     assert phone.run("document.documentElement.scrollWidth") <= 390
     ground = phone.run("getComputedStyle(document.body).backgroundColor")
@@ -273,11 +273,11 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(25, 20, 10, 2), (100, 64, 16, 10)])
 def test_a_drag_filters_every_chart_in_under_50_milliseconds(
-    offline_browser: Browser, tmp_path: Path, shape: tuple[int, ...]
+    browser: Browser, tmp_path: Path, shape: tuple[int, ...]
 ) -> None:
     """The quickest of many steps: how busy the machine is must not decide a test."""
     domain = Domain([Integer(f"number {axis}", 0, cells - 1) for axis, cells in enumerate(shape)])
-    page = opened(offline_browser, released(domain, "adaptive", epsilon="0.02"), tmp_path)
+    page = opened(browser, released(domain, "adaptive", epsilon="0.02"), tmp_path)
     page.run("performance.clearMeasures('shown')")
     page.drag(page.middle("#bar-0-3 .back"), page.middle("#bar-0-18 .back"), steps=15)
     steps = page.run("performance.getEntriesByName('shown').map((one) => one.duration)")
@@ -288,11 +288,11 @@ def test_a_drag_filters_every_chart_in_under_50_milliseconds(
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(offline_browser: Browser, release: Release, tmp_path: Path, theme: str) -> None:
-    page = opened(offline_browser, release, tmp_path)
+def test_axe_finds_nothing_serious(browser: Browser, release: Release, tmp_path: Path, theme: str) -> None:
+    page = opened(browser, release, tmp_path)
     address = page.run("location.href")
     page.close()
-    page = offline_browser.page(address, dark=theme == "dark")
+    page = browser.page(address, dark=theme == "dark")
     page.wait("document.body?.dataset.told")
     page.click("#bar-0-3 .back")
     page.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
@@ -302,13 +302,11 @@ def test_axe_finds_nothing_serious(offline_browser: Browser, release: Release, t
     page.close()
 
 
-def test_paper_is_light_and_narrow_and_keeps_its_whiskers(
-    offline_browser: Browser, release: Release, tmp_path: Path
-) -> None:
-    page = opened(offline_browser, release, tmp_path)
+def test_paper_is_light_and_narrow_and_keeps_its_whiskers(browser: Browser, release: Release, tmp_path: Path) -> None:
+    page = opened(browser, release, tmp_path)
     address = page.run("location.href")
     page.close()
-    page = offline_browser.page(address, dark=True)
+    page = browser.page(address, dark=True)
     page.wait("document.body?.dataset.told")
     page.run(
         "addEventListener('beforeprint', () => { window.printed = [getComputedStyle(document.body).backgroundColor,"

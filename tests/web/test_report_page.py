@@ -46,13 +46,13 @@ def wider_than(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("width", [1200, 390, 320])
 def test_a_report_fits_its_window_and_runs_nothing(page: Page, address: str, width: int) -> None:
-    page.resize(width, 844, phone=width < 600)
+    page.resize(width, 844)
     page.open(address)
     assert page.run("document.title") == "A report <b>"
     assert wider_than(page) == []
     assert page.run("document.documentElement.scrollWidth") <= width
     assert page.run("document.querySelectorAll('script, img').length") == 0
-    assert page.errors == []
+    assert page.complaints() == []
     smallest = page.run(
         "Math.min(...[...document.querySelectorAll('svg text')].map(e => parseFloat(getComputedStyle(e).fontSize) * "
         "e.ownerSVGElement.getBoundingClientRect().width / e.ownerSVGElement.viewBox.baseVal.width))"
@@ -61,7 +61,7 @@ def test_a_report_fits_its_window_and_runs_nothing(page: Page, address: str, wid
 
 
 def test_a_telephone_names_each_number(page: Page, address: str) -> None:
-    page.resize(390, 844, phone=True)
+    page.resize(390, 844)
     page.open(address)
     said = page.run("getComputedStyle(document.querySelector('td.n'), '::before').content")
     assert said == '"rows"'
@@ -86,10 +86,10 @@ def test_an_interactive_plot_fits_its_window(
     page: Page, release: Release, tmp_path: Path, size: tuple[int, int], names: tuple[str, ...]
 ) -> None:
     plots.save(plots.picture(release, *names), tmp_path / "plot.html")
-    page.resize(*size, phone=size[0] < 600)
+    page.resize(*size)
     page.open((tmp_path / "plot.html").as_uri())
-    page.wait_for("document.querySelector('.main-svg')")
+    page.wait("document.querySelector('.main-svg')")
     seen = page.run("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
     assert seen[0] <= size[0]
     assert seen[1] <= max(size[1], 560)  # a long title and its note leave little of a window that lies on its side
-    assert page.errors == []
+    assert page.complaints() == []

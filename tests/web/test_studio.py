@@ -402,7 +402,7 @@ def started(table: Path) -> Iterator[str]:
 def test_a_release_is_made_by_clicking(page: Page, started: str, table: Path) -> None:
     page.resize(1200, 900)
     page.open(started)
-    page.wait_for("document.body.dataset.ready")
+    page.wait("document.body.dataset.ready")
     assert page.run("location.search") == ""
     assert HOSTILE in page.text("#columns")
     assert page.run("document.title") == "dpcube studio"
@@ -413,42 +413,42 @@ def test_a_release_is_made_by_clicking(page: Page, started: str, table: Path) ->
         page.type(f".column:nth-child(1) [data-key={key}]", text)
     page.click("#take-1")
     page.type(".column:nth-child(2) [data-key=values]", "f\nm")
-    page.wait_for("document.querySelector('#size').textContent.startsWith('10 \\u00d7 2 = 20 cells')")
+    page.wait("document.querySelector('#size').textContent.startsWith('10 \\u00d7 2 = 20 cells')")
     page.type("#rows", "2000")
     page.type("#epsilon", "1")
-    page.wait_for("document.querySelectorAll('#plan tbody tr').length === 4", 120)
+    page.wait("document.querySelectorAll('#plan tbody tr').length === 4", seconds=120)
     assert "one value of an attribute" in page.text("#plan")
     said = page.run("document.querySelector('#plan tbody td:nth-child(3)').textContent")
     page.type("#epsilon", "2")
-    page.wait_for(f"document.querySelector('#plan tbody td:nth-child(4)').textContent === {json.dumps(said)}", 120)
+    page.wait(f"document.querySelector('#plan tbody td:nth-child(4)').textContent === {json.dumps(said)}", seconds=120)
     assert page.run("document.querySelector('#plan tbody td:nth-child(3)').textContent") != said
     page.type("#epsilon", "1")
     page.click("#check")
-    page.wait_for("document.querySelectorAll('#looks tbody tr').length === 2")
+    page.wait("document.querySelectorAll('#looks tbody tr').length === 2")
     assert "under 10%" in page.text("#looks")
     page.click("#save")
-    page.wait_for("document.querySelector('#saved').textContent.includes('wrote')")
+    page.wait("document.querySelector('#saved').textContent.includes('wrote')")
     assert Domain.load(table.parent / "domain.toml").shape == (10, 2)
     page.click("#prepare")
-    page.wait_for("document.querySelector('#confirm').open")
+    page.wait("document.querySelector('#confirm').open")
     assert f"dpcube release {table} --domain" in page.text("#summary")
     assert not (table.parent / "visits.ledger").exists()
     page.type("#typed", "1")
     page.click("#spend")
-    page.wait_for("document.querySelector('#done').textContent.includes('The ledger was charged')")
+    page.wait("document.querySelector('#done').textContent.includes('The ledger was charged')")
     made = Release.open(table.parent / "release.dpcube")
     assert made.digest in page.text("#done")
     assert Ledger(table.parent / "visits.ledger").statement().spent == 1
-    assert page.errors == []
+    assert page.complaints() == []
 
 
 @pytest.mark.slow
 def test_a_reload_is_let_in_and_a_second_browser_is_not(page: Page, started: str, table: Path) -> None:
-    page.resize(390, 844, phone=True)
+    page.resize(390, 844)
     page.open(started)
-    page.wait_for("document.body.dataset.ready")
+    page.wait("document.body.dataset.ready")
     page.open(started.partition("?")[0])
-    page.wait_for("document.body.dataset.ready")
+    page.wait("document.body.dataset.ready")
     assert page.run("document.documentElement.scrollWidth") <= 390
     page.open(started)
     assert "opens once" in page.text()
@@ -457,12 +457,12 @@ def test_a_reload_is_let_in_and_a_second_browser_is_not(page: Page, started: str
 @pytest.mark.slow
 def test_a_look_at_values_fills_the_form_and_asks_for_a_name(page: Page, started: str) -> None:
     page.open(started)
-    page.wait_for("document.body.dataset.ready")
+    page.wait("document.body.dataset.ready")
     assert page.run("document.querySelector('#look').disabled")
     assert not page.run("document.querySelector('#sign-line').checkVisibility()")
     assert not page.run("document.querySelector('#max-rows').checkVisibility()")
     page.click("#take-0")
     page.click("#allow-look")
     page.click("#look")
-    page.wait_for("document.querySelector('.column:nth-child(1) [data-key=max]')?.value === '300'")
+    page.wait("document.querySelector('.column:nth-child(1) [data-key=max]')?.value === '300'")
     assert page.run("document.querySelector('#sign-line').checkVisibility()")

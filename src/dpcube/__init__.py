@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         HiddenError,
         InputError,
         LedgerError,
+        LinkageError,
         MemoryLimitError,
         QueryError,
         RefusedError,
@@ -45,7 +46,15 @@ _NAMES = {
     "dpcube.domain": ("Category", "Date", "Domain", "Float", "Integer"),
     "dpcube.errors": (
         *("BudgetError", "DomainError", "DpcubeError", "EmptyTotalError", "HiddenError", "InputError"),
-        *("LedgerError", "MemoryLimitError", "QueryError", "RefusedError", "ReleaseFileError", "SourceError"),
+        *(
+            "LedgerError",
+            "LinkageError",
+            "MemoryLimitError",
+            "QueryError",
+            "RefusedError",
+            "ReleaseFileError",
+            "SourceError",
+        ),
     ),
     "dpcube.query": ("Workload",),
 }
@@ -69,6 +78,7 @@ __all__ = [
     "InputError",
     "Integer",
     "LedgerError",
+    "LinkageError",
     "MemoryLimitError",
     "QueryError",
     "RefusedError",

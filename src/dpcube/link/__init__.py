@@ -3,3 +3,7 @@
 `program.py` is what is computed, in the clear; `secure/` computes the same between two processes that do not trust
 each other with their rows.
 """
+
+from dpcube.link.program import Comparison, Program, matches
+
+__all__ = ["Comparison", "Program", "matches"]

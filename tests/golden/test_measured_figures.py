@@ -179,7 +179,7 @@ def test_measured_figures_are_told_how_many_draws_and_whom_to_tell(monkeypatch: 
     }
     monkeypatch.setattr(reproduce, "GROUPS", stubbed)
     said: list[str] = []
-    every = [*NAMES, "classification"]
+    every = [*NAMES, "classification", "blocking"]
     assert [figure.name for figure in make_figures(["all"], draws=7, progress=said.append)] == every
     assert asked == [(name, 7) for name in every]
     assert said == every

@@ -316,7 +316,7 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
     assert isinstance(shown, list)
     fields = {"question": str, "value": float, "stderr": float, "within": float, "low": float, "high": float}
     assert [{name: type(field) for name, field in answer.items()} for answer in shown] == [
-        {**fields, "confidence": float, "cut": str}
+        {**fields, "confidence": float, "cut": str, "modelled": bool}
     ] * 5
     assert {answer["cut"] for answer in shown} == {""}
     assert {answer["confidence"] for answer in shown} == {0.95}

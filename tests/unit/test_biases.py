@@ -7,19 +7,19 @@ from dpcube.estimate.errors.biases import BIAS, bias_squares
 from dpcube.estimate.posterior import PosteriorEstimate, infer
 from dpcube.geometry.halving import halve
 from dpcube.geometry.tree import BoxTree
-from dpcube.query import Workload
+from dpcube.query import CountingQueries, Workload
 from dpcube.query.workload_model import MIXED, WorkloadModel
 
 
 def test_a_bias_is_what_bayes_rule_leaves_of_it() -> None:
-    """Stated 2, so a prior variance of 4; noise of 4 hides it: half is believed. Apart by 6: 0.5 x 4 + 3^2."""
+    """Stated 8/3, so a prior variance of 4; noise of 4 hides it: half is believed. Apart by 6: 0.5 x 4 + 3^2."""
     apart = np.array([[6.0, 2.0, -2.0], [0.0, 2.0, -2.0]])
-    np.testing.assert_allclose(bias_squares(apart, np.array([2.0, 2.0]), least=0.0), [11.0, 2.0])
+    np.testing.assert_allclose(bias_squares(apart, np.full(2, 8 / 3), least=0.0), [11.0, 2.0])
 
 
 def test_counts_that_say_nothing_leave_the_prior_however_far_they_are_apart() -> None:
     apart = np.array([[1e4, 1e6, -1e6]])
-    assert bias_squares(apart, np.array([3.0]), least=0.0) == pytest.approx(2 * 3.0, rel=1e-3)
+    assert bias_squares(apart, np.array([3.0]), least=0.0) == pytest.approx(1.5 * 3.0, rel=1e-3)
 
 
 def test_clear_counts_show_the_bias_itself() -> None:
@@ -29,14 +29,14 @@ def test_clear_counts_show_the_bias_itself() -> None:
 
 def test_an_answer_without_error_has_no_bias_and_one_without_probes_has_its_prior() -> None:
     np.testing.assert_array_equal(bias_squares(np.array([[7.0, 1.0], [0.0, 0.0]]), np.zeros(2), least=9.0), [0.0, 0.0])
-    np.testing.assert_array_equal(bias_squares(np.zeros((2, 0)), np.array([1.0, 4.0]), least=0.0), [2.0, 8.0])
+    np.testing.assert_array_equal(bias_squares(np.zeros((2, 0)), np.array([1.0, 4.0]), least=0.0), [1.5, 6.0])
 
 
 def test_what_is_taken_for_surely_nothing_may_be_off_by_the_noise_of_a_count() -> None:
-    """Stated 0.01 where the surest count has 8: a prior variance of 16, all of it without probes."""
-    np.testing.assert_array_equal(bias_squares(np.zeros((1, 0)), np.array([0.01]), least=8.0), [16.0])
-    clear = np.array([[3.0, 4.0, -4.0]])
-    np.testing.assert_allclose(bias_squares(clear, np.array([0.01]), least=8.0), [0.5 * 16 + 1.5**2])
+    """Stated 0.01 where the surest count has 8: a prior variance of 12, all of it without probes."""
+    np.testing.assert_array_equal(bias_squares(np.zeros((1, 0)), np.array([0.01]), least=8.0), [12.0])
+    clear = np.array([[3.0, 12.0**0.5, -(12.0**0.5)]])
+    np.testing.assert_allclose(bias_squares(clear, np.array([0.01]), least=8.0), [0.5 * 12 + 1.5**2])
 
 
 def test_it_is_the_mean_square_of_biases_that_look_alike() -> None:
@@ -68,3 +68,19 @@ def test_huge_noise_of_a_first_look_does_not_widen_what_is_known_to_be_small() -
     cells = np.arange(32, 64)
     errors = estimate.range_errors(Workload((64,), cells[:, None], cells[:, None] + 1))
     assert np.sqrt(errors.noise_variances + errors.within_squares).max() < 60
+
+
+def test_an_average_is_as_sure_as_the_sum_it_is_made_of() -> None:
+    """The same question with weights a thousandth as large has a thousandth of the error, its bias included."""
+    order = WorkloadModel((16,), (MIXED,)).cut_order()
+    tree = halve(BoxTree.uncut((16,)), np.zeros(1, np.int64), 3, order).tree
+    measured = np.where(tree.is_leaf, 5.0, 0.0) + np.arange(len(tree), dtype=np.float64)
+    variance = np.where(tree.is_leaf, 30.0, np.inf)
+    estimate = PosteriorEstimate("balanced", infer(tree, measured, variance), measured, variance, doubting=True)
+    weights = np.zeros((2, 16))
+    weights[0, 3:12], weights[1] = 1.0, weights[0]
+    weights[1, 3:12] = 1e-3
+    queries = CountingQueries((weights,), np.array([[0], [1]]))
+    _, errors = estimate.answers(queries)
+    one, thousandth = errors.noise_variances + errors.within_squares
+    assert thousandth == pytest.approx(one * 1e-6, rel=1e-9)

@@ -4,6 +4,7 @@ import copy
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
@@ -204,9 +205,14 @@ def test_a_choice_is_scored_where_no_exact_count_shows(jobs: dict[str, Callable[
 def test_sabotage_a_publish_that_holds_the_array_is_caught(
     jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def measured(strategy: Any, exact: Any, epsilon: Fraction, *, max_rows: int) -> object:
+        return strategy.run(Gate(exact, epsilon, max_rows=max_rows))
+
     monkeypatch.setattr(PUBLISH, "_counted", PUBLISH.count)
+    monkeypatch.setattr(PUBLISH, "_charged", lambda _, __, amount, **___: amount)
+    monkeypatch.setattr(PUBLISH, "_measured", measured)
     found = leaks(jobs["array, cells"], PASSED, every=1, within="publishing.py")
-    assert any("exact_counts in /curator/publishing.py" in shown for all_ in found.values() for shown in all_)
+    assert any("exact in /curator/publishing.py" in shown for all_ in found.values() for shown in all_)
 
 
 @sealed

@@ -109,7 +109,8 @@ def test_the_stated_variance_of_a_range_is_that_of_its_splits_and_of_its_total()
         cells = [estimate._spread(totals) for totals in estimate._probes.columns.T]
         apart, *moves = (float((mask * each).sum()) for each in cells)
         noise = sum(move**2 for move in moves) / len(moves)
-        believed = 2 * max(stated, 50.0) / (2 * max(stated, 50.0) + noise)
+        prior = 1.5 * max(stated, 50.0)
+        believed = prior / (prior + noise)
         stated += believed * noise + (believed * apart) ** 2
         assert errors.noise_variances[k] == pytest.approx(stated, rel=1e-6)
         assert errors.within_squares[k] == pytest.approx(0.0, abs=1e-9)

@@ -13,7 +13,7 @@ from dpcube.estimate.non_negative import non_negative
 def groups_of_cells(noisy: Floats, *, ordered: bool, most: int, least: float) -> Ints:
     """Return the group of each cell; about `most` groups, each of `least` rows or more as far as can be told.
 
-    >>> groups_of_cells(np.array([1.0, 2.0, 90.0, 3.0, 1.0, 3.0]), ordered=True, most=3, least=5.0)
+    >>> groups_of_cells(np.array([1.0, 2.0, 90.0, 40.0, 1.0, 3.0]), ordered=True, most=3, least=5.0)
     array([0, 0, 1, 2, 2, 2])
     >>> groups_of_cells(np.array([1.0, 60.0, 2.0, 40.0]), ordered=False, most=3, least=5.0)
     array([2, 0, 2, 1])

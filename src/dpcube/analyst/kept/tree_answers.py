@@ -14,7 +14,7 @@ import numpy as np
 
 from dpcube.arrays import Bools, Floats, Ints
 from dpcube.estimate.errors.axis_weights import ROW, AxisWeights, axis_starts, axis_weights
-from dpcube.estimate.errors.biases import bias_squares
+from dpcube.estimate.errors.biases import bias_squares, largest_weights
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.query import CountingQueries
 
@@ -130,8 +130,9 @@ class TreeAnswers:
         apart = np.array([walk.apart for walk in walks]).reshape(len(walks), -1)
         variances, within = (np.array([getattr(walk, name) for walk in walks]) for name in ("variance", "within"))
         own = variances + within
-        biases = 0.0 if self.least is None else bias_squares(apart, own, least=self.least)
-        return values, ErrorParts(variances + biases, within), own
+        if self.least is not None:
+            variances = variances + bias_squares(apart, own, least=self.least * largest_weights(queries) ** 2)
+        return values, ErrorParts(variances, within), own
 
 
 class _Walk:

@@ -10,7 +10,7 @@ import numpy as np
 from dpcube.arrays import Floats
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
 from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything
-from dpcube.estimate.errors.biases import bias_squares
+from dpcube.estimate.errors.biases import bias_squares, largest_weights
 from dpcube.estimate.errors.box_tables import worthwhile
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts
@@ -71,7 +71,8 @@ class PosteriorEstimate:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         asked = axis_weights(queries, self.posterior.prefix, self.posterior.start)
         values, variances, within_squares = self._walked(asked, self._stated_splits).T
-        return values, self._with_biases(variances, within_squares, lambda: self._apart(asked))
+        largest = largest_weights(queries)
+        return values, self._with_biases(variances, within_squares, lambda: self._apart(asked), largest)
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -117,10 +118,13 @@ class PosteriorEstimate:
         """Variance of the noise of the surest count."""
         return float(self.variance.min())
 
-    def _with_biases(self, variances: Floats, within_squares: Floats, apart: Callable[[], Floats]) -> ErrorParts:
-        """Return the parts of errors, biases among the noise, given what `bias_squares` takes."""
+    def _with_biases(
+        self, variances: Floats, within_squares: Floats, apart: Callable[[], Floats], largest: Floats | float = 1.0
+    ) -> ErrorParts:
+        """Return the parts of errors, biases among the noise, given what is apart and the largest weights."""
         if self.doubting:
-            variances = variances + bias_squares(apart(), variances + within_squares, least=self.least_variance)
+            least = self.least_variance * largest**2
+            variances = variances + bias_squares(apart(), variances + within_squares, least=least)
         return ErrorParts(variances, within_squares)
 
     def _apart(self, asked: AxisWeights) -> Floats:

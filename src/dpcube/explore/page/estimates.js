@@ -58,17 +58,21 @@ function rowsOf(numbers, chosen, width) {
 function treeErrors(tree, axes) {
   const { noise, within, apart } = walkedSplits(tree, axes);
   const own = noise + within;
-  return { noise: noise + (tree.least === null ? 0 : biasSquare(apart, own, tree)), within, number: 0, own };
+  return { noise: noise + (tree.least === null ? 0 : biasSquare(apart, own, tree, largestWeight(axes))), within, number: 0, own };
 }
 
 /** Return the expected square of the bias of an answer: `errors/biases.py` says why. */
-function biasSquare(apart, own, { least, bias }) {
-  const prior = own > 0 ? bias * Math.max(own, least) : 0;
+function biasSquare(apart, own, { least, bias }, largest) {
+  const prior = own > 0 ? bias * Math.max(own, least * largest ** 2) : 0;
   if (apart.length === 0 || prior === 0) return prior;
   let noise = 0;
   for (let probe = 1; probe < apart.length; probe++) noise += apart[probe] ** 2 / (apart.length - 1);
   const believed = prior / (prior + noise);
   return believed * noise + (believed * apart[0]) ** 2;
+}
+
+function largestWeight(axes) {
+  return axes.reduce((whole, { weights }) => whole * weights.reduce((a, b) => Math.max(a, Math.abs(b)), 0), 1);
 }
 
 /** Return a tree's errors, moved in part to those of noisy tables: `pooled_errors` in Python. */

@@ -21,8 +21,8 @@ from dpcube.query import CountingQueries
 BIAS = 1.5
 """The variance of biases in units of the squared error that a posterior states.
 
-With 1 the worst tenth of the bundled table's questions was held 87% of the time, with 2 92%, with 4 95% (60 releases,
-at epsilon 0.1 and 1, before the noise of the surest count was taken for the least); with 2 ranges of it 99.04%.
+With 1 the worst tenth of the bundled table's questions was held 87% of the time, with 2 92%, with 4 95% (30 releases at
+epsilon 0.1 and at 1 each, before the noise of the surest count was taken for the least); with 2 ranges of it 99.04%.
 """
 
 

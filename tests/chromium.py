@@ -5,11 +5,13 @@ Debian machine, as in CI, it is installed: these tests are not skipped.
 """
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,17 +33,23 @@ class PageError(AssertionError):
 
 
 def chromium_program() -> str:
-    """Return the path of a Chromium, which is installed if there is none."""
-    named = os.environ.get("DPCUBE_CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, NAMES)), None)
+    """Return the path of a Chromium, which is installed if there is none: by one process, while others wait."""
+    found = _found()
     if found is None and shutil.which("apt-get") and os.geteuid() == 0:
-        for what in (("update",), ("install", "--no-install-recommends", "chromium", "fonts-dejavu-core")):
-            subprocess.run([*INSTALLING, *what], check=True, capture_output=True, timeout=900)
-        found = shutil.which("chromium")
+        with Path(tempfile.gettempdir(), "dpcube-chromium.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for what in (("update",), ("install", "--no-install-recommends", "chromium", "fonts-dejavu-core")):
+                if _found() is None:
+                    subprocess.run([*INSTALLING, *what], check=True, capture_output=True, timeout=900)
+        found = _found()
     assert found is not None, (
         "tests of pages need Chromium: install it (apt-get install chromium) or set DPCUBE_CHROMIUM"
     )
     return found
+
+
+def _found() -> str | None:
+    return os.environ.get("DPCUBE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
 @contextmanager

@@ -494,7 +494,7 @@ def test_the_engine_can_open_no_other_file(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [1]}), tmp_path / "t.parquet")
     pq.write_table(pa.table({"age": [1]}), tmp_path / "other.parquet")
     rows = open_rows(tmp_path / "t.parquet")
-    scan = next(iter(rows._table.scans([0], None)))
+    scan = next(iter(rows._asked.table.scans([0], None)))
     assert run_in_duckdb(scan, f"SELECT count(*) AS n FROM read_parquet('{tmp_path}/t.parquet')")["n"][0] == 1
     for sql in (
         f"SELECT * FROM read_parquet('{tmp_path}/other.parquet')",

@@ -45,6 +45,7 @@ from dpcube.curator.gate import Gate
 from dpcube.curator.publishing import count
 from dpcube.curator.request import PrivacyUnit
 from dpcube.curator.sources import Rows, open_rows
+from dpcube.curator.sources.asked import AskedRows
 from dpcube.errors import BudgetError, SourceError
 from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.privacy import noise as noise_module
@@ -587,8 +588,8 @@ def test_the_rows_of_a_unit_that_count_are_chosen_anew_each_time() -> None:
 
 
 def test_sabotage_rows_that_are_not_chosen_at_random_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Rows._limited
-    monkeypatch.setattr(Rows, "_limited", lambda *given: honest(*given).replace("random()", "c1"))
+    honest = AskedRows._limited
+    monkeypatch.setattr(AskedRows, "_limited", lambda *given: honest(*given).replace("random()", "c1"))
     assert chosen_evenly() < ALARM
     assert not chosen_anew()
 

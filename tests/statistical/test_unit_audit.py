@@ -23,6 +23,7 @@ from test_audit import AGE, EPSILON, draws, job, loss
 from dpcube.curator.publishing import count
 from dpcube.curator.request import PrivacyUnit
 from dpcube.curator.sources import Rows
+from dpcube.curator.sources.asked import AskedRows
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.strategy import Cells
 
@@ -91,7 +92,11 @@ def merged(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(table, scans=scans)
 
     honest = Rows.limit
-    monkeypatch.setattr(Rows, "limit", lambda rows, *a, **b: honest(Rows(faulty(rows._table), rows._within), *a, **b))
+    monkeypatch.setattr(
+        Rows,
+        "limit",
+        lambda rows, *a, **b: honest(Rows(AskedRows(faulty(rows._asked.table), rows._asked.within)), *a, **b),
+    )
 
 
 @pytest.mark.parametrize("source", NAMED)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcube.arrays import Bools, Floats, Ints
-from dpcube.estimate.errors.axis_weights import ROW, AxisWeights, axis_starts, axis_weights
-from dpcube.estimate.errors.biases import bias_squares, largest_weights
+from dpcube.estimate.errors.axis_weights import ROW, AxisWeights, axis_starts, axis_weights, largest_weights
+from dpcube.estimate.errors.biases import bias_squares
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.query import CountingQueries
 

@@ -12,7 +12,7 @@ Why no row can change whether or how a run fails, or be seen in what it prints:
 - A database counts its own rows by the same rules in its own words (`postgres.py`, `spark.py`, `dialect.py`). Whether
   a query that its owner wrote can fail on a row is the owner's to see to.
 - What still fails is the file or the machine, and is reported in words of our own: no engine message is passed on or
-  chained (`rows.py`).
+  chained (`asked.py`).
 """
 
 from dpcube.curator.sources.counts import counts_from_array, counts_from_frame

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from dpcube.curator.sources.asked import AskedRows
 from dpcube.curator.sources.csv import CsvDialect, csv_table
 from dpcube.curator.sources.engines import address_table, ibis_table, is_address
 from dpcube.curator.sources.frames import pandas_table, polars_table
@@ -31,7 +32,7 @@ def open_rows(source: Any, *, csv: CsvDialect | None = None, query: str | None =
     file of several names is read once. `csv` is the dialect of CSV files; without it, fields are divided by commas, or
     by tabs in .tsv files, and the first line names the columns.
     """
-    return Rows(_table(source, csv, query))
+    return Rows(AskedRows(_table(source, csv, query)))
 
 
 def _table(source: Any, dialect: CsvDialect | None, query: str | None) -> Table:

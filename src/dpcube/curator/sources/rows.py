@@ -1,30 +1,25 @@
 """Rows behind a counting interface: a domain, an attribute or a bound enters, exact integers leave.
 
-Each question is one pass over the rows, where they are: sent to the database that holds them (`engines.py`), or run in
-the embedded engine (`embedded.py`). The exact integers go to the caller alone; how many rows were read or dropped goes
-nowhere.
+Each question is one pass over the rows, where they are (`asked.py` puts it into SQL). The exact integers go to the
+caller alone; how many rows were read or dropped goes nowhere.
 Each verb that asks is sealed: whatever fails inside shows neither rows nor answers (`privacy/seal.py`).
 """
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.curator.sources.embedded import run_in_duckdb
-from dpcube.curator.sources.keys import coded, key_name, key_runs
-from dpcube.curator.sources.names import delimiter_hint
-from dpcube.curator.sources.sql import FATES, Cell, cell, clamped, day, kind, number
-from dpcube.curator.sources.table import Scan, Table
+from dpcube.curator.sources.asked import AskedRows, Limit
+from dpcube.curator.sources.keys import coded
+from dpcube.curator.sources.sql import FATES, clamped, number
 from dpcube.domain import Attribute, Domain
 from dpcube.domain.attribute import EPOCH, listing
-from dpcube.domain.text import meant
 from dpcube.errors import MemoryLimitError, SourceError
 from dpcube.privacy.seal import sealed
 
@@ -34,58 +29,49 @@ LONGEST_EXAMPLE = 60  # characters
 LONGEST_RECORD = 200  # characters of a text that is compared with another
 
 
-class Limit(NamedTuple):
-    """At most `max_rows` rows of each value of a column; what becomes of rows without one."""
-
-    column: str
-    max_rows: int
-    null: Literal["drop", "each"]
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Rows:
     """The rows of a private table that fall in chosen cells of some attributes; at first, all of them."""
 
-    _table: Table
-    _within: tuple[tuple[Attribute, tuple[int, ...]], ...] = ()
-    _limit: Limit | None = None
+    _asked: AskedRows
 
     def __post_init__(self) -> None:
         names = self.columns
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            msg = f"{self._table.name} has two columns named '{twice}'; give each column a name of its own"
+            msg = f"{self._asked.table.name} has two columns named '{twice}'; give each column a name of its own"
             raise SourceError(msg)
 
     def __repr__(self) -> str:
-        return f"<private rows of {self._table.name}>"
+        return f"<private rows of {self._asked.table.name}>"
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(self._table.schema.names)
+        return self._asked.columns
 
     @property
     def types(self) -> dict[str, str]:
         """Physical types of the columns, by the schema alone; a CSV file's are all text."""
-        return {field.name: str(field.type) for field in self._table.schema}
+        return {field.name: str(field.type) for field in self._asked.table.schema}
 
     @property
     def kinds(self) -> dict[str, str | None]:
         """What each column holds by its type: "text", "integer", "real", "boolean", "date", or None if unusable."""
-        return {field.name: kind(field.type) for field in self._table.schema}
+        return self._asked.kinds
 
     def restrict(self, attribute: Attribute, cells: Sequence[int]) -> "Rows":
         """Return the rows that fall in one of these cells of an attribute."""
-        if self._limit is not None:
+        if self._asked.limit is not None:
             msg = "rows are restricted first and limited then: a limit of each part would not limit the whole"
             raise SourceError(msg)
-        self._cell(attribute, "")  # raises for a column that is not there, or of a type the attribute cannot read
+        self._asked.cell(attribute, "")  # raises for a column that is not there, or of a type the attribute cannot read
         for index in cells:
             if not 0 <= index < attribute.size:
                 msg = f"attribute '{attribute.name}' has no cell {index}; its cells are 0 to {attribute.size - 1}"
                 raise SourceError(msg)
-        return Rows(self._table, (*self._within, (attribute, tuple(map(int, cells)))))
+        chosen = (*self._asked.within, (attribute, tuple(map(int, cells))))
+        return Rows(replace(self._asked, within=chosen))
 
     def limit(self, column: str, *, max_rows: int, null: Literal["drop", "each"] = "drop") -> "Rows":
         """Return at most `max_rows` of the rows of each unit, a unit being a value of the column.
@@ -95,10 +81,10 @@ class Rows:
         of the others). Values that differ are never one unit (`unit.py`). A row without a unit is dropped, or with
         `"each"` is a unit of its own.
         """
-        if not self._table.named(self._position(column)):
+        if not self._asked.table.named(self._asked.position(column)):
             msg = f"column '{column}' has the type {self.types[column]}, which cannot name a unit; cast it to text"
             raise SourceError(msg)
-        return Rows(self._table, self._within, Limit(column, max_rows, null))
+        return Rows(replace(self._asked, limit=Limit(column, max_rows, null)))
 
     @sealed
     def count_cells(self, domain: Domain) -> NDArray[np.int64]:
@@ -111,11 +97,11 @@ class Rows:
 
         Rows that are alike come once, in no order that means anything.
         """
-        return coded(self._ask(**self._question(domain, "count(*)")), domain.shape)
+        return coded(self._asked.ask(**self._asked.by_cell(domain, "count(*)")), domain.shape)
 
     def explain(self, domain: Domain) -> str:
         """Return the SQL that `count_cells` would run first; no row is read."""
-        _, sql = next(self._queries(**self._question(domain, "count(*)")))
+        _, sql = next(self._asked.queries(**self._asked.by_cell(domain, "count(*)")))
         return sql
 
     @sealed
@@ -125,8 +111,8 @@ class Rows:
         A count is rounded and clamped to 0 to 2^53, and is 0 if it is no number. A cell holds at most its share of
         2^63, so that no sum of cells overflows.
         """
-        number(*self._column(column), owner=f"column '{column}'")
-        dialect = self._table.dialect
+        number(*self._asked.column(column), owner=f"column '{column}'")
+        dialect = self._asked.table.dialect
         total = dialect.total(clamped("n", low=0, high=LARGEST_COUNT, dialect=dialect))
         most = (2**63 - 1) // domain.size
         return self._tally(domain, f"CAST(least({total}, {most}) AS BIGINT)", n=column)
@@ -136,9 +122,9 @@ class Rows:
         """Return the exact number of rows."""
         usable = [name for name, held in self.kinds.items() if held is not None]
         if not usable:
-            msg = f"{self._table.name} has no column that can be counted; its columns are {listing(self.columns)}"
+            msg = f"{self._asked.table.name} has no column that can be counted; its columns are {listing(self.columns)}"
             raise SourceError(msg)
-        return int(self._ask("count(*) AS answer", usable[:1])["answer"][0])
+        return int(self._asked.ask("count(*) AS answer", usable[:1])["answer"][0])
 
     @sealed
     def fates(self, domain: Domain) -> tuple[list[dict[str, int]], int, int]:
@@ -146,7 +132,7 @@ class Rows:
 
         Private, for a look that only the owner sees (`curator/check.py`).
         """
-        question = self._question(domain, "count(*)")
+        question = self._asked.by_cell(domain, "count(*)")
         keep = " AND ".join(part.keep for part in question["cells"])
         counted = f"CASE WHEN {keep} THEN CASE WHEN {question['where']} THEN 1 END END"
         found, more = self._fates(domain.attributes, {"every": "count(*)", "counted": f"count({counted})"})
@@ -161,46 +147,48 @@ class Rows:
         self, attributes: Sequence[Attribute], more: dict[str, str]
     ) -> tuple[list[dict[str, int]], dict[str, int]]:
         """Count the rows by their fate for each attribute, and whatever more is asked."""
-        cells = [replace(self._cell(attribute, str(j)), keep="true") for j, attribute in enumerate(attributes)]
+        cells = [replace(self._asked.cell(attribute, str(j)), keep="true") for j, attribute in enumerate(attributes)]
         tallies = [
             f"count(CASE WHEN {part.fate} = {i} THEN 1 END) AS f{j}_{i}"
             for j, part in enumerate(cells)
             for i in range(len(FATES))
         ]
         select = ", ".join([*tallies, *(f"{sql} AS {name}" for name, sql in more.items())])
-        answer = self._ask(select, [attribute.source_column for attribute in attributes], cells=cells)
+        answer = self._asked.ask(select, [attribute.source_column for attribute in attributes], cells=cells)
         found = [{fate: int(answer[f"f{j}_{i}"][0]) for i, fate in enumerate(FATES)} for j in range(len(cells))]
         return found, {name: int(answer[name][0]) for name in more}
 
     @sealed
     def different(self, column: str) -> tuple[int, int]:
         """Return how many values a column has that differ, and how many rows have one: private, as `read_as` is."""
-        name, _ = self._column(column)
-        answer = self._ask(f"count(DISTINCT {name}) AS differ, count({name}) AS filled", [column])
+        name, _ = self._asked.column(column)
+        answer = self._asked.ask(f"count(DISTINCT {name}) AS differ, count({name}) AS filled", [column])
         return int(answer["differ"][0]), int(answer["filled"][0])
 
     @sealed
     def not_taken(self, attribute: Attribute, *, most: int) -> list[str]:
         """Return some texts of a column that are no values of an attribute, or lie outside: private, as `fates` is."""
-        part = self._cell(attribute, "0")
+        part = self._asked.cell(attribute, "0")
         wrong = ", ".join(str(FATES.index(fate)) for fate in ("nan", "infinite", "unknown", "outside"))
-        column, dialect = self._column(attribute.source_column)[0], self._table.dialect
+        column, dialect = self._asked.column(attribute.source_column)[0], self._asked.table.dialect
         text = f"substring(CAST({column} AS {dialect.text}), 1, {LONGEST_EXAMPLE})"
         chosen = [replace(part, keep=f"{part.fate} IN ({wrong})")]
-        answer = self._ask(f"DISTINCT {text} AS answer", [attribute.source_column], cells=chosen, tail=f"LIMIT {most}")
+        answer = self._asked.ask(
+            f"DISTINCT {text} AS answer", [attribute.source_column], cells=chosen, tail=f"LIMIT {most}"
+        )
         return [value for value in answer["answer"].tolist() if isinstance(value, str)]
 
     @sealed
     def lines(self) -> int | None:
         """Return how many lines a table of files of text has, whether they are rows or not: private, as `fates` is."""
-        scan = self._table.lines
+        scan = self._asked.table.lines
         if scan is None:
             return None
-        return int(self._first([(scan, f"SELECT count(*) AS answer FROM {scan.sql}")])["answer"][0])
+        return int(self._asked.first_answer([(scan, f"SELECT count(*) AS answer FROM {scan.sql}")])["answer"][0])
 
     def check_sum(self, column: str, *, step: Fraction | float, bound: int) -> Fraction:
         """Return the exact step of a sum, or raise if there can be no such sum; no row is read."""
-        number(*self._column(column), owner=f"column '{column}'")
+        number(*self._asked.column(column), owner=f"column '{column}'")
         if not isinstance(bound, int) or not 1 <= bound <= LARGEST_BOUND:
             msg = f"the sum of '{column}' needs a whole bound from 1 to 2^31, got {bound}"
             raise SourceError(msg)
@@ -219,18 +207,20 @@ class Rows:
         adds 0, an infinite one the bound. A float step is read by its decimal text.
         """
         over, times = self.check_sum(column, step=step, bound=bound).as_integer_ratio()
-        dialect = self._table.dialect
+        dialect = self._asked.table.dialect
         part = clamped("n", times=times, over=over, low=-bound, high=bound, dialect=dialect)
         # Fewer than 2^63 rows of at most 2^31 each: the sum stays below 2^94, and engines sum in at least 96 bits.
-        answer = self._ask(f"CAST(coalesce({dialect.total(part)}, 0) AS {dialect.text}) AS answer", [column], n=column)
+        answer = self._asked.ask(
+            f"CAST(coalesce({dialect.total(part)}, 0) AS {dialect.text}) AS answer", [column], n=column
+        )
         return int(answer["answer"][0])
 
     @sealed
     def distinct(self, column: str, *, most: int) -> list[str] | None:
         """Return a column's values as text, None if there are more than `most`: private, for drafts that say so."""
-        name, _ = self._column(column)
-        answer = self._ask(
-            f"DISTINCT CAST({name} AS {self._table.dialect.text}) AS answer", [column], tail=f"LIMIT {most + 2}"
+        name, _ = self._asked.column(column)
+        answer = self._asked.ask(
+            f"DISTINCT CAST({name} AS {self._asked.table.dialect.text}) AS answer", [column], tail=f"LIMIT {most + 2}"
         )["answer"]
         values = sorted(value for value in answer.tolist() if isinstance(value, str))
         return values if len(values) <= most else None
@@ -241,10 +231,10 @@ class Rows:
 
         Private, for drafts that say so.
         """
-        part = self._cell(attribute, "0")
+        part = self._asked.cell(attribute, "0")
         kept = [replace(part, keep=f"{part.fate} = 0")]
-        ends = ", ".join(f"CAST({end}(v0) AS {self._table.dialect.text}) AS {end}" for end in ("min", "max"))
-        answer = self._ask(ends, [attribute.source_column], cells=kept)
+        ends = ", ".join(f"CAST({end}(v0) AS {self._asked.table.dialect.text}) AS {end}" for end in ("min", "max"))
+        answer = self._asked.ask(ends, [attribute.source_column], cells=kept)
         low, high = answer["min"].tolist()[0], answer["max"].tolist()[0]
         if not isinstance(low, str) or not isinstance(high, str):
             return None
@@ -258,10 +248,10 @@ class Rows:
 
         Edges are values of rows: for tables that are public, whose owner said so.
         """
-        part = self._cell(attribute, "0")
+        part = self._asked.cell(attribute, "0")
         kept = [replace(part, keep=f"{part.fate} = 0")]
-        select = f"CAST(v0 AS {self._table.dialect.double}) AS value, count(*) AS rows_of_it"
-        answer = self._ask(select, [attribute.source_column], cells=kept, tail="GROUP BY 1")
+        select = f"CAST(v0 AS {self._asked.table.dialect.double}) AS value, count(*) AS rows_of_it"
+        answer = self._asked.ask(select, [attribute.source_column], cells=kept, tail="GROUP BY 1")
         order = np.argsort(answer["value"])
         values, until = answer["value"][order], np.cumsum(answer["rows_of_it"][order])
         if not len(values):
@@ -278,15 +268,15 @@ class Rows:
 
         Private: rows themselves, for record linkage in their owner's process (`link/records.py`).
         """
-        asked, dialect = self._question(domain, "0"), self._table.dialect
+        asked, dialect = self._asked.by_cell(domain, "0"), self._asked.table.dialect
         first = len(domain.attributes)
-        more = [replace(self._cell(one, str(first + j)), keep="true") for j, one in enumerate(read)]
-        shown = [f"substring(CAST({self._column(n)[0]} AS {dialect.text}), 1, {LONGEST_RECORD})" for n in texts]
+        more = [replace(self._asked.cell(one, str(first + j)), keep="true") for j, one in enumerate(read)]
+        shown = [f"substring(CAST({self._asked.column(n)[0]} AS {dialect.text}), 1, {LONGEST_RECORD})" for n in texts]
         values = [f"CASE WHEN {c.fate} = 0 THEN CAST(v{first + j} AS {dialect.double}) END" for j, c in enumerate(more)]
         named = [f"{sql} AS {mark}{j}" for mark, part in (("a", shown), ("x", values)) for j, sql in enumerate(part)]
         names = [*asked["names"], *texts, *(one.source_column for one in read)]
         select = ", ".join([asked["select"], *named])
-        return self._ask(select, names, cells=[*asked["cells"], *more], where=asked["where"])
+        return self._asked.ask(select, names, cells=[*asked["cells"], *more], where=asked["where"])
 
     def _tally(self, domain: Domain, aggregate: str, *, n: str | None = None) -> NDArray[np.int64]:
         """Aggregate the rows of each cell; a table with counts in a column `n` may name cells by their labels."""
@@ -295,123 +285,6 @@ class Rows:
         except (MemoryError, ValueError):
             msg = f"the domain has {domain.size} cells, more than memory holds; leave attributes out or widen bins"
             raise MemoryLimitError(msg) from None
-        answer = self._ask(**self._question(domain, aggregate, n=n))
+        answer = self._asked.ask(**self._asked.by_cell(domain, aggregate, n=n))
         exact_counts[answer["cell"]] = answer["answer"]
         return exact_counts[:-1].reshape(domain.shape)
-
-    def _question(self, domain: Domain, aggregate: str, *, n: str | None = None) -> dict[str, Any]:
-        """Return the arguments of `_ask` that aggregate the rows of each cell."""
-        cells = [self._cell(attribute, str(j), labelled=n is not None) for j, attribute in enumerate(domain.attributes)]
-        keys, present, runs = [], [], key_runs(domain.shape)
-        for place, axes in enumerate(runs):
-            flat = ""
-            for axis in axes:
-                index = f"CAST({cells[axis].index} AS BIGINT)"
-                flat = f"({flat} * {domain.shape[axis]} + {index})" if flat else index
-            size = math.prod(domain.shape[axis] for axis in axes)
-            keys.append(f"{self._table.dialect.cell_number(flat, size)} AS {key_name(place)}")
-            present.append(f"({flat}) IS NOT NULL")
-        select, where = f"{', '.join(keys)}, {aggregate} AS answer", " AND ".join(present)
-        names = [attribute.source_column for attribute in domain.attributes]
-        tail = f"GROUP BY {', '.join(str(k + 1) for k in range(len(runs)))}"
-        return {"select": select, "names": names, "cells": cells, "n": n, "where": where, "tail": tail}
-
-    def _ask(self, select: str, names: Sequence[str], **question: Any) -> dict[str, NDArray[Any]]:
-        """Return the columns of the answer to a question, as `_queries` puts it."""
-        return self._first(self._queries(select, names, **question))
-
-    def _first(self, queries: Iterable[tuple[Scan, str]]) -> dict[str, NDArray[Any]]:
-        """Return the answer to the first query that can be run."""
-        for scan, sql in queries:
-            # What the engine says may quote a row: it goes no further, not even as the context of another error.
-            with suppress(Exception):
-                return run_in_duckdb(scan, sql) if scan.run is None else scan.run(sql)
-        msg = f"{self._table.name} could not be read to its end; check that it is whole and that memory suffices"
-        raise SourceError(msg)
-
-    def _queries(
-        self,
-        select: str,
-        names: Sequence[str],
-        *,
-        cells: Sequence[Cell] = (),
-        n: str | None = None,
-        where: str = "true",
-        tail: str = "",
-    ) -> Iterator[tuple[Scan, str]]:
-        """Yield ways to query the rows, to be tried in turn.
-
-        `cells` are called v0, v1, ... in `select`, their text, where options rewrite it, t0, t1, ..., and the number in
-        the column `n` is called n.
-
-        Rows that are not `where` need not be counted: a unit's limited number of rows is chosen among those that are.
-        """
-        limit = self._limit
-        within = [self._cell(attribute, f"w{j}") for j, (attribute, _) in enumerate(self._within)]
-        parts = [(str(j), part) for j, part in enumerate(cells)] + [(f"w{j}", part) for j, part in enumerate(within)]
-        values = [f"{part.value} AS v{name}" for name, part in parts]
-        texts = [(f"t{name}", part.text) for name, part in parts if part.text is not None]
-        if n is not None:
-            values.append(f"{self._number(n)} AS n")
-            names = [*names, n]
-        keep = " AND ".join(["true", *(part.keep for part in (*cells, *within))])
-        for part, (_, chosen) in zip(within, self._within, strict=True):
-            keep = _and_then(keep, f"({part.index}) IN ({', '.join(map(str, chosen)) or 'NULL'})")
-        names = [*names, *(attribute.source_column for attribute, _ in self._within)]
-        read = sorted({self._position(name) for name in names})
-        unit = None if limit is None else self._position(limit.column)
-        held = [*(f"c{i}" for i in read), *([] if unit is None else ["u"])]
-        inner = ", ".join([*held, *(t for t, _ in texts), *values])
-        # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
-        parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
-        barrier, fence = (self._table.dialect.barrier, self._table.dialect.fence) if parsed else ("", None)
-        if fence is not None:
-            inner, keep = f"{inner}, {fence[0]}", f"{fence[1]} AND {keep}"
-        for scan in self._table.scans(read, unit):
-            rows = scan.sql
-            if texts:
-                rows = (
-                    f"(SELECT {', '.join([*held, *(f'{text} AS {t}' for t, text in texts)])} FROM {rows}{barrier}) AS p"
-                )
-            kept = f"(SELECT {inner} FROM {rows}{barrier}) AS q WHERE "
-            kept += keep if limit is None else _and_then(keep, where)
-            if limit is not None:
-                kept = self._limited(kept, limit)
-            yield scan, f"SELECT {select} FROM {kept} {tail}"
-
-    def _limited(self, kept: str, limit: Limit) -> str:
-        """Return the kept rows that come first in a random order of their unit's rows."""
-        drawn = f"(SELECT *, {self._table.dialect.random} AS draw FROM {kept}) AS d"
-        turns = f"SELECT *, row_number() OVER (PARTITION BY u ORDER BY draw) AS turn FROM {drawn}"
-        null = "false" if limit.null == "drop" else "true"
-        return f"({turns}) AS t WHERE CASE WHEN u IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
-
-    def _cell(self, attribute: Attribute, place: str, *, labelled: bool = False) -> Cell:
-        column, type_ = self._column(attribute.source_column)
-        v, t, dialect = f"v{place}", f"t{place}", self._table.dialect
-        return cell(attribute, column, v, type_, t=t, labelled=labelled, dialect=dialect)
-
-    def _number(self, name: str) -> str:
-        column, type_ = self._column(name)
-        owner, dialect = f"column '{name}'", self._table.dialect
-        if kind(type_) == "date":
-            return day(column, type_, owner=owner, dialect=dialect)
-        return number(column, type_, owner=owner, dialect=dialect)[0]
-
-    def _column(self, name: str) -> tuple[str, Any]:
-        i = self._position(name)
-        return f"c{i}", self._table.schema.types[i]
-
-    def _position(self, name: str) -> int:
-        if name not in self.columns:
-            there = listing(self.columns, most=30)
-            remedy = delimiter_hint(self.columns) or 'name attributes after columns, or say column = "..." beside them'
-            msg = f"{self._table.name} has no column '{name}'; its columns are {there}; {remedy}"
-            msg += meant(name, self.columns)
-            raise SourceError(msg)
-        return self.columns.index(name)
-
-
-def _and_then(first: str, second: str) -> str:
-    """Say whether both hold; the second is not computed unless the first does."""
-    return f"CASE WHEN {first} THEN {second} ELSE false END"

@@ -2,7 +2,7 @@
 
 What attributes read of a column may be one for two values: text that is not UTF-8 gets replacement characters, decimals
 become doubles, objects become text. If two people were one unit, the rows of one would decide which of the other's are
-counted. So a unit has a form of its own, of which `rows.py` asks no more than which are equal and which are null:
+counted. So a unit has a form of its own, of which `asked.py` asks no more than which are equal and which are null:
 
 - two values have the same form if and only if they are equal; -0 is 0, and text is equal if its bytes are;
 - a null has none, and NaN is a null here, as it is in pandas: it names nobody;

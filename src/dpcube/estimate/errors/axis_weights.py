@@ -98,7 +98,7 @@ def _rows_of_axis(weights: Floats, measure: Floats) -> tuple[Floats, Ints, Float
 
 def largest_weights(queries: CountingQueries) -> Floats:
     """Return the largest size of a cell's weight in each query."""
-    return _product(queries, [np.abs(weights).max(axis=1) for weights in queries.weights])
+    return _product(queries, [np.abs(weights).max(axis=1, initial=0.0) for weights in queries.weights])
 
 
 def squared_weights(queries: CountingQueries) -> Floats:

@@ -16,7 +16,6 @@ what they show. Nothing is pooled over questions, so no question pays for anothe
 import numpy as np
 
 from dpcube.arrays import Floats
-from dpcube.query import CountingQueries
 
 BIAS = 1.5
 """The variance of biases in units of the squared error that a posterior states.
@@ -24,14 +23,6 @@ BIAS = 1.5
 With 1 the worst tenth of the bundled table's questions was held 87% of the time, with 2 92%, with 4 95% (30 releases at
 epsilon 0.1 and at 1 each, before the noise of the surest count was taken for the least); with 2 ranges of it 99.04%.
 """
-
-
-def largest_weights(queries: CountingQueries) -> Floats:
-    """Return the largest weight that each query gives a cell, shape (queries,): `least` is of a weight of 1."""
-    largest = np.ones(len(queries))
-    for axis, weights in enumerate(queries.weights):
-        largest *= np.abs(weights).max(axis=1, initial=0.0)[queries.chosen[:, axis]]
-    return largest
 
 
 def bias_squares(apart: Floats, own: Floats, *, least: float | Floats) -> Floats:

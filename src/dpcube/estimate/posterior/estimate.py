@@ -9,8 +9,8 @@ import numpy as np
 
 from dpcube.arrays import Floats
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything
-from dpcube.estimate.errors.biases import bias_squares, largest_weights
+from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything, largest_weights
+from dpcube.estimate.errors.biases import bias_squares
 from dpcube.estimate.errors.box_tables import worthwhile
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from dependent_rows import dependent_counts
 from dpcube import Category, Date, Domain, Float, Integer, Release
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
@@ -60,3 +61,10 @@ def with_tables(domain: Domain) -> Release:
     boxes = BoxCounts(tree.tree, tree.node, tree.counts, tree.units * 7 // 10)
     transcript = Transcript(domain.shape, gate.epsilon_per_unit, (*tables, boxes))
     return Release(domain, transcript, Provenance("adaptive", Fraction(1), "dpcube", private=False))
+
+
+def with_its_own_tables() -> Release:
+    """Return a release whose cells were all counted, with a posterior that is moved to their sums."""
+    exact, domain = dependent_counts(8, 40_000, seed=0).astype(np.int64), Domain.of_shape((3,) * 8)
+    noise = SeededNoise(4)
+    return experiment(exact, epsilon="2", strategy="adaptive", noise=noise, domain=domain)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from cubes import EVEN, MIXED, STRANGE, released, with_tables
+from cubes import EVEN, MIXED, STRANGE, released, with_its_own_tables, with_tables
 
 from chromium import Browser, Page
 from dpcube import Answer, Domain, Release
@@ -126,6 +126,7 @@ RELEASES = {
     "tree of a grid": lambda: released(MIXED, "quad_tree"),
     "tree, even": lambda: released(EVEN, "adaptive"),
     "balanced": lambda: with_tables(MIXED),
+    "balanced by its own counts": with_its_own_tables,
     "boxes and cells": lambda: released(MIXED, "dpcube"),
     "cells": lambda: released(MIXED, "cells"),
     "cells, even": lambda: released(EVEN, "cells"),

@@ -25,7 +25,7 @@ from dpcube.estimate.boxes import BoxEstimate, BoxPart
 from dpcube.estimate.cuboids.estimate import CuboidsEstimate, counts_every_attribute, makes_a_small_model
 from dpcube.estimate.errors import WithinBoxes, deviations_from_means
 from dpcube.estimate.least_squares_tree import LeastSquaresTree
-from dpcube.estimate.marginals import MOST_FITTED, BalancedEstimate, Components, noisy_tables
+from dpcube.estimate.marginals import LEAST_AXES, MOST_FITTED, BalancedEstimate, Components, noisy_cells, noisy_tables
 from dpcube.estimate.posterior import PosteriorEstimate, Whole, infer, whole_count, with_unseen_departures
 from dpcube.estimate.protocol import Estimate
 from dpcube.estimate.tree_totals import consistent_totals, least_squares_totals
@@ -115,11 +115,20 @@ def balanced(transcript: Transcript) -> Estimate:
     The tables are over one and two attributes, measured apart from the tree.
     """
     tree = _posterior("balanced", transcript, whole=whole_count(_boxes_of(transcript), transcript.epsilon_per_unit))
-    tables = noisy_tables(transcript)
-    if not tables or math.prod(transcript.shape) > MOST_FITTED:
+    tables = _components(transcript)
+    if tables is None or math.prod(transcript.shape) > MOST_FITTED:
         return tree
-    made = BalancedEstimate("balanced", tree, Components.of(transcript.shape, tables))
+    made = BalancedEstimate("balanced", tree, tables)
     return made if made.moves() else tree
+
+
+def _components(transcript: Transcript) -> Components | None:
+    """Return what tables measured apart say or, if there are none, what the sums of all cells say."""
+    tables = noisy_tables(transcript)
+    if tables:
+        return Components.of(transcript.shape, tables)
+    cells = noisy_cells(_boxes_of(transcript), transcript.epsilon_per_unit)
+    return None if cells is None or len(transcript.shape) < LEAST_AXES else Components.of_cells(*cells)
 
 
 def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> PosteriorEstimate:

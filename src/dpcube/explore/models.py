@@ -63,6 +63,7 @@ def _of_balanced(balanced: BalancedAnswers) -> PageModel:
     pooled = {
         "precisions": [[list(axes), precision] for axes, precision in balanced.precisions.items()],
         "factors": [[list(axes), factor] for axes, factor in balanced.factors.items()],
+        "measuredApart": balanced.apart,
     }
     return PageModel(facts | pooled, arrays | {"cells": np.asarray(balanced.cells, np.float64).reshape(-1)})
 

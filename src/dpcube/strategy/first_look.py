@@ -20,21 +20,13 @@ STAND_OUT = 3.0
 """Boxes of the first look are so few that their mean count is so many deviations of their noise."""
 SPARSE = 0.5
 """Where the mean count of a cell is surely below so many deviations of plain cells' noise, no plan but looking pays."""
-LARGEST_CHOSEN = 2**17
+LARGEST_CHOSEN = 2**18
 """Cells of the largest cube for which a plan is chosen: it takes a few runs on tables of its size."""
 
 
 def is_small(shape: tuple[int, ...]) -> bool:
-    """Say whether a plan is chosen for a cube: its tree can be made as a whole, some times over.
-
-    Ranges are answered from a table of sums with a place more on each axis: of many short axes that is far larger.
-    """
-    places = math.prod(extent + 1 for extent in shape)
-    return (
-        math.prod(shape) <= LARGEST_CHOSEN
-        and places <= 2 * LARGEST_CHOSEN
-        and 2 * math.prod(shape) <= largest_tree(shape)
-    )
+    """Say whether a plan is chosen for a cube: its tree can be made as a whole, some times over."""
+    return math.prod(shape) <= LARGEST_CHOSEN and 2 * math.prod(shape) <= largest_tree(shape)
 
 
 def look_first(seen: Seen) -> bool:

@@ -24,24 +24,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BalancedAnswers:
-    """The moved cells of a cube, its tree with both kinds of errors, how precisely tables were known, and `factors`."""
+    """The moved cells of a cube, its tree with both kinds of errors, how precisely tables were known, and `factors`.
+
+    `apart` says whether the tables were measured apart from the tree.
+    """
 
     tree: TreeAnswers
     cells: Floats
     precisions: dict[TableAxes, float]
     factors: dict[TableAxes, float]
+    apart: bool
 
     @classmethod
     def of(cls, estimate: "BalancedEstimate") -> "BalancedAnswers":
         """Return what the answers of an estimate need."""
         tree = TreeAnswers.of(estimate.tree)
-        return cls(tree, estimate.cells(), estimate.tables.precisions, estimate.factors)
+        return cls(tree, estimate.cells(), estimate.tables.precisions, estimate.factors, estimate.tables.apart)
 
     def to_bytes(self) -> bytes:
         """Return the tables' facts in a line, the cells, and the tree."""
         head = {
             "precisions": [[list(axes), precision] for axes, precision in self.precisions.items()],
             "factors": [[list(axes), factor] for axes, factor in self.factors.items()],
+            "apart": self.apart,
         }
         cells = np.ascontiguousarray(self.cells, "<f8").tobytes()
         return b"".join([json.dumps(head).encode(), b"\n", cells, self.tree.to_bytes()])
@@ -52,18 +57,19 @@ class BalancedAnswers:
         try:
             head, rest = headed(content)
             precisions, factors = (_by_axes(head[key], len(shape)) for key in ("precisions", "factors"))
-            cells = np.frombuffer(rest, "<f8", math.prod(shape)).reshape(shape)
+            cells, apart = np.frombuffer(rest, "<f8", math.prod(shape)).reshape(shape), bool(head["apart"])
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise DamagedError from None
         tree = TreeAnswers.of_bytes(rest[cells.nbytes :], shape)
-        if any(subset not in precisions for axes in precisions for subset in subsets(axes)):
+        known = all(subset in precisions for axes in precisions for subset in subsets(axes))
+        if not known or min(precisions.values(), default=1.0) == 0:
             raise DamagedError
-        return cls(tree, cells, precisions, factors)
+        return cls(tree, cells, precisions, factors, apart)
 
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the answers of counting queries and the parts of their errors, as an estimate does."""
         _, errors, own = self.tree.walked(queries)
-        tables = Components(self.tree.shape, {}, self.precisions)
+        tables = Components(self.tree.shape, {}, self.precisions, self.apart)
         pooled = pooled_errors(errors, own, *weight_sums(queries), tables=tables, factors=self.factors)
         return np.array([self._value(queries, query) for query in range(len(queries))]), pooled
 
@@ -82,6 +88,6 @@ class BalancedAnswers:
 
 def _by_axes(pairs: list[tuple[list[int], float]], axes: int) -> dict[TableAxes, float]:
     found = {tuple(map(int, of)): float(number) for of, number in pairs}
-    if any(list(of) != sorted({*of} & {*range(axes)}) for of in found) or not all(n > 0 for n in found.values()):
+    if any(list(of) != sorted({*of} & {*range(axes)}) for of in found) or not all(n >= 0 for n in found.values()):
         raise ValueError
     return found

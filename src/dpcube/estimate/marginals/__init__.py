@@ -5,6 +5,14 @@ much of a noisy departure is real; `balanced.py` is the estimate; `entropy.py` a
 """
 
 from dpcube.estimate.marginals.balanced import MOST_FITTED, BalancedEstimate
-from dpcube.estimate.marginals.components import Components, NoisyTable, noisy_tables
+from dpcube.estimate.marginals.components import LEAST_AXES, Components, NoisyTable, noisy_cells, noisy_tables
 
-__all__ = ["MOST_FITTED", "BalancedEstimate", "Components", "NoisyTable", "noisy_tables"]
+__all__ = [
+    "LEAST_AXES",
+    "MOST_FITTED",
+    "BalancedEstimate",
+    "Components",
+    "NoisyTable",
+    "noisy_cells",
+    "noisy_tables",
+]

@@ -4,10 +4,12 @@ The tree's posterior p is sharp where the table has structure, but its small err
 over many boxes. The tables' least squares u is unbiased and was measured apart from the tree. So for the total, every
 1-way and every 2-way table, p's component is moved to u's by t / (t + v): v is the variance of u, t the squared error
 that p states of itself, raised by a factor if u contradicts it. Then the cube is taken to the moved tables by factors.
+Where no table was measured but every cell was, sums of the noisy cells are such tables. They are no news to the tree,
+which was inferred from the same counts, and it is moved only as far as it contradicts them.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -78,12 +80,10 @@ class BalancedEstimate:
     def moves(self) -> bool:
         """Say whether any table knows enough to move the tree's cube; a thin pilot of them does not."""
         cube = self.tree.cells()
-        for axes, values in self.tables.values.items():
-            squares = self.tree.own_squares(cells_of_table(self.shape, axes))
-            variance = self.tables.cell_variance(axes)
-            factor = _factor(values - centred(table_over(cube, axes)), variance, squares)
-            if factor * float(np.mean(squares)) > LEAST_MOVE * variance:
-                return True
+        for order in range(3):
+            for held in _held_against(cube, self.tree, self.tables, self.tables.of_order(order)):
+                if held.factor * float(np.mean(held.squares)) > LEAST_MOVE * held.variance:
+                    return True
         return False
 
     @cached_property
@@ -117,8 +117,9 @@ def pooled_errors(
     """Return the errors of a tree's answers, moved in part to those of the tables where these answer too.
 
     A part w of the way from the tree's answer to the tables' leaves (1 - w)^2 of the one's squared error and w^2 of the
-    other's: they were measured apart. `own` are the squared errors by which the tree's components were moved, and
-    `factors` raise them.
+    other's, if they were measured apart. `own` are the squared errors by which the tree's components were moved, and
+    `factors` raise them. Tables that the tree's own counts tell have the same noise: then errors add up, and not their
+    squares, and the raised ones are those of a bias besides.
     """
     of_tables = tables.question_variances(sums, squares)
     asked, raised = asked_axes(tables.shape, sums, squares), np.ones(len(sums))
@@ -129,6 +130,8 @@ def pooled_errors(
     moved = np.divide(own, own + of_tables, out=np.zeros_like(own), where=known)
     of_tree = np.maximum(errors.noise_variances, own - errors.within_squares)
     added = np.multiply(moved**2, of_tables, out=np.zeros_like(own), where=known)
+    if not tables.apart:
+        added += 2 * np.sqrt(added * (1 - moved) ** 2 * (errors.noise_variances + errors.within_squares))
     return ErrorParts((1 - moved) ** 2 * of_tree + added, (1 - moved) ** 2 * errors.within_squares)
 
 
@@ -159,19 +162,49 @@ class _Moved:
         return cls(fitted(cube, two_way_tables(parts, shape, ones), close=tables.closeness), factors)
 
 
+@dataclass(frozen=True)
+class _HeldAgainst:
+    """A component of a cube, held against that of the tables: arrays of its shape but where said."""
+
+    axes: TableAxes
+    own: Floats
+    departures: Floats
+    variance: float
+    """That of the noise of each cell of the tables' component."""
+    squares: Floats
+    """The squared errors that the tree states."""
+    factor: float = 1.0
+    """By what these must be raised to explain the departures; 0 if the tables have nothing to tell."""
+
+    @property
+    def free(self) -> int:
+        """How many cells of a component are free: (n1 - 1)(n2 - 1) of n1 x n2."""
+        return math.prod(max(extent - 1, 1) for extent in self.own.shape)
+
+    def moved(self) -> Floats:
+        """Return the cube's component, moved as far as the tables know better."""
+        squares = self.factor * self.squares
+        return centred(self.own + self.departures * squares / (squares + self.variance))
+
+
+def _held_against(cube: Floats, tree: PosteriorEstimate, tables: Components, of: list[TableAxes]) -> list[_HeldAgainst]:
+    """Return components of one order, with the factors of the tree's errors."""
+    held = []
+    for axes in of:
+        own = centred(table_over(cube, axes))
+        squares = tree.own_squares(cells_of_table(tree.shape, axes)).reshape(own.shape)
+        held.append(_HeldAgainst(axes, own, tables.values[axes] - own, tables.cell_variance(axes), squares))
+    factors = map(_factor, held) if tables.apart else _factors_of_own_counts(held)
+    return [replace(one, factor=factor) for one, factor in zip(held, factors, strict=True)]
+
+
 def _moved_components(
     cube: Floats, tree: PosteriorEstimate, tables: Components, of: list[TableAxes], factors: dict[TableAxes, float]
 ) -> dict[TableAxes, Floats]:
     """Return components of a cube, moved to those of the tables; note the factors of the tree's errors."""
-    moved = {}
-    for axes in of:
-        own = moved[axes] = centred(table_over(cube, axes))
-        if axes in tables.values:
-            apart, variance = tables.values[axes] - own, tables.cell_variance(axes)
-            squares = tree.own_squares(cells_of_table(tree.shape, axes)).reshape(own.shape)
-            factors[axes] = _factor(apart, variance, squares)
-            squares = factors[axes] * squares
-            moved[axes] = centred(own + apart * squares / (squares + variance))
+    moved = {axes: centred(table_over(cube, axes)) for axes in of}
+    for held in _held_against(cube, tree, tables, [axes for axes in of if axes in tables.values]):
+        moved[held.axes], factors[held.axes] = held.moved(), held.factor
     return moved
 
 
@@ -213,13 +246,29 @@ def cells_of_table(shape: tuple[int, ...], axes: TableAxes) -> Workload:
     return Workload(shape, lower, upper)
 
 
-def _factor(apart: Floats, variance: float, squares: Floats) -> float:
+def _factor(held: _HeldAgainst) -> float:
     """Return by how much the squared errors that a tree states of a table must be raised at least to explain it.
 
-    A component of n1 x n2 cells has (n1 - 1)(n2 - 1) that are free. The mean of so many squares of noise exceeds what
-    is expected by more than this with a chance of about exp(-SURPRISE) (Laurent and Massart's bound for a normal law).
+    The mean of so many squares of noise exceeds what is expected by more than this with a chance of about
+    exp(-SURPRISE) (Laurent and Massart's bound for a normal law).
     """
-    free = math.prod(max(extent - 1, 1) for extent in apart.shape)
-    found, expected = float(np.mean(apart**2)) - variance, float(np.mean(squares))
-    doubtful = 2 * (math.sqrt(SURPRISE / free) + SURPRISE / free) * (variance + expected)
+    found, expected = float(np.mean(held.departures**2)) - held.variance, float(np.mean(held.squares))
+    doubtful = _rarely_above(held.free) * (held.variance + expected)
     return max((found - doubtful) / expected, 1.0) if expected > 0 else 1.0
+
+
+def _factors_of_own_counts(held: list[_HeldAgainst]) -> list[float]:
+    """Return the same of tables that the tree's own counts tell, all of one order together.
+
+    Such tables tell the tree nothing but how far it contradicts them. Unless the tree is biased, what the two are apart
+    by has less than the variance of a table: what it has beyond that is bias, in the same proportion to each variance.
+    """
+    found = sum(float(np.sum(one.departures**2)) / one.variance for one in held)
+    biased = max(found / max(sum(one.own.size for one in held), 1) - 1, 0.0)
+    means = [float(np.mean(one.squares)) for one in held]
+    return [biased * one.variance / mean if mean > 0 else 0.0 for one, mean in zip(held, means, strict=True)]
+
+
+def _rarely_above(free: int) -> float:
+    """Return by what part the mean of so many squares of noise exceeds its expectation with a chance of exp(-7)."""
+    return 2 * (math.sqrt(SURPRISE / max(free, 1)) + SURPRISE / max(free, 1))

@@ -10,6 +10,7 @@ the component of B, after summing over the axes in S and not in B, with the vari
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 from typing import NamedTuple
 
@@ -17,8 +18,12 @@ import numpy as np
 
 from dpcube.arrays import Bools, Floats
 from dpcube.noise import noise_variances
-from dpcube.transcript import MarginalCounts, Transcript
+from dpcube.transcript import BoxCounts, MarginalCounts, Transcript
 
+LEAST_AXES = 3
+"""With fewer attributes a table over two of them is the cube, or one over each is what the tree predicts by already."""
+ALIKE = 0.1
+"""Cells whose variances differ by this part at most count as alike: a first look at boxes finds a few single cells."""
 TableAxes = tuple[int, ...]
 """Numbers of axes, ascending."""
 
@@ -42,6 +47,17 @@ class Components:
     shape: tuple[int, ...]
     values: dict[TableAxes, Floats]
     precisions: dict[TableAxes, float]
+    apart: bool = True
+    """Whether they were measured apart from the tree that they are held against, and not told by its own counts."""
+
+    @classmethod
+    def of_cells(cls, cells: Floats, variance: float) -> "Components":
+        """Return the total, 1-way and 2-way components of a cube each of whose cells has noise of one variance."""
+        shape, axes = cells.shape, range(cells.ndim)
+        kept: list[TableAxes] = [(), *((axis,) for axis in axes), *combinations(axes, 2)]
+        values = {of: centred(table_over(cells, of)) for of in kept}
+        cells_of = {of: math.prod(shape[axis] for axis in axes if axis not in of) for of in kept}
+        return cls(shape, values, {of: 1 / (variance * cells_of[of]) for of in kept}, apart=False)
 
     @classmethod
     def of(cls, shape: tuple[int, ...], tables: Iterable[NoisyTable]) -> "Components":
@@ -56,6 +72,10 @@ class Components:
                 sums[subset] = sums.get(subset, 0.0) + precision * centred(counts.sum(dropped))
                 precisions[subset] = precisions.get(subset, 0.0) + precision
         return cls(shape, {axes: total / precisions[axes] for axes, total in sums.items()}, precisions)
+
+    def of_order(self, order: int) -> list[TableAxes]:
+        """Return the subsets of so many axes that have a component."""
+        return [axes for axes in self.values if len(axes) == order]
 
     def cell_variance(self, axes: TableAxes) -> float:
         """Return the variance of each cell of a component."""
@@ -96,6 +116,20 @@ def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
     variances = noise_variances(units, transcript.epsilon_per_unit)
     counts = (one.counts.astype(np.float64) for one in found)
     return [NoisyTable(one.axes, table, v) for one, table, v in zip(found, counts, variances.tolist(), strict=True)]
+
+
+def noisy_cells(boxes: BoxCounts, epsilon_per_unit: Fraction) -> tuple[Floats, float] | None:
+    """Return the noisy count of every cell and their mean variance, if every cell was counted about as precisely."""
+    tree, single = boxes.tree, boxes.tree.sizes[boxes.node] == 1
+    nodes = np.unique(boxes.node[single])
+    if len(nodes) < math.prod(tree.shape):
+        return None
+    counts, variances = boxes.by_node(epsilon_per_unit)
+    if variances[nodes].max() > (1 + ALIKE) * variances[nodes].min():
+        return None
+    cells = np.zeros(tree.shape)
+    cells[tuple(tree.lower[nodes].T)] = counts[nodes]
+    return cells, float(variances[nodes].mean())
 
 
 def subsets(axes: TableAxes) -> list[TableAxes]:

@@ -76,7 +76,7 @@ function largestWeight(axes) {
 }
 
 /** Return a tree's errors, moved in part to those of noisy tables: `pooled_errors` in Python. */
-function pooledErrors({ precisions, factors }, shape, tree, axes) {
+function pooledErrors({ precisions, factors, measuredApart }, shape, tree, axes) {
   const { noise, within, own: stated } = treeErrors(tree, axes);
   const asked = axes.flatMap(({ sum, square }, axis) => (sum !== shape[axis] || square !== shape[axis] ? [axis] : []));
   const ofTables = tablesVariance(precisions, shape, axes, asked);
@@ -85,7 +85,9 @@ function pooledErrors({ precisions, factors }, shape, tree, axes) {
   const moved = known ? own / (own + ofTables) : 0;
   const left = (1 - moved) ** 2;
   const ofTree = Math.max(noise, own - within);
-  return { noise: left * ofTree + (known ? moved ** 2 * ofTables : 0), within: left * within, number: 0 };
+  const ofMoved = known ? moved ** 2 * ofTables : 0;
+  const together = measuredApart ? 0 : 2 * Math.sqrt(ofMoved * left * (noise + within));
+  return { noise: left * ofTree + ofMoved + together, within: left * within, number: 0 };
 }
 
 function numberOf(pairs, axes) {

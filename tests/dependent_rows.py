@@ -1,0 +1,18 @@
+"""Tables of many attributes of three values, each of which depends on another: most of their cells are empty."""
+
+import numpy as np
+
+from dpcube.arrays import Floats
+
+
+def dependent_counts(attributes: int, rows: int, seed: int) -> Floats:
+    """Return how many rows there are in each cell, shape (3,) * attributes."""
+    random = np.random.default_rng(seed)
+    values = np.zeros((rows, attributes), np.int64)
+    values[:, 0] = random.choice(3, rows, p=[0.6, 0.3, 0.1])
+    for axis in range(1, attributes):
+        law = np.cumsum(random.dirichlet(np.full(3, 0.5), size=3), axis=1)[values[:, random.integers(axis)]]
+        values[:, axis] = np.minimum((random.random(rows)[:, None] > law).sum(axis=1), 2)
+    table = np.zeros((3,) * attributes)
+    np.add.at(table, tuple(values.T), 1)
+    return table

@@ -1,9 +1,12 @@
 """What an answer is expected to be off for good: Bayes' rule for normal laws, by hand and by drawing."""
 
+import math
+
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from dpcube.estimate.errors.biases import BIAS, bias_squares
+from dpcube.estimate.errors.biases import BIAS, ODD, ODD_BIAS, bias_squares
 from dpcube.estimate.posterior import PosteriorEstimate, infer
 from dpcube.geometry.halving import halve
 from dpcube.geometry.tree import BoxTree
@@ -11,20 +14,38 @@ from dpcube.query import CountingQueries, Workload
 from dpcube.query.workload_model import MIXED, WorkloadModel
 
 
-def test_a_bias_is_what_bayes_rule_leaves_of_it() -> None:
-    """Stated 8/3, so a prior variance of 4; noise of 4 hides it: half is believed. Apart by 6: 0.5 x 4 + 3^2."""
-    apart = np.array([[6.0, 2.0, -2.0], [0.0, 2.0, -2.0]])
-    np.testing.assert_allclose(bias_squares(apart, np.full(2, 8 / 3), least=0.0), [11.0, 2.0])
+def by_hand(apart: float, noise: float, stated: float) -> float:
+    """The mean of two normal laws' answers, by how likely each is."""
+    told, likely = [], []
+    for part, prior in ((1 - ODD, BIAS * stated), (ODD, ODD_BIAS * stated)):
+        believed = prior / (prior + noise)
+        told.append(believed * noise + (believed * apart) ** 2)
+        likely.append(part * float(norm.pdf(apart, scale=math.sqrt(prior + noise))))
+    return sum(a * b for a, b in zip(told, likely, strict=True)) / sum(likely)
+
+
+@pytest.mark.parametrize(("apart", "noise", "stated"), [(6.0, 4.0, 8 / 3), (0.0, 4.0, 8 / 3), (-70.0, 1024.0, 225.0)])
+def test_a_bias_is_what_bayes_rule_leaves_of_it(apart: float, noise: float, stated: float) -> None:
+    seen = np.array([[apart, math.sqrt(noise), -math.sqrt(noise)]])
+    told = bias_squares(seen, np.array([stated]), least=0.0)
+    np.testing.assert_allclose(told, by_hand(apart, noise, stated))
+
+
+def test_an_ordinary_question_is_told_by_one_law() -> None:
+    """Stated 8/3, so a prior variance of 4; noise of 4 hides it: half is believed, and oddness adds the rest."""
+    told = float(bias_squares(np.array([[0.0, 2.0, -2.0]]), np.array([8 / 3]), least=0.0)[0])
+    assert 2.0 < told < 2.0 + 0.1 * 4.0
 
 
 def test_counts_that_say_nothing_leave_the_prior_however_far_they_are_apart() -> None:
     apart = np.array([[1e4, 1e6, -1e6]])
-    assert bias_squares(apart, np.array([3.0]), least=0.0) == pytest.approx(1.5 * 3.0, rel=1e-3)
+    prior = ((1 - ODD) * BIAS + ODD * ODD_BIAS) * 3.0
+    assert bias_squares(apart, np.array([3.0]), least=0.0) == pytest.approx(prior, rel=1e-3)
 
 
 def test_clear_counts_show_the_bias_itself() -> None:
-    apart = np.array([[5.0, 1e-6, -1e-6]])
-    assert bias_squares(apart, np.array([3.0]), least=0.0) == pytest.approx(25.0)
+    apart = np.array([[5.0, 1e-6, -1e-6], [500.0, 1e-6, -1e-6]])
+    np.testing.assert_allclose(bias_squares(apart, np.full(2, 3.0), least=0.0), [25.0, 250_000.0])
 
 
 def test_an_answer_without_error_has_no_bias_and_one_without_probes_has_its_prior() -> None:
@@ -36,19 +57,21 @@ def test_what_is_taken_for_surely_nothing_may_be_off_by_the_noise_of_a_count() -
     """Stated 0.01 where the surest count has 8: a prior variance of 12, all of it without probes."""
     np.testing.assert_array_equal(bias_squares(np.zeros((1, 0)), np.array([0.01]), least=8.0), [12.0])
     clear = np.array([[3.0, 12.0**0.5, -(12.0**0.5)]])
-    np.testing.assert_allclose(bias_squares(clear, np.array([0.01]), least=8.0), [0.5 * 12 + 1.5**2])
+    np.testing.assert_allclose(bias_squares(clear, np.array([0.01]), least=8.0), by_hand(3.0, 12.0, 8.0))
 
 
 def test_it_is_the_mean_square_of_biases_that_look_alike() -> None:
-    """Drawn: biases by the prior, seen through noise; those near 3 apart have the mean square that is told."""
+    """Drawn: biases by the prior, seen through noise; those near 3 and near 15 apart have the mean square told."""
     generator = np.random.default_rng(12)
     own, noise, drawn = 1.5, 4.0, 2_000_000
-    bias = generator.normal(0, np.sqrt(BIAS * own), drawn)
+    scale = np.where(generator.random(drawn) < ODD, ODD_BIAS, BIAS)
+    bias = generator.normal(0, np.sqrt(scale * own))
     apart = bias + generator.normal(0, np.sqrt(noise), drawn)
-    alike = np.abs(apart - 3) < 0.05
-    squares = bias[alike] ** 2
-    told = float(bias_squares(np.array([[3.0, 2.0, -2.0]]), np.array([own]), least=1.0)[0])
-    assert abs(squares.mean() - told) < 5 * squares.std() / np.sqrt(alike.sum())
+    for seen in (3.0, 15.0):
+        alike = np.abs(apart - seen) < 0.05
+        squares = bias[alike] ** 2
+        told = float(bias_squares(np.array([[seen, 2.0, -2.0]]), np.array([own]), least=1.0)[0])
+        assert abs(squares.mean() - told) < 5 * squares.std() / np.sqrt(alike.sum())
 
 
 def test_huge_noise_of_a_first_look_does_not_widen_what_is_known_to_be_small() -> None:

@@ -14,7 +14,7 @@ from dpcube.analyst.kept.tree_answers import TreeAnswers
 from dpcube.arrays import Floats
 from dpcube.estimate import Estimate
 from dpcube.estimate.boxes import BoxEstimate
-from dpcube.estimate.errors.biases import BIAS
+from dpcube.estimate.errors.biases import BIAS, ODD, ODD_BIAS
 from dpcube.estimate.errors.parts import EqualNoises
 from dpcube.estimate.marginals import BalancedEstimate
 from dpcube.estimate.posterior import PosteriorEstimate
@@ -44,7 +44,8 @@ def page_model(estimate: Estimate, *, confidence: float) -> PageModel:
 
 
 def _of_tree(tree: TreeAnswers, *, kind: str) -> PageModel:
-    facts = {"kind": kind, "columns": tree.apart.shape[1], "least": tree.least, "bias": BIAS}
+    facts = {"kind": kind, "columns": tree.apart.shape[1], "least": tree.least}
+    facts |= {"bias": BIAS, "oddBias": ODD_BIAS, "odd": ODD}
     arrays: Arrays = {
         "ofTotal": np.array([tree.of_total]),
         "end": tree.end.astype(np.int32),

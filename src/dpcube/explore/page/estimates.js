@@ -21,8 +21,8 @@ export function estimateOf(facts, arrays) {
   const measures = axisMeasures(shape, arrays.measure);
   const { end, cutAxis, cutPlace, variances, apart } = arrays;
   const bounds = boundsOfCuts(shape, end, cutAxis, cutPlace);
-  const { columns, least, bias } = model;
-  const tree = { ...bounds, end, cutAxis, cutPlace, variances, apart, columns, least, bias, ofTotal: arrays.ofTotal[0] };
+  const { columns, least, bias, oddBias, odd } = model;
+  const tree = { ...bounds, end, cutAxis, cutPlace, variances, apart, columns, least, bias, oddBias, odd, ofTotal: arrays.ofTotal[0] };
   if (model.kind === "balanced") {
     return { cells: arrays.cells, measures, errors: (axes) => pooledErrors(model, shape, tree, axes) };
   }
@@ -62,13 +62,16 @@ function treeErrors(tree, axes) {
 }
 
 /** Return the expected square of the bias of an answer: `errors/biases.py` says why. */
-function biasSquare(apart, own, { least, bias }, largest) {
-  const prior = own > 0 ? bias * Math.max(own, least * largest ** 2) : 0;
-  if (apart.length === 0 || prior === 0) return prior;
+function biasSquare(apart, own, { least, bias, oddBias, odd }, largest) {
+  const expected = own > 0 ? Math.max(own, least * largest ** 2) : 0;
+  if (apart.length === 0 || expected === 0) return bias * expected;
   let noise = 0;
   for (let probe = 1; probe < apart.length; probe++) noise += apart[probe] ** 2 / (apart.length - 1);
-  const believed = prior / (prior + noise);
-  return believed * noise + (believed * apart[0]) ** 2;
+  const seen = [bias * expected + noise, oddBias * expected + noise];
+  const squares = seen.map((both) => ((both - noise) / both) * noise + (((both - noise) / both) * apart[0]) ** 2);
+  const surprise = apart[0] ** 2 * (1 / seen[0] - 1 / seen[1]) - Math.log(seen[1] / seen[0]);
+  const isOdd = 1 / (1 + ((1 - odd) / odd) * Math.exp(-surprise / 2));
+  return (1 - isOdd) * squares[0] + isOdd * squares[1];
 }
 
 function largestWeight(axes) {

@@ -155,9 +155,9 @@ def test_boxes_of_another_cube_are_refused() -> None:
 
 
 def test_a_cube_of_too_many_cells_is_refused() -> None:
-    assert RegionTree((2**31, 2**31)).used == 1
-    with pytest.raises(DomainError, match="2\\^62"):
-        RegionTree((2**31, 2**31, 2))
+    assert RegionTree((2**31, 2**30)).used == 1
+    with pytest.raises(DomainError, match="2\\^61"):
+        RegionTree((2**31, 2**30, 2))
     with pytest.raises(InputError):
         GridGate(rows_of(np.ones((3, 3), np.int64)), Fraction(1), max_rows=0)
 

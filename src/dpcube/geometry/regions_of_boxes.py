@@ -17,8 +17,8 @@ from dpcube.geometry.boxes import Boxes
 
 MOST_REGIONS = 2**23
 """Nodes of one tree, about a hundred bytes each."""
-MOST_SIZE = 2**62
-"""Cells of a cube whose boxes are counted so: the number of cells of any box is a 64-bit integer."""
+MOST_SIZE = 2**61
+"""Cells of a cube whose boxes are counted so: twice the number of cells of any box is a 64-bit integer."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -35,7 +35,7 @@ class RegionTree:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         if math.prod(shape) > MOST_SIZE:
-            msg = f"a cube of shape {shape} has more than 2^62 cells, too many to tell its boxes apart"
+            msg = f"a cube of shape {shape} has more than 2^61 cells, too many to tell its boxes apart"
             raise DomainError(msg)
         self.shape = tuple(shape)
         self.lower, self.upper = (np.zeros((2**6, len(shape)), np.int64) for _ in range(2))

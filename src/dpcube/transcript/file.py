@@ -259,8 +259,11 @@ def _record(archive: zipfile.ZipFile) -> Record:
     listed = _listed_by_format_1(noise, members) if old else _listed(value(manifest, "measurements", list))
     content = _checked_members(archive, members, {DOMAIN, *(name for kept in listed for name in kept.members.values())})
     domain = Domain.loads(content[DOMAIN].decode())
-    if not any(kept.kind is CuboidCounts for kept in listed):  # whose tables are all small, see `_measurements`
-        check_memory(16 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
+    kinds = [kept.kind for kept in listed]
+    if CuboidCounts not in kinds:  # whose tables are all small, see `_measurements`
+        # Of one tree alone no array of cells need be made, but a question has weights along each axis.
+        needed = min(16 * domain.size, 200 * sum(domain.shape)) if kinds == [BoxCounts] else 16 * domain.size
+        check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
     epsilon_per_unit = rational(noise, "grain" if old else "epsilon_per_unit")
     plan = value(manifest, "plan", str) if "plan" in manifest and not old else None
     transcript = Transcript(domain.shape, epsilon_per_unit, _measurements(listed, content, domain), plan)

@@ -21,6 +21,7 @@ from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, available, estimate
 from dpcube.estimate.cuboids.estimate import CuboidsEstimate
 from dpcube.estimate.fine_grid import GridEstimate
+from dpcube.geometry.boxes import MOST_CELLS
 from dpcube.memory import check_memory
 from dpcube.query import Condition, CountingQueries, Workload, query
 from dpcube.query.counting import query_of
@@ -151,6 +152,9 @@ class Release:
 
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
+        if self.transcript.cuboids is None:
+            remedy = "ask for ranges, for groups of values, or for synthetic rows"
+            check_memory(8 * self.domain.size, what=f"a table of all {self.domain.size:,} cells", remedy=remedy)
         return self.estimate(estimate).cells()
 
     def synthesize(self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto") -> pa.Table:
@@ -282,7 +286,7 @@ class Release:
             msg = "classifiers are not learnt from the cuboids of a wide table yet; train on its synthetic rows "
             msg += "(synthesize), or release fewer attributes as one cube"
             raise QueryError(msg)
-        if self.transcript.plan == FINE_GRID:
+        if self.transcript.plan == FINE_GRID or self.domain.size > MOST_CELLS:
             msg = "classifiers are not learnt from the boxes of a fine grid; train on its synthetic rows (synthesize), "
             msg += "or release wider bins as one cube"
             raise QueryError(msg)

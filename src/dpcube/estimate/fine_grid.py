@@ -18,7 +18,6 @@ from dpcube.estimate.errors.walks import split_sums
 from dpcube.estimate.least_squares_tree import LeastSquaresTree, least_squares_variances
 from dpcube.estimate.posterior import infer
 from dpcube.estimate.tree_totals import consistent_totals, pooled_counts
-from dpcube.memory import check_memory
 from dpcube.query import CountingQueries, Workload
 from dpcube.transcript import BoxCounts
 
@@ -39,13 +38,6 @@ class GridEstimate(LeastSquaresTree):
         noise = pooled_counts(boxes.tree, measured, variance)[1]
         uneven = infer(boxes.tree, measured, variance, rounds=GRID_ROUNDS, evenly=True).uneven
         return cls(name, boxes.tree, totals, noise, uneven)
-
-    def cells(self) -> Floats:
-        """Return the estimated count of every cell, if there is room for so many."""
-        cells = int(self.tree.sizes[0])
-        remedy = "ask for ranges, for groups of values, or for synthetic rows"
-        check_memory(16 * cells, what=f"a table of all {cells:,} cells", remedy=remedy)
-        return LeastSquaresTree.cells(self)
 
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""

@@ -30,12 +30,14 @@ from dpcube.strategy.looking import (
     best_boxes,
     worth_a_look,
 )
-from dpcube.strategy.seen import ROOT, Seen, largest_tree, sums_to
+from dpcube.strategy.seen import ROOT, SPARE, Seen, largest_tree, sums_to
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import FINE_GRID, Transcript
 
 MOST_GRID_ATTRIBUTES = 3
 """Attributes, of more than one cell, of a domain that is released so unless another strategy is named."""
+MOST_GRID_NODES = 2**20
+"""Nodes to which the tree grows, about: some 0.7 GB with the regions by which the gate counts and charges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,8 @@ class FineGrid:
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return the memory of the axes and of the largest tree with its regions; rows take theirs besides."""
-        axes = len(shape)
-        return STARTING + 200 * sum(shape) + largest_tree(shape) * (400 + 64 * axes) // 4
+        nodes = min(largest_tree(shape), MOST_GRID_NODES + SPARE)
+        return STARTING + 200 * sum(shape) + nodes * (450 + 100 * len(shape))
 
     def run(self, counter: BoxCounter) -> Transcript:
         """Look down from the whole, then count the boxes that fit best with all that is left.
@@ -71,7 +73,7 @@ class FineGrid:
         """
         shape = counter.shape
         model = WorkloadModel(shape, self.kinds or (MIXED,) * len(shape))
-        seen = Seen(counter, model.cut_order(), evenly=True)
+        seen = Seen(counter, model.cut_order(), evenly=True, most=MOST_GRID_NODES)
         seen.count_total(ROOT_SHARE)
         active = ROOT
         for level, more in grid_levels(depth(shape)):
@@ -107,7 +109,8 @@ def next_look(seen: Seen, active: Ints, more: int) -> tuple[Ints, Ints]:
     per = float(seen.counter.epsilon_per_unit)
     kept = seen.whole - seen.share_units(LOOK_SHARE + ROOT_SHARE)
     spare = np.maximum(seen.left[active] - kept, 0)
-    units = (spare / weights_to_come(seen.posterior().totals[active], seen.left[active] * per, more)).astype(np.int64)
+    left = np.asarray(seen.left[active] * per, np.float64)
+    units = (spare / weights_to_come(seen.posterior().totals[active], left, more)).astype(np.int64)
     can_pay: Bools = units >= math.ceil(SMALLEST_SHARE / seen.counter.epsilon_per_unit) + 1
     can_pay &= units >= BUDGET_UNITS >> 20
     return active[can_pay], units[can_pay]

@@ -44,6 +44,8 @@ class Seen:
     whole: int = BUDGET_UNITS
     evenly: bool = False
     """Whether axes are so long that the posterior learns no marginals of them."""
+    most: int = MOST_NODES
+    """The nodes to which the tree grows, about."""
     tree: BoxTree = field(init=False)
     left: Ints = field(init=False)
     """The units that the poorest cell of each node has left."""
@@ -56,7 +58,7 @@ class Seen:
 
     def on(self, counter: BoxCounter) -> "Seen":
         """Return the same with another counter for whatever is counted from now on."""
-        other = Seen(counter, self.order, self.whole, self.evenly)
+        other = Seen(counter, self.order, self.whole, self.evenly, self.most)
         other.tree, other.left, other.rows, other.learnt = self.tree, self.left, list(self.rows), self.learnt
         return other
 
@@ -104,7 +106,7 @@ class Seen:
         """Return the first of some nodes, as many as may be cut down to a level."""
         cuts = max(level - int(self.tree.levels[active].min()), 0)
         nodes = np.cumsum(most_nodes(self.tree.sizes[active], cuts))
-        return active[: max(int(np.searchsorted(nodes, MOST_NODES - len(self.tree), side="right")), 1)]
+        return active[: max(int(np.searchsorted(nodes, self.most - len(self.tree), side="right")), 1)]
 
     def total(self) -> float:
         """Return what the counts of the whole table say of it."""

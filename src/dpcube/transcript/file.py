@@ -44,6 +44,8 @@ LATEST_FORMAT = 2
 MANIFEST = "manifest.json"
 DOMAIN = "domain.toml"
 LARGEST_MANIFEST = 2**20
+LARGEST_HELD = 2**27
+"""Cells of the largest cube that answers may hold as a whole; of one tree in a larger one they go down its boxes."""
 FORMAT_1_KINDS = (CellCounts, BoxCounts)
 """What format 1 can hold, in its order, at most one of each. It is still written for these: digests stay the same."""
 FORMAT_1_LAW = "two-sided geometric: P(z) proportional to exp(-units * grain * |z|)"
@@ -261,8 +263,9 @@ def _record(archive: zipfile.ZipFile) -> Record:
     domain = Domain.loads(content[DOMAIN].decode())
     kinds = [kept.kind for kept in listed]
     if CuboidCounts not in kinds:  # whose tables are all small, see `_measurements`
-        # Of one tree alone no array of cells need be made, but a question has weights along each axis.
-        needed = min(16 * domain.size, 200 * sum(domain.shape)) if kinds == [BoxCounts] else 16 * domain.size
+        needed = 16 * domain.size
+        if kinds == [BoxCounts] and domain.size > LARGEST_HELD:
+            needed = min(needed, 200 * sum(domain.shape))  # a question has weights along each axis
         check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
     epsilon_per_unit = rational(noise, "grain" if old else "epsilon_per_unit")
     plan = value(manifest, "plan", str) if "plan" in manifest and not old else None

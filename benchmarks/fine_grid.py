@@ -146,6 +146,6 @@ def run(epsilon: float = 1.0, runs: int = 5, rows: int = 10**6) -> Iterator[str]
 
 
 if __name__ == "__main__":
-    given = [float(word) for word in sys.argv[1:]]
-    for line in run(*given[:1], *map(int, given[1:])):
+    epsilon = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    for line in run(epsilon, *map(int, sys.argv[2:])):
         print(line, flush=True)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dpcube.arrays import Ints
 from dpcube.compiled import compiled
 from dpcube.errors import DomainError
-from dpcube.memory import check_memory
 
 Element = TypeVar("Element", np.int64, np.float64)
 
@@ -146,7 +145,6 @@ def paint_chosen(boxes: Boxes, chosen: Ints) -> NDArray[np.int32]:
     if cells > MOST_CELLS:
         message = f"a cube of shape {boxes.shape} has {cells} cells; at most {MOST_CELLS} can be labelled"
         raise DomainError(message)
-    check_memory(4 * cells, what=f"a cube of {cells:,} cells", remedy="use a larger machine")
     labels = np.full(cells, -1, dtype=np.int32)
     overlapping, covered = _paint_boxes(labels, np.array(boxes.shape), boxes.lower, boxes.upper, chosen)
     if overlapping >= 0:

@@ -18,6 +18,7 @@ from dpcube.curator.grid_gate import GridGate
 from dpcube.errors import DomainError, DpcubeError, InputError, MemoryLimitError, QueryError
 from dpcube.estimate import available, estimate
 from dpcube.geometry.tree import BoxTree
+from dpcube.plan import planning
 from dpcube.query import Workload
 from dpcube.strategy import Cuboids, FineGrid, releasing_strategy, strategy_of
 from dpcube.strategy.fine_grid import weights_to_come
@@ -239,3 +240,11 @@ def test_a_plan_alone_makes_no_grid(tmp_path: Path) -> None:
     opened = Release.open(saved(tmp_path / "whole", transcript))
     assert opened.count().value == 1
     assert math.isfinite(opened.count(x=(0, 9)).within)
+
+
+def test_a_plan_does_not_say_that_a_grid_would_be_refused() -> None:
+    (told, refused) = planning._refusals(
+        FINE, 1000, Fraction(1), 1, [strategy_of("adaptive", FINE), strategy_of("cells")]
+    )
+    assert "would be of a fine grid's boxes" in told
+    assert "by cells would be refused" in refused

@@ -21,8 +21,8 @@ MOST_TABLE_CELLS = 2**24
 """Cells of one table of a wide cube: a strategy that asked for more by mistake would fail once charged."""
 
 
-class NoisyCounter(Protocol):
-    """Counts cells, boxes and tables over some axes with noise, and chooses among candidates, for budget."""
+class BoxCounter(Protocol):
+    """Counts boxes with noise, for budget: all that can be asked of a cube too fine to hold."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -34,12 +34,16 @@ class NoisyCounter(Protocol):
         """Noise parameter of one unit of budget."""
         ...
 
-    def count_cells(self, units: int) -> NDArray[np.int64]:
-        """Return a noisy count of every cell, each cell charged `units`."""
-        ...
-
     def count_boxes(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a noisy count of each box; a cell is charged the sum over the boxes that hold it."""
+        ...
+
+
+class NoisyCounter(BoxCounter, Protocol):
+    """Counts cells, boxes and tables over some axes with noise, and chooses among candidates, for budget."""
+
+    def count_cells(self, units: int) -> NDArray[np.int64]:
+        """Return a noisy count of every cell, each cell charged `units`."""
         ...
 
     def count_marginal(self, axes: tuple[int, ...], units: int) -> NDArray[np.int64]:

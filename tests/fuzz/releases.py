@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dpcube import Release, Workload, memory
 from dpcube.cli.analyst import _attributes, _facts, _words
-from dpcube.errors import DpcubeError, QueryError
+from dpcube.errors import DpcubeError, MemoryLimitError, QueryError
 from forge import (
     file_of,
     forged,
@@ -236,5 +236,6 @@ def _ask(release: Release) -> None:
             assert np.isfinite([answer.value, answer.confidence]).all(), answer
             assert np.isfinite(numbers).all() == (answer.interval != "unknown"), answer
             assert str(answer)
-            assert np.isfinite(release.cells(name)).all()
             assert np.isfinite(release.answer(whole, estimate=name).values).all()
+            with suppress(MemoryLimitError):  # one tree opens whatever the cells: it need not be laid out
+                assert np.isfinite(release.cells(name)).all()

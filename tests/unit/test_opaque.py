@@ -22,6 +22,7 @@ from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.exact_rows import ExactRows
 from dpcube.curator.gate import Gate
+from dpcube.curator.grid_gate import GridGate
 from dpcube.curator.sources import Rows, counts_from_frame
 from dpcube.domain import Integer
 from dpcube.errors import DpcubeError, HiddenError, SourceError
@@ -134,7 +135,7 @@ def test_an_exception_at_every_trusted_line_shows_no_exact_count(
     assert leaks(jobs[name], PASSED, every=4 if twice else 1, last=last, twice=twice) == {}
 
 
-@pytest.mark.parametrize("owner", [Gate, ExactCounts, CuboidGate, ExactRows])
+@pytest.mark.parametrize("owner", [Gate, ExactCounts, CuboidGate, GridGate, ExactRows])
 def test_whatever_handles_exact_counts_is_sealed_by_itself(owner: type) -> None:
     """One seal inside another hides what the other would show: none may lean on the next."""
     shows_nothing = {"shape", "size", "private", "reveal", "__repr__", "__setattr__"}

@@ -1,4 +1,6 @@
-"""Rows drawn from the model of a wide release: its beliefs and a seed enter, rows of all columns leave, in batches.
+"""Rows drawn from a cube that nobody could hold: an estimate and a seed enter, rows of all columns leave, in batches.
+
+Of a fine grid rows are put into the leaves of its tree (`rows_of_boxes`). Of a wide release they follow its model.
 
 From the root of the junction tree down each clique is drawn given what it shares with its parent, and in the end each
 cell given its group. Rows that share the same cells are put into equal strata of what may follow, in random order, one
@@ -11,11 +13,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from dpcube.analyst.synthesize import BATCH_ROWS, generator_of, rows_to_draw, streamed_rows
+from dpcube.analyst.synthesize import BATCH_ROWS, generator_of, rows_to_draw, stratified_places, streamed_rows
 from dpcube.arrays import Floats, Ints, Places
 from dpcube.domain import Domain
 from dpcube.estimate.cuboids.beliefs import Beliefs
 from dpcube.estimate.cuboids.estimate import CuboidsEstimate
+from dpcube.estimate.fine_grid import GridEstimate
 
 
 def modelled_rows(
@@ -32,6 +35,26 @@ def modelled_rows(
     def batches() -> Iterator[tuple[Places, ...]]:
         for start in range(0, count, BATCH_ROWS):
             yield drawn_cells(estimate, min(BATCH_ROWS, count - start), generator)
+
+    return streamed_rows(domain, batches(), generator, origin=origin)
+
+
+def rows_of_boxes(
+    domain: Domain,
+    estimate: GridEstimate,
+    rows: int | None,
+    seed: int | None,
+    *,
+    origin: Mapping[str, str] | None = None,
+) -> pa.RecordBatchReader:
+    """Return a stream of rows drawn from the leaves of a grid: in each its share of them, evenly placed."""
+    leaves = estimate.tree.leaf_boxes
+    expected = np.maximum(estimate.totals[estimate.tree.leaves], 0.0)
+    count, generator = rows_to_draw(rows, float(expected.sum())), generator_of(seed)
+
+    def batches() -> Iterator[tuple[Places, ...]]:
+        for boxes in stratified_places(expected, count, generator):
+            yield tuple(generator.integers(leaves.lower[boxes], leaves.upper[boxes]).T)
 
     return streamed_rows(domain, batches(), generator, origin=origin)
 

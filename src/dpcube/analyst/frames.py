@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from dpcube.analyst.answer import Answers
 from dpcube.analyst.groups import AxisGroups, check_rows, group_answers, group_values
+from dpcube.arrays import Floats
 from dpcube.domain.attribute import EPOCH
 from dpcube.errors import InputError, QueryError
 from dpcube.query import Workload
+from dpcube.transcript import FINE_GRID
 
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
@@ -97,7 +99,7 @@ def to_hist(view: "View", *, errors: bool) -> Any:
     made = [_hist_axis(hist, axis) for axis in shown]
     if not errors:
         histogram = hist.Hist(*made, storage=hist.storage.Double())
-        histogram.view()[...] = group_values(axes, view.release.cells(view.estimate)).reshape(shape)
+        histogram.view()[...] = _row_values(view, axes).reshape(shape)
         return histogram
     answers = group_answers(axes, view.release, view.estimate)
     histogram = hist.Hist(*made, storage=hist.storage.Weight())
@@ -133,8 +135,15 @@ def boxes(release: "Release", *, estimate: str, confidence: float) -> pa.Table:
 def _measures(view: "View", axes: Sequence[AxisGroups], *, errors: bool, confidence: float) -> dict[str, Any]:
     check_rows(axes)
     if not errors:
-        return {"value": group_values(axes, view.release.cells(view.estimate))}
+        return {"value": _row_values(view, axes)}
     return _of_answers(group_answers(axes, view.release, view.estimate), confidence)
+
+
+def _row_values(view: "View", axes: Sequence[AxisGroups]) -> Floats:
+    """Return the estimated count of every row: from all cells, or row by row of a grid that has too many."""
+    if view.release.transcript.plan == FINE_GRID:
+        return group_answers(axes, view.release, view.estimate).values
+    return group_values(axes, view.release.cells(view.estimate))
 
 
 def _of_answers(answers: Answers, confidence: float) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcube.analyst import frames
 from dpcube.analyst.answer import Answer, Answers
-from dpcube.analyst.drawing import modelled_rows
+from dpcube.analyst.drawing import modelled_rows, rows_of_boxes
 from dpcube.analyst.explain import account
 from dpcube.analyst.synthesize import BYTES_A_CELL, BYTES_A_SYNTHETIC_VALUE, synthetic_rows
 from dpcube.analyst.view import View
@@ -20,10 +20,12 @@ from dpcube.domain import Domain, Scalar
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate, available, estimate
 from dpcube.estimate.cuboids.estimate import CuboidsEstimate
+from dpcube.estimate.fine_grid import GridEstimate
+from dpcube.geometry.boxes import MOST_CELLS
 from dpcube.memory import check_memory
 from dpcube.query import Condition, CountingQueries, Workload, query
 from dpcube.query.counting import query_of
-from dpcube.transcript import Provenance, Transcript
+from dpcube.transcript import FINE_GRID, Provenance, Transcript
 from dpcube.transcript import file as release_file
 
 if TYPE_CHECKING:
@@ -150,6 +152,9 @@ class Release:
 
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
+        if self.transcript.cuboids is None:
+            remedy = "ask for ranges, for groups of values, or for synthetic rows"
+            check_memory(8 * self.domain.size, what=f"a table of all {self.domain.size:,} cells", remedy=remedy)
         return self.estimate(estimate).cells()
 
     def synthesize(self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto") -> pa.Table:
@@ -173,6 +178,8 @@ class Release:
         }
         if isinstance(modelled := self.estimate(estimate), CuboidsEstimate):
             return modelled_rows(self.domain, modelled, rows, seed, origin=origin)
+        if isinstance(modelled, GridEstimate):
+            return rows_of_boxes(self.domain, modelled, rows, seed, origin=origin)
         needed = self.domain.size * BYTES_A_CELL
         check_memory(needed, what=f"a cube of {self.domain.size:,} cells", remedy="use a larger machine")
         return synthetic_rows(self.domain, self.cells(estimate), rows, seed, origin=origin)
@@ -274,10 +281,14 @@ class Release:
         return training.to_training(features, self.estimate(estimate), axis, encoding=encoding, most=most)
 
     def _check_learnable(self) -> None:
-        """Refuse what goes through every cell, of a wide table."""
+        """Refuse what goes through every cell, of a wide table or of a fine grid."""
         if self.transcript.cuboids is not None:
             msg = "classifiers are not learnt from the cuboids of a wide table yet; train on its synthetic rows "
             msg += "(synthesize), or release fewer attributes as one cube"
+            raise QueryError(msg)
+        if self.transcript.plan == FINE_GRID or self.domain.size > MOST_CELLS:
+            msg = "classifiers are not learnt from the boxes of a fine grid; train on its synthetic rows (synthesize), "
+            msg += "or release wider bins as one cube"
             raise QueryError(msg)
 
     def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":

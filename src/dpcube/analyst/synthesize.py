@@ -37,7 +37,7 @@ def synthetic_rows(
     """
     expected = non_negative(cells)
     count, generator = rows_to_draw(rows, float(expected.sum())), generator_of(seed)
-    drawn = _cells_of_rows(expected, count, generator)
+    drawn = stratified_places(expected, count, generator)
     return streamed_rows(domain, (np.unravel_index(one, domain.shape) for one in drawn), generator, origin=origin)
 
 
@@ -84,8 +84,8 @@ def rows_to_draw(rows: int | None, total: float) -> int:
     return int(rows)
 
 
-def _cells_of_rows(expected: Floats, rows: int, generator: np.random.Generator) -> Iterator[Ints]:
-    """Give the cells of rows, batch by batch, numbered in row-major order."""
+def stratified_places(expected: Floats, rows: int, generator: np.random.Generator) -> Iterator[Ints]:
+    """Give the cells, or boxes, of rows, batch by batch, by their place in the array of expected counts."""
     occupied = np.flatnonzero(expected)
     ends = np.cumsum(expected[occupied])
     batches = math.ceil(rows / BATCH_ROWS)

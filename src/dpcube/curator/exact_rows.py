@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from dpcube.arrays import Ints
 from dpcube.candidates import TableDistances
 from dpcube.curator.exact import ExactCounts
+from dpcube.geometry.boxes import Boxes
+from dpcube.geometry.regions_of_boxes import RegionTree
 from dpcube.privacy.choice import chosen
 from dpcube.privacy.seal import sealed
 from dpcube.privacy.unique import Unique
@@ -61,6 +63,19 @@ class ExactRows(Unique):
     def marginal(self, axes: tuple[int, ...]) -> ExactCounts:
         """Return the exact count of each cell of the table over some axes, which are checked and ascending."""
         return ExactCounts(self._table(axes))
+
+    @sealed
+    def sums(self, boxes: Boxes, regions: RegionTree) -> ExactCounts:
+        """Return the exact count of each box, given regions of the cube in which each is whole leaves.
+
+        A row is in one leaf; the largest regions inside a box are disjoint and make it up, so a row in the box is in
+        one of them. No sum wraps around: there are fewer than 2^63 rows.
+        """
+        codes, rows = self._hold()
+        cells = np.empty((len(rows), len(codes)), np.int64)
+        for axis, code in enumerate(codes):
+            cells[:, axis] = code
+        return ExactCounts(regions.sums(boxes, regions.counted(cells, rows)))
 
     @sealed
     def grouped(self, groups: Sequence[Ints]) -> "ExactRows":

@@ -15,7 +15,7 @@ from dpcube.curator.exact import ExactCounts
 from dpcube.geometry.boxes import Boxes
 from dpcube.privacy.budget import epsilon_per_row
 from dpcube.privacy.epsilon import check_share
-from dpcube.privacy.noise import ExactNoise, Noise
+from dpcube.privacy.noise import ExactNoise, Noise, drawn_for_units
 from dpcube.privacy.regions import RegionBudget, check_units
 from dpcube.privacy.seal import sealed
 from dpcube.privacy.unique import Unique
@@ -69,10 +69,7 @@ class Gate(Unique):
             return np.empty(0, np.int64)
         units = units.copy()  # what is drawn is what was charged, whoever else holds the array
         self._regions.charge(boxes, units)
-        noise = np.empty(len(boxes), np.int64)
-        by_units = np.argsort(units, kind="stable")
-        for alike in np.split(by_units, np.flatnonzero(np.diff(units[by_units])) + 1):
-            noise[alike] = self._noise.draw(int(units[alike[0]]) * self.epsilon_per_unit, len(alike))
+        noise = drawn_for_units(self._noise, units, self.epsilon_per_unit)
         return self._exact_counts.sums(boxes).plus(noise)
 
     @sealed

@@ -26,6 +26,7 @@ from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.exact_rows import ExactRows
 from dpcube.curator.gate import Gate
+from dpcube.curator.grid_gate import GridGate
 from dpcube.curator.request import (
     Bound,
     LedgerLocation,
@@ -44,7 +45,7 @@ from dpcube.memory import check_memory
 from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_fits, check_public
 from dpcube.privacy.seal import sealed
-from dpcube.strategy import DEFAULT, Cuboids, FittedStrategy, Strategy, releasing_strategy
+from dpcube.strategy import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, releasing_strategy
 from dpcube.strategy.strategy import STARTING
 from dpcube.transcript import Provenance, Transcript
 from dpcube.transcript.file import check_domain, check_parameters, check_writable
@@ -57,7 +58,7 @@ def publish(
     domain: Domain | str | Path,
     *,
     epsilon: str | float | Fraction,
-    strategy: str | Strategy | Cuboids = DEFAULT,
+    strategy: str | Strategy | Cuboids | FineGrid = DEFAULT,
     ledger: str | Path | LedgerLocation | None = LedgerLocation.BESIDE_TABLE,
     total: str | float | Fraction | None = None,
     unit: str | None = None,
@@ -81,7 +82,8 @@ def publish(
     in memory; the address of a database needs one named; None keeps none, and the release says so. `unit` names the
     column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last) releases
     only the rows of a range; if the column is an attribute, its text is read as the attribute's. A table of more
-    attributes than one cube can hold is released as cuboids, tables over few attributes each (docs/wide.md). With
+    attributes than one cube can hold is released as cuboids, tables over few attributes each (docs/wide.md), and two or
+    three attributes of very many cells as boxes alone (docs/grids.md). With
     `even_if_empty=False`, as the command has it, a twentieth of the epsilon goes to the total first, and unless that is
     above its error the release stops with the rest uncharged (EmptyTotalError). `progress` is told what is being done,
     never how much of it.
@@ -97,8 +99,10 @@ def publish(
     check_domain(domain)
     check_parameters(chosen.parameters())
     peak_bytes = chosen.peak_bytes(domain.shape)
-    if isinstance(chosen, Cuboids):
-        check_memory(peak_bytes, what="a release of cuboids", remedy="use a larger machine, or wider bins")
+    by_rows = isinstance(chosen, Cuboids | FineGrid)
+    if by_rows:
+        what = "cuboids" if isinstance(chosen, Cuboids) else f"a grid of {domain.size:,} cells"
+        check_memory(peak_bytes, what=f"a release of {what}", remedy="use a larger machine, or wider bins")
     else:
         check_fits(domain, peak_bytes=peak_bytes)
     if save_to is not None:
@@ -107,7 +111,7 @@ def publish(
     if place is not None:
         check_left(place, amount, total=allowed, unit=unit, period=spell)
     progress("counting the rows")
-    counted = _counted_alike if isinstance(chosen, Cuboids) else _counted
+    counted = _counted_alike if by_rows else _counted
     exact = counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
     named = source if isinstance(source, str | PathLike) else None
     del source  # which may be an array of exact counts
@@ -136,12 +140,15 @@ def publish(
 
 
 def _measured(
-    strategy: FittedStrategy | Cuboids, exact: ExactCounts | ExactRows, epsilon: Fraction, *, max_rows: int
+    strategy: FittedStrategy | Cuboids | FineGrid, exact: ExactCounts | ExactRows, epsilon: Fraction, *, max_rows: int
 ) -> Transcript:
     """Let a strategy spend an epsilon that has been charged, at the gate that is made for it."""
     if isinstance(strategy, Cuboids):
         assert isinstance(exact, ExactRows)
         return strategy.run(CuboidGate(exact, epsilon, max_rows=max_rows))
+    if isinstance(strategy, FineGrid):
+        assert isinstance(exact, ExactRows)
+        return strategy.run(GridGate(exact, epsilon, max_rows=max_rows))
     assert isinstance(exact, ExactCounts)
     return strategy.run(Gate(exact, epsilon, max_rows=max_rows))
 
@@ -190,7 +197,7 @@ def _counted_alike(
     csv: CsvDialect | None,
     query: str | None,
 ) -> ExactRows:
-    """Return the exact rows of a wide table, hidden before they leave the seal."""
+    """Return the exact rows of a wide table or of a fine grid, hidden before they leave the seal."""
     if isinstance(source, np.ndarray):
         counts = count(source, domain, unit=unit, rows_of=rows_of)
         occupied = np.nonzero(counts)

@@ -24,15 +24,16 @@ from dpcube.errors import QueryError
 from dpcube.estimate.boxes import BoxEstimate, BoxPart
 from dpcube.estimate.cuboids.estimate import CuboidsEstimate, counts_every_attribute, makes_a_small_model
 from dpcube.estimate.errors import WithinBoxes, deviations_from_means
+from dpcube.estimate.fine_grid import GridEstimate
 from dpcube.estimate.least_squares_tree import LeastSquaresTree
 from dpcube.estimate.marginals import LEAST_AXES, MOST_FITTED, BalancedEstimate, Components, noisy_cells, noisy_tables
 from dpcube.estimate.posterior import PosteriorEstimate, Whole, infer, whole_count, with_unseen_departures
 from dpcube.estimate.protocol import Estimate
 from dpcube.estimate.tree_totals import consistent_totals, least_squares_totals
 from dpcube.estimate.unseen import UnseenInside
-from dpcube.geometry.boxes import box_sums
+from dpcube.geometry.boxes import MOST_CELLS, box_sums
 from dpcube.geometry.straight_cuts import straight_cuts
-from dpcube.transcript import BoxCounts, CellCounts, CuboidCounts, Transcript
+from dpcube.transcript import FINE_GRID, BoxCounts, CellCounts, CuboidCounts, Transcript
 
 Part = Literal["noise", "within"]
 """A part of an error: that of the noise, and that of spreading boxes over their cells."""
@@ -151,6 +152,12 @@ def tree_least_squares(transcript: Transcript) -> Estimate:
     boxes = _boxes_of(transcript)
     found = least_squares_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))
     return LeastSquaresTree("tree_least_squares", boxes.tree, *found)
+
+
+def grid(transcript: Transcript) -> Estimate:
+    """Return totals of the boxes of a fine grid that add up, none below zero, spread evenly inside its leaves."""
+    boxes = _boxes_of(transcript)
+    return GridEstimate.of("grid", boxes, *boxes.by_node(transcript.epsilon_per_unit))
 
 
 def cuboids(transcript: Transcript) -> Estimate:
@@ -279,6 +286,15 @@ NEEDS_CUTS = Need(
     "has boxes that straight cuts do not tell apart",
 )
 
+NEEDS_COARSE = Need(
+    lambda transcript: math.prod(transcript.shape) <= MOST_CELLS,
+    "is of a grid too fine for it: it would learn the sums of every value of each attribute",
+)
+NEEDS_FINE = Need(
+    lambda transcript: transcript.plan == FINE_GRID and _boxes_of(transcript).tree.is_straight,
+    "is not one of a fine grid",
+)
+
 NEEDS_CUBOIDS = Need(lambda transcript: transcript.cuboids is not None, "has no cuboids")
 NEEDS_ONES = Need(counts_every_attribute, "has not one table over each attribute beside its cuboids")
 NEEDS_SMALL_MODEL = Need(
@@ -287,16 +303,17 @@ NEEDS_SMALL_MODEL = Need(
 )
 
 ESTIMATORS = (
+    Estimator("grid", (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_FINE), _states_everything, grid, suits=_leaves_nothing_unused),
     Estimator(
         "balanced",
-        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_CUTS),
+        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS),
         _states_everything,
         balanced,
         suits=_leaves_nothing_unused,
     ),
     Estimator(
         "posterior",
-        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_CUTS),
+        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS),
         _states_everything,
         posterior,
         suits=_leaves_nothing_unused,

@@ -74,9 +74,13 @@ class LeastSquaresTree:
         return self._errors(asked, self.boxes.range_sums(workload).cut)
 
     def _errors(self, asked: AxisWeights, cut: Floats) -> ErrorParts:
-        tree = self.tree
-        noise = _variances(tree.lower, tree.upper, tree.end, tree.parent, self.subtree_variance, asked)
+        noise = least_squares_variances(self.tree, self.subtree_variance, asked)
         return ErrorParts(noise, np.where(cut > 0, np.nan, 0.0))
+
+
+def least_squares_variances(tree: BoxTree, subtree_variance: Floats, asked: AxisWeights) -> Floats:
+    """Return the noise variance of each query, given the variance of what each subtree says of its total."""
+    return _variances(tree.lower, tree.upper, tree.end, tree.parent, subtree_variance, asked)
 
 
 @compiled

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from dpcube.arrays import Ints
 from dpcube.compiled import compiled
 from dpcube.errors import DomainError
-from dpcube.geometry.boxes import Boxes, Partitioning, paint_chosen
+from dpcube.geometry.boxes import MOST_CELLS, Boxes, Partitioning, paint_chosen
+from dpcube.memory import check_memory
 
 Item = TypeVar("Item", bound=np.generic)
 
@@ -74,6 +75,8 @@ class BoxTree:
         leaves = np.flatnonzero(_is_leaf(end))
         in_two, is_straight = _cuts_in_two(boxes.lower, boxes.upper, end)
         if not in_two:
+            cells = int(sizes[0])
+            check_memory(4 * min(cells, MOST_CELLS), what=f"a cube of {cells:,} cells", remedy="use a larger machine")
             try:
                 paint_chosen(boxes, leaves)
             except DomainError as error:

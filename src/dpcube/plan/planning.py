@@ -16,7 +16,7 @@ from dpcube.plan.queries import QUERY_KINDS, QueryKind
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
 from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_fits, check_public, error_of_total
-from dpcube.strategy import BY_NAME, Strategy, strategy_of
+from dpcube.strategy import BY_NAME, DEFAULT, FineGrid, Strategy, releasing_strategy, strategy_of
 from dpcube.strategy.strategy import FittedStrategy
 
 Predictions = Callable[[Fraction], Mapping[QueryKind, Prediction]]
@@ -131,6 +131,9 @@ def _refusals(
     except DomainError as refused:
         yield f"A release would be refused: {refused}."
     for strategy in strategies:
+        if strategy.name == DEFAULT and isinstance(releasing_strategy(DEFAULT, domain), FineGrid):
+            yield f"A release by {DEFAULT} would be of a fine grid's boxes, which no plan foretells: docs/grids.md."
+            continue
         try:
             check_fits(domain, peak_bytes=strategy.peak_bytes(domain.shape))
         except MemoryLimitError as refused:

@@ -56,6 +56,15 @@ class Noise(Protocol):
         """Return `size` independent integers, P(z) proportional to exp(-epsilon|z|)."""
 
 
+def drawn_for_units(noise: Noise, units: NDArray[np.int64], epsilon_per_unit: Fraction) -> NDArray[np.int64]:
+    """Return noise for counts that are measured with so many units each, independent of each other."""
+    drawn = np.empty(len(units), np.int64)
+    by_units = np.argsort(units, kind="stable")
+    for alike in np.split(by_units, np.flatnonzero(np.diff(units[by_units])) + 1):
+        drawn[alike] = noise.draw(int(units[alike[0]]) * epsilon_per_unit, len(alike))
+    return drawn
+
+
 @dataclass(frozen=True, slots=True)
 class ExactNoise:
     """The two-sided geometric from fresh cryptographic randomness, without approximation (proof: this module's head).

@@ -3,6 +3,7 @@
 from dpcube.strategy.adaptive import Adaptive
 from dpcube.strategy.cells import Cells
 from dpcube.strategy.cuboids import Cuboids
+from dpcube.strategy.fine_grid import FineGrid
 from dpcube.strategy.outside import Outside, usual_peak_bytes
 from dpcube.strategy.registry import (
     BY_NAME,
@@ -24,6 +25,7 @@ __all__ = [
     "Adaptive",
     "Cells",
     "Cuboids",
+    "FineGrid",
     "FittedStrategy",
     "Outside",
     "Strategy",

@@ -16,9 +16,11 @@ from pathlib import Path
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import InputError
+from dpcube.geometry.regions_of_boxes import MOST_SIZE
 from dpcube.strategy.adaptive import Adaptive
 from dpcube.strategy.cells import Cells
 from dpcube.strategy.cuboids import MOST_CELLS_OF_ONE, Cuboids
+from dpcube.strategy.fine_grid import MOST_GRID_ATTRIBUTES, FineGrid
 from dpcube.strategy.outside import Outside, in_one_line
 from dpcube.strategy.strategy import FittedStrategy, Strategy
 from dpcube.strategy.two_phase import TwoPhase
@@ -38,8 +40,10 @@ RIVALS = {
 DEFAULT = "adaptive"
 WIDE_STRATEGY = Cuboids().name
 """The strategy of releases of wide tables, chosen for them unless another is named."""
+GRID_STRATEGY = FineGrid().name
+"""The strategy of releases of fine grids, chosen for few attributes of very many cells unless another is named."""
 MOST_CELLS_OF_A_CUBE = 2**28
-"""Domains of more cells are released as cuboids unless another strategy is named: a cube would take some 20 GB."""
+"""Domains of more cells are released as a grid's boxes, or as cuboids: a cube would take some 20 GB."""
 GROUP = "dpcube.strategies"
 """The group of entry points by which an installed package offers strategies."""
 OF_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
@@ -51,18 +55,27 @@ def strategy_names() -> list[str]:
     return [*built_in, *sorted({one.name for one in _installed()} - set(built_in))]
 
 
-def releasing_strategy(strategy: str | Strategy | Cuboids, domain: Domain) -> FittedStrategy | Cuboids:
-    """Return the strategy of a release: that of cuboids if it is named, or if no cube could hold what the default asks.
+def releasing_strategy(
+    strategy: str | Strategy | Cuboids | FineGrid, domain: Domain
+) -> FittedStrategy | Cuboids | FineGrid:
+    """Return the strategy of a release: that of cuboids or of grids if it is named, or if no cube could hold it.
 
     Whether it could follows from the domain alone, so that a table is released alike on every machine.
     """
+    if isinstance(strategy, FineGrid) or strategy == GRID_STRATEGY:
+        return FineGrid().for_domain(domain)
     if isinstance(strategy, Cuboids) or strategy == WIDE_STRATEGY:
         return (strategy if isinstance(strategy, Cuboids) else Cuboids()).for_domain(domain)
     fitted = strategy_of(strategy, domain)
     default = Adaptive() if strategy == DEFAULT else strategy
     if type(default) is not Adaptive or default.queries is not None or default.questions:
         return fitted
-    if domain.size <= MOST_CELLS_OF_A_CUBE or max(domain.shape) > MOST_CELLS_OF_ONE:
+    if domain.size <= MOST_CELLS_OF_A_CUBE:
+        return fitted
+    few = sum(side > 1 for side in domain.shape) <= MOST_GRID_ATTRIBUTES
+    if few and domain.size <= MOST_SIZE and default.target is None:
+        return FineGrid().for_domain(domain)
+    if max(domain.shape) > MOST_CELLS_OF_ONE:
         return fitted
     return Cuboids(target=default.target).for_domain(domain)
 
@@ -80,8 +93,9 @@ def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> Fitte
 
 
 def _named(name: str) -> object:
-    if name == WIDE_STRATEGY:
-        msg = "the strategy cuboids makes releases of wide tables, which are not planned or compared yet; name another"
+    if name in (WIDE_STRATEGY, GRID_STRATEGY):
+        what = "wide tables" if name == WIDE_STRATEGY else "fine grids"
+        msg = f"the strategy {name} makes releases of {what}, which are not planned or compared yet; name another"
         raise InputError(msg)
     if name in BY_NAME:
         return BY_NAME[name]()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcube.arrays import Ints
 from dpcube.compiled import compiled
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.counter import BUDGET_UNITS, BoxCounter
 from dpcube.estimate.posterior import Learnt, Posterior, infer
 from dpcube.geometry.halving import CutOrder, halve, most_nodes
 from dpcube.geometry.tree import BoxTree
@@ -39,9 +39,13 @@ def largest_tree(shape: tuple[int, ...]) -> int:
 class Seen:
     """The tree so far and the counts of its nodes. `whole` is what the tree may spend on each cell."""
 
-    counter: NoisyCounter
+    counter: BoxCounter
     order: CutOrder
     whole: int = BUDGET_UNITS
+    evenly: bool = False
+    """Whether axes are so long that the posterior learns no marginals of them."""
+    most: int = MOST_NODES
+    """The nodes to which the tree grows, about."""
     tree: BoxTree = field(init=False)
     left: Ints = field(init=False)
     """The units that the poorest cell of each node has left."""
@@ -52,9 +56,9 @@ class Seen:
         self.tree = BoxTree.uncut(self.counter.shape)
         self._settle()
 
-    def on(self, counter: NoisyCounter) -> "Seen":
+    def on(self, counter: BoxCounter) -> "Seen":
         """Return the same with another counter for whatever is counted from now on."""
-        other = Seen(counter, self.order, self.whole)
+        other = Seen(counter, self.order, self.whole, self.evenly, self.most)
         other.tree, other.left, other.rows, other.learnt = self.tree, self.left, list(self.rows), self.learnt
         return other
 
@@ -102,7 +106,7 @@ class Seen:
         """Return the first of some nodes, as many as may be cut down to a level."""
         cuts = max(level - int(self.tree.levels[active].min()), 0)
         nodes = np.cumsum(most_nodes(self.tree.sizes[active], cuts))
-        return active[: max(int(np.searchsorted(nodes, MOST_NODES - len(self.tree), side="right")), 1)]
+        return active[: max(int(np.searchsorted(nodes, self.most - len(self.tree), side="right")), 1)]
 
     def total(self) -> float:
         """Return what the counts of the whole table say of it."""
@@ -116,7 +120,7 @@ class Seen:
     def posterior(self) -> Posterior:
         """Return what the counts say of every node."""
         measured = self.counts().by_node(self.counter.epsilon_per_unit)
-        found = infer(self.tree, *measured, rounds=LOOK_ROUNDS, learnt=self.learnt, even=None)
+        found = infer(self.tree, *measured, rounds=LOOK_ROUNDS, learnt=self.learnt, even=None, evenly=self.evenly)
         if not found.even:
             self.learnt = found.learnt
         return found

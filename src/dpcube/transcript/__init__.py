@@ -4,9 +4,10 @@ from dpcube.transcript.choices import Choice
 from dpcube.transcript.cuboids import Cuboid, CuboidCounts
 from dpcube.transcript.measurements import BoxCounts, CellCounts, MarginalCounts, Measurement
 from dpcube.transcript.provenance import Provenance
-from dpcube.transcript.transcript import Transcript
+from dpcube.transcript.transcript import FINE_GRID, Transcript
 
 __all__ = [
+    "FINE_GRID",
     "BoxCounts",
     "CellCounts",
     "Choice",

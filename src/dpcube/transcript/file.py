@@ -44,6 +44,8 @@ LATEST_FORMAT = 2
 MANIFEST = "manifest.json"
 DOMAIN = "domain.toml"
 LARGEST_MANIFEST = 2**20
+LARGEST_HELD = 2**27
+"""Cells of the largest cube that answers may hold as a whole; of one tree in a larger one they go down its boxes."""
 FORMAT_1_KINDS = (CellCounts, BoxCounts)
 """What format 1 can hold, in its order, at most one of each. It is still written for these: digests stay the same."""
 FORMAT_1_LAW = "two-sided geometric: P(z) proportional to exp(-units * grain * |z|)"
@@ -259,8 +261,12 @@ def _record(archive: zipfile.ZipFile) -> Record:
     listed = _listed_by_format_1(noise, members) if old else _listed(value(manifest, "measurements", list))
     content = _checked_members(archive, members, {DOMAIN, *(name for kept in listed for name in kept.members.values())})
     domain = Domain.loads(content[DOMAIN].decode())
-    if not any(kept.kind is CuboidCounts for kept in listed):  # whose tables are all small, see `_measurements`
-        check_memory(16 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
+    kinds = [kept.kind for kept in listed]
+    if CuboidCounts not in kinds:  # whose tables are all small, see `_measurements`
+        needed = 16 * domain.size
+        if kinds == [BoxCounts] and domain.size > LARGEST_HELD:
+            needed = min(needed, 200 * sum(domain.shape))  # a question has weights along each axis
+        check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
     epsilon_per_unit = rational(noise, "grain" if old else "epsilon_per_unit")
     plan = value(manifest, "plan", str) if "plan" in manifest and not old else None
     transcript = Transcript(domain.shape, epsilon_per_unit, _measurements(listed, content, domain), plan)

@@ -21,6 +21,9 @@ MOST_MEASUREMENTS = 1024
 MOST_UNEVEN = 32
 """Measurements that may charge cells differently: to add them up, each is painted over the whole cube."""
 
+FINE_GRID = "fine grid"
+"""The plan of a transcript of boxes in a cube too fine to hold."""
+
 M = TypeVar("M", bound=Measurement)
 
 

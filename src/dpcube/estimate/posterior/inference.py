@@ -109,6 +109,7 @@ def infer(
     learnt: Learnt | None = None,
     whole: Whole | None = None,
     even: bool | None = False,
+    evenly: bool = False,
 ) -> Posterior:
     """Return the posterior of a tree, given the counts of its nodes and their noise variances, shape (nodes,).
 
@@ -116,7 +117,8 @@ def infer(
     the round before; the first may start from what was `learnt` of the same table with fewer counts. If `whole` is
     given, what all counts together say of the total of the cube is weighed with it, and sums and marginals that the
     counts contradict are corrected (`gather`, `contradicted.py`); estimates of old files, as they were released, never
-    were. A table may be held to be `even`: yes, no, or None, if nothing in the counts contradicts it.
+    were. A table may be held to be `even`: yes, no, or None, if nothing in the counts contradicts it. With `evenly`
+    no marginals are learnt, so that time goes by nodes and not by the cells of their sides.
     """
     if even is None:
         even = EvenTable.of(tree, measured, variance).is_likely
@@ -144,6 +146,8 @@ def infer(
         if even:
             break
         learn(told, likelihood, weights)
+        if evenly:
+            continue
         marginals = add_marginals(tree.lower, tree.upper, tree.leaves, totals, prefix, start)
         if linear is not None:
             marginals = moved_marginals(tree, marginals, linear, variance, prefix, start)

@@ -1,0 +1,170 @@
+"""The gate of fine grids against that of a cube small enough to hold: the same counts, the same refusals."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcube.arrays import Ints
+from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.exact_rows import ExactRows
+from dpcube.curator.gate import Gate
+from dpcube.curator.grid_gate import GridGate
+from dpcube.errors import BudgetError, DomainError, InputError
+from dpcube.geometry import regions_of_boxes
+from dpcube.geometry.boxes import Boxes, add_to_boxes, box_sums
+from dpcube.geometry.regions_of_boxes import RegionTree
+from dpcube.privacy.box_regions import BoxRegionBudget
+from dpcube.privacy.regions import RegionBudget
+from dpcube.testing import SilentNoise
+
+SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple)
+FINE = (10**6, 10**6)
+
+
+@st.composite
+def boxes_in(draw: st.DrawFn, shape: tuple[int, ...], most: int = 6) -> Boxes:
+    """Any boxes: they may overlap, touch, nest and be the same."""
+    many = draw(st.integers(1, most))
+    lower, upper = np.empty((many, len(shape)), np.int64), np.empty((many, len(shape)), np.int64)
+    for box in range(many):
+        for axis, side in enumerate(shape):
+            lower[box, axis] = draw(st.integers(0, side - 1))
+            upper[box, axis] = draw(st.integers(int(lower[box, axis]) + 1, side))
+    return Boxes(shape, lower, upper)
+
+
+def rows_of(exact: Ints) -> ExactRows:
+    cells = np.nonzero(exact)
+    return ExactRows(exact.shape, cells, exact[cells])
+
+
+def accepted(budget: RegionBudget | BoxRegionBudget, boxes: Boxes, units: Ints) -> bool:
+    try:
+        budget.charge(boxes, units)
+    except BudgetError:
+        return False
+    return True
+
+
+@given(data=st.data())
+def test_charges_are_those_of_a_budget_with_every_cell(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    dense, fine = RegionBudget(shape, BUDGET_UNITS), BoxRegionBudget(shape, BUDGET_UNITS)
+    for _ in range(data.draw(st.integers(1, 5))):
+        boxes = data.draw(boxes_in(shape))
+        amounts = st.one_of(st.integers(-1, BUDGET_UNITS + 1), st.integers(1, BUDGET_UNITS // 4))
+        units = np.array(data.draw(st.lists(amounts, min_size=len(boxes), max_size=len(boxes))))
+        assert accepted(fine, boxes, units) == accepted(dense, boxes, units)
+        assert fine.most_charged() == BUDGET_UNITS - np.min(dense._left)
+
+
+@given(data=st.data())
+def test_counts_are_those_of_the_gate_of_a_cube(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    cells = math.prod(shape)
+    exact = np.array(data.draw(st.lists(st.integers(0, 9), min_size=cells, max_size=cells))).reshape(shape)
+    fine = GridGate(rows_of(exact), Fraction(1), noise=SilentNoise())
+    dense = Gate(exact, Fraction(1), noise=SilentNoise())
+    assert fine.epsilon_per_unit == dense.epsilon_per_unit
+    for _ in range(3):
+        boxes = data.draw(boxes_in(shape))
+        units = np.full(len(boxes), BUDGET_UNITS // 20)
+        np.testing.assert_array_equal(fine.count_boxes(boxes, units), dense.count_boxes(boxes, units))
+
+
+@given(data=st.data())
+def test_regions_hold_the_values_of_boxes(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    tree, values = RegionTree(shape), np.array([], np.int64)
+    expected, nodes = np.zeros(shape, np.int64), np.zeros(1, np.int64)
+    for _ in range(3):
+        boxes = data.draw(boxes_in(shape))
+        values = np.arange(1, len(boxes) + 1) * 7
+        tree.part(boxes)
+        nodes = np.append(nodes, np.zeros(tree.used - len(nodes), np.int64))
+        tree.add(boxes, values, nodes)
+        add_to_boxes(expected, boxes, values)
+        assert tree.most_on_a_path(nodes) == expected.max()
+    leaves = np.flatnonzero(tree.half[: tree.used] == 0)
+    parts = Boxes(shape, tree.lower[leaves], tree.upper[leaves])
+    assert parts.sizes.sum() == math.prod(shape)
+    found = np.zeros(shape, np.int64)
+    add_to_boxes(found, parts, np.ones(len(parts), np.int64))
+    assert (found == 1).all()  # the leaves are a partition
+
+
+def test_a_grid_of_a_trillion_cells_takes_time_by_rows_and_boxes() -> None:
+    generator = np.random.default_rng(5)
+    cells = generator.integers(0, 10**6, (2000, 2))
+    cells[:4] = [[0, 0], [0, 10**6 - 1], [10**6 - 1, 0], [10**6 - 1, 10**6 - 1]]
+    rows = generator.integers(1, 4, 2000)
+    gate = GridGate(ExactRows(FINE, list(cells.T), rows), Fraction(1), noise=SilentNoise())
+    edges = np.append(np.sort(generator.choice(np.arange(1, 10**6), 40, replace=False)), 10**6)
+    first = np.append(0, edges[:-1])
+    lower = np.stack(np.meshgrid(first, first), axis=2).reshape(-1, 2)
+    upper = np.stack(np.meshgrid(edges, edges), axis=2).reshape(-1, 2)
+    counts = gate.count_boxes(Boxes(FINE, lower, upper), np.full(len(lower), BUDGET_UNITS))
+    inside = (cells[None] >= lower[:, None]) & (cells[None] < upper[:, None])
+    np.testing.assert_array_equal(counts, inside.all(axis=2) @ rows)
+    assert counts.sum() == rows.sum()
+    with pytest.raises(BudgetError):  # every cell has spent all
+        gate.count_boxes(Boxes(FINE, np.array([[5, 5]]), np.array([[6, 6]])), np.array([1]))
+
+
+def test_boxes_in_a_row_make_a_shallow_tree() -> None:
+    many = 2**14
+    edges = np.arange(many + 1)[:, None] * 60
+    boxes = Boxes((10**6,), edges[:-1], edges[1:])
+    tree = RegionTree((10**6,))
+    tree.part(boxes)
+    depth = tree.most_on_a_path(np.ones(tree.used, np.int64))
+    assert tree.used == 2 * (many + 1) - 1
+    assert depth <= 3 * math.log2(many)
+
+
+def test_too_many_regions_are_refused_and_nothing_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regions_of_boxes, "MOST_REGIONS", 2**6)
+    gate = GridGate(ExactRows(FINE, [np.zeros(1, np.int64)] * 2, np.ones(1, np.int64)), Fraction(1))
+    some = np.arange(50)[:, None] * np.array([7, 11])
+    with pytest.raises(DomainError, match="regions"):
+        gate.count_boxes(Boxes(FINE, some, some + 3), np.full(50, 1000))
+    assert gate._regions.most_charged() == 0
+    with pytest.raises(BudgetError):
+        gate._regions.charge(Boxes(FINE, some, some + 3), np.full(50, 1000))
+    assert gate._regions.most_charged() == 0
+
+
+def test_boxes_of_another_cube_are_refused() -> None:
+    gate = GridGate(rows_of(np.ones((3, 3), np.int64)), Fraction(1), noise=SilentNoise())
+    for boxes in (
+        Boxes((3,), np.array([[0]]), np.array([[3]])),
+        Boxes((4, 3), np.zeros((1, 2), int), np.ones((1, 2), int)),
+    ):
+        with pytest.raises(BudgetError):
+            gate.count_boxes(boxes, np.array([5]))
+    whole = Boxes((3, 3), np.zeros((1, 2), int), np.full((1, 2), 3))
+    for units in (np.array([0]), np.array([5, 5]), np.array([5.0]), np.array([BUDGET_UNITS + 1])):
+        with pytest.raises(BudgetError):
+            gate.count_boxes(whole, units)
+    assert gate.count_boxes(whole, np.array([BUDGET_UNITS])).tolist() == [9]
+    assert len(gate.count_boxes(Boxes((3, 3), np.zeros((0, 2), int), np.zeros((0, 2), int)), np.array([], int))) == 0
+
+
+def test_a_cube_of_too_many_cells_is_refused() -> None:
+    assert RegionTree((2**31, 2**30)).used == 1
+    with pytest.raises(DomainError, match="2\\^61"):
+        RegionTree((2**31, 2**30, 2))
+    with pytest.raises(InputError):
+        GridGate(rows_of(np.ones((3, 3), np.int64)), Fraction(1), max_rows=0)
+
+
+def test_sums_of_boxes_need_no_partition() -> None:
+    exact = np.arange(24).reshape(4, 6)
+    boxes = Boxes((4, 6), np.array([[0, 0], [1, 2], [1, 2]]), np.array([[4, 6], [2, 3], [4, 4]]))
+    regions = RegionTree((4, 6))
+    regions.part(boxes)
+    np.testing.assert_array_equal(rows_of(exact).sums(boxes, regions).reveal(), box_sums(exact, boxes))

@@ -1,0 +1,182 @@
+"""The exact audit of the gate of fine grids, and for each way to break it a twin that the audit does not pass.
+
+The auditor is that of `test_audit.py`: the loss of what was said is a rational number, worked out for every neighbour.
+`tests/property/test_box_regions.py` holds the same gate against that of a cube, on any boxes.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from checks import Values
+from test_audit import CUBES, EPSILON, INFINITE, Job, Said, Witness, worst
+from test_marginal_audit import HalfTheNoise
+
+from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.exact_rows import ExactRows
+from dpcube.curator.grid_gate import GridGate
+from dpcube.errors import BudgetError
+from dpcube.geometry.boxes import Boxes
+from dpcube.geometry.regions_of_boxes import RegionTree
+from dpcube.privacy.box_regions import BoxRegionBudget
+from dpcube.privacy.noise import Noise, drawn_for_units
+
+MakeGridGate = Callable[..., GridGate]
+HALF, QUARTER = BUDGET_UNITS // 2, BUDGET_UNITS // 4
+SQUARE = (2, 3)
+
+
+def made(gate: MakeGridGate, exact: Values, noise: Noise, max_rows: int = 1) -> GridGate:
+    cells = np.nonzero(exact)
+    return gate(ExactRows(exact.shape, cells, exact[cells]), EPSILON, max_rows=max_rows, noise=noise)
+
+
+def square(*bounds: tuple[int, int, int, int]) -> Boxes:
+    """Boxes of the square: first row and column, and those behind the last."""
+    array = np.array(bounds)
+    return Boxes(SQUARE, array[:, :2], array[:, 2:])
+
+
+WHOLE, LEFT, RIGHT = (0, 0, 2, 3), (0, 0, 2, 1), (0, 1, 2, 3)
+CELLS = [(row, column, row + 1, column + 1) for row in range(2) for column in range(3)]
+
+
+def boxes_job(*asked: tuple[Boxes, int], gate: MakeGridGate = GridGate, max_rows: int = 1) -> Job:
+    def run(exact: Values, noise: Noise) -> Said:
+        counter = made(gate, exact, noise, max_rows)
+        return [counter.count_boxes(boxes, np.full(len(boxes), units)) for boxes, units in asked]
+
+    return run
+
+
+def refining(gate: MakeGridGate = GridGate) -> Job:
+    """The whole, its halves, then the cells of the half that looks larger and the other half once more."""
+
+    def run(exact: Values, noise: Noise) -> Said:
+        counter = made(gate, exact, noise)
+        said = [counter.count_boxes(square(WHOLE), np.array([QUARTER]))]
+        said.append(counter.count_boxes(square(LEFT, RIGHT), np.full(2, QUARTER)))
+        left = said[1][0] >= said[1][1]
+        finer = [cell for cell in CELLS if (cell[1] == 0) == left]
+        return [*said, counter.count_boxes(square(*finer, RIGHT if left else LEFT), np.full(len(finer) + 1, HALF))]
+
+    return run
+
+
+TREE = [(square(WHOLE), QUARTER), (square(LEFT, RIGHT), QUARTER), (square(*CELLS), HALF)]
+
+
+def test_a_tree_of_boxes_loses_what_a_path_was_charged_and_no_more() -> None:
+    assert worst(boxes_job(*TREE), CUBES["square"]) == EPSILON
+    assert worst(refining(), CUBES["square"]) == EPSILON
+    with pytest.raises(BudgetError):
+        worst(boxes_job(*TREE, (square(CELLS[4]), 1)), CUBES["square"])
+
+
+def test_regions_that_were_not_asked_keep_their_budget() -> None:
+    asked = [(square(LEFT), BUDGET_UNITS), (square(RIGHT), HALF), (square(CELLS[2]), HALF), (square(CELLS[5]), HALF)]
+    assert worst(boxes_job(*asked), CUBES["square"]) == EPSILON
+
+
+def test_boxes_lose_no_more_for_a_unit_of_several_rows() -> None:
+    assert worst(boxes_job(*TREE, max_rows=2), CUBES["square"], rows=2) == EPSILON
+
+
+def test_boxes_that_overlap_in_a_call_are_charged_each() -> None:
+    overlapping = square(LEFT, WHOLE)
+    assert worst(boxes_job((overlapping, HALF)), CUBES["square"]) == EPSILON
+    with pytest.raises(BudgetError):
+        worst(boxes_job((overlapping, HALF + 1)), CUBES["square"])
+
+
+class ChargeForgotten(GridGate):
+    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
+        regions = RegionTree(self.shape)
+        regions.part(boxes)
+        return self._exact_rows.sums(boxes, regions).plus(drawn_for_units(self._noise, units, self.epsilon_per_unit))
+
+
+class DrawsFirst(GridGate):
+    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
+        noisy = ChargeForgotten.count_boxes(self, boxes, units)  # type: ignore[arg-type]
+        self._regions.charge(boxes, units)
+        return noisy
+
+
+class SilentWhereEmpty(GridGate):
+    """Only boxes that rows fall into get noise, as a GROUP BY would have it."""
+
+    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
+        noisy, regions = super().count_boxes(boxes, units), RegionTree(self.shape)
+        regions.part(boxes)
+        return np.where(self._exact_rows.sums(boxes, regions).reveal() == 0, 0, noisy)
+
+
+class MostOfABox(BoxRegionBudget):
+    """Boxes of one call are taken to be apart: a cell is charged for the dearest of them alone."""
+
+    def charge(self, boxes: Boxes, units: Values) -> None:
+        super().charge(Boxes(boxes.shape, boxes.lower[:1], boxes.upper[:1]), units[:1])
+
+
+class NodesAlone(BoxRegionBudget):
+    """A box is held against what was charged to itself, not to the boxes around it."""
+
+    def charge(self, boxes: Boxes, units: Values) -> None:
+        self._charged[:] = 0
+        super().charge(boxes, units)
+
+
+def with_budget(budget: type[BoxRegionBudget]) -> MakeGridGate:
+    def gate(rows: ExactRows, epsilon: Fraction, *, max_rows: int, noise: Noise) -> GridGate:
+        made = GridGate(rows, epsilon, max_rows=max_rows, noise=noise)
+        made._regions = budget(rows.shape, BUDGET_UNITS)
+        return made
+
+    return gate
+
+
+def half_the_noise(rows: ExactRows, epsilon: Fraction, *, max_rows: int, noise: Noise) -> GridGate:
+    return GridGate(rows, epsilon, max_rows=max_rows, noise=HalfTheNoise(noise))
+
+
+TWICE = [(square(WHOLE), BUDGET_UNITS), (square(LEFT, RIGHT), BUDGET_UNITS)]
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (boxes_job(*TWICE, gate=ChargeForgotten), 2 * EPSILON),
+        (boxes_job(*TWICE, gate=with_budget(NodesAlone)), 2 * EPSILON),
+        (boxes_job((square(WHOLE, LEFT), BUDGET_UNITS), gate=with_budget(MostOfABox)), 2 * EPSILON),
+        (boxes_job((square(*CELLS), BUDGET_UNITS), gate=SilentWhereEmpty), INFINITE),
+        (boxes_job(*TREE, gate=half_the_noise), 2 * EPSILON),
+    ],
+    ids=["charge forgotten", "path forgotten", "overlap accepted", "empty boxes without noise", "half the noise"],
+)
+def test_sabotage_loses_more_than_epsilon(run: Job, expected: Fraction) -> None:
+    assert worst(run, CUBES["square"]) == expected
+
+
+def test_what_the_twins_are_let_do_is_refused() -> None:
+    for asked in (TWICE, [(square(WHOLE, LEFT), BUDGET_UNITS)]):
+        with pytest.raises(BudgetError):
+            worst(boxes_job(*asked), CUBES["square"])
+
+
+def pays_first(gate: MakeGridGate) -> bool:
+    """A refused call draws nothing, and at every draw what was charged has gone up already."""
+    charged = (QUARTER, HALF, BUDGET_UNITS)
+    noise = Witness(lambda: counter._regions.most_charged() == charged[min(2, len(noise.draws))])
+    counter = made(gate, CUBES["square"], noise)
+    for boxes, units in TREE:
+        counter.count_boxes(boxes, np.full(len(boxes), units))
+    with pytest.raises(BudgetError):
+        counter.count_boxes(square(WHOLE), np.array([10**6]))
+    return noise.draws == [True, True, True]
+
+
+def test_the_charge_comes_before_the_draw() -> None:
+    assert pays_first(GridGate)
+    assert not pays_first(DrawsFirst)

@@ -133,9 +133,14 @@ def test_too_many_regions_are_refused_and_nothing_is_charged(monkeypatch: pytest
     with pytest.raises(DomainError, match="regions"):
         gate.count_boxes(Boxes(FINE, some, some + 3), np.full(50, 1000))
     assert gate._regions.most_charged() == 0
+    whole = Boxes(FINE, np.zeros((1, 2), np.int64), np.array([FINE]))
+    gate._regions.charge(whole, np.array([77]))
     with pytest.raises(BudgetError):
         gate._regions.charge(Boxes(FINE, some, some + 3), np.full(50, 1000))
-    assert gate._regions.most_charged() == 0
+    assert gate._regions._tree.used > len(gate._regions._charged)  # the refused call has left its cuts
+    assert gate._regions.most_charged() == 77
+    gate._regions.charge(whole, np.array([1]))
+    assert gate._regions.most_charged() == 78
 
 
 def test_boxes_of_another_cube_are_refused() -> None:

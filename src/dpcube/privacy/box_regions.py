@@ -49,8 +49,7 @@ class BoxRegionBudget(Unique):
                 self._tree.part(boxes)
             except DomainError:
                 self._refuse()
-            charged = np.zeros(self._tree.used, np.int64)
-            charged[: len(self._charged)] = self._charged
+            charged = self._charged_by_node()
             self._tree.add(boxes, units, charged)
             if self._tree.most_on_a_path(charged) > self._units:
                 self._refuse()
@@ -59,7 +58,11 @@ class BoxRegionBudget(Unique):
     def most_charged(self) -> int:
         """Return the most that any cell was charged."""
         with self._account.mine():
-            return self._tree.most_on_a_path(self._charged)
+            return self._tree.most_on_a_path(self._charged_by_node())
+
+    def _charged_by_node(self) -> Ints:
+        """Return what each node was charged: nothing, if it came by cuts since, those of a refused call among them."""
+        return np.concatenate([self._charged, np.zeros(self._tree.used - len(self._charged), np.int64)])
 
     def _refuse(self) -> NoReturn:
         msg = "a measurement was refused: some cell it covers has less budget left than it asks for, or there are too "

@@ -71,7 +71,7 @@ class CuboidsEstimate:
     def shares(self) -> tuple[Floats, ...]:
         """The share of each cell of every attribute in its group."""
         return tuple(
-            shares_of_cells(one.counts, one.variance, groups)
+            shares_of_cells(one.counts, one.variance, groups, self.beliefs.marginal(one.axes))
             for one, groups in zip(self.ones, self.groups, strict=True)
         )
 
@@ -154,9 +154,7 @@ class CuboidsEstimate:
 
     def _holding(self, axes: CliqueAxes) -> list[CountedTable]:
         """Return the cuboids that hold some axes; of none, all tables tell the total."""
-        return [
-            table for table in (*self.cuboids, *(self.grouped_ones if not axes else ())) if set(axes) <= set(table.axes)
-        ]
+        return [table for table in (*self.cuboids, *(self.ones if not axes else ())) if set(axes) <= set(table.axes)]
 
     def _noise_of_ones(self, axes: CliqueAxes, asked: "_Asked", at: Ints, weighed: Floats, rows: Floats) -> Floats:
         """Return what the noise of each attribute's own table leaves in modelled sums, attributes independent.
@@ -245,9 +243,9 @@ class _Asked:
 
 
 def grouped_table(one: CountedTable, groups: Ints) -> CountedTable:
-    """Return a table over one attribute with its cells put together into groups; variances are told by their mean."""
+    """Return a table over one attribute with its cells put together into groups."""
     counts, cells = grouped_counts(one.counts, groups)
-    return CountedTable(one.axes, counts, one.variance * float(cells.mean()))
+    return CountedTable(one.axes, counts, one.variance, cells.astype(np.float64))
 
 
 def marginals_of_cells(transcript: Transcript) -> list[MarginalCounts]:

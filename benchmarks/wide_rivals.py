@@ -173,7 +173,8 @@ def aim(rows: Ints, domain: Domain, epsilon: float, seed: int, *, pure: bool = F
     for axis in attributes:
         count((axis,))
     spent = len(shape) * (1 / scale if pure else 0.5 / scale**2)
-    model, cliques, last, made = engine.model(LAST_STEPS), [(axis,) for axis in attributes], False, 0
+    cliques: list[Axes] = [(axis,) for axis in attributes]
+    model, last, made = engine.model(LAST_STEPS), False, 0
     while not last:
         if budget - spent < 2 * cost():
             left, last = budget - spent, True

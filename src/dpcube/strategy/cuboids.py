@@ -40,8 +40,9 @@ NOISE_OF_TABLE = 0.3
 FEWEST_GROUPS, MOST_GROUPS = 3, 60
 MOST_LEARNT = 2**16
 """Cells of the model's cliques: it is fitted some hundred times, a pass over all of them each."""
-STEPS_BETWEEN = 60
-"""Steps by which the model learns a table before the next choice."""
+STEPS_BETWEEN, CLOSE_BETWEEN = 60, 1e-7
+"""Steps by which the model learns a table before the next choice, and how little the last may better it: 1e-7 of some
+ten nats a row are less than a thousandth in total variation, below what a choice can tell."""
 MOST_AXES, MOST_NAMED = 4, 256
 MOST_TELLING = 2**10
 MOST_CELLS_OF_ONE = 2**20
@@ -152,6 +153,8 @@ class _Learnt:
     tables: list[CountedTable]
     model: FittedModel
     purse: "_Purse"
+    beyond: set[CliqueAxes] = field(default_factory=set)
+    """Pairs with which the model would be too large; with more tables it only grows."""
 
     @classmethod
     def of(cls, counter: CuboidCounter, ones: list[CountedTable], groups: list[Ints], purse: "_Purse") -> "_Learnt":
@@ -160,7 +163,8 @@ class _Learnt:
 
     def learn(self, table: CountedTable) -> None:
         self.tables.append(table)
-        self.model = fit(self.counter.shape, self.tables, start=self.model.thetas, steps=STEPS_BETWEEN)
+        begun = self.model.thetas
+        self.model = fit(self.counter.shape, self.tables, start=begun, steps=STEPS_BETWEEN, close=CLOSE_BETWEEN)
 
     def candidates(self) -> list[CliqueAxes]:
         """Return the pairs that were not counted and with which the model can still be held."""
@@ -169,11 +173,13 @@ class _Learnt:
         together = _components(len(shape), counted)
         found: list[CliqueAxes] = []
         for pair in itertools.combinations([axis for axis, side in enumerate(shape) if side > 1], 2):
-            if pair in counted:
+            if pair in counted or pair in self.beyond:
                 continue
             free = together[pair[0]] != together[pair[1]] or any(set(pair) <= clique for clique in cliques)
             if free or model_cells(shape, [*counted, pair]) <= MOST_LEARNT:
                 found.append(pair)
+            else:
+                self.beyond.add(pair)
         return found
 
     def choose(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:

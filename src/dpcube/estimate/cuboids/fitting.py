@@ -80,8 +80,12 @@ def fit(
     start: Mapping[CliqueAxes, Floats] | None = None,
     steps: int = MOST_FIT_STEPS,
     evenness: float = EVENNESS,
+    close: float = 1e-10,
 ) -> FittedModel:
-    """Return the most even cube that agrees with noisy tables; `start` are thetas of an earlier fit."""
+    """Return the most even cube that agrees with noisy tables; `start` are thetas of an earlier fit.
+
+    It ends after so many steps, or at one that betters what is minimized by no more than the part `close` of it.
+    """
     tables = pooled(tables)
     tree = JunctionTree.of(shape, [table.axes for table in tables])
     total = total_of(tables)
@@ -114,7 +118,7 @@ def fit(
 
     first = [(start or {}).get(table.axes, np.zeros(table.counts.shape)).reshape(-1) for table in tables]
     begun = np.concatenate(first) / scale
-    options = {"maxiter": steps, "maxcor": 20, "gtol": 1e-7, "ftol": 1e-10}
+    options = {"maxiter": steps, "maxcor": 20, "gtol": 1e-7, "ftol": close}
     thetas = minimize(value_and_slope, begun, jac=True, method="L-BFGS-B", options=options).x * scale
     shares, _ = beliefs_of(thetas)
     kept = {

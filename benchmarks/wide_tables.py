@@ -96,15 +96,20 @@ def measure(epsilon: str, seed: int, domain: Domain, exact: ExactRows, rows: Int
     return figures | {f"held, {name}": float(np.mean(of)) for name, of in held.items() if of}
 
 
+def wide_adult() -> tuple[Domain, Ints]:
+    """Return the 14 attributes of the bundled table, and the cell of each row on every one."""
+    whole = Domain.load(adult_domain(full=True))
+    domain = whole.project(tuple(name for name in whole.names if name != "fnlwgt"))
+    codes, alike = open_rows(adult_table()).count_alike(domain)
+    return domain, np.repeat(np.stack(codes, axis=1).astype(np.int64), alike, axis=0)
+
+
 def main() -> None:
     """Print the mean figures of some releases for each epsilon."""
     epsilons = sys.argv[1].split(",") if len(sys.argv) > 1 else ["0.1", "1", "3"]
     runs = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-    whole = Domain.load(adult_domain(full=True))
-    domain = whole.project(tuple(name for name in whole.names if name != "fnlwgt"))
-    codes, alike = open_rows(adult_table()).count_alike(domain)
-    rows = np.repeat(np.stack(codes, axis=1).astype(np.int64), alike, axis=0)
-    exact = ExactRows(domain.shape, codes, alike)
+    domain, rows = wide_adult()
+    exact = ExactRows(domain.shape, list(rows.T), np.ones(len(rows), np.int64))
     for epsilon in epsilons:
         found = [measure(epsilon, seed, domain, exact, rows) for seed in range(runs)]
         told = {name: np.mean([one[name] for one in found]) for name in found[0]}

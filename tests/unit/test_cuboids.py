@@ -18,9 +18,9 @@ from dpcube.curator import publish
 from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact_rows import ExactRows
 from dpcube.errors import DomainError, DpcubeError, InputError, QueryError, ReleaseFileError
-from dpcube.privacy.epsilon import SMALLEST
+from dpcube.privacy.epsilon import SMALLEST, SMALLEST_SHARE
 from dpcube.strategy import Cuboids, releasing_strategy, strategy_of
-from dpcube.strategy.cuboids import rounds_for
+from dpcube.strategy.cuboids import rounds_for, units_of_ones
 from dpcube.strategy.groups_of_cells import groups_of_cells
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.transcript import CellCounts, Cuboid, CuboidCounts, MarginalCounts, Provenance, Transcript
@@ -101,6 +101,35 @@ def test_a_question_that_cuts_groups_of_counted_attributes_is_modelled() -> None
     assert not release.count(age=(20, 21), sex="F").modelled
     assert release.count(age=(20, 20), sex="F").modelled
     assert not release.count(age=(20, 20)).modelled
+
+
+def test_cells_that_the_model_leaves_empty_are_not_known_to_be_empty() -> None:
+    """Rows that the noise of an attribute's table hides may be there: no interval shrinks to nothing."""
+    ones = MarginalCounts((0,), np.array([900, -40, 500, 400, 500]), EIGHTH), ONES[1]
+    cuboids = CuboidCounts((np.array([0, 0, 1, 2, 2]), np.arange(4)), (Cuboid((0, 1), np.full((3, 4), 200), EIGHTH),))
+    release = make_release_of(*ones, cuboids)
+    hidden, shown = release.count(age=(21, 21), sex="F"), release.count(age=(20, 20), sex="F")
+    assert hidden.modelled
+    assert hidden.value < 1 < shown.value
+    of_cell = release.count(age=(21, 21)).stderr
+    assert 0.2 * of_cell < hidden.stderr < of_cell
+
+
+def test_units_go_by_the_square_root_of_cells_and_none_is_too_few_to_draw() -> None:
+    per = Fraction(1, BUDGET_UNITS)
+    few, many = units_of_ones((4, 100), per)
+    assert many / few == pytest.approx(5, rel=1e-3)
+    assert few + many <= 2 * BUDGET_UNITS / 5
+    smallest = SMALLEST / BUDGET_UNITS
+    assert min(units_of_ones((2,) + (2**20,) * 63, smallest)) * smallest >= SMALLEST_SHARE
+
+
+def test_larger_tables_get_more_units(release: Release) -> None:
+    tables = measured(release).cuboids[:-1]  # the last has what is left
+    largest, least = (pick(tables, key=lambda one: one.counts.size) for pick in (max, min))
+    assert largest.units > least.units
+    roots = largest.counts.size**0.5 / least.counts.size**0.5
+    assert largest.units / least.units == pytest.approx(roots, rel=0.3)
 
 
 def test_named_cuboids_are_counted_and_nothing_is_chosen() -> None:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from dpcube.errors import DomainError, InputError
 from dpcube.estimate.cuboids.estimate import grouped_table
 from dpcube.estimate.cuboids.fitting import CountedTable, FittedModel, fit, total_of
 from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells, table_cells
+from dpcube.estimate.cuboids.smoothing import smoothed
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import SMALLEST_SHARE
 from dpcube.strategy.groups_of_cells import groups_of_cells
@@ -38,9 +40,11 @@ NOISE_OF_TABLE = 0.3
 FEWEST_GROUPS, MOST_GROUPS = 3, 60
 MOST_LEARNT = 2**16
 """Cells of the model's cliques: it is fitted some hundred times, a pass over all of them each."""
-STEPS_BETWEEN = 60
-"""Steps by which the model learns a table before the next choice."""
+STEPS_BETWEEN, CLOSE_BETWEEN = 60, 1e-7
+"""Steps by which the model learns a table before the next choice, and how little the last may better it: 1e-7 of some
+ten nats a row are less than a thousandth in total variation, below what a choice can tell."""
 MOST_AXES, MOST_NAMED = 4, 256
+MOST_TELLING = 2**10
 MOST_CELLS_OF_ONE = 2**20
 """Cells of an attribute: each is counted by itself."""
 
@@ -107,11 +111,11 @@ class Cuboids:
     def run(self, counter: CuboidCounter) -> Transcript:
         """Count each attribute, then tables of several, until the budget is spent."""
         shape, per = counter.shape, counter.epsilon_per_unit
-        of_one = int(FIRST_SHARE * BUDGET_UNITS / len(shape))
-        ones = [MarginalCounts((j,), counter.count_marginal((j,), of_one), of_one) for j in range(len(shape))]
-        noisy = [_noisy(one.axes, one.counts, of_one, per) for one in ones]
+        units = units_of_ones(shape, per)
+        ones = [MarginalCounts((j,), counter.count_marginal((j,), of), of) for j, of in enumerate(units)]
+        noisy = [_noisy(one.axes, one.counts, one.units, per) for one in ones]
         share = CHOICE_SHARE if not self.named else Fraction(0)
-        left = BUDGET_UNITS - of_one * len(shape)
+        left = BUDGET_UNITS - sum(units)
         rounds = len(self.named) or rounds_for(total_of(noisy) * float(per * BUDGET_UNITS), len(shape))
         if not self.named:  # noise of smaller shares could not be drawn
             rounds = min(rounds, max(int(left * share * per / (2 * SMALLEST_SHARE)), 1))
@@ -120,11 +124,11 @@ class Cuboids:
         most = int(np.clip(math.sqrt(NOISE_OF_TABLE * total_of(noisy) / noise), FEWEST_GROUPS, MOST_GROUPS))
         ordered = self.ordered or (True,) * len(shape)
         groups = [
-            groups_of_cells(one.counts, ordered=kind, most=most, least=max(math.sqrt(one.variance), noise) / 2)
+            _groups(one, most, max(math.sqrt(one.variance), noise) / 2, ordered=kind)
             for one, kind in zip(noisy, ordered, strict=True)
         ]
         coarse = counter.grouped(groups)
-        learnt = _Learnt.of(coarse, noisy, groups, noise)
+        learnt = _Learnt.of(coarse, noisy, groups, _Purse(int(left * (1 - share)), rounds, coarse.shape, per))
         cuboids = []
         for turn in range(rounds):
             among, axes = 1, self.named[turn] if self.named else None
@@ -133,6 +137,7 @@ class Cuboids:
                 if not candidates:
                     break
                 among, axes = len(candidates), learnt.choose(candidates, of_choice)
+                of_table = learnt.purse.spend(axes)
             counts = coarse.count_marginal(axes, of_table)
             cuboids.append(Cuboid(axes, counts, of_table, among, 0 if self.named else of_choice))
             if not self.named and turn < rounds - 1:
@@ -147,17 +152,19 @@ class _Learnt:
     counter: CuboidCounter
     tables: list[CountedTable]
     model: FittedModel
-    noise: float
-    """The mean of the noise, without sign, of a count of the next tables."""
+    purse: "_Purse"
+    beyond: set[CliqueAxes] = field(default_factory=set)
+    """Pairs with which the model would be too large; with more tables it only grows."""
 
     @classmethod
-    def of(cls, counter: CuboidCounter, ones: list[CountedTable], groups: list[Ints], noise: float) -> "_Learnt":
+    def of(cls, counter: CuboidCounter, ones: list[CountedTable], groups: list[Ints], purse: "_Purse") -> "_Learnt":
         tables = [grouped_table(one, of_axis) for one, of_axis in zip(ones, groups, strict=True)]
-        return cls(counter, tables, fit(counter.shape, tables), noise)
+        return cls(counter, tables, fit(counter.shape, tables), purse)
 
     def learn(self, table: CountedTable) -> None:
         self.tables.append(table)
-        self.model = fit(self.counter.shape, self.tables, start=self.model.thetas, steps=STEPS_BETWEEN)
+        begun = self.model.thetas
+        self.model = fit(self.counter.shape, self.tables, start=begun, steps=STEPS_BETWEEN, close=CLOSE_BETWEEN)
 
     def candidates(self) -> list[CliqueAxes]:
         """Return the pairs that were not counted and with which the model can still be held."""
@@ -166,21 +173,81 @@ class _Learnt:
         together = _components(len(shape), counted)
         found: list[CliqueAxes] = []
         for pair in itertools.combinations([axis for axis, side in enumerate(shape) if side > 1], 2):
-            if pair in counted:
+            if pair in counted or pair in self.beyond:
                 continue
             free = together[pair[0]] != together[pair[1]] or any(set(pair) <= clique for clique in cliques)
             if free or model_cells(shape, [*counted, pair]) <= MOST_LEARNT:
                 found.append(pair)
+            else:
+                self.beyond.add(pair)
         return found
 
     def choose(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:
         """Let the counter choose the table that departs most from the model, beyond what its noise would cost."""
         shape = self.counter.shape
         predicted = tuple(np.rint(self.model.beliefs.marginal(axes)).astype(np.int64) for axes in candidates)
-        costs = np.array([round(self.noise * table_cells(shape, axes)) for axes in candidates], np.int64)
+        costs = np.array([round(self.purse.noise(axes) * table_cells(shape, axes)) for axes in candidates], np.int64)
         alike = np.ones(len(candidates), np.int64)
         asked = TableDistances(shape, tuple(candidates), predicted, alike, costs)
         return candidates[int(self.counter.choose(asked, units)[0])]
+
+
+@dataclass
+class _Purse:
+    """The units that are left for the tables of so many turns. A table of c cells gets them by sqrt(c).
+
+    So the noise of all tables, without signs, adds up to the least (`units_of_ones`). What later turns will choose is
+    not known: their tables are taken to be like the mean of all pairs.
+    """
+
+    units: int
+    turns: int
+    shape: tuple[int, ...]
+    per: Fraction
+
+    def next_units(self, axes: CliqueAxes) -> int:
+        """Return what a table over some axes would get in this turn; at the last, all that is left."""
+        least, root = least_units(self.per), math.sqrt(table_cells(self.shape, axes))
+        part = root / (root + (self.turns - 1) * self._mean_root)
+        return least + int((self.units - self.turns * least) * part)
+
+    @cached_property
+    def _mean_root(self) -> float:
+        pairs = itertools.combinations([side for side in self.shape if side > 1], 2)
+        return float(np.mean([math.sqrt(one * other) for one, other in pairs] or [1.0]))
+
+    def noise(self, axes: CliqueAxes) -> float:
+        """Return the mean of the noise, without sign, of a count of a table over some axes, counted in this turn."""
+        return 1 / float(self.next_units(axes) * self.per)
+
+    def spend(self, axes: CliqueAxes) -> int:
+        """Return the units of the table that this turn counts."""
+        units = self.next_units(axes)
+        self.units, self.turns = self.units - units, self.turns - 1
+        return units
+
+
+def least_units(per: Fraction) -> int:
+    """Return the fewest units by which noise can be drawn."""
+    return math.ceil(SMALLEST_SHARE / per)
+
+
+def units_of_ones(shape: tuple[int, ...], per: Fraction) -> list[int]:
+    """Return the units of the table over each attribute: as the square roots of their cells.
+
+    The noise of a table of c cells adds up to c / epsilon without signs, and the sum of c_j / epsilon_j is least, for
+    epsilons that add up, if epsilon_j goes by the square root of c_j. An attribute of very many cells leaves others
+    their part: no more than MOST_TELLING of them count.
+    """
+    roots = [math.sqrt(min(side, MOST_TELLING)) for side in shape]
+    least = least_units(per)
+    shared = int(FIRST_SHARE * BUDGET_UNITS) - least * len(shape)
+    return [least + int(shared * root / sum(roots)) for root in roots]
+
+
+def _groups(one: CountedTable, most: int, least: float, *, ordered: bool) -> Ints:
+    counts = smoothed(one.counts, one.variance) if ordered else one.counts
+    return groups_of_cells(counts, ordered=ordered, most=most, least=least)
 
 
 def rounds_for(rows_times_epsilon: float, attributes: int) -> int:

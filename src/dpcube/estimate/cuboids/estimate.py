@@ -34,6 +34,7 @@ Way = Literal["weighed", "taken", "squared"]
 WAYS: tuple[Way, ...] = ("weighed", "taken", "squared")
 """How rows add up: by a query's weights, each that has one as 1, or by the squares of weights."""
 DENSE_MODELLED = 2**24
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class CuboidsEstimate:
     def shares(self) -> tuple[Floats, ...]:
         """The share of each cell of every attribute in its group."""
         return tuple(
-            shares_of_cells(one.counts, one.variance, groups)
+            shares_of_cells(one.counts, one.variance, groups, self.beliefs.marginal(one.axes))
             for one, groups in zip(self.ones, self.groups, strict=True)
         )
 
@@ -154,22 +155,29 @@ class CuboidsEstimate:
 
     def _holding(self, axes: CliqueAxes) -> list[CountedTable]:
         """Return the cuboids that hold some axes; of none, all tables tell the total."""
-        return [
-            table for table in (*self.cuboids, *(self.grouped_ones if not axes else ())) if set(axes) <= set(table.axes)
-        ]
+        return [table for table in (*self.cuboids, *(self.ones if not axes else ())) if set(axes) <= set(table.axes)]
 
     def _noise_of_ones(self, axes: CliqueAxes, asked: "_Asked", at: Ints, weighed: Floats, rows: Floats) -> Floats:
         """Return what the noise of each attribute's own table leaves in modelled sums, attributes independent.
 
         A count of an attribute's cell is in a sum with the share of its rows that the other attributes take, and the
-        mean of their squared weights: `rows` and `weighed`, over those of the attribute by itself.
+        mean of their squared weights: `rows` and `weighed`, over those of the attribute by itself. Cells that the model
+        leaves empty, or nearly, may hold as many rows as the noise hides: of these the other attributes take what they
+        take of all rows. So what a group's cells are is never known better than the noise of their own table allows.
         """
-        squares = np.zeros(len(at))
+        squares, total = np.zeros(len(at)), self.beliefs.total
         for axis in axes:
-            weights = asked.queries.weights[axis][asked.chosen[at, axis]]
-            own_rows, own_weighed = (np.maximum(self._values((axis,), asked, at, how), 1.0) for how in WAYS[1:])
-            share = (np.maximum(rows, 0) / own_rows) * (weighed / own_weighed)
-            squares += (weights**2).sum(axis=1) * self.ones[axis].variance * share
+            weights, variance = asked.queries.weights[axis][asked.chosen[at, axis]], self.ones[axis].variance
+            noise, cells = (weights**2).sum(axis=1) * variance, np.maximum((weights != 0).sum(axis=1), 1)
+            others = tuple(other for other in axes if other != axis)
+            share = np.ones(len(at))
+            # As rows, and as rows by the squares of their weights; those that noise hides weigh like the others.
+            for found, way, hidden in zip(
+                (rows, weighed), WAYS[1:], (np.sqrt(cells * variance), noise / np.sqrt(cells * variance)), strict=True
+            ):
+                own, besides = (self._values(of, asked, at, way) for of in ((axis,), others))
+                share *= (np.maximum(found, 0) + hidden * besides / total) / np.maximum(own + hidden, TINY)
+            squares += noise * share
         return squares
 
     @cached_property
@@ -245,9 +253,9 @@ class _Asked:
 
 
 def grouped_table(one: CountedTable, groups: Ints) -> CountedTable:
-    """Return a table over one attribute with its cells put together into groups; variances are told by their mean."""
+    """Return a table over one attribute with its cells put together into groups."""
     counts, cells = grouped_counts(one.counts, groups)
-    return CountedTable(one.axes, counts, one.variance * float(cells.mean()))
+    return CountedTable(one.axes, counts, one.variance, cells.astype(np.float64))
 
 
 def marginals_of_cells(transcript: Transcript) -> list[MarginalCounts]:

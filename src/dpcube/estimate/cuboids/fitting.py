@@ -30,11 +30,18 @@ MOST_FIT_STEPS = 200
 
 
 class CountedTable(NamedTuple):
-    """Noisy counts over some axes, ascending, and the variance of their noise."""
+    """Noisy counts over some axes, ascending, and the variance of a noise; a count of a group has one for each cell."""
 
     axes: CliqueAxes
     counts: Floats
     variance: float
+    cells: Floats | float = 1.0
+    """How many noises there are in each count."""
+
+    @property
+    def variances(self) -> Floats:
+        """The variance of the noise of each count."""
+        return np.broadcast_to(self.variance * np.asarray(self.cells, np.float64), self.counts.shape)
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class FittedModel:
 
 def total_of(tables: list[CountedTable]) -> float:
     """Return the count of the whole by all tables, each weighted by its precision; at least 1."""
-    precision = np.array([1 / (table.counts.size * table.variance) for table in tables])
+    precision = np.array([1 / float(table.variances.sum()) for table in tables])
     sums = np.array([table.counts.sum() for table in tables])
     return max(float(sums @ precision / precision.sum()), 1.0)
 
@@ -73,8 +80,12 @@ def fit(
     start: Mapping[CliqueAxes, Floats] | None = None,
     steps: int = MOST_FIT_STEPS,
     evenness: float = EVENNESS,
+    close: float = 1e-10,
 ) -> FittedModel:
-    """Return the most even cube that agrees with noisy tables; `start` are thetas of an earlier fit."""
+    """Return the most even cube that agrees with noisy tables; `start` are thetas of an earlier fit.
+
+    It ends after so many steps, or at one that betters what is minimized by no more than the part `close` of it.
+    """
     tables = pooled(tables)
     tree = JunctionTree.of(shape, [table.axes for table in tables])
     total = total_of(tables)
@@ -107,7 +118,7 @@ def fit(
 
     first = [(start or {}).get(table.axes, np.zeros(table.counts.shape)).reshape(-1) for table in tables]
     begun = np.concatenate(first) / scale
-    options = {"maxiter": steps, "maxcor": 20, "gtol": 1e-7, "ftol": 1e-10}
+    options = {"maxiter": steps, "maxcor": 20, "gtol": 1e-7, "ftol": close}
     thetas = minimize(value_and_slope, begun, jac=True, method="L-BFGS-B", options=options).x * scale
     shares, _ = beliefs_of(thetas)
     kept = {

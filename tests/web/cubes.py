@@ -3,14 +3,18 @@
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 
 from dpcube import Category, Date, Domain, Float, Integer, Release
 from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.cuboid_gate import CuboidGate
+from dpcube.curator.exact_rows import ExactRows
 from dpcube.curator.gate import Gate
+from dpcube.curator.sources import open_rows
 from dpcube.curator.sources.counts import counts_from_array
 from dpcube.estimate.marginals.components import subsets
 from dpcube.evaluate.arrays import experiment
-from dpcube.strategy import Adaptive
+from dpcube.strategy import Adaptive, Cuboids
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, MarginalCounts, Provenance, Transcript
 
@@ -30,6 +34,9 @@ STRANGE = Domain(
     Category(HOSTILE, ["=1+1", "$(touch f)`x`", "a\nb\u202e", "<b>bold</b>", "\U0001f600 it's"]),
     Category("null", ["'; drop table cube; --", "\\", '"'], null="cell"),
     Date("day of visit", "2026-02-01", "2026-02-20", null="cell"),
+)
+WIDE = Domain(
+    [*(Integer(f"x{j}", 0, 5 + j, width=1 + j % 2) for j in range(6)), Category("kind", ["red", HOSTILE, "=1+1"])]
 )
 
 
@@ -60,3 +67,15 @@ def with_tables(domain: Domain) -> Release:
     boxes = BoxCounts(tree.tree, tree.node, tree.counts, tree.units * 7 // 10)
     transcript = Transcript(domain.shape, gate.epsilon_per_unit, (*tables, boxes))
     return Release(domain, transcript, Provenance("adaptive", Fraction(1), "dpcube", private=False))
+
+
+def wide_release() -> Release:
+    """Return a release of cuboids: x1 follows x0, all else is independent."""
+    generator = np.random.default_rng(7)
+    columns = {f"x{j}": generator.integers(0, 6 + j, 3000) for j in range(6)}
+    columns["x1"] = np.minimum(columns["x0"] + generator.integers(0, 2, 3000), 6)
+    kinds = np.array(["red", HOSTILE, "=1+1"])[generator.integers(0, 3, 3000)]
+    rows = open_rows(pa.table({**columns, "kind": kinds})).count_alike(WIDE)
+    gate = CuboidGate(ExactRows(WIDE.shape, *rows), Fraction(1), noise=SeededNoise(3))
+    transcript = Cuboids().for_domain(WIDE).run(gate)
+    return Release(WIDE, transcript, Provenance("cuboids", Fraction(1), "test", private=False))

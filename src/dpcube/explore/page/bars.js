@@ -3,7 +3,7 @@
    A chart is a list box of bars. Bars are chosen by clicking, dragging or keys; the chart says which, and is told what
    to show. */
 
-import { cutShort, drawn, hatch, likely, made, rows, roundTicks, setAll, short } from "./drawing.js";
+import { besides, cutShort, drawn, hatch, likely, made, rows, roundTicks, setAll, short } from "./drawing.js";
 import { isDoubtful } from "./shown.js";
 
 const HEIGHT = 176;
@@ -44,6 +44,7 @@ export function barChart(attribute, number, onChoose) {
     svg: chart.svg,
     table: () => labels.map((label, bar) => ({ label, ...(chart.answers[bar] ?? { value: chart.values[bar] }) })),
     show: (values, chosen) => showBars(chart, values, chosen),
+    choose: (chosen) => chooseShown(chart, chosen),
     tell: (bar, answer) => tellBar(chart, bar, answer),
     lay: () => layBars(chart),
   };
@@ -69,6 +70,13 @@ function showBars(chart, values, chosen) {
   chart.answers.fill(null);
   chart.svg.classList.add("waiting");
   placeBars(chart);
+}
+
+/** Show which bars are chosen, before their counts are known. */
+function chooseShown(chart, chosen) {
+  chart.chosen = chosen;
+  chart.svg.classList.add("waiting");
+  chart.bars.forEach((_, bar) => describeBar(chart, bar));
 }
 
 function tellBar(chart, bar, answer) {
@@ -205,8 +213,7 @@ function describeBar(chart, bar) {
 
 function wordsOfBar(chart, bar) {
   const [answer, value] = [chart.answers[bar], chart.values[bar]];
-  const doubt = answer && isDoubtful(answer) ? "; may be none at all" : "";
-  return `${chart.labels[bar]}: ${rows(value)} rows${answer ? `, ${likely(answer)}${doubt}` : ""}`;
+  return `${chart.labels[bar]}: ${rows(value)} rows${answer ? `, ${likely(answer)}${besides(answer)}` : ""}`;
 }
 
 function sayBar(chart, bar, asked = true) {

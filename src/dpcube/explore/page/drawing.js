@@ -1,5 +1,7 @@
 /* Elements and numbers as they are shown. Text is always text, never HTML. */
 
+import { isDoubtful } from "./shown.js";
+
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 
 export const byId = (id) => document.getElementById(id);
@@ -38,6 +40,11 @@ export function rows(count) {
 export function likely({ low, high }) {
   if (Number.isNaN(low + high)) return "how far off is unknown here: ask Python";
   return `likely between ${rows(low)} and ${rows(high)}`;
+}
+
+/** Return what else is to be said of an answer: that it may be none, and that it is a model's. */
+export function besides(answer) {
+  return (isDoubtful(answer) ? "; may be none at all" : "") + (answer.modelled ? "; by the model" : "");
 }
 
 /** Return a few round numbers from 0 to a top, or from a bottom below 0. */

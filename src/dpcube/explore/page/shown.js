@@ -7,11 +7,12 @@ import { answering } from "./answers.js";
 import { keptTables, spreadOverCells } from "./marginals.js";
 import { takesAll, takesCells, takesRange } from "./weights.js";
 
-/** Return a cube that can be asked. */
+/** Return a cube that can be asked; one that is not held here has no `answer`: the server has it (`remote.js`). */
 export function cubeOf(contents) {
   const { facts, arrays } = contents;
-  const estimate = estimateOf(facts, arrays);
   const edges = facts.attributes.map((_, k) => arrays[`edges${k}`]);
+  if (facts.model.kind === "served") return { facts, edges, shape: facts.shape, outlines: () => null, hasNoisy: false };
+  const estimate = estimateOf(facts, arrays);
   let noisy;
   return {
     facts,

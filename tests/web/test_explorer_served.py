@@ -1,27 +1,35 @@
 """The explorer with Python behind it: who is let in, what it answers, and what a hostile or slow client can do."""
 
 import csv
+import http.client
 import io
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from cubes import HOSTILE, MIXED, released, wide_release
+from click.testing import CliRunner
+from cubes import HOSTILE, MIXED, STRANGE, released, wide_release
 from test_explorer_numbers import random_question
 from test_explorer_page import SAVED, ends, shown, told
 from test_studio import Client
 
 from chromium import Browser, Page
 from dpcube import Release
+from dpcube.cli import commands
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 from dpcube.explore import ExplorerServer
 from dpcube.explore.asking import PageQuestions
-from dpcube.explore.sql_process import MOST_RESULT_ROWS
+from dpcube.loopback.entry import KEY_HEADER
 
 
 @contextmanager
@@ -44,7 +52,7 @@ def wide() -> Release:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, wide: Release) -> Iterator[ExplorerServer]:
-    with running(wide, tmp_path_factory.mktemp("wide"), seconds=5) as made:
+    with running(wide, tmp_path_factory.mktemp("wide"), seconds=60) as made:
         yield made
 
 
@@ -54,6 +62,13 @@ def let_in(browser: Browser, server: ExplorerServer, **options: Any) -> Page:
     page = browser.page(server.entry.address, **options)
     page.wait("document.body?.dataset.told")
     return page
+
+
+def run_sql(page: Page, query: str) -> str:
+    page.type("#statement", query)
+    page.click("#run-sql")
+    page.wait("document.getElementById('sql-said').dataset.done")
+    return page.text("#sql-said")
 
 
 # --- a page that asks Python ------------------------------------------------------------------------------------------
@@ -176,104 +191,6 @@ def test_a_choice_that_fits_no_attribute_is_refused(request_: dict[str, Any]) ->
     assert "\n" not in str(refused.value)
 
 
-# --- SQL --------------------------------------------------------------------------------------------------------------
-
-
-def run_sql(page: Page, query: str) -> str:
-    page.type("#statement", query)
-    page.click("#run-sql")
-    page.wait("document.getElementById('sql-said').dataset.done")
-    return page.text("#sql-said")
-
-
-def test_sql_has_the_result_of_python_in_a_table_and_as_bars(
-    browser: Browser, server: ExplorerServer, wide: Release
-) -> None:
-    page = let_in(browser, server)
-    query = "SELECT kind, count(*) AS n FROM cube GROUP BY kind ORDER BY n"
-    assert run_sql(page, query) == "Done."
-    expected = wide.sql(query, error=True).to_pylist()
-    header = page.run("[...document.querySelectorAll('table.result th')].map((e) => e.textContent)")
-    assert header == list(expected[0])
-    lines = page.run(
-        "[...document.querySelectorAll('table.result tbody tr')].map((r) => [...r.children].map((e) => e.textContent))"
-    )
-    assert [line[0] for line in lines] == [row["kind"] for row in expected]
-    for line, row in zip(lines, expected, strict=True):
-        found = [float(cell.replace(",", "")) for cell in line[1:]]
-        assert found == pytest.approx(list(row.values())[1:], rel=1e-5)
-    assert page.run("document.querySelectorAll('#sql-result svg .body').length") == 3
-    assert page.run("document.querySelectorAll('#sql-result svg .whisker').length") == 3
-    assert page.run("document.querySelectorAll('img, iframe').length") == 0  # a value is hostile
-    page.run(SAVED)
-    page.click("#sql-result .saving button")
-    saved = list(csv.reader(io.StringIO(page.run("window.saved.at(-1).text()"), newline="")))
-    assert saved[0] == header
-    assert {line[0] for line in saved[1:]} == {"red", HOSTILE, "'=1+1"}
-    assert page.complaints() == []
-    page.close()
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM '/etc/passwd'",
-        "SELECT count(*) FROM cube; SELECT 1",
-        "ATTACH '/tmp/x.db'",
-        "COPY cube TO '/tmp/x.csv'",
-        "INSTALL httpfs",
-        "SET memory_limit = '1TB'",
-        "SELECT current_setting('memory_limit') FROM cube",
-        "SELECT * FROM duckdb_settings()",
-        "SELECT getenv('HOME') FROM cube",
-        "PRAGMA database_list",
-        "CREATE TABLE t AS SELECT 1",
-        "SELECT * FROM read_text('http://127.0.0.1:1/')",
-        "x" * 200_000,
-    ],
-    ids=lambda query: query[:40],
-)
-def test_a_statement_reads_nothing_but_the_cube(server: ExplorerServer, query: str) -> None:
-    answer = Client(server).call("sql", query=query, error=False)
-    assert answer["status"] == 422
-    assert set(answer) == {"status", "error"}
-    assert "\n" not in answer["error"]
-
-
-ENDLESS = "SELECT count(*) AS n FROM {}".format(
-    ", ".join(f"(SELECT x{j}, count(*) AS n FROM cube GROUP BY x{j}, x5) AS t{k}" for k in range(4) for j in range(5))
-)
-
-
-def test_a_statement_that_runs_for_ever_is_stopped_and_the_page_says_so(
-    browser: Browser, server: ExplorerServer
-) -> None:
-    page = let_in(browser, server)
-    page.run("document.getElementById('sql-errors').click()")
-    assert "stopped after 5 seconds" in run_sql(page, ENDLESS)
-    page.type("#statement", ENDLESS)
-    page.click("#run-sql")
-    page.wait("!document.getElementById('stop-sql').disabled")
-    page.click("#stop-sql")
-    page.wait("document.getElementById('sql-said').dataset.done")
-    assert page.text("#sql-said") == "the statement was stopped"
-    assert run_sql(page, "SELECT count(*) AS n FROM cube") == "Done."
-    assert (
-        page.complaints()
-        == ["Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"] * 2
-    )
-    page.close()
-
-
-def test_a_large_result_is_cut(server: ExplorerServer) -> None:
-    query = "SELECT x1, x2, x3, x4, x5, kind, count(*) AS n FROM cube GROUP BY x1, x2, x3, x4, x5, kind"
-    answer = Client(server).call("sql", query=query, error=False)
-    assert answer["status"] == 200, answer
-    assert answer["total"] > len(answer["rows"])
-    assert len(answer["rows"]) <= MOST_RESULT_ROWS
-
-
 # --- synthetic rows ---------------------------------------------------------------------------------------------------
 
 
@@ -293,3 +210,103 @@ def test_synthetic_rows_are_those_of_python(browser: Browser, server: ExplorerSe
     page.click("#draw-rows")
     page.wait("document.getElementById('synthetic-said').textContent.includes('from 0 to 1,000,000')")
     page.close()
+
+
+# --- a page that holds its cube, served -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExplorerServer]:
+    with running(released(STRANGE, "adaptive"), tmp_path_factory.mktemp("strange")) as made:
+        yield made
+
+
+def test_hostile_names_are_text_in_results_and_in_statements(browser: Browser, strange: ExplorerServer) -> None:
+    page = let_in(browser, strange)
+    told(page)
+    assert run_sql(page, page.run("document.getElementById('statement').value")) == "Done."  # written by the page
+    assert HOSTILE in page.run("[...document.querySelectorAll('table.result th')].map((e) => e.textContent)")
+    assert "<b>bold</b>" in page.text("table.result")
+    page.click("#bar-0-3 .back")
+    told(page)
+    page.click("#sql-chosen")
+    assert run_sql(page, page.run("document.getElementById('statement').value")) == "Done."
+    found = page.run("document.querySelector('table.result tbody td').textContent").replace(",", "")
+    assert float(found) == pytest.approx(shown(page)[0], rel=1e-5)
+    assert page.run("document.querySelectorAll('img, b, iframe').length") == 0
+    assert page.run("document.title") == "it's a $cube: a private cube"
+    assert page.complaints() == []
+    page.close()
+
+
+def test_a_reload_is_let_in_and_another_browser_is_not(browser: Browser, strange: ExplorerServer) -> None:
+    page = let_in(browser, strange)
+    page.click("#bar-0-1 .back")
+    page.wait("decodeURIComponent(location.hash).includes('[[1,1]]') && document.body.dataset.told")
+    before = shown(page)
+    page.run("window.isOld = true")
+    page.call("Page.reload")
+    page.wait("!window.isOld && document.body?.dataset.told")
+    assert shown(page) == before
+    page.close()
+    client = Client(strange)
+    assert client.send("GET", "/", {"Host": client.host})[0] == 403
+    assert client.send("GET", "/?token=" + strange.entry.token, {"Host": client.host})[0] == 403  # it was used
+
+
+@pytest.mark.parametrize("action", ["contents", "headline", "counts", "bars", "squares", "sql", "stop", "rows"])
+def test_every_action_needs_the_page(strange: ExplorerServer, action: str) -> None:
+    client = Client(strange)
+    for change, status in (
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 421),
+        ({"Cookie": ""}, 403),
+        ({KEY_HEADER: "wrong"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Length": str(2**30)}, 413),
+    ):
+        told_status, headers, _ = client.send("POST", f"/do/{action}", client.calling | change, b"{}")
+        assert told_status == status
+        assert headers["Cache-Control"] == "no-store"
+        assert "script-src 'sha256-" in headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert client.send("GET", f"/do/{action}", client.let_in)[0] == 404
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_what_is_served(browser: Browser, server: ExplorerServer, theme: str) -> None:
+    page = let_in(browser, server, dark=theme == "dark")
+    assert run_sql(page, "SELECT kind, x0, count(*) AS n FROM cube GROUP BY kind, x0") == "Done."
+    page.run((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8") + "; 1")
+    found = page.run("axe.run(document).then((r) => r.violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
+    assert [one for one in found if one[0] in ("serious", "critical")] == []
+    page.resize(390, 844)
+    assert page.run("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    released(MIXED, "cells").save(tmp_path / "cube.dpcube")
+    command = [sys.executable, "-m", "dpcube", "explore", "cube.dpcube", "--no-open"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().rpartition(" ")[2].strip())
+        connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
+        connection.request("GET", f"/?{address.query}")
+        assert connection.getresponse().status == 200
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        said, complained = process.communicate(timeout=60)
+        assert (process.returncode, complained) == (0, "")
+        assert said.splitlines()[-1] == "ended"
+
+
+@pytest.mark.parametrize("option", [["--port", "0"], ["--no-open"], ["--seconds", "5"]])
+def test_options_of_a_served_page_do_not_go_with_a_file(tmp_path: Path, option: list[str]) -> None:
+    released(MIXED, "cells").save(tmp_path / "cube.dpcube")
+    told = CliRunner().invoke(
+        commands, ["explore", str(tmp_path / "cube.dpcube"), "-o", str(tmp_path / "c.html"), *option]
+    )
+    assert told.exit_code == 2
+    assert "leave them or -o out" in told.output
+    assert not (tmp_path / "c.html").exists()

@@ -24,6 +24,7 @@ from dpcube.analyst import Release
 from dpcube.cli import commands
 from dpcube.curator import CsvDialect
 from dpcube.curator.check import check
+from dpcube.loopback import LoopbackServer
 from dpcube.loopback.entry import HEADERS, KEY_HEADER
 from dpcube.loopback.server import LARGEST_BODY
 from dpcube.privacy.ledger import Ledger
@@ -61,7 +62,7 @@ Answered = tuple[int, dict[str, str], bytes]
 class Client:
     """What a browser would send, or another would."""
 
-    def __init__(self, server: StudioServer) -> None:
+    def __init__(self, server: LoopbackServer) -> None:
         self.port = int(server.server_address[1])
         self.host = f"127.0.0.1:{self.port}"
         self.let_in = {"Host": self.host, "Cookie": f"{server.entry.cookie_name}={server.entry.cookie}"}

@@ -41,6 +41,7 @@ class SqlSettings:
     estimate: str
     confidence: float
     seconds: float
+    memory: int = MOST_STATEMENT_MEMORY
 
 
 class SqlProcess:
@@ -49,6 +50,7 @@ class SqlProcess:
     def __init__(self, settings: SqlSettings) -> None:
         self._settings = settings
         self._turn, self._places = threading.Lock(), threading.BoundedSemaphore(1 + MOST_WAITING)
+        self._change = threading.Lock()  # whoever starts or ends the process holds it
         self._process: Any = None
         self._pipe: Connection | None = None
         self._stopped = self._closed = False
@@ -66,65 +68,68 @@ class SqlProcess:
 
     def stop(self) -> None:
         """Stop the statement that runs, if there is one; those that wait go on."""
-        if self._turn.locked():
-            self._stopped = True
-            self._kill()
+        with self._change:
+            if self._turn.locked():
+                self._stopped = True
+                self._kill()
 
     def close(self) -> None:
         """Stop for good."""
-        self._closed = True
-        self._kill()
+        with self._change:
+            self._closed = True
+            self._kill()
 
     def _asked(self, query: str, *, error: bool) -> bytes:
         self._stopped = False
         try:
             pipe = self._started()
             pipe.send((query, error))
-            if not pipe.poll(self._settings.seconds + 1):  # the engine stops by itself a little earlier
-                self._kill()
-                raise _late(self._settings.seconds)
-            kind, told = pipe.recv()
+            is_late = not pipe.poll(self._settings.seconds + 1)  # the engine stops by itself a little earlier
+            kind, told = ("late", b"") if is_late else pipe.recv()
         except (EOFError, OSError):
-            self._kill()
-            if self._stopped:
-                msg = "the statement was stopped"
-                raise RefusedError(msg) from None
-            msg = "the statement ended its process, most likely for want of memory; ask for less"
-            raise RefusedError(msg) from None
+            kind, told = "ended", b""
+        if kind in ("late", "ended"):
+            with self._change:
+                self._kill()
+            raise self._ended(is_late=kind == "late")
         if kind == "refused":
             raise QueryError(told)
         assert isinstance(told, bytes)
         return told
 
+    def _ended(self, *, is_late: bool) -> RefusedError:
+        if self._stopped or self._closed:
+            return RefusedError("the statement was stopped")
+        if is_late:
+            seconds = f"{self._settings.seconds:g} seconds"
+            return RefusedError(f"the statement was stopped after {seconds}; ask for less, or allow more (--seconds)")
+        return RefusedError("the statement ended its process, most likely for want of memory; ask for less")
+
     def _started(self) -> Connection:
         """Return a pipe to a process that has opened the release; that is not counted as a statement's time."""
-        if self._closed:
-            raise EOFError
-        if self._pipe is None or not self._process.is_alive():
-            self._kill()
-            ours, theirs = _spawn.Pipe()
-            self._process = _spawn.Process(target=_serve_sql, args=(theirs, self._settings), daemon=True)
-            self._process.start()
-            theirs.close()
-            self._pipe = ours
-            kind, told = ours.recv()
-            if kind == "refused":
+        with self._change:
+            if self._stopped or self._closed:
+                raise EOFError
+            pipe, is_new = self._pipe, self._pipe is None or not self._process.is_alive()
+            if pipe is None or is_new:
                 self._kill()
+                pipe, theirs = _spawn.Pipe()
+                self._process = _spawn.Process(target=_serve_sql, args=(theirs, self._settings), daemon=True)
+                self._process.start()
+                theirs.close()
+                self._pipe = pipe
+        if is_new:
+            kind, told = pipe.recv()
+            if kind == "refused":
                 raise InputError(told)
-        return self._pipe
+        return pipe
 
     def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.join()
-        pipe, self._pipe = self._pipe, None
-        if pipe is not None and not self._stopped:
-            pipe.close()
-
-
-def _late(seconds: float) -> RefusedError:
-    return RefusedError(f"the statement was stopped after {seconds:g} seconds; ask for less, or allow more (--seconds)")
+        """End the process, if there is one; whoever reads from its pipe is told that it ended."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        self._process = self._pipe = None
 
 
 def _serve_sql(pipe: Connection, settings: SqlSettings) -> None:
@@ -142,7 +147,7 @@ def _serve_sql(pipe: Connection, settings: SqlSettings) -> None:
     except DpcubeError as error:
         pipe.send(("refused", str(error)))
         return
-    _limit_memory()
+    _limit_memory(settings.memory)
     pipe.send(("ready", None))
     with suppress(EOFError, OSError):  # nobody waits any more
         while True:
@@ -162,8 +167,8 @@ def _answered(release: Any, settings: SqlSettings, query: str, *, error: bool) -
         return "refused", f"internal error ({type(fault).__name__}); this is a fault in dpcube, please report it"
 
 
-def _limit_memory() -> None:
-    """Allow a statement so much memory and no more, where the system can."""
+def _limit_memory(most: int) -> None:
+    """Allow statements so much memory beyond what is in use, where the system can."""
     try:
         import resource
     except ImportError:  # there are no limits on Windows; the engine has its own
@@ -171,8 +176,8 @@ def _limit_memory() -> None:
     status = Path("/proc/self/status")
     if status.exists():
         used = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmData:"))
-        most, hard = used * 1024 + MOST_STATEMENT_MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        limit, hard = used * 1024 + most, resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def result_facts(table: "pa.Table") -> dict[str, Any]:

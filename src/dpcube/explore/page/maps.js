@@ -87,8 +87,9 @@ export function showMaps(page, question, weights) {
 }
 
 function showScale(page, top) {
+  if (page.top === top) return;
   page.scale?.remove();
-  page.scale = scaleStrip(top);
+  [page.top, page.scale] = [top, scaleStrip(top)];
   byId("maps").after(page.scale);
 }
 

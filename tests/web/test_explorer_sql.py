@@ -159,7 +159,7 @@ def test_more_statements_than_may_wait_are_refused(tmp_path: Path, monkeypatch: 
     ]
     for thread in waiting:
         thread.start()
-    while process._places._value:  # type: ignore[attr-defined]
+    while process._places._value:
         pass
     with pytest.raises(RefusedError, match="9 statements are waiting already"):
         process.run("", error=False)

@@ -22,7 +22,7 @@ from dpcube.estimate.protocol import DENSE_CELLS
 from dpcube.explore.attributes import drawn_axis
 from dpcube.query import CountingQueries
 
-MOST_WEIGHTS = 2**22
+WEIGHTS_AT_ONCE = 2**22
 """Weights of drawn bins that are laid out at once."""
 MOST_ANSWERED_SQUARES = 20_000
 """Squares of a map; `page/maps.js` marks as many."""
@@ -105,7 +105,7 @@ class PageQuestions:
         told: dict[str, list[Any]] = {}
         first, *others = drawn.items()
         size = max(self._domain.shape[axis] for axis in drawn)
-        most = max(MOST_WEIGHTS // size, 1)
+        most = max(WEIGHTS_AT_ONCE // size, 1)
         for start in range(0, len(first[1]), most):
             narrowed = {first[0]: part_of(first[1], start, most), **dict(others)}
             for name, values in self._told(self._queries(chosen, narrowed)).items():

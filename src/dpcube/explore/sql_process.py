@@ -114,10 +114,10 @@ class SqlProcess:
             if pipe is None or is_new:
                 self._kill()
                 pipe, theirs = _spawn.Pipe()
-                self._process = _spawn.Process(target=_serve_sql, args=(theirs, self._settings), daemon=True)
-                self._process.start()
+                process = _spawn.Process(target=_serve_sql, args=(theirs, self._settings), daemon=True)
+                process.start()
                 theirs.close()
-                self._pipe = pipe
+                self._process, self._pipe = process, pipe
         if is_new:
             kind, told = pipe.recv()
             if kind == "refused":

@@ -36,7 +36,7 @@ class Download(NamedTuple):
     kind: str
 
 
-Told = dict[str, Any] | bytes | Download
+SiteAnswer = dict[str, Any] | bytes | Download
 """An answer: facts, JSON that is written already, or a file."""
 JSON = "application/json; charset=utf-8"
 
@@ -51,7 +51,7 @@ class Site:
     command: str
     policy: str
     parts: Mapping[str, tuple[Callable[[str], bytes], str]]
-    actions: Mapping[str, Callable[[dict[str, Any]], Told]]
+    actions: Mapping[str, Callable[[dict[str, Any]], SiteAnswer]]
 
     @property
     def closed(self) -> str:
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise NoRequestError(HTTPStatus.BAD_REQUEST)
         return request
 
-    def _do(self, act: Callable[[dict[str, Any]], Told]) -> None:
+    def _do(self, act: Callable[[dict[str, Any]], SiteAnswer]) -> None:
         try:
             request = self._request()
         except NoRequestError as refused:
@@ -216,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._tell(told)
 
-    def _tell(self, told: Told) -> None:
+    def _tell(self, told: SiteAnswer) -> None:
         if isinstance(told, Download):
             self._send(told)
         else:

@@ -2,11 +2,11 @@
 
    A column `x` with errors has `x_low` and `x_high` beside it: they are its whiskers. */
 
-import { cutShort, drawn, hatch, made, rows, setAll } from "./drawing.js";
+import { byId, cutShort, drawn, hatch, made, rows, setAll } from "./drawing.js";
 import { saveButtons } from "./saving.js";
 
 const [MOST_BARS, MOST_LINES] = [60, 500];
-const [LINE, WIDTH, NAMES, NUMBERS] = [24, 640, 200, 90];
+const [LINE, WIDEST, NUMBERS] = [24, 640, 90];
 const OF_ERRORS = /_(stderr|within|low|high)$/;
 
 /** Return the elements that show a result {columns, rows, total}. */
@@ -55,27 +55,29 @@ function barsOf(columns, lines, labels, measure) {
   const at = (suffix) => columns.findIndex(({ name }) => name === columns[measure].name + suffix);
   const [low, high] = [at("_low"), at("_high")];
   const taken = lines.slice(0, MOST_BARS).filter((line) => typeof line[measure] === "number");
+  const width = Math.max(Math.min(byId("sql").clientWidth - 40, WIDEST), 240);
+  const names = 0.32 * width;
   const svg = drawn("svg", { class: "bars result", role: "img", "aria-label": `Bars of ${columns[measure].name}; the table has the numbers` });
   const fill = hatch(svg, "hatch-sql");
   const ends = taken.flatMap((line) => [line[measure], line[low], line[high]].filter((end) => typeof end === "number"));
   const [bottom, top] = [Math.min(0, ...ends), Math.max(0, ...ends)];
-  const x = (value) => NAMES + 8 + ((value - bottom) / (top - bottom || 1)) * (WIDTH - NAMES - NUMBERS - 16);
+  const x = (value) => names + 8 + ((value - bottom) / (top - bottom || 1)) * (width - names - NUMBERS - 16);
   taken.forEach((line, number) => {
     const y = number * LINE;
     const words = labels.map((place) => cellText(line[place])).join(", ");
     const doubtful = line[low] <= 0 && line[low] !== null;
     const [from, to] = [x(0), x(line[measure])];
     svg.append(
-      drawn("text", { x: NAMES, y: y + 16, "text-anchor": "end", class: "name" }, cutShort(words, 26)),
+      drawn("text", { x: names, y: y + 16, "text-anchor": "end", class: "name" }, cutShort(words, Math.floor(names / 7.6))),
       drawn("rect", { x: Math.min(from, to), y: y + 4, width: Math.abs(to - from), height: LINE - 8, class: "body", ...(doubtful ? { fill } : {}) }),
-      drawn("text", { x: WIDTH - 4, y: y + 16, "text-anchor": "end", class: "count" }, numberText(line[measure])),
+      drawn("text", { x: width - 4, y: y + 16, "text-anchor": "end", class: "count" }, numberText(line[measure])),
     );
     if (doubtful) svg.lastChild.previousSibling.style.fill = fill;
     if (typeof line[low] === "number" && typeof line[high] === "number")
       svg.append(drawn("path", { class: "whisker", d: `M${x(line[low])} ${y + 8}v8M${x(line[high])} ${y + 8}v8M${x(line[low])} ${y + 12}H${x(line[high])}` }));
   });
   const height = Math.max(taken.length, 1) * LINE + 4;
-  setAll(svg, { width: WIDTH, height, viewBox: `0 0 ${WIDTH} ${height}` });
+  setAll(svg, { width, height, viewBox: `0 0 ${width} ${height}` });
   const more = lines.length > MOST_BARS ? [made("p", { className: "small" }, `Bars of the first ${MOST_BARS} rows.`)] : [];
   return made("div", { className: "drawing" }, svg, ...more);
 }

@@ -3,15 +3,19 @@
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 
 from dependent_rows import dependent_counts
 from dpcube import Category, Date, Domain, Float, Integer, Release
 from dpcube.counter import BUDGET_UNITS
+from dpcube.curator.cuboid_gate import CuboidGate
+from dpcube.curator.exact_rows import ExactRows
 from dpcube.curator.gate import Gate
+from dpcube.curator.sources import open_rows
 from dpcube.curator.sources.counts import counts_from_array
 from dpcube.estimate.marginals.components import subsets
 from dpcube.evaluate.arrays import experiment
-from dpcube.strategy import Adaptive
+from dpcube.strategy import Adaptive, Cuboids
 from dpcube.testing import SeededNoise
 from dpcube.transcript import BoxCounts, MarginalCounts, Provenance, Transcript
 
@@ -31,6 +35,9 @@ STRANGE = Domain(
     Category(HOSTILE, ["=1+1", "$(touch f)`x`", "a\nb\u202e", "<b>bold</b>", "\U0001f600 it's"]),
     Category("null", ["'; drop table cube; --", "\\", '"'], null="cell"),
     Date("day of visit", "2026-02-01", "2026-02-20", null="cell"),
+)
+WIDE = Domain(
+    [*(Integer(f"x{j}", 0, 5 + j, width=1 + j % 2) for j in range(6)), Category("kind", ["red", HOSTILE, "=1+1"])]
 )
 
 
@@ -68,3 +75,15 @@ def with_its_own_tables() -> Release:
     exact, domain = dependent_counts(8, 40_000, seed=0).astype(np.int64), Domain.of_shape((3,) * 8)
     noise = SeededNoise(4)
     return experiment(exact, epsilon="2", strategy="adaptive", noise=noise, domain=domain)
+
+
+def wide_release() -> Release:
+    """Return a release of cuboids: x1 follows x0, all else is independent."""
+    generator = np.random.default_rng(7)
+    columns = {f"x{j}": generator.integers(0, 6 + j, 3000) for j in range(6)}
+    columns["x1"] = np.minimum(columns["x0"] + generator.integers(0, 2, 3000), 6)
+    kinds = np.array(["red", HOSTILE, "=1+1"])[generator.integers(0, 3, 3000)]
+    rows = open_rows(pa.table({**columns, "kind": kinds})).count_alike(WIDE)
+    gate = CuboidGate(ExactRows(WIDE.shape, *rows), Fraction(1), noise=SeededNoise(3))
+    transcript = Cuboids().for_domain(WIDE).run(gate)
+    return Release(WIDE, transcript, Provenance("cuboids", Fraction(1), "test", private=False))

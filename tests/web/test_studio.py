@@ -24,10 +24,12 @@ from dpcube.analyst import Release
 from dpcube.cli import commands
 from dpcube.curator import CsvDialect
 from dpcube.curator.check import check
+from dpcube.loopback import LoopbackServer
+from dpcube.loopback.entry import HEADERS, KEY_HEADER
+from dpcube.loopback.server import LARGEST_BODY
 from dpcube.privacy.ledger import Ledger
 from dpcube.studio.desk import Desk
-from dpcube.studio.entry import COOKIE, HEADERS, KEY_HEADER
-from dpcube.studio.server import LARGEST_BODY, StudioServer
+from dpcube.studio.server import StudioServer
 
 HOSTILE = '<img src=x onerror="document.title=1">'
 HEADER = f'age,sex,patient_id,"{HOSTILE.replace(chr(34), chr(34) * 2)}"\n'
@@ -60,10 +62,10 @@ Answered = tuple[int, dict[str, str], bytes]
 class Client:
     """What a browser would send, or another would."""
 
-    def __init__(self, server: StudioServer) -> None:
+    def __init__(self, server: LoopbackServer) -> None:
         self.port = int(server.server_address[1])
         self.host = f"127.0.0.1:{self.port}"
-        self.let_in = {"Host": self.host, "Cookie": f"{COOKIE}={server.entry.cookie}"}
+        self.let_in = {"Host": self.host, "Cookie": f"{server.entry.cookie_name}={server.entry.cookie}"}
         self.calling = self.let_in | {
             "Origin": f"http://{self.host}",
             KEY_HEADER: server.entry.key,
@@ -102,7 +104,7 @@ def test_the_token_opens_the_page_once(server: StudioServer) -> None:
     assert status == 200
     assert server.entry.key in page.decode()
     cookie = headers["Set-Cookie"]
-    assert cookie.startswith(f"{COOKIE}={server.entry.cookie};")
+    assert cookie.startswith(f"{server.entry.cookie_name}={server.entry.cookie};")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
     again, headers, page = client.send("GET", path, {"Host": client.host})
     assert again == 403
@@ -125,7 +127,7 @@ def test_of_many_who_come_with_the_token_at_once_one_is_let_in(server: StudioSer
     "change",
     [
         {"Cookie": ""},
-        {"Cookie": f"{COOKIE}=wrong"},
+        {"Cookie": "NAME=wrong"},
         {"Cookie": "\u00e9"},
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
@@ -141,6 +143,7 @@ def test_of_many_who_come_with_the_token_at_once_one_is_let_in(server: StudioSer
 def test_a_call_that_is_not_the_page_s_is_refused(server: StudioServer, change: dict[str, str]) -> None:
     client = Client(server)
     assert client.send("POST", "/do/table", client.calling, b"{}")[0] == 200
+    change = {name: value.replace("NAME", server.entry.cookie_name) for name, value in change.items()}
     assert client.send("POST", "/do/table", client.calling | change, b"{}")[0] == 403
 
 

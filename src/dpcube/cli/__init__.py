@@ -52,7 +52,7 @@ def commands() -> None:
                    dpcube plot R.dpcube age income -o map.svg
                    dpcube report R.dpcube -o report.html
                    dpcube registry R.dpcube --ledger TABLE.ledger -o record.yaml
-                   dpcube explore R.dpcube -o cube.html
+                   dpcube explore R.dpcube [-o cube.html]
                    dpcube train R.dpcube --target income -o model.json
                    dpcube predict model.json rows.csv -o classes.csv
                    dpcube merge may.dpcube june.dpcube -o all.dpcube

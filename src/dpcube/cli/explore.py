@@ -1,5 +1,7 @@
 """The verb that makes a page of a released file, to see it and to ask it."""
 
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -8,16 +10,43 @@ from dpcube.cli.analyst import release_file
 from dpcube.cli.output import stage, stages_done, visible
 
 
-@click.command(short_help="Write a page to see a cube and ask it, as one offline file.")
+@click.command(short_help="See a cube and ask it, on a page: served here, or written as one offline file.")
 @release_file
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A new .html file.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the page as a new .html file.")
 @click.option("--confidence", default=0.95, show_default=True, help="Confidence of the intervals.")
 @click.option("--estimate", default="auto", show_default=True, help="Estimate to show; `info` lists them.")
-def explore(release: Path, *, output: Path, confidence: float, estimate: str) -> None:
-    """Write one page that shows every attribute's counts and answers questions by itself, with the network off.
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="The port on 127.0.0.1; any that is free unless given. Not with -o."
+)
+@click.option("--no-open", is_flag=True, help="Print the page's address and open no browser. Not with -o.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), help="Longest that an SQL statement may run; 30 unless given. Not with -o."
+)
+def explore(
+    release: Path,
+    *,
+    output: Path | None,
+    confidence: float,
+    estimate: str,
+    port: int | None,
+    no_open: bool,
+    seconds: float | None,
+) -> None:
+    """Show every attribute's counts on a page that answers questions, with the numbers of `dpcube count`.
 
-    The release travels inside the page: put it on any web site, or mail it. It has the numbers of `dpcube count`.
+    Without -o it is served on this machine only, with SQL and synthetic rows, for cubes of any size and wide tables;
+    Ctrl-C ends it. With -o it is one file that needs no network: put it on any web site, or mail it.
     """
+    if output is None:
+        _serve(release, confidence, estimate, port=port or 0, seconds=seconds or 30.0, opens=not no_open)
+        return
+    if port is not None or no_open or seconds is not None:
+        msg = "--port, --no-open and --seconds are for a page that is served; leave them or -o out"
+        raise click.UsageError(msg)
+    _write(release, output, confidence, estimate)
+
+
+def _write(release: Path, output: Path, confidence: float, estimate: str) -> None:
     from dpcube.analyst.kept import made_once
     from dpcube.analyst.plots.axis import printable
     from dpcube.analyst.plots.file import check_ending, write_picture
@@ -37,3 +66,30 @@ def explore(release: Path, *, output: Path, confidence: float, estimate: str) ->
     write_picture(output, explorer_page(packed, title=f"{printable(release.stem)}: a private cube").encode())
     stages_done()
     click.echo(f"Wrote {visible(str(output))}.")
+
+
+def _serve(release: Path, confidence: float, estimate: str, *, port: int, seconds: float, opens: bool) -> None:
+    from dpcube.explore import ExplorerServer
+    from dpcube.loopback import serve
+
+    stage("working out counts and their errors")
+    server = ExplorerServer(release, estimate=estimate, confidence=confidence, seconds=seconds, port=port)
+    stages_done()
+    click.echo(f"open once, in a browser on this machine: {server.entry.address}")
+    click.echo("Ctrl-C ends it.")
+    sys.stdout.flush()
+    try:
+        if opens and has_screen():
+            import webbrowser
+
+            webbrowser.open(server.entry.address)
+        serve(server)
+    except KeyboardInterrupt:
+        click.echo("\nended")
+    finally:
+        server.server_close()
+
+
+def has_screen() -> bool:
+    """Say whether a browser could show a window: one in the terminal would take it, and could not show the page."""
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -32,15 +32,11 @@ def studio(
 
     The address that is printed opens the page once. Ctrl-C ends it. Nothing is spent before you confirm.
     """
-    from dpcube.errors import InputError
-    from dpcube.studio import Desk, StudioServer, serve
+    from dpcube.loopback import serve
+    from dpcube.studio import Desk, StudioServer
 
     desk = Desk(table, csv=dialect_of(table, delimiter, names, null_text), query=query, ledger=ledger)
-    try:
-        server = StudioServer(desk, port)
-    except OSError:
-        msg = f"port {port} of 127.0.0.1 is taken or not allowed; choose another, or none (--port 0)"
-        raise InputError(msg) from None
+    server = StudioServer(desk, port)
     click.echo(f"open once, in a browser on this machine: {server.entry.address}")
     click.echo("Ctrl-C ends it. What you type stays here, and nothing is spent before you confirm.")
     sys.stdout.flush()

@@ -2,6 +2,8 @@
 
 `contents.py` packs what the page needs: facts of the attributes (`attributes.py`) and the arrays from which counts and
 their errors follow (`models.py`). `page/` is the page, plain modules of JavaScript; `inlined.py` makes one file of it.
+`server.py` serves it on loopback with Python behind it, which answers what a page cannot hold (`asking.py`), runs SQL
+(`sql_process.py`) and draws synthetic rows.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +13,8 @@ from dpcube.lazy import lazily
 if TYPE_CHECKING:
     from dpcube.explore.contents import packed_contents
     from dpcube.explore.inlined import explorer_page
+    from dpcube.explore.server import ExplorerServer
 
-__all__ = ["explorer_page", "packed_contents"]
+__all__ = ["ExplorerServer", "explorer_page", "packed_contents"]
 
-__getattr__ = lazily(__name__, {"packed_contents": "contents", "explorer_page": "inlined"})
+__getattr__ = lazily(__name__, {"ExplorerServer": "server", "packed_contents": "contents", "explorer_page": "inlined"})

@@ -32,31 +32,59 @@ MOST_OUTLINED = 45
 PACKED_KINDS = {"float64": "f8", "int32": "i4"}
 
 
+def is_held_by_a_page(release: Release) -> bool:
+    """Say whether a page can hold all of a release and answer by itself."""
+    return release.domain.size <= MOST_PAGE_CELLS and release.transcript.cuboids is None
+
+
 def packed_contents(release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95) -> bytes:
     """Return all that a page needs of a release; commands that the page shows name its file, without directories."""
     if release.domain.size > MOST_PAGE_CELLS:
         msg = f"the cube has {release.domain.size:,} cells, and a page holds at most {MOST_PAGE_CELLS:,}; "
-        msg += "ask the file by dpcube count, sql or plot"
+        msg += "leave -o out: then Python answers behind the page"
         raise QueryError(msg)
-    chosen = release.estimate(estimate)
-    model = page_model(chosen, confidence=confidence)
+    model = page_model(release.estimate(estimate), confidence=confidence)
     drawn, lines = _outlined(release)
-    facts = {
+    facts = _facts(release, path, estimate, confidence) | {"model": model.facts, "outlines": drawn}
+    return packed(facts, {**model.arrays, **_edges(release), **lines, **_noisy_boxes(release)})
+
+
+def served_contents(release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95) -> bytes:
+    """Return what a page needs that asks a server for every count."""
+    facts = _facts(release, path, estimate, confidence) | {"model": {"kind": "served"}, "outlines": []}
+    return packed(facts, _edges(release))
+
+
+def _facts(release: Release, path: Path, estimate: str, confidence: float) -> dict[str, object]:
+    return {
         "name": printable(path.stem),
         "path": path.name,
         "file": file_word(Path(path.name)),
         "made": _made(release),
+        "cells": cells_in_words(release.domain.size),
         "estimate": None if estimate == "auto" else estimate,
         "confidence": confidence,
         "deviations": deviations_for(confidence),
         "keywords": sorted(KEYWORDS),
         "shape": list(release.domain.shape),
         "attributes": [attribute_facts(a) for a in release.domain.attributes],
-        "model": model.facts,
-        "outlines": drawn,
     }
-    edges = {f"edges{k}": edges_of(a) for k, a in enumerate(release.domain.attributes)}
-    return packed(facts, {**model.arrays, **edges, **lines, **_noisy_boxes(release)})
+
+
+def _edges(release: Release) -> Arrays:
+    return {f"edges{k}": edges_of(a) for k, a in enumerate(release.domain.attributes)}
+
+
+def cells_in_words(cells: int) -> str:
+    """Return a number of cells as it is shown; a wide table has more than one would read.
+
+    >>> cells_in_words(8960), cells_in_words(45 * 10**15)
+    ('8,960', '4.5 * 10^16')
+    """
+    if cells < 10**12:
+        return f"{cells:,}"
+    power = len(str(cells)) - 1
+    return f"{cells // 10 ** (power - 1) / 10:g} * 10^{power}"
 
 
 def packed(facts: Mapping[str, object], arrays: Arrays) -> bytes:

@@ -29,6 +29,10 @@ MODULES = (
     "cards",
     "maps",
     "elsewhere",
+    "remote",
+    "results",
+    "sqlbox",
+    "synthetic",
     "main",
 )
 """The modules of the page, each below those that it imports."""
@@ -36,17 +40,21 @@ IMPORTED = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE
 EXPORTED = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 
 
-def explorer_page(contents: bytes | None, *, title: str) -> str:
-    """Return the page, with its contents inside; without any it fetches them from `contents` beside it."""
-    script, style = _script(), _part("page.css")
-    connect = "" if contents is not None else " connect-src 'self';"
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}';{connect} "
+def explorer_page(contents: bytes | None, *, title: str, key: str = "") -> str:
+    """Return the page, with its contents inside; without any it asks the server that gave it, with a key."""
+    embedded = "" if contents is None else base64.b64encode(contents).decode()
+    parts = {"policy": page_policy(served=contents is None), "title": escape(title), "key": key}
+    parts |= {"style": _part("page.css"), "contents": embedded, "script": _script()}
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
+
+
+def page_policy(*, served: bool) -> str:
+    """Return what the page may load and run: its own script and style, and from where it was served, if it was."""
+    connect = " connect-src 'self';" if served else ""
+    return (
+        f"default-src 'none'; script-src '{_digest(_script())}'; style-src '{_digest(_part('page.css'))}';{connect} "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    embedded = "" if contents is None else base64.b64encode(contents).decode()
-    parts = {"policy": policy, "title": escape(title), "style": style, "contents": embedded, "script": script}
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
 
 
 def _script() -> str:

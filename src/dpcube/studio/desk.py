@@ -24,7 +24,7 @@ from dpcube.curator.request import PrivacyUnit, check_left, ledger_path
 from dpcube.curator.sources import open_rows
 from dpcube.domain import Domain
 from dpcube.domain.file import write_text
-from dpcube.errors import DpcubeError, InputError
+from dpcube.errors import InputError
 from dpcube.plan import plan
 from dpcube.plan.predict import rounded_rows
 from dpcube.privacy.epsilon import parse_epsilon
@@ -274,10 +274,3 @@ def _summary(asked: Prepared, place: Path, left: Fraction, amount: Fraction) -> 
         "left_after": str(left - amount),
         "output": str(asked.output),
     }
-
-
-def said_of_error(error: Exception) -> str:
-    """Return what is said of an error: ours as it is, and of others only the kind, for they may quote rows."""
-    if isinstance(error, DpcubeError):
-        return " ".join(str(error).split())
-    return f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it"

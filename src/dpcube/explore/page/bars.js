@@ -3,7 +3,7 @@
    A chart is a list box of bars. Bars are chosen by clicking, dragging or keys; the chart says which, and is told what
    to show. */
 
-import { cutShort, drawn, hatch, likely, made, rows, roundTicks, setAll, short } from "./drawing.js";
+import { besides, cutShort, drawn, hatch, likely, made, put, rows, roundTicks, setAll, short } from "./drawing.js";
 import { isDoubtful } from "./shown.js";
 
 const HEIGHT = 176;
@@ -34,7 +34,8 @@ export function barChart(attribute, number, onChoose) {
   };
   chart.hatch = hatch(chart.svg, `hatch-${number}`);
   chart.ticks = drawn("g", { class: "ticks", "aria-hidden": "true" });
-  chart.svg.append(chart.ticks);
+  chart.names = drawn("g", { class: "ticks", "aria-hidden": "true" });
+  chart.svg.append(chart.ticks, chart.names);
   chart.bars = labels.map((_, bar) => newBar(chart, bar));
   chart.list.append(chart.svg);
   choosing(chart, onChoose);
@@ -44,6 +45,7 @@ export function barChart(attribute, number, onChoose) {
     svg: chart.svg,
     table: () => labels.map((label, bar) => ({ label, ...(chart.answers[bar] ?? { value: chart.values[bar] }) })),
     show: (values, chosen) => showBars(chart, values, chosen),
+    choose: (chosen) => chooseShown(chart, chosen),
     tell: (bar, answer) => tellBar(chart, bar, answer),
     lay: () => layBars(chart),
   };
@@ -71,6 +73,13 @@ function showBars(chart, values, chosen) {
   placeBars(chart);
 }
 
+/** Show which bars are chosen, before their counts are known. */
+function chooseShown(chart, chosen) {
+  chart.chosen = chosen;
+  chart.svg.classList.add("waiting");
+  chart.bars.forEach((_, bar) => describeBar(chart, bar));
+}
+
 function tellBar(chart, bar, answer) {
   chart.answers[bar] = answer;
   if (chart.answers.every(Boolean)) {
@@ -84,6 +93,9 @@ function layBars(chart) {
   chart.width = Math.max(chart.list.clientWidth, 200);
   chart.height = chart.upright ? HEIGHT : chart.labels.length * LINE + 4;
   setAll(chart.svg, { width: chart.width, height: chart.height, viewBox: `0 0 ${chart.width} ${chart.height}` });
+  chart.names.replaceChildren();
+  chart.scale = null;
+  (chart.upright ? layColumns : layLines)(chart);
   placeBars(chart);
 }
 
@@ -94,18 +106,33 @@ function placeBars(chart) {
     top = Math.max(top, value, chart.answers[bar]?.high || 0);
     bottom = Math.min(bottom, value);
   });
-  chart.ticks.replaceChildren();
-  (chart.upright ? placeColumns : placeLines)(chart, bottom, top);
+  const scale = `${bottom} ${top}`;
+  if (chart.scale !== scale) chart.ticks.replaceChildren();
+  (chart.upright ? placeColumns : placeLines)(chart, bottom, top, chart.scale !== scale);
+  chart.scale = scale;
   chart.bars.forEach((_, bar) => describeBar(chart, bar));
   sayBar(chart, chart.active, false);
 }
 
-function placeColumns(chart, bottom, top) {
-  const step = (chart.width - MARGIN.left - MARGIN.right) / chart.labels.length;
+const columnStep = (chart) => (chart.width - MARGIN.left - MARGIN.right) / chart.labels.length;
+
+/** Place what does not depend on counts. */
+function layColumns(chart) {
+  const step = columnStep(chart);
+  const gap = step > 5 ? 1 : 0.25;
+  chart.bars.forEach(({ back, body }, bar) => {
+    const x = MARGIN.left + bar * step;
+    setAll(back, { x, y: 0, width: step, height: HEIGHT - MARGIN.bottom });
+    setAll(body, { x: x + gap, width: Math.max(step - 2 * gap, 0.5) });
+  });
+  namesBelow(chart, step);
+}
+
+function placeColumns(chart, bottom, top, isNewScale) {
+  const step = columnStep(chart);
   const scale = (HEIGHT - MARGIN.top - MARGIN.bottom) / (top - bottom);
   const y = (value) => HEIGHT - MARGIN.bottom - (value - bottom) * scale;
-  const gap = step > 5 ? 1 : 0.25;
-  for (const tick of roundTicks(bottom, top, 4)) {
+  for (const tick of isNewScale ? roundTicks(bottom, top, 4) : []) {
     chart.ticks.append(
       drawn("line", {
         x1: MARGIN.left,
@@ -118,17 +145,12 @@ function placeColumns(chart, bottom, top) {
     chart.ticks.append(drawn("text", { x: MARGIN.left - 6, y: y(tick) + 4, "text-anchor": "end" }, short(tick)));
   }
   chart.bars.forEach((parts, bar) => {
-    const [x, value] = [MARGIN.left + bar * step, chart.values[bar]];
-    setAll(parts.back, { x, y: 0, width: step, height: HEIGHT - MARGIN.bottom });
-    setAll(parts.body, {
-      x: x + gap,
-      y: Math.min(y(value), y(0)),
-      width: Math.max(step - 2 * gap, 0.5),
-      height: Math.abs(y(value) - y(0)),
-    });
-    const answer = chart.answers[bar];
-    const [middle, cap] = [x + step / 2, Math.min(step / 4, 5)];
-    parts.whisker.setAttribute(
+    const [value, answer] = [chart.values[bar], chart.answers[bar]];
+    put(parts.body, "y", Math.min(y(value), y(0)));
+    put(parts.body, "height", Math.abs(y(value) - y(0)));
+    const [middle, cap] = [MARGIN.left + (bar + 0.5) * step, Math.min(step / 4, 5)];
+    put(
+      parts.whisker,
       "d",
       hasWhisker(answer)
         ? [answer.low, answer.high].map((end) => `M${middle - cap} ${y(end)}h${2 * cap}`).join("") +
@@ -136,7 +158,6 @@ function placeColumns(chart, bottom, top) {
         : "",
     );
   });
-  namesBelow(chart, step);
 }
 
 function namesBelow(chart, step) {
@@ -149,7 +170,7 @@ function namesBelow(chart, step) {
     const half = Math.min(label.length, 12) * 3.3;
     if (!own && x + half > chart.width) return;
     const anchor = x + half > chart.width ? "end" : "middle";
-    chart.ticks.append(
+    chart.names.append(
       drawn(
         "text",
         { x: anchor === "end" ? chart.width - 2 : x, y: HEIGHT - 7, "text-anchor": anchor },
@@ -159,22 +180,34 @@ function namesBelow(chart, step) {
   });
 }
 
-function placeLines(chart, bottom, top) {
-  const names = Math.min(chart.width * 0.38, 190);
-  const counts = 64;
-  const scale = (chart.width - names - counts - 12) / (top - bottom);
-  const x = (value) => names + 8 + (value - bottom) * scale;
-  chart.ticks.append(drawn("line", { x1: x(0), x2: x(0), y1: 0, y2: chart.height, class: "axis" }));
+const widthOfNames = (chart) => Math.min(chart.width * 0.38, 190);
+
+function layLines(chart) {
+  const names = widthOfNames(chart);
   chart.bars.forEach((parts, bar) => {
-    const [y, value, answer] = [bar * LINE + 2, chart.values[bar], chart.answers[bar]];
+    const y = bar * LINE + 2;
     setAll(parts.back, { x: 0, y, width: chart.width, height: LINE });
-    setAll(parts.body, { x: Math.min(x(value), x(0)), y: y + 4, width: Math.abs(x(value) - x(0)), height: LINE - 8 });
+    setAll(parts.body, { y: y + 4, height: LINE - 8 });
     setAll(parts.name, { x: names, y: y + 16, "text-anchor": "end" });
     parts.name.textContent = cutShort(chart.labels[bar], Math.floor(names / 7.6));
     setAll(parts.count, { x: chart.width - 4, y: y + 16, "text-anchor": "end" });
-    parts.count.textContent = rows(value);
-    const middle = y + LINE / 2;
-    parts.whisker.setAttribute(
+  });
+}
+
+function placeLines(chart, bottom, top, isNewScale) {
+  const names = widthOfNames(chart);
+  const counts = 64;
+  const scale = (chart.width - names - counts - 12) / (top - bottom);
+  const x = (value) => names + 8 + (value - bottom) * scale;
+  if (isNewScale) chart.ticks.append(drawn("line", { x1: x(0), x2: x(0), y1: 0, y2: chart.height, class: "axis" }));
+  chart.bars.forEach((parts, bar) => {
+    const [value, answer] = [chart.values[bar], chart.answers[bar]];
+    put(parts.body, "x", Math.min(x(value), x(0)));
+    put(parts.body, "width", Math.abs(x(value) - x(0)));
+    put(parts.count, "text", rows(value));
+    const middle = bar * LINE + 2 + LINE / 2;
+    put(
+      parts.whisker,
       "d",
       hasWhisker(answer)
         ? [answer.low, answer.high].map((end) => `M${x(end)} ${middle - 4}v8`).join("") +
@@ -188,25 +221,29 @@ function hasWhisker(answer) {
   return answer !== null && !Number.isNaN(answer.low + answer.high);
 }
 
-/** Mark whether a bar is chosen and whether it may as well be none, and say it. */
+/** Mark whether a bar is chosen and whether it may as well be none, and say it.
+
+    Words for the bars that nobody is at wait for the intervals: while someone drags they change too often to be heard. */
 function describeBar(chart, bar) {
   const { group, body } = chart.bars[bar];
   const [answer, taken] = [chart.answers[bar], chart.chosen === null || chart.chosen[bar]];
   group.classList.toggle("off", !taken);
   group.classList.toggle("active", bar === chart.active);
-  group.setAttribute("aria-selected", String(chart.chosen !== null && taken));
-  group.setAttribute("aria-label", wordsOfBar(chart, bar));
+  put(group, "aria-selected", String(chart.chosen !== null && taken));
+  if (answer || bar === chart.active || !group.hasAttribute("aria-label"))
+    put(group, "aria-label", wordsOfBar(chart, bar));
   const doubtful = answer !== null && isDoubtful(answer);
-  group.classList.toggle("doubtful", doubtful);
-  if (doubtful) body.setAttribute("fill", chart.hatch);
-  else body.removeAttribute("fill");
+  if (group.classList.contains("doubtful") !== doubtful) {
+    group.classList.toggle("doubtful", doubtful);
+    if (doubtful) body.setAttribute("fill", chart.hatch);
+    else body.removeAttribute("fill");
+  }
   if (answer) Object.assign(group.dataset, { value: answer.value, low: answer.low, high: answer.high });
 }
 
 function wordsOfBar(chart, bar) {
   const [answer, value] = [chart.answers[bar], chart.values[bar]];
-  const doubt = answer && isDoubtful(answer) ? "; may be none at all" : "";
-  return `${chart.labels[bar]}: ${rows(value)} rows${answer ? `, ${likely(answer)}${doubt}` : ""}`;
+  return `${chart.labels[bar]}: ${rows(value)} rows${answer ? `, ${likely(answer)}${besides(answer)}` : ""}`;
 }
 
 function sayBar(chart, bar, asked = true) {

@@ -50,6 +50,19 @@ export function attributeCard(page, attribute, axis) {
       fields?.show(page.view.chosen[axis]);
       return updateChart(page, chart, question, marginal, axis, () => fillTable(shown, chart, details.open));
     },
+    choose: (question) => {
+      fields?.show(page.view.chosen[axis]);
+      chart.choose(drawnChosen(question, axis, attribute.drawn));
+    },
+    values: (question, values) => chart.show(Float64Array.from(values), drawnChosen(question, axis, attribute.drawn)),
+    told: (question, answers) => {
+      chart.show(
+        answers.map(({ value }) => value),
+        drawnChosen(question, axis, attribute.drawn),
+      );
+      answers.forEach((answer, bar) => chart.tell(bar, answer));
+      fillTable(shown, chart, details.open);
+    },
   };
 }
 

@@ -1,5 +1,7 @@
 /* Elements and numbers as they are shown. Text is always text, never HTML. */
 
+import { isDoubtful } from "./shown.js";
+
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 
 export const byId = (id) => document.getElementById(id);
@@ -27,10 +29,21 @@ export function setAll(element, attributes) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
 }
 
+/** Set an attribute, or what is written ("text"), unless it was put so already: a browser would work it all out anew. */
+export function put(element, name, value) {
+  const before = (element.wasPut ??= {});
+  if (before[name] === value) return;
+  before[name] = value;
+  if (name === "text") element.textContent = value;
+  else element.setAttribute(name, value);
+}
+
+const WHOLE = new Intl.NumberFormat("en-US"); // made once: making it takes a hundred times as long as using it
+
 /** Return a count as it is shown: whole, or if it is small to two digits. */
 export function rows(count) {
   if (Number.isNaN(count)) return "unknown";
-  if (Math.abs(count) >= 10) return Math.round(count).toLocaleString("en-US");
+  if (Math.abs(count) >= 10) return WHOLE.format(Math.round(count));
   return String(Number(count.toPrecision(2)));
 }
 
@@ -38,6 +51,11 @@ export function rows(count) {
 export function likely({ low, high }) {
   if (Number.isNaN(low + high)) return "how far off is unknown here: ask Python";
   return `likely between ${rows(low)} and ${rows(high)}`;
+}
+
+/** Return what else is to be said of an answer: that it may be none, and that it is a model's. */
+export function besides(answer) {
+  return (isDoubtful(answer) ? "; may be none at all" : "") + (answer.modelled ? "; by the model" : "");
 }
 
 /** Return a few round numbers from 0 to a top, or from a bottom below 0. */
@@ -93,8 +111,10 @@ export function hatch(svg, id) {
   return `url(#${id})`;
 }
 
-/** Work through a list of jobs a few milliseconds at a time, so that the page stays quick; return how to stop. */
-export function inPieces(jobs, milliseconds = 12) {
+/** Work through a list of jobs a few milliseconds at a time, so that the page stays quick; return how to stop.
+
+    They begin after a pause: while someone drags, what they would work out is not wanted any more by then. */
+export function inPieces(jobs, { milliseconds = 12, pause = 60 } = {}) {
   let [next, stopped] = [0, false];
   const channel = new MessageChannel();
   channel.port1.onmessage = () => {
@@ -102,8 +122,9 @@ export function inPieces(jobs, milliseconds = 12) {
     while (!stopped && next < jobs.length && performance.now() < until) jobs[next++]();
     if (!stopped && next < jobs.length) setTimeout(() => channel.port2.postMessage(0), 0);
   };
-  channel.port2.postMessage(0);
+  const waiting = setTimeout(() => channel.port2.postMessage(0), pause);
   return () => {
     stopped = true;
+    clearTimeout(waiting);
   };
 }

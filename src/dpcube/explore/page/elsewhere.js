@@ -8,22 +8,31 @@ import { copyable } from "./saving.js";
 
 const LONGEST_QUESTION = 10000;
 
+function conditionsOf({ facts, edges }, chosen, onCells, onRange) {
+  return facts.attributes
+    .flatMap((attribute, axis) => {
+      const of = chosen[axis];
+      if (!of) return [];
+      return [
+        of.cells
+          ? onCells(attribute, edges[axis], runsOf(of.cells), facts.keywords)
+          : onRange(attribute, of.from, of.to, facts.keywords),
+      ];
+    })
+    .join(" and ");
+}
+
+/** Return the SELECT that counts what is chosen. */
+export function sqlOf(cube, chosen) {
+  const where = conditionsOf(cube, chosen, sqlOnCells, sqlOnRange);
+  return `SELECT count(*) FROM cube${where ? ` WHERE ${where}` : ""}`;
+}
+
 /** Show the question as a command, in Python and in SQL. */
-export function showCommands({ facts, edges }, chosen) {
-  const conditions = (onCells, onRange) =>
-    facts.attributes
-      .flatMap((attribute, axis) => {
-        const of = chosen[axis];
-        if (!of) return [];
-        return [
-          of.cells
-            ? onCells(attribute, edges[axis], runsOf(of.cells), facts.keywords)
-            : onRange(attribute, of.from, of.to, facts.keywords),
-        ];
-      })
-      .join(" and ");
-  const [question, where] = [conditions(conditionOnCells, conditionOnRange), conditions(sqlOnCells, sqlOnRange)];
-  const sql = `SELECT count(*) FROM cube${where ? ` WHERE ${where}` : ""}`;
+export function showCommands(cube, chosen) {
+  const { facts } = cube;
+  const question = conditionsOf(cube, chosen, conditionOnCells, conditionOnRange);
+  const sql = sqlOf(cube, chosen);
   const sure = facts.confidence === 0.95 ? "" : ` --confidence ${facts.confidence}`;
   const options = `${facts.estimate ? ` --estimate ${shellWord(facts.estimate)}` : ""}${sure}`;
   const keywords = [

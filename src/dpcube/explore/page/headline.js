@@ -3,6 +3,8 @@
 import { byId, likely, made, rows } from "./drawing.js";
 import { isDoubtful } from "./shown.js";
 
+const OF_A_MODEL = "what a model of the counts may be off: these attributes were not all counted together";
+
 /** Show the answer of the question; `words` are what is chosen, in words. */
 export function showHeadline(answer, words, facts) {
   byId("question").textContent = words.length ? `Where ${words.join(", and ")}` : "All rows";
@@ -11,19 +13,20 @@ export function showHeadline(answer, words, facts) {
     likely(answer) + (Number.isNaN(answer.low + answer.high) ? "" : ` (${timesIn100(facts.confidence)})`);
   byId("doubtful").hidden = !isDoubtful(answer);
   byId("doubtful").textContent = "So few that it may be none at all.";
+  byId("modelled").hidden = !answer.modelled;
   byId("parts").replaceChildren(partsOf(answer, facts));
   const { value, stderr, within, low, high, reach } = answer;
-  Object.assign(byId("answer").dataset, { value, stderr, within, low, high, reach });
+  Object.assign(byId("answer").dataset, { value, stderr, within, low, high, reach, modelled: answer.modelled ?? false });
 }
 
 function timesIn100(confidence) {
   return `right ${Number((100 * confidence).toPrecision(4))} times in 100`;
 }
 
-function partsOf({ stderr, within, reach, deviations }, { model }) {
+function partsOf({ stderr, within, reach, deviations, modelled }, { model }) {
   const parts = [
     ["noise", deviations * stderr, "noise added for privacy", "±"],
-    ["within", deviations * within, "rows spread inside boxes that were counted as one", "±"],
+    ["within", deviations * within, modelled ? OF_A_MODEL : "rows spread inside boxes that were counted as one", "±"],
     ["cut", reach, "rows of bins that the range cuts: it may hold none or all of them", "up to "],
   ].filter(([kind, size]) => (kind === "noise" || size !== 0) && !(model.kind === "cells" && kind !== "noise"));
   const most = Math.max(...parts.map(([, size]) => size || 0), 1e-9);

@@ -3,12 +3,13 @@
    The darker the more rows; the scale is by the root, so that small counts are seen. A stroke through a square says
    that its count may as well be none. */
 
-import { cutShort, drawn, made, setAll, short } from "./drawing.js";
+import { cutShort, drawn, made, put, setAll, short } from "./drawing.js";
 import { isDoubtful } from "./shown.js";
 
 const EDGE = { left: 84, right: 10, top: 8, bottom: 44 };
 const TALLEST = 420;
 const LOWEST = 220;
+const SHADES = 1024;
 const STRENGTHS = ["faint", "clear", "strong"];
 
 /** Return a map: its element, `show(picture)`, `tell(place, answer)`, `lay()` and `lines(found)`. */
@@ -39,7 +40,11 @@ export function heatMap(title, onChoose, onSay) {
     show: (picture) => showMap(map, picture),
     tell: (place, answer) => (map.answers[place] = answer),
     mark: () => markDoubts(map),
-    lines: (found) => ((map.found = found), drawOutlines(map)),
+    lines: (found) => {
+      if (map.found === found) return;
+      map.found = found;
+      drawOutlines(map);
+    },
     lay: () => layMap(map),
     rectangles: () => rectanglesOf(map),
     answers: () => map.answers,
@@ -52,7 +57,8 @@ function showMap(map, picture) {
   map.picture = picture;
   map.answers = new Array(picture.values.length).fill(null);
   map.marks.replaceChildren();
-  map.area.setAttribute(
+  put(
+    map.area,
     "aria-label",
     `${map.title}: ${picture.names[0]} across, ${picture.names[1]} up; arrows move, Enter chooses`,
   );
@@ -82,6 +88,7 @@ function layMap(map) {
     height: `${map.inner.height}px`,
   });
   map.area.style.height = `${map.height}px`;
+  map.colours = coloursOf(map.area);
   drawAxes(map);
   drawOutlines(map);
   paint(map);
@@ -90,26 +97,34 @@ function layMap(map) {
 }
 
 function paint(map) {
-  const { across, up, values } = map.picture;
+  const { across, up, values, top } = map.picture;
   const [columns, lines] = [across.labels.length, up.labels.length];
+  if (map.small?.width !== columns || map.small.height !== lines) map.small = new OffscreenCanvas(columns, lines);
   const image = new ImageData(columns, lines);
-  const ramp = rampOf(map.area);
+  const pixels = new Uint32Array(image.data.buffer);
   for (let column = 0; column < columns; column++) {
     for (let line = 0; line < lines; line++) {
-      const colour = ramp(shadeOf(map.picture, values[column * lines + line]));
-      image.data.set([...colour, 255], 4 * ((lines - 1 - line) * columns + column));
+      const shade = shadeOf(top, values[column * lines + line]);
+      pixels[(lines - 1 - line) * columns + column] = map.colours[Math.round(shade * (SHADES - 1))];
     }
   }
-  const small = new OffscreenCanvas(columns, lines);
-  small.getContext("2d").putImageData(image, 0, 0);
+  map.small.getContext("2d").putImageData(image, 0, 0);
   const context = map.canvas.getContext("2d");
   context.imageSmoothingEnabled = false;
-  context.drawImage(small, 0, 0, map.canvas.width, map.canvas.height);
+  context.drawImage(map.small, 0, 0, map.canvas.width, map.canvas.height);
   drawChosen(map);
 }
 
-function shadeOf({ top }, value) {
+function shadeOf(top, value) {
   return Math.sqrt(Math.min(Math.max(value, 0) / top, 1));
+}
+
+/** Return the colours of all shades as pixels; asking for styles makes a browser work them all out, so it is done once. */
+function coloursOf(element) {
+  const ramp = rampOf(element);
+  const bytes = new Uint8ClampedArray(4 * SHADES);
+  for (let shade = 0; shade < SHADES; shade++) bytes.set([...ramp(shade / (SHADES - 1)), 255], 4 * shade);
+  return new Uint32Array(bytes.buffer);
 }
 
 /** Return colours from none to most, as the style says them. */
@@ -284,7 +299,7 @@ function rectanglesOf(map) {
   return Array.from(values, (value, place) => {
     const [column, line] = [Math.floor(place / lines), place % lines];
     const [x, y] = [xAt(map, column), yAt(map, line + 1)];
-    const fill = `rgb(${ramp(shadeOf(map.picture, value)).join()})`;
+    const fill = `rgb(${ramp(shadeOf(map.picture.top, value)).join()})`;
     return drawn("rect", { x, y, width: xAt(map, column + 1) - x + 0.3, height: yAt(map, line) - y + 0.3, fill });
   });
 }

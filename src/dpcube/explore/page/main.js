@@ -1,6 +1,6 @@
 /* The page: contents are unpacked, charts made, and whatever is chosen is shown everywhere. */
 
-import { loadContents } from "./source.js";
+import { isServed, loadContents } from "./source.js";
 import { cubeOf, questionOf } from "./shown.js";
 import { byId, inPieces, made } from "./drawing.js";
 import { showChips, showHeadline } from "./headline.js";
@@ -8,10 +8,20 @@ import { hashOf, viewOf } from "./state.js";
 import { attributeCard } from "./cards.js";
 import { mapsOf, showMaps } from "./maps.js";
 import { showCommands, wordsOf } from "./elsewhere.js";
+import { remoteAsking } from "./remote.js";
+import { sqlBox } from "./sqlbox.js";
+import { syntheticBox } from "./synthetic.js";
 
 async function start() {
-  const cube = cubeOf(await loadContents());
+  let cube;
+  try {
+    cube = cubeOf(await loadContents());
+  } catch (error) {
+    byId("loading").textContent = error.message;
+    return;
+  }
   const page = { cube, view: viewOf(location.hash, cube), stop: () => {} };
+  if (!cube.answer) page.ask = remoteAsking(page);
   page.show = () => showAll(page);
   page.lay = () => layAll(page);
   tellOfCube(cube);
@@ -19,6 +29,10 @@ async function start() {
   page.maps = cube.shape.length > 1 ? mapsOf(page) : [];
   byId("map").hidden = page.maps.length === 0;
   themeSwitch(page);
+  if (isServed) {
+    sqlBox(page);
+    syntheticBox(page);
+  }
   byId("loading").remove();
   byId("page").hidden = false;
   layAll(page);
@@ -63,30 +77,37 @@ function readyForPrint(page) {
 function showAll(page) {
   const begun = performance.now();
   page.stop();
+  delete document.body.dataset.told;
   const { cube, view } = page;
   const question = questionOf(cube, view.chosen);
-  const weights = question.map((along) => along.weights);
-  const marginals = cube.tables.everyMarginal(weights);
-  const value = marginals[0].reduce((sum, count, cell) => sum + count * weights[0][cell], 0);
-  const jobs = page.charts.flatMap((chart, axis) => chart.update(question, marginals[axis], axis));
-  jobs.push(...showMaps(page, question, weights));
-  const told = cube.facts.attributes.map((attribute, axis) => wordsOf(cube, attribute, axis, view.chosen[axis]));
-  showHeadline(cube.answer(question, value), told.filter(Boolean), cube.facts);
+  const words = cube.facts.attributes.map((attribute, axis) => wordsOf(cube, attribute, axis, view.chosen[axis]));
+  const told = () => {
+    document.body.dataset.told = "yes";
+    performance.measure("told", { start: begun });
+  };
+  if (page.ask) page.ask(question, words.filter(Boolean), told);
+  else page.stop = inPieces([...workedOut(page, question, words.filter(Boolean)), told]);
   showChips(
-    told.flatMap((words, axis) => (words ? [{ words, axis }] : [])),
+    words.flatMap((said, axis) => (said ? [{ words: said, axis }] : [])),
     (axis) => clear(page, axis),
   );
   showCommands(cube, view.chosen);
   page.hash = hashOf(view);
   clearTimeout(page.saving);
   page.saving = setTimeout(() => history.replaceState(null, "", page.hash), 200); // browsers limit how often
-  delete document.body.dataset.told;
   performance.measure("shown", { start: begun });
-  jobs.push(() => {
-    document.body.dataset.told = "yes";
-    performance.measure("told", { start: begun });
-  });
-  page.stop = inPieces(jobs);
+}
+
+/** Show the counts of a cube that is held here, and return the jobs that work out their intervals. */
+function workedOut(page, question, words) {
+  const { cube } = page;
+  const weights = question.map((along) => along.weights);
+  const marginals = cube.tables.everyMarginal(weights);
+  const value = marginals[0].reduce((sum, count, cell) => sum + count * weights[0][cell], 0);
+  const jobs = page.charts.flatMap((chart, axis) => chart.update(question, marginals[axis]));
+  jobs.push(...showMaps(page, question, weights));
+  showHeadline(cube.answer(question, value), words, cube.facts);
+  return jobs;
 }
 
 function clear(page, axis) {
@@ -96,8 +117,7 @@ function clear(page, axis) {
 
 /** Tell what the cube is, whom it protects, and how to read the page. */
 function tellOfCube({ facts }) {
-  const { made: by, attributes, shape } = facts;
-  const cells = shape.reduce((whole, extent) => whole * extent, 1).toLocaleString("en-US");
+  const { made: by, attributes, cells } = facts;
   byId("title").textContent = facts.name;
   byId("lead").textContent =
     `A private cube over ${attributes.length} attribute${attributes.length > 1 ? "s" : ""}. ` +

@@ -1,12 +1,12 @@
 /* The map of two attributes, and beside it the noisy counts it was estimated from. */
 
-import { drawnChosen, isDoubtful, narrowed, overDrawnPair, questionOf } from "./shown.js";
-import { byId, likely, made, rows } from "./drawing.js";
+import { drawnChosen, narrowed, overDrawnPair, questionOf } from "./shown.js";
+import { besides, byId, likely, made, rows } from "./drawing.js";
 import { heatMap, scaleStrip } from "./heatmap.js";
 import { saveButtons } from "./saving.js";
 import { cellsOf } from "./cards.js";
 
-const MOST_MARKED = 20000;
+export const MOST_MARKED = 20000;
 
 /** Make the map of two attributes, and beside it the noisy counts it was estimated from. */
 export function mapsOf(page) {
@@ -44,13 +44,29 @@ export function mapsOf(page) {
   return [estimate, noisy];
 }
 
+/** Show in the fields which map is shown. */
+export function nameMap({ view }) {
+  [byId("across").value, byId("up").value] = [view.across, view.up];
+  [byId("outlines-on").checked, byId("noisy-on").checked] = [view.outlines, view.noisy];
+}
+
+/** Show the map that the server told: of each drawn bin across the values up, and their answers if they are known. */
+export function showToldMap(page, question, values, answers = []) {
+  const [map, noisy] = page.maps;
+  const picture = pictureWith(page, question, Float64Array.from(values));
+  map.show(picture);
+  answers.forEach((answer, place) => map.tell(place, answer));
+  map.lay();
+  noisy.element.hidden = true;
+  showScale(page, picture.top);
+}
+
 /** Show both maps, and return the jobs that work out which squares may as well be none. */
 export function showMaps(page, question, weights) {
   if (page.maps.length === 0) return [];
   const { cube, view, maps } = page;
   const [estimate, noisy] = maps;
-  [byId("across").value, byId("up").value] = [view.across, view.up];
-  [byId("outlines-on").checked, byId("noisy-on").checked] = [view.outlines, view.noisy];
+  nameMap(page);
   const picture = pictureOf(page, question, weights, cube.tables);
   estimate.show(picture);
   const outlines = view.outlines ? cube.outlines(view.across, view.up) : null;
@@ -61,15 +77,20 @@ export function showMaps(page, question, weights) {
     noisy.lines(outlines);
     noisy.lay();
   }
-  page.scale?.remove();
-  page.scale = scaleStrip(picture.top);
-  byId("maps").after(page.scale);
+  showScale(page, picture.top);
   if (picture.values.length > MOST_MARKED) return [];
   const jobs = Array.from(
     picture.values,
     (value, place) => () => estimate.tell(place, answerOfSquare(page, question, place, value)),
   );
   return [...jobs, () => estimate.mark()];
+}
+
+function showScale(page, top) {
+  if (page.top === top) return;
+  page.scale?.remove();
+  [page.top, page.scale] = [top, scaleStrip(top)];
+  byId("maps").after(page.scale);
 }
 
 function pickAxis(page, which, axis) {
@@ -80,7 +101,8 @@ function pickAxis(page, which, axis) {
   page.lay();
 }
 
-function pictureOf({ cube, view }, question, weights, tables) {
+function pictureOf(page, question, weights, tables) {
+  const { cube, view } = page;
   const { attributes } = cube.facts;
   const { across, up } = view;
   const [first, second] = [Math.min(across, up), Math.max(across, up)];
@@ -88,6 +110,12 @@ function pictureOf({ cube, view }, question, weights, tables) {
   let values = overDrawnPair(table, attributes[first].drawn, attributes[second].drawn, cube.shape[second]);
   if (across > up)
     values = turned(values, attributes[first].drawn.labels.length, attributes[second].drawn.labels.length);
+  return pictureWith(page, question, values);
+}
+
+function pictureWith({ cube, view }, question, values) {
+  const { attributes } = cube.facts;
+  const { across, up } = view;
   return {
     across: attributes[across].drawn,
     up: attributes[up].drawn,
@@ -113,11 +141,14 @@ function answerOfSquare({ cube, view }, question, place, value) {
 function saySquare(page, [column, line]) {
   const { cube, view } = page;
   const [across, up] = [view.across, view.up].map((axis) => cube.facts.attributes[axis]);
-  const answer = answerOfSquare(page, questionOf(cube, view.chosen), column * up.drawn.starts.length + line);
-  const doubt = isDoubtful(answer) ? "; may be none at all" : "";
+  const place = column * up.drawn.starts.length + line;
+  const answer = cube.answer
+    ? answerOfSquare(page, questionOf(cube, view.chosen), place)
+    : page.maps[0].answers()[place];
+  if (!answer) return;
   byId("map-said").textContent =
     `${across.shown} ${across.drawn.labels[column]}, ${up.shown} ${up.drawn.labels[line]}: ` +
-    `${rows(answer.value)} rows, ${likely(answer)}${doubt}`;
+    `${rows(answer.value)} rows, ${likely(answer)}${besides(answer)}`;
   Object.assign(byId("map-said").dataset, { value: answer.value, low: answer.low, high: answer.high });
 }
 

@@ -67,7 +67,8 @@ function countName(name, keywords) {
   return plain ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
-function sqlName(name) {
+/** Return the name of an attribute as SQL has it. */
+export function sqlName(name) {
   return PLAIN_SQL_NAME.test(name) && name === name.toLowerCase() && !SQL_WORDS.has(name)
     ? name
     : `"${name.replaceAll('"', '""')}"`;

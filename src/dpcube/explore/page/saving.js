@@ -59,7 +59,7 @@ async function pngOf(text, width, height) {
 }
 
 /** Give a file to whoever looks at the page. */
-function saveFile(name, content, type) {
+export function saveFile(name, content, type) {
   const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
   const link = made("a", { href: address, download: name });
   document.body.append(link);
@@ -69,7 +69,7 @@ function saveFile(name, content, type) {
 }
 
 /** Return a name of a file made of words that any file system takes. */
-function fileName(...words) {
+export function fileName(...words) {
   return words
     .map(
       (word) =>
@@ -81,8 +81,8 @@ function fileName(...words) {
     .join("-");
 }
 
-/** Return buttons that save a table and a picture. `table` and `picture` are asked when they are pressed. */
-export function saveButtons(words, table, picture) {
+/** Return buttons that save a table and, if it `has` one, a picture. `table` and `picture` are asked when they are pressed. */
+export function saveButtons(words, table, picture, has = { picture: true }) {
   const button = (label, save) =>
     made(
       "button",
@@ -97,15 +97,18 @@ export function saveButtons(words, table, picture) {
       height: Number(element.getAttribute("height")),
     };
   };
-  return made(
-    "span",
-    { className: "saving" },
-    button("CSV", () => saveFile(`${fileName(...words)}.csv`, csvOf(...table()), "text/csv")),
+  const pictures = () => [
     button("SVG", () => saveFile(`${fileName(...words)}.svg`, svg().text, "image/svg+xml")),
     button("PNG", async () => {
       const { text, width, height } = svg();
       saveFile(`${fileName(...words)}.png`, await pngOf(text, width, height), "image/png");
     }),
+  ];
+  return made(
+    "span",
+    { className: "saving" },
+    button("CSV", () => saveFile(`${fileName(...words)}.csv`, csvOf(...table()), "text/csv")),
+    ...(has.picture ? pictures() : []),
   );
 }
 

@@ -7,11 +7,12 @@ import { answering } from "./answers.js";
 import { keptTables, spreadOverCells } from "./marginals.js";
 import { takesAll, takesCells, takesRange } from "./weights.js";
 
-/** Return a cube that can be asked. */
+/** Return a cube that can be asked; one that is not held here has no `answer`: the server has it (`remote.js`). */
 export function cubeOf(contents) {
   const { facts, arrays } = contents;
-  const estimate = estimateOf(facts, arrays);
   const edges = facts.attributes.map((_, k) => arrays[`edges${k}`]);
+  if (facts.model.kind === "served") return { facts, edges, shape: facts.shape, outlines: () => null, hasNoisy: false };
+  const estimate = estimateOf(facts, arrays);
   let noisy;
   return {
     facts,
@@ -38,8 +39,12 @@ function outlinesOf(facts, arrays) {
     found.set(axes.join(), { lines: byStrength, boxes });
   }
   return (across, up) => {
-    const [asIs, turned] = [found.get([across, up].join()), found.get([up, across].join())];
-    return asIs ?? (turned && { ...turned, lines: turned.lines.map(turnedLines) });
+    const [here, there] = [[across, up].join(), [up, across].join()];
+    if (!found.has(here) && found.has(there)) {
+      const turned = found.get(there);
+      found.set(here, { ...turned, lines: turned.lines.map(turnedLines) });
+    }
+    return found.get(here);
   };
 }
 
@@ -85,13 +90,15 @@ export function overDrawn(values, { starts, stops }) {
 export function overDrawnPair(values, first, second, width) {
   const rows = second.starts.length;
   const table = new Float64Array(first.starts.length * rows);
-  first.starts.forEach((start, one) => {
-    for (let cell = start; cell < first.stops[one]; cell++) {
-      second.starts.forEach((from, other) => {
-        for (let k = from; k < second.stops[other]; k++) table[one * rows + other] += values[cell * width + k];
-      });
+  for (let one = 0; one < first.starts.length; one++) {
+    for (let cell = first.starts[one]; cell < first.stops[one]; cell++) {
+      for (let other = 0; other < rows; other++) {
+        let sum = 0;
+        for (let k = second.starts[other]; k < second.stops[other]; k++) sum += values[cell * width + k];
+        table[one * rows + other] += sum;
+      }
     }
-  });
+  }
   return table;
 }
 

@@ -1,12 +1,44 @@
-/* Where the page's contents come from: bytes that travel inside the page, or that a server beside it gives. */
+/* Where the page's contents come from: bytes that travel inside the page, or that the server behind it gives.
+
+   That server lets in this page alone: it gave it a key, which every request needs. The key is kept for this origin and
+   tab, so that a reload finds it again; the token in the address is used up, and need not be seen. */
 
 const ARRAY_KINDS = { f8: Float64Array, i4: Int32Array };
 
+const embedded = document.getElementById("contents").textContent.trim();
+const key = embedded ? "" : keptKey();
+
+/** Whether Python is behind this page. */
+export const isServed = !embedded;
+
+function keptKey() {
+  const given = document.querySelector('meta[name="key"]').content;
+  if (given) sessionStorage.setItem("key", given);
+  history.replaceState(null, "", `/${location.hash}`);
+  return sessionStorage.getItem("key") ?? "";
+}
+
+/** Ask the server for something and return its response; what it refuses is an Error with its words. */
+export async function asked(action, request = {}) {
+  let response;
+  try {
+    response = await fetch(`/do/${action}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-Dpcube-Key": key },
+      body: JSON.stringify(request),
+    });
+  } catch {
+    throw new Error("The server is gone; start dpcube explore again.");
+  }
+  if (!response.ok) throw new Error((await response.json()).error);
+  return response;
+}
+
 /** Return {facts, arrays}: what `explore/contents.py` packed. */
 export async function loadContents() {
-  const embedded = document.getElementById("contents").textContent.trim();
-  const compressed = embedded ? bytesOfText(embedded) : new Uint8Array(await (await fetch("contents")).arrayBuffer());
-  return unpacked(await inflated(compressed));
+  return unpacked(
+    await inflated(embedded ? bytesOfText(embedded) : new Uint8Array(await (await asked("contents")).arrayBuffer())),
+  );
 }
 
 function bytesOfText(text) {

@@ -4,12 +4,18 @@
 
 import { runsOf } from "./shown.js";
 
-/** Return the part of an address that says what is shown. */
-export function hashOf({ chosen, across, up, outlines, noisy }) {
+/** Return what is chosen by the numbers of attributes: runs of cells [first, last], or a range {from, to}. */
+export function askedOf(chosen) {
   const asked = {};
   chosen.forEach((of, axis) => {
     if (of) asked[axis] = of.cells ? runsOf(of.cells) : { from: of.from, to: of.to };
   });
+  return asked;
+}
+
+/** Return the part of an address that says what is shown. */
+export function hashOf({ chosen, across, up, outlines, noisy }) {
+  const asked = askedOf(chosen);
   return `#${encodeURIComponent(JSON.stringify({ asked, across, up, outlines, noisy }))}`;
 }
 

@@ -15,26 +15,25 @@ import threading
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 
-COOKIE, KEY_HEADER = "dpcube_studio", "X-Dpcube-Key"
+KEY_HEADER = "X-Dpcube-Key"
 OWN_SITES = (None, "none", "same-origin")
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""What every answer carries: nothing is kept, nothing else is loaded, nobody frames it."""
+"""What every answer carries, besides the policy of its page: nothing is kept, nobody frames it."""
 
 
 class Doorkeeper:
-    """The secrets of one run of the studio at one port."""
+    """The secrets of one server at one port. The cookie is named by it: pages of two servers do not lose theirs."""
 
     def __init__(self, port: int) -> None:
         self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+        self.cookie_name = f"dpcube_{port}"
         self.token, self.cookie, self.key = (secrets.token_urlsafe(32) for _ in range(3))
         self._lock, self._used = threading.Lock(), False
 
@@ -60,7 +59,7 @@ class Doorkeeper:
     def knows(self, headers: Mapping[str, str]) -> bool:
         """Say whether a request comes from a browser that was let in, and not from another page in it."""
         try:
-            sent = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
+            sent = SimpleCookie(headers.get("Cookie", "")).get(self.cookie_name)
         except CookieError:
             return False
         return headers.get("Sec-Fetch-Site") in OWN_SITES and sent is not None and _same(sent.value, self.cookie)
@@ -73,7 +72,7 @@ class Doorkeeper:
     @property
     def cookie_header(self) -> str:
         """How a browser that came with the token is told its cookie."""
-        return f"{COOKIE}={self.cookie}; Path=/; HttpOnly; SameSite=Strict"
+        return f"{self.cookie_name}={self.cookie}; Path=/; HttpOnly; SameSite=Strict"
 
 
 def _same(given: str, kept: str) -> bool:

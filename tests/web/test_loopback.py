@@ -1,0 +1,192 @@
+"""The server of pages on this machine: what slow, large and greedy clients can do to it, which is little."""
+
+import json
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from typing import Any
+
+import pytest
+from test_studio import Client
+
+from dpcube.errors import InputError
+from dpcube.loopback import Download, LoopbackServer, Site, server
+
+LARGE = 64 * 2**20
+Started = Callable[[], LoopbackServer]
+
+
+def site() -> Site:
+    actions: dict[str, Any] = {
+        "echo": lambda request: request,
+        "large": lambda _: Download(BytesIO(bytes(LARGE)), LARGE, "application/octet-stream"),
+        "fail": lambda _: 1 / 0,
+    }
+    return Site("dpcube test", "default-src 'none'", {"/": (lambda key: f"key {key}".encode(), "text/html")}, actions)
+
+
+@pytest.fixture
+def start() -> Iterator[Started]:
+    """Starts servers, with the limits of the module as they are by then."""
+    running = []
+
+    def started() -> LoopbackServer:
+        made = LoopbackServer(site())
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        running.append((made, thread))
+        return made
+
+    yield started
+    for made, thread in running:
+        made.shutdown()
+        thread.join()
+        made.server_close()
+
+
+def request_head(client: Client, length: int, **change: str) -> bytes:
+    lines = [f"{name}: {value}" for name, value in (client.calling | change).items()]
+    return "\r\n".join(["POST /do/echo HTTP/1.1", *lines, f"Content-Length: {length}", "", ""]).encode()
+
+
+def ended(connection: socket.socket, *, seconds: float) -> bool:
+    """Say whether the other side ends a connection in time, whatever it says before."""
+    connection.settimeout(seconds)
+    try:
+        while connection.recv(2**16):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def test_a_request_that_comes_byte_by_byte_is_dropped(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "ARRIVING", 0.5)
+    client, begun = Client(start()), time.monotonic()
+    with socket.create_connection(("127.0.0.1", client.port)) as slow:
+        for byte in request_head(client, 2) + b"{}":
+            try:
+                slow.send(bytes([byte]))
+            except OSError:
+                break
+            time.sleep(0.02)
+        else:
+            pytest.fail("all of it was taken")
+    assert time.monotonic() - begun < 10
+    assert client.call("echo", a=1)["a"] == 1
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "ARRIVING", 0.5)
+    client = Client(start())
+    with socket.create_connection(("127.0.0.1", client.port)) as slow:
+        slow.sendall(request_head(client, 100) + b"{")
+        assert ended(slow, seconds=20)
+
+
+def test_clients_who_dawdle_keep_nobody_out(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though none of them has used up its time, those that came first make room."""
+    monkeypatch.setattr(server, "MOST_AT_ONCE", 4)
+    monkeypatch.setattr(server, "ARRIVING", 300.0)
+    monkeypatch.setattr(server, "GRACE", 0.2)
+    client = Client(start())
+    slow = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(12)]
+    for connection in slow:
+        connection.sendall(b"POST /do/echo HTTP/1.1\r\nHost:")
+    assert [client.call("echo", a=number)["a"] for number in range(3)] == [0, 1, 2]
+    assert ended(slow[0], seconds=20)
+    for connection in slow:
+        connection.close()
+
+
+def test_a_request_at_work_makes_room_for_nobody(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(server, "GRACE", 0.05)
+    made = start()
+    at_work, go_on = threading.Event(), threading.Event()
+
+    def wait(request: dict[str, Any]) -> dict[str, Any]:
+        at_work.set()
+        assert go_on.wait(60)
+        return request
+
+    made.site.actions["wait"] = wait  # type: ignore[index]
+    told: list[dict[str, Any]] = []
+    client = Client(made)
+    first = threading.Thread(target=lambda: told.append(client.call("wait", a=1)))
+    first.start()
+    assert at_work.wait(60)
+    second = threading.Thread(target=lambda: told.append(client.call("echo", a=2)))
+    second.start()
+    time.sleep(0.5)
+    go_on.set()
+    first.join()
+    second.join()
+    assert [answer["a"] for answer in told] == [1, 2]
+
+
+@pytest.mark.parametrize("length", [2**30, 10**12, 10**30])
+def test_a_post_of_a_gigabyte_is_refused_unread(start: Started, length: int) -> None:
+    client = Client(start())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(request_head(client, length))
+        answer = connection.recv(2**16)
+        assert answer.split(b" ")[1] == b"413"
+        sent = 0
+        try:
+            while sent < 2**30:
+                sent += connection.send(bytes(2**20))
+        except OSError:
+            pass
+        assert sent < 2**28  # nobody reads it
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024
+    assert client.call("echo", a=1)["a"] == 1
+
+
+def test_a_body_without_a_length_is_refused(start: Started) -> None:
+    client = Client(start())
+    head = request_head(client, 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(head + b"2\r\n{}\r\n0\r\n\r\n")
+        assert connection.recv(2**16).split(b" ")[1] == b"411"
+
+
+def test_who_does_not_take_an_answer_is_dropped(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(server, "ARRIVING", 0.5)
+    client = Client(start())
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(request_head(client, 2).replace(b"/do/echo", b"/do/large") + b"{}")
+        assert client.call("echo", a=1)["a"] == 1
+    status, headers, content = client.send("POST", "/do/large", client.calling, b"{}")
+    assert (status, headers["Content-Type"], len(content)) == (200, "application/octet-stream", LARGE)
+
+
+def test_a_fault_is_told_by_its_kind_alone(start: Started) -> None:
+    told = Client(start()).call("fail")
+    assert told["status"] == 500
+    assert told["error"] == "internal error (ZeroDivisionError); this is a fault in dpcube, please report it"
+
+
+def test_a_port_that_is_taken_is_said(start: Started) -> None:
+    taken = start().server_address[1]
+    with pytest.raises(InputError, match=f"port {taken} of 127.0.0.1 is taken or not allowed"):
+        LoopbackServer(site(), taken)
+
+
+def test_two_servers_have_cookies_of_their_own(start: Started) -> None:
+    """A browser sends cookies to every port of a host: one name for all would log the first page out."""
+    one, other = start(), start()
+    assert one.entry.cookie_name != other.entry.cookie_name
+    both = {"Cookie": "; ".join(s.entry.cookie_header.partition(";")[0] for s in (one, other))}
+    for made in (one, other):
+        client = Client(made)
+        status, _, content = client.send("GET", "/", client.let_in | both)
+        assert (status, content) == (200, b"key ")  # the key is given with the token alone
+        assert client.send("POST", "/do/echo", client.calling | both, json.dumps({}).encode())[0] == 200

@@ -363,8 +363,6 @@ def test_questions_about_very_many_attributes_are_answered_one_by_one(
     [
         lambda release: release.cells(),
         lambda release: release.table(),
-        lambda release: release.train("kind"),
-        lambda release: release.to_training("kind"),
         lambda release: release.boxes(),
     ],
 )

@@ -1,7 +1,7 @@
 """Tables by class of a wide release: the model of its cuboids enters.
 
 A feature that was counted with the class has its table by class measured. That of any other follows from the model and
-has a modelled error, told by cuboids held out; where that is unknown, the table tells nothing. WeightedCells are drawn from the
+has a modelled error, told by cuboids held out; where that is unknown, the table tells nothing. Rows are drawn from the
 model, the same whenever they are asked for.
 """
 

@@ -16,7 +16,7 @@ from dpcube.learn.additive import Evidence
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms
 
 MOST_FITTED_ROWS = 2**15
-"""WeightedCells of cells that a model is fitted on; of more, so many are drawn by their weights, evenly."""
+"""Rows of cells that a model is fitted on; of more, so many are drawn by their weights, evenly."""
 NO_ROWS = "this release has no rows by its estimate, so nothing can be learnt from it"
 
 

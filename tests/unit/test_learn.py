@@ -190,6 +190,17 @@ class TestTheModel:
         assert spread[0] > spread[1] > spread[2]
         assert unsure[0] < unsure[1] < unsure[2]
 
+    def test_a_group_without_rows_drowns_nothing(self) -> None:
+        """Noise outweighs no rows without end: what other groups tell must be learnt all the same."""
+        singles = single_terms(self.features)
+        sure = evidence_of(expit(self.odds), self.rows, singles, 1e4)
+        empty = np.where(np.arange(6)[:, None, None] == 2, 0, self.rows)
+        cells = np.indices(self.rows.shape).reshape(3, -1).T
+        unsure = Evidence(cells, empty.reshape(-1).astype(float), sure.overall, sure.share, sure.noise)
+        told = [learn_additive(one, singles, []).log_odds(cells[:12]) for one in (sure, unsure)]
+        assert np.ptp(told[0]) > 1
+        np.testing.assert_allclose(told[1], told[0], atol=0.5)
+
     def test_a_value_without_a_cell_is_an_average_one(self) -> None:
         singles = single_terms(self.features)
         model = learn_additive(evidence_of(expit(self.odds), self.rows, singles), singles, [])

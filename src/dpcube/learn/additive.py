@@ -36,6 +36,8 @@ Without it a term that noise hides would shrink to nothing.
 """
 WIDEST = 3.0
 """The widest spread of a term's numbers: a group all of one class would move its number and the spread without end."""
+WIDEST_NOISE = 1e6
+"""The most that noise may outweigh rows: of a group without any it would do so without end, and drown other groups."""
 OWN_SCALE = 1e-3
 """Beside differences of neighbours, the part of a walk's precision that holds its numbers near 0."""
 ROUNDS, STEPS, SETTLED = 12, 25, 0.02
@@ -176,7 +178,7 @@ def _fit(evidence: Evidence, terms: Sequence[Term]) -> _Fitted:
     scales, wider, curved = 1 / np.square(prior.spreads), np.ones(starts[-1]), np.zeros(0)
     for _ in range(ROUNDS):
         numbers, slope, curved = _climbed(numbers, at, starts, evidence.weights, target, prior.precision(scales, wider))
-        wider = prior.shared(1 + noise / np.maximum(np.diag(curved), 1e-9))
+        wider = prior.shared(np.minimum(1 + noise / np.maximum(np.diag(curved), 1e-9), WIDEST_NOISE))
         before, scales = scales, _scales(slope + curved @ numbers, curved, prior, scales, wider)
         if np.abs(np.log(scales / before)).max(initial=0) < SETTLED:
             break

@@ -13,6 +13,8 @@ from dpcube.arrays import Floats, Ints
 from dpcube.errors import QueryError
 from dpcube.estimate.cuboids.drawing import same_rows
 from dpcube.estimate.cuboids.estimate import CuboidsEstimate
+from dpcube.estimate.cuboids.fitting import CountedTable
+from dpcube.estimate.marginals.fitting import nearest_with_sums
 from dpcube.learn.evidence import NO_ROWS, ClassTables, CountsAndSquares, WeightedCells
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Feature, Term, pair_terms
@@ -61,6 +63,10 @@ class CuboidTables(ClassTables):
         """Return each feature in the groups in which its cells were counted together with others."""
         found = []
         for axis, ordered in zip(self.axes[:-1], self.order, strict=True):
+            if self._by_class(axis) is not None:
+                rows = self._along(axis)
+                found.append(Feature(len(rows), ordered, rows))
+                continue
             groups = self.estimate.groups[axis]
             rises = ordered and bool((np.diff(groups[:ordered]) >= 0).all()) and groups[0] == 0
             in_order = int(groups[ordered - 1]) + 1 if rises else 0
@@ -79,6 +85,8 @@ class CuboidTables(ClassTables):
 
     def table(self, term: Term) -> CountsAndSquares:
         """Return a term's counts by class and the expected squares of their errors, modelled or measured."""
+        if len(term.axes) == 1 and (counted := self._by_class(self.axes[term.axes[0]])) is not None:
+            return self._counted(term, counted)
         weights = [np.ones((1, side)) for side in self.estimate.shape]
         chosen = np.zeros((*term.shape, self.classes, len(weights)), np.int64)
         numbers = np.indices((*term.shape, self.classes))
@@ -94,6 +102,24 @@ class CuboidTables(ClassTables):
         # A count whose error nobody knows may be anything up to its group's rows.
         anything = np.broadcast_to(counts.sum(axis=1, keepdims=True) ** 2, counts.shape)
         return counts, np.where(np.isnan(squares), anything, squares)
+
+    def _by_class(self, axis: int) -> CountedTable | None:
+        """Return the table that counts the cells of a feature by class, if there is one."""
+        wanted = tuple(sorted((axis, self.axes[-1])))
+        return next((table for table in self.estimate.firsts if table.axes == wanted), None)
+
+    def _counted(self, term: Term, table: CountedTable) -> CountsAndSquares:
+        """Return what a table counts of a term, none below zero, and the variance of the noise in it.
+
+        The model knows the rows of a group better than its few noisy counts do: what these have more or less is taken
+        from or given to all classes alike.
+        """
+        cells = (table.counts if table.axes[-1] == self.axes[-1] else table.counts.T)[:, : self.classes]
+        counts, rows = np.zeros((term.size, self.classes)), np.zeros(term.size)
+        np.add.at(counts, term.groups[0], cells)
+        np.add.at(rows, term.groups[0], self._along(self.axes[term.axes[0]]))
+        noise = table.variance * np.bincount(term.groups[0], minlength=term.size)
+        return nearest_with_sums(counts, rows), np.repeat(noise[:, None], self.classes, axis=1)
 
     def rows(self, most: int) -> WeightedCells:
         """Return rows drawn from the model, each of one class."""

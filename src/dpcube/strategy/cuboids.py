@@ -1,9 +1,10 @@
 """Ours for wide tables: count each attribute, then the pairs of attributes that depart most from what is known.
 
-A table over one attribute each comes first. By these the cells of every attribute are put into groups that hold enough
-rows to be told from noise. Then, round after round, the gate chooses the pair of attributes whose table departs most
-from the model's, beyond what its noise would cost, and counts it; the model learns it (`estimate/cuboids/`). All of
-the budget is spent on whole tables, so what a row costs is the sum of what the calls cost (`curator/cuboid_gate.py`).
+A table over one attribute each comes first, or over each and a target that a classifier will tell. By these the cells
+of every attribute are put into groups that hold enough rows to be told from noise. Then, round after round, the gate
+chooses the pair of attributes whose table departs most from the model's, beyond what its noise would cost, and counts
+it; the model learns it (`estimate/cuboids/`). All of the budget is spent on whole tables, so what a row costs is the
+sum of what the calls cost (`curator/cuboid_gate.py`).
 """
 
 import itertools
@@ -105,7 +106,8 @@ class Cuboids:
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return the memory of the tables and of the model; rows take theirs besides, as many as there are."""
         pairs = math.comb(len(shape), 2) * MOST_GROUPS**2
-        return STARTING + 64 * MOST_LEARNT + 64 * sum(shape) + 40 * pairs
+        classes = 1 if self.target_axis is None else shape[self.target_axis]
+        return STARTING + 64 * MOST_LEARNT + 64 * classes * sum(shape) + 40 * pairs
 
     def run(self, counter: CuboidCounter) -> Transcript:
         """Count each attribute, then tables of several, until the budget is spent."""

@@ -1,10 +1,11 @@
 """Tables by class of a wide release: the model of its cuboids enters.
 
 A feature that was counted with the class has its table by class measured. That of any other follows from the model and
-has a modelled error, told by cuboids held out; where that is unknown, the table tells nothing. Rows are drawn from the
+has a modelled error, told by cuboids held out; where that is unknown, the feature is left out. Rows are drawn from the
 model, the same whenever they are asked for.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from dpcube.estimate.cuboids.fitting import CountedTable
 from dpcube.estimate.marginals.fitting import nearest_with_sums
 from dpcube.learn.evidence import NO_ROWS, ClassTables, CountsAndSquares, WeightedCells
 from dpcube.learn.features import Features
-from dpcube.learn.terms import Feature, Term, pair_terms
+from dpcube.learn.terms import Feature, Term, pair_terms, single_terms
 from dpcube.query import CountingQueries
 
 
@@ -50,14 +51,20 @@ class CuboidTables(ClassTables):
 
     def class_rows(self) -> Floats:
         """Return the rows of each class."""
-        return self._along(self.axes[-1])[: self.classes]
+        target = self.axes[-1]
+        rows = self.estimate.beliefs.marginal((target,))[self.estimate.groups[target]] * self.estimate.shares[target]
+        return rows[: self.classes]
 
     def cell_rows(self) -> list[Floats]:
         """Return the rows of every cell of each feature."""
         return [self._along(axis) for axis in self.axes[:-1]]
 
     def _along(self, axis: int) -> Floats:
-        return self.estimate.beliefs.marginal((axis,))[self.estimate.groups[axis]] * self.estimate.shares[axis]
+        """Return the rows of every cell of a feature that are of any class: no value of the target is no class."""
+        target = self.axes[-1]
+        of_class = self.estimate.shares[target] * (np.arange(self.estimate.shape[target]) < self.classes)
+        kept = {target: np.bincount(self.estimate.groups[target], weights=of_class)}
+        return self.estimate.beliefs.marginal((axis,), kept)[self.estimate.groups[axis]] * self.estimate.shares[axis]
 
     def features(self) -> list[Feature]:
         """Return each feature in the groups in which its cells were counted together with others."""
@@ -73,6 +80,14 @@ class CuboidTables(ClassTables):
             rows = self.estimate.beliefs.marginal((axis,))
             found.append(Feature(len(rows), in_order, rows, groups))
         return found
+
+    def singles(self) -> list[Term]:
+        """Return the terms of one feature; those of which the model's error is unknown are left out."""
+        return [term for term in single_terms(self.features()) if self._is_told(self.axes[term.axes[0]])]
+
+    def _is_told(self, axis: int) -> bool:
+        together = any({axis, self.axes[-1]} <= set(table.axes) for table in self.estimate.cuboids)
+        return together or not math.isnan(self.estimate.departure.of_cells)
 
     def pairs(self) -> list[Term]:
         """Return the pairs of features that were counted with the class; of others the model knows no more."""

@@ -63,7 +63,7 @@ class CuboidTables(ClassTables):
         """Return the rows of every cell of a feature that are of any class: no value of the target is no class."""
         target = self.axes[-1]
         of_class = self.estimate.shares[target] * (np.arange(self.estimate.shape[target]) < self.classes)
-        kept = {target: np.bincount(self.estimate.groups[target], weights=of_class)}
+        kept = {target: np.bincount(self.estimate.groups[target], weights=of_class).astype(np.float64)}
         return self.estimate.beliefs.marginal((axis,), kept)[self.estimate.groups[axis]] * self.estimate.shares[axis]
 
     def features(self) -> list[Feature]:

@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.wide_tables import wide_adult
-from dpcube.analyst.drawing import drawn_cells
 from dpcube.arrays import Floats, Ints
 from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact_rows import ExactRows
 from dpcube.domain import Domain
 from dpcube.estimate.cuboids.beliefs import Beliefs
+from dpcube.estimate.cuboids.drawing import drawn_cells
 from dpcube.estimate.cuboids.estimate import CuboidsEstimate
 from dpcube.estimate.cuboids.junction import JunctionTree
 from dpcube.strategy import Cuboids

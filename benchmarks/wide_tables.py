@@ -15,12 +15,12 @@ import numpy as np
 
 from dpcube import Domain, Release
 from dpcube.analyst.answer import Answers
-from dpcube.analyst.drawing import drawn_cells
 from dpcube.arrays import Floats, Ints
 from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact_rows import ExactRows
 from dpcube.curator.sources import open_rows
 from dpcube.datasets import adult_domain, adult_table
+from dpcube.estimate.cuboids.drawing import drawn_cells
 from dpcube.estimate.cuboids.estimate import CuboidsEstimate
 from dpcube.query import CountingQueries
 from dpcube.strategy import Cuboids

@@ -171,7 +171,7 @@ def test_only_tests_experiments_and_synthetic_rows_use_seeded_randomness() -> No
         "plan/",
         "query/random_ranges.py",
         "analyst/synthesize.py",
-        "analyst/drawing.py",
+        "estimate/cuboids/drawing.py",
         CHOOSING,
     )
     used = {name: found for name, tree in parsed() if (found := random_uses(tree))}

@@ -146,7 +146,54 @@ def test_named_cuboids_are_counted_and_nothing_is_chosen() -> None:
 
 def test_a_target_is_counted_with_every_other_attribute() -> None:
     release = made(strategy=Cuboids(target="kind"))
-    assert [set(cuboid.axes) for cuboid in measured(release).cuboids] == [{j, 12} for j in range(14) if j != 12]
+    firsts = [one for one in release.transcript.measurements if isinstance(one, MarginalCounts)]
+    assert [set(one.axes) for one in firsts] == [{j, 12} for j in range(14) if j != 12]
+    assert len({one.units for one in firsts}) == 1
+    pairs = measured(release).cuboids
+    assert {0, 1} in [set(cuboid.axes) for cuboid in pairs]  # what departs most, of all that are beside the target
+    assert all(12 not in cuboid.axes and cuboid.choice_units > 0 for cuboid in pairs)
+    assert measured(release).sides[12] == 3  # classes are never put together
+    assert 0.999 * BUDGET_UNITS < release.transcript.most_charged() <= BUDGET_UNITS
+
+
+def test_cells_by_target_are_measured_and_their_intervals_hold() -> None:
+    table, release = wide_table().to_pandas(), made(strategy=Cuboids(target="kind"))
+    held = []
+    for kind in ("red", "green", "blue"):
+        for value in range(12):
+            answer = release.count(x2=value, kind=kind)
+            assert not answer.modelled
+            held.append(answer.low <= ((table.x2 == value) & (table.kind == kind)).sum() <= answer.high)
+        assert not release.count(x2=3).modelled
+    assert np.mean(held) > 0.9
+    assert release.count(kind="red").low <= (table.kind == "red").sum() <= release.count(kind="red").high
+    assert release.count(x2=3, x3=4).modelled
+
+
+@pytest.mark.parametrize("names", [("kind",), ("x0", "kind"), ("kind", "x0", "same")])
+def test_a_target_beside_few_attributes(names: tuple[str, ...], tmp_path: Path) -> None:
+    domain = WIDE_DOMAIN.project(names)
+    rows = ExactRows(domain.shape, [np.zeros(3, np.int64)] * len(names), np.full(3, 500))
+    strategy = Cuboids(target="kind").for_domain(domain)
+    transcript = strategy.run(CuboidGate(rows, Fraction(1), noise=SeededNoise(1)))
+    made_of = Release(domain, transcript, Provenance("cuboids", Fraction(1), "test", private=False))
+    made_of.save(tmp_path / "r.dpcube")
+    opened = Release.open(tmp_path / "r.dpcube")
+    assert opened.count(kind="red").value == pytest.approx(1500, abs=60)
+    assert opened.digest == made_of.digest
+
+
+def test_first_tables_that_share_no_target_are_answered_by_no_estimate() -> None:
+    release = made(strategy=Cuboids(target="kind"))
+    measurements = list(release.transcript.measurements)
+    first = measurements[0]
+    assert isinstance(first, MarginalCounts)
+    other = MarginalCounts((0, 1), np.zeros((10, 11), np.int64), first.units)
+    for some in (measurements[1:], [other, *measurements[1:]], [first, *measurements]):
+        transcript = Transcript(WIDE_DOMAIN.shape, release.transcript.epsilon_per_unit, tuple(some))
+        forged_release = Release(WIDE_DOMAIN, transcript, release.provenance)
+        with pytest.raises(QueryError, match="no estimate can answer"):
+            forged_release.count(kind="red")
 
 
 def test_without_noise_tables_are_exact_and_the_model_agrees_with_them() -> None:
@@ -392,8 +439,6 @@ def test_questions_about_very_many_attributes_are_answered_one_by_one(
     [
         lambda release: release.cells(),
         lambda release: release.table(),
-        lambda release: release.train("kind"),
-        lambda release: release.to_training("kind"),
         lambda release: release.boxes(),
     ],
 )

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.analyst.drawing import draw_rows, stratified
 from dpcube.arrays import Floats
 from dpcube.estimate.cuboids.beliefs import Beliefs, calibrated, spread, summed, zero_factors
 from dpcube.estimate.cuboids.departures import departure_of
+from dpcube.estimate.cuboids.drawing import draw_rows, stratified
 from dpcube.estimate.cuboids.fitting import CountedTable, fit, pooled, total_of
 from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree, model_cells, table_cells
 

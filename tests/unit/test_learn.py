@@ -20,7 +20,8 @@ from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.evaluate import experiment
 from dpcube.learn import CubeClassifier, HistogramID3
 from dpcube.learn.additive import Evidence, learn_additive
-from dpcube.learn.evidence import ClassTables, drawn_evenly
+from dpcube.learn.cube_tables import CubeTables
+from dpcube.learn.evidence import drawn_evenly, evidence_of_class
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms
 from dpcube.query import Workload
@@ -189,6 +190,17 @@ class TestTheModel:
         assert spread[0] > spread[1] > spread[2]
         assert unsure[0] < unsure[1] < unsure[2]
 
+    def test_a_group_without_rows_drowns_nothing(self) -> None:
+        """Noise outweighs no rows without end: what other groups tell must be learnt all the same."""
+        singles = single_terms(self.features)
+        sure = evidence_of(expit(self.odds), self.rows, singles, 1e4)
+        empty = np.where(np.arange(6)[:, None, None] == 2, 0, self.rows)
+        cells = np.indices(self.rows.shape).reshape(3, -1).T
+        unsure = Evidence(cells, empty.reshape(-1).astype(float), sure.overall, sure.share, sure.noise)
+        told = [learn_additive(one, singles, []).log_odds(cells[:12]) for one in (sure, unsure)]
+        assert np.ptp(told[0]) > 1
+        np.testing.assert_allclose(told[1], told[0], atol=0.5)
+
     def test_a_value_without_a_cell_is_an_average_one(self) -> None:
         singles = single_terms(self.features)
         model = learn_additive(evidence_of(expit(self.odds), self.rows, singles), singles, [])
@@ -269,7 +281,7 @@ class TestTheClassifierOfARelease:
 
     def test_of_two_estimates_the_one_with_smaller_stated_errors_is_learnt_from(self, release: Release) -> None:
         features = Features.of(release.domain, "y")
-        stated = {name: ClassTables.of(release.estimate(name), 2, features).stated() for name in release.estimates[:2]}
+        stated = {name: CubeTables.of(release.estimate(name), 2, features).stated() for name in release.estimates[:2]}
         best = min(stated, key=lambda name: stated[name])
         chosen, named = release.train("y"), release.train("y", estimate=best)
         np.testing.assert_array_equal(chosen.model.models[0].numbers, named.model.models[0].numbers)
@@ -281,22 +293,24 @@ def test_the_noise_of_a_group_is_that_of_its_classes_counts() -> None:
     counts = np.arange(1, 25).reshape(4, 3, 2) ** 2 * 10
     made = release_of(counts, domain, epsilon=0.5)
     features = Features.of(domain, "y")
-    tables = ClassTables.of(made.estimate(), 2, features)
+    tables = CubeTables.of(made.estimate(), 2, features)
     of_cell = float(made.transcript.cell_variance)
     pair = Term((0, 1), (np.array([0, 0, 1, 1]), np.array([0, 1, 2])))
     for term, cells_of_group in ((Term((0,), (np.arange(4),)), 3), (pair, 2)):
-        cells, weights = tables.rows()
-        evidence = tables.evidence([term], cells, weights, 1)
+        cells, by_class_in_cells = tables.rows(100)
+        fitted = cells, by_class_in_cells.sum(axis=1)
+        evidence = evidence_of_class(tables, [tables.table(term)], fitted, 1)
         by_class = term.sums(counts.astype(float))
         share = by_class[:, 1] / by_class.sum(axis=1)
         np.testing.assert_allclose(evidence.share[0], share)
         expected = cells_of_group * of_cell * ((1 - share) ** 2 + share**2)
         np.testing.assert_allclose(evidence.noise[0], expected)
-        other = tables.evidence([term], cells, weights, 0)
+        other = evidence_of_class(tables, [tables.table(term)], fitted, 0)
         np.testing.assert_allclose(other.noise[0], evidence.noise[0])
     uneven = replace(tables, estimate=_Uneven(made.estimate()))
-    share = uneven.evidence([pair], cells, weights, 1).share[0]
-    np.testing.assert_allclose(uneven.evidence([pair], cells, weights, 1).noise[0], 9 * (1 - share) ** 2 + share**2)
+    found = evidence_of_class(uneven, [uneven.table(pair)], fitted, 1)
+    share = found.share[0]
+    np.testing.assert_allclose(found.noise[0], 9 * (1 - share) ** 2 + share**2)
 
 
 class _Uneven:
@@ -363,7 +377,7 @@ def test_scikit_learns_own_checks(estimator: CubeClassifier | HistogramID3) -> N
 class TestQuality:
     def test_it_is_what_the_cells_say(self, release: Release) -> None:
         trained = release.train("y")
-        tables = ClassTables.of(release.estimate(), 2, trained.features)
+        tables = CubeTables.of(release.estimate(), 2, trained.features)
         cells = np.indices((20, 2)).reshape(2, -1).T
         counts, chances = tables.counts.reshape(-1, 2), trained.model.probabilities(cells)
         said, right = trained.quality, counts[np.arange(40), chances.argmax(axis=1)].sum() / counts.sum()

@@ -270,9 +270,9 @@ class Release:
         """Return `X, y, sample_weight` for any scikit-learn classifier (docs/classification.md).
 
         X has the middle of each bin for numbers and dates, and columns of 0 and 1 for categories; with
-        `encoding="cells"` it has the numbers of cells. A cube of more than `most` cells is drawn from, evenly.
+        `encoding="cells"` it has the numbers of cells. A cube of more than `most` cells is drawn from, evenly;
+        a wide table from its model, as many rows as it has.
         """
-        self._check_learnable()
         from dpcube.learn import training
         from dpcube.learn.features import Features
 
@@ -281,19 +281,14 @@ class Release:
         return training.to_training(features, self.estimate(estimate), axis, encoding=encoding, most=most)
 
     def _check_learnable(self) -> None:
-        """Refuse what goes through every cell, of a wide table or of a fine grid."""
-        if self.transcript.cuboids is not None:
-            msg = "classifiers are not learnt from the cuboids of a wide table yet; train on its synthetic rows "
-            msg += "(synthesize), or release fewer attributes as one cube"
-            raise QueryError(msg)
-        if self.transcript.plan == FINE_GRID or self.domain.size > MOST_CELLS:
+        """Refuse what goes through every cell of a fine grid."""
+        if self.transcript.plan == FINE_GRID or (self.transcript.cuboids is None and self.domain.size > MOST_CELLS):
             msg = "classifiers are not learnt from the boxes of a fine grid; train on its synthetic rows (synthesize), "
             msg += "or release wider bins as one cube"
             raise QueryError(msg)
 
     def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":
         """Return the default model of a target, to be saved: `dpcube train` (docs/classification.md)."""
-        self._check_learnable()
         from dpcube.learn.origin import Origin
         from dpcube.learn.train import ESTIMATES_TRIED, train
 

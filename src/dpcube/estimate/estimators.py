@@ -22,7 +22,8 @@ from dpcube.arrays import Floats
 from dpcube.domain.attribute import listing
 from dpcube.errors import QueryError
 from dpcube.estimate.boxes import BoxEstimate, BoxPart
-from dpcube.estimate.cuboids.estimate import CuboidsEstimate, counts_every_attribute, makes_a_small_model
+from dpcube.estimate.cuboids.estimate import CuboidsEstimate, makes_a_small_model
+from dpcube.estimate.cuboids.first_tables import counts_every_attribute
 from dpcube.estimate.errors import WithinBoxes, deviations_from_means
 from dpcube.estimate.fine_grid import GridEstimate
 from dpcube.estimate.least_squares_tree import LeastSquaresTree
@@ -33,7 +34,7 @@ from dpcube.estimate.tree_totals import consistent_totals, least_squares_totals
 from dpcube.estimate.unseen import UnseenInside
 from dpcube.geometry.boxes import MOST_CELLS, box_sums
 from dpcube.geometry.straight_cuts import straight_cuts
-from dpcube.transcript import FINE_GRID, BoxCounts, CellCounts, CuboidCounts, Transcript
+from dpcube.transcript import FINE_GRID, BoxCounts, CellCounts, Transcript
 
 Part = Literal["noise", "within"]
 """A part of an error: that of the noise, and that of spreading boxes over their cells."""
@@ -216,12 +217,6 @@ def _cells_of(transcript: Transcript) -> CellCounts:
     return transcript.cells
 
 
-def _cuboids_of(transcript: Transcript) -> CuboidCounts:
-    measured = transcript.cuboids
-    assert measured is not None  # as declared
-    return measured
-
-
 def _boxes_of(transcript: Transcript) -> BoxCounts:
     boxes = transcript.boxes
     assert boxes is not None  # as declared
@@ -298,7 +293,7 @@ NEEDS_FINE = Need(
 NEEDS_CUBOIDS = Need(lambda transcript: transcript.cuboids is not None, "has no cuboids")
 NEEDS_ONES = Need(counts_every_attribute, "has not one table over each attribute beside its cuboids")
 NEEDS_SMALL_MODEL = Need(
-    lambda transcript: makes_a_small_model(_cuboids_of(transcript)),
+    makes_a_small_model,
     "has cuboids that hang together too closely for a model that can be held",
 )
 

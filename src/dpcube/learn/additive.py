@@ -5,17 +5,18 @@ there. Leaves: a number for each group, and their covariance.
 
 The log-odds of the class are a constant and one number for each term: b0 + sum_T b_T[group]. If the counts were exact,
 the b that are likeliest solve, for each group j, target_j = sum of w p over its rows; the target is the number of rows
-of the class there. Let H be the matrix of second derivatives and V the variance that noise leaves in a target. Then b
-is off by H^-1 (sampling + noise), a variance of H^-1 (H + V) H^-1, not H^-1. So noise counts as rows that were not
-there: with d_j = 1 + V_j / H_jj, the evidence on b_j is weaker by d_j, and what is thought beforehand counts d_j times.
+of the class there. Let H be the matrix of second derivatives and V the variance that noise leaves in each target. Then
+b is off by H^-1 (sampling + noise), a variance of H^-1 (H + V) H^-1, not H^-1. So what tables tell of b has the
+precision M = W H with W = H (H + V)^-1, and what differs from the target counts W times. This matters most where
+features tell nearly the same: how they differ is known by few rows, and noise divided by these would drown all.
 
-The numbers of a term are taken to be drawn from a normal law whose precision is l_T K_T: K is the identity, or for
+The numbers of a term are taken to be drawn from a normal law whose precision is L = l_T K_T: K is the identity, or for
 groups in order the squares of differences between neighbours. Each l_T is learnt (empirical Bayes: MacKay's fixed
 point, l = (numbers that were learnt) / b'Kb), so a term that noise drowns shrinks, and nobody tunes anything. This
 is post-processing of a release.
 
-With L = D^1/2 l K D^1/2, what is learnt is (H + L)^-1 (H b + sampling + noise), so its covariance around b is
-(H + L)^-1 (H + V + D L) (H + L)^-1.
+What is learnt solves W (target - sums of w p) = L b, by Fisher's steps (M + L)^-1 (W slope - L b), and its covariance
+around b is (M + L)^-1.
 """
 
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ WIDEST = 3.0
 OWN_SCALE = 1e-3
 """Beside differences of neighbours, the part of a walk's precision that holds its numbers near 0."""
 ROUNDS, STEPS, SETTLED = 12, 25, 0.02
+NEAR, LONGEST_STEP = 1e-3, 2.0
+"""A step no longer than the first ends a climb; the second is the longest that is gone: H may change beyond it."""
 MOST_PARAMETERS = 640
 LEARNT = 0.05
 """A term of which fewer numbers than this were learnt says nothing, and is left out."""
@@ -141,24 +144,16 @@ class _Prior:
         spreads = (SPREAD_ALONE if len(term.axes) == 1 else SPREAD_IN_PAIRS for term in terms)
         return cls(tuple(starmap(slice, pairwise(starts))), tuple(map(_precision, terms)), tuple(spreads))
 
-    def shared(self, wider: Floats) -> Floats:
-        """Return d of each number; those of a walk share one, for a walk is to be smooth in b, not in b by d."""
-        shared = wider.copy()
-        for block, walk in zip(self.blocks, self.walks, strict=True):
-            if np.count_nonzero(walk) > len(walk):
-                shared[block] = np.median(wider[block])
-        return shared
-
-    def precision(self, scales: Floats, wider: Floats) -> Floats:
-        """Return what stands beside H where noise is taken for rows that were not there: D^1/2 l K D^1/2."""
-        made, root = np.zeros((len(wider), len(wider))), np.sqrt(wider)
+    def precision(self, scales: Floats, size: int) -> Floats:
+        """Return L, the precision of what is thought beforehand."""
+        made = np.zeros((size, size))
         made[0, 0] = 1e-6
         for block, walk, scale in zip(self.blocks, self.walks, scales.tolist(), strict=True):
-            made[block, block] = scale * walk * root[block, None] * root[block]
+            made[block, block] = scale * walk
         return made
 
     def learnt(self, inverse: Floats, precision: Floats) -> Floats:
-        """Return how many numbers of each term the evidence tells: the trace of its part of (H + L)^-1 H."""
+        """Return how many numbers of each term the evidence tells: the trace of its part of (M + L)^-1 M."""
         told = [np.size(inverse[b, 0]) - float((inverse[b, b] * precision[b, b]).sum()) for b in self.blocks]
         return np.asarray(np.maximum(told, 1e-6))
 
@@ -170,62 +165,72 @@ def _fit(evidence: Evidence, terms: Sequence[Term]) -> _Fitted:
     rows = _sums(at, evidence.weights, starts[-1])
     overall = min(max(evidence.overall, 1e-6), 1 - 1e-6)
     target = rows * np.concatenate([[overall], *evidence.share])
-    noise = np.concatenate([[0.0], *evidence.noise])
-    numbers = np.zeros(starts[-1])
+    noise, size = np.concatenate([[0.0], *evidence.noise]), int(starts[-1])
+    numbers, scales = np.zeros(size), 1 / np.square(prior.spreads)
     numbers[0] = np.log(overall / (1 - overall))
-    scales, wider, curved = 1 / np.square(prior.spreads), np.ones(starts[-1]), np.zeros(0)
+    data = _Data(at, starts, evidence.weights, target, noise)
     for _ in range(ROUNDS):
-        numbers, slope, curved = _climbed(numbers, at, starts, evidence.weights, target, prior.precision(scales, wider))
-        wider = prior.shared(1 + noise / np.maximum(np.diag(curved), 1e-9))
-        before, scales = scales, _scales(slope + curved @ numbers, curved, prior, scales, wider)
+        numbers, told = _climbed(numbers, data, prior.precision(scales, size))
+        before, scales = scales, _scales(told, numbers, prior, scales)
         if np.abs(np.log(scales / before)).max(initial=0) < SETTLED:
             break
-    precision = prior.precision(scales, wider)
-    inverse = _inverse(curved + precision)
-    # A row's part of the noise: the mean, over terms, of what its groups have for each of their rows.
-    part = (
-        evidence.weights * (noise / np.maximum(rows, 1e-300))[at[:, 1:]].mean(axis=1)
-        if len(terms)
-        else 0 * rows[at[:, 0]]
-    )
-    spread = curved + _products(at, part, starts) + wider[:, None] * precision
-    return _Fitted(Additive(tuple(terms), numbers, inverse @ spread @ inverse), prior.learnt(inverse, precision))
+    precision = prior.precision(scales, size)
+    inverse = _inverse(told.precision + precision)
+    return _Fitted(Additive(tuple(terms), numbers, inverse), prior.learnt(inverse, precision))
 
 
-def _climbed(
-    numbers: Floats, at: Ints, starts: Ints, weights: Floats, target: Floats, prior: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Climb to the likeliest numbers by Newton's steps; return them, the slope without the prior, and the curvature.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Data:
+    """Rows with weights and where their numbers stand, and of each number its target and the noise in it."""
 
-    What is climbed is concave, so a step that leads down is halved until it does not.
-    """
+    at: Ints
+    starts: Ints
+    weights: Floats
+    target: Floats
+    noise: Floats
 
-    def height(b: Floats) -> float:
-        return float(target @ b - weights @ np.logaddexp(0, b[at].sum(axis=1)) - b @ prior @ b / 2)
 
-    now = height(numbers)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Told:
+    """What the evidence tells at some numbers: its precision M, and the slope, noise taken into account: W slope."""
+
+    precision: Floats
+    slope: Floats
+
+    @classmethod
+    def at(cls, numbers: Floats, data: _Data) -> "_Told":
+        chance = expit(numbers[data.at].sum(axis=1))
+        slope = data.target - _sums(data.at, data.weights * chance, len(numbers))
+        curved = _products(data.at, data.weights * chance * (1 - chance), data.starts)
+        # The least that is added keeps (H + V) regular: numbers of one term may stand for those of another.
+        least = 1e-9 * max(float(curved.diagonal().max()), 1.0)
+        weighed = cho_solve(cho_factor(curved + np.diag(data.noise + least)), curved).T
+        precision = weighed @ curved
+        return cls((precision + precision.T) / 2, weighed @ slope)
+
+
+def _climbed(numbers: Floats, data: _Data, prior: Floats) -> tuple[Floats, _Told]:
+    """Go to the numbers at which evidence and prior are in balance; return them, and what is told there."""
+    told = _Told.at(numbers, data)
     for _ in range(STEPS):
-        chance = expit(numbers[at].sum(axis=1))
-        slope = target - _sums(at, weights * chance, len(numbers))
-        curved = _products(at, weights * chance * (1 - chance), starts)
-        step = cho_solve(cho_factor(curved + prior + 1e-9 * np.eye(len(numbers))), slope - prior @ numbers)
-        size = 1.0
-        while (then := height(numbers + size * step)) < now - 1e-9 * abs(now) and size > 1e-6:
-            size /= 2
-        numbers, gained, now = numbers + size * step, then - now, then
-        if np.abs(size * step).max() < 1e-3 or gained < 1e-7 * abs(now):
+        step = cho_solve(cho_factor(told.precision + prior + 1e-9 * np.eye(len(numbers))), told.slope - prior @ numbers)
+        longest = float(np.abs(step).max())
+        numbers = numbers + step * min(1.0, LONGEST_STEP / max(longest, 1e-300))
+        told = _Told.at(numbers, data)
+        if longest < NEAR:
             break
-    return numbers, target - _sums(at, weights * expit(numbers[at].sum(axis=1)), len(numbers)), curved
+    return numbers, told
 
 
-def _scales(towards: Floats, curved: Floats, prior: _Prior, scales: Floats, wider: Floats) -> Floats:
-    """Return the precision l of each term by MacKay's fixed point, on the parabola whose slope at 0 is `towards`."""
+def _scales(told: _Told, numbers: Floats, prior: _Prior, scales: Floats) -> Floats:
+    """Return the precision l of each term by MacKay's fixed point, on the parabola that was told at some numbers."""
+    towards = told.slope + told.precision @ numbers
     for _ in range(STEPS):
-        precision = prior.precision(scales, wider)
-        inverse = _inverse(curved + precision)
-        numbers, learnt = inverse @ towards, prior.learnt(inverse, precision)
+        precision = prior.precision(scales, len(numbers))
+        inverse = _inverse(told.precision + precision)
+        best, learnt = inverse @ towards, prior.learnt(inverse, precision)
         blocks = zip(prior.blocks, prior.walks, prior.spreads, strict=True)
-        squares = [float(numbers[b] @ walk @ numbers[b]) + SURE * spread**2 for b, walk, spread in blocks]
+        squares = [float(best[b] @ walk @ best[b]) + SURE * spread**2 for b, walk, spread in blocks]
         before, scales = scales, np.maximum((learnt + SURE) / np.array(squares), WIDEST**-2)
         if np.abs(np.log(scales / before)).max(initial=0) < SETTLED:
             break

@@ -10,7 +10,7 @@ from scipy.special import expit
 from dpcube.arrays import Floats, Ints
 from dpcube.errors import QueryError
 from dpcube.learn.additive import Additive, Evidence, learn_additive
-from dpcube.learn.evidence import ClassTables
+from dpcube.learn.evidence import MOST_FITTED_ROWS, ClassTables, evidence_of_class
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms, weights_by
 
 
@@ -53,8 +53,10 @@ class ClassModel:
 
 def model_of_tables(tables: ClassTables) -> ClassModel:
     """Return the model that a release's tables lead to."""
-    cells, weights = tables.rows()
-    return _model(tables.features(), tables.classes, lambda terms, k: tables.evidence(terms, cells, weights, k))
+    cells, by_class = tables.rows(MOST_FITTED_ROWS)
+    fitted, singles, pairs = (cells, by_class.sum(axis=1)), tables.singles(), tables.pairs()
+    known = [tables.table(term) for term in (*singles, *pairs)]
+    return _model(singles, pairs, tables.classes, lambda k: evidence_of_class(tables, known, fitted, k))
 
 
 def model_of_rows(cells: Ints, target: Ints, weights: Floats, shape: Sequence[int], order: Sequence[int]) -> ClassModel:
@@ -68,23 +70,22 @@ def model_of_rows(cells: Ints, target: Ints, weights: Floats, shape: Sequence[in
         for size, ordered, of in zip(shape, order, cells.T, strict=True)
     ]
 
-    def evidence(terms: Sequence[Term], number: int) -> Evidence:
+    singles, pairs = single_terms(features), pair_terms(features)
+
+    def evidence(number: int) -> Evidence:
         part, share = counts[:, number], []
-        for term in terms:
+        for term in (*singles, *pairs):
             places = term.places(cells)
             whole = weights_by(places, rows, term.size)
             share.append(weights_by(places, part, term.size) / np.where(whole > 0, whole, 1.0))
         overall = float(part.sum() / rows.sum())
-        return Evidence(cells, rows, overall, tuple(share), tuple(np.zeros(term.size) for term in terms))
+        return Evidence(cells, rows, overall, tuple(share), tuple(map(np.zeros_like, share)))
 
-    return _model(features, classes, evidence)
+    return _model(singles, pairs, classes, evidence)
 
 
 def _model(
-    features: Sequence[Feature], classes: int, evidence: Callable[[Sequence[Term], int], Evidence]
+    singles: Sequence[Term], pairs: Sequence[Term], classes: int, evidence: Callable[[int], Evidence]
 ) -> ClassModel:
-    singles, pairs = single_terms(features), pair_terms(features)
     numbers = [] if classes == 1 else [1] if classes == 2 else range(classes)
-    return ClassModel(
-        classes, tuple(learn_additive(evidence([*singles, *pairs], number), singles, pairs) for number in numbers)
-    )
+    return ClassModel(classes, tuple(learn_additive(evidence(number), singles, pairs) for number in numbers))

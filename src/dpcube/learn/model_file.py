@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -192,10 +191,10 @@ def _term(term: object, shape: tuple[int, ...]) -> Term:
 
 
 def _groups(of: object, cells: int) -> Ints:
-    """Return the group of each cell: numbers from 0 that go up by one or not at all."""
+    """Return the group of each cell: numbers from 0 without a gap; groups of a wide table are no runs of cells."""
     found = of if isinstance(of, list) and len(of) == cells and all(type(group) is int for group in of) else []
-    if found[:1] != [0] or any(after - before not in (0, 1) for before, after in pairwise(found)):
-        msg = f"the groups of a feature of {cells} cells must be {cells} whole numbers that rise from 0 by 0 or 1"
+    if not found or set(found) != set(range(len(set(found)))):
+        msg = f"the groups of a feature of {cells} cells must be {cells} whole numbers, from 0 without a gap"
         raise InputError(msg)
     return np.array(found, np.int64)
 

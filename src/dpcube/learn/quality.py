@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dpcube.arrays import Floats, Ints
-from dpcube.learn.evidence import ClassTables, drawn_evenly
+from dpcube.learn.evidence import ClassTables
 from dpcube.learn.model import ClassModel
 from dpcube.learn.terms import weights_by
 
@@ -41,10 +41,8 @@ class Quality:
 
 def quality(model: ClassModel, tables: ClassTables) -> Quality:
     """Return what a release can tell of a model that was learnt from it."""
-    flat = tables.counts.reshape(-1, tables.classes)
-    at, weights = drawn_evenly(flat.sum(axis=1), MOST_SCORED)
-    cells = np.stack(np.unravel_index(at, tables.counts.shape[:-1]), axis=1).astype(np.int64)
-    counts = flat[at] * (weights / flat[at].sum(axis=1))[:, None]
+    cells, counts = tables.rows(MOST_SCORED)
+    weights = counts.sum(axis=1)
     chances, total = model.probabilities(cells), float(weights.sum())
     chosen = chances.argmax(axis=1)
     expected, stderr = _own_word(model, cells, chances, weights / total)

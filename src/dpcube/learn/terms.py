@@ -23,11 +23,15 @@ WIDEST_CATEGORY = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feature:
-    """An axis of the cube: its number of cells, how many of the first are in order, and the rows of each."""
+    """An axis of the cube: its number of cells, how many of the first are in order, and the rows of each.
+
+    Where cells were counted in groups only, these groups are the cells, and `group_of` has the group of every cell.
+    """
 
     cells: int
     in_order: int
     rows: Floats
+    group_of: Ints | None = None
 
     def groups(self, most: int) -> Ints:
         """Return the group of each cell: runs of ordered cells with about as many rows each, every other cell its own.
@@ -42,6 +46,10 @@ class Feature:
             first = np.unique(np.minimum((middle * most).astype(np.int64), most - 1), return_inverse=True)[1]
         own = np.arange(self.cells - self.in_order) + (int(first[-1]) + 1 if self.in_order else 0)
         return np.concatenate([first, own])
+
+    def spread(self, groups: Ints) -> Ints:
+        """Return the group of every cell of the cube, given those of the cells that were counted."""
+        return groups if self.group_of is None else groups[self.group_of]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +114,7 @@ def single_terms(features: Sequence[Feature]) -> list[Term]:
         groups = feature.groups(MOST_GROUPS)
         if groups.max() > 0:
             in_order = int(groups[feature.in_order - 1]) + 1 if feature.in_order else 0
-            made.append(Term((axis,), (groups,), in_order))
+            made.append(Term((axis,), (feature.spread(groups),), in_order))
     return made
 
 
@@ -114,4 +122,5 @@ def pair_terms(features: Sequence[Feature]) -> list[Term]:
     """Return a term for each pair of features whose groups are not too many."""
     coarse = {axis: feature.groups(MOST_IN_PAIRS) for axis, feature in enumerate(features)}
     kept = [axis for axis, groups in coarse.items() if 0 < groups.max() < WIDEST_CATEGORY]
-    return [Term((one, other), (coarse[one], coarse[other])) for one, other in itertools.combinations(kept, 2)]
+    spread = {axis: features[axis].spread(coarse[axis]) for axis in kept}
+    return [Term((one, other), (spread[one], spread[other])) for one, other in itertools.combinations(kept, 2)]

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from dpcube.domain import Domain
 from dpcube.estimate import Estimate
+from dpcube.learn.class_tables import class_tables
 from dpcube.learn.evidence import ClassTables
 from dpcube.learn.features import Features
 from dpcube.learn.model import model_of_tables
@@ -18,7 +19,7 @@ ESTIMATES_TRIED = ("balanced", "posterior")
 def train(domain: Domain, target: str, estimates: Iterable[Estimate], origin: Origin) -> TrainedModel:
     """Return the default model of a target, learnt from the estimate that states the least errors of its tables."""
     features = Features.of(domain, target)
-    tables = [ClassTables.of(estimate, domain.axis(target), features) for estimate in estimates]
+    tables = [class_tables(estimate, domain.axis(target), features) for estimate in estimates]
     best = tables[0] if len(tables) == 1 else min(tables, key=ClassTables.stated)
     model = model_of_tables(best)
     return TrainedModel(domain, target, model, origin, quality(model, best).as_dict())

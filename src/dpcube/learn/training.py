@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpcube.arrays import Floats, Ints
 from dpcube.errors import QueryError
 from dpcube.estimate import Estimate
-from dpcube.learn.evidence import ClassTables, drawn_evenly
+from dpcube.learn.class_tables import class_tables
 from dpcube.learn.features import Encoding, Features
 from dpcube.memory import check_memory
 
@@ -25,8 +25,9 @@ GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 class Training:
     """Training data: `X, y, sample_weight = release.to_training("income")`, made when they are asked for.
 
-    A row stands for the rows of one cell of the cube, and its weight is their estimated number. `features` turns other
-    rows into the same matrix: `training.encode(rows)`.
+    A row stands for the rows of one cell of the cube, and its weight is their estimated number; of a wide table, whose
+    cells nobody could go through, rows are drawn from its model, the same each time. `features` turns other rows into
+    the same matrix: `training.encode(rows)`.
     """
 
     features: Features
@@ -84,12 +85,9 @@ def to_training(features: Features, estimate: Estimate, axis: int, *, encoding: 
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
         msg = f"the most rows must be a whole number of at least 1, got {most!r}"
         raise QueryError(msg)
-    tables = ClassTables.of(estimate, axis, features)
-    at, weights = drawn_evenly(tables.counts.reshape(-1), most)
-    places = np.unravel_index(at, tables.counts.shape)
-    cells = np.stack(places[:-1], axis=1).astype(np.int64)
-    rows = tuple(feature.rows for feature in tables.features())
+    tables = class_tables(estimate, axis, features)
+    cells, classes, weights = tables.sampled(most)
     # Cells in the order of their numbers would show a stream one end of the cube first; steps of the golden ratio round
     # a circle are spread evenly over it at any time.
-    order = np.argsort(np.arange(len(at)) * GOLDEN_RATIO % 1, kind="stable")
-    return Training(features, encoding, cells[order], places[-1][order].astype(np.int64), weights[order], rows)
+    order = np.argsort(np.arange(len(cells)) * GOLDEN_RATIO % 1, kind="stable")
+    return Training(features, encoding, cells[order], classes[order], weights[order], tuple(tables.cell_rows()))

@@ -1,9 +1,10 @@
 """Ours for wide tables: count each attribute, then the pairs of attributes that depart most from what is known.
 
-A table over one attribute each comes first. By these the cells of every attribute are put into groups that hold enough
-rows to be told from noise. Then, round after round, the gate chooses the pair of attributes whose table departs most
-from the model's, beyond what its noise would cost, and counts it; the model learns it (`estimate/cuboids/`). All of
-the budget is spent on whole tables, so what a row costs is the sum of what the calls cost (`curator/cuboid_gate.py`).
+A table over one attribute each comes first, or over each and a target that a classifier will tell. By these the cells
+of every attribute are put into groups that hold enough rows to be told from noise. Then, round after round, the gate
+chooses the pair of attributes whose table departs most from the model's, beyond what its noise would cost, and counts
+it; the model learns it (`estimate/cuboids/`). All of the budget is spent on whole tables, so what a row costs is the
+sum of what the calls cost (`curator/cuboid_gate.py`).
 """
 
 import itertools
@@ -17,24 +18,24 @@ import numpy as np
 
 from dpcube.arrays import Ints
 from dpcube.candidates import TableDistances
-from dpcube.counter import BUDGET_UNITS, CuboidCounter
+from dpcube.counter import BUDGET_UNITS, MOST_TABLE_CELLS, CuboidCounter
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import DomainError, InputError
-from dpcube.estimate.cuboids.estimate import grouped_table
+from dpcube.estimate.cuboids.first_tables import in_groups, tables_of_one
 from dpcube.estimate.cuboids.fitting import CountedTable, FittedModel, fit, total_of
 from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells, table_cells
 from dpcube.estimate.cuboids.smoothing import smoothed
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import SMALLEST_SHARE
-from dpcube.strategy.groups_of_cells import groups_of_cells
+from dpcube.strategy.groups_of_cells import groups_beside_large_cells, groups_of_cells
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.transcript import Cuboid, CuboidCounts, MarginalCounts, Transcript
 
-FIRST_SHARE = Fraction(2, 5)
-"""Of the budget, for the tables over one attribute."""
-CHOICE_SHARE = Fraction(1, 10)
-"""Of what is left then, for choices."""
+FIRST_SHARE, SHARE_BY_TARGET = Fraction(2, 5), Fraction(7, 10)
+"""Of the budget, for the tables over one attribute, or over each and a target."""
+CHOICE_SHARE, CHOICE_SHARE_BESIDE = Fraction(1, 10), Fraction(3, 10)
+"""Of what is left then, for choices; beside tables by a target, where fewer are made and each matters."""
 NOISE_OF_TABLE = 0.3
 """The part of all rows that the noise of a table over two attributes may amount to: it decides how many groups."""
 FEWEST_GROUPS, MOST_GROUPS = 3, 60
@@ -54,7 +55,8 @@ class Cuboids:
     """The strategy for tables of more attributes than one cube can hold.
 
     `cuboids` names the tables to count, each a tuple of attributes, and leaves nothing to choose. A `target` is counted
-    with each of the other attributes. With neither, pairs are chosen by what the table holds.
+    with each of the other attributes first, cell by cell; then pairs of these are chosen, as without a target, for what
+    they tell twice counts once. With neither, pairs are chosen by what the table holds.
     """
 
     name: str = "cuboids"
@@ -64,6 +66,8 @@ class Cuboids:
     """Which attributes have ordered cells, once the domain is known."""
     named: tuple[CliqueAxes, ...] = field(default=(), repr=False, compare=False)
     """The tables to count, once the domain is known."""
+    target_axis: int | None = field(default=None, repr=False, compare=False)
+    """The axis of the target, once the domain is known."""
 
     def __post_init__(self) -> None:
         if self.cuboids and self.target is not None:
@@ -79,17 +83,17 @@ class Cuboids:
             msg += f"{widest.size:,}; use wider bins"
             raise DomainError(msg)
         ordered = tuple(attribute.ordered for attribute in domain.attributes)
-        tables = self.cuboids
         if self.target is not None:
             _check_named([self.target], names)
-            tables = tuple((name, self.target) for name in names if name != self.target)
+            _check_target(self.target, domain)
+            return replace(self, ordered=ordered, target_axis=domain.axis(self.target))
         axes = []
-        for table in tables:
+        for table in self.cuboids:
             _check_named(table, names)
             axes.append(tuple(sorted(domain.axis(name) for name in table)))
         if not self.cuboids:
-            return replace(self, ordered=ordered, named=tuple(axes))
-        twice = [table for table, of in zip(tables, axes, strict=True) if axes.count(of) > 1]
+            return replace(self, ordered=ordered)
+        twice = [table for table, of in zip(self.cuboids, axes, strict=True) if axes.count(of) > 1]
         if twice or max(map(len, axes)) > MOST_AXES or len(axes) > MOST_NAMED:
             msg = (
                 f"strategy cuboids: name each table once, at most {MOST_NAMED}, each of at most {MOST_AXES} attributes"
@@ -106,29 +110,33 @@ class Cuboids:
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return the memory of the tables and of the model; rows take theirs besides, as many as there are."""
         pairs = math.comb(len(shape), 2) * MOST_GROUPS**2
-        return STARTING + 64 * MOST_LEARNT + 64 * sum(shape) + 40 * pairs
+        classes = 1 if self.target_axis is None else shape[self.target_axis]
+        return STARTING + 64 * MOST_LEARNT + 64 * classes * sum(shape) + 40 * pairs
 
     def run(self, counter: CuboidCounter) -> Transcript:
         """Count each attribute, then tables of several, until the budget is spent."""
         shape, per = counter.shape, counter.epsilon_per_unit
-        units = units_of_ones(shape, per)
-        ones = [MarginalCounts((j,), counter.count_marginal((j,), of), of) for j, of in enumerate(units)]
-        noisy = [_noisy(one.axes, one.counts, one.units, per) for one in ones]
-        share = CHOICE_SHARE if not self.named else Fraction(0)
+        first = self.first_axes(len(shape))
+        units = units_of_ones(shape, per) if self.target_axis is None else units_by_target(len(first))
+        firsts = [
+            MarginalCounts(axes, counter.count_marginal(axes, of), of) for axes, of in zip(first, units, strict=True)
+        ]
+        counted = [_noisy(one.axes, one.counts, one.units, per) for one in firsts]
+        noisy = tables_of_one(counted)
+        share = Fraction(0) if self.named else CHOICE_SHARE if self.target_axis is None else CHOICE_SHARE_BESIDE
         left = BUDGET_UNITS - sum(units)
-        rounds = len(self.named) or rounds_for(total_of(noisy) * float(per * BUDGET_UNITS), len(shape))
+        rounds = len(self.named) or rounds_for(
+            total_of(noisy) * float(per * BUDGET_UNITS), len(shape), beside=self.target_axis is not None
+        )
         if not self.named:  # noise of smaller shares could not be drawn
             rounds = min(rounds, max(int(left * share * per / (2 * SMALLEST_SHARE)), 1))
         of_choice, of_table = int(left * share / rounds), int(left * (1 - share) / rounds)
         noise = 1 / float(of_table * per)
         most = int(np.clip(math.sqrt(NOISE_OF_TABLE * total_of(noisy) / noise), FEWEST_GROUPS, MOST_GROUPS))
-        ordered = self.ordered or (True,) * len(shape)
-        groups = [
-            _groups(one, most, max(math.sqrt(one.variance), noise) / 2, ordered=kind)
-            for one, kind in zip(noisy, ordered, strict=True)
-        ]
+        groups = self._groups(noisy, most, noise)
         coarse = counter.grouped(groups)
-        learnt = _Learnt.of(coarse, noisy, groups, _Purse(int(left * (1 - share)), rounds, coarse.shape, per))
+        purse = _Purse(int(left * (1 - share)), rounds, coarse.shape, per)
+        learnt = _Learnt.of(coarse, [in_groups(table, tuple(groups)) for table in counted], purse, self.target_axis)
         cuboids = []
         for turn in range(rounds):
             among, axes = 1, self.named[turn] if self.named else None
@@ -142,7 +150,30 @@ class Cuboids:
             cuboids.append(Cuboid(axes, counts, of_table, among, 0 if self.named else of_choice))
             if not self.named and turn < rounds - 1:
                 learnt.learn(_noisy(axes, counts, of_table, per))
-        return Transcript(shape, per, (*ones, CuboidCounts(tuple(groups), tuple(cuboids))), plan=self.name)
+        return Transcript(shape, per, (*firsts, CuboidCounts(tuple(groups), tuple(cuboids))), plan=self.name)
+
+    def first_axes(self, attributes: int) -> list[CliqueAxes]:
+        """Return the axes of the first tables: each by itself, or each with the target if there is any other."""
+        target = self.target_axis
+        if target is None or attributes == 1:
+            return [(axis,) for axis in range(attributes)]
+        return [(min(axis, target), max(axis, target)) for axis in range(attributes) if axis != target]
+
+    def _groups(self, noisy: list[CountedTable], most: int, noise: float) -> list[Ints]:
+        """Return the groups of every attribute's cells; classes of a target are never put together."""
+        ordered = self.ordered or (True,) * len(noisy)
+        return [
+            self._groups_of_one(one, most, max(math.sqrt(one.variance), noise) / 2, ordered=kind)
+            for one, kind in zip(noisy, ordered, strict=True)
+        ]
+
+    def _groups_of_one(self, one: CountedTable, most: int, least: float, *, ordered: bool) -> Ints:
+        if one.axes == (self.target_axis,):
+            return np.arange(len(one.counts))
+        if self.target_axis is not None:
+            return groups_beside_large_cells(one.counts, ordered=ordered, most=most, least=least)
+        counts = smoothed(one.counts, one.variance) if ordered else one.counts
+        return groups_of_cells(counts, ordered=ordered, most=most, least=least)
 
 
 @dataclass
@@ -153,13 +184,14 @@ class _Learnt:
     tables: list[CountedTable]
     model: FittedModel
     purse: "_Purse"
+    target: int | None
+    """The axis that was counted with every other, and is in no further table."""
     beyond: set[CliqueAxes] = field(default_factory=set)
     """Pairs with which the model would be too large; with more tables it only grows."""
 
     @classmethod
-    def of(cls, counter: CuboidCounter, ones: list[CountedTable], groups: list[Ints], purse: "_Purse") -> "_Learnt":
-        tables = [grouped_table(one, of_axis) for one, of_axis in zip(ones, groups, strict=True)]
-        return cls(counter, tables, fit(counter.shape, tables), purse)
+    def of(cls, counter: CuboidCounter, tables: list[CountedTable], purse: "_Purse", target: int | None) -> "_Learnt":
+        return cls(counter, tables, fit(counter.shape, tables), purse, target)
 
     def learn(self, table: CountedTable) -> None:
         self.tables.append(table)
@@ -172,7 +204,8 @@ class _Learnt:
         cliques = [set(clique) for clique in self.model.beliefs.tree.cliques]
         together = _components(len(shape), counted)
         found: list[CliqueAxes] = []
-        for pair in itertools.combinations([axis for axis, side in enumerate(shape) if side > 1], 2):
+        open_axes = [axis for axis, side in enumerate(shape) if side > 1 and axis != self.target]
+        for pair in itertools.combinations(open_axes, 2):
             if pair in counted or pair in self.beyond:
                 continue
             free = together[pair[0]] != together[pair[1]] or any(set(pair) <= clique for clique in cliques)
@@ -245,15 +278,18 @@ def units_of_ones(shape: tuple[int, ...], per: Fraction) -> list[int]:
     return [least + int(shared * root / sum(roots)) for root in roots]
 
 
-def _groups(one: CountedTable, most: int, least: float, *, ordered: bool) -> Ints:
-    counts = smoothed(one.counts, one.variance) if ordered else one.counts
-    return groups_of_cells(counts, ordered=ordered, most=most, least=least)
+def units_by_target(tables: int) -> list[int]:
+    """Return the units of the tables over each attribute and a target: all alike."""
+    return [int(SHARE_BY_TARGET * BUDGET_UNITS / tables)] * tables
 
 
-def rounds_for(rows_times_epsilon: float, attributes: int) -> int:
-    """Return how many tables to count: more of them tell more of the table, and each has less of the budget."""
-    pairs = math.comb(attributes, 2)
-    wanted = attributes * np.clip(0.72 * math.log10(max(rows_times_epsilon, 1.0)) - 1.95, 0.5, 2.0)
+def rounds_for(rows_times_epsilon: float, attributes: int, *, beside: bool = False) -> int:
+    """Return how many tables to count: more of them tell more of the table, and each has less of the budget.
+
+    Beside tables by a target there is less of it left, and at small epsilons only what departs much is found.
+    """
+    pairs, (less, fewest) = math.comb(attributes, 2), (2.2, 0.2) if beside else (1.95, 0.5)
+    wanted = attributes * np.clip(0.72 * math.log10(max(rows_times_epsilon, 1.0)) - less, fewest, 2.0)
     return int(np.clip(round(float(wanted)), 1, max(pairs, 1)))
 
 
@@ -279,3 +315,16 @@ def _check_named(table: Iterable[str], names: tuple[str, ...]) -> None:
     if not table or len(set(table)) < len(table):
         msg = "strategy cuboids: a table is over one or more attributes, each named once"
         raise InputError(msg)
+
+
+def _check_target(target: str, domain: Domain) -> None:
+    """Refuse a target whose tables with other attributes could not be counted."""
+    widest = max(
+        (attribute for attribute in domain.attributes if attribute.name != target),
+        key=lambda one: one.size,
+        default=None,
+    )
+    if widest is not None and widest.size * domain[target].size > MOST_TABLE_CELLS:
+        msg = f"strategy cuboids: '{widest.name}' by the target '{target}' has more than {MOST_TABLE_CELLS:,} cells; "
+        msg += "use wider bins"
+        raise DomainError(msg)

@@ -24,6 +24,24 @@ def groups_of_cells(noisy: Floats, *, ordered: bool, most: int, least: float) ->
     return _neighbours(counts, max(float(counts.sum()) / most, least)) if ordered else _rare(counts, most, least)
 
 
+def groups_beside_large_cells(noisy: Floats, *, ordered: bool, most: int, least: float) -> Ints:
+    """Return the group of each cell: those that hold much are alone, and the rest is put into as many as are left.
+
+    Where nearly all rows are in one cell (no gain, no loss), what tells classes apart is in the others.
+
+    >>> groups_beside_large_cells(np.array([900.0, 10, 20, 30, 10, 10]), ordered=True, most=4, least=5.0)
+    array([0, 1, 1, 2, 3, 3])
+    """
+    if not ordered or len(noisy) <= 2:
+        return groups_of_cells(noisy, ordered=ordered, most=most, least=least)
+    counts = non_negative(noisy)
+    large, wanted = np.zeros(len(counts), np.bool_), max(float(counts.sum()) / most, least)
+    while (more := large | (counts >= wanted)).sum() > large.sum():
+        large = more
+        wanted = max(float(counts[~large].sum()) / max(most - int(large.sum()), 1), least)
+    return _neighbours(counts, wanted)
+
+
 def _neighbours(counts: Floats, wanted: float) -> Ints:
     """Begin a group at a cell that has as many rows as wanted, after one, and where the last has enough."""
     starts, held = [0], 0.0

@@ -28,8 +28,3 @@ def shares_of_cells(counts: Floats, variance: float, groups: Ints, totals: Float
         spread = nearest_with_sums(own[None], np.array([total]))[0]
         shares[cells] = spread / spread.sum() if spread.sum() > 0 else 1 / len(cells)
     return shares
-
-
-def grouped_counts(counts: Floats, groups: Ints) -> tuple[Floats, Ints]:
-    """Return the sums of counts by group, and how many cells each group has."""
-    return np.bincount(groups, weights=counts).astype(np.float64), np.bincount(groups).astype(np.int64)

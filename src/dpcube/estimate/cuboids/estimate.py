@@ -16,14 +16,14 @@ from dpcube.arrays import Bools, Floats, Ints
 from dpcube.errors import QueryError
 from dpcube.estimate.cell_sums import weighted_sums
 from dpcube.estimate.cuboids.beliefs import Beliefs
-from dpcube.estimate.cuboids.cells_in_groups import grouped_counts, shares_of_cells
+from dpcube.estimate.cuboids.cells_in_groups import shares_of_cells
 from dpcube.estimate.cuboids.departures import Departure, departure_of
+from dpcube.estimate.cuboids.first_tables import counted_table, first_tables, in_groups, tables_of_one
 from dpcube.estimate.cuboids.fitting import CountedTable, fit
 from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells, table_cells
 from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.noise import noise_variances
 from dpcube.query import CountingQueries, Workload
-from dpcube.transcript import CuboidCounts, MarginalCounts, Transcript
+from dpcube.transcript import Transcript
 
 MOST_MODEL_CELLS = 2**20
 """Cells of all cliques of a model that is fitted; strategies stay far below it."""
@@ -44,9 +44,9 @@ class CuboidsEstimate:
     name: str
     shape: tuple[int, ...]
     groups: tuple[Ints, ...]
-    ones: tuple[CountedTable, ...]
-    """Noisy tables over one attribute, of cells."""
-    cuboids: tuple[CountedTable, ...]
+    firsts: tuple[CountedTable, ...]
+    """Noisy tables of cells, over each attribute or over each and a target."""
+    chosen: tuple[CountedTable, ...]
     """Noisy tables over groups."""
 
     @classmethod
@@ -55,18 +55,23 @@ class CuboidsEstimate:
         measured = transcript.cuboids
         assert measured is not None  # as declared
 
-        def noisy(axes: CliqueAxes, counts: Ints, units: int) -> CountedTable:
-            variance = float(noise_variances(np.array([units]), transcript.epsilon_per_unit)[0])
-            return CountedTable(axes, counts.astype(np.float64), variance)
+        counted = [counted_table(transcript, one.axes, one.counts, one.units) for one in measured.cuboids]
+        return cls(name, transcript.shape, measured.groups, tuple(first_tables(transcript)), tuple(counted))
 
-        ones = [noisy(one.axes, one.counts, one.units) for one in marginals_of_cells(transcript)]
-        cuboids = [noisy(one.axes, one.counts, one.units) for one in measured.cuboids]
-        return cls(name, transcript.shape, measured.groups, tuple(ones), tuple(cuboids))
+    @cached_property
+    def ones(self) -> tuple[CountedTable, ...]:
+        """A noisy table over each attribute, of cells."""
+        return tuple(tables_of_one(list(self.firsts)))
+
+    @cached_property
+    def cuboids(self) -> tuple[CountedTable, ...]:
+        """Noisy tables over groups of two attributes or more."""
+        return (*(table for table in self.grouped_firsts if len(table.axes) > 1), *self.chosen)
 
     @cached_property
     def beliefs(self) -> Beliefs:
         """The model of groups."""
-        return fit(self.sides, self.grouped_ones + list(self.cuboids)).beliefs
+        return fit(self.sides, [*self.grouped_firsts, *self.chosen]).beliefs
 
     @cached_property
     def shares(self) -> tuple[Floats, ...]:
@@ -81,10 +86,10 @@ class CuboidsEstimate:
         """Shape of the cube of groups."""
         return tuple(int(groups.max()) + 1 for groups in self.groups)
 
-    @property
-    def grouped_ones(self) -> list[CountedTable]:
-        """The noisy tables over one attribute, of groups."""
-        return [grouped_table(one, groups) for one, groups in zip(self.ones, self.groups, strict=True)]
+    @cached_property
+    def grouped_firsts(self) -> list[CountedTable]:
+        """The first tables, of groups."""
+        return [in_groups(table, self.groups) for table in self.firsts]
 
     def cells(self) -> Floats:
         """Return the estimated count of every cell, if they can be held."""
@@ -137,10 +142,9 @@ class CuboidsEstimate:
             best = np.where(better, squares * table.variance, best)
             apart = np.where(better, values - counts, apart)
         whole = asked.whole(axes, at)
-        if len(axes) == 1:
-            one = self.ones[axes[0]]
-            weights = asked.queries.weights[axes[0]][asked.chosen[at, axes[0]]]
-            squares, counts = (weights**2).sum(axis=1) * one.variance, weights @ one.counts
+        for table in self._of_cells(axes):
+            counts, squares = asked.counted_cells(table, at)
+            squares *= table.variance
             better = ~whole | (squares < best)
             best, apart, whole = np.where(better, squares, best), np.where(better, values - counts, apart), whole | True
         modelled = ~whole | ~np.isfinite(best)
@@ -155,7 +159,15 @@ class CuboidsEstimate:
 
     def _holding(self, axes: CliqueAxes) -> list[CountedTable]:
         """Return the cuboids that hold some axes; of none, all tables tell the total."""
-        return [table for table in (*self.cuboids, *(self.ones if not axes else ())) if set(axes) <= set(table.axes)]
+        if not axes:
+            return [*self.chosen, *self.firsts]
+        return [table for table in self.chosen if set(axes) <= set(table.axes)]
+
+    def _of_cells(self, axes: CliqueAxes) -> list[CountedTable]:
+        """Return the tables that count cells of just these axes, not groups."""
+        if len(axes) == 1:
+            return [self.ones[axes[0]]]
+        return [table for table in self.firsts if table.axes == axes]
 
     def _noise_of_ones(self, axes: CliqueAxes, asked: "_Asked", at: Ints, weighed: Floats, rows: Floats) -> Floats:
         """Return what the noise of each attribute's own table leaves in modelled sums, attributes independent.
@@ -183,7 +195,7 @@ class CuboidsEstimate:
     @cached_property
     def departure(self) -> Departure:
         """How far what was not counted departs from the model, as far as held-out cuboids tell."""
-        return departure_of(self.sides, self.grouped_ones, list(self.cuboids))
+        return departure_of(self.sides, self.grouped_firsts, list(self.chosen))
 
 
 @dataclass(frozen=True)
@@ -251,29 +263,23 @@ class _Asked:
         cells = float(np.prod([table.counts.shape[j] for j in others]))
         return self.sums(counts, axes, at), self.sums(np.ones_like(counts), axes, at, "squared") * cells
 
-
-def grouped_table(one: CountedTable, groups: Ints) -> CountedTable:
-    """Return a table over one attribute with its cells put together into groups."""
-    counts, cells = grouped_counts(one.counts, groups)
-    return CountedTable(one.axes, counts, one.variance, cells.astype(np.float64))
-
-
-def marginals_of_cells(transcript: Transcript) -> list[MarginalCounts]:
-    """Return the noisy table over each attribute, in their order."""
-    found = [kept for kept in transcript.measurements if isinstance(kept, MarginalCounts) and len(kept.axes) == 1]
-    return sorted(found, key=lambda one: one.axes)
+    def counted_cells(self, table: CountedTable, at: Ints) -> tuple[Floats, Floats]:
+        """Return what a noisy table of cells counts of queries about all of its axes, and sums of squared weights."""
+        rows = [self.queries.weights[axis][self.chosen[at, axis]] for axis in table.axes]
+        counts = self.queries.weights[table.axes[0]] @ table.counts.reshape(len(table.counts), -1)
+        counts = counts[self.chosen[at, table.axes[0]]]
+        for more in rows[1:]:
+            counts = (counts.reshape(len(at), more.shape[1], -1) * more[:, :, None]).sum(axis=1)
+        squares = np.prod([(weights**2).sum(axis=1) for weights in rows], axis=0)
+        return counts.reshape(-1), np.asarray(squares, np.float64)
 
 
-def counts_every_attribute(transcript: Transcript) -> bool:
-    """Say whether a transcript of cuboids has one table over every attribute, and no others."""
-    axes = [one.axes for one in marginals_of_cells(transcript)]
-    tables = sum(isinstance(kept, MarginalCounts) for kept in transcript.measurements)
-    return axes == [(axis,) for axis in range(len(transcript.shape))] and tables == len(axes)
-
-
-def makes_a_small_model(measured: CuboidCounts) -> bool:
+def makes_a_small_model(transcript: Transcript) -> bool:
     """Say whether the model of cuboids can be held."""
-    return model_cells(measured.sides, [cuboid.axes for cuboid in measured.cuboids]) <= MOST_MODEL_CELLS
+    measured = transcript.cuboids
+    assert measured is not None  # as declared
+    axes = [first.axes for first in first_tables(transcript)] + [cuboid.axes for cuboid in measured.cuboids]
+    return model_cells(measured.sides, axes) <= MOST_MODEL_CELLS
 
 
 def _ranges(workload: Workload) -> CountingQueries:

@@ -67,9 +67,10 @@ def pooled(tables: list[CountedTable]) -> list[CountedTable]:
         if old is None:
             found[table.axes] = table
         else:
-            precision = 1 / old.variance + 1 / table.variance
-            counts = (old.counts / old.variance + table.counts / table.variance) / precision
-            found[table.axes] = CountedTable(table.axes, counts, 1 / precision)
+            precision = 1 / (old.variance * old.cells) + 1 / (table.variance * table.cells)
+            sums = old.counts / (old.variance * old.cells) + table.counts / (table.variance * table.cells)
+            variance = float(np.min(1 / precision))
+            found[table.axes] = CountedTable(table.axes, sums / precision, variance, 1 / (precision * variance))
     return list(found.values())
 
 

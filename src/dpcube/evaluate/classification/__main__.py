@@ -12,6 +12,7 @@ from dpcube.evaluate.classification.official import (
     released,
     scored,
 )
+from dpcube.evaluate.classification.wide import wide_release
 
 FIELDS = ("accuracy", "auc", "log_loss")
 
@@ -23,6 +24,7 @@ def main() -> None:
     parser.add_argument("--releases", type=int, default=10)
     parser.add_argument("--rival-runs", type=int, default=10)
     parser.add_argument("--skip-dpcube", action="store_true", help="Run the rivals only.")
+    parser.add_argument("--skip-cube", action="store_true", help="Release the wide table only, not one cube.")
     for rival in CLASSIFIER_RIVALS:
         parser.add_argument(f"--{rival}", metavar="PYTHON", help=f"The interpreter of an environment with {rival}.")
     given = parser.parse_args()
@@ -30,6 +32,9 @@ def main() -> None:
     print(json.dumps({"features": [one.name for one in domain.attributes], "cells": domain.size}), flush=True)
     for epsilon in given.epsilon.split(","):
         if not given.skip_dpcube:
+            wide = [scored(wide_release(rows[0], epsilon, seed), rows[1]) for seed in range(given.releases)]
+            _tell("dpcube wide", epsilon, wide)
+        if not given.skip_dpcube and not given.skip_cube:
             ours = [scored(released(rows[0], domain, epsilon, seed), rows[1]) for seed in range(given.releases)]
             _tell("dpcube", epsilon, ours)
         for rival in CLASSIFIER_RIVALS:

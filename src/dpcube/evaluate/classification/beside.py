@@ -2,8 +2,8 @@
 
 Enters: an interpreter, a task, epsilons. Leaves: scores. diffprivlib does not import beside current scikit-learn, and
 neither is a dependency of dpcube: make the environments as docs/classification.md says. The programs below are the
-rivals' own defaults, told what is public: types of columns and bounds of numbers. diffprivlib's model is of numbers, and
-is given those alone: its budget is shared by all columns, and columns of 0 and 1 for categories made it worse on Adult.
+rivals' own defaults, told what is public: types of columns and bounds of numbers. diffprivlib's model is of numbers,
+and is given those alone: its budget is shared by all columns, and 0 and 1 for categories made it worse on Adult.
 """
 
 import json

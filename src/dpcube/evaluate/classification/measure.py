@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from dpcube.analyst import Release
@@ -59,7 +60,7 @@ def boosting_score(task: Task, rows: Split, _: str, seed: int) -> Score:
     return score(np.asarray(model.predict_proba(test)[:, 1], np.float64), task.truth(rows[1]))
 
 
-def _as_numbers(task: Task, rows: Split, known: Split) -> Floats:
+def _as_numbers(task: Task, rows: pa.Table, known: pa.Table) -> Floats:
     """Return rows as numbers: categories by their place among those known, others missing."""
     columns = []
     for name in (name for name in rows.column_names if name != task.target):

@@ -27,17 +27,10 @@ def main() -> None:
         )
     pythons = {rival: getattr(given, rival.replace("-", "_")) for rival in CLASSIFIER_RIVALS}
     methods = classify_by({rival: python for rival, python in pythons.items() if python is not None})
-    epsilons = given.epsilon.split(",")
     task = official_task() if given.table == "adult" else other_task(given.table, loaded(given.table, given.tables))
     print(*RUN_COLUMNS, sep=",")
-    measure(
-        official_task(),
-        methods,
-        epsilons=epsilons,
-        runs=given.runs,
-        file=given.csv,
-        progress=partial(print, flush=True),
-    )
+    tell = partial(print, flush=True)
+    measure(task, methods, epsilons=given.epsilon.split(","), runs=given.runs, file=given.csv, progress=tell)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ def main() -> None:
     parser.add_argument("table", nargs="?", default="adult", choices=("adult", *TARGETS))
     parser.add_argument("--epsilon", default="0.1,0.5,1,4")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--methods", help="Some of dpcube, majority, boosting and the rivals; all that can be run.")
     parser.add_argument("--csv", type=Path, default=Path("classification.csv"), help="Rows; gone on with if it exists.")
     for rival in CLASSIFIER_RIVALS:
         parser.add_argument(f"--{rival}", metavar="PYTHON", help=f"The interpreter of an environment with {rival}.")
@@ -27,6 +28,10 @@ def main() -> None:
         )
     pythons = {rival: getattr(given, rival.replace("-", "_")) for rival in CLASSIFIER_RIVALS}
     methods = classify_by({rival: python for rival, python in pythons.items() if python is not None})
+    asked = list(methods) if given.methods is None else given.methods.split(",")
+    if not set(asked) <= set(methods):
+        parser.error(f"methods are {', '.join(methods)}; rivals need their interpreters")
+    methods = {name: methods[name] for name in asked}
     task = official_task() if given.table == "adult" else other_task(given.table, loaded(given.table, given.tables))
     print(*RUN_COLUMNS, sep=",")
     tell = partial(print, flush=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 
 from dpcube.analyst import Release
 from dpcube.arrays import Floats
@@ -56,7 +57,8 @@ def boosting_score(task: Task, rows: Split, _: str, seed: int) -> Score:
     train, test = (_as_numbers(task, part, rows[0]) for part in rows)
     categories = [name not in task.bounds for name in rows[0].column_names if name != task.target]
     model = HistGradientBoostingClassifier(categorical_features=categories, random_state=seed)
-    model.fit(train, task.truth(rows[0]))
+    with threadpool_limits(1):  # its threads wait for each other by spinning, for minutes on a busy machine
+        model.fit(train, task.truth(rows[0]))
     return score(np.asarray(model.predict_proba(test)[:, 1], np.float64), task.truth(rows[1]))
 
 
@@ -119,9 +121,9 @@ def read_runs(file: Path) -> list[dict[str, str]]:
     """Return the rows of a file of runs; each is of another method, epsilon or run."""
     with file.open(encoding="utf-8", newline="") as stream:
         reader = csv.DictReader(stream)
-        rows = list(reader)
+        names, rows = tuple(reader.fieldnames or ()), list(reader)
     whole = all(None not in row and None not in row.values() for row in rows)
-    if tuple(reader.fieldnames or ()) != RUN_COLUMNS or not whole or len(set(map(_key, rows))) != len(rows):
+    if names != RUN_COLUMNS or not whole or len(set(map(_key, rows))) != len(rows):
         msg = f"{file} is no file of runs of classifiers; give another (--csv)"
         raise InputError(msg)
     return rows

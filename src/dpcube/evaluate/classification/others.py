@@ -71,10 +71,11 @@ def loaded(name: str, python: str) -> pa.Table:
     """Return a table, read by an interpreter that has statsmodels, with its class as words."""
     with tempfile.TemporaryDirectory() as where:
         file = Path(where) / "table.parquet"
-        ran = subprocess.run([python, "-c", LOADED, name, TARGETS[name], str(file)], capture_output=True, check=False)
-        if ran.returncode:
+        try:
+            subprocess.run([python, "-c", LOADED, name, TARGETS[name], str(file)], capture_output=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
             msg = f"{python} cannot read the table {name!r}; give an interpreter with statsmodels, pandas and pyarrow"
-            raise InputError(msg)
+            raise InputError(msg) from None
         return pq.read_table(file)
 
 

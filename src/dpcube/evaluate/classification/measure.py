@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from sklearn.ensemble import HistGradientBoostingClassifier
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # it has no types
 
 from dpcube.analyst import Release
 from dpcube.arrays import Floats

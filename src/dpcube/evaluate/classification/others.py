@@ -12,7 +12,7 @@ are fixed by their seeds: a fifth of the rows, drawn at random, are test rows.
 
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ TARGETS = {"fair": "affairs", "randhie": "mdvis"}
 
 _OCCUPATIONS = (1, 2, 3, 4, 5, 6, 7)
 _YES_OR_NO = (0, 0.5, 1)
-BIN_EDGES: Mapping[str, Mapping[str, Sequence[float]]] = {
+BIN_EDGES: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     "fair": {
         **{"rate_marriage": (1, 2, 3, 4, 5, 6), "age": (0, 25, 30, 40, 100), "yrs_married": (0, 3, 8, 15, 80)},
         **{"children": (0, 1, 2, 4, 20), "religious": (1, 2, 3, 4, 5), "educ": (0, 13, 15, 17, 30)},

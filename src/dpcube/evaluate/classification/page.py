@@ -19,6 +19,9 @@ SHOWN = {"accuracy": "accuracy", "auc": "AUC"}
 CLEARLY = 2.0
 """Standard errors of a difference from which on it is said to be one."""
 
+FEWEST_RUNS = 5
+"""Runs of each method below which nothing is said of differences."""
+
 Runs = Sequence[Mapping[str, str]]
 
 
@@ -46,6 +49,9 @@ def runs_words(rows: Runs) -> str:
 
 def ahead_words(rows: Runs, rival: str) -> str:
     """Return where dpcube is ahead of a rival and where behind, beyond twice the standard error of the difference."""
+    fewest = min(len(_values(rows, m, e, "auc")) for m in ("dpcube", rival) for e in _epsilons(rows))
+    if fewest < FEWEST_RUNS:
+        return f"Beside {SHORT_WORDS[rival]} there are too few runs yet to tell differences."
     said = []
     for score, word in SHOWN.items():
         signs = {e: _sign(rows, rival, e, score) for e in _epsilons(rows)}

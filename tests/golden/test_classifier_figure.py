@@ -55,7 +55,7 @@ def test_every_method_is_recorded_at_every_epsilon_with_its_error() -> None:
         for curve in panel.curves:
             assert curve.reach is not None
             assert (curve.values <= panel["ceiling"]).all()
-            assert (curve.reach == 0).all() == (curve.name in FIXED_LINES)
+            assert bool((curve.reach < 1e-12).all()) == (curve.name in FIXED_LINES)  # but for rounding
             assert curve.draws >= 10
 
 

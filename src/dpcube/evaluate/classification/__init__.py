@@ -1,11 +1,15 @@
-"""Classifiers measured on public data: the official split of the Adult table, beside private classifiers of others.
+"""Classifiers measured on public data, beside private classifiers of others.
 
-official   the split, the cube by a rule that was written before any run, and what releases of it lead to
+task       a table with a class, its split, what is public of it; scores
+official   the official split of the Adult table, and its cube by a rule that was written before any run
 wide       all attributes of it as one wide release, by public conventions for bins
+others     two public tables that statsmodels carries, on which nothing was developed
 beside     DP-EBM and diffprivlib on the same rows, each in an environment of its own
-__main__   `python -m dpcube.evaluate.classification`, which makes the table of docs/classification.md
+measure    every method on a task, run by run, into a CSV that can be gone on with
+__main__   `python -m dpcube.evaluate.classification`, which makes what is recorded in docs/classification
 """
 
-from dpcube.evaluate.classification.official import Score, cube_by_rule, official_split, released, scored
+from dpcube.evaluate.classification.official import cube_by_rule, official_split, official_task
+from dpcube.evaluate.classification.task import Score, Task, score
 
-__all__ = ["Score", "cube_by_rule", "official_split", "released", "scored"]
+__all__ = ["Score", "Task", "cube_by_rule", "official_split", "official_task", "score"]

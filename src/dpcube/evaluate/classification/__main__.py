@@ -1,54 +1,46 @@
-"""`python -m dpcube.evaluate.classification`: the default classifier of releases of the Adult table, beside rivals."""
+"""`python -m dpcube.evaluate.classification`: the default classifier of releases of a public table, beside rivals."""
 
 import argparse
-import json
+from functools import partial
+from pathlib import Path
 
-from dpcube.evaluate.classification.beside import CLASSIFIER_RIVALS, rival_score
-from dpcube.evaluate.classification.official import (
-    Score,
-    cube_by_rule,
-    mean_and_error,
-    official_split,
-    released,
-    scored,
-)
-from dpcube.evaluate.classification.wide import wide_release
-
-FIELDS = ("accuracy", "auc", "log_loss")
+from dpcube.evaluate.classification.beside import CLASSIFIER_RIVALS
+from dpcube.evaluate.classification.measure import RUN_COLUMNS, classify_by, measure
+from dpcube.evaluate.classification.official import official_task
+from dpcube.evaluate.classification.others import TARGETS, loaded, other_task
+from dpcube.evaluate.classification.wide import wide_score
 
 
 def main() -> None:
-    """Measure, and print a row for each method and epsilon as it is known."""
+    """Measure, and print a row for each method, epsilon and run as it is known."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epsilon", default="0.1,0.5,1,4,10")
-    parser.add_argument("--releases", type=int, default=10)
-    parser.add_argument("--rival-runs", type=int, default=10)
-    parser.add_argument("--skip-dpcube", action="store_true", help="Run the rivals only.")
-    parser.add_argument("--skip-cube", action="store_true", help="Release the wide table only, not one cube.")
+    parser.add_argument("table", nargs="?", default="adult", choices=("adult", *TARGETS))
+    parser.add_argument("--epsilon", default="0.1,0.5,1,4")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument(
+        "--methods", help="Some of dpcube, wide (adult only), majority, boosting and the rivals; all that can be run."
+    )
+    parser.add_argument("--csv", type=Path, default=Path("classification.csv"), help="Rows; gone on with if it exists.")
     for rival in CLASSIFIER_RIVALS:
         parser.add_argument(f"--{rival}", metavar="PYTHON", help=f"The interpreter of an environment with {rival}.")
+    parser.add_argument("--tables", metavar="PYTHON", help="One with statsmodels, for tables other than adult.")
     given = parser.parse_args()
-    rows, domain = official_split(), cube_by_rule()
-    print(json.dumps({"features": [one.name for one in domain.attributes], "cells": domain.size}), flush=True)
-    for epsilon in given.epsilon.split(","):
-        if not given.skip_dpcube:
-            wide = [scored(wide_release(rows[0], epsilon, seed), rows[1]) for seed in range(given.releases)]
-            _tell("dpcube wide", epsilon, wide)
-        if not given.skip_dpcube and not given.skip_cube:
-            ours = [scored(released(rows[0], domain, epsilon, seed), rows[1]) for seed in range(given.releases)]
-            _tell("dpcube", epsilon, ours)
-        for rival in CLASSIFIER_RIVALS:
-            python = getattr(given, rival.replace("-", "_"))
-            if python is not None:
-                theirs = [rival_score(rival, python, rows, epsilon, seed) for seed in range(given.rival_runs)]
-                _tell(rival, epsilon, theirs)
-
-
-def _tell(method: str, epsilon: str, scores: list[Score]) -> None:
-    """Print the mean scores of some runs with their standard errors."""
-    told = {name: mean_and_error([getattr(one, name) for one in scores]) for name in FIELDS}
-    shown = {name: f"{mean:.4f} +- {error:.4f}" for name, (mean, error) in told.items()}
-    print(json.dumps({"method": method, "epsilon": epsilon, "runs": len(scores), **shown}), flush=True)
+    if given.table != "adult" and given.tables is None:
+        parser.error(
+            f"{given.table} is read from statsmodels; give the interpreter of an environment with it (--tables)"
+        )
+    pythons = {rival: getattr(given, rival.replace("-", "_")) for rival in CLASSIFIER_RIVALS}
+    methods = classify_by({rival: python for rival, python in pythons.items() if python is not None})
+    if given.table == "adult":
+        methods["wide"] = wide_score
+    asked = list(methods) if given.methods is None else given.methods.split(",")
+    if not set(asked) <= set(methods):
+        parser.error(f"methods are {', '.join(methods)}; rivals need their interpreters")
+    methods = {name: methods[name] for name in asked}
+    task = official_task() if given.table == "adult" else other_task(given.table, loaded(given.table, given.tables))
+    print(*RUN_COLUMNS, sep=",")
+    tell = partial(print, flush=True)
+    measure(task, methods, epsilons=given.epsilon.split(","), runs=given.runs, file=given.csv, progress=tell)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Private classifiers of others, each run by the Python of an environment of its own, on the same rows.
 
-Enters: an interpreter, rows, epsilons. Leaves: scores. diffprivlib does not import beside current scikit-learn, and
+Enters: an interpreter, a task, epsilons. Leaves: scores. diffprivlib does not import beside current scikit-learn, and
 neither is a dependency of dpcube: make the environments as docs/classification.md says. The programs below are the
-rivals' own defaults, told what is public: types of columns, bounds of numbers, lists of values.
+rivals' own defaults, told what is public: types of columns and bounds of numbers. diffprivlib's model is of numbers,
+and is given those alone: its budget is shared by all columns, and 0 and 1 for categories made it worse on Adult.
 """
 
 import json
@@ -11,24 +12,19 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpcube.evaluate.classification.official import POSITIVE, TARGET, Score, score
+from dpcube.evaluate.classification.task import Score, Split, Task, score
 
-BOUNDS = {
-    **{"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 99_999)},
-    **{"capital-loss": (0, 4_999), "hours-per-week": (1, 99)},
-}
-READ = f"""
+READ = """
 import json, sys, warnings
 import numpy as np, pandas as pd
 warnings.simplefilter("ignore")
-where, epsilon, seed = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
-bounds = {BOUNDS!r}
+where, epsilon, seed, public = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
+bounds = public["bounds"]
 train, test = (pd.read_parquet(where + "/" + name + ".parquet") for name in ("train", "test"))
-target = (train.pop({TARGET!r}) == {POSITIVE!r}).to_numpy().astype(int)
-test.pop({TARGET!r})
+target = (train.pop(public["target"]) == public["positive"]).to_numpy().astype(int)
+test.pop(public["target"])
 for column in train:
     if column not in bounds:
         train[column], test[column] = train[column].fillna("?").astype(str), test[column].fillna("?").astype(str)
@@ -43,18 +39,10 @@ model = DPExplainableBoostingClassifier(
 """
 DIFFPRIVLIB = """
 from diffprivlib.models import GaussianNB
-def numbers(frame):
-    parts = [frame[[c for c in frame if c in bounds]].astype(float)]
-    for column in sorted(set(frame) - set(bounds)):
-        values = sorted(set(train_text[column]))
-        parts.append(pd.DataFrame({column + "=" + v: (frame[column] == v).astype(float) for v in values}))
-    return pd.concat(parts, axis=1)
-train_text = train
-train, test = numbers(train), numbers(test)
-low = np.array([bounds[c][0] if c in bounds else 0 for c in train])
-high = np.array([bounds[c][1] if c in bounds else 1 for c in train])
+names = [column for column in train if column in bounds]
+train, test = train[names].to_numpy(float), test[names].to_numpy(float)
+low, high = (np.array([bounds[column][end] for column in names], float) for end in (0, 1))
 model = GaussianNB(epsilon=epsilon, bounds=(low, high), random_state=seed)
-train, test = train.to_numpy(), test.to_numpy()
 """
 LAST = """
 model.fit(train, target)
@@ -67,13 +55,13 @@ CLASSIFIER_RIVALS = {
 """The programs of rivals, and the privacy definition that each states."""
 
 
-def rival_score(rival: str, python: str, rows: tuple[pa.Table, pa.Table], epsilon: str, seed: int) -> Score:
+def rival_score(rival: str, python: str, task: Task, rows: Split, epsilon: str, seed: int) -> Score:
     """Return the score of a rival, fitted by another interpreter."""
-    train, test = rows
+    public = json.dumps({"target": task.target, "positive": task.positive, "bounds": task.bounds})
     with tempfile.TemporaryDirectory() as where:
-        for name, table in (("train", train), ("test", test)):
+        for name, table in zip(("train", "test"), rows, strict=True):
             pq.write_table(table, Path(where) / f"{name}.parquet")
         program = READ + CLASSIFIER_RIVALS[rival][0] + LAST
-        words = [python, "-c", program, where, epsilon, str(seed)]
+        words = [python, "-c", program, where, epsilon, str(seed), public]
         ran = subprocess.run(words, capture_output=True, check=True, text=True)
-    return score(np.array(json.loads(ran.stdout.splitlines()[-1]), np.float64), test)
+    return score(np.array(json.loads(ran.stdout.splitlines()[-1]), np.float64), task.truth(rows[1]))

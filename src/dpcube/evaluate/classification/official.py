@@ -10,23 +10,13 @@ The cube follows from a rule that looks at no row, and was committed before the 
   2^23 cells, the most to which noisy tables are fitted.
 """
 
-import math
-from dataclasses import dataclass
-
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.stats import rankdata
 
-from dpcube.analyst import Release
-from dpcube.arrays import Floats
-from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain, adult_table
 from dpcube.domain import Attribute, Domain, Integer
 from dpcube.estimate.marginals import MOST_FITTED
-from dpcube.evaluate.arrays import experiment
-from dpcube.strategy import Adaptive
-from dpcube.testing import SeededNoise
+from dpcube.evaluate.classification.task import Task
 
 TARGET, POSITIVE = "income", ">50K"
 TRAINING_ROWS = 32_561
@@ -38,15 +28,11 @@ BINS: tuple[Attribute, ...] = (
     Integer("capital-gain", edges=(0, 1, 1000, 10_000, 100_000), outside="clip"),
     Integer("capital-loss", edges=(0, 1, 1000, 10_000), outside="clip"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """How well the classes of test rows were told."""
-
-    accuracy: float
-    auc: float
-    log_loss: float
+BOUNDS = {
+    **{"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 99_999)},
+    **{"capital-loss": (0, 4_999), "hours-per-week": (1, 99)},
+}
+"""Bounds of the numbers, which rivals are told."""
 
 
 def official_split() -> tuple[pa.Table, pa.Table]:
@@ -71,32 +57,7 @@ def cube_by_rule() -> Domain:
     return Domain([one for one in offered if one.name in taken])
 
 
-def released(train: pa.Table, domain: Domain, epsilon: str, seed: int) -> Release:
-    """Return a release of training rows that is made for the target, with noise from a seed."""
-    strategy = Adaptive(target=TARGET)
-    return experiment(count(train, domain), epsilon=epsilon, strategy=strategy, noise=SeededNoise(seed), domain=domain)
-
-
-def scored(release: Release, test: pa.Table) -> Score:
-    """Return how well the default classifier of a release tells the classes of test rows."""
-    trained = release.train(TARGET)
-    chances = trained.model.probabilities(trained.features.cells(test))
-    return score(chances[:, trained.features.classes.tolist().index(POSITIVE)], test)
-
-
-def score(chances: Floats, test: pa.Table) -> Score:
-    """Return how well probabilities of the positive class fit test rows."""
-    truth = np.array([value == POSITIVE for value in test[TARGET].to_pylist()])
-    positives = int(truth.sum())
-    above = rankdata(chances)[truth].sum() - positives * (positives + 1) / 2
-    right = np.where(truth, chances, 1 - chances)
-    return Score(
-        accuracy=float(((chances > 0.5) == truth).mean()),
-        auc=float(above / (positives * (len(truth) - positives))),
-        log_loss=float(-np.log(np.maximum(right, 1e-12)).mean()),
-    )
-
-
-def mean_and_error(values: list[float]) -> tuple[float, float]:
-    """Return the mean of values and its standard error."""
-    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+def official_task() -> Task:
+    """Return the task of the official split, the same for every seed."""
+    rows = official_split()
+    return Task("adult", TARGET, POSITIVE, cube_by_rule(), BOUNDS, lambda _: rows)

@@ -116,11 +116,13 @@ def _makers() -> dict[str, tuple[Group, Callable[..., Figure | Maps]]]:
 
 def recorded_figures(directory: Path) -> list[Figure]:
     """Return the figures that were measured once, from the numbers recorded in a directory, in the paper's order."""
-    return [
+    on_grids = [
         kind.read(grid, (directory / f"{name}-{grid}.csv").read_text(encoding="utf-8"))
         for name, kind in MEASURED.items()
         for grid in census.WIDTHS
     ]
+    accuracy = classifiers.recorded_classification((directory / "classification.csv").read_text(encoding="utf-8"))
+    return [*on_grids, accuracy]
 
 
 __all__ = [

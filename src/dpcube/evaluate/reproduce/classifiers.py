@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from dpcube.arrays import Floats, Ints
+from dpcube.arrays import Bools, Floats, Ints
+from dpcube.candidates.classes import Criterion
 from dpcube.curator.gate import Gate
 from dpcube.curator.publishing import count
 from dpcube.curator.sources.counts import counts_from_array
@@ -20,10 +21,22 @@ from dpcube.datasets import adult_domain
 from dpcube.domain import Category, Domain
 from dpcube.evaluate.arrays import experiment
 from dpcube.evaluate.classification.official import TARGET, official_split
-from dpcube.evaluate.classification.private_trees import interactive_id3, random_trees, votes
-from dpcube.evaluate.ratios import mean_and_reach
-from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Verdict
-from dpcube.evaluate.reproduce.measured import DRAWS, Progress
+from dpcube.evaluate.classification.private_trees import Splits, interactive_id3, random_trees, votes
+from dpcube.evaluate.reproduce.figure import CurvePanel, Figure, Verdict
+from dpcube.evaluate.reproduce.measured import (
+    DRAWS,
+    CurveLook,
+    Draws,
+    Gathered,
+    PanelPlan,
+    Progress,
+    clearly_below,
+    from_to,
+    measured_panels,
+    places,
+    recorded_panels,
+    trend,
+)
 from dpcube.learn import Features, HistogramID3
 from dpcube.testing import SeededNoise, SilentNoise
 
@@ -56,17 +69,24 @@ def data_of(names: tuple[str, ...]) -> Data:
     return domain, count(train, domain), features.cells(test), truth
 
 
-def histogram_id3(data: Data, epsilon: str, seed: int, *, strategy: str) -> Floats:
+def histogram_id3(data: Data, epsilon: str, seed: int, *, strategy: str, estimate: str = "auto") -> Floats:
     """Return the class weights that ID3 on a released histogram gives test rows."""
     domain, counts, cells, _ = data
-    noise = SilentNoise() if epsilon == "inf" else SeededNoise(seed)
-    amount = "1" if epsilon == "inf" else epsilon
-    release = experiment(counts, epsilon=amount, strategy=strategy, noise=noise, domain=domain)
-    training = release.to_training(TARGET, encoding="cells")
+    release = experiment(counts, epsilon=epsilon, strategy=strategy, noise=SeededNoise(seed), domain=domain)
+    training = release.to_training(TARGET, encoding="cells", estimate=estimate)
     tree = HistogramID3().fit(training.X, training.target, training.sample_weight)
     chances = np.zeros((len(cells), len(training.features.classes)))
     chances[:, tree.classes_] = tree.predict_proba(cells)
     return chances
+
+
+def plain_id3(data: Data) -> tuple[Floats, Bools]:
+    """Return the class weights that ID3 on exact counts gives test rows, and which rows reach an unseen branch."""
+    domain, counts, cells, _ = data
+    exact = experiment(counts, epsilon="1", strategy="cells", noise=SilentNoise(), domain=domain)
+    training = exact.to_training(TARGET, encoding="cells")
+    tree = HistogramID3().fit(training.X, training.target, training.sample_weight)
+    return tree.predict_proba(cells), tree.unseen(cells)
 
 
 def default_classifier(data: Data, epsilon: str, seed: int) -> Floats:
@@ -76,26 +96,57 @@ def default_classifier(data: Data, epsilon: str, seed: int) -> Floats:
     return release.train(TARGET).model.probabilities(cells)
 
 
-def private_tree(data: Data, epsilon: str, seed: int, *, kind: str) -> Floats:
-    """Return the class weights of a private tree, or of random ones, behind a gate with seeded noise."""
-    domain, counts, cells, _ = data
+def private_tree(data: Data, epsilon: str, seed: int, *, splits: Splits = "choice", criterion: Criterion) -> Floats:
+    """Return the class weights of interactive ID3 behind a gate with seeded noise."""
+    gate, target = _gate(data, epsilon, seed)
+    tree = interactive_id3(gate, target, splits=splits, criterion=criterion, most_rows=BOUND_ON_ROWS)
+    return votes([tree], data[2])
+
+
+def ten_random_trees(data: Data, epsilon: str, seed: int) -> Floats:
+    """Return the class weights of ten random trees behind a gate with seeded noise."""
+    gate, target = _gate(data, epsilon, seed)
+    return votes(random_trees(gate, target, seed=seed), data[2])
+
+
+def _gate(data: Data, epsilon: str, seed: int) -> tuple[Gate, int]:
+    domain, counts, _, _ = data
     gate = Gate(counts_from_array(counts, domain), Fraction(epsilon), noise=SeededNoise(seed))
-    target = len(domain.shape) - 1
-    if kind == "random":
-        return votes(random_trees(gate, target, seed=seed), cells)
-    if kind == "sulq":
-        return votes([interactive_id3(gate, target, splits="sulq")], cells)
-    return votes([interactive_id3(gate, target, criterion="max", most_rows=BOUND_ON_ROWS)], cells)
+    return gate, len(domain.shape) - 1
 
 
+_BY_TWO_PHASES = partial(histogram_id3, strategy="dpcube")
 METHODS: dict[str, tuple[str, str, Method]] = {
-    "dpcube": ("ID3 on the paper's cube", "least squares", partial(histogram_id3, strategy="dpcube")),
-    "adaptive": ("ID3 on the default's cube", "weighted", partial(histogram_id3, strategy="adaptive")),
-    "default": ("the default classifier", "worst", default_classifier),
-    "interactive": ("interactive ID3, Max", "bound", partial(private_tree, kind="max")),
-    "sulq": ("interactive ID3, SuLQ", "formula", partial(private_tree, kind="sulq")),
-    "random": ("random trees", "even", partial(private_tree, kind="random")),
+    "default": ("the default classifier", "adaptive", default_classifier),
+    "adaptive": ("ID3, the default's cube", "weighted", partial(histogram_id3, strategy="adaptive")),
+    "dpcube_ls": ("ID3, DPCube, least squares", "dpcube", partial(_BY_TWO_PHASES, estimate="least_squares")),
+    "dpcube_uniform": ("ID3, DPCube, uniform", "dpcube follows", partial(_BY_TWO_PHASES, estimate="uniform")),
+    "cells": ("ID3, cells, whole budget", "cells", partial(histogram_id3, strategy="cells")),
+    "max": ("interactive ID3, Max", "kd-tree best", partial(private_tree, criterion="max")),
+    "gini": ("interactive ID3, Gini", "kd-tree", partial(private_tree, criterion="gini")),
+    "information": ("interactive ID3, information", "mwem", partial(private_tree, criterion="information")),
+    "sulq": ("interactive ID3, SuLQ", "ugrid", partial(private_tree, splits="sulq", criterion="information")),
+    "random": ("random trees", "privtree", ten_random_trees),
 }
+FIXED_LINES = {
+    "id3": CurveLook("plain ID3, not private", "uniform"),
+    "id3_unseen_wrong": CurveLook("plain ID3, unseen wrong", "privelet"),
+    "majority": CurveLook("the largest class", "consistency rows"),
+    "ceiling": CurveLook("ceiling of the attributes", "formula"),
+}
+"""Lines that do not depend on epsilon: no private method is asked for them."""
+SETTINGS = {"a": ATTRIBUTES, "b": MORE_ATTRIBUTES}
+CLASSIFIER_PLANS = tuple(
+    PanelPlan(
+        letter,
+        ", ".join(names),
+        "epsilon",
+        "epsilon",
+        {**{key: CurveLook(*look[:2]) for key, look in METHODS.items()}, **FIXED_LINES},
+        spaced="log",
+    )
+    for letter, names in SETTINGS.items()
+)
 
 
 def points(weights: Floats, truth: Ints) -> float:
@@ -112,66 +163,125 @@ def ceiling(cells: Ints, truth: Ints) -> float:
     return 100 * float((table.max(axis=1).sum() - table.sum(axis=0).max()) / len(truth))
 
 
-def panel(
-    name: str, names: tuple[str, ...], *, epsilons: tuple[str, ...], draws: int, progress: Progress
-) -> CurvePanel:
-    """Return the points of every method over epsilon, means of so many draws with their 95% intervals."""
-    data = data_of(names)
+def fixed_lines(data: Data) -> dict[str, float]:
+    """Return the points of the lines that do not depend on epsilon."""
     cells, truth = data[2:]
-    at = np.array([float(epsilon) for epsilon in epsilons])
-    curves = []
-    for key, (label, role, method) in METHODS.items():
-        progress(f"classifiers of {', '.join(names)}: {label}")
-        found = [mean_and_reach([points(method(data, e, seed), truth) for seed in range(draws)]) for e in epsilons]
-        means, reach = np.array(found).T
-        curves.append(Curve(key, label, role, means, reach, draws))
-    plain = points(histogram_id3(data, "inf", 0, strategy="cells"), truth)
-    curves.append(Curve("ID3", "plain ID3, not private", "cells", np.full(len(at), plain)))
-    best = ceiling(cells, truth)
-    curves.append(Curve("ceiling", f"ceiling, {best:.2f}", "formula", np.full(len(at), best)))
-    return CurvePanel(name, ", ".join(names), "epsilon", "epsilon", at, tuple(curves))
+    chances, unseen = plain_id3(data)
+    told = points(chances, truth)
+    wrong = 100 * float((unseen & (chances.argmax(axis=1) == truth)).mean())
+    return {"id3": told, "id3_unseen_wrong": told - wrong, "majority": 0.0, "ceiling": ceiling(cells, truth)}
+
+
+def measured_points(draws: int, progress: Progress, epsilons: tuple[str, ...]) -> Draws:
+    """Return the points of every method, draw by draw."""
+    found = Gathered()
+    for letter, names in SETTINGS.items():
+        data = data_of(names)
+        for key, (label, _, method) in METHODS.items():
+            for epsilon in epsilons:
+                progress(f"classifiers of {', '.join(names)}: {label} at epsilon {epsilon}")
+                for seed in range(draws):
+                    found.add(letter, key, float(epsilon), points(method(data, epsilon, seed), data[3]))
+        for key, value in fixed_lines(data).items():
+            for epsilon in epsilons:
+                found.setdefault((letter, key), {})[float(epsilon)] = [value] * draws
+    return found
 
 
 def classification(
     *, draws: int = DRAWS, progress: Progress = lambda _: None, epsilons: tuple[str, ...] = CLASSIFIER_EPSILONS
 ) -> Figure:
     """Return the paper's experiment, and the same with attributes that tell more."""
-    panels = tuple(
-        panel(letter, names, epsilons=epsilons, draws=draws, progress=progress)
-        for letter, names in (("a", ATTRIBUTES), ("b", MORE_ATTRIBUTES))
-    )
+    return told_classification(measured_panels(CLASSIFIER_PLANS, measured_points(draws, progress, epsilons)))
+
+
+def recorded_classification(text: str) -> Figure:
+    """Return the figure that was recorded as CSV."""
+    return told_classification(recorded_panels(CLASSIFIER_PLANS, text))
+
+
+def told_classification(panels: tuple[CurvePanel, ...]) -> Figure:
+    """Return the figure of these panels with what they say."""
+    first, second = panels
+    draws = first.curves[0].draws
     return Figure(
         "classification",
         "Accuracy of classifiers against epsilon",
         "fig:classifiers",
         f"30,162 training and 15,060 test rows, {draws} releases, depth 4",
         panels,
-        _verdicts(panels[0]),
-        "The largest class alone tells 75.43%, so the paper's 76.9% is 1.5 points above knowing nothing.",
+        _verdicts(first, second),
+        _left_out(first, second),
         value_label="points above the largest class",
+        panels_a_line=2,
     )
 
 
-def _verdicts(shown: CurvePanel) -> tuple[Verdict, ...]:
+def _verdicts(first: CurvePanel, second: CurvePanel) -> tuple[Verdict, ...]:
     """Return the paper's claims beside what the numbers say."""
-    last = {curve.name: float(curve.values[-1]) for curve in shown.curves}
-    above = [
-        f"{e:g}"
-        for e, ours, theirs in zip(shown.at, shown["dpcube"], shown["interactive"], strict=True)
-        if ours > theirs
-    ]
+    plain, unseen, best = (MAJORITY + first[key][0] for key in ("id3", "id3_unseen_wrong", "ceiling"))
+    below = {key: places(first, clearly_below(first, key, "id3")) for key in _OURS}
+    rises = "; ".join(
+        f"{METHODS[key][0]} {trend(first, key)} ({from_to(first, key)})" for key in (*_OURS, *_INTERACTIVE)
+    )
     return (
         Verdict(
             "Plain ID3 tells 76.9% of the test rows.",
-            "76.88% where a row at an unseen branch counts as wrong, 76.97% where it gets the largest class there.",
-            "It is 1.5 points above the largest class; the ceiling of these attributes is 77.26%.",
+            f"{unseen:.2f}% where a row at an unseen branch counts as wrong, {plain:.2f}% where it gets the largest "
+            "class there.",
+            f"The largest class alone tells {MAJORITY:.2f}%, and no classifier of these four attributes can tell more "
+            f"than {best:.2f}%: the whole figure lies in {first['ceiling'][0]:.2f} points.",
         ),
         Verdict(
-            "ID3 on the released cube is slightly below plain ID3 and above interactive ID3.",
-            f"Above interactive ID3 (Max) at epsilon {', '.join(above) or 'none'}.",
-            f"At the largest epsilon the points are {last['dpcube']:.2f} and {last['interactive']:.2f}, "
-            f"of plain ID3 {last['ID3']:.2f}.",
+            "ID3 on the released cube is slightly below plain ID3.",
+            f"Clearly below with least squares {below['dpcube_ls']}, with the uniform estimate "
+            f"{below['dpcube_uniform']}.",
+            f"Slightly, at large epsilon: at {first.at[-1]:g} it has {first['dpcube_ls'][-1]:.2f} and "
+            f"{first['dpcube_uniform'][-1]:.2f} of plain ID3's {first['id3'][0]:.2f} points, at {first.at[0]:g} "
+            f"{first['dpcube_ls'][0]:.2f} and {first['dpcube_uniform'][0]:.2f}.",
         ),
+        Verdict(
+            "Both get better with a larger budget.",
+            f"From epsilon {first.at[0]:g} to {first.at[-1]:g}: {rises}.",
+            "Trends are between the ends, beyond chance or not.",
+        ),
+        Verdict(
+            "ID3 on the released cube is above interactive ID3.",
+            f"With least squares: {_above(first, 'dpcube_ls')}. With the uniform estimate: "
+            f"{_above(first, 'dpcube_uniform')}.",
+            f"With attributes that tell more (b), with least squares: {_above(second, 'dpcube_ls')}; with the uniform "
+            f"estimate: {_above(second, 'dpcube_uniform')}.",
+        ),
+    )
+
+
+_OURS = ("dpcube_ls", "dpcube_uniform")
+_INTERACTIVE = ("max", "gini", "information", "sulq")
+MAJORITY = 75.4316
+"""Accuracy of the largest class on the test rows, in percent."""
+
+
+def _above(panel: CurvePanel, curve: str) -> str:
+    """Return where a curve is clearly above each variant of interactive ID3, and where below."""
+    said = []
+    for rival in _INTERACTIVE:
+        above, below = clearly_below(panel, rival, curve), clearly_below(panel, curve, rival)
+        word = METHODS[rival][0].removeprefix("interactive ID3, ")
+        said.append(f"{word} {places(panel, above)}" + (f" (below it {places(panel, below)})" if below.any() else ""))
+    return f"clearly above {', '.join(said)}"
+
+
+def _left_out(first: CurvePanel, second: CurvePanel) -> str:
+    ends = [
+        f"{look[0]} {panel[key][0]:.2f} to {panel[key][-1]:.2f}"
+        for panel, keys in ((first, ("default", "cells")), (second, ("default", "cells", "max", "random")))
+        for key, look in METHODS.items()
+        if key in keys
+    ]
+    return (
+        "The line of the largest class, cells with the whole budget, and attributes that tell more. "
+        f"Points from epsilon {first.at[0]:g} to {first.at[-1]:g}: (a) {', '.join(ends[:2])}; "
+        f"(b) {', '.join(ends[2:])}, of {second['id3'][0]:.2f} of plain ID3; the ceiling is {second['ceiling'][0]:.2f}."
     )
 
 

@@ -132,7 +132,7 @@ def _panel(axis: Any, panel: CurvePanel, *, label_gap: float) -> None:
         axis.set_yscale("log")
         _number_logarithms(axis, panel)
     else:
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(bottom=min(0.0, *(float(curve.values.min()) for curve in panel.curves)))
     if panel.mark is not None:
         axis.axvline(panel.mark[0], color="#777777", linewidth=0.8, linestyle=":")
         axis.annotate(

@@ -3,6 +3,7 @@
 Here it runs in NumPy, whose integers wrap around as the engine's rings do: what overflows there is wrong here.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from dpcube.arrays import Bools, Ints
 from dpcube.link.program import LARGEST_COMPARED, Comparison, Kind, Program, matches
 from dpcube.link.secure import terms
-from dpcube.link.secure.terms import public_program, side_terms, text_fields, text_shape
+from dpcube.link.secure.terms import public_program, side_terms, text_places, text_shape
 from dpcube.link.secure.worker import PairStream, decider, tile_shares, tiles
 
 EDGES = (-LARGEST_COMPARED, -LARGEST_COMPARED + 1, -2, -1, 0, 1, 2, LARGEST_COMPARED - 1, LARGEST_COMPARED)
@@ -53,45 +54,41 @@ def features(draw: Any, program: Program) -> Ints:
     return np.array(rows, np.int64).reshape(len(rows), program.width)
 
 
-def by_terms(program: Program, left: Ints, right: Ints, *, edge: int = 3, at_once: int = 5, off: int = 0) -> Bools:
+def by_terms(program: Program, left: Ints, right: Ints, *, edge: int = 4, at_once: int = 5, off: int = 0) -> Bools:
     """The worker's own steps for both sides, with products that are shared at random and off by so much."""
     public = {**public_program(program), "edge": edge, "rows_alike": 2, "sizes": [[len(left)], [len(right)]]}
-    sides = side_terms(program, left, "listener"), side_terms(program, right, "connector")
     draw = np.random.default_rng(len(left))
-    shares: list[dict[tuple[int, int], Any]] = [{}, {}]
-    for start in range(0, len(left), edge):
-        for other in range(0, len(right), edge):
-            for end, width in zip(np.cumsum(public["widths"]), public["widths"], strict=True):
-                x, y = (one[0][k : k + edge, end - width : end] for one, k in zip(sides, (start, other), strict=True))
-                mask = draw.integers(0, 2**64, (len(x), len(y)), np.uint64)
-                error = np.broadcast_to(np.int64(off), mask.shape).astype(np.uint64)
-                split = (mask, (x @ y.T).astype(np.uint64) + error - mask)
-                for rank in (0, 1):
-                    shares[rank].setdefault((start, other), []).append(split[rank])
-    made = []
-    for rank, (factors, added) in enumerate(sides):
-        queue = iter([one for tile in shares[rank].values() for one in tile])
+    given: list[Ints] = []
 
-        def product(own: Ints, rows: int, queue: Any = queue, rank: int = rank) -> Any:
-            part = next(queue)
-            assert own.shape[0] % 2 == rows % 2 == 0
-            shape = (len(own), rows) if rank == 0 else (rows, len(own))
-            return np.pad(part, [(0, n - m) for n, m in zip(shape, part.shape, strict=True)], constant_values=7)
+    def noted(own: Ints, rows: int) -> Any:
+        given.append(own)
+        return np.zeros((len(own), rows), np.uint64)
 
-        job = {**public, "rank": rank}
-        made.append(list(tile_shares(job, {"factors0": factors, "added0": added}, [0, 0], product)))
+    def side(rank: int, product: Any) -> list[Any]:
+        bits, added = side_terms(program, (left, right)[rank], "listener" if rank == 0 else "connector")
+        return list(tile_shares({**public, "rank": rank}, {"bits0": bits, "added0": added}, [0, 0], product))
+
+    side(0, noted)
+    factors = iter(given)
+
+    def multiplied(own: Ints, rows: int) -> Any:
+        other = next(factors)
+        assert rows == len(other)
+        made = (other @ own.T).astype(np.uint64) + np.int64(off).astype(np.uint64)
+        masks.append(draw.integers(0, 2**64, made.shape, np.uint64))
+        return made - masks[-1]
+
+    masks: list[Any] = []
+    connector = side(1, multiplied)
+    queue = iter(masks)
+    listener = side(0, lambda *_: next(queue))
     decide, found = decider(public, np), np.zeros((len(left), len(right)), bool)
     stream = PairStream(lambda conditions: decide(conditions.view(np.int32)), at_once, 4)
-    stream_shares(stream, made, found)
-    return found
-
-
-def stream_shares(stream: PairStream, made: list[Any], found: Bools) -> None:
-    """Both sides' shares as one, since here one stream decides for both."""
-    for (one, rows, columns), (other, *_) in zip(*made, strict=True):
-        stream.take(one + other, found[rows, columns])
+    for (one, rows, columns), (other, *_) in zip(listener, connector, strict=True):
+        stream.take(one + other, found[rows, columns])  # here one stream decides for both
     stream.finish()
     assert stream.placed == found.size
+    return found
 
 
 @given(st.data())
@@ -147,25 +144,28 @@ def test_a_text_is_decided_as_in_the_clear_however_near_the_threshold(
             rows[:, 1 + other * columns], others[:, 2 + other * columns :][:, : columns - 1] = columns > 1, 1
         for one in (rows, others):
             one[:, 1 + text * columns : 1 + (text + 1) * columns] = ones
-        found = by_terms(program, rows, others, edge=16, at_once=64, off=off)
+        found = by_terms(program, rows, others, edge=4, at_once=64, off=off)
         assert np.array_equal(found, matches(program, rows, others))
 
 
-@given(st.lists(comparisons().filter(lambda one: one.kind == "text"), min_size=1, max_size=9))
-def test_fields_of_a_product_do_not_touch(texts: list[Comparison]) -> None:
-    fields = text_fields(Program(tuple(texts), 1))
-    for one, field in zip(texts, fields, strict=True):
-        f, g = text_shape(one)
-        assert field.dropped >= 1
-        assert field.raised >= 0
-        assert field.place + f <= 64
-        below = [(o, b) for o, b in zip(texts, fields, strict=True) if b.product == field.product and b < field]
-        assert all(b.place + o.columns.bit_length() + g <= field.place for o, b in below)
-        assert all(b.place + text_shape(o)[0] <= field.place for o, b in below)
+@given(comparisons().filter(lambda one: one.kind == "text"))
+def test_fields_of_a_product_do_not_touch(text: Comparison) -> None:
+    (f, g), places = text_shape(text), text_places(text)
+    assert places[0] - g >= 1
+    assert 32 - g - f >= 0
+    assert places[-1] + f <= 64
+    for below, place in pairwise(places):
+        assert below + text.columns.bit_length() + g <= place
+        assert below + f <= place
+
+
+def test_four_texts_of_the_usual_size_share_a_product_and_the_largest_still_fits() -> None:
+    assert len(text_places(Comparison("text", 128, 1, dice=(4, 5)))) == 4
+    assert len(text_places(Comparison("text", 4096, 1, dice=(1023, 1024)))) == 2
 
 
 def test_sizes_of_tiles_are_few_whatever_the_sizes_of_blocks() -> None:
     shapes = {size for rows in range(2000) for _, _, size in tiles(rows, 256, 32)}
-    assert shapes == set(range(32, 257, 32))
+    assert shapes == {32, 64, 128, 256}
     assert tiles(0, 256, 32) == []
     assert tiles(257, 256, 32) == [(0, 256, 256), (256, 257, 32)]

@@ -22,9 +22,9 @@ from dpcube.privacy.epsilon import parse_delta, parse_epsilon
 from dpcube.privacy.padding import padding_shift
 
 ROUNDS_AS_PAIRS = 8192
-"""What a pair of blocks is taken to cost the secure step besides its pairs: half of a tile of 128 rows by 128, which
-the engine compares at once. An assumption, not a measurement: with 102 small blocks a run had not ended after 500 s
-where 4 large ones of about as many pairs took 344 s, on a busy machine."""
+"""What a pair of blocks is taken to cost the secure step besides its pairs: half of 128 rows by 128. A product takes
+time for each row of one side however few the other has. An assumption, not a measurement: with 102 small blocks a run
+had not ended after 500 s where 4 large ones of about as many pairs took 344 s, on a busy machine."""
 BLOCKS_FORMAT = "dpcube blocks 1"
 _KEYS = {
     "format",

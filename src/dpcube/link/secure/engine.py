@@ -31,7 +31,7 @@ from dpcube.link.secure.tunnel import Tunnel
 
 STALLED_SECONDS = 900.0
 TILE_EDGE = 256
-ROWS_ALIKE = 16
+ROWS_ALIKE = 4
 PAIRS_ALIKE = 4096
 _TURN_SECONDS = 0.5
 
@@ -57,7 +57,7 @@ def engine_matches(channel: Channel, agreement: Agreement, blocks: Sequence[Ints
     needed = {pair[0 if role == "listener" else 1] for pair in agreement.candidates}
     terms: dict[str, Ints] = {}
     for number in sorted(needed):
-        terms[f"factors{number}"], terms[f"added{number}"] = side_terms(program, blocks[number], role)
+        terms[f"bits{number}"], terms[f"added{number}"] = side_terms(program, blocks[number], role)
     public = public_program(program)
     job = {
         **public,

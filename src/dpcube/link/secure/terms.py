@@ -5,8 +5,8 @@ Each comparison becomes conditions on pairs of rows that are cheap between two p
 * `ge`: a_i + b_j >= 0 in 32 bits. A number is two of them, tolerance + x_i - y_j and tolerance - x_i + y_j.
 * `eq`: a_i + b_j = 0 modulo 2^32. An exact column is two of them, its lower and its upper half.
 * a text is a `ge` to which a multiple of p = x_i . y_j, the bits in common, is added. Products cost most, so as many
-  texts as fit share one, in integers modulo 2^64: the listener's bits of text t are multiplied by 2^s, s its place, so
-  that the product is the sum of the p_t 2^(s_t), each in a field of its own.
+  rows of the connector as fit share one, in integers modulo 2^64: row t of them is multiplied by 2^(s_t), its place,
+  and they are added up, so that the product is the sum of the p_t 2^(s_t), each in a field of its own.
 
 **A field is read alone.** Each party has a share of the product, v + v' = sum of p_t 2^(s_t) + h modulo 2^64, where h,
 what the engine's products may be off by (homomorphic decryption rounds), is -1, 0 or 1. Both drop the lower s - g bits
@@ -27,7 +27,7 @@ dummies of either side; else it lowers the score. Numbers are lowered by `NEVER`
 """
 
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,16 +37,6 @@ from dpcube.link.secure.credentials import Role
 
 LOWERED_SCORE = 2**26
 _WORD, _LONG = 32, 64
-
-
-class TextField(NamedTuple):
-    """Where the bits in common of a text are: which product, at which place, and how shares of it are read."""
-
-    condition: int
-    product: int
-    place: int
-    dropped: int
-    raised: int
 
 
 def text_shape(one: Comparison) -> tuple[int, int]:
@@ -60,58 +50,45 @@ def text_shape(one: Comparison) -> tuple[int, int]:
     return f, next(g for g in count(1) if 4 * den * (u + 2 * 2**g) < u * 2**g)
 
 
-def text_fields(program: Program) -> list[TextField]:
-    """Return the field of each text; a new product is begun where the next text does not fit.
+def text_places(one: Comparison) -> list[int]:
+    """Return the place of each row that shares a product of a text; the lowest bit is left to what it is off by.
 
-    >>> similar = [Comparison("text", 128, 1, dice=(13, 20))] * 5
-    >>> [(field.product, field.place) for field in text_fields(Program(tuple(similar), 5))]
-    [(0, 8), (0, 23), (0, 38), (0, 53), (1, 8)]
+    >>> text_places(Comparison("text", 128, 1, dice=(13, 20)))
+    [8, 23, 38, 53]
     """
-    fields: list[TextField] = []
-    condition = product = 0
-    taken, clear = 1, 0  # the bits that fields take, the first for h, and where one may begin that those below ignore
-    for one in program.comparisons:
-        if one.kind == "text":
-            f, g = text_shape(one)
-            place = max(taken + g, clear)
-            if place + f > _LONG:
-                product, place = product + 1, 1 + g
-            fields.append(TextField(condition, product, place, place - g, _WORD - g - f))
-            taken, clear = place + one.columns.bit_length(), place + f
-        condition += _conditions(one)[0]
-    return fields
+    f, g = text_shape(one)
+    apart = max(f, one.columns.bit_length() + g)
+    return list(range(1 + g, _LONG - f + 1, apart))
 
 
 def public_program(program: Program) -> dict[str, Any]:
-    """Return what the engine must know of a program, as JSON can tell it."""
+    """Return what the engine must know of a program, as JSON can tell it.
+
+    Of a text that is its condition, its columns, the places of its fields, and the bits to drop less and to raise.
+    """
     forms = [(*_conditions(one), one.weight) for one in program.comparisons]
     if program.needs_all and not any(ge for ge, *_ in forms):
         forms.append((0, 1, 0))
-    fields, texts = text_fields(program), [one for one in program.comparisons if one.kind == "text"]
-    widths = [0] * len({field.product for field in fields})
-    for field, one in zip(fields, texts, strict=True):
-        widths[field.product] += one.columns
-    return {
-        "forms": forms,
-        "fields": [(field.condition, field.product, field.dropped, field.raised) for field in fields],
-        "widths": widths,
-        "needs_all": program.needs_all,
-        "threshold": program.threshold,
-    }
+    texts, condition = [], 0
+    for one in program.comparisons:
+        if one.kind == "text":
+            f, g = text_shape(one)
+            texts.append((condition, one.columns, text_places(one), g, _WORD - g - f))
+        condition += _conditions(one)[0]
+    return {"forms": forms, "texts": texts, "needs_all": program.needs_all, "threshold": program.threshold}
 
 
 def side_terms(program: Program, features: Ints, side: Role) -> tuple[Ints, Ints]:
-    """Return the factors of the products of one side's rows, and what it adds to each condition, modulo 2^32.
+    """Return the bits of texts of one side's rows, and what it adds to each condition, modulo 2^32.
 
     Conditions are all `ge`, then all `eq`, then what lowers the score of a dummy unless all must hold.
     """
     is_real = features[:, 0] == 1
-    places = iter(text_fields(program))
-    factors, ge, eq = [np.zeros((len(features), 0), np.int64)], [], []
+    bits, ge, eq = [np.zeros((len(features), 0), np.int64)], [], []
     for one, taken in program.parts():
         values = np.where(is_real[:, None], features[:, taken], 0)
         if one.kind == "text":
-            factors.append(values << next(places).place if side == "listener" else values)
+            bits.append(values)
             ge.append(_text_term(one, values.sum(axis=1), is_real, side))
         elif one.kind == "number":
             ge += _number_terms(one, values[:, 0], is_real, side)
@@ -121,7 +98,7 @@ def side_terms(program: Program, features: Ints, side: Role) -> tuple[Ints, Ints
         eq.append(np.where(is_real, 0, -LOWERED_SCORE))
     elif not ge:
         eq.append(np.where(is_real, 0, 1 if side == "listener" else 2))
-    return np.concatenate(factors, axis=1), np.stack([*ge, *eq], axis=1) & (2**_WORD - 1)
+    return np.concatenate(bits, axis=1), np.stack([*ge, *eq], axis=1) & (2**_WORD - 1)
 
 
 def _conditions(one: Comparison) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """The engine's side of the secure step, run by its own Python: a job enters on stdin, match bits leave on stdout.
 
 It imports nothing of dpcube, and nothing of its environment reaches dpcube. The protocol is Cheetah (two parties, no
-third, semi-honest). Products are made in 64-bit integers: a side's factors enter as its private values, no share of
+third, semi-honest). Products are made in 64-bit integers: a side's bits enter as its private values, no share of
 them is sent at all, the other side makes the placeholder from their public shape. What a side adds to a condition is
 its share of it as it stands. Shares of products are cut to 32 bits, added, and compared (`terms.py` proves that this
 decides as the clear does). Of a result only the bit that each share is made of is sent. Equal items are found by KKRT
@@ -44,20 +44,25 @@ def end_with(stream: BinaryIO, folder: str) -> None:
     os._exit(3)
 
 
-def tiles(size: int, edge: int, quantum: int) -> list[tuple[int, int, int]]:
-    """Cut a block into runs of rows, each with the size it is filled up to, so that few shapes are compiled."""
+def tiles(size: int, edge: int, alike: int) -> list[tuple[int, int, int]]:
+    """Cut a block into runs of rows, each with the size it is filled up to, so that few shapes are compiled.
+
+    That is a power of two from `alike` to `edge`, for products of other sizes cost as much.
+    """
     cuts = [(start, min(start + edge, size)) for start in range(0, size, edge)]
-    return [(start, stop, -(-(stop - start) // quantum) * quantum) for start, stop in cuts]
+    return [(start, stop, max(alike, 1 << (stop - start - 1).bit_length())) for start, stop in cuts]
 
 
-def pair_shares(job: dict[str, Any], added: Any, products: list[Any], shape: tuple[int, int]) -> Any:
-    """Return this side's shares of the conditions of a tile's pairs: what it adds, and its cut shares of products."""
-    side = job["rank"]
-    rows = added.T[:, :, None] if side == 0 else added.T[:, None, :]
-    shares = np.array(np.broadcast_to(rows, (added.shape[1], *shape)), np.uint32)
-    for condition, product, dropped, raised in job["fields"]:
-        shares[condition] += (products[product] >> np.uint64(dropped)).astype(np.uint32) << np.uint32(raised)
-    return shares.reshape(len(shares), -1)
+def packed_rows(rows: Any, places: list[int], size: int) -> Any:
+    """Return `size` rows, each the sum of as many rows as there are places, each raised to its place."""
+    fields = filled(rows, size * len(places)).reshape(len(places), size, -1)
+    return sum(field << np.int64(place) for field, place in zip(fields, places, strict=True))
+
+
+def cut_fields(share: Any, places: list[int], kept: int, raised: int) -> Any:
+    """Return this side's shares of the fields of a product, modulo 2^32, in the order of the rows that were packed."""
+    fields = [(share >> np.uint64(place - kept)).astype(np.uint32) << np.uint32(raised) for place in places]
+    return np.concatenate(fields, axis=1)
 
 
 def decider(job: dict[str, Any], numeric: Any) -> Any:
@@ -287,19 +292,27 @@ def tile_shares(
     job: dict[str, Any], arrays: Any, pair: list[int], product: Callable[[Any, int], Any]
 ) -> Iterator[tuple[Any, slice, slice]]:
     """Yield this side's shares of the conditions of a pair of blocks, tile by tile, and where each tile is."""
-    side = job["rank"]
-    factors, added = arrays[f"factors{pair[side]}"], arrays[f"added{pair[side]}"]
-    cut = [tiles(job["sizes"][one][pair[one]], job["edge"], job["rows_alike"]) for one in (0, 1)]
-    ends = np.cumsum(job["widths"]).tolist()
+    side, alike = job["rank"], job["rows_alike"]
+    bits, added = arrays[f"bits{pair[side]}"], arrays[f"added{pair[side]}"]
+    fields = min((len(places) for _, _, places, *_ in job["texts"]), default=1)
+    cut = [tiles(job["sizes"][one][pair[one]], job["edge"] * (fields if one else 1), alike) for one in (0, 1)]
     for left in cut[0]:
         for right in cut[1]:
-            (start, stop, size), (*_, other_size) = (left, right) if side == 0 else (right, left)
+            rows, columns = slice(*left[:2]), slice(*right[:2])
             shape = left[1] - left[0], right[1] - right[0]
-            products = [
-                product(filled(factors[start:stop, end - width : end], size), other_size)[: shape[0], : shape[1]]
-                for width, end in zip(job["widths"], ends, strict=True)
-            ]
-            yield pair_shares(job, added[start:stop], products, shape), slice(*left[:2]), slice(*right[:2])
+            own = (rows, columns)[side]
+            mine = added[own].T[:, :, None] if side == 0 else added[own].T[:, None, :]
+            shares = np.array(np.broadcast_to(mine, (added.shape[1], *shape)), np.uint32)
+            first = 0
+            for condition, width, places, kept, raised in job["texts"]:
+                # A few more rows than there are, so that few shapes are compiled.
+                fewer = -(-shape[1] // (len(places) * alike)) * alike
+                text = bits[own, first : first + width]
+                given = filled(text, left[2]) if side == 0 else packed_rows(text, places, fewer)
+                made = cut_fields(product(given, (fewer, left[2])[side]), places, kept, raised)
+                shares[condition] += made[: shape[0], : shape[1]]
+                first += width
+            yield shares.reshape(len(shares), -1), rows, columns
 
 
 def serve_job() -> None:

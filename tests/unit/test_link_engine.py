@@ -1,6 +1,7 @@
 """The watch over the engine: whatever becomes of the child, dpcube ends soon and with one line. No engine needed."""
 
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -94,6 +95,17 @@ def test_what_an_engine_writes_is_written_in_a_folder_of_its_own_and_goes_with_i
     where, mode, *names = (tmp_path / "where").read_text().split()
     assert (mode, "left" in names) == ("700", True)
     assert not Path(where).exists()
+
+
+def test_an_engine_whose_party_is_gone_goes_too_and_leaves_nothing(tmp_path: Path) -> None:
+    """A party that is killed cannot tidy up: its engine's standard input ends, and the engine does."""
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "items").write_text("x")
+    script = "import sys; from dpcube.link.secure.worker import end_with; end_with(sys.stdin.buffer, sys.argv[1])"
+    command = [sys.executable, "-c", script, str(tmp_path / "left")]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    assert done.returncode == 3
+    assert not (tmp_path / "left").exists()
 
 
 def test_an_engine_that_is_not_there_is_told(ends: tuple[Channel, Channel], tmp_path: Path) -> None:

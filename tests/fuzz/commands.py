@@ -252,6 +252,7 @@ def furnish(place: Path) -> None:
     for name in ("folder", "folder.csv"):
         (place / name).mkdir()
     Ledger.create(place / "l.ledger", total=Fraction(3), purpose="\x1b[2J\n\u202e")
+    (place / "key").chmod(0o600)
     for name in ("closed.csv", "closed.toml", "closed.dpcube"):
         (place / name).chmod(0)
 

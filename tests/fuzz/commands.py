@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from dpcube.cli import main
 from dpcube.domain import Category, Domain, Integer
 from dpcube.evaluate import experiment
+from dpcube.link.block_file import BlockFile
+from dpcube.link.rules import MatchingRules
 from dpcube.privacy.ledger import Ledger
 from dpcube.testing import SilentNoise
 
@@ -31,6 +33,13 @@ def _model() -> bytes:
     return experiment(counts, epsilon=1, noise=SilentNoise(), domain=domain).train("sex").dumps().encode()
 
 
+def _blocks() -> bytes:
+    """Return a blocks file for the rules below and t.csv."""
+    made = experiment(np.arange(10), epsilon=1, noise=SilentNoise(), domain=Domain(Integer("age", 0, 9)))
+    return BlockFile.planned(made, MatchingRules.loads(RULES), epsilon="1").dumps().encode()
+
+
+RULES = 'threshold = 1\n[[compare]]\ncolumn = "sex"\nkind = "exact"\n'
 DOMAIN = '[[attribute]]\nname = "age"\ntype = "integer"\nmin = 0\nmax = 9\n'
 FILES = {
     "t.csv": b"age,sex\n3,F\n4,M\n,\n",
@@ -56,6 +65,9 @@ FILES = {
     "-dash.csv": b"age\n1\n",
     "m.json": _model(),
     "cut.json": _model()[:-100],
+    "rules.toml": RULES.encode(),
+    "blocks.json": _blocks(),
+    "key": b"0" * 64 + b"\n",
 }
 PLACES = [
     *FILES,
@@ -162,6 +174,18 @@ OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
         **{"-o": st.sampled_from(["n.csv", "n.parquet"]) | places, "--confidence": st.just("0.5") | words},
         **{"--json": None},
     },
+    ("block",): {
+        **{"--rules": st.just("rules.toml") | places, "--epsilon": st.just("1") | words, "--delta": words},
+        **{"-o": st.just("n.blocks") | places, "--max-rows": words, "--other-rows": words, "--json": None},
+    },
+    ("link",): {
+        **{"--blocks": st.just("blocks.json") | places, "--rules": st.just("rules.toml") | places},
+        **{"--session": st.just("n.session") | places, "--id": st.just("sex") | words, "--no-ledger": None},
+        **{"--listen": st.just("0") | words, "--connect": st.just("127.0.0.1:1") | words, "--key": places},
+        **{"-o": st.just("n.csv") | places, "--wait": st.sampled_from(["0", "0.1", "nan", "-1", "x"])},
+        **{"--epsilon": words, "--delta": words, "--ledger": places, "--total": words, "--unit": words},
+        **{"--max-rows": words, "--authority": places, "--new-key": places, "--json": None, **CSV},
+    },
     ("demo",): {"--epsilon": words.filter(lambda word: word not in ("1", "0.5", "1/3", "1e-3"))},
     (): {"--version": None, "-h": None},
 }
@@ -175,6 +199,7 @@ GOOD: dict[tuple[str, ...], str] = {
     ("merge",): "r.dpcube",
     ("train",): "r.dpcube",
     ("predict",): "m.json",
+    ("block",): "r.dpcube",
     ("ledger", "init"): "n.ledger",
     ("ledger", "show"): "l.ledger",
 }
@@ -188,6 +213,8 @@ NEEDED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("explore",): ("-o",),
     ("merge",): ("-o",),
     ("train",): ("--target", "-o"),
+    ("block",): ("--rules", "--epsilon", "-o"),
+    ("link",): ("--blocks", "--rules", "--session", "--id", "--wait"),
 }
 
 
@@ -225,6 +252,7 @@ def furnish(place: Path) -> None:
     for name in ("folder", "folder.csv"):
         (place / name).mkdir()
     Ledger.create(place / "l.ledger", total=Fraction(3), purpose="\x1b[2J\n\u202e")
+    (place / "key").chmod(0o600)
     for name in ("closed.csv", "closed.toml", "closed.dpcube"):
         (place / name).chmod(0)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import commands
 import domains
+import messages
 import releases
 from bounds import bounded
 from hypothesis import HealthCheck, given, settings
@@ -82,6 +83,8 @@ STRUCTURED = {
     "members": _structured(releases.damaged_members(), releases.examine),
     "cubes": _structured(releases.other_domains(), releases.examine),
     "zips": _structured(releases.zips(), releases.examine),
+    "frames": _structured(messages.streams(), messages.examine_stream),
+    "messages": _structured(st.tuples(messages.places, messages.contents), messages.examine_message),
     "commands": _structured(commands.commands(), command),
 }
 RAW = {

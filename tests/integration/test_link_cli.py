@@ -104,6 +104,7 @@ def test_a_session_is_made_once_and_charged_once(folder: Path) -> None:
         (link_words("a", "--session", "s", "--connect", "7600", "-o", "l.csv", "--key", "key"), "no address"),
         (link_words("a", "--session", "s", "--connect", "h:99999", "-o", "l.csv", "--key", "key"), "no address"),
         (link_words("a", "--session", "s", "--listen", "7600", "-o", "a.csv", "--key", "key"), "choose another name"),
+        (link_words("a", "--session", "s", "--connect", "h:1", "--wait", "nan"), "--wait must be from 0"),
         (link_words("a", "--session", "s", "--no-ledger", "--total", "3"), "--no-ledger keeps no account"),
         (link_words("nowhere", "--session", "s"), "there is no file"),
         (["link", "--blocks", "blocks.json", "--rules", "rules.toml", "--session", "s"], "give the TABLE"),

@@ -60,7 +60,7 @@ PROGRAMS = {
             Comparison("text", 24, 3, dice=(4, 5)),
             Comparison("number", 1, 2, tolerance=2),
             Comparison("exact", 2, 4),
-            Comparison("number", 1, 1, tolerance=2**30),
+            Comparison("number", 1, 1, tolerance=2**27),
         ),
         threshold=5,
     ),

@@ -1,6 +1,7 @@
 """The watch over the engine: whatever becomes of the child, dpcube ends soon and with one line. No engine needed."""
 
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from dpcube.errors import InputError, LinkageError
 from dpcube.link.secure import environment
 from dpcube.link.secure.channel import Channel, await_peer, open_listener, reach_peer
 from dpcube.link.secure.credentials import shared_key, write_shared_key
-from dpcube.link.secure.engine import EngineWatch, _end_tunnel, run_engine, tile_edge
+from dpcube.link.secure.engine import EngineWatch, _end_tunnel, pairs_at_once, run_engine
 from dpcube.link.secure.environment import engine_folder, engine_python, install_engine
 from dpcube.link.secure.frames import FrameKind
 
@@ -96,6 +97,17 @@ def test_what_an_engine_writes_is_written_in_a_folder_of_its_own_and_goes_with_i
     assert not Path(where).exists()
 
 
+def test_an_engine_whose_party_is_gone_goes_too_and_leaves_nothing(tmp_path: Path) -> None:
+    """A party that is killed cannot tidy up: its engine's standard input ends, and the engine does."""
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "items").write_text("x")
+    script = "import sys; from dpcube.link.secure.worker import end_with; end_with(sys.stdin.buffer, sys.argv[1])"
+    command = [sys.executable, "-c", script, str(tmp_path / "left")]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    assert done.returncode == 3
+    assert not (tmp_path / "left").exists()
+
+
 def test_an_engine_that_is_not_there_is_told(ends: tuple[Channel, Channel], tmp_path: Path) -> None:
     assert "cannot be started" in outcome(ends[0], tmp_path / "none")
 
@@ -132,8 +144,28 @@ def test_what_the_engines_sent_last_is_passed_over(ends: tuple[Channel, Channel]
         _end_tunnel(ends[0])
 
 
-def test_tiles_are_smaller_the_more_is_compared() -> None:
-    assert [tile_edge(count) for count in (1, 4, 5, 16, 17, 32)] == [256, 256, 128, 128, 64, 64]
+def test_after_the_engines_the_next_message_is_the_next_message(ends: tuple[Channel, Channel], tmp_path: Path) -> None:
+    """A peer whose engine closes its streams after both are done: that is passed over before anything else is read."""
+    python = fake(tmp_path, r"cat >/dev/null & printf 'D\0\0\0\0\0\0\0\0'; sleep 30")
+
+    def peer(channel: Channel) -> None:
+        channel.queue(FrameKind.DONE)
+        assert channel.receive_frame().kind == FrameKind.DONE
+        channel.queue(FrameKind.CLOSE, struct.pack(">I", 1))
+        channel.queue(FrameKind.DONE)
+        channel.send(b"next")
+        channel.flush()
+        assert channel.receive_frame().kind == FrameKind.DONE  # and it is told that nothing of ours follows
+
+    with ThreadPoolExecutor(1) as pool:
+        played = pool.submit(peer, ends[1])
+        assert run_engine(ends[0], {"task": "compare"}, {}, EngineWatch(python)) == []
+        assert ends[0].receive() == b"next"
+        played.result(timeout=20)
+
+
+def test_fewer_pairs_are_decided_at_once_the_more_is_compared() -> None:
+    assert [pairs_at_once(conditions) for conditions in (1, 9, 100, 4096)] == [2**19, 57_344, 4096, 4096]
 
 
 def test_where_the_engine_is_looked_for(tmp_path: Path) -> None:

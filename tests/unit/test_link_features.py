@@ -54,9 +54,9 @@ def test_texts_are_alike_without_case_accents_blanks_and_marks() -> None:
 @pytest.mark.parametrize("threshold", [1, 2, 3])
 def test_what_is_missing_on_either_side_or_both_holds_for_nothing(threshold: int) -> None:
     """Also with the largest tolerance, at which all numbers that are there match."""
-    text = ALL_KINDS.format(threshold, 2**28)
+    text = ALL_KINDS.format(threshold, 10**8)
     nothing: Records = [(None, None, None), ("", float("nan"), ""), (" - ", None, "'")]
-    something: Records = [("ann", 2.0**28, "a"), ("ann", -(2.0**28), "a")]
+    something: Records = [("ann", 1e8, "a"), ("ann", -1e8, "a")]
     assert not np.any(pairs(text, nothing, nothing))
     assert not np.any(pairs(text, nothing, something))
     assert not np.any(pairs(text, something, nothing))

@@ -286,3 +286,9 @@ def test_a_blocks_file_is_read_back_and_hostile_ones_are_refused(tmp_path: Path)
         with pytest.raises(InputError, match="no blocks file") as refused:
             BlockFile.load(path)
         assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("rows", [float("nan"), float("inf"), -1])
+def test_rows_of_the_other_party_that_are_no_number_of_rows_are_refused(rows: float) -> None:
+    with pytest.raises(InputError, match="rows of the other party"):
+        blocks_of(TABLE, other_rows=rows)

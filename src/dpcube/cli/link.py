@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 WAIT_SECONDS = 600.0
+LONGEST_WAIT = 1e6
 
 
 def _peer_options(verb: Verb) -> Verb:
@@ -116,6 +117,9 @@ def _link(
         raise click.UsageError(msg)
     if listen is not None and connect is not None:
         msg = "one party listens and the other connects: give --listen or --connect"
+        raise click.UsageError(msg)
+    if not 0 <= wait <= LONGEST_WAIT:  # nor is it no number
+        msg = f"--wait must be from 0 to {LONGEST_WAIT:,.0f} seconds"
         raise click.UsageError(msg)
     rules, blocks = MatchingRules.load(rules_file), BlockFile.load(blocks_file)
     alone = listen is None and connect is None

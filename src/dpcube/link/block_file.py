@@ -22,10 +22,11 @@ from dpcube.privacy.epsilon import parse_delta, parse_epsilon
 from dpcube.privacy.padding import padding_shift
 
 ROUNDS_AS_PAIRS = 8192
-"""What a pair of blocks is taken to cost the secure step besides its pairs: half of a tile of 128 rows by 128, which
-the engine compares at once. An assumption, not a measurement: with 102 small blocks a run had not ended after 500 s
-where 4 large ones of about as many pairs took 344 s, on a busy machine."""
+"""What a pair of blocks is taken to cost the secure step besides its pairs: half of 128 rows by 128. A product takes
+time for each row of one side however few the other has. An assumption, not a measurement: with 102 small blocks a run
+had not ended after 500 s where 4 large ones of about as many pairs took 344 s, on a busy machine."""
 BLOCKS_FORMAT = "dpcube blocks 1"
+MOST_OTHER_ROWS = 2**40
 _KEYS = {
     "format",
     "domain",
@@ -68,6 +69,9 @@ class BlockFile:
         `rounds` are what a pair of blocks costs besides its pairs; none where equal records are found by intersection.
         """
         amount, slack = parse_epsilon(epsilon), parse_delta(delta)
+        if other_rows is not None and not 0 <= other_rows <= MOST_OTHER_ROWS:  # nor is it no number
+            msg = f"the rows of the other party must be a number from 0 to {MOST_OTHER_ROWS:,}"
+            raise InputError(msg)
         domain = release.domain
         check_memory(24 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="block on fewer attributes")
         shift = padding_shift(amount, slack, sensitivity=max_rows)

@@ -20,8 +20,8 @@ from dpcube.link.rules import LARGEST_KEPT, DateRule, MatchingRule, MatchingRule
 Side = Literal["listener", "connector"]
 NO_HASH: dict[Side, int] = {"listener": -1, "connector": -2}
 NO_NUMBER: dict[Side, int] = {"listener": -LARGEST_COMPARED, "connector": LARGEST_COMPARED}
-"""What stands for a missing value. Hashes are not negative. Numbers are within 2^28, tolerances too: of two numbers of
-which one is missing the difference is at least 2^30 - 2^28, more than any tolerance."""
+"""What stands for a missing value. Hashes are not negative. Numbers are within 10^8, tolerances too: of two numbers of
+which one is missing the difference is at least 2^28 - 10^8, more than any tolerance."""
 _END = "\x02"  # stands at both ends of a text, and in none
 
 

@@ -4,17 +4,15 @@ A record is a row of integers, its features. The first says whether it is a reco
 consumed by comparisons from left to right. A pair matches iff both are records and the weights of the comparisons that
 hold add up to the threshold. The program is public and equal on both sides; `digest` is what they compare.
 
-**Nothing overflows.** The secure step computes in the integers modulo 2^64, read as -2^63 .. 2^63 - 1, so every number
-that it compares must be of magnitude below 2^63:
+**Nothing overflows.** The secure step compares in the integers modulo 2^32, read as -2^31 .. 2^31 - 1, so every number
+that it compares must be in between:
 
-* exact: equality modulo 2^64 is equality of any two int64;
-* number: tolerance^2 - (a - b)^2 with |a|, |b| and tolerance at most 2^30 is from -2^62 to 2^60;
-* text: 2 den x.y - num (|x| + |y|) with at most 2^12 bits and num <= den <= 2^10 is within 2^23;
-* the score, at most 2^5 weights of at most 2^20, less the threshold, is within 2^26.
-
-A dummy, or a text of no bits, must hold for nothing. Its side takes its features for zeros and lowers the number that
-is compared by 2^61 (`NEVER`). With one such side a number is then at most 2^60 - 2^61 < 0 and at least -2^60 - 2^61,
-with two at most 2^60 - 2^62 < 0 and at least -2^62; a text, within 2^23 of the same, too.
+* exact: equality of both halves, modulo 2^32 each, is equality of any two int64;
+* number: tolerance + a - b, and tolerance - a + b, with |a|, |b| at most 2^28 and tolerance at most 2^27, is within
+  5 2^27. A dummy must hold for nothing: its side takes its features for zeros and lowers both by 5 2^27 + 1 (`NEVER`).
+  With one such side both are negative, with two at least -(15 2^27 + 2);
+* text: `secure/terms.py` says in how many bits;
+* the score, at most 2^5 weights of at most 2^20, lowered by 2^26 for each dummy, less the threshold, is within 2^28.
 """
 
 import hashlib
@@ -32,11 +30,11 @@ Kind = Literal["exact", "number", "text"]
 MOST_COMPARISONS = 32
 MOST_TEXT_BITS = 4096
 MOST_EXACT_COLUMNS = 64
-LARGEST_COMPARED = 2**30
-LARGEST_TOLERANCE = 2**30
+LARGEST_COMPARED = 2**28
+LARGEST_TOLERANCE = 2**27
 LARGEST_WEIGHT = 2**20
 LARGEST_DENOMINATOR = 1024
-NEVER = 2**61
+NEVER = 5 * 2**27 + 1
 CANONICAL_FORM = "dpcube link program 1"
 
 

@@ -39,8 +39,8 @@ from dpcube.domain.text import is_text, meant
 from dpcube.errors import InputError
 from dpcube.link.program import LARGEST_DENOMINATOR, MOST_COMPARISONS, MOST_TEXT_BITS, Comparison, Program
 
-LARGEST_KEPT = 2**28
-"""Numbers and tolerances are kept to this, far from what stands for a missing one (2^30, `features.py`)."""
+LARGEST_KEPT = 10**8
+"""Numbers and tolerances are kept to this, far from what stands for a missing one (2^28, `features.py`)."""
 LARGEST_WEIGHT_WRITTEN = 1000
 LONGEST_KEY = 1000
 _HEADER = ("threshold", "key", "compare")
@@ -97,7 +97,7 @@ class NumberRule(MatchingRule):
         steps = self.tolerance / self.step
         _check(
             steps.denominator == 1 and 0 <= steps <= LARGEST_KEPT,
-            f"comparison '{self.name}': tolerance must be a whole number of steps of {float(self.step):g}, up to 2^28, "
+            f"comparison '{self.name}': tolerance must be a whole number of steps of {float(self.step):g}, up to 10^8, "
             f"got {float(self.tolerance):g}; choose a smaller step",
         )
 

@@ -13,7 +13,7 @@ from dpcube.errors import InputError, LinkageError
 from dpcube.link.program import Program
 from dpcube.link.secure.channel import Channel
 
-PROTOCOL_VERSION = "dpcube secure step 1"
+PROTOCOL_VERSION = "dpcube secure step 2"
 MOST_BLOCKS = 2**20
 MOST_CANDIDATES = 2**22
 LARGEST_BLOCK = 2**20

@@ -26,20 +26,19 @@ from dpcube.link.secure import worker
 from dpcube.link.secure.agreement import Agreement
 from dpcube.link.secure.channel import SILENCE_SECONDS, Channel
 from dpcube.link.secure.frames import FrameKind
-from dpcube.link.secure.terms import dummy_row, public_program, side_terms
+from dpcube.link.secure.terms import public_program, side_terms
 from dpcube.link.secure.tunnel import Tunnel
 
 STALLED_SECONDS = 900.0
-ROWS_ALIKE = 32
+TILE_EDGE = 256
+ROWS_ALIKE = 4
+PAIRS_ALIKE = 4096
 _TURN_SECONDS = 0.5
 
 
-def tile_edge(comparisons: int) -> int:
-    """Return how many rows of a side are compared at once.
-
-    Many, for a pair in a product of 256 x 256 costs a third of one in 128 x 128; few enough for about 2 GB.
-    """
-    return 256 if comparisons <= 4 else 128 if comparisons <= 16 else 64
+def pairs_at_once(conditions: int) -> int:
+    """Return how many pairs are decided at once: many, for rounds cost much; few enough for about 2 GB."""
+    return max(PAIRS_ALIKE, 2**19 // conditions // PAIRS_ALIKE * PAIRS_ALIKE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +55,21 @@ def engine_matches(channel: Channel, agreement: Agreement, blocks: Sequence[Ints
     """Return the match bits of each candidate pair of blocks, computed by both sides' engines."""
     program, role = agreement.program, channel.role
     needed = {pair[0 if role == "listener" else 1] for pair in agreement.candidates}
-    terms = {f"block{number}": side_terms(program, blocks[number], role) for number in sorted(needed)}
+    terms: dict[str, Ints] = {}
+    for number in sorted(needed):
+        terms[f"bits{number}"], terms[f"added{number}"] = side_terms(program, blocks[number], role)
+    public = public_program(program)
     job = {
-        **public_program(program),
+        **public,
         "task": "compare",
         "sizes": [agreement.listener_sizes, agreement.connector_sizes],
         "candidates": agreement.candidates,
-        "edge": tile_edge(len(program.comparisons)),
-        "quantum": ROWS_ALIKE,
+        "edge": TILE_EDGE,
+        "rows_alike": ROWS_ALIKE,
+        "pairs_at_once": pairs_at_once(sum(ge + eq for ge, eq, _ in public["forms"])),
+        "pairs_alike": PAIRS_ALIKE,
     }
-    packed = run_engine(channel, job, {**terms, "dummy": dummy_row(program, role)}, watch)
+    packed = run_engine(channel, job, terms, watch)
     shapes = [(agreement.listener_sizes[i], agreement.connector_sizes[j]) for i, j in agreement.candidates]
     return [_bits(one, shape) for one, shape in zip(packed, shapes, strict=True)]
 

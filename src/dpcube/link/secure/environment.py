@@ -15,7 +15,7 @@ from pathlib import Path
 from dpcube.analyst.kept.folder import cache_folder
 from dpcube.errors import InputError, LinkageError
 
-ENGINE = "spu 0.9.5, Cheetah, 64 bits"
+ENGINE = "spu 0.9.5, Cheetah, products of 64 bits"
 ENGINE_SWITCH = "DPCUBE_LINK_ENGINE"
 REQUIREMENTS = (
     "cachetools==8.0.0",

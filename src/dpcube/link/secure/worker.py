@@ -1,9 +1,11 @@
 """The engine's side of the secure step, run by its own Python: a job enters on stdin, match bits leave on stdout.
 
 It imports nothing of dpcube, and nothing of its environment reaches dpcube. The protocol is Cheetah (two parties, no
-third, semi-honest) in 64-bit integers. A side's rows enter as its private values: no share of them is sent at all, the
-other side makes the placeholder from their public shape. Of a result only the bit that each share is made of is sent.
-Equal items are found by KKRT set intersection. When stdin ends, dpcube is gone, and so is this process.
+third, semi-honest). Products are made in 64-bit integers: a side's bits enter as its private values, no share of
+them is sent at all, the other side makes the placeholder from their public shape. What a side adds to a condition is
+its share of it as it stands. Shares of products are cut to 32 bits, added, and compared (`terms.py` proves that this
+decides as the clear does). Of a result only the bit that each share is made of is sent. Equal items are found by KKRT
+set intersection. When stdin ends, dpcube is gone, and so is this process and what it wrote.
 """
 
 import functools
@@ -11,10 +13,12 @@ import io
 import json
 import operator
 import os
+import shutil
 import struct
 import sys
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,59 +36,56 @@ def read_job(stream: BinaryIO) -> tuple[dict[str, Any], Any]:
     return json.loads(bytes(arrays["job"])), arrays
 
 
-def end_with(stream: BinaryIO) -> None:
-    """End this process when a stream ends."""
+def end_with(stream: BinaryIO, folder: str) -> None:
+    """End this process when a stream ends, and remove what it has written."""
     while stream.read(1):
         pass
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(3)
 
 
-def tiles(size: int, edge: int, quantum: int) -> list[tuple[int, int, int]]:
-    """Cut a block into runs of rows, each with the size it is filled up to, so that few shapes are compiled."""
+def tiles(size: int, edge: int, alike: int) -> list[tuple[int, int, int]]:
+    """Cut a block into runs of rows, each with the size it is filled up to, so that few shapes are compiled.
+
+    That is a power of two from `alike` to `edge`, for products of other sizes cost as much.
+    """
     cuts = [(start, min(start + edge, size)) for start in range(0, size, edge)]
-    return [(start, stop, -(-(stop - start) // quantum) * quantum) for start, stop in cuts]
+    return [(start, stop, max(alike, 1 << (stop - start - 1).bit_length())) for start, stop in cuts]
 
 
-def matcher(job: dict[str, Any], numeric: Any) -> Any:
-    """Return the function of both sides' rows that the engine compiles: whether each pair matches.
+def packed_rows(rows: Any, places: list[int], size: int) -> Any:
+    """Return `size` rows, each the sum of as many rows as there are places, each raised to its place."""
+    fields = filled(rows, size * len(places)).reshape(len(places), size, -1)
+    return sum(field << np.int64(place) for field, place in zip(fields, places, strict=True))
+
+
+def cut_fields(share: Any, places: list[int], kept: int, raised: int) -> Any:
+    """Return this side's shares of the fields of a product, modulo 2^32, in the order of the rows that were packed."""
+    fields = [(share >> np.uint64(place - kept)).astype(np.uint32) << np.uint32(raised) for place in places]
+    return np.concatenate(fields, axis=1)
+
+
+def decider(job: dict[str, Any], numeric: Any) -> Any:
+    """Return the function of all conditions of pairs that the engine compiles: whether each pair matches.
 
     `numeric` is JAX's NumPy; with NumPy itself it is the same function in the clear.
     """
+    ge, eq = (sum(form[place] for form in job["forms"]) for place in (0, 1))
 
-    def match(left: Any, right: Any) -> Any:
-        held, differences, products, start = [], [], [], 0
-        for form, width, weight in job["forms"]:
-            x, y = left[:, start : start + width], right[:, start : start + width]
-            start += width
-            if form == "eq":
-                differences += [(weight, width, x[:, column, None] - y[None, :, column]) for column in range(width)]
-            else:
-                products.append((weight, x[:, :-1] @ y[:, :-1].T + x[:, -1, None] + y[None, :, -1]))
-        last = left[:, -1, None], right[None, :, -1]
-        if job["needs_all"] and not products:
-            differences.append((0, 1, last[0] - last[1]))
+    def decide(conditions: Any) -> Any:
         # All of a form are compared in one step: rounds cost more than pairs.
-        if differences:
-            equal = numeric.stack([difference for *_, difference in differences]) == 0
-            held += joined(equal, [(weight, width) for weight, width, _ in differences])
-        if products:
-            signs = numeric.stack([product for _, product in products]) >= 0
-            held += [(weight, signs[place]) for place, (weight, _) in enumerate(products)]
+        signs = conditions[:ge] >= 0 if ge else ()
+        equal = conditions[ge : ge + eq] == 0 if eq else ()
+        held, at_ge, at_eq = [], 0, 0
+        for more_ge, more_eq, weight in job["forms"]:
+            parts = [signs[at_ge + k] for k in range(more_ge)] + [equal[at_eq + k] for k in range(more_eq)]
+            held.append((weight, functools.reduce(operator.and_, parts)))
+            at_ge, at_eq = at_ge + more_ge, at_eq + more_eq
         if job["needs_all"]:
             return functools.reduce(operator.and_, [bit for _, bit in held])
-        return sum((bit * numeric.int64(weight) for weight, bit in held), last[0] + last[1]) >= job["threshold"]
+        return sum((bit * numeric.int32(weight) for weight, bit in held), conditions[-1]) >= job["threshold"]
 
-    return match
-
-
-def joined(bits: Any, columns: list[tuple[int, int]]) -> list[tuple[int, Any]]:
-    """Return the weight and the bit of each comparison, from those of its columns."""
-    made, place = [], 0
-    while place < len(columns):
-        weight, width = columns[place]
-        made.append((weight, functools.reduce(operator.and_, [bits[place + k] for k in range(width)])))
-        place += width
-    return made
+    return decide
 
 
 def open_link(job: dict[str, Any]) -> Any:
@@ -101,7 +102,7 @@ def open_link(job: dict[str, Any]) -> Any:
 
 
 class CheetahRuntime:
-    """A link to the peer's engine, the runtime of Cheetah, and what was compiled."""
+    """A link to the peer's engine, the runtimes of Cheetah in 64 bits and in 32, and what was compiled."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         import jax
@@ -112,59 +113,93 @@ class CheetahRuntime:
         self.jax, self.spu, self.libspu = jax, spu, libspu
         self.rank, self.peer = job["rank"], 1 - job["rank"]
         self.link = open_link(job)
-        config = spu.RuntimeConfig(protocol=spu.ProtocolKind.CHEETAH, field=spu.FieldType.FM64)
-        config.experimental_enable_colocated_optimization = True
-        self.io, self.runtime = spu.Io(2, config), spu.Runtime(self.link, config)
-        self.match = matcher(job, jax.numpy)
+        self.long, self.word = self._runtime(spu.FieldType.FM64), self._runtime(spu.FieldType.FM32)
+        self.decide = decider(job, jax.numpy)
         self.compiled: dict[Any, Any] = {}
+        self.metas: dict[Any, Any] = {}
 
-    def bits(self, own: Any, other_rows: int) -> Any:
-        """Return the match bits of this side's rows with those that the peer brings at the same time."""
-        secret = self.spu.Visibility.VIS_SECRET
+    def _runtime(self, field: Any) -> tuple[Any, Any]:
+        config = self.spu.RuntimeConfig(protocol=self.spu.ProtocolKind.CHEETAH, field=field)
+        config.experimental_enable_colocated_optimization = True
+        return self.spu.Io(2, config), self.spu.Runtime(self.link, config)
+
+    def product(self, own: Any, other_rows: int) -> Any:
+        """Return this side's share of the product of its rows with those that the peer brings at the same time."""
+        io, runtime = self.long
         other = np.zeros((other_rows, own.shape[1]), np.int64)
-        names, sides = ("left", "right"), (own, other) if self.rank == 0 else (other, own)
+        sides = (own, other) if self.rank == 0 else (other, own)
         # Of the peer's rows there are zeros here, whose share for us is the placeholder that the engine expects.
-        for place, rows in enumerate(sides):
-            self.runtime.set_var(names[place], self.io.make_shares(rows, secret, place)[self.rank])
-        self.runtime.run(self._executable(sides[0].shape, sides[1].shape))
-        share = self.runtime.get_var("out")
-        for name in (*names, "out"):
-            self.runtime.del_var(name)
-        shape = (len(sides[0]), len(sides[1]))
-        own_bits = self._share_bits(share, shape[0] * shape[1])
+        for place, (name, rows) in enumerate(zip(("left", "right"), sides, strict=True)):
+            runtime.set_var(name, io.make_shares(rows, self.spu.Visibility.VIS_SECRET, place)[self.rank])
+        runtime.run(self._executable(multiplied, ("left", "right"), [rows.shape for rows in sides], np.int64))
+        share = self._content(runtime.get_var("out"), "cheetah.AShr<FM64>", np.uint64)
+        for name in ("left", "right", "out"):
+            runtime.del_var(name)
+        return share.reshape(len(sides[0]), len(sides[1]))
+
+    def bits(self, shares: Any) -> Any:
+        """Return the match bits of pairs, of this side's shares of all conditions and the peer's."""
+        runtime = self.word[1]
+        runtime.set_var("conditions", self._share(shares))
+        runtime.run(self._executable(self.decide, ("conditions",), [shares.shape], np.int32))
+        content = self._content(runtime.get_var("out"), "cheetah.BShr<FM32,1>", np.uint32)
+        for name in ("conditions", "out"):
+            runtime.del_var(name)
+        # Whatever else the word of a share may hold stays here.
+        own_bits = (content & np.uint32(1)).astype(np.uint8)
         self.link.send(self.peer, np.packbits(own_bits).tobytes())
         told = np.frombuffer(self.link.recv(self.peer), np.uint8)
-        return (own_bits ^ np.unpackbits(told, count=own_bits.size)).reshape(shape).astype(bool)
+        return (own_bits ^ np.unpackbits(told, count=own_bits.size)).astype(bool)
 
-    def _executable(self, left: tuple[int, ...], right: tuple[int, ...]) -> Any:
+    def _executable(self, function: Any, names: tuple[str, ...], shapes: list[tuple[int, ...]], kind: Any) -> Any:
         from spu.utils import frontend
 
-        if (left, right) not in self.compiled:
-            shapes = [self.jax.ShapeDtypeStruct(shape, np.int64) for shape in (left, right)]
-            secret = [self.spu.Visibility.VIS_SECRET] * 2
-            made, _ = frontend.compile(
-                frontend.Kind.JAX, self.match, shapes, {}, ["left", "right"], secret, lambda _: ["out"]
-            )
-            self.compiled[left, right] = made
-        return self.compiled[left, right]
+        key = (names, *shapes)
+        if key not in self.compiled:
+            given = [self.jax.ShapeDtypeStruct(shape, kind) for shape in shapes]
+            secret = [self.spu.Visibility.VIS_SECRET] * len(names)
+            made, _ = frontend.compile(frontend.Kind.JAX, function, given, {}, list(names), secret, lambda _: ["out"])
+            self.compiled[key] = made
+        return self.compiled[key]
 
-    def _share_bits(self, share: Any, count: int) -> Any:
-        """Return the one bit of each value's share; whatever else its word may hold stays here."""
-        meta, content = self.libspu.ValueMeta(), b""
-        meta.ParseFromString(share.meta)
+    def _share(self, shares: Any) -> Any:
+        """Return words as this side's arithmetic share of values, in the engine's form."""
+        if shares.shape not in self.metas:
+            zeros = np.zeros(shares.shape, np.int32)
+            self.metas[shares.shape] = self.word[0].make_shares(zeros, self.spu.Visibility.VIS_SECRET, -1)[0].meta
+        made, chunk = self.libspu.Share(), self.libspu.ValueChunk()
+        made.meta, content = self.metas[shares.shape], shares.tobytes()
+        self._check(made.meta, "cheetah.AShr<FM32>")
+        chunk.total_bytes, chunk.chunk_offset, chunk.content = len(content), 0, content
+        made.share_chunks = [chunk.SerializeToString()]
+        return made
+
+    def _content(self, share: Any, form: str, kind: Any) -> Any:
+        """Return the words of a share, of the form that is expected."""
+        self._check(share.meta, form)
+        parts = []
         for serialized in share.share_chunks:
             chunk = self.libspu.ValueChunk()
             chunk.ParseFromString(serialized)
-            content += chunk.content
-        if meta.storage_type != "cheetah.BShr<FM64,1>" or len(content) != 8 * count:
-            msg = "the engine's result is not a boolean share of one bit"
+            parts.append(chunk.content)
+        return np.frombuffer(b"".join(parts), kind)
+
+    def _check(self, told: Any, form: str) -> None:
+        meta = self.libspu.ValueMeta()
+        meta.ParseFromString(told)
+        if meta.storage_type != form:
+            msg = f"the engine's share is not of the form {form}"
             raise TypeError(msg)
-        return (np.frombuffer(content, np.uint64) & np.uint64(1)).astype(np.uint8)
 
 
-def filled(rows: Any, size: int, dummy: Any) -> Any:
-    """Return rows with dummies after them, `size` in all."""
-    return np.ascontiguousarray(np.concatenate([rows, np.tile(dummy, (size - len(rows), 1))]))
+def multiplied(left: Any, right: Any) -> Any:
+    """Return the product of every row of one side with every row of the other."""
+    return left @ right.T
+
+
+def filled(rows: Any, size: int) -> Any:
+    """Return rows with zeros after them, `size` in all."""
+    return np.concatenate([rows, np.zeros((size - len(rows), rows.shape[1]), rows.dtype)])
 
 
 def intersect_items(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
@@ -188,24 +223,96 @@ def intersect_items(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
     answer(DONE)
 
 
+class PairStream:
+    """Conditions of pairs enter, tile by tile; they are decided so many at once, and the bits go where they belong."""
+
+    def __init__(self, bits: Callable[[Any], Any], at_once: int, quantum: int) -> None:
+        self._bits, self._at_once, self._quantum = bits, at_once, quantum
+        self._shares: list[Any] = []
+        self._held = 0
+        self._places: deque[Any] = deque()
+        self._decided = np.zeros(0, bool)
+        self.placed = 0  # pairs whose bits are where they belong
+
+    def take(self, shares: Any, place: Any) -> None:
+        """Take in the shares of a tile's pairs, row by row, and the array that its bits go to."""
+        self._shares.append(shares)
+        self._places.append(place)
+        self._held += shares.shape[1]
+        while self._held >= self._at_once:
+            self._decide(self._at_once)
+
+    def finish(self) -> None:
+        """Decide what is left."""
+        if self._held:
+            self._decide(self._held)
+
+    def _decide(self, number: int) -> None:
+        together = np.concatenate(self._shares, axis=1)
+        taken = np.ascontiguousarray(together[:, :number])
+        self._shares, self._held = [together[:, number:]], self._held - number
+        size = -(-number // self._quantum) * self._quantum  # so that few shapes are compiled
+        bits = self._bits(np.pad(taken, ((0, 0), (0, size - number))))[:number]
+        self._decided = np.concatenate([self._decided, bits])
+        while self._places and self._places[0].size <= len(self._decided):
+            place = self._places.popleft()
+            place[:] = self._decided[: place.size].reshape(place.shape)
+            self._decided = self._decided[place.size :]
+            self.placed += place.size
+
+
 def compare_blocks(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
     """Answer with the match bits of every candidate pair of blocks, in the order that both sides keep."""
     engine = CheetahRuntime(job)
     answer(ALIVE)
-    sizes, side = job["sizes"], job["rank"]
+
+    stream = PairStream(engine.bits, job["pairs_at_once"], job["pairs_alike"])
+    waiting: deque[tuple[int, Any]] = deque()  # up to which pair a candidate goes, and its bits
+    last = 0
     for pair in job["candidates"]:
-        found = np.zeros((sizes[0][pair[0]], sizes[1][pair[1]]), bool)
-        own = arrays[f"block{pair[side]}"]
-        cut = [tiles(size, job["edge"], job["quantum"]) for size in found.shape]
-        for left in cut[0]:
-            for right in cut[1]:
-                start, stop, size = (left, right)[side]
-                bits = engine.bits(filled(own[start:stop], size, arrays["dummy"]), (right, left)[side][2])
-                rows, columns = left[1] - left[0], right[1] - right[0]
-                found[left[0] : left[1], right[0] : right[1]] = bits[:rows, :columns]
-                answer(ALIVE)
-        answer(BLOCK, np.packbits(found).tobytes())
+        found = np.zeros((job["sizes"][0][pair[0]], job["sizes"][1][pair[1]]), bool)
+        last += found.size
+        waiting.append((last, found))
+        for shares, rows, columns in tile_shares(job, arrays, pair, engine.product):
+            stream.take(shares, found[rows, columns])
+            answer(ALIVE)
+        answer_placed(waiting, stream.placed, answer)
+    stream.finish()
+    answer_placed(waiting, stream.placed, answer)
     answer(DONE)
+
+
+def answer_placed(waiting: "deque[tuple[int, Any]]", placed: int, answer: Tell) -> None:
+    """Answer with the bits of those candidates, the first first, of which all are known."""
+    while waiting and waiting[0][0] <= placed:
+        answer(BLOCK, np.packbits(waiting.popleft()[1]).tobytes())
+
+
+def tile_shares(
+    job: dict[str, Any], arrays: Any, pair: list[int], product: Callable[[Any, int], Any]
+) -> Iterator[tuple[Any, slice, slice]]:
+    """Yield this side's shares of the conditions of a pair of blocks, tile by tile, and where each tile is."""
+    side, alike = job["rank"], job["rows_alike"]
+    bits, added = arrays[f"bits{pair[side]}"], arrays[f"added{pair[side]}"]
+    fields = min((len(places) for _, _, places, *_ in job["texts"]), default=1)
+    cut = [tiles(job["sizes"][one][pair[one]], job["edge"] * (fields if one else 1), alike) for one in (0, 1)]
+    for left in cut[0]:
+        for right in cut[1]:
+            rows, columns = slice(*left[:2]), slice(*right[:2])
+            shape = left[1] - left[0], right[1] - right[0]
+            own = (rows, columns)[side]
+            mine = added[own].T[:, :, None] if side == 0 else added[own].T[:, None, :]
+            shares = np.array(np.broadcast_to(mine, (added.shape[1], *shape)), np.uint32)
+            first = 0
+            for condition, width, places, kept, raised in job["texts"]:
+                # A few more rows than there are, so that few shapes are compiled.
+                fewer = -(-shape[1] // (len(places) * alike)) * alike
+                text = bits[own, first : first + width]
+                given = filled(text, left[2]) if side == 0 else packed_rows(text, places, fewer)
+                made = cut_fields(product(given, (fewer, left[2])[side]), places, kept, raised)
+                shares[condition] += made[: shape[0], : shape[1]]
+                first += width
+            yield shares.reshape(len(shares), -1), rows, columns
 
 
 def serve_job() -> None:
@@ -218,7 +325,7 @@ def serve_job() -> None:
         answers.flush()
 
     job, arrays = read_job(sys.stdin.buffer)
-    watch = threading.Thread(target=end_with, args=(sys.stdin.buffer,), daemon=True)
+    watch = threading.Thread(target=end_with, args=(sys.stdin.buffer, job["folder"]), daemon=True)
     watch.start()
     try:
         {"compare": compare_blocks, "intersect": intersect_items}[job["task"]](job, arrays, answer)

@@ -12,19 +12,19 @@ import pytest
 from dpcube.domain import Category, Domain, Float
 from dpcube.errors import InputError
 from dpcube.evaluate.classification.beside import CLASSIFIER_RIVALS
-from dpcube.evaluate.classification.measure import RUN_COLUMNS, classify_by, measure, read_runs
+from dpcube.evaluate.classification.measure import RUN_COLUMNS, classify_by, measure_runs, read_runs
 from dpcube.evaluate.classification.official import official_split
 from dpcube.evaluate.classification.others import (
     BIN_EDGES,
-    CLASSES,
     TARGETS,
-    domain_of,
+    YES_OR_NO,
+    domain_of_other,
     loaded,
     other_task,
     random_split,
 )
 from dpcube.evaluate.classification.page import ahead_words, classification_table, runs_words
-from dpcube.evaluate.classification.task import Score, Split, Task, score
+from dpcube.evaluate.classification.task import Score, Task, TrainAndTest, score
 
 SCORE = Score(accuracy=0.75, auc=0.5, log_loss=1.0)
 
@@ -44,22 +44,22 @@ def little_task() -> Task:
 def test_a_file_that_was_stopped_is_gone_on_with(tmp_path: Path) -> None:
     file, asked = tmp_path / "runs.csv", list[tuple[str, int]]()
 
-    def stopped(_: Task, __: Split, epsilon: str, run: int) -> Score:
+    def stopped(_: Task, __: TrainAndTest, epsilon: str, run: int) -> Score:
         if len(asked) == 3:
             raise KeyboardInterrupt
         asked.append((epsilon, run))
         return SCORE
 
-    def whole(_: Task, __: Split, epsilon: str, run: int) -> Score:
+    def whole(_: Task, __: TrainAndTest, epsilon: str, run: int) -> Score:
         asked.append((epsilon, run))
         return SCORE
 
     with pytest.raises(KeyboardInterrupt):
-        measure(little_task(), {"dpcube": stopped}, epsilons=("1", "2"), runs=2, file=file)
-    rows = measure(little_task(), {"dpcube": whole}, epsilons=("1", "2"), runs=2, file=file)
+        measure_runs(little_task(), {"dpcube": stopped}, epsilons=("1", "2"), runs=2, file=file)
+    rows = measure_runs(little_task(), {"dpcube": whole}, epsilons=("1", "2"), runs=2, file=file)
     assert asked == [("1", 0), ("2", 0), ("1", 1), ("2", 1)]  # nothing twice, run after run
     assert [(row["epsilon"], row["run"]) for row in rows] == [("1", "0"), ("2", "0"), ("1", "1"), ("2", "1")]
-    again = measure(little_task(), {"dpcube": whole}, epsilons=("1", "2"), runs=2, file=file)
+    again = measure_runs(little_task(), {"dpcube": whole}, epsilons=("1", "2"), runs=2, file=file)
     assert again == rows
     assert len(asked) == 4
 
@@ -105,9 +105,9 @@ def test_a_score_by_hand() -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_cube_of_another_table_has_its_columns(name: str) -> None:
-    domain = domain_of(name)
+    domain = domain_of_other(name)
     assert domain.names == (*BIN_EDGES[name], TARGETS[name])
-    rows = pa.table({column: [0.0, 1.0] for column in BIN_EDGES[name]} | {TARGETS[name]: list(CLASSES)})
+    rows = pa.table({column: [0.0, 1.0] for column in BIN_EDGES[name]} | {TARGETS[name]: list(YES_OR_NO)})
     task = other_task(name, rows)
     assert task.truth(rows).tolist() == [False, True]
     assert task.bounds.keys() == set(BIN_EDGES[name])

@@ -90,15 +90,15 @@ def fit(
     tables = pooled(tables)
     tree = JunctionTree.of(shape, [table.axes for table in tables])
     total = total_of(tables)
-    wanted = [table.counts + (total - table.counts.sum()) / table.counts.size for table in tables]
+    wanted = [table.counts + (total - table.counts.sum()) * table.variances / table.variances.sum() for table in tables]
     scales = [
-        1 / np.sqrt(np.maximum(counts, 0) + evenness * table.variance + 1)
+        1 / np.sqrt(np.maximum(counts, 0) + evenness * table.variances + 1)
         for counts, table in zip(wanted, tables, strict=True)
     ]
     homes = [tree.home(table.axes) for table in tables]
     ends = np.cumsum([counts.size for counts in wanted])[:-1]
     scale, given = (np.concatenate([one.reshape(-1) for one in many]) for many in (scales, wanted))
-    ridge = evenness * np.repeat([table.variance for table in tables], [counts.size for counts in wanted])
+    ridge = evenness * np.concatenate([table.variances.reshape(-1) for table in tables])
 
     def beliefs_of(thetas: Floats) -> tuple[tuple[Floats, ...], float]:
         factors = zero_factors(tree)

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from dpcube.evaluate.classification.beside import CLASSIFIER_RIVALS
-from dpcube.evaluate.classification.measure import RUN_COLUMNS, classify_by, measure
+from dpcube.evaluate.classification.measure import RUN_COLUMNS, classify_by, measure_runs
 from dpcube.evaluate.classification.official import official_task
 from dpcube.evaluate.classification.others import TARGETS, loaded, other_task
 from dpcube.evaluate.classification.wide import wide_score
@@ -40,7 +40,7 @@ def main() -> None:
     task = official_task() if given.table == "adult" else other_task(given.table, loaded(given.table, given.tables))
     print(*RUN_COLUMNS, sep=",")
     tell = partial(print, flush=True)
-    measure(task, methods, epsilons=given.epsilon.split(","), runs=given.runs, file=given.csv, progress=tell)
+    measure_runs(task, methods, epsilons=given.epsilon.split(","), runs=given.runs, file=given.csv, progress=tell)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from dpcube.evaluate.classification.task import Score, Split, Task, score
+from dpcube.evaluate.classification.task import Score, Task, TrainAndTest, score
 
 READ = """
 import json, sys, warnings
@@ -55,7 +55,7 @@ CLASSIFIER_RIVALS = {
 """The programs of rivals, and the privacy definition that each states."""
 
 
-def rival_score(rival: str, python: str, task: Task, rows: Split, epsilon: str, seed: int) -> Score:
+def rival_score(rival: str, python: str, task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Score:
     """Return the score of a rival, fitted by another interpreter."""
     public = json.dumps({"target": task.target, "positive": task.positive, "bounds": task.bounds})
     with tempfile.TemporaryDirectory() as where:

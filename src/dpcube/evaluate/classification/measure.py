@@ -21,7 +21,7 @@ from dpcube.curator.publishing import count
 from dpcube.errors import InputError
 from dpcube.evaluate.arrays import experiment
 from dpcube.evaluate.classification.beside import rival_score
-from dpcube.evaluate.classification.task import SCORES, Score, Split, Task, score
+from dpcube.evaluate.classification.task import SCORES, Score, Task, TrainAndTest, score
 from dpcube.strategy import Adaptive
 from dpcube.testing import SeededNoise
 
@@ -29,17 +29,17 @@ RUN_COLUMNS = ("method", "epsilon", "run", *SCORES, "seconds")
 ANY_EPSILON = ("majority", "boosting")
 """Methods that know no epsilon: the largest class, and a model of scikit-learn that is not private."""
 
-Classify = Callable[[Task, Split, str, int], Score]
+Classify = Callable[[Task, TrainAndTest, str, int], Score]
 
 
-def released(task: Task, rows: Split, epsilon: str, seed: int) -> Release:
+def released(task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Release:
     """Return a release of training rows that is made for the target, with noise from a seed."""
     strategy, noise = Adaptive(target=task.target), SeededNoise(seed)
     counts = count(rows[0], task.domain)
     return experiment(counts, epsilon=epsilon, strategy=strategy, noise=noise, domain=task.domain)
 
 
-def default_score(task: Task, rows: Split, epsilon: str, seed: int) -> Score:
+def default_score(task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Score:
     """Return how well the default classifier of a release tells the classes of test rows."""
     return score_of_release(released(task, rows, epsilon, seed), task, rows[1])
 
@@ -51,13 +51,13 @@ def score_of_release(release: Release, task: Task, test: pa.Table) -> Score:
     return score(chances[:, trained.features.classes.tolist().index(task.positive)], task.truth(test))
 
 
-def majority_score(task: Task, rows: Split, _: str, __: int) -> Score:
+def majority_score(task: Task, rows: TrainAndTest, _: str, __: int) -> Score:
     """Return the score of whoever knows the share of the positive class alone."""
     train, test = map(task.truth, rows)
     return score(np.full(len(test), train.mean()), test)
 
 
-def boosting_score(task: Task, rows: Split, _: str, seed: int) -> Score:
+def boosting_score(task: Task, rows: TrainAndTest, _: str, seed: int) -> Score:
     """Return the score of scikit-learn's gradient boosting on the rows themselves: not private."""
     train, test = (_as_numbers(task, part, rows[0]) for part in rows)
     categories = [name not in task.bounds for name in rows[0].column_names if name != task.target]
@@ -85,7 +85,7 @@ def classify_by(rivals: Mapping[str, str]) -> dict[str, Classify]:
     return {"dpcube": default_score, **others, "majority": majority_score, "boosting": boosting_score}
 
 
-def measure(
+def measure_runs(
     task: Task,
     methods: Mapping[str, Classify],
     *,

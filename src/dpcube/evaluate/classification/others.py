@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from dpcube.domain import Attribute, Category, Domain, Float
 from dpcube.errors import InputError
-from dpcube.evaluate.classification.task import Split, Task
+from dpcube.evaluate.classification.task import Task, TrainAndTest
 
-CLASSES = ("no", "yes")
+YES_OR_NO = ("no", "yes")
 LOADED = """
 import sys
 import statsmodels.datasets as tables
@@ -57,14 +57,14 @@ BIN_EDGES: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 """Where bins of each column begin, and where the last ends."""
 
 
-def domain_of(name: str) -> Domain:
+def domain_of_other(name: str) -> Domain:
     """Return the cube of a table.
 
-    >>> [domain_of(name).size for name in TARGETS]
+    >>> [domain_of_other(name).size for name in TARGETS]
     [368640, 55296]
     """
     columns: list[Attribute] = [Float(c, edges=edges, outside="clip") for c, edges in BIN_EDGES[name].items()]
-    return Domain([*columns, Category(TARGETS[name], CLASSES)])
+    return Domain([*columns, Category(TARGETS[name], YES_OR_NO)])
 
 
 def loaded(name: str, python: str) -> pa.Table:
@@ -79,7 +79,7 @@ def loaded(name: str, python: str) -> pa.Table:
         return pq.read_table(file)
 
 
-def random_split(rows: pa.Table, seed: int) -> Split:
+def random_split(rows: pa.Table, seed: int) -> TrainAndTest:
     """Return four fifths of the rows and the other fifth, at random from a seed."""
     order = np.random.default_rng(seed).permutation(len(rows))
     cut = len(rows) // 5
@@ -89,4 +89,4 @@ def random_split(rows: pa.Table, seed: int) -> Split:
 def other_task(name: str, rows: pa.Table) -> Task:
     """Return the task of one of the tables, whose rows are given."""
     bounds = {column: (float(edges[0]), float(edges[-1])) for column, edges in BIN_EDGES[name].items()}
-    return Task(name, TARGETS[name], CLASSES[1], domain_of(name), bounds, lambda seed: random_split(rows, seed))
+    return Task(name, TARGETS[name], YES_OR_NO[1], domain_of_other(name), bounds, lambda seed: random_split(rows, seed))

@@ -15,7 +15,7 @@ METHOD_WORDS = {
     "boosting": "gradient boosting of scikit-learn, not private",
 }
 SHORT_WORDS = {"dp-ebm": "DP-EBM", "diffprivlib": "diffprivlib", "boosting": "gradient boosting"}
-SHOWN = {"accuracy": "accuracy", "auc": "AUC"}
+SHOWN_SCORES = {"accuracy": "accuracy", "auc": "AUC"}
 CLEARLY = 2.0
 """Standard errors of a difference from which on it is said to be one."""
 
@@ -53,7 +53,7 @@ def ahead_words(rows: Runs, rival: str) -> str:
     if fewest < FEWEST_RUNS:
         return f"Beside {SHORT_WORDS[rival]} there are too few runs yet to tell differences."
     said = []
-    for score, word in SHOWN.items():
+    for score, word in SHOWN_SCORES.items():
         signs = {e: _sign(rows, rival, e, score) for e in _epsilons(rows)}
         places = {name: [e for e, sign in signs.items() if sign == of] for name, of in _SIGNS.items()}
         parts = [f"{name} at {', '.join(at)}" for name, at in places.items() if at]
@@ -73,7 +73,7 @@ def _sign(rows: Runs, rival: str, epsilon: str, score: str) -> int:
 
 
 def _cell(rows: Runs, method: str, epsilon: str) -> str:
-    values = [mean_and_error(_values(rows, method, epsilon, score)) for score in SHOWN]
+    values = [mean_and_error(_values(rows, method, epsilon, score)) for score in SHOWN_SCORES]
     return " / ".join(f"{mean:.3f} ± {error:.3f}".replace("0.", ".") for mean, error in values)
 
 

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from dpcube.arrays import Bools, Floats
 from dpcube.domain import Domain
 
-Split = tuple[pa.Table, pa.Table]
+TrainAndTest = tuple[pa.Table, pa.Table]
 """Rows to learn from, and rows to be told the class of."""
 
 
@@ -31,7 +31,7 @@ class Task:
     positive: str
     domain: Domain
     bounds: Mapping[str, tuple[float, float]]
-    split: Callable[[int], Split]
+    split: Callable[[int], TrainAndTest]
 
     def truth(self, rows: pa.Table) -> Bools:
         """Tell which rows are of the positive class."""

@@ -20,7 +20,7 @@ from dpcube.datasets import adult_domain
 from dpcube.domain import Attribute, Domain, Integer
 from dpcube.evaluate.classification.measure import score_of_release
 from dpcube.evaluate.classification.official import TARGET
-from dpcube.evaluate.classification.task import Score, Split, Task
+from dpcube.evaluate.classification.task import Score, Task, TrainAndTest
 from dpcube.strategy import Cuboids
 from dpcube.testing import SeededNoise
 from dpcube.transcript import Provenance
@@ -58,6 +58,6 @@ def wide_release(train: pa.Table, epsilon: str, seed: int) -> Release:
         return Release.open(path)
 
 
-def wide_score(task: Task, rows: Split, epsilon: str, seed: int) -> Score:
+def wide_score(task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Score:
     """Return how well the default classifier of a wide release tells the classes of test rows."""
     return score_of_release(wide_release(rows[0], epsilon, seed), task, rows[1])

@@ -135,7 +135,7 @@ FIXED_LINES = {
     "ceiling": CurveLook("ceiling of the attributes", "formula"),
 }
 """Lines that do not depend on epsilon: no private method is asked for them."""
-SETTINGS = {"a": ATTRIBUTES, "b": MORE_ATTRIBUTES}
+SETTINGS_OF_FIGURE = {"a": ATTRIBUTES, "b": MORE_ATTRIBUTES}
 CLASSIFIER_PLANS = tuple(
     PanelPlan(
         letter,
@@ -145,7 +145,7 @@ CLASSIFIER_PLANS = tuple(
         {**{key: CurveLook(*look[:2]) for key, look in METHODS.items()}, **FIXED_LINES},
         spaced="log",
     )
-    for letter, names in SETTINGS.items()
+    for letter, names in SETTINGS_OF_FIGURE.items()
 )
 
 
@@ -175,7 +175,7 @@ def fixed_lines(data: Data) -> dict[str, float]:
 def measured_points(draws: int, progress: Progress, epsilons: tuple[str, ...]) -> Draws:
     """Return the points of every method, draw by draw."""
     found = Gathered()
-    for letter, names in SETTINGS.items():
+    for letter, names in SETTINGS_OF_FIGURE.items():
         data = data_of(names)
         for key, (label, _, method) in METHODS.items():
             for epsilon in epsilons:

@@ -35,7 +35,7 @@ for name in sys.argv[1:]:
 
 def record(name: str, file: Path, pythons: list[str]) -> None:
     """Keep the runs of a file in the order of methods, epsilons and runs, and how they were made."""
-    order = [*RIVALS, "dpcube", "majority", "boosting"].index
+    order = [*RIVALS, "dpcube", "wide", "majority", "boosting"].index
     rows = sorted(read_runs(file), key=lambda row: (order(row["method"]), float(row["epsilon"] or 0), int(row["run"])))
     lines = [",".join(RUN_COLUMNS), *(",".join(row[column] for column in RUN_COLUMNS) for row in rows)]
     RECORDED.mkdir(exist_ok=True)

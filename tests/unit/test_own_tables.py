@@ -82,6 +82,18 @@ def test_cells_are_told_only_if_all_were_counted_alike() -> None:
     assert noisy_cells(unlike, transcript.epsilon_per_unit) is None
 
 
+def test_attributes_of_one_value_tell_nothing() -> None:
+    """Their component has no noise and no departures: it is left out, and they are no reason to have tables."""
+    found = Components.of_cells(np.random.default_rng(2).normal(size=(3, 1, 4, 2)), 2.0)
+    assert [axes for axes in found.values if 1 in axes] == []
+    assert (0, 2) in found.values
+    sides = np.array([[1.0, 1.0, 4.0, 2.0]])
+    np.testing.assert_allclose(found.question_variances(sides, sides), 2.0 * 8)
+    flat = np.random.default_rng(2).integers(0, 9, (6, 1, 5)).astype(np.float64)
+    assert isinstance(estimate(all_cells(flat, 1, seed=3)), PosteriorEstimate)
+    assert estimate(all_cells(flat.reshape(3, 2, 1, 5), 1, seed=3)).cells().shape == (3, 2, 1, 5)
+
+
 def errors_of(order: int, cells: Floats, table: Floats) -> float:
     return float(np.mean([np.abs(table_over(cells - table, axes)).mean() for axes in tables_of(order)]))
 

@@ -28,6 +28,7 @@ from dpcube.estimate.errors import WithinBoxes, deviations_from_means
 from dpcube.estimate.fine_grid import GridEstimate
 from dpcube.estimate.least_squares_tree import LeastSquaresTree
 from dpcube.estimate.marginals import LEAST_AXES, MOST_FITTED, BalancedEstimate, Components, noisy_cells, noisy_tables
+from dpcube.estimate.marginals.components import axes_of_several
 from dpcube.estimate.posterior import PosteriorEstimate, Whole, infer, whole_count, with_unseen_departures
 from dpcube.estimate.protocol import Estimate
 from dpcube.estimate.tree_totals import consistent_totals, least_squares_totals
@@ -130,7 +131,8 @@ def _components(transcript: Transcript) -> Components | None:
     if tables:
         return Components.of(transcript.shape, tables)
     cells = noisy_cells(_boxes_of(transcript), transcript.epsilon_per_unit)
-    return None if cells is None or len(transcript.shape) < LEAST_AXES else Components.of_cells(*cells)
+    few = len(axes_of_several(transcript.shape)) < LEAST_AXES
+    return None if cells is None or few else Components.of_cells(*cells)
 
 
 def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> PosteriorEstimate:

@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.estimate.marginals.components import TableAxes
+from dpcube.estimate.marginals.components import TableAxes, axes_of_several
 from dpcube.transcript import MarginalCounts
 
 AS_MUCH_AS_THE_TREE = 15
@@ -35,7 +35,7 @@ def axes_of_tables(shape: tuple[int, ...]) -> tuple[list[TableAxes], list[TableA
     >>> axes_of_tables((9, 9)), axes_of_tables((9, 9, 1))
     (([], []), ([], []))
     """
-    several = [axis for axis, values in enumerate(shape) if values > 1]
+    several = axes_of_several(shape)
     if len(several) < 3:
         return [], []
     cells = math.prod(shape)

@@ -44,7 +44,7 @@ class Seen:
     whole: int = BUDGET_UNITS
     evenly: bool = False
     """Whether axes are so long that the posterior learns no marginals of them."""
-    most: int = MOST_NODES
+    most: int = field(default_factory=lambda: MOST_NODES)
     """The nodes to which the tree grows, about."""
     tree: BoxTree = field(init=False)
     left: Ints = field(init=False)

@@ -53,10 +53,10 @@ class Components:
     @classmethod
     def of_cells(cls, cells: Floats, variance: float) -> "Components":
         """Return the total, 1-way and 2-way components of a cube each of whose cells has noise of one variance."""
-        shape, axes = cells.shape, range(cells.ndim)
-        kept: list[TableAxes] = [(), *((axis,) for axis in axes), *combinations(axes, 2)]
+        shape, several = cells.shape, axes_of_several(cells.shape)
+        kept: list[TableAxes] = [(), *((axis,) for axis in several), *combinations(several, 2)]
         values = {of: centred(table_over(cells, of)) for of in kept}
-        cells_of = {of: math.prod(shape[axis] for axis in axes if axis not in of) for of in kept}
+        cells_of = {of: math.prod(shape[axis] for axis in several if axis not in of) for of in kept}
         return cls(shape, values, {of: 1 / (variance * cells_of[of]) for of in kept}, apart=False)
 
     @classmethod
@@ -116,6 +116,11 @@ def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
     variances = noise_variances(units, transcript.epsilon_per_unit)
     counts = (one.counts.astype(np.float64) for one in found)
     return [NoisyTable(one.axes, table, v) for one, table, v in zip(found, counts, variances.tolist(), strict=True)]
+
+
+def axes_of_several(shape: tuple[int, ...]) -> list[int]:
+    """Return the axes of more than one cell: of others there is nothing to tell."""
+    return [axis for axis, extent in enumerate(shape) if extent > 1]
 
 
 def noisy_cells(boxes: BoxCounts, epsilon_per_unit: Fraction) -> tuple[Floats, float] | None:

@@ -9,6 +9,7 @@ from dpcube.evaluate.classification.task import mean_and_error
 
 METHOD_WORDS = {
     "dpcube": "the default classifier of one release, pure epsilon, add or remove one row",
+    "wide": "the same of one wide release of all attributes, pure epsilon, add or remove one row",
     "dp-ebm": "DP-EBM, (epsilon, 1e-6), replace one row",
     "diffprivlib": "diffprivlib's Gaussian naive Bayes, pure epsilon, replace one row",
     "majority": "the largest class",

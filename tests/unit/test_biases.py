@@ -32,8 +32,8 @@ def test_a_bias_is_what_bayes_rule_leaves_of_it(apart: float, noise: float, stat
 
 
 def test_an_ordinary_question_is_told_by_one_law() -> None:
-    """Stated 8/3, so a prior variance of 4; noise of 4 hides it: half is believed, and oddness adds the rest."""
-    told = float(bias_squares(np.array([[0.0, 2.0, -2.0]]), np.array([8 / 3]), least=0.0)[0])
+    """Stated 3.2, so a prior variance of 4; noise of 4 hides it: half is believed, and oddness adds the rest."""
+    told = float(bias_squares(np.array([[0.0, 2.0, -2.0]]), np.array([3.2]), least=0.0)[0])
     assert 2.0 < told < 2.0 + 0.1 * 4.0
 
 
@@ -50,12 +50,12 @@ def test_clear_counts_show_the_bias_itself() -> None:
 
 def test_an_answer_without_error_has_no_bias_and_one_without_probes_has_its_prior() -> None:
     np.testing.assert_array_equal(bias_squares(np.array([[7.0, 1.0], [0.0, 0.0]]), np.zeros(2), least=9.0), [0.0, 0.0])
-    np.testing.assert_array_equal(bias_squares(np.zeros((2, 0)), np.array([1.0, 4.0]), least=0.0), [1.5, 6.0])
+    np.testing.assert_array_equal(bias_squares(np.zeros((2, 0)), np.array([1.0, 4.0]), least=0.0), [1.25, 5.0])
 
 
 def test_what_is_taken_for_surely_nothing_may_be_off_by_the_noise_of_a_count() -> None:
-    """Stated 0.01 where the surest count has 8: a prior variance of 12, all of it without probes."""
-    np.testing.assert_array_equal(bias_squares(np.zeros((1, 0)), np.array([0.01]), least=8.0), [12.0])
+    """Stated 0.01 where the surest count has 8: a prior variance of 10, all of it without probes."""
+    np.testing.assert_array_equal(bias_squares(np.zeros((1, 0)), np.array([0.01]), least=8.0), [10.0])
     clear = np.array([[3.0, 12.0**0.5, -(12.0**0.5)]])
     np.testing.assert_allclose(bias_squares(clear, np.array([0.01]), least=8.0), by_hand(3.0, 12.0, 8.0))
 

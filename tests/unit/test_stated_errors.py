@@ -109,9 +109,15 @@ def test_the_stated_variance_of_a_range_is_that_of_its_splits_and_of_its_total()
         cells = [estimate._spread(totals) for totals in estimate._probes.columns.T]
         apart, *moves = (float((mask * each).sum()) for each in cells)
         noise = sum(move**2 for move in moves) / len(moves)
-        prior = 1.5 * max(stated, 50.0)
-        believed = prior / (prior + noise)
-        stated += believed * noise + (believed * apart) ** 2
+        told, likely = [], []
+        for part, prior in (
+            (0.9, 1.25 * max(stated, 50.0)),
+            (0.1, 50 * max(stated, 50.0)),
+        ):
+            believed = prior / (prior + noise)
+            told.append(believed * noise + (believed * apart) ** 2)
+            likely.append(part * math.exp(-(apart**2) / (2 * (prior + noise))) / math.sqrt(prior + noise))
+        stated += float(np.average(told, weights=likely))
         assert errors.noise_variances[k] == pytest.approx(stated, rel=1e-6)
         assert errors.within_squares[k] == pytest.approx(0.0, abs=1e-9)
 

@@ -115,7 +115,7 @@ def test_every_strategy_that_can_be_fitted_is_fitted_once() -> None:
 
 
 def test_what_is_not_said_of_memory_is_taken_to_be_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    for shape in ((200_000,), (500, 400), (70, 71, 72)):  # too large for Adaptive to run plans on made-up tables
+    for shape in ((400_000,), (700, 500), (90, 71, 72)):  # too large for Adaptive to run plans on made-up tables
         assert strategy_of(Plain()).peak_bytes(shape) == usual_peak_bytes(shape) >= Adaptive().peak_bytes(shape)
     monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: 2**28)
     with pytest.raises(MemoryLimitError, match="cells fit here"):

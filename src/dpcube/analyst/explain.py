@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_EXPLAINED_CELLS = 2**22
 """Of larger cubes an account tells no errors: they would take longer than an account may."""
+MOST_UNITS = 3
+"""Tables over as many attributes that were counted with more different units are told together."""
 MOST_ATTRIBUTES, MOST_KINDS, WIDTH = 6, 8, 100  # so that an account fits one screen
 
 
@@ -137,21 +139,26 @@ def measured(release: "Release") -> list[Measured]:
 
 
 def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike], list[Measurement]]:
-    """Return tables over as many attributes that were counted alike, several together, and the other measurements."""
+    """Return tables over as many attributes that were counted alike, several together, and the other measurements.
+
+    If each was counted with other units, as those of a wide table are, all over as many attributes are told together.
+    """
     alike: dict[tuple[int, int], list[MarginalCounts]] = {}
     for kept in measurements:
         if isinstance(kept, MarginalCounts) and kept.axes:
             alike.setdefault((len(kept.axes), kept.units), []).append(kept)
-    several = {key: tables for key, tables in alike.items() if len(tables) > 1}
-    told = [
-        CountsAlike(
-            f"every cell of {len(tables)} tables over {way} attribute{'s' * (way > 1)}",
-            sum(table.counts.size for table in tables),
-            units,
-        )
-        for (way, units), tables in several.items()
-    ]
-    together = {id(table) for tables in several.values() for table in tables}
+    told, together = [], set()
+    for way in sorted({way for way, _ in alike}):
+        of_way = {units: tables for (axes, units), tables in alike.items() if axes == way}
+        words = f"tables over {way} attribute{'s' * (way > 1)}"
+        if len(of_way) > MOST_UNITS:
+            words += ", with at most"
+            of_way = {max(of_way): [table for tables in of_way.values() for table in tables]}
+        for units, tables in of_way.items():
+            if len(tables) > 1:
+                counts = sum(table.counts.size for table in tables)
+                told.append(CountsAlike(f"every cell of {len(tables)} {words}", counts, units))
+                together |= {id(table) for table in tables}
     return told, [kept for kept in measurements if id(kept) not in together]
 
 

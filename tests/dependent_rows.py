@@ -1,8 +1,16 @@
 """Tables of many attributes of three values, each of which depends on another: most of their cells are empty."""
 
+from fractions import Fraction
+
 import numpy as np
 
 from dpcube.arrays import Floats
+from dpcube.curator.gate import Gate
+from dpcube.geometry.halving import depth
+from dpcube.query.workload_model import WorkloadModel
+from dpcube.strategy.seen import ROOT, Seen
+from dpcube.testing import SeededNoise
+from dpcube.transcript import Transcript
 
 
 def dependent_counts(attributes: int, rows: int, seed: int) -> Floats:
@@ -16,3 +24,13 @@ def dependent_counts(attributes: int, rows: int, seed: int) -> Floats:
     table = np.zeros((3,) * attributes)
     np.add.at(table, tuple(values.T), 1)
     return table
+
+
+def all_cells(table: Floats, epsilon: int, seed: int) -> Transcript:
+    """Every cell of a table, counted with the whole budget at the leaves of a tree."""
+    shape = table.shape
+    gate = Gate(table.astype(np.int64), Fraction(epsilon), noise=SeededNoise(seed))
+    seen = Seen(gate, WorkloadModel(shape, ("mixed",) * len(shape)).cut_order())
+    cells, _ = seen.below(ROOT, depth(shape))
+    seen.count(cells, seen.left[cells])
+    return Transcript(shape, gate.epsilon_per_unit, (seen.counts(),), plan="cells")

@@ -2,15 +2,13 @@
 
 import itertools
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dependent_rows import dependent_counts
+from dependent_rows import all_cells, dependent_counts
 from dpcube.analyst.kept.balanced_answers import BalancedAnswers
 from dpcube.arrays import Floats
-from dpcube.curator.gate import Gate
 from dpcube.estimate import estimate
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.estimate.marginals import BalancedEstimate, Components, noisy_cells
@@ -18,25 +16,11 @@ from dpcube.estimate.marginals.balanced import cells_of_table, pooled_errors
 from dpcube.estimate.marginals.components import table_over
 from dpcube.estimate.posterior import infer, whole_count
 from dpcube.estimate.posterior.estimate import PosteriorEstimate
-from dpcube.geometry.halving import depth
 from dpcube.query import CountingQueries
 from dpcube.query.random_ranges import random_ranges
-from dpcube.query.workload_model import WorkloadModel
-from dpcube.strategy.seen import ROOT, Seen
-from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, Transcript
+from dpcube.transcript import BoxCounts
 
 SPARSE = (3,) * 9
-
-
-def all_cells(table: Floats, epsilon: int, seed: int) -> Transcript:
-    """Every cell of a table, counted with the whole budget at the leaves of a tree."""
-    shape = table.shape
-    gate = Gate(table.astype(np.int64), Fraction(epsilon), noise=SeededNoise(seed))
-    seen = Seen(gate, WorkloadModel(shape, ("mixed",) * len(shape)).cut_order())
-    cells, _ = seen.below(ROOT, depth(shape))
-    seen.count(cells, seen.left[cells])
-    return Transcript(shape, gate.epsilon_per_unit, (seen.counts(),), plan="cells")
 
 
 def skewed(seed: int) -> Floats:

@@ -4,6 +4,7 @@ There are three forms, one for each kind of estimate, and `page/estimates.js` do
 estimate of another kind gives its cells alone, and the page says of every error that it is unknown there.
 """
 
+from dataclasses import asdict
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpcube.analyst.kept.tree_answers import TreeAnswers
 from dpcube.arrays import Floats
 from dpcube.estimate import Estimate
 from dpcube.estimate.boxes import BoxEstimate
-from dpcube.estimate.errors.biases import BIAS, ODD, ODD_BIAS
+from dpcube.estimate.errors.biases import BIAS, LARGEST_NOISE, ODD, ODD_BIAS
 from dpcube.estimate.errors.parts import EqualNoises
 from dpcube.estimate.marginals import BalancedEstimate
 from dpcube.estimate.posterior import PosteriorEstimate
@@ -44,8 +45,9 @@ def page_model(estimate: Estimate, *, confidence: float) -> PageModel:
 
 
 def _of_tree(tree: TreeAnswers, *, kind: str) -> PageModel:
-    facts = {"kind": kind, "columns": tree.apart.shape[1], "least": tree.least}
-    facts |= {"bias": BIAS, "oddBias": ODD_BIAS, "odd": ODD}
+    learnt = None if tree.biases is None else asdict(tree.biases)
+    facts = {"kind": kind, "columns": tree.apart.shape[1], "biases": learnt}
+    facts |= {"bias": BIAS, "oddBias": ODD_BIAS, "odd": ODD, "largestNoise": LARGEST_NOISE}
     arrays: Arrays = {
         "ofTotal": np.array([tree.of_total]),
         "end": tree.end.astype(np.int32),

@@ -7,14 +7,21 @@ tree: arrays are held against each other before they are used. That they are the
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcube.arrays import Bools, Floats, Ints
-from dpcube.estimate.errors.axis_weights import ROW, AxisWeights, axis_starts, axis_weights, largest_weights
-from dpcube.estimate.errors.biases import bias_squares
+from dpcube.estimate.errors.axis_weights import (
+    ROW,
+    AxisWeights,
+    axis_starts,
+    axis_weights,
+    largest_weights,
+    number_asked,
+)
+from dpcube.estimate.errors.biases import Biases
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.query import CountingQueries
 
@@ -56,8 +63,8 @@ class TreeAnswers:
     """By what biases are judged, shape (nodes, columns): see `estimate/errors/biases.py`."""
     measure: Floats
     of_total: float
-    least: float | None
-    """Variance of the surest count; None if biases are not judged at all."""
+    biases: Biases | None
+    """How biases are judged, if they are."""
 
     @classmethod
     def of(cls, estimate: "PosteriorEstimate") -> "TreeAnswers":
@@ -73,13 +80,14 @@ class TreeAnswers:
             estimate.columns_apart,
             posterior.prefix,
             float(posterior.variances[0]),
-            estimate.least_variance if estimate.doubting else None,
+            estimate.biases,
         )
 
     def to_bytes(self) -> bytes:
         """Return the arrays one after another, behind a line that says how long they are."""
         sizes = {"nodes": len(self.end), "columns": self.apart.shape[1]}
-        head = json.dumps({**sizes, "of_total": self.of_total, "least": self.least})
+        biases = None if self.biases is None else asdict(self.biases)
+        head = json.dumps({**sizes, "of_total": self.of_total, "biases": biases})
         arrays = [getattr(self, name).astype(kind).tobytes() for name, kind in _FORM]
         arrays += [array.astype("<f8").tobytes() for array in (self.variances, self.apart, self.measure)]
         return b"".join([head.encode(), b"\n", *arrays])
@@ -90,7 +98,7 @@ class TreeAnswers:
         try:
             head, rest = headed(content)
             nodes, columns = int(head["nodes"]), int(head["columns"])
-            of_total, least = float(head["of_total"]), None if head["least"] is None else float(head["least"])
+            of_total, biases = float(head["of_total"]), _kept_biases(head["biases"])
             arrays, at = [], 0
             lengths = [nodes, nodes * columns, sum(shape) + len(shape)]
             for length, kind in [*((nodes, kind) for _, kind in _FORM), *((length, "<f8") for length in lengths)]:
@@ -101,7 +109,7 @@ class TreeAnswers:
             variances, apart = arrays[4], arrays[5].reshape(nodes, columns)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise DamagedError from None
-        found = cls(shape, end, axis, place, arrays[3], variances, apart, arrays[6], of_total, least)
+        found = cls(shape, end, axis, place, arrays[3], variances, apart, arrays[6], of_total, biases)
         if at != len(rest) or not found._is_sound():
             raise DamagedError
         return found
@@ -130,9 +138,20 @@ class TreeAnswers:
         apart = np.array([walk.apart for walk in walks]).reshape(len(walks), -1)
         variances, within = (np.array([getattr(walk, name) for walk in walks]) for name in ("variance", "within"))
         own = variances + within
-        if self.least is not None:
-            variances = variances + bias_squares(apart, own, least=self.least * largest_weights(queries) ** 2)
+        if self.biases is not None:
+            number, largest = number_asked(queries), largest_weights(queries)
+            variances = self.biases.added(variances, within, apart, asked=number, largest=largest)
         return values, ErrorParts(variances, within), own
+
+
+def _kept_biases(kept: Any) -> Biases | None:
+    """Return biases as they were kept; an exception that `of_bytes` knows if they are none."""
+    if kept is None:
+        return None
+    raised, beyond = (tuple(map(float, kept[name])) for name in ("raised", "beyond"))
+    if len(raised) != len(beyond) or not raised:
+        raise ValueError
+    return Biases(float(kept["least"]), raised, beyond)
 
 
 class _Walk:

@@ -101,6 +101,13 @@ def largest_weights(queries: CountingQueries) -> Floats:
     return _product(queries, [np.abs(weights).max(axis=1, initial=0.0) for weights in queries.weights])
 
 
+def number_asked(queries: CountingQueries) -> Ints:
+    """Return of how many attributes each query asks: along how many axes its weights vary."""
+    vary = [np.ptp(weights, axis=1) > 0 for weights in queries.weights]
+    taken = [of_axis[queries.chosen[:, axis]] for axis, of_axis in enumerate(vary)]
+    return np.asarray(np.sum(taken, axis=0), np.int64)
+
+
 def squared_weights(queries: CountingQueries) -> Floats:
     """Return the sum over cells of squared weights of each query."""
     return _product(queries, [np.sum(weights**2, axis=1) for weights in queries.weights])

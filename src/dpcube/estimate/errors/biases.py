@@ -12,12 +12,18 @@ normal laws, with w = p / (p + v),
 
 and a question is odd by the odds that it was beforehand, times the likelihood of `apart` if it is to that if it is not.
 Where counts say next to nothing (v is large) the bias is what it was beforehand, however far the two are apart; where
-they are clear it is what they show. Nothing is pooled over questions, so no question pays for another.
+they are clear it is what they show.
+
+A sum over very many boxes errs more than s says, which takes the errors of boxes for independent; most where a cube has
+many attributes and a question asks of few of them. By how much is the same for questions that ask of as many
+attributes, so it is learnt from the release (`posterior/of_attributes.py`). Nothing else is pooled over questions.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from dpcube.arrays import Floats
+from dpcube.arrays import Floats, Ints
 
 BIAS = 1.25
 """The variance of ordinary biases in units of the squared error that a posterior states.
@@ -33,25 +39,63 @@ bundled table, of 25 settings of drawn tables and of 21 of DPBench's, intervals 
 and none odd, and the worst tenth of questions holds 92% (89%), 76% (75%) and 81% (77%).
 """
 
+LARGEST_NOISE = 25.0
+"""Noise beyond so many times the stated square counts as so much in `between`."""
 
-def bias_squares(apart: Floats, own: Floats, *, least: float | Floats) -> Floats:
+
+@dataclass(frozen=True)
+class Biases:
+    """How the biases of a release's answers are judged."""
+
+    least: float
+    """Variance of the surest count."""
+    raised: tuple[float, ...] = (1.0,)
+    """By what the squared error that a posterior states is to be raised, if a question asks of no attribute, of one, of
+    two and so on; the last is for all that ask of more."""
+    beyond: tuple[float, ...] = (0.0,)
+    """The variance of biases beyond `BIAS` and `ODD_BIAS`, in units of `between`, by the same numbers of attributes."""
+
+    def added(
+        self, variances: Floats, within: Floats, apart: Floats, *, asked: Ints, largest: Floats | float = 1.0
+    ) -> Floats:
+        """Return the variances that a posterior states, raised, and with what its answers may be off for good.
+
+        Arrays have a value for each answer, but `apart`, which is that of `bias_squares`; `within` are its squared
+        errors within boxes, `asked` of how many attributes it asks, `largest` its largest weight.
+        """
+        by = np.minimum(asked, len(self.raised) - 1)
+        own = np.array(self.raised)[by] * (variances + within)
+        beyond = np.array(self.beyond)[by]
+        return np.asarray(own - within + bias_squares(apart, own, least=self.least * largest**2, beyond=beyond))
+
+
+def bias_squares(apart: Floats, own: Floats, *, least: float | Floats, beyond: float | Floats = 0.0) -> Floats:
     """Return the expected square of the bias of each answer.
 
     `apart`, shape (answers, 1 + probes), is what a question takes of `Probes.columns`, or has no columns where nothing
     was probed; `own`, shape (answers,), is the squared error that the posterior states, and `least` the variance of the
-    surest count times the square of the largest weight. What has no error at all, such as a question that asks for
-    nothing, has no bias. Without probes nothing says that a question is odd.
+    surest count times the square of the largest weight; `beyond` is that of `Biases`. What has no error at all, such as
+    a question that asks for nothing, has no bias. Without probes nothing says that a question is odd.
     """
     expected = np.where(own > 0, np.maximum(own, least), 0.0)
     if apart.shape[1] == 0:
         return np.asarray(BIAS * expected)
     noise = np.mean(apart[:, 1:] ** 2, axis=1)
-    ordinary, odd = BIAS * expected + noise, ODD_BIAS * expected + noise
+    ordinary, odd = (scale * expected + beyond * between(expected, noise) + noise for scale in (BIAS, ODD_BIAS))
     with np.errstate(divide="ignore", invalid="ignore"):
         surprise = apart[:, 0] ** 2 * (1 / ordinary - 1 / odd) - np.log(odd / ordinary)
         is_odd = 1 / (1 + (1 - ODD) / ODD * np.exp(-surprise / 2))
         squares = (1 - is_odd) * _square(apart[:, 0], noise, ordinary) + is_odd * _square(apart[:, 0], noise, odd)
     return np.where(expected > 0, squares, 0.0)
+
+
+def between(own: Floats, noise: Floats) -> Floats:
+    """Return the geometric mean of the squared error that a posterior states and of the noise of what it is apart.
+
+    Biases of sums of many boxes are in between: the more boxes, the larger the noise, and the more of them are off the
+    same way. Where next to nothing was counted the noise tells nothing.
+    """
+    return np.asarray(np.sqrt(own * np.minimum(noise, LARGEST_NOISE * own)))
 
 
 def _square(apart: Floats, noise: Floats, seen: Floats) -> Floats:

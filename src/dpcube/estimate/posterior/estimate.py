@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from dpcube.arrays import Floats
+from dpcube.arrays import Floats, Ints
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything, largest_weights
-from dpcube.estimate.errors.biases import bias_squares
+from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything, largest_weights, number_asked
+from dpcube.estimate.errors.biases import Biases
 from dpcube.estimate.errors.box_tables import worthwhile
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts
@@ -18,6 +18,7 @@ from dpcube.estimate.errors.walks import node_sums, split_sums
 from dpcube.estimate.posterior.calibrated import calibrated_splits
 from dpcube.estimate.posterior.cells import fill_cells
 from dpcube.estimate.posterior.inference import Posterior
+from dpcube.estimate.posterior.of_attributes import learnt_biases
 from dpcube.estimate.posterior.probes import Probes, probed
 from dpcube.estimate.posterior.whole import Whole
 from dpcube.estimate.protocol import DENSE_CELLS
@@ -71,8 +72,10 @@ class PosteriorEstimate:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         asked = axis_weights(queries, self.posterior.prefix, self.posterior.start)
         values, variances, within_squares = self._walked(asked, self._stated_splits).T
-        largest = largest_weights(queries)
-        return values, self._with_biases(variances, within_squares, lambda: self._apart(asked), largest)
+        if self.biases is not None:
+            number, largest, apart = number_asked(queries), largest_weights(queries), self._apart(asked)
+            variances = self.biases.added(variances, within_squares, apart, asked=number, largest=largest)
+        return values, ErrorParts(variances, within_squares)
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -83,11 +86,11 @@ class PosteriorEstimate:
     def range_errors(self, workload: Workload) -> ErrorParts:
         """Return the parts of the errors of many ranges: from a table for very many, else by a walk for each."""
         if self.posterior.tree.is_halved and worthwhile(HalvingTable.numbers(self.shape), len(workload)):
-            errors = self._error_table.variances(workload)
-            return self._with_biases(*errors, lambda: self._many_apart(workload))
+            variances, within_squares = self._error_table.variances(workload)
+            return self._with_biases(variances, within_squares, lambda: self._many_apart(workload), workload)
         asked = self._everything.inside(workload)
         _, variances, within_squares = self._walked(asked, self._stated_splits).T
-        return self._with_biases(variances, within_squares, lambda: self._apart(asked))
+        return self._with_biases(variances, within_squares, lambda: self._apart(asked), workload)
 
     def own_squares(self, asked: CountingQueries | Workload) -> Floats:
         """Return the squared errors that the posterior states by itself, without any bias."""
@@ -113,18 +116,29 @@ class PosteriorEstimate:
         probed = self.doubting and math.prod(self.shape) <= MOST_PROBED
         return self._probes.columns if probed else np.zeros((len(self.posterior.tree), 0))
 
-    @property
-    def least_variance(self) -> float:
-        """Variance of the noise of the surest count."""
-        return float(self.variance.min())
+    @cached_property
+    def biases(self) -> Biases | None:
+        """How biases are judged, if they are."""
+        if not self.doubting:
+            return None
+        least = float(self.variance.min())
+        if self.columns_apart.shape[1] == 0:
+            return Biases(least)
+        return learnt_biases(self.shape, least, self._taken_by_tables, self.own_squares)
+
+    def _taken_by_tables(self, workload: Workload) -> tuple[Floats, Floats]:
+        """Return what ranges take of the columns apart, and how far probes move the posterior's answers to them."""
+        columns = np.column_stack([self.columns_apart, self._probes.posterior_moves])
+        taken = node_sums(self.posterior.tree, columns, self._everything.inside(workload))
+        return taken[:, : self.columns_apart.shape[1]], taken[:, self.columns_apart.shape[1] :]
 
     def _with_biases(
-        self, variances: Floats, within_squares: Floats, apart: Callable[[], Floats], largest: Floats | float = 1.0
+        self, variances: Floats, within_squares: Floats, apart: Callable[[], Floats], workload: Workload
     ) -> ErrorParts:
-        """Return the parts of errors, biases among the noise, given what is apart and the largest weights."""
-        if self.doubting:
-            least = self.least_variance * largest**2
-            variances = variances + bias_squares(apart(), variances + within_squares, least=least)
+        """Return the parts of the errors of ranges, biases among the noise, given what is apart."""
+        if self.biases is not None:
+            asked: Ints = np.sum(workload.upper - workload.lower != self.shape, axis=1)
+            variances = self.biases.added(variances, within_squares, apart(), asked=asked)
         return ErrorParts(variances, within_squares)
 
     def _apart(self, asked: AxisWeights) -> Floats:

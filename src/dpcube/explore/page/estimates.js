@@ -21,8 +21,8 @@ export function estimateOf(facts, arrays) {
   const measures = axisMeasures(shape, arrays.measure);
   const { end, cutAxis, cutPlace, variances, apart } = arrays;
   const bounds = boundsOfCuts(shape, end, cutAxis, cutPlace);
-  const { columns, least, bias, oddBias, odd } = model;
-  const tree = { ...bounds, end, cutAxis, cutPlace, variances, apart, columns, least, bias, oddBias, odd, ofTotal: arrays.ofTotal[0] };
+  const { columns, biases, bias, oddBias, odd, largestNoise } = model;
+  const tree = { ...bounds, end, cutAxis, cutPlace, variances, apart, columns, biases, bias, oddBias, odd, largestNoise, ofTotal: arrays.ofTotal[0] };
   if (model.kind === "balanced") {
     return { cells: arrays.cells, measures, errors: (axes) => pooledErrors(model, shape, tree, axes) };
   }
@@ -58,16 +58,26 @@ function rowsOf(numbers, chosen, width) {
 function treeErrors(tree, axes) {
   const { noise, within, apart } = walkedSplits(tree, axes);
   const own = noise + within;
-  return { noise: noise + (tree.least === null ? 0 : biasSquare(apart, own, tree, largestWeight(axes))), within, number: 0, own };
+  return { noise: tree.biases === null ? noise : noiseWithBias(tree, axes, apart, own) - within, within, number: 0, own };
+}
+
+/** Return the squared error that a posterior states, raised, and with what its answer may be off for good: `Biases.added`. */
+function noiseWithBias(tree, axes, apart, own) {
+  const { least, raised, beyond } = tree.biases;
+  const vary = axes.filter(({ weights }) => weights.some((weight) => weight !== weights[0])).length;
+  const by = Math.min(vary, raised.length - 1);
+  const stated = raised[by] * own;
+  return stated + biasSquare(apart, stated, tree, least * largestWeight(axes) ** 2, beyond[by]);
 }
 
 /** Return the expected square of the bias of an answer: `errors/biases.py` says why. */
-function biasSquare(apart, own, { least, bias, oddBias, odd }, largest) {
-  const expected = own > 0 ? Math.max(own, least * largest ** 2) : 0;
+function biasSquare(apart, own, { bias, oddBias, odd, largestNoise }, least, beyond) {
+  const expected = own > 0 ? Math.max(own, least) : 0;
   if (apart.length === 0 || expected === 0) return bias * expected;
   let noise = 0;
   for (let probe = 1; probe < apart.length; probe++) noise += apart[probe] ** 2 / (apart.length - 1);
-  const seen = [bias * expected + noise, oddBias * expected + noise];
+  const between = Math.sqrt(expected * Math.min(noise, largestNoise * expected));
+  const seen = [bias, oddBias].map((scale) => scale * expected + beyond * between + noise);
   const squares = seen.map((both) => ((both - noise) / both) * noise + (((both - noise) / both) * apart[0]) ** 2);
   const surprise = apart[0] ** 2 * (1 / seen[0] - 1 / seen[1]) - Math.log(seen[1] / seen[0]);
   const isOdd = 1 / (1 + ((1 - odd) / odd) * Math.exp(-surprise / 2));

@@ -7,7 +7,7 @@ from dependent_rows import all_cells, dependent_counts
 from dpcube.arrays import Floats
 from dpcube.estimate import estimate
 from dpcube.estimate.errors.axis_weights import number_asked
-from dpcube.estimate.errors.biases import BIAS, LARGEST_NOISE, Biases, between, bias_squares
+from dpcube.estimate.errors.biases import BIAS, LARGEST_NOISE, Biases, bias_squares, geometric_middle
 from dpcube.estimate.marginals import BalancedEstimate
 from dpcube.estimate.marginals.balanced import cells_of_table
 from dpcube.estimate.posterior.of_attributes import CELLS, TABLES, learnt_biases, some_cells, tables_over
@@ -36,7 +36,9 @@ def test_what_is_beyond_lies_between_what_is_stated_and_its_noise() -> None:
     believed = ordinary / (ordinary + 36)
     assert told > believed * 36 + (believed * 6) ** 2
     assert told < 1.5 * (believed * 36 + (believed * 6) ** 2)
-    np.testing.assert_allclose(between(np.array([4.0, 4.0]), np.array([36.0, 1e9])), [12.0, 4.0 * LARGEST_NOISE**0.5])
+    np.testing.assert_allclose(
+        geometric_middle(np.array([4.0, 4.0]), np.array([36.0, 1e9])), [12.0, 4.0 * LARGEST_NOISE**0.5]
+    )
 
 
 def test_an_attribute_is_asked_of_where_weights_vary() -> None:

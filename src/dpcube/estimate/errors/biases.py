@@ -40,7 +40,7 @@ and none odd, and the worst tenth of questions holds 92% (89%), 76% (75%) and 81
 """
 
 LARGEST_NOISE = 25.0
-"""Noise beyond so many times the stated square counts as so much in `between`."""
+"""Noise beyond so many times the stated square counts as so much in `geometric_middle`."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Biases:
     """By what the squared error that a posterior states is to be raised, if a question asks of no attribute, of one, of
     two and so on; the last is for all that ask of more."""
     beyond: tuple[float, ...] = (0.0,)
-    """The variance of biases beyond `BIAS` and `ODD_BIAS`, in units of `between`, by the same numbers of attributes."""
+    """The variance of biases beyond `BIAS` and `ODD_BIAS`, in units of `geometric_middle`, by the same numbers of attributes."""
 
     def added(
         self, variances: Floats, within: Floats, apart: Floats, *, asked: Ints, largest: Floats | float = 1.0
@@ -81,7 +81,9 @@ def bias_squares(apart: Floats, own: Floats, *, least: float | Floats, beyond: f
     if apart.shape[1] == 0:
         return np.asarray(BIAS * expected)
     noise = np.mean(apart[:, 1:] ** 2, axis=1)
-    ordinary, odd = (scale * expected + beyond * between(expected, noise) + noise for scale in (BIAS, ODD_BIAS))
+    ordinary, odd = (
+        scale * expected + beyond * geometric_middle(expected, noise) + noise for scale in (BIAS, ODD_BIAS)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         surprise = apart[:, 0] ** 2 * (1 / ordinary - 1 / odd) - np.log(odd / ordinary)
         is_odd = 1 / (1 + (1 - ODD) / ODD * np.exp(-surprise / 2))
@@ -89,7 +91,7 @@ def bias_squares(apart: Floats, own: Floats, *, least: float | Floats, beyond: f
     return np.where(expected > 0, squares, 0.0)
 
 
-def between(own: Floats, noise: Floats) -> Floats:
+def geometric_middle(own: Floats, noise: Floats) -> Floats:
     """Return the geometric mean of the squared error that a posterior states and of the noise of what it is apart.
 
     Biases of sums of many boxes are in between: the more boxes, the larger the noise, and the more of them are off the

@@ -6,7 +6,7 @@ asked attributes, on the cells of some tables. Probes move the posterior's answe
 less than what noise makes of it, so the squared errors o that it states are raised by the mean ratio of the two. And of
 what it is apart from least squares, the mean square beyond the noise v of that is bias: a^2 - v is fitted by
 
-    BIAS o + beyond between(o, v),
+    BIAS o + beyond geometric_middle(o, v),
 
 by least squares over tables (the variance of a^2 is about (v + o)^2), one standard error high, as probes differ from
 each other, since intervals must hold when it is unlucky.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcube.arrays import Floats
-from dpcube.estimate.errors.biases import BIAS, Biases, between
+from dpcube.estimate.errors.biases import BIAS, Biases, geometric_middle
 from dpcube.query import Workload
 
 FEWEST_ATTRIBUTES = 3
@@ -71,7 +71,7 @@ def _beyond(tables: list[_Table]) -> float:
     for table in tables:
         noises = table.apart[:, 1:] ** 2
         noise = noises.mean(axis=1)
-        unit = between(table.own, noise)
+        unit = geometric_middle(table.own, noise)
         weight = unit.mean() / (noise + table.own + unit).mean() ** 2
         excess += weight * float(np.sum(table.apart[:, 0] ** 2 - noise - BIAS * table.own))
         units += weight * float(np.sum(unit))

@@ -53,7 +53,7 @@ class Biases:
     """By what the squared error that a posterior states is to be raised, if a question asks of no attribute, of one, of
     two and so on; the last is for all that ask of more."""
     beyond: tuple[float, ...] = (0.0,)
-    """The variance of biases beyond `BIAS` and `ODD_BIAS`, in units of `geometric_middle`, by the same numbers of attributes."""
+    """The variance of biases beyond `BIAS` and `ODD_BIAS`, in units of `geometric_middle`; by the same numbers."""
 
     def added(
         self, variances: Floats, within: Floats, apart: Floats, *, asked: Ints, largest: Floats | float = 1.0

@@ -15,13 +15,16 @@ groups in order the squares of differences between neighbours. Each l_T is learn
 point, l = (numbers that were learnt) / b'Kb), so a term that noise drowns shrinks, and nobody tunes anything. This
 is post-processing of a release.
 
-What is learnt solves W (target - sums of w p) = L b, by Fisher's steps (M + L)^-1 (W slope - L b), and its covariance
-around b is (M + L)^-1.
+What is learnt solves W (target - sums of w p) = L b, and its covariance around b is (M + L)^-1. With (H + V) held as it
+was at the start of a climb that is where the squares Q = r' (H + V)^-1 r + b' L b are least, r = target - sums of w p.
+So each of Fisher's steps, (M + L)^-1 (W r - L b), is halved until Q is less: where a group is nearly of one class a
+whole one goes too far, to where H is 0 and r counts for nothing.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, starmap
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -40,11 +43,19 @@ WIDEST = 3.0
 OWN_SCALE = 1e-3
 """Beside differences of neighbours, the part of a walk's precision that holds its numbers near 0."""
 ROUNDS, STEPS, SETTLED = 12, 25, 0.02
+HALVINGS = 10
 NEAR, LONGEST_STEP = 1e-3, 2.0
 """A step no longer than the first ends a climb; the second is the longest that is gone: H may change beyond it."""
 MOST_PARAMETERS = 640
 LEARNT = 0.05
 """A term of which fewer numbers than this were learnt says nothing, and is left out."""
+
+
+class Factor(NamedTuple):
+    """A positive definite matrix, as SciPy's Cholesky factors."""
+
+    triangle: Floats
+    lower: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,37 +200,60 @@ class _Data:
     target: Floats
     noise: Floats
 
+    def apart(self, numbers: Floats) -> Floats:
+        """Return r: the targets less what some numbers expect."""
+        chance = expit(numbers[self.at].sum(axis=1))
+        return np.asarray(self.target - _sums(self.at, self.weights * chance, len(numbers)))
+
+    def curved(self, numbers: Floats) -> Floats:
+        """Return H."""
+        chance = expit(numbers[self.at].sum(axis=1))
+        return _products(self.at, self.weights * chance * (1 - chance), self.starts)
+
+    def spread(self, curved: Floats) -> Factor:
+        """Return H + V, as its factor."""
+        # The least that is added keeps it regular: numbers of one term may stand for those of another.
+        least = 1e-9 * max(float(curved.diagonal().max()), 1.0)
+        return Factor(*cho_factor(curved + np.diag(self.noise + least)))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Told:
-    """What the evidence tells at some numbers: its precision M, and the slope, noise taken into account: W slope."""
+    """What the evidence tells at some numbers: its precision M, and the slope, noise taken into account: W r."""
 
     precision: Floats
     slope: Floats
 
     @classmethod
-    def at(cls, numbers: Floats, data: _Data) -> "_Told":
-        chance = expit(numbers[data.at].sum(axis=1))
-        slope = data.target - _sums(data.at, data.weights * chance, len(numbers))
-        curved = _products(data.at, data.weights * chance * (1 - chance), data.starts)
-        # The least that is added keeps (H + V) regular: numbers of one term may stand for those of another.
-        least = 1e-9 * max(float(curved.diagonal().max()), 1.0)
-        weighed = cho_solve(cho_factor(curved + np.diag(data.noise + least)), curved).T
+    def of(cls, curved: Floats, apart: Floats, spread: Factor) -> "_Told":
+        weighed = cho_solve(spread, curved).T
         precision = weighed @ curved
-        return cls((precision + precision.T) / 2, weighed @ slope)
+        return cls((precision + precision.T) / 2, weighed @ apart)
 
 
 def _climbed(numbers: Floats, data: _Data, prior: Floats) -> tuple[Floats, _Told]:
     """Go to the numbers at which evidence and prior are in balance; return them, and what is told there."""
-    told = _Told.at(numbers, data)
+    curved, apart = data.curved(numbers), data.apart(numbers)
+    spread = data.spread(curved)
+
+    def squares(apart: Floats, numbers: Floats) -> float:
+        return float(apart @ cho_solve(spread, apart) + numbers @ prior @ numbers)
+
+    least = squares(apart, numbers)
     for _ in range(STEPS):
+        told = _Told.of(curved, apart, spread)
         step = cho_solve(cho_factor(told.precision + prior + 1e-9 * np.eye(len(numbers))), told.slope - prior @ numbers)
         longest = float(np.abs(step).max())
-        numbers = numbers + step * min(1.0, LONGEST_STEP / max(longest, 1e-300))
-        told = _Told.at(numbers, data)
+        for part in min(1.0, LONGEST_STEP / max(longest, 1e-300)) * 0.5 ** np.arange(HALVINGS):
+            reached = numbers + part * step
+            apart = data.apart(reached)
+            found = squares(apart, reached)
+            if found <= least:
+                break
+        numbers, least, curved = reached, found, data.curved(reached)
         if longest < NEAR:
             break
-    return numbers, told
+    return numbers, _Told.of(curved, apart, data.spread(curved))
 
 
 def _scales(told: _Told, numbers: Floats, prior: _Prior, scales: Floats) -> Floats:

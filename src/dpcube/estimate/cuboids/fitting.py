@@ -32,7 +32,7 @@ evenness is 0.05 over the deviation of the middle table, but at most the second.
 the Adult table changes by less than 2% at epsilon 0.1, 1 and 3. As one number for all epsilons, 0.001, it left classes
 off by 200 rows at epsilon 4, where tables counted them to 5: the less even a cube may be, the more steps lead to it.
 """
-MOST_FIT_STEPS, STEPS_KEPT = 300, 80
+MOST_FIT_STEPS, STEPS_KEPT = 500, 80
 """Steps of L-BFGS, and how many of them it remembers: of 20, twice as many are needed."""
 
 

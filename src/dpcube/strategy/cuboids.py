@@ -240,9 +240,13 @@ class _Purse:
 
     def next_units(self, axes: CliqueAxes) -> int:
         """Return what a table over some axes would get in this turn; at the last, all that is left."""
-        least, root = least_units(self.per), math.sqrt(table_cells(self.shape, axes))
+        least, root = self._least, math.sqrt(table_cells(self.shape, axes))
         part = root / (root + (self.turns - 1) * self._mean_root)
         return least + int((self.units - self.turns * least) * part)
+
+    @cached_property
+    def _least(self) -> int:
+        return least_units(self.per)
 
     @cached_property
     def _mean_root(self) -> float:
@@ -251,7 +255,7 @@ class _Purse:
 
     def noise(self, axes: CliqueAxes) -> float:
         """Return the mean of the noise, without sign, of a count of a table over some axes, counted in this turn."""
-        return 1 / float(self.next_units(axes) * self.per)
+        return 1 / (self.next_units(axes) * float(self.per))
 
     def spend(self, axes: CliqueAxes) -> int:
         """Return the units of the table that this turn counts."""

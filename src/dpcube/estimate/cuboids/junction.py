@@ -7,11 +7,12 @@ tree: each table lies in a clique, and the cliques that hold an axis are connect
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 CliqueAxes = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JunctionTree:
     """Cliques of axes, each after its parent; the first has none. `shared` are the axes that one has with its parent.
 
@@ -43,6 +44,26 @@ class JunctionTree:
             ]
         return cls(shape, tuple(cliques), tuple(parents), tuple(shared))
 
+    @cached_property
+    def own_places(self) -> tuple[tuple[int, ...], ...]:
+        """In each clique, the places of the axes that it does not share with its parent."""
+        pairs = zip(self.cliques, self.shared, strict=True)
+        return tuple(places_without(clique, shared) for clique, shared in pairs)
+
+    @cached_property
+    def places_above(self) -> tuple[tuple[int, ...], ...]:
+        """For each clique, the places in its parent of the axes that it does not share with it."""
+        pairs = zip(self.parents, self.shared, strict=True)
+        return tuple(places_without(self.cliques[above], shared) if above >= 0 else () for above, shared in pairs)
+
+    @cached_property
+    def sides_above(self) -> tuple[tuple[int, ...], ...]:
+        """For each clique, the shape in which a table over what it shares is laid out over its parent."""
+        return tuple(
+            tuple(self.shape[axis] if axis in shared else 1 for axis in self.cliques[above]) if above >= 0 else ()
+            for above, shared in zip(self.parents, self.shared, strict=True)
+        )
+
     @property
     def cells(self) -> int:
         """Number of cells of all cliques."""
@@ -52,6 +73,11 @@ class JunctionTree:
         """Return the smallest clique that holds some axes; there is one for every table it was made of."""
         holding = [k for k, clique in enumerate(self.cliques) if set(axes) <= set(clique)]
         return min(holding, key=lambda k: table_cells(self.shape, self.cliques[k]))
+
+
+def places_without(clique: CliqueAxes, shared: CliqueAxes) -> tuple[int, ...]:
+    """Return the places in a clique of the axes that are not among others."""
+    return tuple(place for place, axis in enumerate(clique) if axis not in shared)
 
 
 def table_cells(shape: Sequence[int], axes: Iterable[int]) -> int:

@@ -1,11 +1,14 @@
 """Plans of wide tables and of fine grids: what is predicted from public facts, and how it is asked."""
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from dpcube import Category, Domain, Integer, plan
+from dpcube.cli import commands
 from dpcube.counter import BUDGET_UNITS
 from dpcube.errors import BudgetError, InputError, MemoryLimitError
 from dpcube.estimate import estimate
@@ -248,3 +251,17 @@ def test_what_is_done_adds_up_to_the_whole() -> None:
 def test_what_is_done_with_tables_that_are_named() -> None:
     named = Cuboids(cuboids=(("a1", "a2"), ("sex", "a1"))).for_domain(WIDE)
     assert "the tables named (a1, a2; sex, a1): 60%" in what_is_done(named, WIDE)[2]
+
+
+def test_the_command_prints_a_plan_of_a_wide_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_rows, "CHARACTERS", ("even",))
+    WIDE.save(tmp_path / "t.toml")
+    asked = ["plan", str(tmp_path / "t.toml"), "--epsilon", "1", "--rows", "400", "--strategy", "cuboids"]
+    printed = CliRunner().invoke(commands, [*asked, "--queries", "pairs"])
+    assert printed.exit_code == 0
+    lines = printed.output.splitlines()
+    assert [line.split("  ")[0] for line in lines[3:6]] == ["pairs", "pairs, counted", "pairs, modelled"]
+    assert any(line.startswith("marginals, sex ") for line in lines)
+    assert any("released as cuboids" in line for line in lines)
+    assert not any("too fine" in line for line in lines)
+    assert CliRunner().invoke(commands, [*asked, "--queries", "cells"]).exit_code != 0

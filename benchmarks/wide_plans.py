@@ -59,9 +59,9 @@ def main() -> None:
         for asked, (error, _) in errors_of_cuboids(made, table, domain.names).items():
             found.setdefault(asked, []).append(error)
     print(f"{runs} releases: {time.process_time() - begun:.1f} CPU-seconds", flush=True)
-    for asked, errors in found.items():
+    for part, errors in found.items():
         spread = np.std(errors, ddof=1) / np.sqrt(runs) if runs > 1 else 0.0
-        print(f"measured {' '.join(asked)}: {np.mean(errors):.3g} +- {spread:.2g}", flush=True)
+        print(f"measured {' '.join(part)}: {np.mean(errors):.3g} +- {spread:.2g}", flush=True)
     begun = time.process_time()
     planned = plan.plan(domain, rows=PLANNED_ROWS, epsilon=epsilon, strategies=Cuboids())
     print(f"the plan: {time.process_time() - begun:.1f} CPU-seconds", flush=True)

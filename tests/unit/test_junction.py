@@ -13,7 +13,7 @@ from dpcube.estimate.cuboids.beliefs import Beliefs, calibrated, spread, summed,
 from dpcube.estimate.cuboids.departures import departure_of
 from dpcube.estimate.cuboids.drawing import draw_rows, stratified
 from dpcube.estimate.cuboids.fitting import CountedTable, fit, pooled, total_of
-from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree, model_cells, table_cells
+from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree, model_cells, model_cells_with, table_cells
 
 ALL = (0, 1, 2, 3, 4)
 Made = tuple[JunctionTree, list[CliqueAxes], list[Floats]]
@@ -162,3 +162,13 @@ def test_what_tables_depart_by_is_told_by_those_held_out() -> None:
     assert far.of_cells > 100 * max(near.of_cells, 0.01)
     assert far.of_halves > 0.5 > near.of_halves
     assert np.isnan(departure_of(shape, ones, [plain]).of_cells)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_cells_of_many_models_are_those_of_each(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    shape = tuple(generator.integers(1, 9, 12).tolist())
+    pairs = list(itertools.combinations(range(12), 2))
+    tables: list[CliqueAxes] = [pairs[k] for k in generator.permutation(len(pairs))[: 4 * seed]]
+    found = model_cells_with(shape, [*tables, (0, 3, 7)], pairs)
+    assert found.tolist() == [model_cells(shape, [*tables, (0, 3, 7), pair]) for pair in pairs]

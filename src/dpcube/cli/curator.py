@@ -285,21 +285,14 @@ def _command(verb: str, *words: Path | str) -> str:
 
 
 def _said_of_cuboids(strategy: "str | Strategy | Cuboids", declared: "Domain") -> str:
-    """Return a line, as a comment of SQL, if a release would be of cuboids or of a fine grid."""
+    """Return lines, as comments of SQL, if a release would be of cuboids or of a fine grid."""
     from dpcube.strategy import Cuboids, FineGrid, releasing_strategy
+    from dpcube.strategy.described import what_is_done
 
     chosen = releasing_strategy(strategy, declared)
-    if isinstance(chosen, FineGrid):
-        return (
-            f"-- {declared.size:,} cells: released as a fine grid, boxes of cells alone, from one count of the rows "
-            "that are alike (docs/grids.md)"
-        )
-    if not isinstance(chosen, Cuboids):
+    if not isinstance(chosen, Cuboids | FineGrid):
         return ""
-    return (
-        f"-- {declared.size:,} cells: released as cuboids, tables over few attributes each, from one count of the rows "
-        "that are alike (docs/wide.md)"
-    )
+    return "\n".join(f"-- {sentence}" for sentence in what_is_done(chosen, declared))
 
 
 def _fitted(

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     "--queries",
     default="ranges",
     show_default=True,
-    help="What will be asked: ranges, cells, marginals (one-way GROUP BYs) or total.",
+    help="What will be asked: ranges, cells, marginals (one-way GROUP BYs) or total; of wide tables also pairs "
+    "(two-way GROUP BYs), and no cells.",
 )
 @some_strategies
 @click.option(
@@ -66,7 +67,7 @@ def plan(
         rows=rows,
         epsilon=epsilon,
         queries=queries,
-        strategies=named(strategy),
+        strategies=() if strategy is None else named(strategy),
         max_rows=max_rows,
         accuracy=accuracy,
         curve=plot is not None,
@@ -88,11 +89,12 @@ def _print(plan: "Plan") -> None:
     facts = f"{plan.domain.size:,} cells, about {plan.rows:,} rows, epsilon {float(plan.epsilon):.6g}{unit}"
     click.echo(f"{facts}. No table was opened and nothing was spent.\n")
     header = ("question", "typical answer", "strategy", "error", "low", "high", "of rows", "noise below", "by")
-    order = sorted(plan.predictions, key=lambda p: (p.queries != plan.queries, p.queries))
+    order = sorted(plan.predictions, key=lambda p: (p.queries != plan.queries, p.queries, p.about != ""))
     print_table(header, [_row(p, plan.rows) for p in order], left=(0, 2, 8))
     click.echo("\nerror: expected absolute error in rows; low, high: over made-up tables of different character;")
     click.echo("noise below: counts under it can hardly be told from none.\n")
-    for sentence in (_best(plan), _advised(plan.advice), *_reaching(plan), _for_one(plan), *plan.refusals):
+    advised = () if plan.done else (_advised(plan.advice),)
+    for sentence in (*plan.done, _best(plan), *advised, *_reaching(plan), _for_one(plan), *plan.refusals):
         click.echo(visible(sentence))
 
 
@@ -101,7 +103,7 @@ def _row(p: "Prediction", rows: int) -> tuple[str, ...]:
 
     errors = (rounded_rows(p.typical), rounded_rows(p.low), rounded_rows(p.high))
     return (
-        p.queries,
+        visible(f"{p.queries}, {p.about}" if p.about else p.queries),
         rounded_rows(p.answer),
         p.strategy,
         *errors,

@@ -41,11 +41,10 @@ from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_row
 from dpcube.curator.total_first import draw_total, refuse_empty
 from dpcube.domain import Domain
 from dpcube.errors import InputError
-from dpcube.memory import check_memory
 from dpcube.privacy.epsilon import parse_epsilon
-from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_fits, check_public
+from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_public
 from dpcube.privacy.seal import sealed
-from dpcube.strategy import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, releasing_strategy
+from dpcube.strategy import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, check_room, releasing_strategy
 from dpcube.strategy.strategy import STARTING
 from dpcube.transcript import Provenance, Transcript
 from dpcube.transcript.file import check_domain, check_parameters, check_writable
@@ -100,11 +99,7 @@ def publish(
     check_parameters(chosen.parameters())
     peak_bytes = chosen.peak_bytes(domain.shape)
     by_rows = isinstance(chosen, Cuboids | FineGrid)
-    if by_rows:
-        what = "cuboids" if isinstance(chosen, Cuboids) else f"a grid of {domain.size:,} cells"
-        check_memory(peak_bytes, what=f"a release of {what}", remedy="use a larger machine, or wider bins")
-    else:
-        check_fits(domain, peak_bytes=peak_bytes)
+    check_room(chosen, domain)
     if save_to is not None:
         check_writable(Path(save_to), needed=(peak_bytes - STARTING) // 4)
     place = ledger_path(ledger, source)

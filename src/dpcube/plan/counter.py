@@ -68,6 +68,13 @@ class SimulatedCounter:
         return chosen(candidates.scores(self._made_up), noise, sizes=candidates.sizes)
 
     def _noise(self, units: NDArray[np.int64], *, spread: int = 1) -> NDArray[np.int64]:
-        scale = spread / (units * float(self.epsilon_per_unit))
-        up, down = (np.floor(self._generator.standard_exponential(units.shape) * scale) for _ in range(2))
-        return (up - down).astype(np.int64)
+        return seeded_noise(self._generator, units, self.epsilon_per_unit, spread=spread)
+
+
+def seeded_noise(
+    generator: np.random.Generator, units: NDArray[np.int64], epsilon_per_unit: Fraction, *, spread: int = 1
+) -> NDArray[np.int64]:
+    """Return noise of the gate's law for so many units each; the same seed at another epsilon gives it scaled."""
+    scale = spread / (units * float(epsilon_per_unit))
+    up, down = (np.floor(generator.standard_exponential(units.shape) * scale) for _ in range(2))
+    return (up - down).astype(np.int64)

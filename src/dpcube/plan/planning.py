@@ -4,22 +4,25 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import DomainError, InputError, MemoryLimitError
 from dpcube.plan.advice import Advice, advise
 from dpcube.plan.axes import axes_of
+from dpcube.plan.by_rows import RowPredictor
 from dpcube.plan.predict import Prediction, Predictor
-from dpcube.plan.queries import QUERY_KINDS, QueryKind
+from dpcube.plan.queries import ALL_KINDS, GRID_KINDS, QUERY_KINDS, WIDE_KINDS, QueryKind
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
-from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_fits, check_public, error_of_total
-from dpcube.strategy import BY_NAME, DEFAULT, FineGrid, Strategy, releasing_strategy, strategy_of
+from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_public, error_of_total
+from dpcube.strategy import BY_NAME, DEFAULT, Cuboids, FineGrid, Strategy, check_room, releasing_strategy
+from dpcube.strategy.described import what_is_done
 from dpcube.strategy.strategy import FittedStrategy
 
-Predictions = Callable[[Fraction], Mapping[QueryKind, Prediction]]
+Planned = FittedStrategy | Cuboids | FineGrid
+Predictions = Callable[[Fraction], Mapping[str, Prediction]]
 
 MOST_PLANNED_ROWS = 10**12
 MOST_PLANNED_CELLS = 10**15
@@ -31,7 +34,8 @@ class Plan:
 
     `reaching` gives for each strategy the least epsilon that reaches the wanted accuracy, None where none up to 50
     does; `curve` is the predicted error of the asked kind over a range of epsilons. Both are empty unless asked for.
-    `refusals` are the words with which a release would be refused here, or stopped.
+    `refusals` are the words with which a release would be refused here, or stopped. `done` says what is done with a
+    wide table or a fine grid; of these there are also predictions of parts (`about`), and no advice.
     """
 
     domain: Domain
@@ -46,6 +50,7 @@ class Plan:
     reaching: dict[str, Fraction | None]
     curve: tuple[Prediction, ...]
     refusals: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
 
     @property
     def belief(self) -> float:
@@ -68,6 +73,7 @@ class Plan:
             "curve": [_plain(prediction) for prediction in self.curve],
             "belief": self.belief,
             "refusals": list(self.refusals),
+            "done": list(self.done),
         }
 
 
@@ -77,7 +83,7 @@ def plan(
     rows: int,
     epsilon: str | float | Fraction,
     queries: str = "ranges",
-    strategies: str | Strategy | Sequence[str | Strategy] = (),
+    strategies: str | Strategy | Cuboids | FineGrid | Sequence[str | Strategy] = (),
     max_rows: int = 1,
     accuracy: float | None = None,
     curve: bool = False,
@@ -88,8 +94,9 @@ def plan(
     """Return what to expect of a release, from public facts only; no table is opened and nothing is spent.
 
     `rows` is roughly how many rows there are, as publicly known or guessed: if it is secret, do not look it up.
-    `queries` is what will be asked: ranges, cells, marginals or total. `strategies` are those built in unless given,
-    by name, as MODULE:CLASS or as objects.
+    `queries` is what will be asked: ranges, cells, marginals or total; of a wide table pairs, too. `strategies` are
+    those built in unless given, by name, as MODULE:CLASS or as objects. A domain that would be released as cuboids or
+    as a fine grid is planned as such.
     `accuracy` is a wanted typical error in rows. `roughly` runs a strategy that takes long once on each made-up table,
     and gives no advice: for whoever changes things and waits.
 
@@ -99,12 +106,14 @@ def plan(
     0.8509
     """
     amount = parse_epsilon(epsilon)
-    _check(domain, rows, max_rows, accuracy)
+    _check(rows, max_rows, accuracy)
     check_drawable(amount, max_rows)
-    kind = _kind(queries)
     chosen = _by_name(strategies, domain)
-    predictor = Predictor(axes_of(domain), rows, max_rows=max_rows, seed=seed)
-    predict = {name: _remembered(predictor, strategy, progress, roughly=roughly) for name, strategy in chosen.items()}
+    by_rows = next((one for one in chosen.values() if isinstance(one, Cuboids | FineGrid)), None)
+    kind = _kind(queries, by_rows, domain)
+    _check_size(domain, by_rows)
+    predictors = _Predictors(domain, rows, max_rows, seed)
+    predict = {name: _remembered(predictors, one, progress, roughly=roughly) for name, one in chosen.items()}
     best = min((at(amount)[kind] for at in predict.values()), key=lambda p: p.typical)
     return Plan(
         domain=domain,
@@ -114,16 +123,46 @@ def plan(
         queries=kind,
         predictions=tuple(p for at in predict.values() for p in at(amount).values()),
         best=best,
-        advice=None if roughly else advise(predictor, chosen[best.strategy], before=best),
+        advice=None if roughly else predictors.advice(chosen[best.strategy], best),
         accuracy=accuracy,
         reaching={} if accuracy is None else {n: _reach(at, kind, accuracy, amount) for n, at in predict.items()},
-        curve=tuple(_curve(predictor, chosen, predict, amount, kind, progress)) if curve else (),
+        curve=tuple(_curve(predictors, chosen, predict, amount, kind, progress)) if curve else (),
         refusals=tuple(_refusals(domain, rows, amount, max_rows, list(chosen.values()))),
+        done=() if by_rows is None else tuple(what_is_done(by_rows, domain, rows=rows, epsilon=amount / max_rows)),
     )
 
 
+@dataclass(frozen=True)
+class _Predictors:
+    """What predicts the errors of a strategy: by cubes, or by rows where no cube could be held."""
+
+    domain: Domain
+    rows: int
+    max_rows: int
+    seed: int
+
+    @cached_property
+    def of_cubes(self) -> Predictor:
+        return Predictor(axes_of(self.domain), self.rows, max_rows=self.max_rows, seed=self.seed)
+
+    @cached_property
+    def of_rows(self) -> RowPredictor:
+        return RowPredictor(self.domain, self.rows, max_rows=self.max_rows, seed=self.seed)
+
+    def predict(self, strategy: Planned, epsilon: Fraction, *, roughly: bool) -> Mapping[str, Prediction]:
+        if isinstance(strategy, Cuboids | FineGrid):
+            return self.of_rows.predict(strategy, epsilon, roughly=roughly)
+        return self.of_cubes.predict(strategy, epsilon, roughly=roughly)
+
+    def advice(self, strategy: Planned, before: Prediction) -> Advice | None:
+        """Return how to coarsen a cube; in a wide table or a grid cells are put together by what they hold."""
+        if isinstance(strategy, Cuboids | FineGrid):
+            return None
+        return advise(self.of_cubes, strategy, before=before)
+
+
 def _refusals(
-    domain: Domain, rows: int, epsilon: Fraction, max_rows: int, strategies: Sequence[FittedStrategy]
+    domain: Domain, rows: int, epsilon: Fraction, max_rows: int, strategies: Sequence[Planned]
 ) -> Iterator[str]:
     """Say how a release would be refused on this machine, by the rules of `release` itself."""
     try:
@@ -131,11 +170,8 @@ def _refusals(
     except DomainError as refused:
         yield f"A release would be refused: {refused}."
     for strategy in strategies:
-        if strategy.name == DEFAULT and isinstance(releasing_strategy(DEFAULT, domain), FineGrid):
-            yield f"A release by {DEFAULT} would be of a fine grid's boxes, which no plan foretells: docs/grids.md."
-            continue
         try:
-            check_fits(domain, peak_bytes=strategy.peak_bytes(domain.shape))
+            check_room(strategy, domain)
         except MemoryLimitError as refused:
             yield f"A release by {strategy.name} would be refused on this machine: {refused}."
     error = error_of_total(epsilon * TOTAL_SHARE, max_rows)
@@ -144,11 +180,19 @@ def _refusals(
         yield f"A release would likely be stopped at its total: {told}; spend more, or: --even-if-empty."
 
 
-def _by_name(strategies: str | Strategy | Sequence[str | Strategy], domain: Domain) -> dict[str, FittedStrategy]:
+def _by_name(
+    strategies: str | Strategy | Cuboids | FineGrid | Sequence[str | Strategy], domain: Domain
+) -> dict[str, Planned]:
+    """Return the strategies to plan, fitted to the attributes as `publish` does; unless given, those built in."""
     given = strategies if isinstance(strategies, Sequence) and not isinstance(strategies, str) else [strategies]
-    chosen = [
-        strategy_of(strategy, domain) for strategy in given or BY_NAME
-    ]  # fitted to the attributes, as publish does
+    if not given:
+        default = releasing_strategy(DEFAULT, domain)
+        given = (DEFAULT,) if isinstance(default, Cuboids | FineGrid) else tuple(BY_NAME)
+    chosen = [releasing_strategy(strategy, domain) for strategy in given]
+    by_rows = [strategy.name for strategy in chosen if isinstance(strategy, Cuboids | FineGrid)]
+    if by_rows and len(chosen) > 1:
+        msg = f"a release by {by_rows[0]} is planned by itself, for other questions are asked of it; name it alone"
+        raise InputError(msg)
     if len({strategy.name for strategy in chosen}) < len(chosen):
         msg = "a plan names its predictions by strategy, so each strategy may be given once; plan variants one by one"
         raise InputError(msg)
@@ -156,21 +200,21 @@ def _by_name(strategies: str | Strategy | Sequence[str | Strategy], domain: Doma
 
 
 def _remembered(
-    predictor: Predictor, strategy: Strategy, progress: Callable[[str], None], *, roughly: bool
+    predictors: _Predictors, strategy: Planned, progress: Callable[[str], None], *, roughly: bool
 ) -> Predictions:
     """Return the predictions of a strategy as a function of epsilon, each made once."""
 
     @cache
-    def at(epsilon: Fraction) -> Mapping[QueryKind, Prediction]:
+    def at(epsilon: Fraction) -> Mapping[str, Prediction]:
         progress(f"predicting {strategy.name} at epsilon {float(epsilon):.3g}")
-        return predictor.predict(strategy, epsilon, roughly=roughly)
+        return predictors.predict(strategy, epsilon, roughly=roughly)
 
     return at
 
 
 def _curve(
-    predictor: Predictor,
-    chosen: Mapping[str, Strategy],
+    predictors: _Predictors,
+    chosen: Mapping[str, Planned],
     predict: Mapping[str, Predictions],
     asked: Fraction,
     kind: QueryKind,
@@ -181,7 +225,7 @@ def _curve(
         points = _around(asked)
         for number, epsilon in enumerate(points, 1):
             progress(f"predicting {name} at epsilon {float(epsilon):.3g}, point {number} of {len(points)} of its curve")
-            made = predict[name](asked) if epsilon == asked else predictor.predict(strategy, epsilon, roughly=True)
+            made = predict[name](asked) if epsilon == asked else predictors.predict(strategy, epsilon, roughly=True)
             yield made[kind]
 
 
@@ -195,12 +239,14 @@ def _around(epsilon: Fraction) -> list[Fraction]:
     return sorted({epsilon, *(min(max(point, SMALLEST), LARGEST) for point in points)})
 
 
-def _check(domain: Domain, rows: int, max_rows: int, accuracy: float | None) -> None:
-    if domain.size > MOST_PLANNED_CELLS:
+def _check_size(domain: Domain, by_rows: Planned | None) -> None:
+    if by_rows is None and domain.size > MOST_PLANNED_CELLS:
         most = f"{MOST_PLANNED_CELLS:,} cells"
-        msg = f"a plan is for cubes of up to {most}, and this one has {domain.size:,}; declare fewer bins. (A wide "
-        msg += "table is released as cuboids, which no plan foretells yet: docs/wide.md)"
+        msg = f"a plan is for cubes of up to {most}, and this one has {domain.size:,}; declare fewer bins"
         raise InputError(msg)
+
+
+def _check(rows: int, max_rows: int, accuracy: float | None) -> None:
     if not 1 <= rows <= MOST_PLANNED_ROWS:
         msg = f"a plan is for 1 to {MOST_PLANNED_ROWS:,} rows, got {rows}; say roughly how many there are"
         raise InputError(msg)
@@ -212,11 +258,16 @@ def _check(domain: Domain, rows: int, max_rows: int, accuracy: float | None) -> 
         raise InputError(msg)
 
 
-def _kind(queries: str) -> QueryKind:
-    for kind in QUERY_KINDS:
-        if kind == queries:
+def _kind(queries: str, by_rows: Planned | None, domain: Domain) -> QueryKind:
+    kinds = QUERY_KINDS if by_rows is None else GRID_KINDS if isinstance(by_rows, FineGrid) else WIDE_KINDS
+    asked = min(sum(side > 1 for side in domain.shape), 2)
+    of_few: dict[QueryKind, int] = {"marginals": 1, "pairs": 2} if kinds is WIDE_KINDS else {}
+    kinds = tuple(kind for kind in kinds if of_few.get(kind, 0) <= asked)
+    for kind in ALL_KINDS:
+        if kind == queries and kind in kinds:
             return kind
-    msg = f"there are no queries '{queries}' to plan for; the kinds are {listing(QUERY_KINDS)}"
+    what = "" if by_rows is None else f" with {by_rows.name}"
+    msg = f"there are no queries '{queries}' to plan for{what}; the kinds are {listing(kinds)}"
     raise InputError(msg)
 
 

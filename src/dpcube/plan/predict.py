@@ -46,7 +46,8 @@ class Prediction:
 
     `typical` is the median over the stand-ins, `low` and `high` their extremes; `answer` is the mean true answer.
     Counts under `noise_below` can hardly be told from none: errors alone reach it about one time in twenty.
-    `basis` says where the figures come from: `exact`, `simulated`, or `extrapolated` from smaller cubes.
+    `basis` says where the figures come from: `exact`, `simulated`, or `extrapolated` from smaller cubes or fewer rows.
+    `about` names a part of the questions, such as those on one attribute; it is empty if all are meant.
     """
 
     strategy: str
@@ -58,6 +59,7 @@ class Prediction:
     answer: float
     noise_below: float
     basis: str
+    about: str = ""
 
     @property
     def of_answer(self) -> float:
@@ -68,6 +70,15 @@ class Prediction:
     def stands_out(self) -> bool:
         """Whether the mean answer is above what errors alone reach."""
         return self.answer >= self.noise_below
+
+
+def prediction_of(
+    strategy: str, kind: QueryKind, epsilon: Fraction, errors: Floats, *, answer: float, each: Fraction, basis: str
+) -> Prediction:
+    """Return what the errors on every stand-in predict; `each` is the epsilon of a row."""
+    low, typical, high = np.quantile(errors, [0, 0.5, 1]).tolist()
+    noise_below = max(ABOVE_NOISE * typical, TOLD_APART / float(each))
+    return Prediction(strategy, kind, epsilon, typical, low, high, answer, noise_below, basis)
 
 
 def rounded_rows(error: float) -> str:
@@ -135,9 +146,7 @@ class Predictor:
         """Number of cells of the planned cube."""
         return float(np.prod(self.shape, dtype=float))
 
-    def predict(
-        self, strategy: Strategy, epsilon: Fraction, *, roughly: bool = False
-    ) -> Mapping[QueryKind, Prediction]:
+    def predict(self, strategy: Strategy, epsilon: Fraction, *, roughly: bool = False) -> Mapping[str, Prediction]:
         """Return the predicted error of every kind of question; `roughly`, from one run where runs take long."""
         each = epsilon / self._max_rows
         if type(strategy) is Cells:  # not of its kind: what another does differently is not known
@@ -146,20 +155,10 @@ class Predictor:
             errors, basis = self._cubes[0].errors(strategy, each, roughly=roughly), "simulated"
         else:
             errors, basis = self._extrapolated(strategy, each, roughly=roughly), "extrapolated"
-        low, typical, high = np.quantile(errors, [0, 0.5, 1], axis=0).tolist()
+        answers = {kind: self.rows * float(self._sizes[kind].mean()) / self.size for kind in QUERY_KINDS}
         return {
-            kind: Prediction(
-                strategy.name,
-                kind,
-                epsilon,
-                typical=typical[column],
-                low=low[column],
-                high=high[column],
-                answer=self.rows * float(self._sizes[kind].mean()) / self.size,
-                noise_below=max(ABOVE_NOISE * typical[column], TOLD_APART / float(each)),
-                basis=basis,
-            )
-            for column, kind in enumerate(QUERY_KINDS)
+            kind: prediction_of(strategy.name, kind, epsilon, of_kind, answer=answers[kind], each=each, basis=basis)
+            for kind, of_kind in zip(QUERY_KINDS, errors.T, strict=True)
         }
 
     def _exact(self, epsilon: Fraction) -> Floats:

@@ -8,13 +8,19 @@ from numpy.typing import NDArray
 from dpcube.query import Workload
 from dpcube.query.random_ranges import random_ranges
 
-QueryKind = Literal["ranges", "cells", "marginals", "total"]
-QUERY_KINDS: tuple[QueryKind, ...] = get_args(QueryKind)
+QueryKind = Literal["ranges", "cells", "marginals", "total", "pairs"]
+ALL_KINDS: tuple[QueryKind, ...] = get_args(QueryKind)
+QUERY_KINDS: tuple[QueryKind, ...] = ALL_KINDS[:-1]
+"""What is asked of a cube."""
+WIDE_KINDS: tuple[QueryKind, ...] = ("ranges", "marginals", "pairs", "total")
+"""What is asked of a wide table: ranges of up to three attributes, and no single cells, which hold next to nothing."""
+GRID_KINDS: tuple[QueryKind, ...] = ("ranges", "total")
 IN_WORDS: dict[QueryKind, str] = {
     "ranges": "a random range",
     "cells": "a single cell",
     "marginals": "a group of a one-way GROUP BY",
     "total": "the number of rows",
+    "pairs": "a group of a two-way GROUP BY",
 }
 
 QUESTIONS = 1000

@@ -24,7 +24,7 @@ from dpcube.domain.attribute import listing
 from dpcube.errors import DomainError, InputError
 from dpcube.estimate.cuboids.first_tables import in_groups, tables_of_one
 from dpcube.estimate.cuboids.fitting import CountedTable, FittedModel, fit, total_of
-from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells, table_cells
+from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells_with, table_cells
 from dpcube.estimate.cuboids.smoothing import smoothed
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import SMALLEST_SHARE
@@ -203,17 +203,18 @@ class _Learnt:
         shape, counted = self.counter.shape, [table.axes for table in self.tables]
         cliques = [set(clique) for clique in self.model.beliefs.tree.cliques]
         together = _components(len(shape), counted)
-        found: list[CliqueAxes] = []
         open_axes = [axis for axis, side in enumerate(shape) if side > 1 and axis != self.target]
-        for pair in itertools.combinations(open_axes, 2):
-            if pair in counted or pair in self.beyond:
-                continue
-            free = together[pair[0]] != together[pair[1]] or any(set(pair) <= clique for clique in cliques)
-            if free or model_cells(shape, [*counted, pair]) <= MOST_LEARNT:
-                found.append(pair)
-            else:
-                self.beyond.add(pair)
-        return found
+        pairs = [pair for pair in itertools.combinations(open_axes, 2) if pair not in counted]
+        pairs = [pair for pair in pairs if pair not in self.beyond]
+        tying = [
+            pair
+            for pair in pairs
+            if together[pair[0]] == together[pair[1]] and not any(set(pair) <= clique for clique in cliques)
+        ]
+        if tying:
+            cells = model_cells_with(shape, counted, tying)
+            self.beyond |= {pair for pair, most in zip(tying, cells.tolist(), strict=True) if most > MOST_LEARNT}
+        return [pair for pair in pairs if pair not in self.beyond]
 
     def choose(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:
         """Let the counter choose the table that departs most from the model, beyond what its noise would cost."""
@@ -240,9 +241,13 @@ class _Purse:
 
     def next_units(self, axes: CliqueAxes) -> int:
         """Return what a table over some axes would get in this turn; at the last, all that is left."""
-        least, root = least_units(self.per), math.sqrt(table_cells(self.shape, axes))
+        least, root = self._least, math.sqrt(table_cells(self.shape, axes))
         part = root / (root + (self.turns - 1) * self._mean_root)
         return least + int((self.units - self.turns * least) * part)
+
+    @cached_property
+    def _least(self) -> int:
+        return least_units(self.per)
 
     @cached_property
     def _mean_root(self) -> float:
@@ -251,7 +256,7 @@ class _Purse:
 
     def noise(self, axes: CliqueAxes) -> float:
         """Return the mean of the noise, without sign, of a count of a table over some axes, counted in this turn."""
-        return 1 / float(self.next_units(axes) * self.per)
+        return 1 / (self.next_units(axes) * float(self.per))
 
     def spend(self, axes: CliqueAxes) -> int:
         """Return the units of the table that this turn counts."""

@@ -17,6 +17,8 @@ from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import InputError
 from dpcube.geometry.regions_of_boxes import MOST_SIZE
+from dpcube.memory import check_memory
+from dpcube.privacy.feasible import check_fits
 from dpcube.strategy.adaptive import Adaptive
 from dpcube.strategy.cells import Cells
 from dpcube.strategy.cuboids import MOST_CELLS_OF_ONE, Cuboids
@@ -80,6 +82,16 @@ def releasing_strategy(
     return Cuboids(target=default.target).for_domain(domain)
 
 
+def check_room(strategy: FittedStrategy | Cuboids | FineGrid, domain: Domain) -> None:
+    """Raise MemoryLimitError if a release by a strategy needs more memory than there is."""
+    peak_bytes = strategy.peak_bytes(domain.shape)
+    if isinstance(strategy, Cuboids | FineGrid):
+        what = "cuboids" if isinstance(strategy, Cuboids) else f"a grid of {domain.size:,} cells"
+        check_memory(peak_bytes, what=f"a release of {what}", remedy="use a larger machine, or wider bins")
+    else:
+        check_fits(domain, peak_bytes=peak_bytes)
+
+
 def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> FittedStrategy:
     """Return a strategy by name, as MODULE:CLASS or as given; fitted to the attributes of a domain if it can be."""
     found: object = _named(strategy) if isinstance(strategy, str) else strategy
@@ -95,7 +107,7 @@ def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> Fitte
 def _named(name: str) -> object:
     if name in (WIDE_STRATEGY, GRID_STRATEGY):
         what = "wide tables" if name == WIDE_STRATEGY else "fine grids"
-        msg = f"the strategy {name} makes releases of {what}, which are not planned or compared yet; name another"
+        msg = f"the strategy {name} makes releases of {what}, which are not compared yet; name another"
         raise InputError(msg)
     if name in BY_NAME:
         return BY_NAME[name]()

@@ -42,20 +42,22 @@ class Beliefs:
             found[self.tree.parents[k]] |= found[k]
         return tuple(map(frozenset, found))
 
+    @cached_property
+    def _homes(self) -> dict[int, int]:
+        """The clique in which each axis comes first: it is not shared with the parent there."""
+        pairs = zip(self.tree.cliques, self.tree.shared, strict=True)
+        return {axis: k for k, (clique, shared) in enumerate(pairs) for axis in clique if axis not in shared}
+
     def marginal(self, axes: CliqueAxes, weights: Mapping[int, Floats] | None = None) -> Floats:
         """Return the table over some axes, ascending; cells of other axes count by their weights, 1 unless given.
 
-        It is made from the lowest clique below which all of these axes are.
+        It is made in a clique below which all of these axes are: what is wanted further below is brought up to it.
         """
         weights = weights or {}
         wanted = set(axes) | set(weights)
-        top = max((k for k, below in enumerate(self._below) if wanted <= below), default=0)
+        top, path = self._paths(wanted)
         factors: dict[int, list[tuple[Floats, CliqueAxes]]] = {}
-        for k in range(len(self.tree.cliques) - 1, top - 1, -1):
-            # What is wanted below a clique, and not in its parent, is brought up to the parent.
-            new = (self._below[k] - set(self.tree.shared[k])) & wanted
-            if k != top and (not new or not self._is_under(k, top)):
-                continue
+        for k in (*path, top):
             made = (self.tables[k] if k == top else self._given[k]), self.tree.cliques[k]
             for factor in factors.pop(k, []):
                 made = _product(made, factor)
@@ -68,10 +70,21 @@ class Beliefs:
         ((table, _),) = factors[top]
         return table
 
-    def _is_under(self, k: int, top: int) -> bool:
-        while k > top:
-            k = self.tree.parents[k]
-        return k == top
+    def _paths(self, wanted: set[int]) -> tuple[int, list[int]]:
+        """Return a clique below which all wanted axes are, and those on the ways up to it, each before its parent.
+
+        An axis that is below the clique and comes first elsewhere is in the clique itself: nothing is brought up.
+        """
+        homes, parents = [self._homes[axis] for axis in wanted], self.tree.parents
+        top = max(homes, default=0)
+        while not wanted <= self._below[top]:
+            top = parents[top]
+        path: set[int] = set()
+        for k in homes:
+            while k > top and k not in path:
+                path.add(k)
+                k = parents[k]
+        return top, sorted(path, reverse=True)
 
 
 def _product(first: tuple[Floats, CliqueAxes], second: tuple[Floats, CliqueAxes]) -> tuple[Floats, CliqueAxes]:
@@ -83,21 +96,27 @@ def calibrated(tree: JunctionTree, factors: Sequence[Floats]) -> tuple[tuple[Flo
     """Return the clique tables of a cube that adds up to 1, and the logarithm of what it was divided by.
 
     The cube is proportional to the product of exp(factor) over the cliques; `factors` are used up. Messages go up the
-    tree and down again, in logarithms, each from its largest so that nothing overflows.
+    tree in logarithms, each from its largest so that nothing overflows. What a clique holds given its parent is then
+    its exponentials divided by their sums, and going down only multiplies: there is one exponential for each cell.
     """
-    sent: list[Floats] = [np.zeros(())] * len(factors)
-    for k in range(len(factors) - 1, 0, -1):
-        sent[k] = log_summed(factors[k], tree.cliques[k], tree.shared[k])
-        above = tree.parents[k]
-        factors[above][...] += spread(sent[k], tree.shared[k], tree.cliques[above])
-    whole = float(log_summed(factors[0], tree.cliques[0], ()))
-    tables = [np.exp(factors[0] - whole)]
+    sums: list[Floats] = [np.zeros(())] * len(factors)
+    whole = 0.0
+    for k in range(len(factors) - 1, -1, -1):
+        table, others = factors[k], tree.own_places[k]
+        high = table.max(axis=others, keepdims=True)
+        table -= high
+        np.exp(table, out=table)
+        sums[k] = table.sum(axis=others, keepdims=True)
+        sent = np.log(sums[k]) + high
+        if k:
+            factors[tree.parents[k]][...] += sent.reshape(tree.sides_above[k])
+        else:
+            whole = float(sent.reshape(()))
+    factors[0][...] /= sums[0]
     for k in range(1, len(factors)):
-        above = tree.parents[k]
-        agreed = summed(tables[above], tree.cliques[above], tree.shared[k])
-        own = np.exp(factors[k] - spread(sent[k], tree.shared[k], tree.cliques[k]))
-        tables.append(own * spread(agreed, tree.shared[k], tree.cliques[k]))
-    return tuple(tables), whole
+        agreed = factors[tree.parents[k]].sum(axis=tree.places_above[k])
+        factors[k][...] *= agreed.reshape(sums[k].shape) / sums[k]
+    return tuple(factors), whole
 
 
 def spread(table: Floats, axes: CliqueAxes, over: CliqueAxes) -> Floats:
@@ -111,19 +130,9 @@ def summed(table: Floats, axes: CliqueAxes, kept: CliqueAxes) -> Floats:
     return np.asarray(table.sum(axis=tuple(j for j, axis in enumerate(axes) if axis not in kept)))
 
 
-def log_summed(table: Floats, axes: CliqueAxes, kept: CliqueAxes) -> Floats:
-    """Return the logarithms of sums of exponentials over all but some axes."""
-    others = tuple(j for j, axis in enumerate(axes) if axis not in kept)
-    high = table.max(axis=others, keepdims=True)
-    return np.asarray(
-        np.log(np.exp(table - high).sum(axis=others))
-        + high.reshape([table.shape[j] for j in range(table.ndim) if j not in others])
-    )
-
-
 def zero_factors(tree: JunctionTree) -> list[Floats]:
     """Return a factor of 0 for each clique: a cube that is the same everywhere."""
     return [np.zeros([tree.shape[axis] for axis in clique]) for clique in tree.cliques]
 
 
-__all__ = ["Beliefs", "calibrated", "log_summed", "spread", "summed", "table_cells", "zero_factors"]
+__all__ = ["Beliefs", "calibrated", "spread", "summed", "table_cells", "zero_factors"]

@@ -14,6 +14,7 @@ whose gradient is N p_r - y_r + evenness v_r theta_r. It is found by L-BFGS, wit
 curvature; a calibration of the junction tree gives Z and all p_r at once.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dpcube.arrays import Floats
-from dpcube.estimate.cuboids.beliefs import Beliefs, calibrated, spread, summed, zero_factors
-from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree
+from dpcube.estimate.cuboids.beliefs import Beliefs, calibrated, zero_factors
+from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree, places_without
 
 EVENNESS, MOST_EVEN = 0.05, 0.01
 """In units of the noise's deviation: a theta of 1 moves a count by a twentieth of that, or less if noise is small. So
@@ -104,23 +105,26 @@ def fit(
         for counts, table in zip(wanted, tables, strict=True)
     ]
     homes = [tree.home(table.axes) for table in tables]
-    ends = np.cumsum([counts.size for counts in wanted])[:-1]
+    laid = [
+        [tree.shape[axis] if axis in table.axes else 1 for axis in tree.cliques[home]]
+        for table, home in zip(tables, homes, strict=True)
+    ]
+    besides = [places_without(tree.cliques[home], table.axes) for table, home in zip(tables, homes, strict=True)]
+    ends = np.cumsum([0, *(counts.size for counts in wanted)]).tolist()
+    parts = [slice(first, last) for first, last in itertools.pairwise(ends)]
     scale, given = (np.concatenate([one.reshape(-1) for one in many]) for many in (scales, wanted))
     ridge = evenness * np.concatenate([table.variances.reshape(-1) for table in tables])
 
     def beliefs_of(thetas: Floats) -> tuple[tuple[Floats, ...], float]:
         factors = zero_factors(tree)
-        for table, home, theta in zip(tables, homes, np.split(thetas, ends), strict=True):
-            factors[home] += spread(theta.reshape(table.counts.shape), table.axes, tree.cliques[home])
+        for home, sides, part in zip(homes, laid, parts, strict=True):
+            factors[home] += thetas[part].reshape(sides)
         return calibrated(tree, factors)
 
     def value_and_slope(scaled: Floats) -> tuple[float, Floats]:
         thetas = scaled * scale
         shares, log_z = beliefs_of(thetas)
-        found = [
-            summed(shares[home], tree.cliques[home], table.axes).reshape(-1)
-            for table, home in zip(tables, homes, strict=True)
-        ]
+        found = [shares[home].sum(axis=places).reshape(-1) for home, places in zip(homes, besides, strict=True)]
         slope = total * np.concatenate(found) - given + ridge * thetas
         value = total * log_z - given @ thetas + 0.5 * float(ridge @ thetas**2)
         return value / total, slope * scale / total
@@ -130,8 +134,5 @@ def fit(
     options = {"maxiter": steps, "maxcor": STEPS_KEPT, "gtol": 1e-7, "ftol": close}
     thetas = minimize(value_and_slope, begun, jac=True, method="L-BFGS-B", options=options).x * scale
     shares, _ = beliefs_of(thetas)
-    kept = {
-        table.axes: theta.reshape(table.counts.shape)
-        for table, theta in zip(tables, np.split(thetas, ends), strict=True)
-    }
+    kept = {table.axes: thetas[part].reshape(table.counts.shape) for table, part in zip(tables, parts, strict=True)}
     return FittedModel(Beliefs(tree, tuple(share * total for share in shares)), kept)

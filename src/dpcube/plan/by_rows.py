@@ -1,0 +1,69 @@
+"""Predicted errors of wide tables and fine grids, of which no cube could be made up: strategies are run on rows.
+
+Enters: the domain, roughly how many rows, a strategy, an epsilon. Leaves: the expected absolute error of each kind of
+question and of its parts (`errors_by_rows.py`), typical and over the range of the stand-ins, from a run on each.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from dpcube.domain import Domain
+from dpcube.estimate import estimate
+from dpcube.estimate.cuboids import CuboidsEstimate
+from dpcube.plan.axes import axes_of
+from dpcube.plan.errors_by_rows import Found, errors_of_cuboids, errors_of_grid
+from dpcube.plan.made_up_rows import MadeUpRows, made_up_rows
+from dpcube.plan.predict import Prediction, prediction_of
+from dpcube.plan.row_counters import SimulatedCuboids, SimulatedGrid
+from dpcube.strategy import Cuboids, FineGrid
+
+CHARACTERS = ("smooth", "clustered", "heavy-tailed", "even", "concentrated")
+"""The stand-ins that are run, each for seconds; the first ROUGHLY of them where a rough plan will do."""
+ROUGHLY = 3
+MOST_WIDE_ROWS, MOST_GRID_ROWS = 2**16, 2**20
+"""Made-up rows. Of a larger table each stands for several: their noise is as small beside the counts, but the table is
+as rough as one of so many rows."""
+
+
+class RowPredictor:
+    """Predicts errors of a release of cuboids or of a grid of about `rows` rows."""
+
+    def __init__(self, domain: Domain, rows: int, *, max_rows: int = 1, seed: int = 0) -> None:
+        self._domain, self._rows = domain, rows
+        self._max_rows, self._seed = max_rows, seed
+        self._made_up = cache(self._make_up)
+
+    def predict(
+        self, strategy: Cuboids | FineGrid, epsilon: Fraction, *, roughly: bool = False
+    ) -> Mapping[str, Prediction]:
+        """Return the predicted error of every kind of question, then of its parts; `roughly`, on fewer stand-ins."""
+        each = epsilon / self._max_rows
+        found = [self._errors_on(name, strategy, each) for name in (CHARACTERS[:ROUGHLY] if roughly else CHARACTERS)]
+        basis = "simulated" if self._rows <= _most_rows(strategy) else "extrapolated"
+        predictions = {}
+        for kind, about in dict.fromkeys(asked for one in found for asked in one):
+            errors, shares = np.array([one[kind, about] for one in found if (kind, about) in one]).T
+            answer = self._rows * float(np.median(shares))
+            made = prediction_of(strategy.name, kind, epsilon, errors, answer=answer, each=each, basis=basis)
+            predictions[f"{kind} {about}".rstrip()] = replace(made, about=about)
+        return predictions
+
+    def _make_up(self, name: str, most: int) -> MadeUpRows:
+        return made_up_rows(name, axes_of(self._domain), rows=self._rows, most=most, seed=self._seed)
+
+    def _errors_on(self, name: str, strategy: Cuboids | FineGrid, epsilon: Fraction) -> Found:
+        made_up = self._made_up(name, _most_rows(strategy))
+        seed = (self._seed, CHARACTERS.index(name))  # the same for every epsilon: what differs then is due to it
+        if isinstance(strategy, FineGrid):
+            return errors_of_grid(estimate(strategy.run(SimulatedGrid(made_up, epsilon, seed=seed))), made_up)
+        found = estimate(strategy.run(SimulatedCuboids(made_up, epsilon, seed=seed)))
+        assert isinstance(found, CuboidsEstimate)  # that of cuboids, unless another is asked for
+        return errors_of_cuboids(found, made_up, self._domain.names)
+
+
+def _most_rows(strategy: Cuboids | FineGrid) -> int:
+    return MOST_GRID_ROWS if isinstance(strategy, FineGrid) else MOST_WIDE_ROWS

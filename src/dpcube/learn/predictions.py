@@ -49,7 +49,8 @@ def _read(path: Path, trained: TrainedModel) -> pa.Table:
         msg = f"cannot tell how to read {path}; its name must end in .csv or .parquet"
         raise InputError(msg)
     parse = pacsv.ParseOptions(delimiter=trained.domain.delimiter or ",", newlines_in_values=trained.domain.multiline)
-    with pacsv.open_csv(path, parse_options=parse) as opened:
+    read = pacsv.ReadOptions(encoding=trained.domain.encoding or "utf8")
+    with pacsv.open_csv(path, read_options=read, parse_options=parse) as opened:
         held = opened.schema.names
     wanted = _wanted(trained, held, path)
     # Everything is text, which the domain says how to read; an empty text is null.
@@ -59,7 +60,7 @@ def _read(path: Path, trained: TrainedModel) -> pa.Table:
         null_values=[""],
         strings_can_be_null=True,
     )
-    return pacsv.read_csv(path, parse_options=parse, convert_options=options)
+    return pacsv.read_csv(path, read_options=read, parse_options=parse, convert_options=options)
 
 
 def _wanted(trained: TrainedModel, held: list[str], path: Path) -> list[str]:

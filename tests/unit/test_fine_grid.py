@@ -101,6 +101,22 @@ def test_answers_are_near_and_their_intervals_hold(release: Release, places: Int
     assert np.isfinite(answers.withins).all()
 
 
+@pytest.mark.parametrize("rows", [300, 3000])
+def test_an_interval_around_a_heap_holds(rows: int) -> None:
+    """All rows at one place: that no box may hold less than nothing takes rows from it, and the interval says so."""
+    shape, place = (2**11, 2**11), np.array([300, 700])
+    held = []
+    for seed in range(12):
+        heap = ExactRows(shape, list(place[:, None]), np.array([rows]))
+        transcript = FineGrid().run(GridGate(heap, Fraction(1), noise=SeededNoise(seed)))
+        reach = np.array([[100], [250]])
+        around = Workload(shape, np.maximum(place - reach, 0), place + reach)
+        made = estimate(transcript, "grid")
+        values, errors = made.range_values(around), made.range_errors(around)
+        held += (np.abs(values - rows) <= 2 * np.sqrt(errors.noise_variances + errors.within_squares)).tolist()
+    assert np.mean(held) >= 0.9
+
+
 def test_a_count_is_the_same_as_a_range(release: Release) -> None:
     one = release.count(x=(100_000, 399_999), y=(0, 500_000))
     same = release.answer(Workload(FINE.shape, np.array([[100_000, 0]]), np.array([[400_000, 500_001]])))

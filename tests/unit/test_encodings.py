@@ -4,6 +4,8 @@ import codecs
 import gzip
 import io
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from dpcube.curator.sources.recoding import Recoded
 from dpcube.domain import Category, Domain, Integer
 from dpcube.domain.encoding import BYTE_ENCODINGS, ENCODINGS, WIDE_ENCODINGS, encoding_named
 from dpcube.errors import DomainError, InputError, SourceError
+from dpcube.learn.predictions import own_rows
 
 CITIES = Domain((Category(name="ville", values=("Köln", "Orléans", "Paris"), column="Préfecture"),))
 TEXT = 'Préfecture;Âge\r\nKöln;1\r\n"Orléans";2\r\nOrléans;3\r\nparis;4\r\n'
@@ -138,3 +141,18 @@ def test_rows_in_another_encoding_change_no_message(tmp_path: Path) -> None:
     for rows, counts in ((b"Bonn\n", [0, 1]), (b"K\xf6ln\nBonn\n", [0, 1]), (b"\xff\xfe\n", [0, 0])):
         (tmp_path / "t.csv").write_bytes(b"ort\n" + rows)
         np.testing.assert_array_equal(count(tmp_path / "t.csv", domain), counts)
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.csv.gz", "new.tsv"])
+def test_rows_to_be_told_are_read_in_the_encoding_of_the_domain(name: str, tmp_path: Path) -> None:
+    (ville,) = CITIES.attributes
+    mark = "\t" if name == "new.tsv" else ";"
+    domain = Domain(CITIES.attributes, encoding="utf-16", delimiter=None if name == "new.tsv" else mark)
+    features = SimpleNamespace(attributes=(ville,), target=Category(name="riche", values=("oui", "non")))
+    trained: Any = SimpleNamespace(domain=domain, features=features)
+    data = TEXT.replace(";", mark).encode("utf-16")
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    rows = own_rows(tmp_path / name, trained)
+    assert rows["Préfecture"].to_pylist() == ["Köln", "Orléans", "Orléans", "paris"]
+    with pytest.raises(InputError, match="its name must end in"):
+        own_rows(tmp_path / "new.xlsx", trained)

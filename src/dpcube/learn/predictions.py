@@ -1,5 +1,6 @@
 """Predictions as a table: rows of one's own enter, classes with probabilities and their intervals leave."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,10 +46,12 @@ def _read(path: Path, trained: TrainedModel) -> pa.Table:
     if path.suffix.lower() == ".parquet":
         held = pq.read_schema(path).names
         return pq.read_table(path, columns=_wanted(trained, held, path))
-    if path.suffix.lower() != ".csv":
-        msg = f"cannot tell how to read {path}; its name must end in .csv or .parquet"
+    kind = re.search(r"\.(csv|tsv)(\.gz|\.zst)?$", path.name.lower())
+    if kind is None:
+        msg = f"cannot tell how to read {path}; its name must end in .csv, .tsv (also .gz or .zst) or .parquet"
         raise InputError(msg)
-    parse = pacsv.ParseOptions(delimiter=trained.domain.delimiter or ",", newlines_in_values=trained.domain.multiline)
+    usual = "," if kind[1] == "csv" else "\t"
+    parse = pacsv.ParseOptions(delimiter=trained.domain.delimiter or usual, newlines_in_values=trained.domain.multiline)
     read = pacsv.ReadOptions(encoding=trained.domain.encoding or "utf8")
     with pacsv.open_csv(path, read_options=read, parse_options=parse) as opened:
         held = opened.schema.names

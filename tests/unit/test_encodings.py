@@ -154,5 +154,6 @@ def test_rows_to_be_told_are_read_in_the_encoding_of_the_domain(name: str, tmp_p
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     rows = own_rows(tmp_path / name, trained)
     assert rows["Préfecture"].to_pylist() == ["Köln", "Orléans", "Orléans", "paris"]
+    (tmp_path / "new.xlsx").write_bytes(data)
     with pytest.raises(InputError, match="its name must end in"):
         own_rows(tmp_path / "new.xlsx", trained)

@@ -37,7 +37,7 @@ class LedgerLocation(Enum):
 
 Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
-PLAIN = CsvDialect()
+PLAIN_LINES = CsvDialect()
 MOST_ROWS_OF_A_UNIT = 2**20
 LONGEST_READING = 1000  # characters of one that a ledger keeps; of a longer one it keeps the digest
 
@@ -123,7 +123,7 @@ class Range:
 
     def _reading(self, attribute: Attribute) -> str:
         """Return everything that decides which value a row has, the column apart."""
-        plain = asdict(PLAIN)
+        plain = asdict(PLAIN_LINES)
         lines = {} if self.lines is None else {k: v for k, v in asdict(self.lines).items() if v != plain[k]}
         return self._text({**declared(attribute), **({"csv": lines} if lines else {})})
 

@@ -115,7 +115,7 @@ places, words = (
     st.sampled_from(WORDS) | st.text(st.characters(exclude_characters="\0"), max_size=9),
 )
 anything = places | words
-CSV = {"--delimiter": words, "--names": words, "--null-text": words}
+CSV = {"--delimiter": words, "--names": words, "--null-text": words, "--encoding": words}
 OPTIONS: dict[tuple[str, ...], dict[str, st.SearchStrategy[str] | None]] = {
     ("domain",): {"-o": places, "--columns": words, "--from-data": None, **CSV},
     ("check",): {"--domain": st.just("d.toml") | places, "--show-values": None, **CSV},

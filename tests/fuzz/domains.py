@@ -71,7 +71,7 @@ def attributes(draw: st.DrawFn) -> dict[str, Toml]:
 def texts(draw: st.DrawFn) -> str:
     """Draw the text of a domain file."""
     header = st.dictionaries(
-        st.sampled_from(["format", "drafted_from_data", "signed_public_by", "multiline", "delimiter"]),
+        st.sampled_from(["format", "drafted_from_data", "signed_public_by", "multiline", "delimiter", "encoding"]),
         VALUES,
         max_size=1,
     )

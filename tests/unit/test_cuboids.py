@@ -213,6 +213,39 @@ def test_no_epsilon_makes_a_run_fail_once_it_is_charged(epsilon: str, strategy: 
     assert math.isfinite(release.count(kind="red").value)
 
 
+FOUR_FINE = Domain([Integer(f"x{j}", 0, 199) for j in range(4)])
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        Cuboids(cuboids=(tuple(FOUR_FINE.names),)),
+        Cuboids(cuboids=(("x0", "x1"), ("x1", "x2"), ("x2", "x3"), ("x0", "x3"))),
+        Cuboids(target="x0"),
+    ],
+    ids=["four attributes", "a ring", "many classes"],
+)
+def test_what_was_named_can_be_asked_once_it_is_charged(strategy: Cuboids) -> None:
+    """Many rows at a large epsilon make many groups; of tables of several the model must still be held."""
+    rng = np.random.default_rng(1)
+    rows = ExactRows(FOUR_FINE.shape, list(rng.integers(0, 200, (4, 3000))), np.full(3000, 10**6))
+    transcript = strategy.for_domain(FOUR_FINE).run(CuboidGate(rows, Fraction(20), noise=SeededNoise(1)))
+    release = Release(FOUR_FINE, transcript, Provenance("cuboids", Fraction(20), "test", private=False))
+    assert release.estimates[:1] == ("cuboids",)
+    assert release.count(x1=(0, 99)).value == pytest.approx(3000 * 10**6 / 2, rel=0.1)
+
+
+def test_tables_that_no_model_could_hold_are_refused_before_anything() -> None:
+    names = [f"x{j}" for j in range(20)]
+    many = Domain([Integer(name, 0, 199) for name in names])
+    pairs = tuple((one, other) for j, one in enumerate(names) for other in names[:j])
+    with pytest.raises(InputError, match="hang together so closely that no model could hold them"):
+        Cuboids(cuboids=pairs).for_domain(many)
+    classes = Domain([Integer("zip", 0, 99_999), *(Integer(name, 0, 99) for name in names)])
+    with pytest.raises(InputError, match="'zip' has so many values"):
+        Cuboids(target="zip").for_domain(classes)
+
+
 @pytest.mark.slow
 def test_a_domain_of_many_or_of_single_cells_can_be_released() -> None:
     for shape in ((1,), (1, 1), (2,) * 64, (1,) * 30 + (5,)):

@@ -250,6 +250,10 @@ def test_a_question_about_another_attribute_counts_every_own_cell() -> None:
         ("age = 3)", "expected 'and' or the end, found ')'; "),
         ("(age = 3", "expected ')', found the end; "),
         ("age between 3", "expected 'and', found the end; "),
+        (
+            "visit between 2024-03-01 and 2024-03-31",
+            "expected 'and', found '-03'; a date is written in quotes, such as ",
+        ),
         ("age between 3 or 4", "expected 'and', found 'or'; "),
         ("age in 3", "expected '(', found '3'; "),
         ("age in ()", "expected a number, or text in single quotes, found ')'; "),

@@ -1,6 +1,7 @@
 """Releases of fine grids: a few attributes of so many cells that nobody could hold the cube, from rows to answers."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from dpcube.curator.gate import Gate
 from dpcube.curator.grid_gate import GridGate
 from dpcube.errors import DomainError, DpcubeError, InputError, MemoryLimitError, QueryError
 from dpcube.estimate import available, estimate
+from dpcube.estimate.fine_grid import GridEstimate
+from dpcube.estimate.tree_totals import consistent_totals
 from dpcube.geometry.tree import BoxTree
 from dpcube.plan import planning
 from dpcube.query import Workload
@@ -99,6 +102,29 @@ def test_answers_are_near_and_their_intervals_hold(release: Release, places: Int
     assert np.mean(np.abs(answers.values - truth)) < 40
     assert np.isfinite(answers.stderrs).all()
     assert np.isfinite(answers.withins).all()
+
+
+def test_a_heap_keeps_its_rows_and_an_interval_reaches_what_was_counted() -> None:
+    """All rows at one place. Totals that are divided so that none is below zero lose some to the empty boxes around."""
+    shape, place, rows = (2**11, 2**11), np.array([300, 700]), 3000
+    reach = np.array([[4], [32]])
+    around = Workload(shape, place - reach, place + reach)
+    held, off = {"grid": list[bool](), "divided": list[bool]()}, []
+    for seed in range(8):
+        heap = ExactRows(shape, list(place[:, None]), np.array([rows]))
+        transcript = FineGrid().run(GridGate(heap, Fraction(1), noise=SeededNoise(seed)))
+        made, boxes = estimate(transcript, "grid"), transcript.boxes
+        assert isinstance(made, GridEstimate)
+        assert boxes is not None
+        divided = consistent_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))
+        off += np.abs(made.range_values(around) - rows).tolist()
+        for name, one in (("grid", made), ("divided", replace(made, totals=divided))):
+            errors = one.range_errors(around)
+            deviation = np.sqrt(errors.noise_variances + errors.within_squares)
+            held[name] += (np.abs(one.range_values(around) - rows) <= 2 * deviation).tolist()
+    assert np.mean(off) < 15
+    assert np.mean(held["grid"]) >= 0.9
+    assert np.mean(held["divided"]) >= 0.9
 
 
 def test_a_count_is_the_same_as_a_range(release: Release) -> None:

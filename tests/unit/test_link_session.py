@@ -165,6 +165,25 @@ def test_a_charge_is_on_disk_before_padding_is_drawn(
     assert Ledger(ledger).statement().remaining == 0  # spent: whoever starts again is charged again
 
 
+def test_a_ledger_that_another_made_for_the_same_rows_meanwhile_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first session of a directory, while a first release of a file in it makes a ledger of its own."""
+    (tmp_path / "data").mkdir()
+    pq.write_table(TABLE, tmp_path / "data" / "a.parquet")
+    honest = session_module._read_records
+
+    def meanwhile(*given: Any) -> pa.Table:
+        Ledger.create(tmp_path / "data" / "a.ledger", total=Fraction(1))
+        return honest(*given)
+
+    monkeypatch.setattr(session_module, "_read_records", meanwhile)
+    with pytest.raises(InputError, match="has the ledger"):
+        prepare_session(tmp_path / "data", BLOCKS, RULES, tmp_path / "s", id_column="id")
+    assert not (tmp_path / "s").exists()
+    assert Ledger(tmp_path / "data.ledger").statement().charges == ()
+
+
 def test_a_crash_before_the_file_is_whole_leaves_none(
     tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -719,14 +719,14 @@ def test_a_nan_in_parquet_is_no_number_whatever_the_other_rows_are(type_: pa.Dat
             )
 
 
-@pytest.mark.parametrize(("encoding", "named"), [("utf-16", "UTF-16"), ("utf-16-be", ""), ("cp1252", "WINDOWS-1252")])
+@pytest.mark.parametrize(("encoding", "named"), [("utf-16", "utf-16"), ("utf-16-be", ""), ("cp1252", "windows-1252")])
 def test_a_header_that_is_not_utf_8_is_refused_and_rows_are_not_asked(
     encoding: str, named: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("größe;stadt\n1;Köln\n".encode(encoding))
     if named:
-        with pytest.raises(SourceError, match=f"is not UTF-8, as text files must be.*iconv -f {named} -t UTF-8"):
+        with pytest.raises(SourceError, match=f"is not text in UTF-8; if it is {named}, say so: --encoding {named}"):
             open_rows(path)
     path.write_bytes(b"v\n" + "1\nKöln\n".encode(encoding))
     assert open_rows(path).columns == ("v",)  # whatever the rows are

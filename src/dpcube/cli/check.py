@@ -36,6 +36,7 @@ def check(
     delimiter: str | None,
     names: str | None,
     null_text: tuple[str, ...],
+    encoding: str | None,
 ) -> None:
     """See which rows of TABLE a domain file would count: for its owner, on a terminal only.
 
@@ -52,7 +53,7 @@ def check(
     if not sys.stdout.isatty():
         msg = "dpcube check shows private facts on a terminal only, not in a file or a pipe; nothing was read"
         raise InputError(msg)
-    csv = dialect_of(table, delimiter, names, null_text)
+    csv = dialect_of(table, delimiter, names, null_text, encoding)
     stage("looking at the rows")
     declared = Domain.load(domain_file)
     rows = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}

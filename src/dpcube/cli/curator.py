@@ -44,6 +44,9 @@ def csv_options(verb: Verb) -> Verb:
             help="Comma-separated names of all columns of a CSV file without a header, whose first row would else be "
             "taken for names and shown. Lines of more or fewer fields than names are dropped, and nothing says so.",
         ),
+        click.option(
+            "--encoding", help="Encoding of a CSV file, such as windows-1252, latin-1 or utf-16; UTF-8 unless given."
+        ),
         click.option("--delimiter", help="Delimiter of a CSV file: a comma, or a tab in .tsv files, unless given."),
     ):
         verb = option(verb)
@@ -102,6 +105,7 @@ def domain(
     delimiter: str | None,
     names: str | None,
     null_text: tuple[str, ...],
+    encoding: str | None,
 ) -> None:
     """Draft a domain file for TABLE, from its column names and types only.
 
@@ -117,14 +121,14 @@ def domain(
         msg = f"{output} exists; choose another name, or remove it first"
         raise InputError(msg)
     chosen = None if columns is None else tuple(name.strip() for name in columns.split(","))
-    csv = dialect_of(table, delimiter, names, null_text)
+    csv = dialect_of(table, delimiter, names, null_text, encoding)
     drawn = {"from_data": from_data, "public": public, "quantiles": quantiles}
     text = draft(table, columns=chosen, csv=csv, query=query, **drawn)  # type: ignore[arg-type]
     if output is None:
         click.echo(text, nl=False)
         return
     write_text(output, text, private=from_data and public is None)
-    same = _csv_words(None, names, null_text)  # the draft has the delimiter
+    same = _csv_words(None, names, null_text, None)  # the draft has the delimiter and the encoding
     then = f"{_command('check', table, '--domain', output, *same)} (for your eyes only), "
     then += _command("release", table, "--domain", output, *same, "--epsilon", "E", "-o", "R.dpcube")
     click.echo(visible(f"wrote {output}; edit it, then: {then}"))
@@ -196,6 +200,7 @@ def release(
     delimiter: str | None,
     names: str | None,
     null_text: tuple[str, ...],
+    encoding: str | None,
     as_json: bool,
 ) -> None:
     """Release TABLE as a differentially private cube.
@@ -213,7 +218,7 @@ def release(
         msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
         raise InputError(msg)
     declared = Domain.load(domain_file)
-    csv = dialect_of(table, delimiter, names, null_text)
+    csv = dialect_of(table, delimiter, names, null_text, encoding)
     fitted = _fitted(strategy, queries, questions, target, cuboids)
     if explain:
         if said := _said_of_cuboids(fitted, declared):
@@ -222,7 +227,7 @@ def release(
         click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
         return
     chosen_rows = _row_words(unit, max_rows, null_unit, period, query)
-    csv_words = _csv_words(delimiter, names, null_text)
+    csv_words = _csv_words(delimiter, names, null_text, encoding)
     look = _command("check", table, "--domain", domain_file, *chosen_rows, *csv_words)
     try:
         made = publish(
@@ -259,9 +264,10 @@ def release(
     click.echo(visible(f'ask it: {_command("info", output)}; {_command("count", output)} "..."'))
 
 
-def _csv_words(delimiter: str | None, names: str | None, null_text: tuple[str, ...]) -> list[str]:
+def _csv_words(delimiter: str | None, names: str | None, null_text: tuple[str, ...], encoding: str | None) -> list[str]:
     """Return the options by which a CSV file is read, for a command that is to read it alike."""
-    given = [("--delimiter", delimiter), ("--names", names), *(("--null-text", text) for text in null_text)]
+    given = [("--delimiter", delimiter), ("--encoding", encoding), ("--names", names)]
+    given += [*(("--null-text", text) for text in null_text)]
     return [word for option, value in given if value is not None for word in (option, value)]
 
 
@@ -342,7 +348,11 @@ def _questions_in(path: Path) -> tuple[str, ...]:
 
 
 def dialect_of(
-    table: Path | str, delimiter: str | None, names: str | None, null_text: tuple[str, ...]
+    table: Path | str,
+    delimiter: str | None,
+    names: str | None,
+    null_text: tuple[str, ...],
+    encoding: str | None = None,
 ) -> "CsvDialect | None":
     """Return how CSV files are written, by the options of `csv_options`; None for a table in a database."""
     from dpcube.curator import CsvDialect
@@ -354,4 +364,5 @@ def dialect_of(
         header=names is None,
         columns=None if names is None else tuple(name.strip() for name in names.split(",")),
         null_text=null_text or ("",),
+        encoding="utf-8" if encoding is None else encoding,
     )

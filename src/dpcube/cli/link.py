@@ -158,6 +158,7 @@ def _session(
     delimiter: str | None,
     names: str | None,
     null_text: tuple[str, ...],
+    encoding: str | None,
     **how: Any,
 ) -> "tuple[LinkSession, bool]":
     """Return the session in a file, or a new one of a table; and whether it is new."""
@@ -182,7 +183,7 @@ def _session(
         id_column=id_column,
         ledger=None if no_ledger else ledger or LedgerLocation.BESIDE_TABLE,
         null_unit=null_unit,
-        csv=dialect_of(table, delimiter, names, null_text),
+        csv=dialect_of(table, delimiter, names, null_text, encoding),
         **how,
     )
     return made, True

@@ -27,6 +27,7 @@ def studio(
     delimiter: str | None,
     names: str | None,
     null_text: tuple[str, ...],
+    encoding: str | None,
 ) -> None:
     """Open a page, on this machine only, to choose what of TABLE to count, see what it would be worth, and release it.
 
@@ -35,7 +36,7 @@ def studio(
     from dpcube.loopback import serve
     from dpcube.studio import Desk, StudioServer
 
-    desk = Desk(table, csv=dialect_of(table, delimiter, names, null_text), query=query, ledger=ledger)
+    desk = Desk(table, csv=dialect_of(table, delimiter, names, null_text, encoding), query=query, ledger=ledger)
     server = StudioServer(desk, port)
     click.echo(f"open once, in a browser on this machine: {server.entry.address}")
     click.echo("Ctrl-C ends it. What you type stays here, and nothing is spent before you confirm.")

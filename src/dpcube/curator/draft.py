@@ -32,7 +32,7 @@ ADVICE = """\
 #   type = "category"             values = ["?", "?"]  (or values_from = "FILE", a value a line)
 #   type = "date"                 start = YYYY-MM-DD  end = YYYY-MM-DD  every = "month"  (day, week, quarter, year)
 # How text is read: column, trim, case, null_text, decimal, thousands, prefix, suffix, format, true, false; above the
-# attributes, delimiter (docs/sources.md).
+# attributes, delimiter and encoding (docs/sources.md).
 """
 WARNING = """\
 # DRAFTED FROM THE PRIVATE DATA: its bounds and values may give rows away. Replace each by what is publicly known,
@@ -77,10 +77,15 @@ def draft(
             msg += meant(name, rows.columns)
             raise SourceError(msg)
     tables = [_attribute(rows, name, from_data=from_data, quantiles=quantiles) for name in chosen]
-    mark = None if csv is None else csv.delimiter
-    divided = "" if mark is None else f"delimiter = {_toml(mark)}\n"
+    divided = _lines_as_declared(csv or CsvDialect())
     stamp = "" if not from_data else WARNING if public is None else PUBLIC.format(name=_toml(public))
     return _with_size(f"{ADVICE}format = {DOMAIN_FORMAT}\n{divided}{stamp}" + "".join(f"\n{table}" for table in tables))
+
+
+def _lines_as_declared(csv: CsvDialect) -> str:
+    """Return what a draft says of how its CSV file is written, so that it need not be said again."""
+    said = "" if csv.delimiter is None else f"delimiter = {_toml(csv.delimiter)}\n"
+    return said + ("" if csv.declared_encoding is None else f"encoding = {_toml(csv.declared_encoding)}\n")
 
 
 def _check_public(*, from_data: bool, public: str | None, quantiles: int | None) -> None:

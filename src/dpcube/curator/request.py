@@ -37,6 +37,7 @@ class LedgerLocation(Enum):
 
 Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
+PLAIN_LINES = CsvDialect()
 MOST_ROWS_OF_A_UNIT = 2**20
 LONGEST_READING = 1000  # characters of one that a ledger keeps; of a longer one it keeps the digest
 
@@ -122,7 +123,7 @@ class Range:
 
     def _reading(self, attribute: Attribute) -> str:
         """Return everything that decides which value a row has, the column apart."""
-        plain = asdict(CsvDialect())
+        plain = asdict(PLAIN_LINES)
         lines = {} if self.lines is None else {k: v for k, v in asdict(self.lines).items() if v != plain[k]}
         return self._text({**declared(attribute), **({"csv": lines} if lines else {})})
 
@@ -138,17 +139,23 @@ def _bound(end: Bound, column: str) -> int | date:
 
 
 def read_lines(domain: Domain, csv: CsvDialect | None) -> CsvDialect | None:
-    """Return the dialect of CSV files, with the delimiter and the line breaks in quotes that the domain declares."""
-    if domain.delimiter is None and not domain.multiline:
+    """Return the dialect of CSV files, with what the domain declares of it: delimiter, encoding, breaks in quotes."""
+    if domain.delimiter is None and domain.encoding is None and not domain.multiline:
         return csv
     made = csv or CsvDialect()
-    if domain.delimiter is not None and made.delimiter not in (None, domain.delimiter):
+    told = replace(made, encoding=domain.encoding or made.encoding)
+    _refuse_two("delimiter", domain.delimiter, made.delimiter, agree=made.delimiter in (None, domain.delimiter))
+    _refuse_two("encoding", domain.encoding, made.encoding, agree=made.declared_encoding in (None, told.encoding))
+    return replace(told, multiline=made.multiline or domain.multiline, delimiter=domain.delimiter or made.delimiter)
+
+
+def _refuse_two(key: str, declared: str | None, given: str | None, *, agree: bool) -> None:
+    """Refuse what a domain says in one way and the command in another."""
+    if declared is not None and not agree:
         msg = (
-            f"the domain says delimiter = {domain.delimiter!r}, and the command (--delimiter, or csv in Python) "
-            f"{made.delimiter!r}; say it once"
+            f"the domain says {key} = {declared!r}, and the command (--{key}, or csv in Python) {given!r}; say it once"
         )
         raise InputError(msg)
-    return replace(made, multiline=made.multiline or domain.multiline, delimiter=domain.delimiter or made.delimiter)
 
 
 def ledger_path(ledger: str | Path | LedgerLocation | None, source: object) -> Path | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpcube.domain.attribute import Attribute, listing
+from dpcube.domain.encoding import ALLOWED_ENCODINGS, encoding_named
 from dpcube.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
 from dpcube.domain.number import Integer
 from dpcube.domain.text import is_delimiter, meant
@@ -21,7 +22,7 @@ class Domain:
     `drafted_from_data` marks a draft whose bounds or values were looked up in the private table: it may not be used
     for a release until somebody signs, in `signed_public_by`, that what it says is public knowledge. `multiline` says
     that quoted fields of CSV files hold line breaks; a stray quote then joins rows, so it must be declared. `delimiter`
-    divides the fields of CSV files; other tables have none.
+    divides the fields of CSV files, and `encoding` is that of their text; other tables have none.
 
     >>> Domain(Integer("age", 0, 9), Integer("hours", 1, 4)).shape
     (10, 4)
@@ -34,6 +35,7 @@ class Domain:
     signed_public_by: str | None = None
     multiline: bool = False
     delimiter: str | None = None
+    encoding: str | None = None
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Domain:
         signed_public_by: str | None = None,
         multiline: bool = False,
         delimiter: str | None = None,
+        encoding: str | None = None,
     ) -> None:
         """Take attributes one by one or as one list: `Domain(age, sex)`, `Domain([age, sex])`."""
         given = (*axes, attributes) if attributes else axes
@@ -53,6 +56,7 @@ class Domain:
         object.__setattr__(self, "signed_public_by", signed_public_by)
         object.__setattr__(self, "multiline", multiline)
         object.__setattr__(self, "delimiter", delimiter)
+        object.__setattr__(self, "encoding", encoding)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -67,6 +71,9 @@ class Domain:
             raise DomainError(msg)
         if self.delimiter is not None and not is_delimiter(self.delimiter):
             msg = f"delimiter must be one ASCII character that ends no line and is no quote, got {self.delimiter!r}"
+            raise DomainError(msg)
+        if self.encoding is not None and encoding_named(self.encoding) is None:
+            msg = f"encoding must be {ALLOWED_ENCODINGS}, got {self.encoding!r}"
             raise DomainError(msg)
         names = self.names
         if len(set(names)) < len(names):
@@ -96,18 +103,19 @@ class Domain:
 
     @classmethod
     def _declared(cls, declaration: Declaration) -> "Domain":
-        attributes, drafted, signed, multiline, delimiter = declaration
+        attributes, drafted, signed, multiline, delimiter, encoding = declaration
         return cls(
             attributes,
             drafted_from_data=drafted,
             signed_public_by=signed,
             multiline=multiline,
             delimiter=delimiter,
+            encoding=encoding,
         )
 
     def dumps(self) -> str:
         """Return the text of a domain file; `loads` reads it back to an equal domain."""
-        said = (self.drafted_from_data, self.signed_public_by, self.multiline, self.delimiter)
+        said = (self.drafted_from_data, self.signed_public_by, self.multiline, self.delimiter, self.encoding)
         return format_declaration((self.attributes, *said))
 
     def save(self, path: str | Path) -> None:

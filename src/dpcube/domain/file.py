@@ -27,7 +27,9 @@ from dpcube.files import is_special, place_beside
 DOMAIN_FORMAT = 1
 LARGEST_DOMAIN_FILE = 16 * 2**20
 ATTRIBUTE_KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
-Declaration = tuple[tuple[Attribute, ...], bool, str | None, bool, str | None]  # the fields of a Domain, in order
+Declaration = tuple[
+    tuple[Attribute, ...], bool, str | None, bool, str | None, str | None
+]  # the fields of a Domain, in order
 # The work of tomllib grows with the square of the number of parts of a dotted key, of which a domain file has none.
 DEEPEST_KEY = 16
 _DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{DEEPEST_KEY}}}', re.ASCII)
@@ -39,7 +41,7 @@ _LITERAL = re.compile(
     ''',
     re.DOTALL | re.VERBOSE,
 )
-HEADER = ("format", "drafted_from_data", "signed_public_by", "multiline", "delimiter", "attribute")
+HEADER = ("format", "drafted_from_data", "signed_public_by", "multiline", "delimiter", "encoding", "attribute")
 
 
 def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
@@ -66,7 +68,7 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
         msg = f"multiline must be true or false, got {multiline!r}"
         raise DomainError(msg)
     attributes = tuple(_attribute(item, beside) for item in declared)
-    return attributes, drafted, signed, multiline, table.get("delimiter")
+    return attributes, drafted, signed, multiline, table.get("delimiter"), table.get("encoding")
 
 
 def toml_table(text: str, *, of: str) -> dict[str, Any]:
@@ -169,7 +171,7 @@ def read_text(path: Path) -> str:
 
 def format_declaration(declaration: Declaration) -> str:
     """Write a domain's fields as text that `parse_declaration` reads back."""
-    attributes, drafted, signed, multiline, delimiter = declaration
+    attributes, drafted, signed, multiline, delimiter, encoding = declaration
     lines = [f"format = {DOMAIN_FORMAT}"]
     if drafted:
         lines.append("drafted_from_data = true")
@@ -179,6 +181,8 @@ def format_declaration(declaration: Declaration) -> str:
         lines.append("multiline = true")
     if delimiter is not None:
         lines.append(f"delimiter = {_toml(delimiter)}")
+    if encoding is not None:
+        lines.append(f"encoding = {_toml(encoding)}")
     for attribute in attributes:
         lines += ["", "[[attribute]]"]
         declared = attribute.declaration()

@@ -1,9 +1,14 @@
 """An estimate of a fine grid, whose cells nobody could hold: totals of boxes that add up, none below zero.
 
-Inside its leaves rows are spread evenly. What that misses is taken from the tree's own splits: a posterior learns how
-uneven the halves of boxes are, level by level (`posterior/`), and a leaf is as uneven as the cut it never got. The
-noise is that of least squares on the same counts (`least_squares_tree.py`); that no total is below zero takes some of
-it away.
+Totals are those of a posterior, which learns from the tree's own splits how uneven the halves of boxes are, level by
+level (`posterior/`). Dividing each total among halves by least squares, none below zero, would not do: around a clump
+the noise of empty boxes is kept where it is above zero and cut where it is below, level after level, and what is kept
+is taken from the clump. One of 4,000 rows in a single cell, counted to within 6, came out at 3,846 so.
+
+Inside its leaves rows are spread evenly. What that misses is told by the same splits: a leaf is as uneven as the cut it
+never got. The noise is that of least squares on the same counts (`least_squares_tree.py`), which is unbiased. Where an
+answer departs from what that says by more than its noise, the departure is stated instead: the interval then reaches
+from the answer to what the counts say, and beyond.
 """
 
 from dataclasses import dataclass
@@ -14,10 +19,10 @@ import numpy as np
 from dpcube.arrays import Floats
 from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, even_measure, everything
 from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.estimate.errors.walks import split_sums
+from dpcube.estimate.errors.walks import node_sums, split_sums
 from dpcube.estimate.least_squares_tree import LeastSquaresTree, least_squares_variances
 from dpcube.estimate.posterior import infer
-from dpcube.estimate.tree_totals import consistent_totals, pooled_counts
+from dpcube.estimate.tree_totals import least_squares_totals
 from dpcube.query import CountingQueries, Workload
 from dpcube.transcript import BoxCounts
 
@@ -27,23 +32,26 @@ GRID_ROUNDS = 2
 
 @dataclass(frozen=True)
 class GridEstimate(LeastSquaresTree):
-    """Totals of a tree, and of each leaf what, times f (1 - f), is the variance of the count in a part f of it."""
+    """Totals of a tree, and of each leaf what, times f (1 - f), is the variance of the count in a part f of it.
+
+    `unbiased` are the totals by least squares, below zero where they are.
+    """
 
     uneven: Floats
+    unbiased: Floats
 
     @classmethod
     def of(cls, name: str, boxes: BoxCounts, measured: Floats, variance: Floats) -> "GridEstimate":
         """Return the estimate by counts of nodes and their noise variances, shape (nodes,), infinite for no count."""
-        totals = consistent_totals(boxes.tree, measured, variance)
-        noise = pooled_counts(boxes.tree, measured, variance)[1]
-        uneven = infer(boxes.tree, measured, variance, rounds=GRID_ROUNDS, evenly=True).uneven
-        return cls(name, boxes.tree, totals, noise, uneven)
+        unbiased, noise = least_squares_totals(boxes.tree, measured, variance)
+        posterior = infer(boxes.tree, measured, variance, rounds=GRID_ROUNDS, evenly=True)
+        return cls(name, boxes.tree, posterior.totals, noise, posterior.uneven, unbiased)
 
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         asked = axis_weights(queries, *even_measure(self.shape))
         values, within = self._walked(asked)
-        return values, ErrorParts(self._noise(asked), within)
+        return values, ErrorParts(self._noise(asked, values), within)
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -52,7 +60,8 @@ class GridEstimate(LeastSquaresTree):
     def range_errors(self, workload: Workload) -> ErrorParts:
         """Return the parts of the errors of many ranges."""
         asked = self._everything.inside(workload)
-        return ErrorParts(self._noise(asked), self._walked(asked)[1])
+        values, within = self._walked(asked)
+        return ErrorParts(self._noise(asked, values), within)
 
     @cached_property
     def _everything(self) -> AxisWeights:
@@ -62,5 +71,7 @@ class GridEstimate(LeastSquaresTree):
         found = split_sums(self.tree, self.totals, np.zeros(len(self.tree)), self.uneven, asked, of_total=0.0)
         return found[:, 0], found[:, 2]
 
-    def _noise(self, asked: AxisWeights) -> Floats:
-        return least_squares_variances(self.tree, self.subtree_variance, asked)
+    def _noise(self, asked: AxisWeights, values: Floats) -> Floats:
+        """Return the variance of least squares, or the square of how far answers depart from it, if that is more."""
+        departure = values - node_sums(self.tree, self.unbiased[:, np.newaxis], asked)[:, 0]
+        return np.maximum(least_squares_variances(self.tree, self.subtree_variance, asked), departure**2)

@@ -1,5 +1,6 @@
 """Predictions as a table: rows of one's own enter, classes with probabilities and their intervals leave."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,11 +46,14 @@ def _read(path: Path, trained: TrainedModel) -> pa.Table:
     if path.suffix.lower() == ".parquet":
         held = pq.read_schema(path).names
         return pq.read_table(path, columns=_wanted(trained, held, path))
-    if path.suffix.lower() != ".csv":
-        msg = f"cannot tell how to read {path}; its name must end in .csv or .parquet"
+    kind = re.search(r"\.(csv|tsv)(\.gz|\.zst)?$", path.name.lower())
+    if kind is None:
+        msg = f"cannot tell how to read {path}; its name must end in .csv, .tsv (also .gz or .zst) or .parquet"
         raise InputError(msg)
-    parse = pacsv.ParseOptions(delimiter=trained.domain.delimiter or ",", newlines_in_values=trained.domain.multiline)
-    with pacsv.open_csv(path, parse_options=parse) as opened:
+    usual = "," if kind[1] == "csv" else "\t"
+    parse = pacsv.ParseOptions(delimiter=trained.domain.delimiter or usual, newlines_in_values=trained.domain.multiline)
+    read = pacsv.ReadOptions(encoding=trained.domain.encoding or "utf8")
+    with pacsv.open_csv(path, read_options=read, parse_options=parse) as opened:
         held = opened.schema.names
     wanted = _wanted(trained, held, path)
     # Everything is text, which the domain says how to read; an empty text is null.
@@ -59,7 +63,7 @@ def _read(path: Path, trained: TrainedModel) -> pa.Table:
         null_values=[""],
         strings_can_be_null=True,
     )
-    return pacsv.read_csv(path, parse_options=parse, convert_options=options)
+    return pacsv.read_csv(path, read_options=read, parse_options=parse, convert_options=options)
 
 
 def _wanted(trained: TrainedModel, held: list[str], path: Path) -> list[str]:

@@ -148,6 +148,7 @@ def prepare_session(
     records = _read_records(rows, blocks, rules, id_column)
     facts = SessionFacts(secrets.token_hex(16), blocks.digest, rules.digest, str(amount), str(slack), shift, max_rows)
     book = None if place is None else open_ledger(place, total=allowed, unit=unit, delta=slack)
+    ledger_path(ledger, source)  # again, as a release does: of two that made ledgers for the same rows, one sees it
     charge = None
     if book is not None:
         charge = book.charge(amount, delta=slack, strategy="padding", domain=blocks.digest, purpose=purpose, unit=unit)

@@ -220,5 +220,9 @@ class _Parser:
     def refuse(self, expected: str) -> NoReturn:
         kind, value = self.tokens[self.position]
         found = "the end" if kind == "end" else repr(value)
+        before = self.tokens[self.position - 1][1] if self.position else ""
+        if kind == "number" and value.startswith("-") and len(before) == 4 and before.isdigit():  # of 2026-03-01
+            msg = f"{expected}, found {found}; a date is written in quotes, such as '2026-01-31'"
+            raise QueryError(msg)
         msg = f"{expected}, found {found}; {GRAMMAR}"
         raise QueryError(msg)

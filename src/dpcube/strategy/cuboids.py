@@ -22,6 +22,7 @@ from dpcube.counter import BUDGET_UNITS, MOST_TABLE_CELLS, CuboidCounter
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import DomainError, InputError
+from dpcube.estimate.cuboids.estimate import MOST_MODEL_CELLS
 from dpcube.estimate.cuboids.first_tables import in_groups, tables_of_one
 from dpcube.estimate.cuboids.fitting import CountedTable, FittedModel, fit, total_of
 from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells_with, table_cells
@@ -86,7 +87,9 @@ class Cuboids:
         if self.target is not None:
             _check_named([self.target], names)
             _check_target(self.target, domain)
-            return replace(self, ordered=ordered, target_axis=domain.axis(self.target))
+            found = replace(self, ordered=ordered, target_axis=domain.axis(self.target))
+            found._check_model(domain.shape)
+            return found
         axes = []
         for table in self.cuboids:
             _check_named(table, names)
@@ -99,7 +102,9 @@ class Cuboids:
                 f"strategy cuboids: name each table once, at most {MOST_NAMED}, each of at most {MOST_AXES} attributes"
             )
             raise InputError(msg)
-        return replace(self, ordered=ordered, named=tuple(axes))
+        found = replace(self, ordered=ordered, named=tuple(axes))
+        found._check_model(domain.shape)
+        return found
 
     def parameters(self) -> dict[str, Parameter]:
         """Return what was named, for the release's manifest."""
@@ -133,7 +138,7 @@ class Cuboids:
         of_choice, of_table = int(left * share / rounds), int(left * (1 - share) / rounds)
         noise = 1 / float(of_table * per)
         most = int(np.clip(math.sqrt(NOISE_OF_TABLE * total_of(noisy) / noise), FEWEST_GROUPS, MOST_GROUPS))
-        groups = self._groups(noisy, most, noise)
+        groups = self._groups_of_a_model(noisy, most, noise, [*first, *self.named])
         coarse = counter.grouped(groups)
         purse = _Purse(int(left * (1 - share)), rounds, coarse.shape, per)
         learnt = _Learnt.of(coarse, [in_groups(table, tuple(groups)) for table in counted], purse, self.target_axis)
@@ -158,6 +163,25 @@ class Cuboids:
         if target is None or attributes == 1:
             return [(axis,) for axis in range(attributes)]
         return [(min(axis, target), max(axis, target)) for axis in range(attributes) if axis != target]
+
+    def _check_model(self, shape: tuple[int, ...]) -> None:
+        """Refuse tables that no model could hold, however few the groups: by then the budget would be spent."""
+        sides = [side if axis == self.target_axis else min(side, FEWEST_GROUPS) for axis, side in enumerate(shape)]
+        if model_cells(tuple(sides), [*self.first_axes(len(shape)), *self.named]) > MOST_MODEL_CELLS:
+            what = "the tables named hang together so closely" if self.named else f"'{self.target}' has so many values"
+            msg = f"strategy cuboids: {what} that no model could hold them; name fewer tables, or use wider bins"
+            raise InputError(msg)
+
+    def _groups_of_a_model(
+        self, noisy: list[CountedTable], most: int, noise: float, tables: list[CliqueAxes]
+    ) -> list[Ints]:
+        """Return groups, so few that the model of the tables that are known to come can be held."""
+        while True:
+            groups = self._groups(noisy, most, noise)
+            sides = tuple(int(of_axis.max()) + 1 for of_axis in groups)
+            if most == 1 or model_cells(sides, tables) <= MOST_MODEL_CELLS:
+                return groups
+            most = max(most * 3 // 4, 1)
 
     def _groups(self, noisy: list[CountedTable], most: int, noise: float) -> list[Ints]:
         """Return the groups of every attribute's cells; classes of a target are never put together."""

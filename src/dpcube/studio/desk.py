@@ -223,8 +223,8 @@ class Desk:
 
     def _domain(self, request: Request) -> Domain:
         signed = word(request, "signed_public_by", needed=False) if self._looked else ""
-        mark = None if self._csv is None else self._csv.delimiter
-        return declared_domain(request.get("attributes"), drafted_from_data=self._looked, signed=signed, delimiter=mark)
+        lines = {} if self._csv is None else {"delimiter": self._csv.delimiter, "encoding": self._csv.declared_encoding}
+        return declared_domain(request.get("attributes"), drafted_from_data=self._looked, signed=signed, **lines)
 
     def _unit(self, request: Request) -> PrivacyUnit:
         column = word(request, "unit", needed=False)

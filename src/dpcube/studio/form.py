@@ -41,7 +41,12 @@ def whole(request: Mapping[str, Any], key: str) -> int:
 
 
 def declared_domain(
-    attributes: object, *, drafted_from_data: bool = False, signed: str = "", delimiter: str | None = None
+    attributes: object,
+    *,
+    drafted_from_data: bool = False,
+    signed: str = "",
+    delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> Domain:
     """Return the domain that the form declares; one drafted from data says so, and who signed it, if anybody did."""
     if not isinstance(attributes, list) or not all(isinstance(item, dict) for item in attributes):
@@ -51,6 +56,7 @@ def declared_domain(
     lines += ["drafted_from_data = true"] if drafted_from_data else []
     lines += [f"signed_public_by = {_toml(signed)}"] if drafted_from_data and signed else []
     lines += [] if delimiter is None else [f"delimiter = {_toml(delimiter)}"]
+    lines += [] if encoding is None else [f"encoding = {_toml(encoding)}"]
     for attribute in attributes:
         lines += ["[[attribute]]", *(f"{key} = {_value(key, value, attribute)}" for key, value in _given(attribute))]
     return Domain.loads("\n".join(lines) + "\n")

@@ -4,8 +4,9 @@ A row is a line, ended by LF or CR LF: whatever the bytes of a line are, it chan
 engine's CSV reader is not used, for it samples the rows, lets one stray quote swallow the lines that follow, and raises
 (quoting the line) on what it cannot read. Here every line has a destination:
 
-- bytes that are not UTF-8 become replacement characters, except in the name of a unit, which is told from others by
-  its bytes; a NUL or a lone CR is a character like any other;
+- bytes that are not text in the declared encoding (UTF-8 unless given; `recoding.py`) become replacement characters,
+  except in the name of a unit, which is told from others by its bytes;
+- a NUL or a lone CR is a character like any other;
 - a line is dropped if it is empty, is longer than `LONGEST` bytes, has more or fewer fields than there are columns,
   leaves a quote open or has text after a closing one;
 - a quote inside a field that does not start with one is a character like any other.
@@ -20,7 +21,8 @@ whether it is read as UTF-8 or byte by byte (Latin-1), and a unit's field of the
 
 import codecs
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +31,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import literal
+from dpcube.curator.sources.recoding import ByteStream, Recoded, order_of_bytes
 from dpcube.curator.sources.table import Scan, Table, common_schema, read_each
+from dpcube.domain.encoding import ALLOWED_ENCODINGS, BYTE_ENCODINGS, encoding_named
 from dpcube.domain.text import is_text
 from dpcube.errors import SourceError
 
@@ -46,7 +50,8 @@ class CsvDialect:
 
     `columns` names the columns of a file without a header, or renames those of one with a header. A field that equals
     one of `null_text`, in quotes or not, is null. Fields are divided by commas, or by tabs in .tsv files, unless a
-    delimiter is given. With `quote=None` quotes are characters like any other.
+    delimiter is given. With `quote=None` quotes are characters like any other. `encoding` is that of the text: UTF-8,
+    UTF-16 or one of one byte a character (`domain/encoding.py` lists them).
     """
 
     delimiter: str | None = None
@@ -56,6 +61,7 @@ class CsvDialect:
     columns: tuple[str, ...] | None = None
     null_text: tuple[str, ...] = ("",)
     multiline: bool = False
+    encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
         marks = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape}
@@ -76,11 +82,28 @@ class CsvDialect:
             if not is_text(name):
                 msg = f"a CSV dialect's columns must be text in UTF-8, got {name!r}"
                 raise SourceError(msg)
+        self._keep_encoding()
+
+    def _keep_encoding(self) -> None:
+        """Keep the encoding by its one name: a ledger tells readings of a period apart by it."""
+        found = encoding_named(self.encoding)
+        if found is None:
+            msg = f"a CSV dialect's encoding must be {ALLOWED_ENCODINGS}, got {self.encoding!r}"
+            raise SourceError(msg)
+        if found == "utf_16" and not self.header:
+            msg = "a CSV file without a header has no place for a byte-order mark; say utf-16-le or utf-16-be"
+            raise SourceError(msg)
+        object.__setattr__(self, "encoding", found.replace("_", "-"))
 
     @property
     def divider(self) -> str:
         """The character between fields."""
         return self.delimiter or ","
+
+    @property
+    def declared_encoding(self) -> str | None:
+        """The encoding if it is another than the usual one."""
+        return None if self.encoding == "utf-8" else self.encoding
 
     @property
     def field(self) -> str:
@@ -122,30 +145,47 @@ def csv_table(name: str, paths: Sequence[Path], dialect: CsvDialect) -> Table:
 
 def _start(path: Path, dialect: CsvDialect) -> tuple[tuple[str, ...], int]:
     """Return the names of a file's columns, and how many bytes stand before its first row."""
-    with _open(path) as stream:
+    with _opened(path, dialect) as stream:
         start = stream.read(LONGEST)
     skip = len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0
     if not dialect.header:
         return dialect.columns or (), skip
     header = start[skip:].split(b"\n", 1)[0]
-    _check_encoding(header, path)
+    _check_encoding(header, path, dialect)
     names = dialect.columns or _names(header.decode("utf-8", "replace").removesuffix("\r"), dialect)
     return names, skip + len(header) + 1
 
 
-def _check_encoding(header: bytes, path: Path) -> None:
-    """Refuse a file whose header is not UTF-8: most of its rows would be read as other text, and be dropped.
+def _check_encoding(header: bytes, path: Path, dialect: CsvDialect) -> None:
+    """Refuse a file whose header is in another encoding: most of its rows would be read as other text, and be dropped.
 
     The header is public, as the names of columns are; a line of rows is never looked at.
     """
+    declared = encoding_named(dialect.encoding)
+    if declared in BYTE_ENCODINGS and header.startswith(codecs.BOM_UTF8.decode(declared, "replace").encode()):
+        msg = f"{path} begins with the mark of UTF-8, and its encoding was said to be {dialect.encoding}; say none"
+        raise SourceError(msg)
     try:
         codecs.getincrementaldecoder("utf-8")().decode(header)  # it may be cut inside of a character
     except UnicodeDecodeError:
-        wide = header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        other = "UTF-16" if wide else "WINDOWS-1252"
-        msg = f"the header of {path} is not UTF-8, as text files must be; convert it, such as by "
-        msg += f"iconv -f {other} -t UTF-8 OLD > NEW"
+        msg = f"the header of {path} is not text in {dialect.encoding.upper()}"
+        if dialect.declared_encoding is None:
+            wide = header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            other = "utf-16" if wide else "windows-1252"
+            msg += f"; if it is {other}, say so: --encoding {other}, or in a domain file encoding = "
+            msg += f'"{other}" (CsvDialect(encoding="{other}") in Python)'
         raise SourceError(msg) from None
+
+
+@contextmanager
+def _opened(path: Path, dialect: CsvDialect) -> Iterator[ByteStream]:
+    """Open a file as text in UTF-8, whatever its encoding is."""
+    encoding = dialect.encoding.replace("-", "_")
+    if encoding == "utf_16":
+        with _open(path) as stream:
+            encoding = order_of_bytes(stream.read(2), file=path)
+    with _open(path) as stream:
+        yield stream if encoding == "utf_8" else Recoded(stream, encoding)
 
 
 def _open(path: Path) -> pa.NativeFile:
@@ -161,7 +201,7 @@ def _names(header: str, dialect: CsvDialect) -> tuple[str, ...]:
 
 def _lines(path: Path, dialect: CsvDialect, skip: int) -> Iterable[tuple[bytes, bool]]:
     """Yield whole lines, ended by LF, and then a file's last piece, which is a line even if it leaves a quote open."""
-    with _open(path) as stream:
+    with _opened(path, dialect) as stream:
         stream.read(skip)
         rest = b""
         while block := stream.read(BLOCK):

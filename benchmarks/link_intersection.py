@@ -40,6 +40,8 @@ items = range(rank * count // 2, rank * count // 2 + count)
 (folder / f"in{rank}").write_text("\\n".join(["item", *(f"{i:032x}" for i in items), ""]))
 link = ls.link.create_brpc(desc, rank)
 how = {"bucket_size": count} if name == "PROTOCOL_KKRT" else {}
+if name == "PROTOCOL_ECDH":  # which has no curve unless told
+    how = {"ecdh_params": psi.EcdhParams(curve=psi.EllipticCurveType.CURVE_25519)}
 protocol = psi.PsiProtocolConfig(getattr(psi.PsiProtocol, name), receiver_rank=0, broadcast_result=True, **how)
 given = psi.InputParams(path=str(folder / f"in{rank}"), selected_keys=["item"], keys_unique=True)
 out = psi.OutputParams(path=str(folder / f"out{rank}"), disable_alignment=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.link_quality import number_in
+from benchmarks.link_tables import number_in
 from dpcube.arrays import Ints
 from dpcube.link.features import feature_key, raw_features
 from dpcube.link.rules import ExactRule, MatchingRules, TextRule

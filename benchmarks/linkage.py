@@ -1,8 +1,8 @@
-"""The secure step between two processes on loopback, beside the set intersections it stands on, used by themselves.
+"""The secure step between two processes on loopback: pairs that are compared a second, and bytes for each.
 
 Figures are of both parties together, in processor time. Starting an engine (imports, keys, the first oblivious
-transfers) is told apart: each case runs at two sizes, and what the larger takes more is divided by its further pairs or
-records. Needs the engine (DPCUBE_LINK_ENGINE, or `install_engine`) and `openmined-psi`.
+transfers) is told apart: each case runs at two sizes, and what the larger takes more is divided by its further pairs.
+Needs the engine (DPCUBE_LINK_ENGINE, or `install_engine`). Equality is measured by `link_intersection.py`.
 """
 
 import json
@@ -39,30 +39,6 @@ PROGRAMS = {
     "two texts, a number, an exact column, weighed": Program((TEXT, TEXT, NUMBER, Comparison("exact", 1, 1)), 3),
 }
 EDGES = 256, 512
-RECORDS = 20_000, 100_000
-
-ENGINES_OWN = """
-import resource, sys, threading
-from pathlib import Path
-import spu.libspu as ls
-from spu import psi
-folder, count, name = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-desc = ls.link.Desc()
-for rank in (0, 1):
-    desc.add_party(f"p{rank}", f"mem:{rank}")
-    items = range(rank * count // 2, rank * count // 2 + count)
-    (folder / f"in{rank}").write_text("\\n".join(["item", *(f"{i:032x}" for i in items), ""]))
-def side(rank):
-    protocol = psi.PsiProtocolConfig(getattr(psi.PsiProtocol, name), broadcast_result=True)
-    given = psi.InputParams(path=str(folder / f"in{rank}"), selected_keys=["item"], keys_unique=True)
-    out = psi.OutputParams(path=str(folder / f"out{rank}"), disable_alignment=True)
-    psi.psi_execute(psi.PsiExecuteConfig(protocol, given, out), ls.link.create_mem(desc, rank))
-sides = [threading.Thread(target=side, args=(rank,)) for rank in (0, 1)]
-[one.start() for one in sides]
-[one.join() for one in sides]
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime, file=open(folder / "cpu", "w"))
-"""
 
 
 def run() -> Iterator[str]:
@@ -71,14 +47,6 @@ def run() -> Iterator[str]:
         yield line(
             name, small, large, [edge * edge for edge in EDGES], f"pairs ({len(program.comparisons)} comparisons)"
         )
-    for engine in ("spu", "openmined"):
-        small, large = (two_parties({"engine": engine, "rows": count}) for count in RECORDS)
-        yield line(f"equality by set intersection, {engine}", small, large, [2 * count for count in RECORDS], "records")
-    for name in ("PROTOCOL_KKRT", "PROTOCOL_RR22"):  # ECDH aborts over a link in memory
-        small, large = (engine_alone(count, name) for count in RECORDS)
-        yield line(f"spu alone, {name}, no network", small, large, [2 * count for count in RECORDS], "records")
-    small, large = (openmined_alone(count) for count in (2_000, 10_000))
-    yield line("openmined-psi alone, no network", small, large, [4_000, 20_000], "records")
 
 
 def line(name: str, small: dict[str, float], large: dict[str, float], counts: list[int], unit: str) -> str:
@@ -117,7 +85,7 @@ def party(case: dict[str, Any]) -> dict[str, float]:
         program = Program((Comparison("exact", 1, 1),), 1)
         if case["engine"] == "openmined":
             step.usable_engines = lambda *_: {step.OPENMINED: Path()}
-        features = np.stack([np.ones(rows, int), np.arange(rows) + rows // 2 * ROLES.index(case["role"])], axis=1)
+        features = half_in_common(rows, ROLES.index(case["role"]))
     else:
         program = PROGRAMS[case["program"]]
         features = made_up(draw, program, rows)
@@ -142,11 +110,20 @@ def party(case: dict[str, Any]) -> dict[str, float]:
     }
 
 
+ROWS_OF_A_BLOCK = 200
+
+
+def half_in_common(rows: int, side: int) -> Ints:
+    """Return records of which half of each block are in the other side's block of the same number."""
+    block, place = np.divmod(np.arange(rows), ROWS_OF_A_BLOCK)
+    return np.stack([np.ones(rows, int), 2 * ROWS_OF_A_BLOCK * block + place + ROWS_OF_A_BLOCK // 2 * side], axis=1)
+
+
 def count_equal(channel: Any, program: Program, features: Ints) -> None:
     """Equality over many blocks, as blocking makes them: the match bits of one block of all would not fit."""
-    size = 200
-    blocks = [features[start : start + size] for start in range(0, len(features), size)]
-    secure_matches(channel, program, blocks, [(number, number) for number in range(len(blocks))])
+    blocks = np.split(features, range(ROWS_OF_A_BLOCK, len(features), ROWS_OF_A_BLOCK))
+    found = secure_matches(channel, program, blocks, [(number, number) for number in range(len(blocks))])
+    assert sum(int(one.sum()) for one in found) == len(features) // 2
 
 
 def made_up(draw: np.random.Generator, program: Program, rows: int) -> Ints:
@@ -155,25 +132,6 @@ def made_up(draw: np.random.Generator, program: Program, rows: int) -> Ints:
         bits = draw.random((rows, one.columns)) < 0.3
         columns.append(bits.astype(int) if one.kind == "text" else draw.integers(0, 50, (rows, one.columns)))
     return np.concatenate(columns, axis=1).astype(np.int64)
-
-
-def engine_alone(count: int, name: str) -> dict[str, float]:
-    with TemporaryDirectory() as folder:
-        command = [str(engine_python()), "-I", "-c", ENGINES_OWN, folder, str(count), name]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return {"cpu": float(Path(folder, "cpu").read_text())}
-
-
-def openmined_alone(count: int) -> dict[str, float]:
-    import private_set_intersection.python as psi
-
-    begun = time.process_time()
-    client, server = psi.client.CreateWithNewKey(True), psi.server.CreateWithNewKey(True)
-    ours, theirs = ([f"{i:032x}" for i in range(start, start + count)] for start in (0, count // 2))
-    setup = server.CreateSetupMessage(0.0, count, theirs, psi.DataStructure.RAW)
-    response = server.ProcessRequest(client.CreateRequest(ours))
-    assert len(client.GetIntersection(setup, response)) == count - count // 2
-    return {"cpu": time.process_time() - begun}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ its own for it, which are far from the other's and from every value. Nothing her
 """
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -25,16 +26,60 @@ which one is missing the difference is at least 2^28 - 10^8, more than any toler
 _END = "\x02"  # stands at both ends of a text, and in none
 
 
+_ZEROS = {
+    "real": re.compile(r"(?<=[0-9])\.0*$|(\.[0-9]*[1-9])0+$"),
+    "date": re.compile(r"(?<=:[0-9]{2})\.0*$()"),
+}
+"""What the type of a column adds to the text of a value: zeros after the point."""
+_MIDNIGHT = re.compile(r"(?<=-[0-9]{2})[ T]00:00:00$")
+_UNIT_OF_TYPE = re.compile(r"\[(s|ms|us|ns)[\],]")
+
+
+def written_texts(values: Sequence[object], held: str | None, type_name: str = "") -> list[str | None]:
+    """Return texts as they would be written in a file, by what a column holds and the name of its type.
+
+    One party's 800 is a text or a whole number, and the other's, in a column with nulls, a real one. Times come as
+    whole numbers of their type's unit since 1970, and those of midnight are days. What is no text is missing.
+
+    >>> written_texts(["800.0", "1.50", "1e+20", None], "real"), written_texts(["800.0"], "text")
+    (['800', '1.5', '1e+20', None], ['800.0'])
+    >>> written_texts(["981158400", "981158401"], "date", "timestamp[s]")
+    ['2001-02-03', '2001-02-03 00:00:01']
+    """
+    texts = [value if isinstance(value, str) else None for value in values]
+    if held not in _ZEROS:
+        return texts
+    unit = _UNIT_OF_TYPE.search(type_name) if held == "date" else None
+    timed = [text if text is None or unit is None else _moment(text, unit[1]) for text in texts]
+    return [None if text is None else _MIDNIGHT.sub("", _ZEROS[held].sub(r"\1", text)) for text in timed]
+
+
+def _moment(text: str, unit: str) -> str:
+    """Return a time as it is written, of a whole number of a unit; another text as it is."""
+    is_whole = text.removeprefix("-").isdecimal() and len(text) <= 20 and abs(int(text)) < 2**63
+    return str(np.datetime64(int(text), unit)).replace("T", " ") if is_whole else text
+
+
 def compared_text(text: str | None) -> str:
     """Return a text as it is compared: without accents, case, blanks and marks.
+
+    An accent is a mark that combines with a letter; the vowels of Indic scripts do not, and stay.
 
     >>> compared_text("  Müller-Lüdenscheidt "), compared_text(None)
     ('mullerludenscheidt', '')
     """
     if text is None:
         return ""
-    taken_apart = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(letter for letter in taken_apart if letter.isalnum())
+    # Taken apart twice: small and capital letters have forms that are no letters themselves before (a bold A).
+    folded = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(filter(_is_compared, unicodedata.normalize("NFKD", folded)))
+
+
+def _is_compared(letter: str) -> bool:
+    if letter.isalnum():
+        return True
+    is_mark = unicodedata.category(letter) in ("Mc", "Mn") and not unicodedata.combining(letter)
+    return is_mark and not unicodedata.name(letter, "").startswith("VARIATION SELECTOR")
 
 
 def raw_features(rule: MatchingRule, texts: Sequence[str | None], values: Floats, key: bytes) -> tuple[Ints, Bools]:

@@ -243,7 +243,7 @@ class MatchingRules:
         """SHA-256 of what both parties must agree on; the key goes in by its digest."""
         told = [rule.meaning() for rule in self.rules]
         key = hashlib.sha256(self.key.encode()).hexdigest()
-        text = json.dumps(["dpcube rules 1", told, self.threshold, key], sort_keys=True)
+        text = json.dumps(["dpcube rules 2", told, self.threshold, key], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def reach_along(self, name: str) -> float:

@@ -40,7 +40,7 @@ from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.errors import InputError
 from dpcube.files import is_special, new_file
 from dpcube.link.block_file import BlockFile
-from dpcube.link.features import Side, feature_key, raw_features, side_features
+from dpcube.link.features import Side, feature_key, raw_features, side_features, written_texts
 from dpcube.link.rules import MatchingRules, TextRule
 from dpcube.memory import check_memory
 from dpcube.privacy.epsilon import parse_delta, parse_epsilon
@@ -187,14 +187,19 @@ def _read_records(rows: Rows, blocks: BlockFile, rules: MatchingRules, id_column
     texts = [rule for rule in rules.rules if rule.attribute is None]
     values = [rule for rule in rules.rules if rule.attribute is not None]
     read = [rule.attribute for rule in values if rule.attribute is not None]
-    found = rows.records(blocks.plan.domain, [id_column, *(rule.column for rule in texts)], read)
+    shown = [id_column, *(rule.column for rule in texts)]
+    found = rows.records(blocks.plan.domain, shown, read)
     counted = np.asarray(found["cell"]) < blocks.plan.domain.size
     taken = {name: np.ma.asarray(column)[counted] for name, column in found.items()}
     cells = np.asarray(taken["cell"], np.int64)
+    written = [
+        written_texts(taken[f"a{place}"].tolist(), rows.kinds[name], rows.types[name])
+        for place, name in enumerate(shown)
+    ]
     columns = {
         "block": pa.array(blocks.plan.block_of(cells), pa.int32()),
         "real": pa.array(np.ones(len(cells), np.bool_)),
-        "id": pa.array([text or "" for text in _texts(taken["a0"])], pa.string()),
+        "id": pa.array([text or "" for text in written[0]], pa.string()),
     }
     key, nothing = feature_key(rules), np.zeros(0)
     for place, rule in enumerate(rules.rules):
@@ -202,13 +207,9 @@ def _read_records(rows: Rows, blocks: BlockFile, rules: MatchingRules, id_column
             number = np.ma.filled(taken[f"x{values.index(rule)}"].astype(np.float64), np.nan)
             made, there = raw_features(rule, (), np.asarray(number), key)
         else:
-            made, there = raw_features(rule, _texts(taken[f"a{1 + texts.index(rule)}"]), nothing, key)
+            made, there = raw_features(rule, written[1 + texts.index(rule)], nothing, key)
         columns[f"f{place}"] = _packed(made, there, rule)
     return pa.table(columns)
-
-
-def _texts(column: Any) -> list[str | None]:
-    return [value if isinstance(value, str) else None for value in column.tolist()]
 
 
 def _packed(made: Ints, there: Bools, rule: object) -> pa.Array:

@@ -7,7 +7,7 @@ step would really compare are padded blocks (`privacy/padding.py`), so two more 
 goes to the boxes and half, with delta 1e-6, to padding on each side. Noise is from seeds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
@@ -20,10 +20,21 @@ from dpcube.datasets import adult_domain
 from dpcube.domain import Domain, Integer
 from dpcube.evaluate.arrays import experiment
 from dpcube.evaluate.classification.official import official_split
-from dpcube.evaluate.ratios import mean_and_reach
 from dpcube.evaluate.reproduce.classifiers import whole_rows
-from dpcube.evaluate.reproduce.figure import Curve, CurvePanel, Figure, Verdict
-from dpcube.evaluate.reproduce.measured import DRAWS, Progress
+from dpcube.evaluate.reproduce.figure import CurvePanel, Figure, Spacing, Verdict
+from dpcube.evaluate.reproduce.measured import (
+    DRAWS,
+    CurveLook,
+    Draws,
+    Gathered,
+    PanelPlan,
+    Progress,
+    clearly_below,
+    measured_panels,
+    places,
+    recorded_panels,
+    trend,
+)
 from dpcube.evaluate.seeds import seed_of
 from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.link.blocking import plan_boxes
@@ -59,6 +70,10 @@ class TwoParties:
                 sizes[side] = sizes[side] + np.maximum(0, shift + noise)
         return reduction_ratio(*sizes, records=records)
 
+    def reduction_by_cells(self) -> float:
+        """Return the reduction ratio of blocks that are single cells."""
+        return reduction_ratio(self.first.reshape(-1), self.second.reshape(-1))
+
 
 Blocker = Callable[[TwoParties, Fraction, Fraction, int], Boxes]
 """Makes the blocks of a party's counts with an epsilon, knowing the epsilon of padding, from a seed."""
@@ -93,42 +108,73 @@ def planned_boxes(parties: TwoParties, epsilon: Fraction, padding: Fraction, see
     return plan_boxes(parties.domain, made.cells(), reach=reach, shift=shift).boxes
 
 
+def one_block(parties: TwoParties, _: Fraction, __: Fraction, ___: int) -> Boxes:
+    """Return the box of all cells, in which everybody is compared with everybody."""
+    shape = np.array([parties.domain.shape])
+    return Boxes(parties.domain.shape, np.zeros_like(shape), shape)
+
+
 BLOCKERS: Mapping[str, tuple[str, str, Blocker]] = {
     "dpcube": ("DPCube's boxes", "dpcube follows", partial(measured_boxes, strategy=TwoPhase())),
     "kd_tree": ("kd-tree, height 10", "kd-tree", partial(measured_boxes, strategy=MedianTree(height=10))),
     "kd_tree_4": ("kd-tree, height 4", "kd-tree best", partial(measured_boxes, strategy=MedianTree(height=4))),
     "planned": ("dpcube block", "adaptive", planned_boxes),
+    "none": ("no blocking", "consistency rows", one_block),
 }
+EVERY_CELL = "every_cell"
+"""The curve of blocks of single cells, which no noise hides."""
+PADDED_PANELS = {"c": "a", "d": "b"}
+"""Panels that show the share of pairs that are compared, padding included, and those with the ratios of true sizes."""
 
 
-def _points(
-    places: Mapping[float, tuple[int, Fraction]], *, padded: bool, draws: int, progress: Progress
-) -> tuple[Curve, ...]:
-    """Return each method's curve: the reduction ratio or, of padded blocks, the share of pairs that are compared."""
-    curves = []
-    for name, (label, role, blocker) in BLOCKERS.items():
-        found = []
-        for attributes, epsilon in places.values():
-            progress(f"blocking by {label}: {attributes} attributes, epsilon {float(epsilon):g}")
-            parties, half = two_parties(attributes), epsilon / 2
-            seeds = [seed_of("blocking", name, attributes, str(epsilon), draw) for draw in range(draws)]
-            boxes = [blocker(parties, half if padded else epsilon, half, seed) for seed in seeds]
-            some = zip(boxes, seeds, strict=True)
-            ratios = [parties.reduction(one, padding=half if padded else None, seed=seed) for one, seed in some]
-            found.append(mean_and_reach([1 - ratio if padded else ratio for ratio in ratios]))
-        means, reach = np.array(found).T
-        curves.append(Curve(name, label, role, means, reach, draws))
-    return tuple(curves)
+def _plan(letter: str, axis: str, words: str) -> PanelPlan:
+    looks = {name: CurveLook(label, role) for name, (label, role, _) in BLOCKERS.items()}
+    if letter in PADDED_PANELS:
+        about, shown = f"{words}, padded", "pairs compared, of all"
+    else:
+        about, shown = words, "reduction ratio"
+        looks[EVERY_CELL] = CurveLook("every cell a block, not private", "cells")
+    spaced: Spacing = "log" if axis == "epsilon" else "evenly"
+    return PanelPlan(letter, about, axis, axis, looks, letter in PADDED_PANELS, spaced, shown)
 
 
-def _every_cell(places: Mapping[float, tuple[int, Fraction]]) -> Curve:
-    """Return what blocks of single cells would give, which no noise hides."""
-    ratios = [reduction_ratio(p.first.reshape(-1), p.second.reshape(-1)) for p in _parties(places)]
-    return Curve("every_cell", "every cell a block, not private", "cells", np.array(ratios))
+BLOCKING_PLANS = tuple(
+    _plan(letter, "epsilon", "two attributes") if letter in "ac" else _plan(letter, "attributes", f"epsilon {FIXED}")
+    for letter in "abcd"
+)
+PanelPlaces = Mapping[float, tuple[int, Fraction]]
+"""By the place on a panel's axis: how many attributes, and which epsilon."""
 
 
-def _parties(places: Mapping[float, tuple[int, Fraction]]) -> list[TwoParties]:
-    return [two_parties(attributes) for attributes, _ in places.values()]
+def measured_reductions(
+    draws: int, progress: Progress, epsilons: tuple[str, ...], most_attributes: int, blockers: tuple[str, ...]
+) -> Draws:
+    """Return, draw by draw, reduction ratios or, of padded blocks, the share of pairs that are compared."""
+    by_epsilon = {float(e): (2, Fraction(e)) for e in epsilons}
+    by_attributes = {float(n): (n, Fraction(FIXED)) for n in range(1, most_attributes + 1)}
+    found = Gathered()
+    for plan in BLOCKING_PLANS:
+        at: PanelPlaces = by_epsilon if plan.axis == "epsilon" else by_attributes
+        padded = plan.name in PADDED_PANELS
+        for name in blockers:
+            for place, (attributes, epsilon) in at.items():
+                progress(f"blocking by {BLOCKERS[name][0]}: {attributes} attributes, epsilon {float(epsilon):g}")
+                for ratio in _reductions(name, attributes, epsilon, padded=padded, draws=draws):
+                    found.add(plan.name, name, place, 1 - ratio if padded else ratio)
+        for place, (attributes, _) in at.items():
+            if not padded:
+                of_cells = two_parties(attributes).reduction_by_cells()
+                found.setdefault((plan.name, EVERY_CELL), {})[place] = [of_cells] * draws
+    return found
+
+
+def _reductions(name: str, attributes: int, epsilon: Fraction, *, padded: bool, draws: int) -> Iterator[float]:
+    """Return the reduction ratio of each draw; if padded, of each epsilon half makes the boxes and half pads."""
+    parties, half, blocker = two_parties(attributes), epsilon / 2, BLOCKERS[name][2]
+    for draw in range(draws):
+        seed = seed_of("blocking", name, attributes, str(epsilon), draw)
+        boxes = blocker(parties, half if padded else epsilon, half, seed)
+        yield parties.reduction(boxes, padding=half if padded else None, seed=seed)
 
 
 def blocking_figure(
@@ -139,68 +185,82 @@ def blocking_figure(
     most_attributes: int = len(LINKED_ATTRIBUTES),
 ) -> Figure:
     """Return the paper's two panels, and the same with blocks as they are really compared."""
-    by_epsilon = {float(e): (2, Fraction(e)) for e in epsilons}
-    by_attributes = {float(n): (n, Fraction(FIXED)) for n in range(1, most_attributes + 1)}
-    axes = (
-        ("epsilon", "epsilon", by_epsilon, "two attributes"),
-        ("attributes", "attributes", by_attributes, f"epsilon {FIXED}"),
-    )
-    panels = []
-    for letter, padded, (axis, label, places, words) in zip("abcd", (0, 0, 1, 1), (*axes, *axes), strict=True):
-        curves = _points(places, padded=bool(padded), draws=draws, progress=progress)
-        at = np.array(list(places))
-        shown = "pairs compared, of all" if padded else "reduction ratio"
-        title = f"{words}, padded" if padded else words
-        curves = curves if padded else (*curves, _every_cell(places))
-        panels.append(CurvePanel(letter, title, axis, label, at, curves, log=bool(padded), value_label=shown))
+    found = measured_reductions(draws, progress, epsilons, most_attributes, tuple(BLOCKERS))
+    return told_blocking(measured_panels(BLOCKING_PLANS, found))
+
+
+def recorded_blocking(text: str) -> Figure:
+    """Return the figure that was recorded as CSV."""
+    return told_blocking(recorded_panels(BLOCKING_PLANS, text))
+
+
+def told_blocking(panels: tuple[CurvePanel, ...]) -> Figure:
+    """Return the figure of these panels with what they say."""
+    by_epsilon, by_attributes, padded, wide = panels
     return Figure(
         "blocking",
         "Blocking for record linkage",
         "Figure-RL",
-        f"30,162 rows dealt to two parties, {draws} releases, delta 1e-6 for padding",
-        tuple(panels),
-        _verdicts(*panels),
-        "What the ratio means for privacy: blocks as they are tell their sizes, and finer ones always look better. "
-        "Padded (c, d), each block costs its dummies.",
+        f"30,162 rows dealt to two parties, {by_epsilon.curves[0].draws} releases, delta 1e-6 for padding",
+        panels,
+        (_about_epsilon(by_epsilon), _about_attributes(by_attributes)),
+        _left_out(padded, wide),
         value_label="reduction ratio",
         panels_a_line=2,
     )
 
 
-def _verdicts(
-    by_epsilon: CurvePanel, by_attributes: CurvePanel, padded: CurvePanel, _: CurvePanel
-) -> tuple[Verdict, ...]:
-    """Return the paper's claims beside what the numbers say."""
+_NAMES = {"dpcube": "DPCube", "kd_tree": "the kd-tree of height 10", "kd_tree_4": "of height 4"}
 
-    def at(panel: CurvePanel, curve: str, place: int) -> str:
-        return f"{100 * panel[curve][place]:.1f}%"
 
-    both = [f"{name} {at(by_epsilon, curve, 0)} to {at(by_epsilon, curve, -1)}" for curve, name in _NAMES.items()]
-    wide = [f"{name} {at(by_attributes, curve, 0)} to {at(by_attributes, curve, -1)}" for curve, name in _NAMES.items()]
-    above = [
-        f"{e:g}" for e, a, b in zip(by_epsilon.at, by_epsilon["dpcube"], by_epsilon["kd_tree"], strict=True) if a > b
-    ]
-    real = ", ".join(
-        f"{100 * padded.value(name, float(e)):.3g}% by {word} at {float(e):g}"
-        for e in padded.at
-        for name, word in (("planned", "dpcube block"), ("kd_tree", "the kd-tree"))
+def _percent(panel: CurvePanel, curve: str, place: int) -> str:
+    return f"{100 * panel[curve][place]:.1f}%"
+
+
+def _ends(panel: CurvePanel) -> str:
+    """Return what each of the paper's methods has at both ends, and whether it rises or falls."""
+    return "; ".join(
+        f"{name} {trend(panel, curve)} ({_percent(panel, curve, 0)} to {_percent(panel, curve, -1)})"
+        for curve, name in _NAMES.items()
     )
+
+
+def _about_epsilon(panel: CurvePanel) -> Verdict:
+    rivals = ("kd_tree", "kd_tree_4")
+    above = [f"{_NAMES[one]} {places(panel, clearly_below(panel, one, 'dpcube'))}" for one in rivals]
+    below = [f"{_NAMES[one]} {places(panel, clearly_below(panel, 'dpcube', one))}" for one in rivals]
+    return Verdict(
+        "DPCube is steady around 85% and above the hierarchical kd-tree at every epsilon (a).",
+        f"From epsilon {panel.at[0]:g} to {panel.at[-1]:g}: {_ends(panel)}. DPCube is clearly above "
+        f"{' and '.join(above)}.",
+        f"It is clearly below {' and '.join(below)}. And 85% is that of seven even blocks: every cell a block gives "
+        f"{_percent(panel, EVERY_CELL, 0)}, so a ratio alone says little.",
+    )
+
+
+def _about_attributes(panel: CurvePanel) -> Verdict:
+    return Verdict(
+        "With more attributes both drop, for data get sparser, and DPCube is robust (b).",
+        f"From one attribute to {panel.at[-1]:g}: {_ends(panel)}.",
+        f"Blocks of exact cells do not drop ({_percent(panel, EVERY_CELL, 0)} to {_percent(panel, EVERY_CELL, -1)}): "
+        "what drops is how often noise lets a tree cut.",
+    )
+
+
+def _left_out(padded: CurvePanel, wide: CurvePanel) -> str:
+    """Return what padding makes of the ratios: how many times fewer pairs are really compared than without blocks."""
+    fewer = "; ".join(
+        f"{name} {', '.join(map('{:.3g}'.format, padded['none'] / padded[curve]))}"
+        for curve, name in {"planned": "dpcube block", **_NAMES}.items()
+    )
+    least, also = (places(panel, clearly_below(panel, "planned", "kd_tree")) for panel in (padded, wide))
     return (
-        Verdict(
-            "DPCube is steady around 85% and above the hierarchical kd-tree at every epsilon (a).",
-            f"Over epsilon: {'; '.join(both)}. DPCube is above at epsilon {', '.join(above) or 'none'}.",
-            f"85% is that of seven even blocks. Every cell a block gives {at(by_epsilon, 'every_cell', 0)}, so a ratio "
-            f"alone says little. Of padded blocks what is compared, of all pairs: {real} (c).",
-        ),
-        Verdict(
-            "With more attributes both drop, for data get sparser, and DPCube is robust (b).",
-            f"From one attribute to {by_attributes.at[-1]:g}: {'; '.join(wide)}.",
-            "Blocks of exact cells do not drop: "
-            f"{at(by_attributes, 'every_cell', 0)} to {at(by_attributes, 'every_cell', -1)}. What drops is how "
-            "often noise lets a tree cut.",
-        ),
+        "What blocks cost if their sizes are not to tell on anybody: blocks as they are show them, and finer ones "
+        "always look better. Padded (c, d), each block costs its dummies, and of each epsilon half makes the boxes. "
+        "Then fewer pairs are compared than without blocks, at epsilon "
+        f"{', '.join(f'{e:g}' for e in padded.at)}, by these factors: {fewer}. dpcube block, which plans for padding, "
+        f"compares clearly fewer than the kd-tree of height 10 {least} (c); with more attributes {also} (d)."
     )
 
 
-_NAMES = {"dpcube": "DPCube", "kd_tree": "kd-tree of height 10", "kd_tree_4": "kd-tree of height 4"}
 BLOCKING: dict[str, Callable[..., Figure]] = {"blocking": blocking_figure}

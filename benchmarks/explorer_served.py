@@ -46,7 +46,7 @@ def dragged(browser: Browser, address: str) -> dict[str, list[float]]:
     page = browser.page(address)
     page.wait("document.body?.dataset.told", seconds=PATIENCE)
     page.run("performance.clearMeasures()")
-    start, stop = page.middle("#bar-0-3 .back"), page.middle("#bar-0-40 .back")
+    start, stop = page.middle("#bar-0-3 .back"), page.middle("#bar-0-30 .back")
     page.drag(start, stop, steps=20)
     page.drag(stop, start, steps=20)
     drag_map(page)
@@ -69,9 +69,11 @@ def main() -> None:
                 with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
                     assert server.stdout is not None
                     address = server.stdout.readline().rpartition(" ")[2].strip()
-                    with open_browser(Path(folder) / f"profile-{path.stem}-{run}") as browser:
-                        times = dragged(browser, address)
-                    server.send_signal(signal.SIGINT)
+                    try:
+                        with open_browser(Path(folder) / f"profile-{path.stem}-{run}") as browser:
+                            times = dragged(browser, address)
+                    finally:
+                        server.send_signal(signal.SIGINT)
                 told = ", ".join(
                     f"{name} median {np.median(of):.0f} p95 {np.quantile(of, 0.95):.0f} ms ({len(of)})"
                     for name, of in times.items()

@@ -37,11 +37,13 @@ def page(browser: Browser, file: Path) -> Iterator[Page]:
     command = [sys.executable, "-m", "dpcube", "explore", str(file), "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        opened = browser.page(server.stdout.readline().rpartition(" ")[2].strip())
-        opened.wait("document.body?.dataset.told", seconds=240)
-        yield opened
-        opened.close()
-        server.send_signal(signal.SIGINT)
+        try:
+            opened = browser.page(server.stdout.readline().rpartition(" ")[2].strip())
+            opened.wait("document.body?.dataset.told", seconds=240)
+            yield opened
+            opened.close()
+        finally:
+            server.send_signal(signal.SIGINT)
 
 
 def drawn(release: Release, bar: int) -> tuple[int, int]:

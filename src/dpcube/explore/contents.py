@@ -24,6 +24,7 @@ from dpcube.arrays import Floats
 from dpcube.errors import QueryError
 from dpcube.estimate.protocol import DENSE_CELLS
 from dpcube.explore.attributes import attribute_facts, drawn_axis, edges_of
+from dpcube.explore.engine_package import arrow_envelope
 from dpcube.explore.models import Arrays, page_model
 
 MOST_PAGE_CELLS = 2**20
@@ -38,8 +39,10 @@ def is_held_by_a_page(release: Release) -> bool:
     return release.domain.size <= MOST_PAGE_CELLS and release.transcript.cuboids is None
 
 
-def packed_contents(release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95) -> bytes:
-    """Return all that a page needs of a release; commands that the page shows name its file, without directories."""
+def packed_contents(
+    release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95, sql: bool = False
+) -> bytes:
+    """Return all that a page needs of a release, for its own SQL too if asked; commands name its file alone."""
     if release.domain.size > MOST_PAGE_CELLS:
         msg = f"the cube has {release.domain.size:,} cells, and a page holds at most {MOST_PAGE_CELLS:,}; "
         msg += "leave -o out: then Python answers behind the page"
@@ -47,6 +50,7 @@ def packed_contents(release: Release, path: Path, *, estimate: str = "auto", con
     model = page_model(release.estimate(estimate), confidence=confidence)
     drawn, lines = _outlined(release)
     facts = _facts(release, path, estimate, confidence) | {"model": model.facts, "outlines": drawn}
+    facts |= {"envelope": arrow_envelope()} if sql else {}
     return packed(facts, {**model.arrays, **_edges(release), **lines, **_noisy_boxes(release)})
 
 

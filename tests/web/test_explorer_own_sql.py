@@ -166,6 +166,16 @@ def test_what_the_page_does_not_read_is_refused(mixed: tuple[Page, Path], query:
     assert page.run("document.querySelectorAll('table.result').length") == 0
 
 
+@pytest.mark.slow
+def test_a_statement_can_be_stopped_and_the_next_one_runs(mixed: tuple[Page, Path]) -> None:
+    page, path = mixed
+    page.run("document.getElementById('statement').value = 'SELECT age, count(*) FROM cube GROUP BY age'")
+    page.run("['run-sql', 'stop-sql'].forEach((id) => document.getElementById(id).click())")
+    page.wait("document.getElementById('sql-said').dataset.done")
+    assert page.text("#sql-said") == "The statement was stopped."
+    compare(page, Release.open(path), MIXED_STATEMENTS[1])
+
+
 def test_an_engine_of_another_version_is_refused(tmp_path: Path) -> None:
     released(MIXED, "cells").save(tmp_path / "cube.dpcube")
     (tmp_path / "dist").mkdir()

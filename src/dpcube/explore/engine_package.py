@@ -17,13 +17,13 @@ import numpy as np
 from dpcube.errors import InputError
 
 PACKAGE, PACKAGE_VERSION = "@duckdb/duckdb-wasm", "1.32.0"
-PARTS = {
+ENGINE_PARTS = {
     "duckdb-browser-eh.worker.js": "f8ab72b6b90b3ad83077d47426d4a99d5d9a4c7e07cba1a2be37d655adc7c1ab",
     "duckdb-eh.wasm": "4c221bfa59c11f24dbd750e70c90b9252eca6eec5633936e6a2ec766e55fd879",
 }
 """The files that a page needs, and their digests (SHA-256)."""
 LARGEST_PART = 2**26
-BATCH_ROWS = 1024
+ENVELOPE_ROWS = 1024
 
 
 class PageEngine(NamedTuple):
@@ -39,7 +39,7 @@ def page_engine(package: Path | None) -> PageEngine:
         msg = f"--sql needs DuckDB for browsers: get {PACKAGE} {PACKAGE_VERSION} once (`npm pack {PACKAGE}@"
         msg += f"{PACKAGE_VERSION}`, or download that version's .tgz), and name the .tgz or its folder by --duckdb-wasm"
         raise InputError(msg)
-    worker, program = (_checked(package, name, digest) for name, digest in PARTS.items())
+    worker, program = (_checked(package, name, digest) for name, digest in ENGINE_PARTS.items())
     return PageEngine(zlib.compress(worker, 6), zlib.compress(program, 6))
 
 
@@ -79,8 +79,8 @@ def arrow_envelope() -> dict[str, object]:
     """
     import pyarrow as pa
 
-    numbers = pa.array(np.zeros(BATCH_ROWS))
+    numbers = pa.array(np.zeros(ENVELOPE_ROWS))
     batch = pa.record_batch([numbers, numbers], names=["x", "y"])
-    head = batch.serialize().to_pybytes()[: -16 * BATCH_ROWS]
+    head = batch.serialize().to_pybytes()[: -16 * ENVELOPE_ROWS]
     parts = {"schema": batch.schema.serialize().to_pybytes(), "batch": head}
-    return {name: base64.b64encode(part).decode() for name, part in parts.items()} | {"rows": BATCH_ROWS}
+    return {name: base64.b64encode(part).decode() for name, part in parts.items()} | {"rows": ENVELOPE_ROWS}

@@ -15,7 +15,7 @@ export const hasEngine = Boolean(document.getElementById("engine")?.textContent.
 export async function startEngine({ envelope }) {
   const [script, program] = await Promise.all(["engine-worker", "engine"].map(unpackedPart));
   const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
-  const ask = asking(worker);
+  const { ask, refuseAll } = asking(worker);
   await ask("INSTANTIATE", [await dataAddress(program), null]);
   await ask("OPEN", { path: ":memory:" });
   const connection = await ask("CONNECT", null);
@@ -25,7 +25,10 @@ export async function startEngine({ envelope }) {
       const stream = streamOf(envelope, x, y);
       return ask("INSERT_ARROW_FROM_IPC_STREAM", [connection, stream, { name, create: true }]);
     },
-    end: () => worker.terminate(),
+    end: () => {
+      worker.terminate();
+      refuseAll("The statement was stopped.");
+    },
   };
 }
 
@@ -41,7 +44,7 @@ function dataAddress(bytes) {
   });
 }
 
-/** Return a function that sends the worker a message and gives what it answers. */
+/** Return `ask`, which sends the worker a message and gives what it answers, and `refuseAll`, for what it will not answer. */
 function asking(worker) {
   const waiting = new Map();
   let number = 0;
@@ -52,12 +55,14 @@ function asking(worker) {
     if (data.type === "ERROR") asked.reject(new Error(data.data.message));
     else asked.resolve(data.data);
   };
-  worker.onerror = (event) => waiting.forEach(({ reject }) => reject(new Error(event.message || "The engine did not start.")));
-  return (type, data) =>
+  const refuseAll = (why) => waiting.forEach(({ reject }) => reject(new Error(why)));
+  worker.onerror = (event) => refuseAll(event.message || "The engine did not start.");
+  const ask = (type, data) =>
     new Promise((resolve, reject) => {
       waiting.set(++number, { resolve, reject });
       worker.postMessage({ messageId: number, type, data });
     });
+  return { ask, refuseAll };
 }
 
 /** Return two columns as a stream of batches of equal size; the last is filled up with -1, which is no place. */

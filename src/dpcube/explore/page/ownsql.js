@@ -10,7 +10,11 @@ let started = null;
 /** Return the result of a statement as the server gives it: columns, rows, and how many there are. */
 export async function runHere(cube, text, withErrors) {
   const asked = readStatement(text, cube);
-  const engine = await (started ??= startEngine(cube.facts));
+  started ??= startEngine(cube.facts).catch((error) => {
+    started = null; // the next statement tries again
+    throw error;
+  });
+  const engine = await started;
   const columns = await engine.query(await prepared(engine, cube, asked));
   const total = columns[0]?.length ?? 0;
   const rows = Array.from({ length: Math.min(total, MOST_ROWS) }, (_, row) => lineOf(cube, asked, columns, row, withErrors));

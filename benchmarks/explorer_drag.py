@@ -51,7 +51,7 @@ def dragged(browser: Browser, path: Path) -> tuple[list[float], list[float], lis
     start, stop = page.middle("#bar-0-3 .back"), page.middle("#bar-0-20 .back")
     page.drag(start, stop, steps=20)
     page.drag(stop, start, steps=20)
-    _drag_map(page)
+    drag_map(page)
     page.wait("document.body.dataset.told", seconds=120)
     work = page.run("performance.getEntriesByName('shown').map((one) => one.duration)")
     told = page.run("performance.getEntriesByName('told').map((one) => one.duration)")
@@ -60,7 +60,8 @@ def dragged(browser: Browser, path: Path) -> tuple[list[float], list[float], lis
     return work, frames, told
 
 
-def _drag_map(page: Page) -> None:
+def drag_map(page: Page) -> None:
+    """Drag over a part of the map."""
     left, top, width, height = page.run(
         "(() => { const e = document.querySelector('.map-area canvas'); e.scrollIntoView({block: 'center'});"
         " const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()"

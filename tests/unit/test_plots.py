@@ -106,18 +106,21 @@ def test_drawn_bins_are_all_cells_in_order(attribute: Attribute, most: int) -> N
     assert all(k == round(k) for k in at)
 
 
+@pytest.mark.parametrize("most", [50, 4])  # of a few drawn bins, boxes end inside
 @pytest.mark.parametrize("shape", [(9, 14), (6, 5, 4)])
-def test_outlines_are_the_share_of_cells_at_which_a_box_ends(shape: tuple[int, ...]) -> None:
+def test_outlines_are_the_share_of_cells_at_which_a_box_ends(shape: tuple[int, ...], most: int) -> None:
     generator = np.random.default_rng()
     domain = Domain.of_shape(shape)
     for _ in range(20):
         tree = random_tree(shape, generator, stop=0.15)
         labels = tree.partitioning().labels.reshape(*shape[:2], -1)
-        x, y = (axis_of(domain.attributes[j], most=50) for j in (0, 1))
+        x, y = (axis_of(domain.attributes[j], most=most) for j in (0, 1))
         found = outlines(tree, (0, x), (1, y))
+        edges = [(np.arange(len(axis) + 1), axis.edges) for axis in (x, y)]
         drawn = np.zeros((len(STRENGTHS), 2, *shape[:2]))
         for strength, lines in enumerate(found.lines):
-            for x0, y0, x1, y1 in lines.tolist():
+            cells = [np.interp(lines[:, k], *edges[k % 2]) for k in range(4)]
+            for x0, y0, x1, y1 in np.rint(np.stack(cells, axis=1)).astype(int).tolist():
                 if x0 == x1:
                     drawn[strength, 0, x0, y0:y1] = 1
                 else:

@@ -3,11 +3,15 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dpcube.cli.analyst import release_file
 from dpcube.cli.output import stage, stages_done, visible
+
+if TYPE_CHECKING:
+    from dpcube.explore.engine_package import PageEngine
 
 
 @click.command(short_help="See a cube and ask it, on a page: served here, or written as one offline file.")
@@ -22,6 +26,14 @@ from dpcube.cli.output import stage, stages_done, visible
 @click.option(
     "--seconds", type=click.FloatRange(0.1), help="Longest that an SQL statement may run; 30 unless given. Not with -o."
 )
+@click.option("--sql", is_flag=True, help="Put DuckDB into the file (about 11 MB), for SQL without Python. With -o.")
+@click.option(
+    "--duckdb-wasm",
+    "package",
+    type=click.Path(path_type=Path),
+    envvar="DPCUBE_DUCKDB_WASM",
+    help="The npm package @duckdb/duckdb-wasm for --sql: its .tgz or folder.",
+)
 def explore(
     release: Path,
     *,
@@ -31,41 +43,56 @@ def explore(
     port: int | None,
     no_open: bool,
     seconds: float | None,
+    sql: bool,
+    package: Path | None,
 ) -> None:
     """Show every attribute's counts on a page that answers questions, with the numbers of `dpcube count`.
 
     Without -o it is served on this machine only, with SQL and synthetic rows, for cubes of any size and wide tables;
     Ctrl-C ends it. With -o it is one file that needs no network: put it on any web site, or mail it.
     """
+    if output is None and sql:
+        msg = "--sql is for a file; a page that is served has SQL by itself: leave it out, or add -o"
+        raise click.UsageError(msg)
     if output is None:
         _serve(release, confidence, estimate, port=port or 0, seconds=seconds or 30.0, opens=not no_open)
         return
     if port is not None or no_open or seconds is not None:
         msg = "--port, --no-open and --seconds are for a page that is served; leave them or -o out"
         raise click.UsageError(msg)
-    _write(release, output, confidence, estimate)
+    _write(release, output, confidence, estimate, sql=sql, package=package)
 
 
-def _write(release: Path, output: Path, confidence: float, estimate: str) -> None:
+def _write(release: Path, output: Path, confidence: float, estimate: str, *, sql: bool, package: Path | None) -> None:
     from dpcube.analyst.kept import made_once
     from dpcube.analyst.plots.axis import printable
     from dpcube.analyst.plots.file import check_ending, write_picture
 
     check_ending(output, ("html",))
+    engine = _engine(package) if sql else None
     stage("working out counts and their errors")
 
     def contents() -> bytes:
         from dpcube.analyst import Release
         from dpcube.explore import packed_contents
 
-        return packed_contents(Release.open(release), release, estimate=estimate, confidence=confidence)
+        return packed_contents(Release.open(release), release, estimate=estimate, confidence=confidence, sql=sql)
 
-    packed = made_once(release, f"explore {release.name!r} {estimate} {confidence}", contents)
+    what = f"explore {release.name!r} {estimate} {confidence}" + (" sql" if sql else "")
+    packed = made_once(release, what, contents)
     from dpcube.explore import explorer_page
 
-    write_picture(output, explorer_page(packed, title=f"{printable(release.stem)}: a private cube").encode())
+    title = f"{printable(release.stem)}: a private cube"
+    write_picture(output, explorer_page(packed, title=title, engine=engine).encode())
     stages_done()
     click.echo(f"Wrote {visible(str(output))}.")
+
+
+def _engine(package: Path | None) -> "PageEngine":
+    from dpcube.explore.engine_package import page_engine
+
+    stage("packing DuckDB")
+    return page_engine(package)
 
 
 def _serve(release: Path, confidence: float, estimate: str, *, port: int, seconds: float, opens: bool) -> None:

@@ -3,7 +3,7 @@
 `contents.py` packs what the page needs: facts of the attributes (`attributes.py`) and the arrays from which counts and
 their errors follow (`models.py`). `page/` is the page, plain modules of JavaScript; `inlined.py` makes one file of it.
 `server.py` serves it on loopback with Python behind it, which answers what a page cannot hold (`asking.py`), runs SQL
-(`sql_process.py`) and draws synthetic rows.
+(`sql_process.py`) and draws synthetic rows. `engine_package.py` reads the engine that a file with SQL inside has.
 """
 
 from typing import TYPE_CHECKING

@@ -6,7 +6,7 @@ which range is chosen, as its address has it (`page/state.js`), and shows what i
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,13 @@ Chosen = tuple[Floats, Bools]
 class PageQuestions:
     """The questions of a page about one release, answered from an estimate, one request at a time."""
 
-    def __init__(self, domain: Domain, estimate: Estimate, *, confidence: float) -> None:
-        self._domain, self._estimate, self._confidence = domain, estimate, confidence
+    def __init__(
+        self, domain: Domain, estimate: Estimate, *, confidence: float, noisy: Callable[[], Floats] | None = None
+    ) -> None:
+        """`noisy` gives the noisy counts that the estimate comes from, spread over cells, if they can be shown."""
+        self._domain, self._estimate, self._confidence, self._noisy = domain, estimate, confidence, noisy
+        self._cells: Floats | None = None
+        self._noisy_cells: Floats | None = None
         self._drawn = [drawn_axis(attribute) for attribute in domain.attributes]
         self._lock = threading.Lock()  # estimates work out tables when they are first asked
 
@@ -58,14 +63,9 @@ class PageQuestions:
         axes, chosen = self._map(request), [w for w, _ in chosen_weights(self._domain, request.get("asked"))]
         if not self._is_dense:
             return {"bars": None, "squares": None}
-        with self._lock:
-            cells = self._estimate.cells()
-        drawn, shape = self._drawn, self._domain.shape
-        bars = [over_drawn(added_up(cells, chosen, (k,)), [drawn[k]]).tolist() for k in range(len(shape))]
-        if axes is None:
-            return {"bars": bars, "squares": None}
-        table = added_up(cells, chosen, axes)
-        return {"bars": bars, "squares": over_drawn(table, [drawn[k] for k in axes]).reshape(-1).tolist()}
+        cells, drawn = self._laid_out(), self._drawn
+        bars = [over_drawn(added_up(cells, chosen, (k,)), [drawn[k]]).tolist() for k in range(cells.ndim)]
+        return {"bars": bars, "squares": None if axes is None else self._map_of(cells, chosen, axes)}
 
     def squares(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answers of some drawn bins across a map, from the `first` on: of each, those up."""
@@ -78,6 +78,27 @@ class PageQuestions:
         drawn = {axes[0]: part_of(across, first, columns), axes[1]: up}
         chosen = chosen_weights(self._domain, request.get("asked"))
         return {"columns": columns, "answers": self._of_drawn(chosen, drawn)}
+
+    def noisy(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the noisy counts that a map is estimated from, or nothing: of what was counted, spread evenly."""
+        axes, chosen = self._map(request), [w for w, _ in chosen_weights(self._domain, request.get("asked"))]
+        if self._noisy is None or axes is None:
+            return {"squares": None}
+        with self._lock:
+            cells = self._noisy_cells = self._noisy() if self._noisy_cells is None else self._noisy_cells
+        return {"squares": self._map_of(cells, chosen, axes)}
+
+    def _laid_out(self) -> Floats:
+        """Return the cells of the estimate, laid out once: spreading millions anew would keep every drag waiting."""
+        with self._lock:
+            if self._cells is None:
+                self._cells = self._estimate.cells()
+            return self._cells
+
+    def _map_of(self, cells: Floats, chosen: list[Floats], axes: tuple[int, int]) -> list[float]:
+        squares = over_drawn(added_up(cells, chosen, axes), [self._drawn[k] for k in axes])
+        told: list[float] = squares.reshape(-1).tolist()
+        return told
 
     def _map(self, request: Mapping[str, Any]) -> tuple[int, int] | None:
         """Return the two attributes of a map; none where it would have too many squares."""
@@ -206,7 +227,7 @@ def added_up(cells: Floats, weights: list[Floats], kept: tuple[int, ...]) -> Flo
 
 def over_drawn(table: Floats, drawn: list[Axis]) -> Floats:
     """Return a table as sums over the drawn bins of its axes."""
-    for axis, bins in enumerate(drawn):
+    for axis, bins in reversed(list(enumerate(drawn))):  # the last lies together in memory
         table = np.add.reduceat(table, bins.starts, axis=axis)
     return table
 

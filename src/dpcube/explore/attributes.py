@@ -34,6 +34,7 @@ def attribute_facts(attribute: Attribute) -> dict[str, object]:
         "bins": attribute.bins,
         "own": list(attribute.own_cells),
         "texts": attribute.labels()[: attribute.bins] if attribute.scale == "position" else None,
+        "labels": wide_labels(attribute),
         "drawn": {
             "labels": list(axis.labels),
             "starts": axis.starts.tolist(),
@@ -41,6 +42,19 @@ def attribute_facts(attribute: Attribute) -> dict[str, object]:
             "numbers": list(axis.numbers),
         },
     }
+
+
+def wide_labels(attribute: Attribute) -> list[str] | None:
+    """Return the names of bins that hold several values, by which SQL knows them; none where each holds one.
+
+    >>> from dpcube.domain import Integer
+    >>> wide_labels(Integer("age", 0, 9, width=5)), wide_labels(Integer("age", 0, 9))
+    (['0-4', '5-9'], None)
+    """
+    edges, step = edges_of(attribute), attribute.step
+    if attribute.scale == "position" or (step > 0 and bool((np.diff(edges) == step).all())):
+        return None
+    return list(attribute.labels()[: attribute.bins])
 
 
 def edges_of(attribute: Attribute) -> Floats:

@@ -20,9 +20,11 @@ from dpcube.analyst.pasteable import KEYWORDS, file_word
 from dpcube.analyst.plots.axis import printable
 from dpcube.analyst.plots.outlines import outlines
 from dpcube.analyst.plots.picture import stages_of
-from dpcube.arrays import Floats, Ints
+from dpcube.arrays import Floats
 from dpcube.errors import QueryError
+from dpcube.estimate.protocol import DENSE_CELLS
 from dpcube.explore.attributes import attribute_facts, drawn_axis, edges_of
+from dpcube.explore.engine_package import arrow_envelope
 from dpcube.explore.models import Arrays, page_model
 
 MOST_PAGE_CELLS = 2**20
@@ -37,8 +39,10 @@ def is_held_by_a_page(release: Release) -> bool:
     return release.domain.size <= MOST_PAGE_CELLS and release.transcript.cuboids is None
 
 
-def packed_contents(release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95) -> bytes:
-    """Return all that a page needs of a release; commands that the page shows name its file, without directories."""
+def packed_contents(
+    release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95, sql: bool = False
+) -> bytes:
+    """Return all that a page needs of a release, for its own SQL too if asked; commands name its file alone."""
     if release.domain.size > MOST_PAGE_CELLS:
         msg = f"the cube has {release.domain.size:,} cells, and a page holds at most {MOST_PAGE_CELLS:,}; "
         msg += "leave -o out: then Python answers behind the page"
@@ -46,13 +50,24 @@ def packed_contents(release: Release, path: Path, *, estimate: str = "auto", con
     model = page_model(release.estimate(estimate), confidence=confidence)
     drawn, lines = _outlined(release)
     facts = _facts(release, path, estimate, confidence) | {"model": model.facts, "outlines": drawn}
+    facts |= {"envelope": arrow_envelope()} if sql else {}
     return packed(facts, {**model.arrays, **_edges(release), **lines, **_noisy_boxes(release)})
 
 
 def served_contents(release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95) -> bytes:
-    """Return what a page needs that asks a server for every count."""
-    facts = _facts(release, path, estimate, confidence) | {"model": {"kind": "served"}, "outlines": []}
-    return packed(facts, _edges(release))
+    """Return what a page needs that asks a server for every count; it has the outlines of boxes."""
+    drawn, lines = _outlined(release)
+    model = {"kind": "served", "noisy": noisy_stage(release) is not None}
+    facts = _facts(release, path, estimate, confidence) | {"model": model, "outlines": drawn}
+    return packed(facts, {**_edges(release), **lines})
+
+
+def noisy_stage(release: Release) -> str | None:
+    """Return the estimate that shows what was counted, with its noise: boxes if there are, else cells, else none."""
+    if release.transcript.cuboids is not None or release.domain.size > DENSE_CELLS:
+        return None
+    stages = stages_of(release).values()
+    return next((stage for stage in ("uniform", "cells") if stage in stages), None)
 
 
 def _facts(release: Release, path: Path, estimate: str, confidence: float) -> dict[str, object]:
@@ -117,15 +132,15 @@ def _made(release: Release) -> dict[str, object]:
 
 def _noisy_boxes(release: Release) -> Arrays:
     """Return the boxes that were counted and their noisy counts, if each was; else the noisy cells, if there are."""
-    stages = stages_of(release).values()
-    if "uniform" in stages:
+    stage = noisy_stage(release)
+    if stage == "uniform":
         assert release.transcript.boxes is not None
         tree = release.transcript.boxes.tree
         counted, _ = release.transcript.boxes.by_node(release.transcript.epsilon_per_unit)
         bounds = {"boxLower": tree.lower[tree.leaves], "boxUpper": tree.upper[tree.leaves]}
         arrays: Arrays = {name: of.astype(np.int32).reshape(-1) for name, of in bounds.items()}
         return arrays | {"boxCounts": _floats(counted[tree.leaves])}
-    return {"noisyCells": _floats(release.cells("cells")).reshape(-1)} if "cells" in stages else {}
+    return {"noisyCells": _floats(release.cells("cells")).reshape(-1)} if stage == "cells" else {}
 
 
 def _floats(numbers: NDArray[np.generic]) -> Floats:
@@ -139,9 +154,9 @@ def _outlined(release: Release) -> tuple[list[object], Arrays]:
         return [], {}
     axes = [drawn_axis(attribute) for attribute in release.domain.attributes]
     drawn: list[object] = []
-    lines: list[Ints] = [np.zeros(0, np.int64)]
+    lines: list[Floats] = [np.zeros(0)]
     for one, other in list(combinations(range(len(axes)), 2))[:MOST_OUTLINED]:
         found = outlines(boxes.tree, (one, axes[one]), (other, axes[other]))
         drawn.append({"axes": [one, other], "lines": [len(of) for of in found.lines], "boxes": found.boxes})
         lines += [of.reshape(-1) for of in found.lines]
-    return drawn, {"outlines": np.concatenate(lines).astype(np.int32)}
+    return drawn, {"outlines": np.concatenate(lines)}

@@ -11,6 +11,8 @@ import re
 from html import escape
 from importlib.resources import files
 
+from dpcube.explore.engine_package import PageEngine
+
 MODULES = (
     "source",
     "weights",
@@ -29,6 +31,9 @@ MODULES = (
     "cards",
     "maps",
     "elsewhere",
+    "engine",
+    "statement",
+    "ownsql",
     "remote",
     "results",
     "sqlbox",
@@ -40,20 +45,39 @@ IMPORTED = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE
 EXPORTED = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 
 
-def explorer_page(contents: bytes | None, *, title: str, key: str = "") -> str:
-    """Return the page, with its contents inside; without any it asks the server that gave it, with a key."""
+def explorer_page(contents: bytes | None, *, title: str, key: str = "", engine: PageEngine | None = None) -> str:
+    """Return the page, with its contents inside, and an engine for SQL if one is given.
+
+    Without contents it asks the server that gave it, with a key.
+    """
     embedded = "" if contents is None else base64.b64encode(contents).decode()
-    parts = {"policy": page_policy(served=contents is None), "title": escape(title), "key": key}
+    policy = page_policy(served=contents is None, engine=engine is not None)
+    parts = {"policy": policy, "title": escape(title), "key": key, "engine": _embedded(engine)}
     parts |= {"style": _part("page.css"), "contents": embedded, "script": _script()}
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
 
 
-def page_policy(*, served: bool) -> str:
-    """Return what the page may load and run: its own script and style, and from where it was served, if it was."""
-    connect = " connect-src 'self';" if served else ""
+def page_policy(*, served: bool, engine: bool = False) -> str:
+    """Return what the page may load and run: its own script and style, and from where it was served, if it was.
+
+    An engine is a worker and a program that travel inside: the one is a blob, the other a data: address.
+    """
+    connect = " connect-src 'self';" if served else " connect-src data:; worker-src blob:;" if engine else ""
+    program = " 'wasm-unsafe-eval'" if engine else ""
     return (
-        f"default-src 'none'; script-src '{_digest(_script())}'; style-src '{_digest(_part('page.css'))}';{connect} "
+        f"default-src 'none'; script-src '{_digest(_script())}'{program}; "
+        f"style-src '{_digest(_part('page.css'))}';{connect} "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _embedded(engine: PageEngine | None) -> str:
+    if engine is None:
+        return ""
+    parts = {"engine-worker": engine.worker, "engine": engine.program}
+    return "".join(
+        f'<script type="application/octet-stream" id="{name}">{base64.b64encode(part).decode()}</script>\n'
+        for name, part in parts.items()
     )
 
 

@@ -14,7 +14,7 @@ from dpcube.analyst.kept import made_once
 from dpcube.analyst.plots.axis import printable
 from dpcube.errors import QueryError
 from dpcube.explore.asking import PageQuestions
-from dpcube.explore.contents import is_held_by_a_page, packed_contents, served_contents
+from dpcube.explore.contents import is_held_by_a_page, noisy_stage, packed_contents, served_contents
 from dpcube.explore.inlined import explorer_page, page_policy
 from dpcube.explore.sql_process import SqlProcess, SqlSettings
 from dpcube.loopback import Download, LoopbackServer, Site
@@ -33,11 +33,11 @@ class ExplorerServer(LoopbackServer):
         self._release, self._estimate = Release.open(path), estimate
         self._contents = page_contents(self._release, path, estimate=estimate, confidence=confidence)
         self._sql = SqlProcess(SqlSettings(path, self._release.digest, estimate, confidence, seconds))
-        asked = PageQuestions(self._release.domain, self._release.estimate(estimate), confidence=confidence)
+        asked = page_questions(self._release, estimate=estimate, confidence=confidence)
         page = explorer_page(None, title=page_title(path), key="{{key}}").encode()
         actions = {
             "contents": lambda _: Download(BytesIO(self._contents), len(self._contents), "application/octet-stream"),
-            **{name: getattr(asked, name) for name in ("headline", "counts", "bars", "squares")},
+            **{name: getattr(asked, name) for name in ("headline", "counts", "bars", "squares", "noisy")},
             "sql": self._run_sql,
             "stop": self._stop_sql,
             "rows": self._synthetic_rows,
@@ -92,6 +92,13 @@ def page_contents(release: Release, path: Path, *, estimate: str, confidence: fl
         f"explore {path.name!r} {estimate} {confidence}",
         lambda: packed_contents(release, path, estimate=estimate, confidence=confidence),
     )
+
+
+def page_questions(release: Release, *, estimate: str, confidence: float) -> PageQuestions:
+    """Return what answers the page of a release."""
+    stage = noisy_stage(release)
+    noisy = None if stage is None else lambda: release.cells(stage)
+    return PageQuestions(release.domain, release.estimate(estimate), confidence=confidence, noisy=noisy)
 
 
 def page_title(path: Path) -> str:

@@ -240,7 +240,7 @@ def _hover(panel: HeatMap) -> list[list[str]]:
     ]
 
 
-def _broken(lines: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _broken(lines: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the ends of lines one after another, with a gap after each."""
     ends = np.full((len(lines), 3, 2), np.nan)
     ends[:, :2] = lines.reshape(-1, 2, 2) - 0.5

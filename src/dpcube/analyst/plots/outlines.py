@@ -24,9 +24,12 @@ STRENGTHS = (0.1, 0.4, 0.8)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlines:
-    """Lines as rows (x0, y0, x1, y1) between bins, for each strength; `boxes` of `of` boxes are drawn."""
+    """Lines as rows (x0, y0, x1, y1) for each strength; `boxes` of `of` boxes are drawn.
 
-    lines: tuple[Ints, ...]
+    Drawn bin k begins at k; a box that ends inside merged cells ends between two numbers.
+    """
+
+    lines: tuple[Floats, ...]
     boxes: int
     of: int
 
@@ -42,13 +45,18 @@ def outlines(tree: BoxTree, x: tuple[int, Axis], y: tuple[int, Axis]) -> Outline
     lower, upper = tree.lower[chosen], tree.upper[chosen]
     behind = tree.sizes[chosen] / np.prod((upper - lower)[:, [x[0], y[0]]], axis=1)
     depth = tree.sizes[0] / (tree.shape[x[0]] * tree.shape[y[0]])
+    ends = [np.unique(np.concatenate([lower[:, axis], upper[:, axis], of.edges])) for axis, of in (x, y)]
+    weight = behind / (2 * depth)  # a line is the end of the boxes on both of its sides, hence the 2
     sides = [
-        _sides(lower, upper, behind / (2 * depth), across, along) for across, along in ((x, y), (y, x))
-    ]  # a line is the end of the boxes on both of its sides, hence the 2
+        _sides(lower, upper, weight, (x[0], ends[0]), (y[0], ends[1])),
+        _sides(lower, upper, weight, (y[0], ends[1]), (x[0], ends[0])),
+    ]
+    places = [np.interp(at, of.edges, np.arange(len(of) + 1)) for at, (_, of) in zip(ends, (x, y), strict=True)]
     found = []
     for low, high in zip(STRENGTHS, (*STRENGTHS[1:], np.inf), strict=True):
         upright, level = (_runs((share >= low) & (share < high)) for share in sides)
-        found.append(np.concatenate([upright[:, [0, 1, 0, 2]], level[:, [1, 0, 2, 0]]]))
+        lines = np.concatenate([upright[:, [0, 1, 0, 2]], level[:, [1, 0, 2, 0]]])
+        found.append(np.stack([places[k % 2][lines[:, k]] for k in range(4)], axis=1))
     return Outlines(tuple(found), len(chosen), len(tree.leaves))
 
 
@@ -69,17 +77,15 @@ def frontier(tree: BoxTree, most: int) -> Ints:
     return np.flatnonzero((level == deepest) | (tree.is_leaf & (level < deepest)))
 
 
-def _sides(lower: Ints, upper: Ints, weight: Floats, across: tuple[int, Axis], along: tuple[int, Axis]) -> Floats:
-    """Return how much of the boxes ends at each edge of the drawn bins of `across`, beside each bin of `along`."""
-    edges, beside = across[1].edges, along[1].edges
-    first = np.searchsorted(beside, lower[:, along[0]], side="right") - 1
-    last = np.searchsorted(beside, upper[:, along[0]], side="left")
+def _sides(lower: Ints, upper: Ints, weight: Floats, across: tuple[int, Ints], along: tuple[int, Ints]) -> Floats:
+    """Return how much of the boxes ends at each edge of `across`, beside each stretch between edges of `along`."""
+    edges, beside = across[1], along[1]
+    first, last = (np.searchsorted(beside, ends[:, along[0]]) for ends in (lower, upper))
     steps = np.zeros((len(edges), len(beside)))
-    for ends in (lower[:, across[0]], upper[:, across[0]]):
-        at = np.searchsorted(edges, ends)
-        drawn = edges[np.minimum(at, len(edges) - 1)] == ends  # a box may end inside merged bins
-        np.add.at(steps, (at[drawn], first[drawn]), weight[drawn])
-        np.add.at(steps, (at[drawn], last[drawn]), -weight[drawn])
+    for ends in (lower, upper):
+        at = np.searchsorted(edges, ends[:, across[0]])
+        np.add.at(steps, (at, first), weight)
+        np.add.at(steps, (at, last), -weight)
     # Rounding must not tell lines of one strength apart; the frame is drawn by the axes.
     share = np.round(np.cumsum(steps, axis=1)[:, :-1], 9)
     share[[0, -1]] = 0
@@ -87,7 +93,7 @@ def _sides(lower: Ints, upper: Ints, weight: Floats, across: tuple[int, Axis], a
 
 
 def _runs(marked: NDArray[np.bool_]) -> Ints:
-    """Return rows (edge, first bin, one past the last bin) of each unbroken run of marks."""
+    """Return rows (edge, first stretch, one past the last) of each unbroken run of marks."""
     padded = np.zeros((marked.shape[0], marked.shape[1] + 2), np.int8)
     padded[:, 1:-1] = marked
     change = np.diff(padded, axis=1)

@@ -3,7 +3,7 @@
    The darker the more rows; the scale is by the root, so that small counts are seen. A stroke through a square says
    that its count may as well be none. */
 
-import { cutShort, drawn, made, put, setAll, short } from "./drawing.js";
+import { cutShort, drawn, made, put, rows, setAll } from "./drawing.js";
 import { isDoubtful } from "./shown.js";
 
 const EDGE = { left: 84, right: 10, top: 8, bottom: 44 };
@@ -312,6 +312,6 @@ export function scaleStrip(top) {
     { className: "scale" },
     "none ",
     strip,
-    ` ${short(Math.round(top))} rows; by the root. A stroke: may be none at all.`,
+    ` ${rows(top)} rows; small counts stand out more than their share. A stroke: may be none at all.`,
   );
 }

@@ -9,6 +9,7 @@ import { attributeCard } from "./cards.js";
 import { mapsOf, showMaps } from "./maps.js";
 import { showCommands, wordsOf } from "./elsewhere.js";
 import { remoteAsking } from "./remote.js";
+import { hasEngine } from "./engine.js";
 import { sqlBox } from "./sqlbox.js";
 import { syntheticBox } from "./synthetic.js";
 
@@ -29,10 +30,8 @@ async function start() {
   page.maps = cube.shape.length > 1 ? mapsOf(page) : [];
   byId("map").hidden = page.maps.length === 0;
   themeSwitch(page);
-  if (isServed) {
-    sqlBox(page);
-    syntheticBox(page);
-  }
+  if (isServed || hasEngine) sqlBox(page);
+  if (isServed) syntheticBox(page);
   byId("loading").remove();
   byId("page").hidden = false;
   layAll(page);

@@ -52,13 +52,27 @@ export function nameMap({ view }) {
 
 /** Show the map that the server told: of each drawn bin across the values up, and their answers if they are known. */
 export function showToldMap(page, question, values, answers = []) {
-  const [map, noisy] = page.maps;
+  const [map] = page.maps;
   const picture = pictureWith(page, question, Float64Array.from(values));
   map.show(picture);
+  map.lines(outlinesShown(page));
   answers.forEach((answer, place) => map.tell(place, answer));
   map.lay();
-  noisy.element.hidden = true;
   showScale(page, picture.top);
+}
+
+/** Show the noisy counts that the server told beside the map, on its scale; without any they are not shown. */
+export function showToldNoisy(page, question, values) {
+  const noisy = page.maps[1];
+  noisy.element.hidden = !values;
+  if (!values) return;
+  noisy.show({ ...pictureWith(page, question, Float64Array.from(values)), top: page.top });
+  noisy.lines(outlinesShown(page));
+  page.maps.forEach((map) => map.lay());
+}
+
+function outlinesShown({ cube, view }) {
+  return view.outlines ? cube.outlines(view.across, view.up) : null;
 }
 
 /** Show both maps, and return the jobs that work out which squares may as well be none. */
@@ -69,7 +83,7 @@ export function showMaps(page, question, weights) {
   nameMap(page);
   const picture = pictureOf(page, question, weights, cube.tables);
   estimate.show(picture);
-  const outlines = view.outlines ? cube.outlines(view.across, view.up) : null;
+  const outlines = outlinesShown(page);
   estimate.lines(outlines);
   noisy.element.hidden = !view.noisy || !cube.hasNoisy;
   if (!noisy.element.hidden) {

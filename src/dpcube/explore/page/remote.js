@@ -5,7 +5,7 @@
 import { asked } from "./source.js";
 import { byId } from "./drawing.js";
 import { showHeadline } from "./headline.js";
-import { MOST_MARKED, nameMap, showToldMap } from "./maps.js";
+import { MOST_MARKED, nameMap, showToldMap, showToldNoisy } from "./maps.js";
 import { askedOf } from "./state.js";
 
 /** Return a function that has everything shown of a question, in words, and then calls `told`. */
@@ -16,7 +16,7 @@ export function remoteAsking(page) {
     if (page.maps.length) nameMap(page);
     byId("question").textContent = words.length ? `Where ${words.join(", and ")}` : "All rows";
     byId("page").classList.add("asking");
-    wanted = { question, words, told, asked: askedOf(page.view.chosen) };
+    wanted = { question, words, told, asked: askedOf(page.view.chosen), begun: performance.now() };
     if (busy) return;
     busy = true;
     while (wanted) {
@@ -28,12 +28,14 @@ export function remoteAsking(page) {
   };
 }
 
-async function answered(page, { question, words, told, asked: of }, isLate) {
+async function answered(page, { question, words, told, asked: of, begun }, isLate) {
   try {
     const { answer } = await toldBy("headline", { asked: of });
     showHeadline(knownAnswer(answer), words, page.cube.facts);
     byId("page").classList.remove("asking");
+    performance.measure("headline", { start: begun });
     if (!isLate()) await askedCounts(page, question, of, isLate);
+    performance.measure("counts", { start: begun });
     for (const [axis, chart] of page.charts.entries()) {
       if (isLate()) return;
       chart.told(question, answersOf((await toldBy("bars", { asked: of, axis })).answers));
@@ -52,6 +54,15 @@ async function askedCounts(page, question, of, isLate) {
   if (isLate()) return;
   bars?.forEach((values, axis) => page.charts[axis].values(question, values));
   if (squares) showToldMap(page, question, squares);
+  if (page.maps.length > 0) await askedNoisy(page, question, of, isLate);
+}
+
+/** Show the noisy counts beside the map, if they are wanted. */
+async function askedNoisy(page, question, of, isLate) {
+  const { across, up, noisy } = page.view;
+  const wanted = noisy && page.cube.hasNoisy;
+  const { squares } = wanted ? await toldBy("noisy", { asked: of, across, up }) : { squares: null };
+  if (!isLate()) showToldNoisy(page, question, squares);
 }
 
 /** Show the map with its intervals, a few columns at a time; return whether it is still wanted. */

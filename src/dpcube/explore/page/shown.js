@@ -11,7 +11,8 @@ import { takesAll, takesCells, takesRange } from "./weights.js";
 export function cubeOf(contents) {
   const { facts, arrays } = contents;
   const edges = facts.attributes.map((_, k) => arrays[`edges${k}`]);
-  if (facts.model.kind === "served") return { facts, edges, shape: facts.shape, outlines: () => null, hasNoisy: false };
+  const outlines = outlinesOf(facts, arrays);
+  if (facts.model.kind === "served") return { facts, edges, shape: facts.shape, outlines, hasNoisy: facts.model.noisy };
   const estimate = estimateOf(facts, arrays);
   let noisy;
   return {
@@ -20,7 +21,7 @@ export function cubeOf(contents) {
     shape: facts.shape,
     tables: keptTables(estimate.cells, facts.shape),
     answer: answering(contents, estimate),
-    outlines: outlinesOf(facts, arrays),
+    outlines,
     hasNoisy: Boolean(arrays.boxCounts || arrays.noisyCells),
     noisyTables: () => (noisy ??= keptTables(noisyCellsOf(facts, arrays), facts.shape)),
   };

@@ -41,14 +41,16 @@ export async function loadContents() {
   );
 }
 
-function bytesOfText(text) {
+/** Return the bytes of text in base64. */
+export function bytesOfText(text) {
   const binary = atob(text);
   const bytes = new Uint8Array(binary.length);
   for (let k = 0; k < bytes.length; k++) bytes[k] = binary.charCodeAt(k);
   return bytes;
 }
 
-async function inflated(bytes) {
+/** Return what was compressed by zlib. */
+export async function inflated(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).arrayBuffer();
 }

@@ -1,9 +1,10 @@
-/* A box for SQL: a statement is run by Python, and its result shown as a table and as bars. */
+/* A box for SQL: a statement is run by Python, or by the engine inside the page; its result is a table and bars. */
 
-import { asked } from "./source.js";
+import { asked, isServed } from "./source.js";
 import { byId } from "./drawing.js";
 import { sqlOf } from "./elsewhere.js";
 import { sqlName } from "./questions.js";
+import { runHere, stopHere } from "./ownsql.js";
 import { resultOf } from "./results.js";
 
 /** Show the box, and let it run what is written in it. */
@@ -12,10 +13,11 @@ export function sqlBox(page) {
   const first = sqlName(page.cube.facts.attributes[0].name);
   statement.value = `SELECT ${first}, count(*) AS number FROM cube GROUP BY ${first} ORDER BY ${first}`;
   byId("sql").hidden = false;
+  if (!isServed) byId("sql-hint").textContent = "Counts, sums and averages of the table cube, whose columns are the attributes.";
   run.onclick = () => runStatement(page, statement.value);
   stop.onclick = () => {
     said.textContent = "Stopping …";
-    asked("stop").catch((error) => (said.textContent = error.message));
+    (isServed ? asked("stop") : stopHere()).catch((error) => (said.textContent = error.message));
   };
   byId("sql-chosen").onclick = () => {
     statement.value = sqlOf(page.cube, page.view.chosen);
@@ -35,7 +37,8 @@ async function runStatement(page, query) {
   result.replaceChildren();
   delete said.dataset.done;
   try {
-    const told = await (await asked("sql", { query, error: byId("sql-errors").checked })).json();
+    const error = byId("sql-errors").checked;
+    const told = isServed ? await (await asked("sql", { query, error })).json() : await runHere(page.cube, query, error);
     result.replaceChildren(resultOf(page.cube.facts.name, told));
     said.textContent = "Done.";
   } catch (error) {

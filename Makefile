@@ -48,7 +48,7 @@ fuzz: $(READY)        ## hostile files, questions and commands, guided by covera
 mutants: $(READY)     ## small faults put into trusted code: which do the tests notice? (hours, resumable; MUTANTS=privacy/noise)
 	$(BIN)/python tools/mutants.py $(MUTANTS)
 
-# Packages bring 195 MB of modules, of which tests import a third, and Python compiles those when it imports them.
+# Packages bring 195 MB of modules, of which importing what tests use takes a third, and Python compiles those when it imports them.
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e ".[dev]"

@@ -102,6 +102,15 @@ def test_arithmetic_that_postgres_refuses_is_not_done(postgres: str, server: psy
     assert rows.sum("v", step=2**53, bound=1000) == 1000
 
 
+def test_a_text_that_many_rows_have_is_read_once_and_counts_as_often(postgres: str, server: psycopg.Connection) -> None:
+    texts = ["'north'", "'north'", "'North'", "' north '", "NULL", "NULL", "''", "'south'"]
+    cells(postgres, server, "text", texts, WARD)
+    rows = open_rows(f"{postgres}#test.one")
+    found = rows.read_as([WARD])
+    assert found == rows.fates(Domain((WARD,)))[0]
+    assert (found[0]["kept"], found[0]["null"], sum(found[0].values())) == (3, 2, 8)
+
+
 def test_text_is_compared_by_bytes_whatever_its_collation(postgres: str, server: psycopg.Connection) -> None:
     """A collation may hold different texts to be equal; this build of the server has none of those, so read the SQL."""
     assert cells(postgres, server, 'text COLLATE "C"', ["'north'", "'North'"], WARD) == [0, 3]

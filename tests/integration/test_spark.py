@@ -63,6 +63,14 @@ def test_where_hostile_values_go(session: Any) -> None:
     assert cells(session, "boolean", [True, False, None], Integer(name="v", min=0, max=1)) == [1, 0, -1]
 
 
+def test_a_text_that_many_rows_have_is_read_once_and_counts_as_often(session: Any) -> None:
+    texts = ["north", "north", "North", " north ", None, None, "", "south"]
+    rows = open_rows(session.createDataFrame([(text,) for text in texts], "v string"))
+    found = rows.read_as([WARD])
+    assert found == rows.fates(Domain((WARD,)))[0]
+    assert (found[0]["kept"], found[0]["null"], sum(found[0].values())) == (3, 2, 8)
+
+
 def test_where_dates_go(session: Any) -> None:
     null, unknown, outside = 365, 366, 367
     days = {"2025-02-29": unknown, " 2025-01-02": 1, "0000-01-01": unknown, "2025-1-2": unknown, "now": unknown,

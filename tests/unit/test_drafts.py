@@ -10,9 +10,9 @@ import pytest
 
 from dpcube import Domain
 from dpcube.curator.draft import draft
-from dpcube.curator.guess import by_name
+from dpcube.curator.guess import Guess, by_name, read_by
 from dpcube.curator.publishing import count
-from dpcube.curator.sources import CsvDialect
+from dpcube.curator.sources import CsvDialect, open_rows
 from dpcube.domain import Date, Float, Integer
 from dpcube.domain.number import Number
 from dpcube.errors import DomainError, InputError, SourceError
@@ -101,6 +101,19 @@ def test_no_mark_is_proposed_that_no_text_needs() -> None:
 )
 def test_a_reading_that_fits_as_well_is_told(values: list[str], other: str) -> None:
     assert f"# or, which fits as well: {other}" in looked_at(values).splitlines()
+
+
+@pytest.mark.parametrize("texts", [["1", "1", "1", " 1 ", "A", "a", "", None, None, "2,5", "2.5", "2.5", "1e400"], []])
+def test_a_text_that_many_rows_have_is_read_once_and_counts_as_often(texts: list[str | None]) -> None:
+    """As if each row were read, as `fates` does; whichever other column there is, and in part of the rows."""
+    table = pa.table({"x": pa.array(texts, pa.string()), "n": pa.array(range(len(texts)), pa.int64())})
+    tried = [read_by("x", Guess(kind)) for kind in ("float", "integer", "date")]
+    part = Integer(name="n", min=0, max=99)
+    for rows in (open_rows(table), open_rows(table).restrict(part, [0, 1, 4, 7, 10])):
+        found = rows.read_as(tried)
+        assert found == [rows.fates(Domain((attribute,)))[0][0] for attribute in tried]
+        assert sum(found[0].values()) == rows.count()
+    assert open_rows(table).read_as(tried)[0]["kept"] == 6 * bool(texts)
 
 
 def test_values_that_are_all_different_name_rows_and_are_no_attribute() -> None:

@@ -88,6 +88,7 @@ class AskedRows:
         n: str | None = None,
         where: str = "true",
         tail: str = "",
+        once: bool = False,
     ) -> Iterator[tuple[Scan, str]]:
         """Yield ways to query the rows, to be tried in turn.
 
@@ -95,6 +96,7 @@ class AskedRows:
         the column `n` is called n.
 
         Rows that are not `where` need not be counted: a unit's limited number of rows is chosen among those that are.
+        With `once`, rows that hold the same come once, and `times` says how many there are; limited rows cannot.
         """
         limit = self.limit
         within = [self.cell(attribute, f"w{j}") for j, (attribute, _) in enumerate(self.within)]
@@ -110,7 +112,8 @@ class AskedRows:
         names = [*names, *(attribute.source_column for attribute, _ in self.within)]
         read = sorted({self.position(name) for name in names})
         unit = None if limit is None else self.position(limit.column)
-        held = [*(f"c{i}" for i in read), *([] if unit is None else ["u"])]
+        same = [f"c{i}" for i in read]
+        held = [*same, *([] if unit is None else ["u"]), *(["times"] if once else [])]
         inner = ", ".join([*held, *(t for t, _ in texts), *values])
         # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
         parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
@@ -119,6 +122,8 @@ class AskedRows:
             inner, keep = f"{inner}, {fence[0]}", f"{fence[1]} AND {keep}"
         for scan in self.table.scans(read, unit):
             rows = scan.sql
+            if once:
+                rows = f"(SELECT {', '.join(same)}, count(*) AS times FROM {rows} GROUP BY {', '.join(same)}) AS o"
             if texts:
                 rows = (
                     f"(SELECT {', '.join([*held, *(f'{text} AS {t}' for t, text in texts)])} FROM {rows}{barrier}) AS p"

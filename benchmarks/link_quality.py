@@ -101,14 +101,14 @@ def measured(prepared: Prepared, found: Links) -> dict[str, Any]:
     ours, theirs = prepared.ids()
     placed = {pair for i, j in candidates.tolist() for pair in together(ours[i], theirs[j])} & true
     rows = len(tables[0]), len(tables[1])
-    sizes = [true_sizes(side) for side in (ours, theirs)]
+    left, right = (true_sizes(side) for side in (ours, theirs))
     return {
         "rows": rows,
         "blocks": len(prepared.blocks.plan),
-        "records_lost_to_padding": sum(rows) - int(sum(side.sum() for side in sizes)),
+        "records_lost_to_padding": sum(rows) - int(left.sum() + right.sum()),
         "pairs_compared": compared_pairs(first, second, candidates),
         "pairs_without_blocking": rows[0] * rows[1],
-        "reduction_ratio": reduction_ratio(*sizes, candidates),
+        "reduction_ratio": reduction_ratio(left, right, candidates),
         "reduction_ratio_padded": reduction_ratio(first, second, candidates, records=rows),
         "pairs_completeness": len(placed) / len(true),
         "with_blocks": told(found, true),

@@ -47,7 +47,8 @@ class CountedTables:
         sizes = [box_sums(one, boxes) for one in self.counts]
         if dummies is not None:
             sizes = [rows + added for rows, added in zip(sizes, dummies, strict=True)]
-        return compared_pairs(*sizes, candidate_pairs(self.domain, boxes, self.reach))
+        left, right = sizes
+        return compared_pairs(left, right, candidate_pairs(self.domain, boxes, self.reach))
 
 
 Method = Callable[[CountedTables, Fraction, int], Boxes]
@@ -68,8 +69,9 @@ def planned(tables: CountedTables, epsilon: Fraction, seed: int, *, rounds: floa
 
 def of_tree(tables: CountedTables, epsilon: Fraction, seed: int, *, height: int) -> Boxes:
     """Return the leaves of a kd-tree that is cut at private medians."""
-    how = {"strategy": MedianTree(height=height), "noise": SeededNoise(seed), "domain": tables.domain}
-    boxes = experiment(tables.counts[0], epsilon=epsilon, **how).transcript.boxes
+    tree, noise = MedianTree(height=height), SeededNoise(seed)
+    made = experiment(tables.counts[0], epsilon=epsilon, strategy=tree, noise=noise, domain=tables.domain)
+    boxes = made.transcript.boxes
     assert boxes is not None
     return boxes.tree.partitioning()
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from dpcube import Domain, Integer, Release
 from dpcube.curator import publish
 from dpcube.plan.axes import axes_of
-from dpcube.plan.made_up_rows import made_up_rows
+from dpcube.plan.made_up_rows import rows_made_up
 
 SIDES = (2, 3, 5, 7, 12, 20, 40, 80)
 
@@ -28,7 +28,7 @@ def generated(attributes: int, rows: int, to: Path) -> Domain:
     """Write a table of so many attributes, and return its domain."""
     sides = np.random.default_rng(5).choice(SIDES, attributes).tolist()
     domain = Domain(*(Integer(f"a{j}", 0, side - 1) for j, side in enumerate(sides)))
-    made = made_up_rows("heavy-tailed", axes_of(domain), rows=rows, most=rows, seed=0)
+    made = rows_made_up("heavy-tailed", axes_of(domain), rows=rows, most=rows, seed=0)
     columns = [column.astype(np.int16) for column in made.columns]
     pq.write_table(pa.table(dict(zip(domain.names, columns, strict=True))), to)
     return domain

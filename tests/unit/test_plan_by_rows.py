@@ -23,7 +23,7 @@ from dpcube.plan.errors_by_rows import (
     ranges_of_few,
     ranges_of_share,
 )
-from dpcube.plan.made_up_rows import MadeUpRows, made_up_rows
+from dpcube.plan.made_up_rows import MadeUpRows, rows_made_up
 from dpcube.plan.row_counters import SimulatedCuboids, SimulatedGrid
 from dpcube.plan.stand_ins import STAND_INS
 from dpcube.query import Workload
@@ -44,7 +44,7 @@ def rows_of(cells: list[list[int]], shape: tuple[int, ...], alike: list[int]) ->
 @pytest.mark.parametrize("name", STAND_INS)
 def test_made_up_rows_lie_in_the_domain_and_are_repeated_by_their_seed(name: str) -> None:
     axes = (*axes_of(WIDE), PlannedAxis("far", 10**6, 1, ordered=True))
-    made, again = (made_up_rows(name, axes, rows=5003, most=2000, seed=3) for _ in range(2))
+    made, again = (rows_made_up(name, axes, rows=5003, most=2000, seed=3) for _ in range(2))
     assert (made.total, len(made.cells)) == (5003, 2000)
     assert (made.cells >= 0).all()
     assert (made.cells < np.array(made.shape)).all()
@@ -56,7 +56,7 @@ def test_attributes_of_made_up_rows_follow_each_other_unless_they_are_even() -> 
     axes = tuple(PlannedAxis(f"a{j}", 20, 0, ordered=True) for j in range(8))
     strongest = {}
     for name in ("even", "smooth"):
-        made = made_up_rows(name, axes, rows=20_000, most=20_000, seed=0)
+        made = rows_made_up(name, axes, rows=20_000, most=20_000, seed=0)
         strongest[name] = np.abs(np.corrcoef(made.cells.T) - np.eye(8)).max()
     assert strongest["even"] < 0.05
     assert strongest["smooth"] > 0.3
@@ -95,7 +95,7 @@ def brute(made: MadeUpRows, asked: Workload) -> list[int]:
 
 
 def test_rows_are_counted_in_ranges() -> None:
-    made = made_up_rows("clustered", axes_of(WIDE), rows=700, most=500, seed=1)
+    made = rows_made_up("clustered", axes_of(WIDE), rows=700, most=500, seed=1)
     asked = ranges_of_few(made.shape)
     assert counts_in_ranges(made, asked).tolist() == brute(made, asked)
     cut = ((asked.upper - asked.lower) < np.array(made.shape)).sum(axis=1)
@@ -104,7 +104,7 @@ def test_rows_are_counted_in_ranges() -> None:
 
 
 def test_ranges_of_a_share_take_it_and_every_other_one_holds_a_row() -> None:
-    made = made_up_rows("smooth", axes_of(GRID), rows=2000, most=2000, seed=1)
+    made = rows_made_up("smooth", axes_of(GRID), rows=2000, most=2000, seed=1)
     asked = ranges_of_share(made, 0.01)
     shares = ((asked.upper - asked.lower) / np.array(made.shape)).prod(axis=1)
     assert np.median(shares) == pytest.approx(0.01, rel=0.01)
@@ -132,7 +132,7 @@ def test_without_noise_what_was_counted_is_told_and_what_was_not_is_wrong() -> N
 
 
 def test_errors_of_a_grid_are_of_each_size_that_holds_a_cell() -> None:
-    made = made_up_rows("smooth", axes_of(Domain.of_shape((100, 30))), rows=500, most=500, seed=0)
+    made = rows_made_up("smooth", axes_of(Domain.of_shape((100, 30))), rows=500, most=500, seed=0)
     found = estimate(FineGrid().run(SimulatedGrid(made, Fraction(1), seed=(0,))))
     errors = errors_of_grid(found, made)
     sizes = ["", "25% of the grid", "5% of the grid", "1% of the grid"]

@@ -57,7 +57,8 @@ def written_texts(values: Sequence[object], held: str | None, type_name: str = "
 def _moment(text: str, unit: str) -> str:
     """Return a time as it is written, of a whole number of a unit; another text as it is."""
     is_whole = text.removeprefix("-").isdecimal() and len(text) <= 20 and abs(int(text)) < 2**63
-    return str(np.datetime64(int(text), unit)).replace("T", " ") if is_whole else text
+    # Its type is that of no single unit, so NumPy's overloads know none.
+    return str(np.array(int(text), np.int64).view(f"datetime64[{unit}]")).replace("T", " ") if is_whole else text
 
 
 def compared_text(text: str | None) -> str:

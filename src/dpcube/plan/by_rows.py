@@ -16,7 +16,7 @@ from dpcube.estimate import estimate
 from dpcube.estimate.cuboids import CuboidsEstimate
 from dpcube.plan.axes import axes_of
 from dpcube.plan.errors_by_rows import Found, errors_of_cuboids, errors_of_grid
-from dpcube.plan.made_up_rows import MadeUpRows, made_up_rows
+from dpcube.plan.made_up_rows import MadeUpRows, rows_made_up
 from dpcube.plan.predict import Prediction, prediction_of
 from dpcube.plan.row_counters import SimulatedCuboids, SimulatedGrid
 from dpcube.strategy import Cuboids, FineGrid
@@ -53,7 +53,7 @@ class RowPredictor:
         return predictions
 
     def _make_up(self, name: str, most: int) -> MadeUpRows:
-        return made_up_rows(name, axes_of(self._domain), rows=self._rows, most=most, seed=self._seed)
+        return rows_made_up(name, axes_of(self._domain), rows=self._rows, most=most, seed=self._seed)
 
     def _errors_on(self, name: str, strategy: Cuboids | FineGrid, epsilon: Fraction) -> Found:
         made_up = self._made_up(name, _most_rows(strategy))

@@ -39,7 +39,7 @@ class MadeUpRows:
         return [np.ascontiguousarray(column) for column in self.cells.T]
 
 
-def made_up_rows(name: str, axes: Axes, *, rows: int, most: int, seed: int) -> MadeUpRows:
+def rows_made_up(name: str, axes: Axes, *, rows: int, most: int, seed: int) -> MadeUpRows:
     """Return a made-up table of so many rows; above `most`, each stands for several. A seed repeats it."""
     generator = np.random.default_rng([seed, list(STAND_INS).index(name)])
     shaped = tuple(_shaped(axis) for axis in axes)

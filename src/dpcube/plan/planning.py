@@ -13,7 +13,7 @@ from dpcube.plan.advice import Advice, advise
 from dpcube.plan.axes import axes_of
 from dpcube.plan.by_rows import RowPredictor
 from dpcube.plan.predict import Prediction, Predictor
-from dpcube.plan.queries import ALL_KINDS, GRID_KINDS, QUERY_KINDS, WIDE_KINDS, QueryKind
+from dpcube.plan.queries import ALL_KINDS, BY_ROWS_KINDS, GRID_KINDS, QUERY_KINDS, QueryKind
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
 from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_public, error_of_total
@@ -259,9 +259,9 @@ def _check(rows: int, max_rows: int, accuracy: float | None) -> None:
 
 
 def _kind(queries: str, by_rows: Planned | None, domain: Domain) -> QueryKind:
-    kinds = QUERY_KINDS if by_rows is None else GRID_KINDS if isinstance(by_rows, FineGrid) else WIDE_KINDS
+    kinds = QUERY_KINDS if by_rows is None else GRID_KINDS if isinstance(by_rows, FineGrid) else BY_ROWS_KINDS
     asked = min(sum(side > 1 for side in domain.shape), 2)
-    of_few: dict[QueryKind, int] = {"marginals": 1, "pairs": 2} if kinds is WIDE_KINDS else {}
+    of_few: dict[QueryKind, int] = {"marginals": 1, "pairs": 2} if kinds is BY_ROWS_KINDS else {}
     kinds = tuple(kind for kind in kinds if of_few.get(kind, 0) <= asked)
     for kind in ALL_KINDS:
         if kind == queries and kind in kinds:

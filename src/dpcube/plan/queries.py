@@ -12,7 +12,7 @@ QueryKind = Literal["ranges", "cells", "marginals", "total", "pairs"]
 ALL_KINDS: tuple[QueryKind, ...] = get_args(QueryKind)
 QUERY_KINDS: tuple[QueryKind, ...] = ALL_KINDS[:-1]
 """What is asked of a cube."""
-WIDE_KINDS: tuple[QueryKind, ...] = ("ranges", "marginals", "pairs", "total")
+BY_ROWS_KINDS: tuple[QueryKind, ...] = ("ranges", "marginals", "pairs", "total")
 """What is asked of a wide table: ranges of up to three attributes, and no single cells, which hold next to nothing."""
 GRID_KINDS: tuple[QueryKind, ...] = ("ranges", "total")
 IN_WORDS: dict[QueryKind, str] = {

@@ -25,7 +25,7 @@ from dpcube.errors import DomainError, InputError
 from dpcube.estimate.cuboids.estimate import MOST_MODEL_CELLS
 from dpcube.estimate.cuboids.first_tables import in_groups, tables_of_one
 from dpcube.estimate.cuboids.fitting import CountedTable, FittedModel, fit, total_of
-from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells_with, table_cells
+from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells, model_cells_with, table_cells
 from dpcube.estimate.cuboids.smoothing import smoothed
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import SMALLEST_SHARE

@@ -40,7 +40,8 @@ and none odd, and the worst tenth of questions holds 92% (89%), 76% (75%) and 81
 """
 
 LARGEST_NOISE = 25.0
-"""Noise beyond so many times the stated square counts as so much in `geometric_middle`."""
+"""Noise beyond so many times the stated square counts as so much in `geometric_middle`. Halved or doubled, intervals on
+seven tables of 8 to 14 attributes become 1% narrower or wider, and as many hold."""
 
 
 @dataclass(frozen=True)

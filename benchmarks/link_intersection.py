@@ -41,7 +41,7 @@ items = range(rank * count // 2, rank * count // 2 + count)
 link = ls.link.create_brpc(desc, rank)
 how = {"bucket_size": count} if name == "PROTOCOL_KKRT" else {}
 if name == "PROTOCOL_ECDH":  # which has no curve unless told
-    how = {"ecdh_params": psi.EcdhParams(curve=psi.EllipticCurveType.CURVE_25519)}
+    how = {"ecdh_params": psi.EcdhParams(curve=psi.EllipticCurveType.CURVE_FOURQ)}
 protocol = psi.PsiProtocolConfig(getattr(psi.PsiProtocol, name), receiver_rank=0, broadcast_result=True, **how)
 given = psi.InputParams(path=str(folder / f"in{rank}"), selected_keys=["item"], keys_unique=True)
 out = psi.OutputParams(path=str(folder / f"out{rank}"), disable_alignment=True)

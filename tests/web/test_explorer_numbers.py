@@ -16,6 +16,8 @@ from cubes import EVEN, MIXED, STRANGE, released, with_its_own_tables, with_tabl
 
 from chromium import Browser, Page
 from dpcube import Answer, Domain, Release
+from dpcube.estimate.errors.biases import Biases
+from dpcube.estimate.posterior import PosteriorEstimate
 from dpcube.explore import explorer_page, packed_contents
 from dpcube.explore.models import PageModel, page_model
 
@@ -122,8 +124,19 @@ def check_python_and_sql(release: Release, shown: dict[str, Any]) -> None:
     assert ends == pytest.approx([float(shown["low"]), float(shown["high"])], rel=1e-6, abs=1e-6, nan_ok=True)
 
 
+def with_biases() -> Release:
+    """A release whose sums over few attributes are taken to be off by more than its own would say."""
+    release = released(MIXED, "adaptive")
+    estimate = release.estimate()
+    assert isinstance(estimate, PosteriorEstimate)
+    assert estimate.biases is not None
+    vars(estimate)["biases"] = Biases(estimate.biases.least, (1.0, 2.0, 1.5), (0.0, 3.0, 0.7))
+    return release
+
+
 RELEASES: dict[str, Callable[[], Release]] = {
     "tree": lambda: released(MIXED, "adaptive"),
+    "tree with biases": with_biases,
     "tree of a grid": lambda: released(MIXED, "quad_tree"),
     "tree, even": lambda: released(EVEN, "adaptive"),
     "balanced": lambda: with_tables(MIXED),

@@ -91,7 +91,7 @@ def test_printed_and_as_json(released: Path, dpcube: Command) -> None:
         (("train", "r.dpcube", "--target", "y", "-o", "m.json", "--estimate", "best"), "no estimate 'best'"),
         (("predict", "rows.csv", "rows.csv"), "no whole model file"),
         (("predict", "m.json", "none.csv"), "cannot read rows from none.csv"),
-        (("predict", "m.json", "r.dpcube"), "must end in .csv or .parquet"),
+        (("predict", "m.json", "r.dpcube"), "cannot tell how to read"),
         (("predict", "m.json", "empty.csv"), "cannot read rows from empty.csv"),
         (("predict", "m.json", "narrow.csv"), "no column 'kind'"),
         (("predict", "m.json", "twice.csv"), "column 'x' twice"),

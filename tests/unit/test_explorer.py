@@ -97,7 +97,8 @@ def test_the_page_lets_run_its_own_script_and_style_and_nothing_else() -> None:
 
 
 def test_the_code_of_a_page_is_small() -> None:
-    assert len(explorer_page(b"", title="").encode()) < 150_000  # what it asks Python for, if served, is 9 kB of it
+    # Of it 9 kB are what it asks Python for, if served, and 26 kB what it reads SQL with, if an engine is inside.
+    assert len(explorer_page(b"", title="").encode()) < 170_000
 
 
 def test_a_page_that_is_served_fetches_its_contents_from_beside_it() -> None:

@@ -13,7 +13,7 @@ from dpcube.estimate.marginals.balanced import cells_of_table
 from dpcube.estimate.posterior.of_attributes import CELLS, TABLES, learnt_biases, some_cells, tables_over
 from dpcube.query import CountingQueries, Workload
 
-SHAPE = (3, 1, 4, 5, 2)
+SHAPE = (3, 1, 4, 5, 2, 3, 2)
 PROBES = 8
 
 
@@ -75,8 +75,8 @@ def learnt(shape: tuple[int, ...], *, moved: float, bias: float) -> Biases:
 
 
 def test_what_noise_moves_is_not_stated_as_less() -> None:
-    assert learnt(SHAPE, moved=3.0, bias=0.0).raised == pytest.approx((1.0, 3.0, 3.0, 3.0))
-    assert learnt(SHAPE, moved=0.5, bias=0.0).raised == (1.0, 1.0, 1.0, 1.0)
+    assert learnt(SHAPE, moved=3.0, bias=0.0).raised == pytest.approx((1.0, 3.0, 3.0, 3.0, 3.0))
+    assert learnt(SHAPE, moved=0.5, bias=0.0).raised == (1.0, 1.0, 1.0, 1.0, 1.0)
 
 
 def test_biases_are_found_one_standard_error_high() -> None:
@@ -85,14 +85,14 @@ def test_biases_are_found_one_standard_error_high() -> None:
     assert biases.beyond[0] == 0.0
     assert np.all(np.array(biases.beyond[1:]) > 15.0)
     assert np.all(np.array(biases.beyond[1:]) < 19.0)
-    none = learnt(SHAPE, moved=1.0, bias=0.0).beyond[3]  # the error of a mean of 32 squares of 400, less what is BIAS
-    assert none == pytest.approx((400 * (2 / 32) ** 0.5 - BIAS * 25) / 100, abs=0.4)
+    none = learnt(SHAPE, moved=1.0, bias=0.0).beyond[3]  # the error of a mean of 64 squares of 400, less what is BIAS
+    assert none == pytest.approx((400 * (2 / 64) ** 0.5 - BIAS * 25) / 100, abs=0.4)
 
 
-def test_attributes_of_one_value_and_cubes_of_two_attributes_learn_nothing() -> None:
-    assert learnt((3, 1, 4), moved=3.0, bias=40.0) == Biases(2.0)
+def test_attributes_of_one_value_and_cubes_of_few_attributes_learn_nothing() -> None:
+    assert learnt((3, 1, 4, 2, 2, 2, 1), moved=3.0, bias=40.0) == Biases(2.0)
     assert learnt((300,), moved=3.0, bias=40.0) == Biases(2.0)
-    assert len(learnt((3, 2, 4), moved=3.0, bias=40.0).raised) == 3
+    assert len(learnt((3, 2, 4, 2, 2, 2), moved=3.0, bias=40.0).raised) == 5
 
 
 def held(found: BalancedEstimate, table: Floats) -> float:

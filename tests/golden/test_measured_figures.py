@@ -40,7 +40,7 @@ def recorded(name: str) -> Figure:
     return {figure.name: figure for figure in recorded_figures(RECORDED)}[name]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "classification"])
+@pytest.mark.parametrize("name", [*NAMES, "classification", "blocking"])
 def test_the_page_and_the_picture_follow_from_the_recorded_numbers(name: str) -> None:
     figure = recorded(name)
     assert figure.csv() == (RECORDED / f"{name}.csv").read_text(encoding="utf-8")

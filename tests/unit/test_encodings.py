@@ -40,8 +40,8 @@ def test_a_declared_encoding_is_read(encoding: str, packed: bool, tmp_path: Path
     said = Domain(CITIES.attributes, delimiter=";", encoding=encoding)
     assert count(path, Domain.loads(said.dumps())).tolist() == [1, 2, 0]
     drawn = draft(path, csv=dialect)
-    said = [line for line in drawn.splitlines() if line.startswith("encoding = ")]
-    assert len(said) == (encoding_named(encoding) != "utf_8")
+    lines = [line for line in drawn.splitlines() if line.startswith("encoding = ")]
+    assert len(lines) == (encoding_named(encoding) != "utf_8")
 
 
 @pytest.mark.parametrize("encoding", BYTE_ENCODINGS)

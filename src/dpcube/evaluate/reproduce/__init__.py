@@ -115,18 +115,15 @@ def _makers() -> dict[str, tuple[Group, Callable[..., Figure | Maps]]]:
 
 
 def recorded_figures(directory: Path) -> list[Figure]:
-    """Return the figures that were measured once, from the numbers recorded in a directory, in the paper's order.
-
-    Blocking is among them if its numbers are there.
-    """
+    """Return the figures that were measured once, from the numbers recorded in a directory, in the paper's order."""
     on_grids = [
         kind.read(grid, (directory / f"{name}-{grid}.csv").read_text(encoding="utf-8"))
         for name, kind in MEASURED.items()
         for grid in census.WIDTHS
     ]
     accuracy = classifiers.recorded_classification((directory / "classification.csv").read_text(encoding="utf-8"))
-    blocks = [path for path in (directory / "blocking.csv",) if path.exists()]
-    return [*on_grids, accuracy, *(blocking.recorded_blocking(path.read_text(encoding="utf-8")) for path in blocks)]
+    blocks = blocking.recorded_blocking((directory / "blocking.csv").read_text(encoding="utf-8"))
+    return [*on_grids, accuracy, blocks]
 
 
 __all__ = [

@@ -49,10 +49,10 @@ class Prepared:
     folder: Path
 
     @classmethod
-    def of(cls, known: KnownLinks, epsilon: str, folder: Path) -> "Prepared":
+    def of(cls, known: KnownLinks, epsilon: str, folder: Path, rounds: float | None = None) -> "Prepared":
         release = publish(known.tables[0], known.domain, epsilon=epsilon)
         rules = known.matching
-        blocks = BlockFile.planned(release, rules, epsilon=epsilon, other_rows=len(known.tables[1]))
+        blocks = BlockFile.planned(release, rules, epsilon=epsilon, other_rows=len(known.tables[1]), rounds=rounds)
         blocks.save(folder / "blocks")
         (folder / "rules").write_text(known.rules, encoding="utf-8")
         how: dict[str, Any] = {"id_column": known.id_column, "ledger": None}
@@ -169,12 +169,13 @@ def main() -> None:
     parser.add_argument("tables")
     parser.add_argument("--epsilon", default="0.5")
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--rounds", type=float, help="What a pair of blocks is taken to cost, in pairs of rows.")
     parser.add_argument("--without-blocks", action="store_true")
     parser.add_argument("--in-secret", action="store_true")
     given = parser.parse_args()
     known = known_links(given.tables, given.rows)
     with tempfile.TemporaryDirectory() as folder:
-        prepared = Prepared.of(known, given.epsilon, Path(folder))
+        prepared = Prepared.of(known, given.epsilon, Path(folder), given.rounds)
         clear = prepared.links_in_the_clear()
         found = {"epsilon": given.epsilon, **measured(prepared, clear)}
         print(json.dumps(found, indent=1), flush=True)

@@ -18,8 +18,10 @@ from chromium import Browser, Page
 from dpcube import Answer, Domain, Release
 from dpcube.estimate.errors.biases import Biases
 from dpcube.estimate.posterior import PosteriorEstimate
+from dpcube.evaluate.arrays import experiment
 from dpcube.explore import explorer_page, packed_contents
 from dpcube.explore.models import PageModel, page_model
+from dpcube.testing import SeededNoise
 
 Asked = dict[int, Any]
 
@@ -198,5 +200,28 @@ def test_of_an_estimate_that_the_page_does_not_know_errors_are_unknown(
     assert (shown["low"], shown["high"], shown["stderr"]) == ("NaN", "NaN", "NaN")
     assert page.run("document.getElementById('between').textContent") == "how far off is unknown here: ask Python"
     assert page.run("document.querySelectorAll('.doubtful').length") == 0
+    assert page.complaints() == []
+    page.close()
+
+
+ODD_CUBES = {
+    "empty": np.zeros((4, 3), np.int64),
+    "one attribute": np.arange(12),
+    "one cell": np.array([7]),
+    "sixteen attributes": np.random.default_rng(1).poisson(0.05, (2,) * 16),
+    "counts of a million million": np.array([[10**12, 0, 3], [5, 10**11, 1]]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ODD_CUBES)
+def test_odd_cubes_have_the_answers_of_python(browser: Browser, tmp_path: Path, kind: str) -> None:
+    release = experiment(ODD_CUBES[kind], epsilon="1", strategy="adaptive", noise=SeededNoise(3))
+    page = opened(browser, release, tmp_path)
+    generator = np.random.default_rng(5)
+    questions = [{}, *(random_question(release.domain, generator) for _ in range(8))]
+    shown = page.run(f"({ASK})({json.dumps([address_of(asked) for asked in questions])})")
+    for one, answer in zip(shown, python_answers(release, shown), strict=True):
+        check_alike(one, answer)
     assert page.complaints() == []
     page.close()

@@ -95,6 +95,19 @@ def test_attributes_of_one_value_and_cubes_of_few_attributes_learn_nothing() -> 
     assert len(learnt((3, 2, 4, 2, 2, 2), moved=3.0, bias=40.0).raised) == 5
 
 
+def test_a_table_of_which_next_to_nothing_was_counted_tells_next_to_nothing() -> None:
+    """Its noise is a hundred times that of the others, and happens to be half as large again as probes say."""
+
+    def taken(cells: Workload) -> tuple[Floats, Floats]:
+        vague = cells.upper[0, 0] - cells.lower[0, 0] < SHAPE[0]
+        noise = noise_of(cells) * (100.0 if vague else 1.0)
+        apart = np.sqrt(np.mean(noise**2, axis=1) * (1.5 if vague else 1.0))
+        return np.column_stack([apart, noise]), np.zeros_like(noise)
+
+    found = learnt_biases(SHAPE, 2.0, taken, lambda cells: np.full(len(cells), 25.0))
+    assert max(found.beyond) < 1.0
+
+
 def held(found: BalancedEstimate, table: Floats) -> float:
     """The part of 95% intervals of all 2-way sums that hold."""
     inside = []

@@ -264,6 +264,25 @@ def test_listed_values_with_an_order_are_ordered_by_it(release: Release) -> None
     assert release.sql("SELECT var_samp(age), stddev(age) FROM cube").column_names == ["var_samp(age)", "stddev(age)"]
 
 
+@pytest.mark.parametrize("error", [False, True])
+def test_groups_are_in_the_order_of_their_keys_if_no_other_is_asked_for(release: Release, *, error: bool) -> None:
+    def keys(query: str) -> list[tuple[object, ...]]:
+        return [tuple(row.values())[:2] for row in release.sql(query, error=error).to_pylist()]
+
+    bins = [*release.domain["age"].labels()[:-2], None]
+    assert [age for age, _ in keys("SELECT age, 'x' AS c, count(*) AS n FROM cube GROUP BY age, c")] == bins
+    assert [edu for edu, _ in keys("SELECT edu, 3 AS c, count(*) AS n FROM cube GROUP BY ALL")] == [
+        "low",
+        "mid",
+        "high",
+    ]
+    # A subtotal comes after its groups, the whole last.
+    totals = keys("SELECT sex, edu, count(*) AS n FROM cube WHERE sex IN ('F', 'M') GROUP BY ROLLUP (sex, edu)")
+    assert totals == [(sex, edu) for sex in ("F", "M") for edu in ("low", "mid", "high", None)] + [(None, None)]
+    assert keys("SELECT edu, sex, count(*) AS n FROM cube GROUP BY sex, edu LIMIT 2") == [("low", "F"), ("mid", "F")]
+    assert keys("SELECT 'y' AS d, 3 AS c, count(*) AS n FROM cube GROUP BY 1, 2") == [("y", 3)]
+
+
 def test_windows_and_grouping_are_of_results(release: Release) -> None:
     found = release.sql(
         "SELECT edu, grouping(edu) AS g, count(*) AS n, rank() OVER (ORDER BY count(*) DESC) AS r, "

@@ -29,6 +29,8 @@ MIXED_STATEMENTS = [
     'SELECT "blood type" AS t, count(*) AS n FROM cube GROUP BY "blood type" ORDER BY t',
     "SELECT age, count(*) AS n FROM cube GROUP BY age ORDER BY age",
     "SELECT age, count(*) AS n FROM cube WHERE age BETWEEN 12 AND 33 GROUP BY age ORDER BY age",
+    'SELECT age, "blood type", count(*) AS n FROM cube GROUP BY "blood type", age',
+    'SELECT age, "blood type", count(*) AS n FROM cube GROUP BY age, "blood type" LIMIT 5',
     "SELECT count(*) AS n FROM cube WHERE age >= 12 AND age < 34 AND dose >= 0.1",
     "select count(*) AS n from cube where \"blood type\" in ('0', 'it''s') and age is null",
     'SELECT "blood type", age, count(*) AS n FROM cube WHERE dose BETWEEN 0 AND 0.35 GROUP BY ALL HAVING count(*) > 40 '

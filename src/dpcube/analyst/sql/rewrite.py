@@ -43,14 +43,18 @@ class Rewritten:
 
 
 class Rewriter:
-    """Rewrites one SELECT; `complete` says that its rows include those whose count is zero."""
+    """Rewrites one SELECT; `complete` says that its rows include those whose count is zero.
 
-    def __init__(self, source: SelectSource, needs: Needs, *, complete: bool) -> None:
+    Groups of the `outermost` one are given in the order of their keys if the query asks for none: the engine would give
+    them in another order each time.
+    """
+
+    def __init__(self, source: SelectSource, needs: Needs, *, complete: bool, outermost: bool) -> None:
         self.source, self.needs = source, needs
         self.numbers: dict[str, str] = {}
         self.constant_in_bins: list[tuple[int, exp.Expression, str]] = []
         self.writer = Writer(needs, self.numbers, complete)
-        self.complete = complete
+        self.complete, self.outermost = complete, outermost
         self.keys: list[exp.Expression] = []
 
     def rewrite(self, select: exp.Select, table: str) -> Rewritten:
@@ -156,6 +160,9 @@ class Rewriter:
             made.set("qualify", exp.Qualify(this=self.out(self.source.resolve(qualify.this, items))))
         if order := select.args.get("order"):
             made.set("order", exp.Order(expressions=[self._ordered(item, items) for item in order.expressions]))
+        elif self.outermost and not select.args.get("distinct"):
+            ranks = [exp.Ordered(this=self._rank(key)) for key in self.keys if attrs(key)]
+            made.set("order", exp.Order(expressions=ranks) if ranks else None)
         for part in ("limit", "offset", "distinct"):
             if select.args.get(part):
                 made.set(part, select.args[part].copy())
@@ -189,6 +196,8 @@ class Rewriter:
         """Return the group key `node` on the rows' own columns; a bin of several values has its name."""
         if isinstance(node, Attr):
             return self.needs.column(node.axis, "bin" if self._is_wide(node) else "key", Detail.BINS)
+        if isinstance(node, exp.Literal) and node.is_int:
+            return exp.cast(node.copy(), "bigint")  # a bare number would be the place of a column
         return self.condition(node)
 
     def _is_wide(self, node: exp.Expression) -> bool:

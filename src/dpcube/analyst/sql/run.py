@@ -190,7 +190,8 @@ class Session:
             msg = f"the query selects from the cube more than {MOST_SELECTS} times; ask several queries"
             raise QueryError(msg)
         name = f"dpcube rows {self.selects_made}"
-        rewritten = Rewriter(source, Needs(self.domain, self.fold), complete=complete).rewrite(select, name)
+        rewriter = Rewriter(source, Needs(self.domain, self.fold), complete=complete, outermost=outermost)
+        rewritten = rewriter.rewrite(select, name)
         relation = self._add_rows(name, rewritten, complete=complete)
         if outermost and len(set(rewritten.names)) == len(rewritten.names):
             self._names = rewritten.names  # the engine takes names that differ in case for the same

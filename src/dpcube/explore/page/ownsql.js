@@ -50,11 +50,12 @@ async function prepared(engine, cube, { items, keys, question, having, order, li
   const joins = axes.map((axis) => ["key", "value"].map((name) => ` JOIN ${name}${axis} ON ${name}${axis}.x = (${places.get(axis)})`).join(""));
   const shown = items.map((item, k) => `CAST(${item.summed ? written(item.body, { cube, items: [], keys: [] }) : `k${item.axis}`} AS DOUBLE) AS c${k}`);
   const hidden = keys.map((axis) => `, CAST(min(p${axis}) AS DOUBLE)`);
+  const by = order || keys.map((axis) => `k${axis}`).join(", "); // the same order each time, as in Python
   return (
     `SELECT ${shown.join(", ")}${hidden.join("")} FROM (SELECT cells.y AS w${inner.join("")} FROM cells${joins.join("")} WHERE cells.x >= 0)` +
     (keys.length ? ` GROUP BY ${keys.map((axis) => `k${axis}`).join(", ")}` : "") +
     (having ? ` HAVING ${having}` : "") +
-    (order ? ` ORDER BY ${order}` : "") +
+    (by ? ` ORDER BY ${by}` : "") +
     (limit ? ` LIMIT ${limit}` : "")
   );
 }

@@ -70,6 +70,9 @@ def test_tables_and_weighted_sums_are_those_of_the_cube(
             weights = {axis: generator.normal(size=tree.shape[axis]) for axis in set(ALL) - set(axes) - {3}}
             weighed = reduce(np.multiply, [spread(w, (axis,), ALL) for axis, w in weights.items()], cube)
             np.testing.assert_allclose(beliefs.marginal(axes, weights), summed(weighed, ALL, axes), atol=1e-11)
+    several = [axes for many in (2, 1, 3, 2) for axes in itertools.combinations(ALL, many)]
+    for axes, table in zip(several, beliefs.marginals(several), strict=True):
+        np.testing.assert_allclose(table, summed(cube, ALL, axes), atol=1e-12)
 
 
 def exact_tables(cube: Floats, tables: list[CliqueAxes], variance: float) -> list[CountedTable]:

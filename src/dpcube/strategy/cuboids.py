@@ -243,7 +243,7 @@ class _Learnt:
     def choose(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:
         """Let the counter choose the table that departs most from the model, beyond what its noise would cost."""
         shape = self.counter.shape
-        predicted = tuple(np.rint(self.model.beliefs.marginal(axes)).astype(np.int64) for axes in candidates)
+        predicted = tuple(np.rint(table).astype(np.int64) for table in self.model.beliefs.marginals(candidates))
         costs = np.array([round(self.purse.noise(axes) * table_cells(shape, axes)) for axes in candidates], np.int64)
         alike = np.ones(len(candidates), np.int64)
         asked = TableDistances(shape, tuple(candidates), predicted, alike, costs)

@@ -1,13 +1,20 @@
 """What a junction tree holds: factors of its cliques enter, the table of every clique leaves, all of them agreeing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from string import ascii_letters
 
 import numpy as np
 
 from dpcube.arrays import Floats
 from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree, table_cells
+
+MOST_BROUGHT = 2**13
+"""Cells of a table that is kept while many others are made that may use it."""
+
+_Part = tuple[Floats, CliqueAxes]
+_Brought = dict[tuple[int, CliqueAxes], _Part]
 
 
 @dataclass(frozen=True)
@@ -53,22 +60,33 @@ class Beliefs:
 
         It is made in a clique below which all of these axes are: what is wanted further below is brought up to it.
         """
-        weights = weights or {}
-        wanted = set(axes) | set(weights)
-        top, path = self._paths(wanted)
-        factors: dict[int, list[tuple[Floats, CliqueAxes]]] = {}
-        for k in (*path, top):
-            made = (self.tables[k] if k == top else self._given[k]), self.tree.cliques[k]
-            for factor in factors.pop(k, []):
-                made = _product(made, factor)
-            keep = set(axes) if k == top else (set(axes) & self._below[k]) | set(self.tree.shared[k])
-            upper = set() if k == top else set(self.tree.shared[k])
-            for axis in (set(made[1]) & set(weights)) - upper:
-                made = _product(made, (weights[axis], (axis,)))
-            kept = tuple(sorted(keep & set(made[1])))
-            factors.setdefault(top if k == top else self.tree.parents[k], []).append((summed(*made, kept), kept))
-        ((table, _),) = factors[top]
-        return table
+        return self._marginal(axes, weights or {}, {})
+
+    def marginals(self, several: Iterable[CliqueAxes]) -> Iterator[Floats]:
+        """Yield the tables over several sets of axes; what is brought up for one of them is used again."""
+        brought: _Brought = {}
+        for axes in several:
+            yield self._marginal(axes, {}, brought)
+
+    def _marginal(self, axes: CliqueAxes, weights: Mapping[int, Floats], brought: _Brought) -> Floats:
+        """Return the table over some axes; `brought` has what was brought up before without weights, and gets more."""
+        top, path = self._paths(set(axes) | set(weights))
+        factors: dict[int, list[_Part]] = {}
+        for k in path:
+            wanted = tuple(axis for axis in axes if axis in self._below[k])
+            found = brought.get((k, wanted))
+            if found is None:
+                upper = self.tree.shared[k]
+                own = [
+                    (weights[axis], (axis,)) for axis in self.tree.cliques[k] if axis in weights and axis not in upper
+                ]
+                parts = [(self._given[k], self.tree.cliques[k]), *factors.pop(k, []), *own]
+                found = _contracted(parts, {*wanted, *upper})
+                if not weights and found[0].size <= MOST_BROUGHT:
+                    brought[k, wanted] = found
+            factors.setdefault(self.tree.parents[k], []).append(found)
+        own = [(weights[axis], (axis,)) for axis in self.tree.cliques[top] if axis in weights]
+        return _contracted([(self.tables[top], self.tree.cliques[top]), *factors.pop(top, []), *own], set(axes))[0]
 
     def _paths(self, wanted: set[int]) -> tuple[int, list[int]]:
         """Return a clique below which all wanted axes are, and those on the ways up to it, each before its parent.
@@ -87,9 +105,18 @@ class Beliefs:
         return top, sorted(path, reverse=True)
 
 
-def _product(first: tuple[Floats, CliqueAxes], second: tuple[Floats, CliqueAxes]) -> tuple[Floats, CliqueAxes]:
-    axes = tuple(sorted({*first[1], *second[1]}))
-    return spread(first[0], first[1], axes) * spread(second[0], second[1], axes), axes
+def _contracted(parts: Sequence[_Part], keep: set[int]) -> _Part:
+    """Return the product of some tables, summed up over all axes but those to keep, each as soon as no other has it."""
+    needed = [keep.union(*(axes for _, axes in parts[place:])) for place in range(1, len(parts) + 1)]
+    table, axes = parts[0]
+    has = tuple(axis for axis in axes if axis in needed[0])
+    made = summed(table, axes, has)
+    for (factor, axes), later in zip(parts[1:], needed[1:], strict=True):
+        joint = sorted({*has, *axes})
+        kept = tuple(axis for axis in joint if axis in later)
+        names = ("".join(ascii_letters[joint.index(axis)] for axis in some) for some in (has, axes, kept))
+        made, has = np.einsum("{},{}->{}".format(*names), made, factor), kept
+    return made, has
 
 
 def calibrated(tree: JunctionTree, factors: Sequence[Floats]) -> tuple[tuple[Floats, ...], float]:

@@ -21,10 +21,10 @@ from dpcube.memory import check_memory
 from dpcube.privacy.epsilon import parse_delta, parse_epsilon
 from dpcube.privacy.padding import padding_shift
 
-ROUNDS_AS_PAIRS = 8192
-"""What a pair of blocks is taken to cost the secure step besides its pairs: half of 128 rows by 128. A product takes
-time for each row of one side however few the other has. Measured since (docs/linkage.md): about 900 pairs of processor
-time and 4,500 of bytes, so this is high, and still to be lowered."""
+ROUNDS_AS_PAIRS = 2048
+"""What a pair of blocks is taken to cost the secure step besides its pairs, since a product takes time for each row of
+one side however few the other has: measured (docs/linkage.md) as about 900 pairs of processor time and 4,500 of bytes,
+and this is between the two."""
 BLOCKS_FORMAT = "dpcube blocks 1"
 MOST_OTHER_ROWS = 2**40
 _KEYS = {

@@ -316,9 +316,19 @@ def test_groups_are_numbered_and_hold_enough(sides: int, *, ordered: bool) -> No
 
 
 def test_rounds_follow_what_can_be_told() -> None:
-    few, some, many = (rounds_for(rows_times_epsilon, 14) for rows_times_epsilon in (0.0, 5e4, 1e9))
+    large = (60,) * 14
+    few, some, many = (rounds_for(rows_times_epsilon, large) for rows_times_epsilon in (0.0, 5e4, 1e9))
     assert 1 <= few < some < many <= 91
-    assert rounds_for(1e9, 2) == 1
+    assert rounds_for(1e9, (60, 60)) == 1
+
+
+def test_all_pairs_are_counted_where_they_are_small() -> None:
+    assert rounds_for(5e4, (9, 16, 7, 15, 6, 5, 2, 2)) == 28
+    assert rounds_for(5e4, (100,) * 14) < 30
+    assert rounds_for(1e12, (2,) * 64) == 128  # twice as many as attributes, as of large tables
+    assert rounds_for(1e12, (2,) * 30) == 100
+    assert rounds_for(1e4, (2,) * 30) == 81  # 81 tables with noise of 1 / (10,000 * 0.54 / 81) in each of four cells
+    assert rounds_for(0.0, (1, 1)) == rounds_for(0.0, (5,)) == 1
 
 
 # Files.

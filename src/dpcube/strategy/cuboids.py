@@ -45,6 +45,8 @@ MOST_LEARNT = 2**16
 STEPS_BETWEEN, CLOSE_BETWEEN = 60, 1e-7
 """Steps by which the model learns a table before the next choice, and how little the last may better it: 1e-7 of some
 ten nats a row are less than a thousandth in total variation, below what a choice can tell."""
+LITTLE_NOISE, MOST_AFFORDED = 0.03, 100
+"""The part of all rows that noise may move in each of many small tables, and how many there may be: each is fitted."""
 MOST_AXES, MOST_NAMED = 4, 256
 MOST_TELLING = 2**10
 MOST_CELLS_OF_ONE = 2**20
@@ -131,7 +133,7 @@ class Cuboids:
         share = Fraction(0) if self.named else CHOICE_SHARE if self.target_axis is None else CHOICE_SHARE_BESIDE
         left = BUDGET_UNITS - sum(units)
         rounds = len(self.named) or rounds_for(
-            total_of(noisy) * float(per * BUDGET_UNITS), len(shape), beside=self.target_axis is not None
+            total_of(noisy) * float(per * BUDGET_UNITS), shape, beside=self.target_axis is not None
         )
         if not self.named:  # noise of smaller shares could not be drawn
             rounds = min(rounds, max(int(left * share * per / (2 * SMALLEST_SHARE)), 1))
@@ -147,6 +149,7 @@ class Cuboids:
             among, axes = 1, self.named[turn] if self.named else None
             if axes is None:
                 candidates = learnt.candidates()
+                learnt.purse.turns = min(learnt.purse.turns, len(candidates))  # the last have all that is left
                 if not candidates:
                     break
                 among, axes = len(candidates), learnt.choose(candidates, of_choice)
@@ -312,14 +315,22 @@ def units_by_target(tables: int) -> list[int]:
     return [int(SHARE_BY_TARGET * BUDGET_UNITS / tables)] * tables
 
 
-def rounds_for(rows_times_epsilon: float, attributes: int, *, beside: bool = False) -> int:
+def rounds_for(rows_times_epsilon: float, shape: tuple[int, ...], *, beside: bool = False) -> int:
     """Return how many tables to count: more of them tell more of the table, and each has less of the budget.
 
-    Beside tables by a target there is less of it left, and at small epsilons only what departs much is found.
+    Beside tables by a target there is less of it left, and at small epsilons only what departs much is found. Where
+    tables are small, as many are counted as have little noise: all pairs of attributes of few values, as a rule.
     """
-    pairs, (less, fewest) = math.comb(attributes, 2), (2.2, 0.2) if beside else (1.95, 0.5)
-    wanted = attributes * np.clip(0.72 * math.log10(max(rows_times_epsilon, 1.0)) - less, fewest, 2.0)
-    return int(np.clip(round(float(wanted)), 1, max(pairs, 1)))
+    first, choices, less, fewest = (
+        (SHARE_BY_TARGET, CHOICE_SHARE_BESIDE, 2.2, 0.2) if beside else (FIRST_SHARE, CHOICE_SHARE, 1.95, 0.5)
+    )
+    wanted = len(shape) * np.clip(0.72 * math.log10(max(rows_times_epsilon, 1.0)) - less, fewest, 2.0)
+    sides = [min(side, MOST_GROUPS) for side in shape if side > 1]
+    cells = [one * other for one, other in itertools.combinations(sides, 2)]
+    # A table with the epsilon of one of r rounds has a noise of 1 / epsilon a cell; half of their sum are rows moved.
+    afforded = 2 * LITTLE_NOISE * rows_times_epsilon * float((1 - first) * (1 - choices)) / float(np.mean(cells or [1]))
+    most = math.comb(len(shape), 2)
+    return int(np.clip(round(max(float(wanted), min(afforded, MOST_AFFORDED))), 1, max(most, 1)))
 
 
 def _noisy(axes: CliqueAxes, counts: Ints, units: int, per: Fraction) -> CountedTable:

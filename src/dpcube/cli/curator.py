@@ -221,8 +221,8 @@ def release(
     csv = dialect_of(table, delimiter, names, null_text, encoding)
     fitted = _fitted(strategy, queries, questions, target, cuboids)
     if explain:
-        if said := _said_of_cuboids(fitted, declared):
-            click.echo(visible(said))
+        for sentence in _said_of_cuboids(fitted, declared):
+            click.echo(f"-- {visible(sentence)}")
         chosen = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
         click.echo(visible(explained(table, declared, **chosen, csv=csv, query=query)))  # type: ignore[arg-type]
         return
@@ -290,15 +290,15 @@ def _command(verb: str, *words: Path | str) -> str:
     return " ".join(["dpcube", verb, *shown])
 
 
-def _said_of_cuboids(strategy: "str | Strategy | Cuboids", declared: "Domain") -> str:
-    """Return lines, as comments of SQL, if a release would be of cuboids or of a fine grid."""
+def _said_of_cuboids(strategy: "str | Strategy | Cuboids", declared: "Domain") -> list[str]:
+    """Return what would be done, in sentences, if a release would be of cuboids or of a fine grid."""
     from dpcube.strategy import Cuboids, FineGrid, releasing_strategy
     from dpcube.strategy.described import what_is_done
 
     chosen = releasing_strategy(strategy, declared)
     if not isinstance(chosen, Cuboids | FineGrid):
-        return ""
-    return "\n".join(f"-- {sentence}" for sentence in what_is_done(chosen, declared))
+        return []
+    return [*what_is_done(chosen, declared)]
 
 
 def _fitted(

@@ -47,6 +47,8 @@ STEPS_BETWEEN, CLOSE_BETWEEN = 60, 1e-7
 ten nats a row are less than a thousandth in total variation, below what a choice can tell."""
 LITTLE_NOISE, MOST_AFFORDED = 0.03, 100
 """The part of all rows that noise may move in each of many small tables, and how many there may be: each is fitted."""
+FIRST_TABLES = 3
+"""Tables by which it is judged whether many more of them would tell anything: these depart most."""
 MOST_AXES, MOST_NAMED = 4, 256
 MOST_TELLING = 2**10
 MOST_CELLS_OF_ONE = 2**20
@@ -132,11 +134,11 @@ class Cuboids:
         noisy = tables_of_one(counted)
         share = Fraction(0) if self.named else CHOICE_SHARE if self.target_axis is None else CHOICE_SHARE_BESIDE
         left = BUDGET_UNITS - sum(units)
-        rounds = len(self.named) or rounds_for(
-            total_of(noisy) * float(per * BUDGET_UNITS), shape, beside=self.target_axis is not None
-        )
-        if not self.named:  # noise of smaller shares could not be drawn
-            rounds = min(rounds, max(int(left * share * per / (2 * SMALLEST_SHARE)), 1))
+        few, rounds = len(self.named), len(self.named)
+        if not self.named:
+            drawable = max(int(left * share * per / (2 * SMALLEST_SHARE)), 1)  # noise of smaller shares is not
+            signal = total_of(noisy) * float(per * BUDGET_UNITS)
+            few, rounds = (min(r, drawable) for r in rounds_for(signal, shape, beside=self.target_axis is not None))
         of_choice, of_table = int(left * share / rounds), int(left * (1 - share) / rounds)
         noise = 1 / float(of_table * per)
         most = int(np.clip(math.sqrt(NOISE_OF_TABLE * total_of(noisy) / noise), FEWEST_GROUPS, MOST_GROUPS))
@@ -149,15 +151,17 @@ class Cuboids:
             among, axes = 1, self.named[turn] if self.named else None
             if axes is None:
                 candidates = learnt.candidates()
-                learnt.purse.turns = min(learnt.purse.turns, len(candidates))  # the last have all that is left
-                if not candidates:
+                purse.turns = min(purse.turns, len(candidates))  # the last have all that is left
+                if not purse.turns:
                     break
                 among, axes = len(candidates), learnt.choose(candidates, of_choice)
-                of_table = learnt.purse.spend(axes)
+                of_table = purse.spend(axes)
             counts = coarse.count_marginal(axes, of_table)
             cuboids.append(Cuboid(axes, counts, of_table, among, 0 if self.named else of_choice))
             if not self.named and turn < rounds - 1:
                 learnt.learn(_noisy(axes, counts, of_table, per))
+                if turn + 1 == FIRST_TABLES and not learnt.tells:
+                    purse.leave(max(few - FIRST_TABLES, 1), of_choice)
         return Transcript(shape, per, (*firsts, CuboidCounts(tuple(groups), tuple(cuboids))), plan=self.name)
 
     def first_axes(self, attributes: int) -> list[CliqueAxes]:
@@ -215,15 +219,28 @@ class _Learnt:
     """The axis that was counted with every other, and is in no further table."""
     beyond: set[CliqueAxes] = field(default_factory=set)
     """Pairs with which the model would be too large; with more tables it only grows."""
+    excesses: list[tuple[float, int]] = field(default_factory=list)
+    """By what the squares of each table's departures exceed those of its noise, in variances, and its cells."""
 
     @classmethod
     def of(cls, counter: CuboidCounter, tables: list[CountedTable], purse: "_Purse", target: int | None) -> "_Learnt":
         return cls(counter, tables, fit(counter.shape, tables), purse, target)
 
     def learn(self, table: CountedTable) -> None:
+        apart = table.counts - self.model.beliefs.marginal(table.axes)
+        self.excesses.append((float((apart**2).sum()) / table.variance - apart.size, apart.size))
         self.tables.append(table)
         begun = self.model.thetas
         self.model = fit(self.counter.shape, self.tables, start=begun, steps=STEPS_BETWEEN, close=CLOSE_BETWEEN)
+
+    @property
+    def tells(self) -> bool:
+        """Whether the tables so far departed from the model beyond their noise, by two deviations of its squares.
+
+        Of Laplace noise of variance 1 the square has the variance 5.
+        """
+        excess, cells = map(sum, zip(*self.excesses, strict=True))
+        return excess > 2 * math.sqrt(5 * cells)
 
     def candidates(self) -> list[CliqueAxes]:
         """Return the pairs that were not counted and with which the model can still be held."""
@@ -291,6 +308,11 @@ class _Purse:
         self.units, self.turns = self.units - units, self.turns - 1
         return units
 
+    def leave(self, turns: int, of_choice: int) -> None:
+        """Take no more turns than these; what the choices of the others would have cost goes to tables."""
+        fewer = max(self.turns - turns, 0)
+        self.units, self.turns = self.units + fewer * of_choice, self.turns - fewer
+
 
 def least_units(per: Fraction) -> int:
     """Return the fewest units by which noise can be drawn."""
@@ -315,11 +337,12 @@ def units_by_target(tables: int) -> list[int]:
     return [int(SHARE_BY_TARGET * BUDGET_UNITS / tables)] * tables
 
 
-def rounds_for(rows_times_epsilon: float, shape: tuple[int, ...], *, beside: bool = False) -> int:
-    """Return how many tables to count: more of them tell more of the table, and each has less of the budget.
+def rounds_for(rows_times_epsilon: float, shape: tuple[int, ...], *, beside: bool = False) -> tuple[int, int]:
+    """Return how many tables to count, and how many at most: more tell more, and each has less of the budget.
 
     Beside tables by a target there is less of it left, and at small epsilons only what departs much is found. Where
-    tables are small, as many are counted as have little noise: all pairs of attributes of few values, as a rule.
+    tables are small, so many are counted as have little noise: all pairs of attributes of few values, as a rule. But
+    where the first of them tell nothing, the others would tell less.
     """
     first, choices, less, fewest = (
         (SHARE_BY_TARGET, CHOICE_SHARE_BESIDE, 2.2, 0.2) if beside else (FIRST_SHARE, CHOICE_SHARE, 1.95, 0.5)
@@ -329,8 +352,8 @@ def rounds_for(rows_times_epsilon: float, shape: tuple[int, ...], *, beside: boo
     cells = [one * other for one, other in itertools.combinations(sides, 2)]
     # A table with the epsilon of one of r rounds has a noise of 1 / epsilon a cell; half of their sum are rows moved.
     afforded = 2 * LITTLE_NOISE * rows_times_epsilon * float((1 - first) * (1 - choices)) / float(np.mean(cells or [1]))
-    most = math.comb(len(shape), 2)
-    return int(np.clip(round(max(float(wanted), min(afforded, MOST_AFFORDED))), 1, max(most, 1)))
+    few, most = np.clip(np.rint([wanted, min(afforded, MOST_AFFORDED)]), 1, max(math.comb(len(shape), 2), 1))
+    return int(few), int(max(few, most))
 
 
 def _noisy(axes: CliqueAxes, counts: Ints, units: int, per: Fraction) -> CountedTable:

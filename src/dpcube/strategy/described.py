@@ -60,7 +60,8 @@ def _further_tables(strategy: Cuboids, domain: Domain, rows_times_epsilon: float
     choosing = left * (CHOICE_SHARE_BESIDE if beside else CHOICE_SHARE)
     many = ""
     if rows_times_epsilon is not None:
-        many = f", about {rounds_for(rows_times_epsilon, domain.shape, beside=beside)} of them"
+        few, most = rounds_for(rows_times_epsilon, domain.shape, beside=beside)
+        many = f", about {few} of them" if few == most else f", about {few} to {most} of them"
     return (
         f"Then, in groups of cells that hold enough rows, pairs of attributes{many}: each time the one that departs "
         f"most from the model is chosen ({_percent(choosing)} of epsilon for all choices) and counted "

@@ -332,21 +332,35 @@ def test_all_pairs_are_counted_where_they_are_small() -> None:
     assert rounds_for(0.0, (1, 1)) == rounds_for(0.0, (5,)) == (1, 1)
 
 
+def cuboids_of(rows: np.ndarray, side: int) -> tuple[Cuboid, ...]:
+    """The cuboids that a release counts at epsilon 1; nearly all of the budget is spent on them and on attributes."""
+    shape = (side,) * rows.shape[1]
+    codes, alike = np.unique(rows, axis=0, return_counts=True)
+    gate = CuboidGate(ExactRows(shape, list(codes.T), alike), Fraction(1), noise=SeededNoise(5))
+    domain = Domain(*(Integer(f"a{j}", 0, side - 1) for j in range(len(shape))))
+    transcript = Cuboids().for_domain(domain).run(gate)
+    assert transcript.cuboids is not None
+    ones = sum(one.units for one in transcript.measurements if isinstance(one, MarginalCounts))
+    assert 0.98 * BUDGET_UNITS < ones + transcript.cuboids.most_charged() <= BUDGET_UNITS
+    return transcript.cuboids.cuboids
+
+
 @pytest.mark.parametrize("depends", [True, False])
 def test_many_tables_are_counted_only_where_the_first_tell_something(*, depends: bool) -> None:
     random = np.random.default_rng(4)
     rows = random.integers(0, 3, (20_000, 15))
     if depends:
         rows[:, 1:] = np.where(random.random((20_000, 14)) < 0.5, rows[:, :1], rows[:, 1:])
-    codes, alike = np.unique(rows, axis=0, return_counts=True)
-    gate = CuboidGate(ExactRows((3,) * 15, list(codes.T), alike), Fraction(1), noise=SeededNoise(5))
-    domain = Domain(*(Integer(f"a{j}", 0, 2) for j in range(15)))
-    counted = Cuboids().for_domain(domain).run(gate).measurements[-1]
-    assert isinstance(counted, CuboidCounts)
     few, most = rounds_for(20_000, (3,) * 15)
-    assert few == 17
-    assert most == 72
-    assert len(counted.cuboids) == (most if depends else few)
+    assert (few, most) == (17, 72)
+    assert len(cuboids_of(rows, 3)) == (most if depends else few)
+
+
+def test_what_tables_that_no_model_could_hold_leave_goes_to_the_last() -> None:
+    random = np.random.default_rng(4)
+    hidden = random.integers(0, 4, (60_000, 1))
+    rows = np.where(random.random((60_000, 11)) < 0.5, hidden, random.integers(0, 4, (60_000, 11)))
+    assert len(cuboids_of(rows, 4)) < rounds_for(60_000, (4,) * 11)[1] == 55
 
 
 # Files.

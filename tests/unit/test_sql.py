@@ -283,6 +283,18 @@ def test_groups_are_in_the_order_of_their_keys_if_no_other_is_asked_for(release:
     assert keys("SELECT 'y' AS d, 3 AS c, count(*) AS n FROM cube GROUP BY 1, 2") == [("y", 3)]
 
 
+def test_groups_inside_a_query_are_not_put_in_order(release: Release) -> None:
+    """A part of a UNION may have no order of its own; nor may DISTINCT be by what is not selected."""
+    parts = (
+        "SELECT edu AS k, count(*) AS n FROM cube GROUP BY edu UNION ALL SELECT sex, count(*) FROM cube GROUP BY sex"
+    )
+    found = {row["k"] for row in release.sql(parts).to_pylist()}
+    assert found == {"low", "mid", "high", "F", "M", "X", None}
+    assert release.sql("SELECT DISTINCT count(*) > 0 AS some FROM cube GROUP BY sex, edu").to_pylist() == [
+        {"some": True}
+    ]
+
+
 def test_windows_and_grouping_are_of_results(release: Release) -> None:
     found = release.sql(
         "SELECT edu, grouping(edu) AS g, count(*) AS n, rank() OVER (ORDER BY count(*) DESC) AS r, "

@@ -16,7 +16,7 @@ from dpcube.domain import Category, Domain, Integer
 from dpcube.errors import BudgetError, DpcubeError, HiddenError, InputError
 from dpcube.evaluate.arrays import experiment
 from dpcube.link import session as session_module
-from dpcube.link.block_file import BlockFile
+from dpcube.link.block_file import ROUNDS_AS_PAIRS, BlockFile
 from dpcube.link.features import Side
 from dpcube.link.program import matches
 from dpcube.link.rules import MatchingRules
@@ -61,6 +61,21 @@ def people(number: int, seed: int = 1, *, mark: str = "r") -> pa.Table:
 def blocks_of(table: pa.Table, **how: Any) -> BlockFile:
     release = experiment(count(table, DOMAIN), epsilon="1", domain=DOMAIN, noise=SeededNoise(3))
     return BlockFile.planned(release, RULES, **{"epsilon": "1", "rounds": 0, **how})
+
+
+def test_a_pair_of_blocks_costs_what_was_measured_and_nothing_where_sets_are_intersected() -> None:
+    table = people(4000)
+    release = experiment(count(table, DOMAIN), epsilon="1", domain=DOMAIN, noise=SeededNoise(3))
+    compared = "".join(f'[[compare]]\ncolumn = "{name}"\nkind = "exact"\n' for name in DOMAIN.names)
+    equal = MatchingRules.loads(f"threshold = 2\n{compared}")
+    assert equal.program.is_equality
+    for rules, costs in ((RULES, ROUNDS_AS_PAIRS), (equal, 0)):
+        usual, *others = (
+            len(BlockFile.planned(release, rules, epsilon="1", rounds=rounds).plan)
+            for rounds in (None, costs, ROUNDS_AS_PAIRS - costs, 4 * ROUNDS_AS_PAIRS)
+        )
+        assert usual == others[0]
+        assert usual not in others[1:]
 
 
 TABLE = people(600)

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from dpcube.curator.sources import CsvDialect, open_rows
 from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.domain.reading import pieces
+from dpcube.errors import SourceError
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 BLANKS = " \t\n\v\f\r"
@@ -68,11 +69,40 @@ def reference(attribute: Any, text: str | None) -> int | None:
         for value in ("true", "false"):
             word = value if word in map(fold, getattr(attribute, value)) else word
         values = [fold(value) for value in attribute.values]
-        return values.index(word) if word in values else own(attribute, "unknown")
-    if len(text.encode()) > 1000:
+        return values.index(word) if word in values else by_value(attribute, text)
+    found = None if len(text.encode()) > 1000 else read_number_or_day(attribute, text)
+    if found is None:
         return own(attribute, "unknown")
-    found = day_of(attribute, text) if isinstance(attribute, Date) else number_of(attribute, text)
-    return own(attribute, "unknown") if found is None else binned(attribute, found)
+    nulls = {str(read_number_or_day(attribute, null)) for null in attribute.null_text}
+    return own(attribute, "null") if str(found) in nulls else binned(attribute, found)
+
+
+def read_number_or_day(attribute: Any, text: str) -> float | None:
+    return day_of(attribute, text) if isinstance(attribute, Date) else number_of(attribute, text)
+
+
+PLAIN = Integer("x", 0, 1)
+
+
+def by_value(attribute: Category, text: str) -> int | None:
+    """The cell of a text that is not listed: that of the listed text that writes the same number or boolean."""
+    meanings: dict[Any, set[Any]] = {}
+    words = [(word, value) for value in ("true", "false") for word in getattr(attribute, value)]
+    listed = [(value, value) for value in attribute.values] + words + [(null, None) for null in attribute.null_text]
+    for other, value in listed:
+        meanings.setdefault(value_of(other), set()).add(value)
+    found = meanings.get(value_of(text), set()) if value_of(text) is not None else set()
+    if len(found) != 1:
+        return own(attribute, "unknown")
+    (value,) = found
+    return own(attribute, "null") if value is None else attribute.values.index(value)
+
+
+def value_of(text: str) -> Any:
+    if small(text) in ("true", "false"):
+        return small(text)
+    number = number_of(PLAIN, text) if len(text) <= 1000 else None
+    return None if number is None else "nan" if number != number else float(number) + 0.0
 
 
 def own(attribute: Attribute, kind: str) -> int | None:
@@ -92,6 +122,8 @@ def binned(attribute: Attribute, value: float) -> int | None:
 
 
 def number_of(attribute: Any, text: str) -> float | None:
+    if small(text) in ("true", "false"):
+        return float(small(text) == "true")
     found = [bare_number(attribute, bare) for bare in without_signs(attribute, text.strip(BLANKS))]
     numbers = [number for number in found if number is not None]
     assert len({str(number) for number in numbers}) <= 1, "a text is a number in one way"
@@ -106,7 +138,8 @@ def bare_number(attribute: Any, bare: str) -> float | None:
     digits = exponent[1:] if exponent[:1] in ("+", "-") else exponent
     if mark and not (1 <= len(digits) <= 4 and plain_digits(digits)):
         return None
-    whole, _, decimals = mantissa.partition(attribute.decimal)
+    point = attribute.decimal if attribute.thousands == "." or "." not in mantissa else "."
+    whole, _, decimals = mantissa.partition(point)
     groups = whole.split(attribute.thousands) if attribute.thousands else [whole]
     if len(groups) > 1:
         lengths = [len(group) for group in groups]
@@ -135,9 +168,11 @@ def plain_digits(text: str) -> bool:
 
 def day_of(attribute: Date, text: str) -> float | None:
     bare = text.strip(BLANKS)
-    for form in (*attribute.format, "%Y-%m-%d"):
-        strict = form == "%Y-%m-%d" and form not in attribute.format
-        found = iso(bare) if form == "iso" else formed(bare, pieces(form), strict=strict)
+    whole, point, zeros = bare.partition(".")
+    if point and whole and plain_digits(whole) and set(zeros) <= {"0"}:  # of a number, for formats of digits
+        bare = whole if {"%Y%m%d", "%d%m%Y"} & set(attribute.format) else bare
+    for form in (*attribute.format, "iso"):
+        found = iso(bare) if form == "iso" else formed(bare, pieces(form))
         if found is not None:
             return None if found.get("year") == 0 else ordinal(attribute, found)
     return None
@@ -420,6 +455,18 @@ cases = st.one_of(category_cases(), number_cases(), date_cases())
 # Engines.
 
 
+def told_apart(attribute: Any) -> bool:
+    """Say whether a column of any type tells the values that an attribute lists apart."""
+    if not isinstance(attribute, Category):
+        return isinstance(attribute, Date) or attribute.thousands != "."
+    words = [(word, value) for value in ("true", "false") for word in getattr(attribute, value)]
+    listed = [(value, value) for value in attribute.values] + words + [(null, None) for null in attribute.null_text]
+    meanings: dict[Any, set[Any]] = {}
+    for text, value in listed:
+        meanings.setdefault(value_of(text), set()).add(value)
+    return all(len(meant) == 1 for value, meant in meanings.items() if value is not None)
+
+
 def cells(source: Any, attribute: Attribute, rows: int, dialect: CsvDialect | None = None) -> list[int | None]:
     """The cell of each row, by a table whose other column numbers the rows."""
     domain = Domain(Integer("row", 0, rows - 1), replace(attribute, name="value", column="x"))
@@ -469,7 +516,16 @@ def agree_in_process(case: tuple[Any, list[str | None]], folder: Path, chosen: C
     expected = [reference(attribute, text) for text in texts]
     for number, (source, dialect) in enumerate(in_process(table_of(texts), folder)):
         if number in chosen:
-            assert cells(source, attribute, len(texts), dialect) == expected, type(source)
+            check(source, attribute, expected, dialect)
+
+
+def check(source: Any, attribute: Attribute, expected: list[int | None], dialect: CsvDialect | None = None) -> None:
+    """Check the cells of a source; one whose types may be inferred refuses what not all types tell apart."""
+    if dialect is None and not told_apart(attribute):
+        with pytest.raises(SourceError, match="whose type a library infers from its rows"):
+            cells(source, attribute, len(expected))
+    else:
+        assert cells(source, attribute, len(expected), dialect) == expected, type(source)
 
 
 @pytest.mark.slow
@@ -503,7 +559,7 @@ def test_spark_reads_as_the_reference_does(family: int, spark: Any, tmp_path: Pa
         attribute, texts = case
         pq.write_table(table_of(texts), tmp_path / "t.parquet")
         expected = [reference(attribute, text) for text in texts]
-        assert cells(spark.read.parquet(str(tmp_path / "t.parquet")), attribute, len(texts)) == expected
+        check(spark.read.parquet(str(tmp_path / "t.parquet")), attribute, expected)
 
     spark.conf.set("spark.sql.ansi.enabled", str(family % 2 == 0).lower())
     agree()
@@ -582,12 +638,13 @@ EXAMPLES: dict[str, tuple[Any, dict[str | None, int | None]]] = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_each_option_by_example(name: str) -> None:
+def test_each_option_by_example(name: str, tmp_path: Path) -> None:
     """By hand, so that the reference has a reference."""
     attribute, meant = EXAMPLES[name]
     texts = list(meant)
     assert [reference(attribute, text) for text in texts] == list(meant.values())
-    assert cells(table_of(texts), attribute, len(texts)) == list(meant.values())
+    *_, (csv_file, dialect) = in_process(table_of(texts), tmp_path)
+    assert cells(csv_file, attribute, len(texts), dialect) == list(meant.values())
 
 
 def test_text_of_a_mebibyte_is_not_trimmed_whatever_cuts_it(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpcube.curator.sources.dialect import DUCKDB, POSTGRESQL, Dialect
-from dpcube.curator.sources.grammar import DATE, LONGEST_READ, NUMBER
+from dpcube.domain.grammar import DATE, LONGEST_READ, NUMBER
 from dpcube.domain.reading import BLANKS
 
 pytestmark = pytest.mark.slow

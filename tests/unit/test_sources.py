@@ -395,7 +395,7 @@ def test_a_sum_beyond_64_bits_is_exact() -> None:
     ],
 )
 def test_a_sum_that_cannot_be_is_refused(column: str, step: Any, bound: Any, match: str) -> None:
-    rows = open_rows(pa.table({"v": [1], "d": [date(2026, 1, 1)]}))
+    rows = open_rows(pa.table({"v": [1], "d": [[1]]}))
     for ask in (rows.sum, rows.check_sum):
         with pytest.raises(SourceError, match=match):
             ask(column, step=step, bound=bound)
@@ -478,10 +478,8 @@ def test_a_missing_column_is_named_with_those_there_are() -> None:
             pa.array([{"a": 1}]),
             "numbers, booleans or text, and its column holds struct",
         ),
-        (Integer(name="v", min=0, max=1), pa.array([date(2026, 1, 1)]), "numbers"),
-        (Category(name="v", values=("a",)), pa.array([[1]]), "text, numbers or booleans"),
-        (Category(name="v", values=("a",)), pa.array([b"a"]), "holds binary"),
-        (Date(name="v", start=date(2026, 1, 1), end=date(2026, 1, 2)), pa.array([1]), "dates, times or text such as"),
+        (Category(name="v", values=("a",)), pa.array([[1]]), "text, numbers, booleans or dates"),
+        (Date(name="v", start=date(2026, 1, 1), end=date(2026, 1, 2)), pa.array([[1]]), "dates, times or text such as"),
         (Integer(name="v", min=0, max=1), pa.array([timedelta(1)]), "holds duration"),
         (Integer(name="v", min=0, max=1), pa.array([Decimal(1)], pa.decimal256(70, 2)), "holds decimal256"),
     ],

@@ -98,6 +98,11 @@ def is_digit(piece: str) -> bool:
     return piece.isdigit() or (len(piece) == 2 and piece[1] in "YymdHIMSf")
 
 
+def is_digits(form: str) -> bool:
+    """Say whether a format is one run of digits, which a library takes for a number."""
+    return form != ISO and all(map(is_digit, pieces(form)))
+
+
 def fault_of_format(form: str) -> str | None:
     """Return what keeps a format from being read alike by every engine, None if nothing does."""
     if form == ISO:

@@ -5,11 +5,8 @@ rules are the same: what a domain declares of text, of irregular values and of b
 """
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import date, datetime
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +16,12 @@ from numpy.typing import NDArray
 from dpcube.arrays import Floats, Ints
 from dpcube.domain import Attribute
 from dpcube.domain.attribute import EPOCH, listing
-from dpcube.domain.reading import BLANKS, ISO, Reading
+from dpcube.domain.reading import BLANKS, Reading
+from dpcube.domain.written import TypedValues, day_written, null_values, number_written, typed
 from dpcube.errors import InputError
 
 NO_CELL = -1
 LONGEST_TEXT = 1000  # characters of text that is read as a number or a date
-_PLAIN = "(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
-_NUMBER = re.compile(f"[{BLANKS}]*[+-]?(?:{_PLAIN}|inf(?:inity)?|nan)[{BLANKS}]*", re.IGNORECASE)
-_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_MOMENT = re.compile(
-    _DAY.pattern + "(?:[tT ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?:[zZ]|[+-][0-9:]{2,5})?)?"
-)
 
 
 def table_of(rows: object) -> pa.Table:
@@ -54,38 +46,27 @@ def cells_of_rows(attributes: Sequence[Attribute], rows: object) -> Ints:
 
 
 def cells_of(attribute: Attribute, column: pa.ChunkedArray) -> Ints:
-    """Return the cell of each value of a column."""
+    """Return the cell of each value of a column, whatever its type: a value is read alike as a number and as text."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    types = pa.types
     if attribute.scale == "position":
         return _by_text(column, _category(attribute))
-    reads_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    if reads_text or pa.types.is_string_view(column.type) or (pa.types.is_integer(column.type) and _dated(attribute)):
-        return _by_text(column, _coordinate_cell(attribute))
-    null = column.is_null().to_numpy()
-    if attribute.scale == "day":
-        return _binned(attribute, _days(attribute, column) + EPOCH, null)
-    if not (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type) or _is_real(column.type)):
-        msg = f"attribute '{attribute.name}' holds numbers, and its column holds {column.type}; cast the column"
-        raise InputError(msg)
-    return _binned(attribute, column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64), null)
-
-
-def _is_real(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_null(type_))
-
-
-def _dated(attribute: Attribute) -> bool:
-    return attribute.scale == "day" and bool(attribute.reading.formats)
+    dated = attribute.scale == "day"
+    numeric = types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)
+    if types.is_null(column.type) or (dated and (types.is_date(column.type) or types.is_timestamp(column.type))):
+        days = _days(attribute, column)
+        return _binned(attribute, days + EPOCH, column.is_null().to_numpy())
+    if not dated and (numeric or types.is_boolean(column.type)):
+        numbers = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+        return _binned(attribute, numbers, column.is_null().to_numpy())
+    return _by_text(column, _coordinate_cell(attribute))
 
 
 def _days(attribute: Attribute, column: pa.ChunkedArray) -> Floats:
     """Return days since 1970, NaN for null; of times with a zone they are in the attribute's zone, or UTC."""
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.local_timestamp(column.cast(pa.timestamp(column.type.unit, attribute.zone or "UTC")))
-    if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type) or pa.types.is_null(column.type)):
-        msg = f"attribute '{attribute.name}' holds dates, and its column holds {column.type}; cast the column"
-        raise InputError(msg)
     days = column.to_numpy().astype("datetime64[D]")
     return np.where(np.isnat(days), np.nan, days.astype(np.int64).astype(np.float64))
 
@@ -98,6 +79,9 @@ def _binned(attribute: Attribute, values: Floats, null: NDArray[np.bool_], unkno
     cells = np.where((values >= edges[0]) & below_top, found, NO_CELL)
     nearest = np.where(values < edges[0], 0, last)
     of_number = attribute.scale == "number"
+    nulls = np.array(null_values(attribute)) + attribute.origin
+    null = null | np.isin(values, nulls) | (np.isnan(values) & np.isnan(nulls).any() & ~np.asarray(unknown))
+    cells[null] = NO_CELL
     kinds = {"null": null, "unknown": np.broadcast_to(np.asarray(unknown), null.shape)}
     kinds |= {"nan": np.isnan(values) & of_number, "infinite": np.isinf(values) & of_number}
     left = cells == NO_CELL
@@ -125,30 +109,45 @@ def _by_text(column: pa.ChunkedArray, cell: Callable[[str | None], int]) -> Ints
 
 
 def _text(value: object) -> str | None:
-    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    """Return the text of a value; of a whole number its digits, of a time its ISO form."""
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _category(attribute: Attribute) -> Callable[[str | None], int]:
     reading = attribute.reading
     listed = {reading.folded(text): number for number, text in enumerate(attribute.texts())}
     words = {reading.folded(word): listed[reading.folded(value)] for word, value in reading.words}
+    meant, written = {**listed, **words}, TypedValues.of(attribute).positions
     null, unknown = (int(_own(attribute, kind, np.array(NO_CELL))) for kind in ("null", "unknown"))
 
     def cell(text: str | None) -> int:
         trimmed = _trimmed(reading, text)
         if trimmed is None:
             return null
-        return {**listed, **words}.get(reading.folded(trimmed), unknown)
+        if (position := meant.get(reading.folded(trimmed))) is not None:
+            return position
+        value = typed(trimmed)
+        position = None if value is None else written.get(value)
+        return unknown if position is None else null if position >= attribute.bins else position
 
     return cell
 
 
 def _coordinate_cell(attribute: Attribute) -> Callable[[str | None], int]:
-    read: Callable[[Attribute, str], float | None] = _number if attribute.scale == "number" else _day
+    reads = number_written if attribute.scale == "number" else None
+
+    def read(text: str) -> float | None:
+        return reads(attribute.reading, text) if reads else day_written(attribute, text)
 
     def cell(text: str | None) -> int:
         trimmed = _trimmed(attribute.reading, text)
-        value = None if trimmed is None or len(trimmed) > LONGEST_TEXT else read(attribute, trimmed)
+        value = None if trimmed is None or len(trimmed) > LONGEST_TEXT else read(trimmed)
         of = np.array([math.nan if value is None else value])
         return int(_binned(attribute, of, np.array([trimmed is None]), trimmed is not None and value is None)[0])
 
@@ -160,52 +159,6 @@ def _trimmed(reading: Reading, text: str | None) -> str | None:
     if text is not None and reading.trim:
         text = text.strip(BLANKS)
     return None if text is None or reading.folded(text) in set(map(reading.folded, reading.null_text)) else text
-
-
-def _number(attribute: Attribute, text: str) -> float | None:
-    reading = attribute.reading
-    bare = _without_signs(reading, text.strip(BLANKS))
-    if reading.thousands is not None and reading.thousands in bare:
-        mark, point = re.escape(reading.thousands), re.escape(reading.decimal)
-        if not re.match(f"[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?![0-9{mark}])(?:{point}|[eE]|$)", bare):
-            return None
-        bare = bare.replace(reading.thousands, "")
-    if reading.decimal != ".":
-        bare = "?" if "." in bare else bare.replace(reading.decimal, ".")
-    return float(bare) if _NUMBER.fullmatch(bare) and bare.isascii() else None
-
-
-def _without_signs(reading: Reading, text: str) -> str:
-    """Return a number's text without what is declared to stand beside it; a sign before that is kept."""
-    sign, rest = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
-    for mark in (reading.prefix, reading.suffix):
-        compared = "" if mark is None else reading.folded(mark)
-        if compared and mark is reading.prefix and reading.folded(rest).startswith(compared):
-            rest = rest[len(compared) :].lstrip(BLANKS)
-            sign, rest = (sign, rest) if not (sign and rest[:1] in ("+", "-")) else ("?", rest)
-        elif compared and mark is reading.suffix and reading.folded(rest).endswith(compared):
-            rest = rest[: -len(compared)].rstrip(BLANKS)
-    return sign + rest
-
-
-def _day(attribute: Attribute, text: str) -> float | None:
-    """Return the ordinal of the day that a text says."""
-    bare, zone = text.strip(BLANKS), ZoneInfo(attribute.zone or "UTC")
-    for form in attribute.reading.formats:
-        with suppress(ValueError):
-            made = _moment(bare) if form == ISO else datetime.strptime(bare, form)
-            return float((made if made.tzinfo is None else made.astimezone(zone)).toordinal())
-    if _DAY.fullmatch(bare) and bare.isascii():
-        with suppress(ValueError):
-            return float(date.fromisoformat(bare).toordinal())
-    return None
-
-
-def _moment(text: str) -> datetime:
-    """Return a date alone or with a time; ValueError for the other forms that Python has for them."""
-    if not _MOMENT.fullmatch(text) or not text.isascii():
-        raise ValueError
-    return datetime.fromisoformat(text.upper())
 
 
 def no_cell_words(attributes: Sequence[Attribute], cells: Ints) -> Mapping[str, int]:

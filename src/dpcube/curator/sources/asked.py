@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpcube.curator.sources.embedded import run_in_duckdb
 from dpcube.curator.sources.keys import key_name, key_runs
 from dpcube.curator.sources.names import delimiter_hint
-from dpcube.curator.sources.sql import Cell, cell, day, kind, number
+from dpcube.curator.sources.sql import Cell, Column, cell, day, kind, number
 from dpcube.curator.sources.table import Scan, Table
 from dpcube.domain import Attribute, Domain
 from dpcube.domain.attribute import listing
@@ -92,8 +92,8 @@ class AskedRows:
     ) -> Iterator[tuple[Scan, str]]:
         """Yield ways to query the rows, to be tried in turn.
 
-        `cells` are called v0, v1, ... in `select`, their text, where options rewrite it, t0, t1, ..., and the number in
-        the column `n` is called n.
+        `cells` are called v0, v1, ... in `select`, what is computed before them t0, t1, ..., and the number in the
+        column `n` is called n.
 
         Rows that are not `where` need not be counted: a unit's limited number of rows is chosen among those that are.
         With `once`, rows that hold the same come once, and `times` says how many there are; limited rows cannot.
@@ -102,7 +102,6 @@ class AskedRows:
         within = [self.cell(attribute, f"w{j}") for j, (attribute, _) in enumerate(self.within)]
         parts = [(str(j), part) for j, part in enumerate(cells)] + [(f"w{j}", part) for j, part in enumerate(within)]
         values = [f"{part.value} AS v{name}" for name, part in parts]
-        texts = [(f"t{name}", part.text) for name, part in parts if part.text is not None]
         if n is not None:
             values.append(f"{self._number(n)} AS n")
             names = [*names, n]
@@ -114,7 +113,9 @@ class AskedRows:
         unit = None if limit is None else self.position(limit.column)
         same = [f"c{i}" for i in read]
         held = [*same, *([] if unit is None else ["u"]), *(["times"] if once else [])]
-        inner = ", ".join([*held, *(t for t, _ in texts), *values])
+        steps = [part.steps for part in (*cells, *within)]
+        named = [name for of_part in steps for name, _ in of_part]
+        inner = ", ".join([*held, *named, *values])
         # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
         parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
         barrier, fence = (self.table.dialect.barrier, self.table.dialect.fence) if parsed else ("", None)
@@ -124,10 +125,10 @@ class AskedRows:
             rows = scan.sql
             if once:
                 rows = f"(SELECT {', '.join(same)}, count(*) AS times FROM {rows} GROUP BY {', '.join(same)}) AS o"
-            if texts:
-                rows = (
-                    f"(SELECT {', '.join([*held, *(f'{text} AS {t}' for t, text in texts)])} FROM {rows}{barrier}) AS p"
-                )
+            for depth in range(max(map(len, steps), default=0)):
+                before = [name for of_part in steps for name, _ in of_part[:depth]]
+                made = [f"{sql} AS {name}" for of_part in steps for name, sql in of_part[depth : depth + 1]]
+                rows = f"(SELECT {', '.join([*held, *before, *made])} FROM {rows}{barrier}) AS p"
             kept = f"(SELECT {inner} FROM {rows}{barrier}) AS q WHERE "
             kept += keep if limit is None else _and_then(keep, where)
             if limit is not None:
@@ -143,21 +144,16 @@ class AskedRows:
 
     def cell(self, attribute: Attribute, place: str, *, labelled: bool = False) -> Cell:
         """Return the SQL of an attribute's cell, whose value is called v`place`; a label may stand for a cell."""
-        column, type_ = self.column(attribute.source_column)
-        v, t, dialect = f"v{place}", f"t{place}", self.table.dialect
-        return cell(attribute, column, v, type_, t=t, labelled=labelled, dialect=dialect)
+        return cell(attribute, self.column(attribute.source_column), f"v{place}", t=f"t{place}", labelled=labelled)
 
     def _number(self, name: str) -> str:
-        column, type_ = self.column(name)
-        owner, dialect = f"column '{name}'", self.table.dialect
-        if kind(type_) == "date":
-            return day(column, type_, owner=owner, dialect=dialect)
-        return number(column, type_, owner=owner, dialect=dialect)[0]
+        column, owner = self.column(name), f"column '{name}'"
+        return day(column, owner=owner) if column.kind == "date" else number(column, owner=owner)[0]
 
-    def column(self, name: str) -> tuple[str, Any]:
-        """Return what a column is called in the SQL of a scan, and its type."""
+    def column(self, name: str) -> Column:
+        """Return a column as the SQL of a scan calls it."""
         i = self.position(name)
-        return f"c{i}", self.table.schema.types[i]
+        return Column(f"c{i}", self.table.schema.types[i], self.table.dialect, declared=self.table.declared)
 
     def position(self, name: str) -> int:
         """Return a column's place among the columns, or raise if there is none of that name."""

@@ -140,7 +140,7 @@ def csv_table(name: str, paths: Sequence[Path], dialect: CsvDialect) -> Table:
         "(SELECT line FROM stream WHERE strlen(line) > 1)",
         lambda: pa.RecordBatchReader.from_batches(LINE, lines(by_octets=False)),
     )
-    return Table(name, schema, scans, lambda _: True, lines=every_line)
+    return Table(name, schema, scans, lambda _: True, declared=True, lines=every_line)
 
 
 def _start(path: Path, dialect: CsvDialect) -> tuple[tuple[str, ...], int]:

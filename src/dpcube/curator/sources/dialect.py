@@ -9,9 +9,9 @@ from decimal import Decimal, localcontext
 
 import pyarrow as pa
 
-from dpcube.curator.sources.grammar import DATE, DIGITS, INFINITY, LONGEST_READ, LONGEST_TEXT, NAN, NUMBER
 from dpcube.curator.sources.zone import Offsets
-from dpcube.domain.reading import BLANKS
+from dpcube.domain.grammar import DATE, DIGITS, INFINITY, LONGEST_READ, LONGEST_TEXT, NAN, NUMBER
+from dpcube.domain.reading import BLANKS, LOWER, UPPER
 
 MOST_EDGES = 10_000  # of an array that is searched
 FEW_VALUES = 16  # which are compared one by one; more are looked up
@@ -44,7 +44,6 @@ class Dialect:
     divides_all = True  # whether any double may be divided, and its bin be NULL or anything if it has none
     barrier = ""  # what ends a subquery whose expressions are to be computed once
     fence: tuple[str, str] | None = None  # a column and a condition that always holds, to the same end
-    real_categories = True  # whether the text of a real number is the one that files have
 
     def literal(self, text: str) -> str:
         """Return a literal of text."""
@@ -77,6 +76,23 @@ class Dialect:
     def whole_number(self, digits: str) -> str:
         """Return the integer that a few digits write."""
         return f"TRY_CAST({digits} AS BIGINT)"
+
+    def whole(self, v: str) -> str:
+        """Return a double as a 64-bit integer, NULL if it is none."""
+        return f"CASE WHEN {v} = floor({v}) THEN TRY_CAST({v} AS BIGINT) END"
+
+    def folded(self, text: str) -> str:
+        """Return text with its ASCII letters made small."""
+        return f"translate({text}, {self.literal(UPPER)}, {self.literal(LOWER)})"
+
+    def boolean(self, text: str) -> str:
+        """Return 1 or 0 for the words true and false in any case, NULL for other text."""
+        words = f"CASE {self.folded(text)} WHEN 'true' THEN 1 WHEN 'false' THEN 0 END"
+        return f"CASE WHEN {self.octets}({text}) BETWEEN 4 AND 5 THEN {words} END"
+
+    def at_midnight(self, column: str, type_: pa.DataType) -> str:
+        """Say whether a time without a zone is a day's first moment."""
+        return f"{column} % {UNITS_A_SECOND[type_.unit] * SECONDS_A_DAY} = 0"
 
     def one_if(self, condition: str) -> str:
         """Return 1 or 0."""
@@ -163,12 +179,15 @@ class Pushed(Dialect):
     """
 
     octets = "octet_length"
-    real_categories = False  # 2.0 is '2' in PostgreSQL, '2.0' in Spark
 
     def start(self, text: str) -> str:
         """Return as much of text as is read."""
         fits = f"{self.octets}({text}) <= {LONGEST_TEXT}"
         return f"CASE WHEN {fits} THEN {text} ELSE substring({text}, 1, {LONGEST_TEXT}) END"
+
+    def whole(self, v: str) -> str:
+        """Return a double as a 64-bit integer, NULL if it is none."""
+        return f"CASE WHEN {v} = floor({v}) AND abs({v}) < {self.real(2.0**63)} THEN CAST({v} AS BIGINT) END"
 
     def one_if(self, condition: str) -> str:
         """Return 1 or 0."""
@@ -259,6 +278,10 @@ class PostgreSQL(Pushed):
             column = f"CAST({column}{zone} AS DATE)"
         ends = f"WHEN {column} = 'infinity' THEN {FAR} WHEN {column} = '-infinity' THEN {-FAR}"
         return f"CASE {ends} ELSE {column} - DATE '1970-01-01' END"
+
+    def at_midnight(self, column: str, type_: pa.DataType) -> str:  # noqa: ARG002 (a timestamp of one unit)
+        """Say whether a time without a zone is a day's first moment."""
+        return f"CAST(CAST({column} AS DATE) AS TIMESTAMP) = {column}"
 
     def literal(self, text: str) -> str:
         """Return a literal that reads the same whatever the server's setting of standard_conforming_strings."""
@@ -358,6 +381,10 @@ class Spark(Pushed):
         if pa.types.is_timestamp(type_) and type_.tz is not None:
             return self.whole_days(f"unix_micros({column})", UNITS_A_SECOND["us"], offsets)
         return f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT)"
+
+    def at_midnight(self, column: str, type_: pa.DataType) -> str:  # noqa: ARG002 (a timestamp of one unit)
+        """Say whether a time without a zone is a day's first moment."""
+        return f"CAST(CAST({column} AS DATE) AS TIMESTAMP_NTZ) = {column}"
 
     def literal(self, text: str) -> str:
         """Return a literal that no setting of the parser reads otherwise: in hexadecimal if it has odd characters."""

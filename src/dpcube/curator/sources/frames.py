@@ -1,8 +1,8 @@
-"""pandas and Polars frames enter, tables of Arrow batches leave, converted when asked for. Neither library is imported.
+"""pandas and Polars frames as tables of Arrow batches, converted when asked for. Neither library is imported.
 
 A pandas column of Python objects is read as text, each object by the same rule whatever the others are (`objects.py`):
 Arrow and the engine would guess a type from some of them and raise on the rest. NaN means missing in pandas, and is
-null. Units are told apart by the objects themselves, not by their text.
+null. Units are told apart by the objects themselves, as values of any other column are (`unit.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ from dpcube.curator.sources import objects, unit
 from dpcube.curator.sources.table import Table, streamed_table
 
 Convert = Callable[[Any], pa.Array]
-Forms = Callable[[Any], tuple[pa.Array, pa.Array | None]]  # of units, and which rows are kept, if not all are
+Forms = Callable[[Any], tuple[pa.Array, pa.Array]]  # of units, and which rows have one or are null
 
 
 def pandas_table(frame: Any) -> Table:
@@ -39,7 +39,7 @@ def polars_table(frame: Any) -> Table:
         empty,
         lambda i: lazy.select([names[j] for j in i]).collect(),
         _from_polars,
-        lambda series: (_forms(_from_polars(series)), None),
+        lambda series: _forms(_from_polars(series)),
     )
 
 
@@ -102,21 +102,23 @@ def _forms_of_pandas(series: Any) -> tuple[pa.Array, pa.Array | None]:
         return _with_form(_forms_of_each(series.cat.categories).take(_codes(series)))
     if kind in ("str", "string"):
         with suppress(UnicodeEncodeError):  # a lone surrogate
-            return _forms(pa.array(series, pa.large_string(), from_pandas=True)), None
+            return _forms(pa.array(series, pa.large_string(), from_pandas=True))
     if kind in ("object", "str", "string"):
         return _with_form(_forms_of_each(series))
-    return _forms(_from_pandas(series)), None
+    return _forms(_from_pandas(series))
 
 
 def _with_form(forms: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return forms, and which rows have one, or are null."""
-    none = pa.scalar(objects.NONE, pa.large_binary())
+    none = pa.scalar(unit.NONE, pa.large_binary())
     return forms, pc.fill_null(pc.not_equal(forms, none), fill_value=True)
 
 
-def _forms(array: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+def _forms(array: pa.Array | pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-    return pa.chunked_array([unit.form(chunk) for chunk in chunks], unit.form_type(array.type))
+    made = [unit.form(chunk) for chunk in chunks]
+    forms = pa.chunked_array([forms for forms, _ in made], unit.form_type(array.type))
+    return forms, pa.chunked_array([named for _, named in made], pa.bool_())
 
 
 def _codes(series: Any) -> pa.Array:

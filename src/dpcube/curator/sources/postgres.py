@@ -21,9 +21,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import POSTGRESQL
-from dpcube.curator.sources.grammar import LONGEST_TEXT
 from dpcube.curator.sources.sql import kind
 from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened
+from dpcube.domain.grammar import LONGEST_TEXT
 from dpcube.errors import SourceError
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -92,7 +92,9 @@ def connected_table(relation: str, name: str, connect: Callable[[], Any]) -> Tab
         unit = None if of is None else _unit(f"r.{_quoted(columns[of][0])}", columns[of][1])
         return [Scan(normalised(relation, chosen, value, unit), run=lambda question: _ask(connect, question))]
 
-    return Table(name, schema, scans, lambda i: columns[i][1] in (*POSTGRES_TYPES, *UNIT_TYPES), POSTGRESQL)
+    return Table(
+        name, schema, scans, lambda i: columns[i][1] in (*POSTGRES_TYPES, *UNIT_TYPES), POSTGRESQL, declared=True
+    )
 
 
 def _describe(relation: str, connect: Callable[[], Any]) -> list[tuple[str, str, bool]]:

@@ -1,4 +1,4 @@
-"""Reading options as SQL: a column enters, the text that the rules of `sql.py` and `dialect.py` read leaves.
+"""Reading options as SQL: the text that the rules of `sql.py` and `dialect.py` read, given a column's text.
 
 An attribute's options (`domain/reading.py`) rewrite its text into the one form that every engine reads alike, and
 nothing after this knows of them: a number becomes digits with a point, a date YYYY-MM-DD, a date with a time and an
@@ -10,16 +10,11 @@ is trimmed (what is longer is cut by some sources and not by others), and every 
 is, it thus becomes one text or null: a row still lies in one cell or none. Only attributes are read so, never units.
 """
 
-import re
-
-import pyarrow as pa
-
 from dpcube.curator.sources.dialect import SECONDS_A_DAY, Dialect
-from dpcube.curator.sources.grammar import DATE, INFINITY, LONGEST_TEXT, NAN
 from dpcube.curator.sources.zone import Offsets
 from dpcube.domain import Attribute
-from dpcube.domain.reading import BLANKS, ISO, LOWER, UPPER, Reading, is_digit, pieces
-from dpcube.errors import SourceError
+from dpcube.domain.grammar import DATE, INFINITY, LONGEST_TEXT, NAN, WHOLE
+from dpcube.domain.reading import BLANKS, ISO, Reading, is_digit, pieces
 
 MONTH_NAMES = (
     *("january", "february", "march", "april", "may", "june"),
@@ -63,21 +58,20 @@ _ISO_TIME = "[tT ]({H}):({M})(?::({S})(?:[.,]{f})?)?({z})?".format(**_PART)
 _ISO = "({Y})-({m})-({d})(?:{time})?".format(**_PART, time=_ISO_TIME)
 
 
-def read(attribute: Attribute, column: str, held: str | None, type_: pa.DataType, *, dialect: Dialect) -> str | None:
-    """Return SQL for the text that an attribute reads, None where it reads the column as it is."""
+def read_text(attribute: Attribute, text: str, dialect: Dialect) -> str:
+    """Return SQL for the text that an attribute reads of a column's text."""
     reading = attribute.reading
-    if reading.is_plain or held is None:
-        return None
     if attribute.scale == "position":
-        return _category(reading, f"CAST({column} AS {dialect.text})", dialect)
-    if held == "integer" and reading.formats:
-        column = f"CAST({column} AS {dialect.text})"
-    elif held != "text":
-        _refuse_lost_nulls(attribute, type_)
-        return None
-    text = _trimmed(reading, column, dialect)
+        return _category(reading, text, dialect)
+    text = _trimmed(reading, text, dialect)
     made = _number(reading, text, dialect) if attribute.scale == "number" else _date(reading, text, dialect)
     return _nulled(reading, text, made, dialect)
+
+
+def without_fraction(text: str, dialect: Dialect) -> str:
+    """Return SQL for a text without the fraction of a whole number, such as that of 20260131.0."""
+    short = f"{dialect.readable(text)} AND {dialect.matches(text, WHOLE)}"
+    return f"CASE WHEN {short} THEN {dialect.group(text, WHOLE, 1)} ELSE {text} END"
 
 
 def moment(text: str, offsets: Offsets | None, dialect: Dialect) -> str:
@@ -101,7 +95,7 @@ def _trimmed(reading: Reading, text: str, dialect: Dialect) -> str:
 
 
 def _folded(reading: Reading, text: str, dialect: Dialect) -> str:
-    return f"translate({text}, {dialect.literal(UPPER)}, {dialect.literal(LOWER)})" if reading.fold else text
+    return dialect.folded(text) if reading.fold else text
 
 
 def _nulled(reading: Reading, text: str, made: str, dialect: Dialect) -> str:
@@ -128,7 +122,9 @@ def _number(reading: Reading, text: str, dialect: Dialect) -> str:
     """
     if (reading.decimal, reading.thousands, reading.prefix, reading.suffix) == (".", None, None, None):
         return text
-    decimal, thousands = f"[{reading.decimal}]", reading.thousands
+    # A point that does not divide groups is a decimal point: the text of 1.5 as the number 1.5 is read.
+    thousands, marks = reading.thousands, {reading.decimal, *(() if reading.thousands == "." else (".",))}
+    decimal = f"[{''.join(sorted(marks))}]"
     whole = "[0-9]+" if thousands is None else f"(?:[0-9]{{1,3}}(?:[{thousands}][0-9]{{3}})+|[0-9]+)"
     digits = f"(?:{whole}(?:{decimal}[0-9]*)?|{decimal}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
     before = "()" if reading.prefix is None else f"(?:([+-]?){_sign(reading, reading.prefix)}[{BLANKS}]*)?"
@@ -139,13 +135,15 @@ def _number(reading: Reading, text: str, dialect: Dialect) -> str:
         bare = f"coalesce({dialect.group(text, pattern, 1)}, '') || {dialect.group(text, pattern, 2)}"
     bare = bare if thousands is None else f"replace({bare}, {dialect.literal(thousands)}, '')"
     bare = f"replace({bare}, {dialect.literal(reading.decimal)}, '.')"
-    return _if_short(text, f"CASE WHEN {dialect.matches(text, pattern)} THEN {bare} ELSE '' END", dialect)
+    word = f"WHEN {dialect.boolean(text)} IS NOT NULL THEN {text}"
+    return _if_short(text, f"CASE WHEN {dialect.matches(text, pattern)} THEN {bare} {word} ELSE '' END", dialect)
 
 
 def _date(reading: Reading, text: str, dialect: Dialect) -> str:
-    cases = "".join(_when(form, text, dialect) for form in reading.formats)
-    cases += f"WHEN {dialect.matches(text, DATE)} THEN {dialect.trimmed(text)} "
-    return _if_short(text, f"CASE {cases}ELSE '' END", dialect)
+    cases = [_when(form, text, dialect) for form in reading.formats]
+    cases.append(f"WHEN {dialect.matches(text, DATE)} THEN {dialect.trimmed(text)} ")
+    cases += [] if ISO in reading.formats else [_when(ISO, text, dialect)]
+    return _if_short(text, f"CASE {''.join(cases)}ELSE '' END", dialect)
 
 
 def _if_short(text: str, made: str, dialect: Dialect) -> str:
@@ -183,7 +181,7 @@ def _when(form: str, text: str, dialect: Dialect) -> str:
 def _looked_up(text: str, table: dict[str, str], dialect: Dialect) -> str:
     """Return what a table has for a text that is one of its keys, in whatever case."""
     cases = " ".join(f"WHEN '{key}' THEN '{value}'" for key, value in table.items())
-    return f"CASE translate({text}, {dialect.literal(UPPER)}, {dialect.literal(LOWER)}) {cases} END"
+    return f"CASE {dialect.folded(text)} {cases} END"
 
 
 def _sign(reading: Reading, sign: str) -> str:
@@ -208,14 +206,3 @@ def _pattern(form: str) -> tuple[str, tuple[str, ...]]:
         pattern += f"({_PART[directive]}{short})"
         order.append(directive)
     return pattern, tuple(order)
-
-
-def _refuse_lost_nulls(attribute: Attribute, type_: pa.DataType) -> None:
-    """Refuse a null's text that a column could hold as a value: it would be null in a file and a value elsewhere."""
-    lost = [text for text in attribute.reading.null_text if re.search("[0-9]", text)]
-    if lost:
-        msg = (
-            f"attribute '{attribute.name}' has the null_text {lost[0]!r}, and its column holds {type_}, not text; "
-            "cast the column to text, or leave that value outside of the bins"
-        )
-        raise SourceError(msg)

@@ -111,7 +111,7 @@ class Rows:
         A count is rounded and clamped to 0 to 2^53, and is 0 if it is no number. A cell holds at most its share of
         2^63, so that no sum of cells overflows.
         """
-        number(*self._asked.column(column), owner=f"column '{column}'")
+        number(self._asked.column(column), owner=f"column '{column}'")
         dialect = self._asked.table.dialect
         total = dialect.total(clamped("n", low=0, high=LARGEST_COUNT, dialect=dialect))
         most = (2**63 - 1) // domain.size
@@ -178,7 +178,7 @@ class Rows:
     @sealed
     def different(self, column: str) -> tuple[int, int]:
         """Return how many values a column has that differ, and how many rows have one: private, as `read_as` is."""
-        name, _ = self._asked.column(column)
+        name = self._asked.column(column).name
         answer = self._asked.ask(f"count(DISTINCT {name}) AS differ, count({name}) AS filled", [column])
         return int(answer["differ"][0]), int(answer["filled"][0])
 
@@ -187,8 +187,7 @@ class Rows:
         """Return some texts of a column that are no values of an attribute, or lie outside: private, as `fates` is."""
         part = self._asked.cell(attribute, "0")
         wrong = ", ".join(str(FATES.index(fate)) for fate in ("nan", "infinite", "unknown", "outside"))
-        column, dialect = self._asked.column(attribute.source_column)[0], self._asked.table.dialect
-        text = f"substring(CAST({column} AS {dialect.text}), 1, {LONGEST_EXAMPLE})"
+        text = f"substring({self._asked.column(attribute.source_column).text()}, 1, {LONGEST_EXAMPLE})"
         chosen = [replace(part, keep=f"{part.fate} IN ({wrong})")]
         answer = self._asked.ask(
             f"DISTINCT {text} AS answer", [attribute.source_column], cells=chosen, tail=f"LIMIT {most}"
@@ -205,7 +204,7 @@ class Rows:
 
     def check_sum(self, column: str, *, step: Fraction | float, bound: int) -> Fraction:
         """Return the exact step of a sum, or raise if there can be no such sum; no row is read."""
-        number(*self._asked.column(column), owner=f"column '{column}'")
+        number(self._asked.column(column), owner=f"column '{column}'")
         if not isinstance(bound, int) or not 1 <= bound <= LARGEST_BOUND:
             msg = f"the sum of '{column}' needs a whole bound from 1 to 2^31, got {bound}"
             raise SourceError(msg)
@@ -235,10 +234,8 @@ class Rows:
     @sealed
     def distinct(self, column: str, *, most: int) -> list[str] | None:
         """Return a column's values as text, None if there are more than `most`: private, for drafts that say so."""
-        name, _ = self._asked.column(column)
-        answer = self._asked.ask(
-            f"DISTINCT CAST({name} AS {self._asked.table.dialect.text}) AS answer", [column], tail=f"LIMIT {most + 2}"
-        )["answer"]
+        text = self._asked.column(column).text()
+        answer = self._asked.ask(f"DISTINCT {text} AS answer", [column], tail=f"LIMIT {most + 2}")["answer"]
         values = sorted(value for value in answer.tolist() if isinstance(value, str))
         return values if len(values) <= most else None
 
@@ -288,7 +285,7 @@ class Rows:
         asked, dialect = self._asked.by_cell(domain, "0"), self._asked.table.dialect
         first = len(domain.attributes)
         more = [replace(self._asked.cell(one, str(first + j)), keep="true") for j, one in enumerate(read)]
-        shown = [f"substring(CAST({self._asked.column(n)[0]} AS {dialect.text}), 1, {LONGEST_RECORD})" for n in texts]
+        shown = [f"substring({self._asked.column(n).text()}, 1, {LONGEST_RECORD})" for n in texts]
         values = [f"CASE WHEN {c.fate} = 0 THEN CAST(v{first + j} AS {dialect.double}) END" for j, c in enumerate(more)]
         named = [f"{sql} AS {mark}{j}" for mark, part in (("a", shown), ("x", values)) for j, sql in enumerate(part)]
         names = [*asked["names"], *texts, *(one.source_column for one in read)]

@@ -18,10 +18,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import SPARK
-from dpcube.curator.sources.grammar import LONGEST_TEXT
 from dpcube.curator.sources.names import identity, matched, refuse_twice
 from dpcube.curator.sources.sql import kind
 from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened
+from dpcube.domain.grammar import LONGEST_TEXT
+from dpcube.domain.reading import BLANKS
+from dpcube.domain.written import LARGEST_WHOLE
 from dpcube.errors import SourceError
 
 SCHEME = "spark:"
@@ -38,6 +40,10 @@ SPARK_TYPES = {
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
 }
+INFERRED = (
+    "[+-]?[0-9]{4,6}-[0-9]{1,2}(?:-[0-9]{1,2}(?:[^0-9].*)?)?|[tT]?[0-9]{1,2}:[0-9]{1,2}.*|[-+0-9.eE]*[0-9.][dDfF]"
+)
+"""Texts beyond `grammar.py` that Spark may take for a time, whose day it makes up, or for a double of Java."""
 MOST_PATTERNS = 1000
 LOCAL = {  # Spark on this machine listens to this machine only, and logs nothing that could hold a row
     "spark.driver.bindAddress": "127.0.0.1",
@@ -177,12 +183,34 @@ def _value(column: str, type_: str) -> str:
 
 
 def _unit(column: str, type_: str) -> tuple[str, str]:
-    """Return the form of a unit, and what holds for the rows that have one or are null (`unit.py`)."""
-    if type_ in ("float", "double"):
-        return f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END", "true"
-    if type_ != "binary" and kind(_arrow(type_)) != "text":
+    """Return the form of a unit, and what holds for the rows that have one or are null, as `unit.form` has them.
+
+    Dates and times name nobody here: Spark reads the same text as a date or, in its session's time zone, as a moment,
+    as the other rows have it.
+    """
+    held = kind(_arrow(type_))
+    if held == "boolean":
         return column, "true"
-    return f"CAST({column} AS BINARY)", f"coalesce({SPARK.octets}({column}) <= {LONGEST_TEXT}, true)"
+    if held in ("integer", "real"):
+        value = f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END" if type_ in ("float", "double") else column
+        whole = f"abs(CAST({value} AS DOUBLE)) <= {LARGEST_WHOLE}D AND {value} % 1 = 0"
+        return value, f"coalesce({whole}, true)"
+    if held != "text" and type_ != "binary":
+        return column, f"{column} IS NULL"
+    text = f"CAST(CAST({column} AS BINARY) AS STRING)"
+    number, word = SPARK.number(text), SPARK.boolean(text)
+    whole = f"CASE WHEN abs({number}) <= {LARGEST_WHOLE}D THEN {SPARK.whole(number)} END"
+    cases = (
+        f"WHEN isnan({number}) THEN NULL WHEN {number} IS NOT NULL THEN CAST(concat('n', {whole}) AS BINARY) "
+        f"WHEN {word} IS NOT NULL THEN CAST(concat('b', {word}) AS BINARY)"
+    )
+    form = f"CASE {cases} ELSE concat(CAST('s' AS BINARY), CAST({column} AS BINARY)) END"
+    inferred = SPARK.matches(text, f"[{BLANKS}]*(?:{INFERRED})[{BLANKS}]*")
+    numbered = f"{number} IS NOT NULL AND NOT isnan({number}) AND {whole} IS NULL"
+    dropped = f"coalesce({inferred} OR ({numbered}), false)"
+    short = f"{SPARK.octets}({column}) <= {LONGEST_TEXT}"
+    kept = f"{short} AND NOT (CASE WHEN {SPARK.readable(text)} THEN {dropped} ELSE false END)"
+    return form, f"coalesce({kept}, true)"
 
 
 def _ask(frame: Any, view: str, sql: str) -> dict[str, NDArray[Any]]:

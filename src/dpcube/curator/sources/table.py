@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from dpcube.curator.sources import unit
 from dpcube.curator.sources.dialect import DUCKDB, Dialect, literal
-from dpcube.curator.sources.grammar import LONGEST_TEXT
 from dpcube.curator.sources.names import identity, refuse_twice
-from dpcube.curator.sources.sql import kind, value_type
+from dpcube.curator.sources.sql import is_binary, kind, value_type
+from dpcube.domain.grammar import LONGEST_TEXT
+from dpcube.domain.written import LARGEST_WHOLE
 from dpcube.errors import SourceError
 
 Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
@@ -55,6 +56,7 @@ class Table:
     """A table by its name in messages, its schema, and ways to scan some of its columns, to be tried in turn.
 
     A scan may be asked for the form of a unit as well, which it calls u (`unit.py`); `named` says of which columns.
+    `declared` says that the types of columns are known apart from the rows, and not inferred from them by a library.
     `lines` is a scan of a file's lines, the empty ones left out, whether they are rows or break the rules.
     """
 
@@ -63,6 +65,7 @@ class Table:
     scans: Scans
     named: Callable[[int], bool]
     dialect: Dialect = DUCKDB
+    declared: bool = False
     lines: Scan | None = None
 
 
@@ -105,9 +108,11 @@ def arrow_table(name: str, schema: pa.Schema, batches: Batches) -> Table:
         asked = sorted({*columns, *(() if of is None else (of,))})
         for batch in batches(asked):
             arrays = {f"c{i}": batch.column(asked.index(i)) for i in columns}
-            if of is not None:
-                arrays["u"] = unit.form(batch.column(asked.index(of)))
-            yield pa.record_batch(list(arrays.values()), list(arrays))
+            if of is None:
+                yield pa.record_batch(list(arrays.values()), list(arrays))
+            else:
+                arrays["u"], named = unit.form(batch.column(asked.index(of)))
+                yield pa.record_batch(list(arrays.values()), list(arrays)).filter(named)
 
     return streamed_table(name, schema, parts)
 
@@ -235,11 +240,11 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
 
     def scans(columns: Sequence[int], of: int | None) -> Iterable[Scan]:
         read = {schema.types[i] for i in (*columns, *(() if of is None else (of,)))}
-        if not pattern and not any(map(pa.types.is_timestamp, read)):
+        if not pattern and not any(_is_converted(type_) for type_ in read):
             real = any(map(pa.types.is_floating, read))
             if of is None:
                 yield Scan(direct, paths=texts, bounds_hold=not real)
-            elif kind(schema.types[of]) is not None:
+            elif kind(schema.types[of]) in ("integer", "boolean", "date") or pa.types.is_floating(schema.types[of]):
                 sql = _with_unit(direct, [f"c{i}" for i in columns], f"c{of}", schema.types[of])
                 yield Scan(sql, paths=texts, bounds_hold=not real)
         yield from through_arrow.scans(columns, of)
@@ -248,10 +253,14 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
 
 
 def _with_unit(rows: str, columns: Sequence[str], column: str, type_: pa.DataType) -> str:
-    """Return rows of the engine with a unit's form: the value, which the engine tells from others by all its bits."""
-    form = f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END" if pa.types.is_floating(type_) else column
-    kept = f"coalesce({DUCKDB.octets}({column}) <= {LONGEST_TEXT}, true)" if kind(type_) == "text" else "true"
-    return f"(SELECT {', '.join((*columns, f'{form} AS u'))} FROM {rows} WHERE {kept})"
+    """Return rows of the engine with a unit's form, as `unit.form` has it."""
+    whole = f"abs({column}::DOUBLE) <= {LARGEST_WHOLE}"
+    if pa.types.is_floating(type_):
+        form, kept = f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END", f"{whole} AND {column} = floor({column})"
+        kept = f"isnan({column}) OR ({kept})"
+    else:
+        form, kept = column, whole if pa.types.is_integer(type_) else "true"
+    return f"(SELECT {', '.join((*columns, f'{form} AS u'))} FROM {rows} WHERE coalesce({kept}, true))"
 
 
 def read_each(paths: Sequence[Path], read: Callable[[Path], Start]) -> list[Start]:
@@ -296,11 +305,18 @@ def _sent(type_: pa.DataType) -> pa.DataType:
         return pa.int64()
     if pa.types.is_float16(type_):
         return pa.float32()
+    if is_binary(type_):
+        return pa.large_string()
     return pa.string() if pa.types.is_null(type_) else type_
 
 
 def _is_time(type_: pa.DataType) -> bool:
-    return kind(type_) == "date" and not pa.types.is_date32(type_)
+    return kind(type_) in ("date", "time") and not pa.types.is_date32(type_)
+
+
+def _is_converted(type_: pa.DataType) -> bool:
+    """Say whether Arrow reads a column of a Parquet file, for the engine's own conversion could raise."""
+    return pa.types.is_timestamp(type_) or pa.types.is_time(type_) or is_binary(type_)
 
 
 def _mend(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -309,8 +325,8 @@ def _mend(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if _is_time(array.type):
-        return array.view(type_)
-    array = array.cast(type_)
+        return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(type_)
+    array = array.cast(pa.large_binary()).view(type_) if is_binary(array.type) else array.cast(type_)
     return _mend_text(array, type_) if kind(type_) == "text" else array
 
 

@@ -7,6 +7,7 @@ file and another in a database, and no cast meets text that it refuses:
   `infinity`, `nan` in any case, with or without a sign; blanks around it. It is rounded to the nearest double, which
   beyond the greatest double is infinite;
 - a date (`DATE`): a day of the Gregorian calendar from 0001-01-01 to 9999-12-31, as YYYY-MM-DD; blanks around it.
+  With a time behind it (`ISO` in `reading.py`) it is a date too: the day of that moment.
 
 Either has at most `LONGEST_READ` characters in all, and no pattern or cast is tried on longer text: on hundreds of
 megabytes, some engines' raise. Of other text the first `LONGEST_TEXT` characters are read, so that no row is larger
@@ -24,10 +25,15 @@ DIGITS = "(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 INFINITY = "[iI][nN][fF](?:[iI][nN][iI][tT][yY])?"
 NAN = "[nN][aA][nN]"
 NUMBER = f"[{BLANKS}]*[+-]?(?:{DIGITS}|{INFINITY}|{NAN})[{BLANKS}]*"
+WHOLE = f"[{BLANKS}]*([0-9]+)[.]0*[{BLANKS}]*"  # a whole number with a fraction of zeros; its digits are a group
 LONGEST_READ = 1000  # characters of text that is read as a number or a date
 LONGEST_TEXT = 2**20  # of any other text, characters that are read; bytes of a unit's name
 
 _LONG = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
 _SHORT = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
 _LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
-DATE = f"[{BLANKS}]*(?:[0-9]{{4}}-(?:{_LONG}|{_SHORT}|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP})[{BLANKS}]*"
+DAY = f"(?:[0-9]{{4}}-(?:{_LONG}|{_SHORT}|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP})"
+DATE = f"[{BLANKS}]*{DAY}[{BLANKS}]*"
+MIDNIGHT = f"[{BLANKS}]*{DAY}(?:[tT ]00:00(?::00(?:[.,]0*)?)?)?[{BLANKS}]*"  # a day alone, or its first moment
+CLOCK = f"[{BLANKS}]*(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,]0*)?)?[{BLANKS}]*"  # a time of day
+SHORTEST_MOMENT = 16  # characters of a date with a time: 2026-03-01T08:30

@@ -217,7 +217,7 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
     are text like any other. Arrow's raises on such text in dictionary columns, unless it reads by the types of Parquet
     instead of those that Arrow noted in the file.
     """
-    metadata = read_each(paths, _metadata_without_arrow)
+    metadata = read_each(paths, metadata_without_arrow)
     schema = common_schema(paths, [part.schema.to_arrow_schema() for part in metadata])
 
     def batches(columns: Sequence[int]) -> Iterable[pa.RecordBatch]:
@@ -277,7 +277,7 @@ def common_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Sch
     return first
 
 
-def _metadata_without_arrow(path: Path) -> pq.FileMetaData:
+def metadata_without_arrow(path: Path) -> pq.FileMetaData:
     """Return the metadata of a Parquet file with the key to its Arrow schema changed, so that nobody finds it."""
     with path.open("rb") as file:
         file.seek(-8, os.SEEK_END)

@@ -21,13 +21,12 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpcube.curator.sources.lakehouse import UNREAD, Column, DataFile, Lakehouse, Snapshot
+from dpcube.curator.sources.lakehouse import Column, DataFile, Lakehouse, Snapshot, declared_type
 from dpcube.errors import SourceError
 
 COMMIT = re.compile(r"(\d{20})\.json")
 CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
-DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-TYPES = {
+DELTA_TYPES = {
     "string": pa.string(),
     "long": pa.int64(),
     "integer": pa.int32(),
@@ -42,7 +41,7 @@ TYPES = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 SAME_AS_VERSION_1 = {"timestampNtz", "vacuumProtocolCheck"}
-ACTIONS = (
+LOG_COLUMNS = (
     "add.path",
     "add.partitionValues",
     "metaData.schemaString",
@@ -83,8 +82,7 @@ def delta_snapshot(table: Lakehouse) -> Snapshot:
 def _columns(state: _State) -> Iterator[Column]:
     for column in json.loads(state.metadata["schemaString"])["fields"]:
         type_ = column["type"] if isinstance(column["type"], str) else ""
-        decimal = DECIMAL.fullmatch(type_)
-        declared = pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else TYPES.get(type_, UNREAD)
+        declared = declared_type(type_, DELTA_TYPES)
         is_partition = column["name"] in state.metadata["partitionColumns"]
         yield Column(column["name"], pa.string() if is_partition else declared, column["name"].lower())
 
@@ -128,7 +126,7 @@ def _checkpoint(log: Path, names: list[str]) -> tuple[int, list[Path]]:
 def _checkpointed(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the actions of a checkpoint that decide what is in the table; statistics are not read."""
     file = pq.ParquetFile(path)
-    for batch in file.iter_batches(columns=list(ACTIONS)):
+    for batch in file.iter_batches(columns=list(LOG_COLUMNS)):
         columns = {name: batch.column(name) for name in batch.schema.names}
         add = columns.pop("add")
         paths = add.field("path").cast(pa.binary()).to_pylist()  # not every text is UTF-8, and none may raise

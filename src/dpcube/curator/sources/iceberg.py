@@ -14,11 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpcube.curator.sources.lakehouse import UNREAD, Column, DataFile, Lakehouse, Snapshot
+from dpcube.curator.sources.lakehouse import Column, DataFile, Lakehouse, Snapshot, declared_type
 from dpcube.errors import SourceError
 
-DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-TYPES = {
+ICEBERG_TYPES = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),
@@ -80,10 +79,7 @@ def _numbered(folder: Path, number: int) -> Path:
 
 
 def _column(field: Any) -> Column:
-    type_ = str(field.field_type)
-    decimal = DECIMAL.fullmatch(type_)
-    declared = pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else TYPES.get(type_, UNREAD)
-    return Column(field.name, declared, field.field_id)
+    return Column(field.name, declared_type(str(field.field_type), ICEBERG_TYPES), field.field_id)
 
 
 def _files(table: Lakehouse, found: Any, current: Any) -> Iterator[DataFile]:

@@ -6,6 +6,7 @@ version, or refused. All that is looked at here are names of files and directori
 and no name below it, where values of rows may stand (`ward=7`).
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,7 @@ EXPORTS = {
     "Hudi": "spark.read.format('hudi').load(TABLE).write.parquet(NEW)",
 }
 UNREAD = pa.opaque(pa.null(), "nested or unknown", "lakehouse")  # of a column that cannot be counted
+DECIMAL_TYPE = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,13 @@ class Snapshot:
     def words(self) -> str:
         """What a ledger records of the version; None is that of an Iceberg table without a snapshot."""
         return f"{self.table.format} {'version' if self.table.format == 'Delta' else 'snapshot'} {self.version}"
+
+
+def declared_type(text: str, types: Mapping[str, pa.DataType]) -> pa.DataType:
+    """Return the Arrow type of a type as the metadata write it."""
+    if decimal := DECIMAL_TYPE.fullmatch(text):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    return types.get(text, UNREAD)
 
 
 def lakehouse_at(path: Path) -> Lakehouse | None:

@@ -55,7 +55,8 @@ class Table:
     """A table by its name in messages, its schema, and ways to scan some of its columns, to be tried in turn.
 
     A scan may be asked for the form of a unit as well, which it calls u (`unit.py`); `named` says of which columns.
-    `lines` is a scan of a file's lines, the empty ones left out, whether they are rows or break the rules.
+    `lines` is a scan of a file's lines, the empty ones left out, whether they are rows or break the rules. The names of
+    columns `in_first_line` of a file may be a row, if it has no header.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Table:
     named: Callable[[int], bool]
     dialect: Dialect = DUCKDB
     lines: Scan | None = None
+    in_first_line: bool = False
 
 
 def normalised(

@@ -115,7 +115,7 @@ def test_the_commands_show_nothing_of_it_either(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f"{SECRET},41\nnorth,12\n")
     (tmp_path / "d.toml").write_text(DOMAIN.dumps())
     table, domain = str(tmp_path / "t.csv"), str(tmp_path / "d.toml")
-    for words in (["domain", table], ["release", table, domain, "--epsilon", "1", "-o", f"{table}.dpcube"]):
+    for words in (["domain", table], ["release", table, "--domain", domain, "--epsilon", "1", "-o", f"{table}.dpcube"]):
         failed = CliRunner().invoke(commands, words)
         assert isinstance(failed.exception, SourceError)
         assert "--names" in str(failed.exception)

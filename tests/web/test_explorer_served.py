@@ -24,6 +24,7 @@ from test_studio import Client
 
 from chromium import Browser, Page
 from dpcube import Release
+from dpcube.analyst.export import spreadsheet_text
 from dpcube.cli import commands
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
@@ -205,7 +206,7 @@ def test_synthetic_rows_are_those_of_python(browser: Browser, server: ExplorerSe
     header, *lines = csv.reader(io.StringIO(page.run("window.saved.at(-1).text()"), newline=""))
     expected = wide.synthesize(250, 7)
     assert header == expected.column_names
-    assert lines == [[str(value) for value in row.values()] for row in expected.to_pylist()]
+    assert lines == [[spreadsheet_text(str(value)) for value in row.values()] for row in expected.to_pylist()]
     page.wait("document.getElementById('synthetic-said').textContent === 'Saved 250 rows.'")
     page.type("#synthetic-rows", "5000000")
     page.click("#draw-rows")
@@ -324,6 +325,9 @@ def test_a_browser_is_led_to_the_page_and_keeps_it(browser: Browser, server: Exp
     assert page.run("location.search") == ""
     assert shown(page) == ends(wide.count())
     assert page.run("document.referrer") == ""
+    page.run("window.before = true; location.reload()")
+    page.wait("window.before === undefined && document.body?.dataset.told")
+    assert shown(page) == ends(wide.count())
     page.close()
 
 

@@ -240,6 +240,35 @@ def test_statistics_of_files_decide_nothing(updated: Path, statistics: str) -> N
     assert (open_rows(updated).count_cells(DOMAIN) == before).all()
 
 
+def test_names_of_columns_in_delta_files_may_differ_in_case_and_their_types_may_not(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", rows_of(20))
+    [file] = (tmp_path / "t").glob("*.parquet")
+    pq.write_table(rows_of(20).rename_columns(["WARD", "Age"]), file)
+    assert (open_rows(tmp_path / "t").count_cells(DOMAIN) == counted(rows_of(20))).all()
+    pq.write_table(rows_of(20).cast(pa.schema({"ward": pa.string(), "age": pa.string()})), file)
+    with pytest.raises(SourceError, match="declares 'age' to be int64, and a file of it has string; export"):
+        open_rows(tmp_path / "t")
+    file.write_bytes(b"")
+    with pytest.raises(SourceError, match=r"a file of the Delta table .* cannot be opened"):
+        open_rows(tmp_path / "t")
+
+
+def test_times_are_instants_however_a_file_keeps_them(tmp_path: Path) -> None:
+    times = [
+        datetime(2026, 1, 1, 23, 59, tzinfo=UTC),
+        datetime(2026, 1, 2, tzinfo=UTC),
+        datetime(1600, 1, 1, tzinfo=UTC),
+    ]
+    table = pa.table({"at": pa.array(times, pa.timestamp("us", "UTC"))})
+    write_deltalake(tmp_path / "t", table)
+    at = Date(name="at", start=date(2026, 1, 1), end=date(2026, 1, 2), every="day", zone="Asia/Tokyo", outside="cell")
+    expected = open_rows(table).count_cells(Domain((at,))).tolist()
+    [file] = (tmp_path / "t").glob("*.parquet")
+    for options in ({}, {"use_deprecated_int96_timestamps": True}, {"coerce_timestamps": "ms"}):
+        pq.write_table(table, file, **options)
+        assert open_rows(tmp_path / "t").count_cells(Domain((at,))).tolist() == expected == [0, 2, 1]
+
+
 HOSTILE: list[dict[str, Any]] = [
     {"ward": None, "age": None, "v": None, "at": None, "d": None},
     {"ward": "", "age": 2**63 - 1, "v": float("nan"), "at": datetime.max.replace(tzinfo=UTC), "d": Decimal("0.1")},

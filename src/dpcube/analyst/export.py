@@ -19,7 +19,7 @@ from dpcube.errors import InputError
 from dpcube.files import new_file
 
 FORMULA = r"^[=+\-@\t\r](?s:.)"
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
+PLAIN_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 WRITERS = {".csv": pacsv.CSVWriter, ".parquet": pq.ParquetWriter}
 
 
@@ -41,7 +41,7 @@ def spreadsheet_text(text: str) -> str:
     >>> [spreadsheet_text(text) for text in ("=1+1", "@sum(A1)", "+1 or more", "-5", "+.5e3", "-", "north")]
     ["'=1+1", "'@sum(A1)", "'+1 or more", '-5', '+.5e3', '-', 'north']
     """
-    is_formula = re.match(FORMULA, text) and not re.match(NUMBER.replace(r"\z", r"\Z"), text)
+    is_formula = re.match(FORMULA, text) and not re.match(PLAIN_NUMBER.replace(r"\z", r"\Z"), text)
     return f"'{text}" if is_formula else text
 
 
@@ -61,7 +61,7 @@ def _without_formulas(column: pa.Array) -> pa.Array:
         return pa.DictionaryArray.from_arrays(column.indices, _without_formulas(column.dictionary))
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    is_number = pc.match_substring_regex(column, NUMBER)
+    is_number = pc.match_substring_regex(column, PLAIN_NUMBER)
     is_formula = pc.and_not(pc.match_substring_regex(column, FORMULA), is_number)
     mark, nothing = (pa.scalar(text, column.type) for text in ("'", ""))
     return pc.if_else(is_formula, pc.binary_join_element_wise(mark, column, nothing), column)

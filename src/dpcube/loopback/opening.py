@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-PAGE = """\
+LEADING_PAGE = """\
 <!doctype html>
 <meta charset="utf-8">
 <meta name="referrer" content="no-referrer">
@@ -28,7 +28,7 @@ def leading_page(address: str) -> Iterator[Path]:
         page = Path(folder, "open.html")
         descriptor = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(PAGE.format(address=escape(address)))
+            file.write(LEADING_PAGE.format(address=escape(address)))
         yield page
 
 

@@ -35,7 +35,8 @@ def open_rows(source: Any, *, csv: CsvDialect | None = None, query: str | None =
     Tables in a database are Ibis tables of PostgreSQL or Spark, postgresql://user@host/database#schema.table, the
     result of a `query` at postgresql://user@host/database, or spark:PATH of Parquet that Spark reads. Files are one
     file, a directory of files of one kind, or a pattern such as data/*.csv.gz; a file's kind goes by its name, and a
-    file of several names is read once. `csv` is the dialect of CSV files; without it, fields are divided by commas, or
+    file of several names is read once. A Delta table is its directory, an Iceberg table that or a file of its metadata:
+    their current rows are read. `csv` is the dialect of CSV files; without it, fields are divided by commas, or
     by tabs in .tsv files, and the first line names the columns.
     """
     return Rows(AskedRows(_table(source, csv, query)))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from dpcube.curator import PrivateTable, explain
 from dpcube.curator.sources import open_rows
@@ -259,3 +260,17 @@ def test_long_text_is_read_by_no_pattern(session: Any) -> None:
     for attribute in (DATE, FLOAT, WARD):
         counts = open_rows(frame).count_cells(Domain((attribute,)))
         assert counts.reshape(-1)[attribute.bins + attribute.own_cells.index("unknown")] == 2
+
+
+def test_files_of_a_lakehouse_table_that_spark_found_by_their_names_are_refused(spark: Any, tmp_path: Path) -> None:
+    table = tmp_path / "visits"
+    write_deltalake(table, pa.table({"ward": ["north", SECRET], "n": [1, 2]}), partition_by=["ward"])
+    DeltaTable(table).update(updates={"n": "3"}, predicate="n = 1")
+    assert spark.read.parquet(str(table)).count() == 3  # what Spark itself would count
+    plain = spark.createDataFrame([("north", 1)], "ward string, n int")
+    sources = [f"spark:{table}", spark.read.parquet(str(table)), plain.join(spark.read.parquet(str(table)), "n")]
+    for source in sources:
+        with pytest.raises(SourceError, match=r"inside the Delta table .*name the table") as raised:
+            open_rows(source)
+        assert SECRET not in str(raised.value)
+    assert open_rows(table).count() == 2

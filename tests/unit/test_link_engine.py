@@ -1,5 +1,6 @@
 """The watch over the engine: whatever becomes of the child, dpcube ends soon and with one line. No engine needed."""
 
+import os
 import struct
 import subprocess
 import sys
@@ -175,11 +176,55 @@ def test_where_the_engine_is_looked_for(tmp_path: Path) -> None:
         engine_python(places)
     folder = engine_folder(places)
     assert folder == tmp_path / "engine-spu-0.9.5"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     (folder / "ready").touch()
     assert engine_python(places) == folder / "bin" / "python"
     with pytest.raises(InputError, match="DPCUBE_LINK_ENGINE"):
         engine_folder({"DPCUBE_CACHE": "off"})
+
+
+@pytest.mark.parametrize(("place", "mode"), [("", 0o755), ("", 0o770), ("", 0o701), ("..", 0o775), ("..", 0o1777)])
+def test_an_engine_where_others_could_have_put_code_is_not_run(tmp_path: Path, place: str, mode: int) -> None:
+    places = {"DPCUBE_CACHE": str(tmp_path / "cache")}
+    folder = engine_folder(places)
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "ready").touch()
+    assert engine_python(places) == folder / "bin" / "python"
+    (folder / place).chmod(mode)
+    with pytest.raises(InputError, match="is not run, for others than you could have put code there"):
+        engine_python(places)
+
+
+def test_an_engine_of_another_user_or_behind_a_link_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {"DPCUBE_CACHE": str(tmp_path / "cache")}
+    folder = engine_folder(places)
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "ready").touch()
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="is not run"):
+        engine_python(places)
+    folder.unlink()
+    (tmp_path / "elsewhere").rename(folder)
+    assert engine_python(places) == folder / "bin" / "python"
+    monkeypatch.setattr("os.geteuid", lambda: 12_345)
+    with pytest.raises(InputError, match="is not run"):
+        engine_python(places)
+
+
+def test_what_is_installed_in_the_cache_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPCUBE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(environment, "_python_3_11", lambda: sys.executable)
+    monkeypatch.setattr(environment, "_run", lambda *_: None)
+    before = os.umask(0)
+    try:
+        install_engine()
+    finally:
+        os.umask(before)
+    assert engine_folder().stat().st_mode & 0o777 == 0o700
+    engine_folder().chmod(0o777)
+    with pytest.raises(InputError, match="is not run"):
+        install_engine()
 
 
 def test_half_an_installation_is_made_anew_and_a_failure_is_one_line(

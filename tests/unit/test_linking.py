@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -218,11 +219,20 @@ def test_a_matched_dummy_is_a_fault_and_nothing_is_told(
 def test_links_are_written_whole_and_for_their_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "links.csv"
     check_new_result(path)
-    write_links(path, [("a1", "b1"), ('x,"y', "=1")])
+    write_links(path, [("a1", "b1"), ('x,"y', "=1"), ("=1", "-1"), ("+a", "+a")])  # the peer's text is foreign
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert path.read_text() == 'own_id,peer_id\na1,b1\n"x,""y",=1\n'
+    assert path.read_text() == 'own_id,peer_id\na1,b1\n"x,""y",\'=1\n=1,-1\n+a,\'+a\n'
     for wrong in (path, tmp_path / "no" / "links.csv"):
         with pytest.raises(InputError, match="choose another name"):
             check_new_result(wrong)
     with pytest.raises(FileExistsError):
         write_links(path, [])
+
+
+def test_what_fails_while_links_are_written_shows_no_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.open", lambda *_: os.close(-1))  # a disk that fails
+    with pytest.raises(OSError, match="Bad file descriptor") as raised:
+        write_links(tmp_path / "links.csv", [("Zebulon", "b1")])
+    frames = [frame.frame.f_locals for frame in raised.traceback if frame.path != Path(__file__)]
+    assert "Zebulon" not in repr(frames)
+    assert raised.value.__context__ is None

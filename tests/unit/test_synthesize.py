@@ -1,5 +1,6 @@
 """Synthetic rows: exact where cells are whole numbers, near their shares where they are not, never overwritten."""
 
+import csv
 import re
 from datetime import date
 from pathlib import Path
@@ -245,3 +246,25 @@ def test_both_kinds_of_file_hold_the_same_rows(tmp_path: Path) -> None:
         export.write_table(synthetic_rows(domain, cells, 1000, 5), tmp_path / name)
     read = pacsv.read_csv(tmp_path / "rows.csv")
     assert read.equals(pq.read_table(tmp_path / "rows.parquet"))
+
+
+HOSTILE_LABELS = ("=1+1", "@sum(A1)", "+1 or more", "-a", "\t=1", "\r=1", "-\n=1")
+HARMLESS_LABELS = ("-5", "+.5e3", "-", "+", "=", "a=1", " =1", "'=1", "")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_a_spreadsheet_runs_no_label_and_a_program_has_them_as_they_are(tmp_path: Path, name: str) -> None:
+    labels = [*HOSTILE_LABELS, *HARMLESS_LABELS, None]
+    for type_ in (pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())):
+        path = tmp_path / f"{type_.id}_{name}"
+        table = pa.table({"=x": pa.array(labels).cast(type_), "n": [-1.5] * len(labels)})
+        export.write_table(table.to_reader(), path)
+        if name == "rows.parquet":
+            assert pq.read_table(path).to_pydict() == table.to_pydict()
+            continue
+        with path.open(encoding="utf-8", newline="") as file:
+            read = list(csv.reader(file))
+        assert read[0] == ["'=x", "n"]
+        assert [line[0] for line in read[1:]] == [*(f"'{label}" for label in HOSTILE_LABELS), *HARMLESS_LABELS, ""]
+        assert {line[1] for line in read[1:]} == {"-1.5"}
+        assert [export.spreadsheet_text(label or "") for label in labels] == [line[0] for line in read[1:]]

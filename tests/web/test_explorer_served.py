@@ -24,12 +24,14 @@ from test_studio import Client
 
 from chromium import Browser, Page
 from dpcube import Release
+from dpcube.analyst.export import spreadsheet_text
 from dpcube.cli import commands
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
 from dpcube.explore import ExplorerServer
 from dpcube.explore.asking import PageQuestions
 from dpcube.loopback.entry import KEY_HEADER
+from dpcube.loopback.opening import leading_page
 
 
 @contextmanager
@@ -204,7 +206,7 @@ def test_synthetic_rows_are_those_of_python(browser: Browser, server: ExplorerSe
     header, *lines = csv.reader(io.StringIO(page.run("window.saved.at(-1).text()"), newline=""))
     expected = wide.synthesize(250, 7)
     assert header == expected.column_names
-    assert lines == [[str(value) for value in row.values()] for row in expected.to_pylist()]
+    assert lines == [[spreadsheet_text(str(value)) for value in row.values()] for row in expected.to_pylist()]
     page.wait("document.getElementById('synthetic-said').textContent === 'Saved 250 rows.'")
     page.type("#synthetic-rows", "5000000")
     page.click("#draw-rows")
@@ -310,3 +312,43 @@ def test_options_of_a_served_page_do_not_go_with_a_file(tmp_path: Path, option: 
     assert told.exit_code == 2
     assert "leave them or -o out" in told.output
     assert not (tmp_path / "c.html").exists()
+
+
+# --- the browser that the command opens -------------------------------------------------------------------------------
+
+
+def test_a_browser_is_led_to_the_page_and_keeps_it(browser: Browser, server: ExplorerServer, wide: Release) -> None:
+    server.entry._used = False
+    with leading_page(server.entry.address) as path:
+        page = browser.page(path.as_uri())
+        page.wait("location.protocol == 'http:' && document.body?.dataset.told")
+    assert page.run("location.search") == ""
+    assert shown(page) == ends(wide.count())
+    assert page.run("document.referrer") == ""
+    page.run("window.before = true; location.reload()")
+    page.wait("window.before === undefined && document.body?.dataset.told")
+    assert shown(page) == ends(wide.count())
+    page.close()
+
+
+def test_the_token_is_on_no_command_line_and_in_no_file_of_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wide: Release
+) -> None:
+    opened: list[tuple[str, int, int, str]] = []
+
+    def open_page(address: str) -> bool:
+        page = Path(address.removeprefix("file://"))
+        opened.append((address, page.stat().st_mode & 0o777, page.parent.stat().st_mode & 0o777, page.read_text()))
+        raise KeyboardInterrupt
+
+    wide.save(tmp_path / "wide.dpcube")
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", open_page)
+    said = CliRunner().invoke(commands, ["explore", str(tmp_path / "wide.dpcube")]).output
+    [(address, of_file, of_folder, page)] = opened
+    token = said.partition("token=")[2].split()[0]
+    assert len(token) > 40
+    assert token not in address
+    assert f"/?token={token}" in page
+    assert (of_file, of_folder) == (0o600, 0o700)
+    assert not Path(address.removeprefix("file://")).parent.exists()

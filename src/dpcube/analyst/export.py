@@ -1,15 +1,25 @@
-"""Writing tables: a stream of record batches enters, a new CSV or Parquet file leaves, whole or not at all."""
+"""Writing tables as new CSV or Parquet files, whole or not at all.
+
+Labels come from whoever made a release, and a spreadsheet that opens a CSV file runs text that begins like a formula.
+There such text gets an apostrophe before it, by which spreadsheets know text. Numbers do not get one, nor does a sign
+alone, which is no formula. Parquet and JSON, which are for programs, have every text as it is.
+"""
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from dpcube.errors import InputError
 from dpcube.files import new_file
 
+FORMULA = r"^[=+\-@\t\r](?s:.)"
+PLAIN_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 WRITERS = {".csv": pacsv.CSVWriter, ".parquet": pq.ParquetWriter}
 
 
@@ -25,9 +35,42 @@ def check_new_table(path: Path) -> None:
         raise InputError(msg)
 
 
+def spreadsheet_text(text: str) -> str:
+    """Return a text as a CSV file has it: no spreadsheet runs it.
+
+    >>> [spreadsheet_text(text) for text in ("=1+1", "@sum(A1)", "+1 or more", "-5", "+.5e3", "-", "north")]
+    ["'=1+1", "'@sum(A1)", "'+1 or more", '-5', '+.5e3', '-', 'north']
+    """
+    is_formula = re.match(FORMULA, text) and not re.match(PLAIN_NUMBER.replace(r"\z", r"\Z"), text)
+    return f"'{text}" if is_formula else text
+
+
+def spreadsheet_batches(batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return a stream whose texts and names of columns no spreadsheet runs."""
+    schema = pa.schema([field.with_name(spreadsheet_text(field.name)) for field in batches.schema])
+
+    def made() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.record_batch(list(map(_without_formulas, batch.columns)), schema)
+
+    return pa.RecordBatchReader.from_batches(schema, made())
+
+
+def _without_formulas(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, _without_formulas(column.dictionary))
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    is_number = pc.match_substring_regex(column, PLAIN_NUMBER)
+    is_formula = pc.and_not(pc.match_substring_regex(column, FORMULA), is_number)
+    mark, nothing = (pa.scalar(text, column.type) for text in ("'", ""))
+    return pc.if_else(is_formula, pc.binary_join_element_wise(mark, column, nothing), column)
+
+
 def write_table(batches: pa.RecordBatchReader, path: Path) -> int:
     """Write a stream to a new file, by the ending of its name, and return how many rows it had."""
     check_new_table(path)
+    batches = spreadsheet_batches(batches) if path.suffix.lower() == ".csv" else batches
     rows = 0
     try:
         with new_file(path) as part, WRITERS[path.suffix.lower()](part, batches.schema) as writer:

@@ -205,7 +205,8 @@ def release(
 ) -> None:
     """Release TABLE as a differentially private cube.
 
-    TABLE is a CSV or Parquet file, a directory of files of one kind, a pattern in quotes ('data/*.csv.gz'),
+    TABLE is a CSV or Parquet file, a directory of files of one kind, a pattern in quotes ('data/*.csv.gz'), the
+    directory of a Delta table, the metadata.json of an Iceberg table,
     postgresql://user@host/database#schema.table (its password in PGPASSWORD or ~/.pgpass; or a --query without
     the #), or spark:PATH of Parquet.
     """

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,7 @@ def _engine(package: Path | None) -> "PageEngine":
 
 def _serve(release: Path, confidence: float, estimate: str, *, port: int, seconds: float, opens: bool) -> None:
     from dpcube.explore import ExplorerServer
-    from dpcube.loopback import serve
+    from dpcube.loopback import opened_in_browser, serve
 
     stage("working out counts and their errors")
     server = ExplorerServer(release, estimate=estimate, confidence=confidence, seconds=seconds, port=port)
@@ -106,11 +107,8 @@ def _serve(release: Path, confidence: float, estimate: str, *, port: int, second
     click.echo("Ctrl-C ends it.")
     sys.stdout.flush()
     try:
-        if opens and has_screen():
-            import webbrowser
-
-            webbrowser.open(server.entry.address)
-        serve(server)
+        with opened_in_browser(server.entry.address) if opens and has_screen() else nullcontext():
+            serve(server)
     except KeyboardInterrupt:
         click.echo("\nended")
     finally:

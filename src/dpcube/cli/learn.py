@@ -75,7 +75,7 @@ def predict(model: Path, rows: Path, *, output: Path | None, confidence: float, 
     """
     import sys
 
-    from dpcube.analyst.export import check_new_table, write_table
+    from dpcube.analyst.export import check_new_table, spreadsheet_batches, write_table
     from dpcube.learn import TrainedModel
     from dpcube.learn.predictions import own_rows, predictions
 
@@ -94,7 +94,7 @@ def predict(model: Path, rows: Path, *, output: Path | None, confidence: float, 
     if output is None:
         import pyarrow.csv as pacsv
 
-        pacsv.write_csv(made, sys.stdout.buffer)
+        pacsv.write_csv(spreadsheet_batches(made.to_reader()), sys.stdout.buffer)
     for line in _words(facts, output):
         click.echo(visible(line), err=output is None)
 

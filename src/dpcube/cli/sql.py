@@ -70,13 +70,15 @@ def _plain(value: object) -> object:
 def _print_csv(table: "pa.Table") -> None:
     import csv
 
+    from dpcube.analyst.export import spreadsheet_text
+
+    def printed(value: object) -> str:
+        text = spreadsheet_text(value) if isinstance(value, str) else "" if value is None else str(value)
+        return visible(text) if sys.stdout.isatty() else text
+
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    printed = visible if sys.stdout.isatty() else str  # a program gets the texts as they are
     writer.writerow(map(printed, table.column_names))
-    columns = [
-        ["" if value is None else printed(str(value)) for value in column.to_pylist()] for column in table.columns
-    ]
-    writer.writerows(zip(*columns, strict=True))
+    writer.writerows(zip(*(map(printed, column.to_pylist()) for column in table.columns), strict=True))
 
 
 def _print(table: "pa.Table") -> None:

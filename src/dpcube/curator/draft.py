@@ -12,10 +12,9 @@ from dpcube.curator.guess import Guess, by_name, by_type, by_values, read_by
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.curator.sources.names import delimiter_hint
 from dpcube.domain import Domain
-from dpcube.domain.attribute import listing
 from dpcube.domain.file import DOMAIN_FORMAT
 from dpcube.domain.reading import BLANKS
-from dpcube.domain.text import is_text, meant
+from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, InputError, SourceError
 from dpcube.privacy.seal import sealed
 
@@ -71,11 +70,7 @@ def draft(
     rows = open_rows(source, csv=csv, query=query)
     _refuse_one_column(rows)
     chosen = rows.columns if columns is None else tuple(columns)
-    for name in chosen:
-        if name not in rows.columns:
-            msg = f"the table has no column '{name}'; its columns are {listing(rows.columns, most=30)}"
-            msg += meant(name, rows.columns)
-            raise SourceError(msg)
+    rows.check_columns(chosen)
     tables = [_attribute(rows, name, from_data=from_data, quantiles=quantiles) for name in chosen]
     divided = _lines_as_declared(csv or CsvDialect())
     stamp = "" if not from_data else WARNING if public is None else PUBLIC.format(name=_toml(public))
@@ -122,7 +117,7 @@ def _with_size(text: str) -> str:
 def _refuse_one_column(rows: Rows) -> None:
     """Tell of a delimiter that is likely wrong."""
     if hint := delimiter_hint(rows.columns):
-        msg = f"the table has one column, named {rows.columns[0]!r}; {hint}"
+        msg = f"the table has one column; {hint}"
         raise SourceError(msg)
 
 

@@ -38,6 +38,8 @@ from dpcube.curator.request import (
     read_lines,
 )
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
+from dpcube.curator.sources.lakehouse import Snapshot
+from dpcube.curator.sources.open import pinned
 from dpcube.curator.total_first import draw_total, refuse_empty
 from dpcube.domain import Domain
 from dpcube.errors import InputError
@@ -105,16 +107,18 @@ def publish(
     place = ledger_path(ledger, source)
     if place is not None:
         check_left(place, amount, total=allowed, unit=unit, period=spell)
+    named = source if isinstance(source, str | PathLike) else None
+    source = pinned(source)
+    noted = f"{purpose} ({source.words})".strip() if isinstance(source, Snapshot) else purpose
     progress("counting the rows")
     counted = _counted_alike if by_rows else _counted
     exact = counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
-    named = source if isinstance(source, str | PathLike) else None
     del source  # which may be an array of exact counts
     progress("measuring")
     book = None if place is None else open_ledger(place, total=allowed, unit=unit)
     ledger_path(ledger, named)  # again: of two that made ledgers for the same rows at once, one sees the other's
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
-    terms = {"strategy": chosen.name, "domain": digest, "purpose": purpose, "unit": unit, "period": spell}
+    terms = {"strategy": chosen.name, "domain": digest, "purpose": noted, "unit": unit, "period": spell}
     account = LedgerAccount(book, terms)
     rest = _charged(account, exact, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
     transcript = _measured(chosen, exact, rest, max_rows=protected.max_rows)

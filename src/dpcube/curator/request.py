@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from dpcube.curator.sources import CsvDialect, Rows
 from dpcube.curator.sources.engines import is_address
+from dpcube.curator.sources.lakehouse import lakehouse_at
 from dpcube.curator.sources.names import File, listed
 from dpcube.domain import Attribute, Date, Domain, Integer
 from dpcube.domain.reading import KEYS as READING_KEYS
@@ -181,6 +182,8 @@ def ledger_path(ledger: str | Path | LedgerLocation | None, source: object) -> P
         if glob.has_magic(str(source)) and not table.exists():  # a pattern, of files that lie in a directory
             table = Path(*takewhile(lambda part: not glob.has_magic(part), table.parts))
         table = table.resolve()  # one table, one ledger, whichever link leads to it
+        if (lakehouse := lakehouse_at(table)) is not None:  # also by a file of its metadata
+            table = lakehouse.root
     if not table.name:
         msg = f"{source} is a whole file system, with no place for a ledger beside it; say where it is (--ledger FILE)"
         raise InputError(msg)

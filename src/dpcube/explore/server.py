@@ -66,6 +66,8 @@ class ExplorerServer(LoopbackServer):
         """Return synthetic rows as a CSV file, as `dpcube synth` writes them."""
         import pyarrow.csv
 
+        from dpcube.analyst.export import spreadsheet_batches
+
         rows, seed = (request.get(name) for name in ("rows", "seed"))
         if type(rows) is not int or not 0 <= rows <= MOST_SYNTHETIC:
             msg = f"the number of rows must be from 0 to {MOST_SYNTHETIC:,} here; dpcube synth writes any number"
@@ -74,7 +76,7 @@ class ExplorerServer(LoopbackServer):
             msg = "a seed is a whole number of at least 0, or nothing"
             raise QueryError(msg)
         file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 (it is closed when it was sent)
-        batches = self._release.synthesize_batches(rows, seed, estimate=self._estimate)
+        batches = spreadsheet_batches(self._release.synthesize_batches(rows, seed, estimate=self._estimate))
         with pyarrow.csv.CSVWriter(file, batches.schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)

@@ -76,7 +76,9 @@ def _wanted(trained: TrainedModel, held: list[str], path: Path) -> list[str]:
         if name is not None:
             found.append(name)
         elif attribute is not trained.features.target:
-            msg = f"{path} has no column '{attribute.source_column}'; its columns are {listing(held)}"
+            known = any(one.source_column in held or one.name in held for one in trained.features.attributes)
+            there = f"columns are {listing(held)}" if known else "first line is not shown, for it may be a row"
+            msg = f"{path} has no column '{attribute.source_column}'; its {there}"
             raise InputError(msg)
     return found
 

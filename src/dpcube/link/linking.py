@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dpcube.analyst.export import spreadsheet_text
 from dpcube.arrays import Bools, Ints
 from dpcube.curator.sources.rows import LONGEST_RECORD
 from dpcube.errors import InputError, LinkageError
@@ -150,12 +151,16 @@ def check_new_result(path: Path) -> None:
         raise InputError(msg)
 
 
+@sealed
 def write_links(path: Path, links: Sequence[tuple[str, str]]) -> None:
-    """Write the ids of both sides as CSV, whole, in a file that only its owner may read."""
+    """Write the ids of both sides as CSV, whole, in a file that only its owner may read.
+
+    The peer's ids are foreign text, so one that a spreadsheet would run as a formula gets an apostrophe before it.
+    """
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(("own_id", "peer_id"))
-    lines.writerows(links)
+    lines.writerows((own, spreadsheet_text(theirs)) for own, theirs in links)
     with new_file(path) as part:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:

@@ -177,9 +177,7 @@ def _check_request(path: Path, blocks: BlockFile, rules: MatchingRules, shift: i
 
 def _check_columns(rows: Rows, rules: MatchingRules, id_column: str) -> None:
     """Refuse a column that is not there before any row is read."""
-    for name in (id_column, *(rule.column for rule in rules.rules)):
-        if name not in rows.columns:
-            rows.limit(name, max_rows=1)  # which says so, with the columns that there are
+    rows.check_columns([id_column, *(rule.column for rule in rules.rules)])
 
 
 def _read_records(rows: Rows, blocks: BlockFile, rules: MatchingRules, id_column: str) -> pa.Table:

@@ -45,13 +45,13 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
 def read_entry(folder: Path, key: str) -> memoryview | None:
     """Return what was kept under a key, whole, or None; as a view, for to copy what is large takes time."""
     with suppress(OSError, ValueError):
-        if not _is_ours(folder.lstat()):
+        if not is_ours(folder.lstat()):
             return None
         # Neither through a link nor, should there be a pipe, for ever.
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with os.fdopen(os.open(_place(folder, key), flags), "rb") as file:
             found = os.fstat(file.fileno())
-            if not S_ISREG(found.st_mode) or not _is_ours(found) or found.st_size > MOST_BYTES:
+            if not S_ISREG(found.st_mode) or not is_ours(found) or found.st_size > MOST_BYTES:
                 return None
             content = memoryview(file.read(MOST_BYTES))
         if content[:_DIGEST] == _digest(key, content[_DIGEST:]):
@@ -68,7 +68,7 @@ def write_entry(folder: Path, key: str, content: bytes) -> None:
     part = place_beside(_place(folder, key))
     with suppress(OSError, ValueError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_ours(folder.lstat()):
+        if not is_ours(folder.lstat()):
             return
         try:
             with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
@@ -89,8 +89,8 @@ def _digest(key: str, content: bytes | memoryview) -> bytes:
     return whole.digest()
 
 
-def _is_ours(found: os.stat_result) -> bool:
-    """Whether a file or directory is the user's own and no link, and nobody else can write to it."""
+def is_ours(found: os.stat_result) -> bool:
+    """Say whether a file or directory is the user's own and no link, and nobody else can write to it."""
     if not (S_ISDIR(found.st_mode) or S_ISREG(found.st_mode)):
         return False
     if not hasattr(os, "geteuid"):  # Windows keeps a profile's folders to its user

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.embedded import run_in_duckdb
+from dpcube.curator.sources.header import HEADER_REMEDY
 from dpcube.curator.sources.keys import key_name, key_runs
 from dpcube.curator.sources.names import delimiter_hint
 from dpcube.curator.sources.sql import Cell, Column, cell, day, kind, number
@@ -51,6 +52,7 @@ class AskedRows:
 
     def by_cell(self, domain: Domain, aggregate: str, *, n: str | None = None) -> dict[str, Any]:
         """Return the arguments of `ask` that aggregate the rows of each cell."""
+        self.check_columns([attribute.source_column for attribute in domain.attributes])
         cells = [self.cell(attribute, str(j), labelled=n is not None) for j, attribute in enumerate(domain.attributes)]
         keys, present, runs = [], [], key_runs(domain.shape)
         for place, axes in enumerate(runs):
@@ -157,13 +159,26 @@ class AskedRows:
 
     def position(self, name: str) -> int:
         """Return a column's place among the columns, or raise if there is none of that name."""
-        if name not in self.columns:
-            there = listing(self.columns, most=30)
-            remedy = delimiter_hint(self.columns) or 'name attributes after columns, or say column = "..." beside them'
-            msg = f"{self.table.name} has no column '{name}'; its columns are {there}; {remedy}"
-            msg += meant(name, self.columns)
-            raise SourceError(msg)
+        self.check_columns([name])
         return self.columns.index(name)
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Refuse names of columns that are not all there.
+
+        The columns that are there are listed, unless they may be a row: the first line of a file that has none of them.
+        """
+        lacking = [name for name in names if name not in self.columns]
+        if not lacking:
+            return
+        remedy = delimiter_hint(self.columns) or 'name attributes after columns, or say column = "..." beside them'
+        if self.table.in_first_line and len(lacking) == len(names):
+            there = f"its first line is not shown, for it may be a row: {HEADER_REMEDY}; if it has one"
+            near = ""
+        else:
+            there = f"its columns are {listing(self.columns, most=30)}"
+            near = meant(lacking[0], self.columns)
+        msg = f"{self.table.name} has no column '{lacking[0]}'; {there}; {remedy}{near}"
+        raise SourceError(msg)
 
 
 def _and_then(first: str, second: str) -> str:

@@ -31,6 +31,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import literal
+from dpcube.curator.sources.header import check_header
 from dpcube.curator.sources.recoding import ByteStream, Recoded, order_of_bytes
 from dpcube.curator.sources.table import Scan, Table, common_schema, read_each
 from dpcube.domain.encoding import ALLOWED_ENCODINGS, BYTE_ENCODINGS, encoding_named
@@ -140,7 +141,8 @@ def csv_table(name: str, paths: Sequence[Path], dialect: CsvDialect) -> Table:
         "(SELECT line FROM stream WHERE strlen(line) > 1)",
         lambda: pa.RecordBatchReader.from_batches(LINE, lines(by_octets=False)),
     )
-    return Table(name, schema, scans, lambda _: True, declared=True, lines=every_line)
+    in_first_line = dialect.header and dialect.columns is None
+    return Table(name, schema, scans, lambda _: True, declared=True, lines=every_line, in_first_line=in_first_line)
 
 
 def _start(path: Path, dialect: CsvDialect) -> tuple[tuple[str, ...], int]:
@@ -152,7 +154,10 @@ def _start(path: Path, dialect: CsvDialect) -> tuple[tuple[str, ...], int]:
         return dialect.columns or (), skip
     header = start[skip:].split(b"\n", 1)[0]
     _check_encoding(header, path, dialect)
-    names = dialect.columns or _names(header.decode("utf-8", "replace").removesuffix("\r"), dialect)
+    names = dialect.columns
+    if names is None:
+        names = _names(header.decode("utf-8", "replace").removesuffix("\r"), dialect)
+        check_header(str(path), names)
     return names, skip + len(header) + 1
 
 

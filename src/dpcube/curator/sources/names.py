@@ -15,6 +15,8 @@ from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
+from dpcube.curator.sources.lakehouse import lakehouse_at
+from dpcube.curator.sources.snapshot import current_snapshot
 from dpcube.errors import SourceError
 from dpcube.files import number_of_names
 
@@ -44,8 +46,10 @@ def listed(path: Path) -> list[File]:
     """Return the files that an absolute path stands for: itself, those of a directory, or those that match a pattern.
 
     Names that begin with a dot or an underscore are not data, by the custom of Spark and others. Each file is there
-    once, by the first of its names in order.
+    once, by the first of its names in order. Of a lakehouse table they are the files of its current version.
     """
+    if (lakehouse := lakehouse_at(path)) is not None:
+        return _once(path, [file.path for file in current_snapshot(lakehouse).files])
     if path.is_file():
         return _once(path, [path])
     found: Iterable[Path] = ()

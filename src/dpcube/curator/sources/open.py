@@ -2,6 +2,8 @@
 
 import glob
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -9,13 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pads
+import pyarrow.fs as pafs
 
 from dpcube.curator.sources.asked import AskedRows
 from dpcube.curator.sources.csv import CsvDialect, csv_table
 from dpcube.curator.sources.engines import address_table, ibis_table, is_address
 from dpcube.curator.sources.frames import pandas_table, polars_table
+from dpcube.curator.sources.lakehouse import Snapshot, lakehouse_at, refuse_parts
+from dpcube.curator.sources.lakehouse_rows import lakehouse_table
 from dpcube.curator.sources.names import listed
 from dpcube.curator.sources.rows import Rows
+from dpcube.curator.sources.snapshot import current_snapshot
 from dpcube.curator.sources.spark import spark_table
 from dpcube.curator.sources.table import Table, arrow_table, dataset_table, parquet_table, stream_table
 from dpcube.errors import SourceError
@@ -29,10 +35,21 @@ def open_rows(source: Any, *, csv: CsvDialect | None = None, query: str | None =
     Tables in a database are Ibis tables of PostgreSQL or Spark, postgresql://user@host/database#schema.table, the
     result of a `query` at postgresql://user@host/database, or spark:PATH of Parquet that Spark reads. Files are one
     file, a directory of files of one kind, or a pattern such as data/*.csv.gz; a file's kind goes by its name, and a
-    file of several names is read once. `csv` is the dialect of CSV files; without it, fields are divided by commas, or
+    file of several names is read once. A Delta table is its directory, an Iceberg table that or a file of its metadata:
+    their current rows are read. `csv` is the dialect of CSV files; without it, fields are divided by commas, or
     by tabs in .tsv files, and the first line names the columns.
     """
     return Rows(AskedRows(_table(source, csv, query)))
+
+
+def pinned(source: Any) -> Any:
+    """Return a lakehouse table as it is now, to be read at this version whatever is written next; else the source."""
+    if isinstance(source, str | PathLike) and not is_address(source):
+        table = None
+        with suppress(OSError, ValueError):
+            table = lakehouse_at(Path(source).absolute())
+        return source if table is None else current_snapshot(table)
+    return source
 
 
 def _table(source: Any, dialect: CsvDialect | None, query: str | None) -> Table:
@@ -42,11 +59,14 @@ def _table(source: Any, dialect: CsvDialect | None, query: str | None) -> Table:
     if query is not None:
         msg = "a query goes with the address of a database, such as postgresql://user@host/database"
         raise SourceError(msg)
+    if isinstance(source, Snapshot):
+        return lakehouse_table(source)
     if isinstance(source, str | PathLike):
         return _files(Path(source).absolute(), dialect)
     if isinstance(source, pa.Table | pa.RecordBatch):
         return arrow_table("the Arrow table", source.schema, lambda i: pa.table(source.select(list(i))).to_batches())
     if isinstance(source, pads.Dataset):
+        refuse_parts("the Arrow dataset", _local_files(source))
         return dataset_table("the Arrow dataset", source)
     if isinstance(source, pa.RecordBatchReader):
         return stream_table("the Arrow stream", source)
@@ -65,11 +85,26 @@ def _table(source: Any, dialect: CsvDialect | None, query: str | None) -> Table:
     raise SourceError(msg)
 
 
+def _local_files(dataset: pads.Dataset) -> Iterator[Path]:
+    """Yield the files of this machine that a dataset names by their paths."""
+    for part in dataset.children if isinstance(dataset, pads.UnionDataset) else ():
+        yield from _local_files(part)
+    if isinstance(dataset, pads.FileSystemDataset):
+        system, base = dataset.filesystem, ""
+        while isinstance(system, pafs.SubTreeFileSystem):
+            system, base = system.base_fs, system.base_path + base
+        if isinstance(system, pafs.LocalFileSystem) or isinstance(getattr(system, "handler", None), pafs.FSSpecHandler):
+            yield from (Path(base + file).absolute() for file in dataset.files)
+
+
 def _files(path: Path, dialect: CsvDialect | None) -> Table:
     try:
+        if (lakehouse := lakehouse_at(path)) is not None:
+            return lakehouse_table(current_snapshot(lakehouse))
         if not path.exists() and not glob.has_magic(str(path)):
             _kind(path)
         paths = [file.path for file in listed(path)]
+        refuse_parts(str(path), paths)
     except (OSError, ValueError):  # no file can have this name, or a directory on the way may not be read
         msg = f"{path} cannot be opened; check its name and that you may read it"
         raise SourceError(msg) from None

@@ -38,8 +38,9 @@ class Rows:
     def __post_init__(self) -> None:
         names = self.columns
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            msg = f"{self._asked.table.name} has two columns named '{twice}'; give each column a name of its own"
+            again = next(i for i, name in enumerate(names) if name in names[:i])
+            places = f"columns {names.index(names[again]) + 1} and {again + 1}"
+            msg = f"{self._asked.table.name} has two columns of one name, {places}; give each column a name of its own"
             raise SourceError(msg)
 
     def __repr__(self) -> str:
@@ -59,6 +60,10 @@ class Rows:
     def kinds(self) -> dict[str, str | None]:
         """What each column holds by its type: "text", "integer", "real", "boolean", "date", or None if unusable."""
         return self._asked.kinds
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Refuse names of columns that are not all there."""
+        self._asked.check_columns(names)
 
     def restrict(self, attribute: Attribute, cells: Sequence[int]) -> "Rows":
         """Return the rows that fall in one of these cells of an attribute."""

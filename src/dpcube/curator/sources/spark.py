@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.curator.sources.dialect import SPARK
+from dpcube.curator.sources.lakehouse import refuse_parts
 from dpcube.curator.sources.names import identity, matched, refuse_twice
 from dpcube.curator.sources.sql import kind
 from dpcube.curator.sources.table import Scan, Table, imported, normalised, opened
@@ -74,13 +75,22 @@ def spark_path_table(address: str) -> Table:
 
 
 def spark_table(frame: Any, *, name: str = "the Spark frame") -> Table:
-    """Return a table that counts a Spark DataFrame where it is; one that would read a file twice is refused."""
-    files = None
+    """Return a table that counts a Spark DataFrame where it is.
+
+    One that would read a file twice is refused, and so is one of files of a lakehouse table that Spark found by their
+    names; `spark.read.format("delta")` and its like find them in the table's metadata.
+    """
+    read, is_classic = None, hasattr(frame, "_jdf")
     with suppress(Exception):
-        files = _files(frame) if hasattr(frame, "_jdf") else [frame.inputFiles()]
-    for together in opened(files, name):
-        refuse_twice(name, map(_file, together))
-    if any(files or []) and not hasattr(frame, "_jdf"):
+        relations = _relations(frame) if is_classic else [[frame]]
+        read = [
+            [(is_classic and _is_by_name(of), _file(file)) for of in group for file in of.inputFiles()]
+            for group in relations
+        ]
+    for together in opened(read, name):
+        refuse_twice(name, (file for _, file in together))
+        refuse_parts(name, (Path(place) for by_name, (_, place) in together if by_name))
+    if any(read or []) and not is_classic:
         msg = f"{name} is of Spark Connect, which does not say how often it reads a file; use a session without Connect"
         raise SourceError(msg)
     fields = frame.schema.fields
@@ -121,12 +131,12 @@ def _alternatives(pattern: str) -> set[str]:
     return {text for choice in braces[1].split(",") for text in _alternatives(pattern.replace(braces[0], choice, 1))}
 
 
-def _files(frame: Any) -> list[list[str]]:
-    """Return the files that a frame reads, as often as it does: of each relation, and if none are joined, of all.
+def _relations(frame: Any) -> list[list[Any]]:
+    """Return the lists of files that a frame reads, as often as it does: by relation, and if none are joined, of all.
 
     How often a row comes out of a join is the frame's own affair: what is protected is a row of the result.
     """
-    relations: list[list[str]] = []
+    relations: list[Any] = []
     defined: dict[int, Any] = {}
     todo, joined = [frame._jdf.queryExecution().analyzed()], False
     while todo:
@@ -140,8 +150,13 @@ def _files(frame: Any) -> list[list[str]]:
         joined = joined or (len(children) > 1 and what != "Union")
         todo += children
         index = _index(node, what)
-        relations.append([] if index is None else list(index.inputFiles()))
-    return relations if joined else [[file for relation in relations for file in relation]]
+        relations += [] if index is None else [index]
+    return [[index] for index in relations] if joined else [relations]
+
+
+def _is_by_name(index: Any) -> bool:
+    """Say whether Spark itself made a list of files, by their names; Delta and Hudi make theirs of metadata."""
+    return str(index.getClass().getName()).startswith("org.apache.spark.sql.execution.")
 
 
 def _index(node: Any, what: str) -> Any:

@@ -57,7 +57,8 @@ class Table:
 
     A scan may be asked for the form of a unit as well, which it calls u (`unit.py`); `named` says of which columns.
     `declared` says that the types of columns are known apart from the rows, and not inferred from them by a library.
-    `lines` is a scan of a file's lines, the empty ones left out, whether they are rows or break the rules.
+    `lines` is a scan of a file's lines, the empty ones left out, whether they are rows or break the rules. The names of
+    columns `in_first_line` of a file may be a row, if it has no header.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Table:
     dialect: Dialect = DUCKDB
     declared: bool = False
     lines: Scan | None = None
+    in_first_line: bool = False
 
 
 def normalised(
@@ -222,7 +224,7 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
     are text like any other. Arrow's raises on such text in dictionary columns, unless it reads by the types of Parquet
     instead of those that Arrow noted in the file.
     """
-    metadata = read_each(paths, _metadata_without_arrow)
+    metadata = read_each(paths, metadata_without_arrow)
     schema = common_schema(paths, [part.schema.to_arrow_schema() for part in metadata])
 
     def batches(columns: Sequence[int]) -> Iterable[pa.RecordBatch]:
@@ -286,7 +288,7 @@ def common_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Sch
     return first
 
 
-def _metadata_without_arrow(path: Path) -> pq.FileMetaData:
+def metadata_without_arrow(path: Path) -> pq.FileMetaData:
     """Return the metadata of a Parquet file with the key to its Arrow schema changed, so that nobody finds it."""
     with path.open("rb") as file:
         file.seek(-8, os.SEEK_END)

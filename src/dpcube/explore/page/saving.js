@@ -14,14 +14,14 @@ const STYLED = [
   "fill-opacity",
 ];
 
-/** Return rows of values as CSV. Text that a spreadsheet would run as a formula gets an apostrophe before it. */
+/** Return rows of values as CSV. Text that a spreadsheet would run as a formula gets an apostrophe before it (export.py). */
 function csvOf(header, lines) {
   return [header, ...lines].map((line) => line.map(csvCell).join(",")).join("\r\n") + "\r\n";
 }
 
 function csvCell(value) {
   if (typeof value === "number") return Number.isNaN(value) ? "" : String(value);
-  const text = /^[=+\-@\t\r]/.test(value) && Number.isNaN(Number(value)) ? `'${value}` : value;
+  const text = /^[=+\-@\t\r]./s.test(value) && Number.isNaN(Number(value)) ? `'${value}` : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

@@ -1,7 +1,8 @@
 """The engine's own environment: made once by pip in the user's cache directory, used as a child process only.
 
 `spu` is a wheel for Python 3.11 on Linux that asks for NumPy 1 and takes a gigabyte with what it needs. dpcube keeps
-its own NumPy, and what the engine brings is never imported beside budgets.
+its own NumPy, and what the engine brings is never imported beside budgets. The engine is handed private features, so it
+is run only from a directory that belongs to the user and that nobody else may enter.
 """
 
 import fcntl
@@ -11,8 +12,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from stat import S_IRWXG, S_IRWXO
 
-from dpcube.analyst.kept.folder import cache_folder
+from dpcube.analyst.kept.folder import cache_folder, is_ours
 from dpcube.errors import InputError, LinkageError
 
 ENGINE = "spu 0.9.5, Cheetah, products of 64 bits"
@@ -42,7 +44,21 @@ def engine_python(environment: Mapping[str, str] = os.environ) -> Path:
     if not (folder / _READY).exists():
         msg = f"the engine of secure comparisons is not installed in {folder}; dpcube link --install-engine does it"
         raise InputError(msg)
+    _refuse_foreign(folder)
     return folder / "bin" / "python"
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse an environment into which anyone else could have put code, or could yet."""
+    place, above = folder.lstat(), folder.parent.lstat()
+    if is_ours(above) and is_ours(place) and not place.st_mode & (S_IRWXG | S_IRWXO):
+        return
+    msg = (
+        f"the engine of secure comparisons in {folder} is not run, for others than you could have put code there: both "
+        f"that directory (chmod 700) and {folder.parent} (chmod go-w) must be yours alone. If others could write to "
+        "them, remove it and install it again (dpcube link --install-engine)"
+    )
+    raise InputError(msg)
 
 
 def engine_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -56,17 +72,20 @@ def engine_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 def install_engine(folder: Path | None = None) -> Path:
     """Make the engine's environment, unless it is there, and return its Python. Half of one is made anew."""
-    folder = engine_folder() if folder is None else folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    is_kept, folder = folder is None, folder or engine_folder()
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / _READY).exists():
             shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(mode=0o700)
             _run(_python_3_11(), "-m", "venv", str(folder))
             options = ("--quiet", "--disable-pip-version-check", "--only-binary", ":all:", "--no-deps")
             _run(str(folder / "bin" / "python"), "-m", "pip", "install", *options, *REQUIREMENTS)
             _run(str(folder / "bin" / "python"), "-I", "-c", "import jax, spu")
             (folder / _READY).touch()
+    if is_kept:  # in the cache directory; another folder is the caller's word
+        _refuse_foreign(folder)
     return folder / "bin" / "python"
 
 

@@ -62,18 +62,30 @@ def test_charges_are_those_of_a_budget_with_every_cell(data: st.DataObject) -> N
         assert fine.most_charged() == BUDGET_UNITS - np.min(dense._left)
 
 
+class Told:
+    """Noise that says at what epsilon it was drawn: ten times the units, of a job at epsilon 1."""
+
+    private = False
+
+    def draw(self, epsilon: Fraction, size: int) -> Ints:
+        return np.full(size, epsilon * BUDGET_UNITS, np.int64) * 10
+
+
 @given(data=st.data())
-def test_counts_are_those_of_the_gate_of_a_cube(data: st.DataObject) -> None:
+def test_counts_and_their_noise_are_those_of_the_gate_of_a_cube(data: st.DataObject) -> None:
+    """Boxes of one call may have different units, each noise of its own."""
     shape = data.draw(SHAPES)
     cells = math.prod(shape)
     exact = np.array(data.draw(st.lists(st.integers(0, 9), min_size=cells, max_size=cells))).reshape(shape)
-    fine = GridGate(rows_of(exact), Fraction(1), noise=SilentNoise())
-    dense = Gate(exact, Fraction(1), noise=SilentNoise())
+    fine = GridGate(rows_of(exact), Fraction(1), noise=Told())
+    dense = Gate(exact, Fraction(1), noise=Told())
     assert fine.epsilon_per_unit == dense.epsilon_per_unit
     for _ in range(3):
         boxes = data.draw(boxes_in(shape))
-        units = np.full(len(boxes), BUDGET_UNITS // 20)
-        np.testing.assert_array_equal(fine.count_boxes(boxes, units), dense.count_boxes(boxes, units))
+        units = np.array(data.draw(st.lists(st.integers(2**10, 2**30), min_size=len(boxes), max_size=len(boxes))))
+        noisy = fine.count_boxes(boxes, units)
+        np.testing.assert_array_equal(noisy, dense.count_boxes(boxes, units))
+        np.testing.assert_array_equal(noisy - units * 10, box_sums(exact, boxes))
 
 
 @given(data=st.data())

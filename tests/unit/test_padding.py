@@ -93,9 +93,16 @@ def test_more_privacy_takes_a_larger_shift() -> None:
     assert all(a < b for found in (by_epsilon, by_sensitivity) for a, b in pairwise(found))
 
 
-def test_nothing_is_taken_away_and_nothing_cut_at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes never fall below the true ones, whatever the noise is, and grow with it without a bound."""
-    drawn = np.array([-(10**6), -133, -132, -131, 0, 10**6])
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [("0.1", 1), ("0.3", 3), ("2", 20)])
+def test_nothing_is_taken_away_and_nothing_cut_at_the_top(
+    epsilon: str, sensitivity: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes never fall below the true ones, whatever the noise is, and grow with it without a bound.
+
+    The noise is asked for at epsilon / sensitivity: what each of the steps of a unit may cost.
+    """
+    shift = padding_shift(Fraction(epsilon), MILLIONTH, sensitivity=sensitivity)
+    drawn = np.array([-(10**6), -shift - 1, -shift, -shift + 1, 0, 10**6])
 
     class Fixed:
         def draw(self, epsilon: Fraction, size: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
@@ -103,8 +110,8 @@ def test_nothing_is_taken_away_and_nothing_cut_at_the_top(monkeypatch: pytest.Mo
             return drawn
 
     monkeypatch.setattr(padding, "ExactNoise", Fixed)
-    found = draw_padding(Fraction(1, 10), MILLIONTH, sensitivity=1, blocks=6)
-    assert found.tolist() == [0, 0, 0, 1, 132, 132 + 10**6]
+    found = draw_padding(Fraction(epsilon), MILLIONTH, sensitivity=sensitivity, blocks=6)
+    assert found.tolist() == [0, 0, 0, 1, shift, shift + 10**6]
 
 
 @pytest.mark.parametrize("sensitivity", [0, -1, 2**20 + 1, 1.5])

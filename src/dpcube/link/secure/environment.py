@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from dpcube.analyst.kept.folder import cache_folder
+from dpcube.caches import cache_folder
 from dpcube.errors import InputError, LinkageError
 
 ENGINE = "spu 0.9.5, Cheetah, products of 64 bits"

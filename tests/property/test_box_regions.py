@@ -17,6 +17,7 @@ from dpcube.errors import BudgetError, DomainError, InputError
 from dpcube.geometry import regions_of_boxes
 from dpcube.geometry.boxes import Boxes, add_to_boxes, box_sums
 from dpcube.geometry.regions_of_boxes import RegionTree
+from dpcube.privacy import box_regions
 from dpcube.privacy.box_regions import BoxRegionBudget
 from dpcube.privacy.regions import RegionBudget
 from dpcube.testing import SilentNoise
@@ -153,6 +154,40 @@ def test_too_many_regions_are_refused_and_nothing_is_charged(monkeypatch: pytest
     assert gate._regions.most_charged() == 77
     gate._regions.charge(whole, np.array([1]))
     assert gate._regions.most_charged() == 78
+
+
+@pytest.mark.parametrize(("many", "parts"), [(31, 63), (32, 0)])
+def test_a_tree_has_as_many_nodes_as_are_allowed(many: int, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes in a row have a cut at the end of each, and every cut makes two nodes of one."""
+    monkeypatch.setattr(regions_of_boxes, "MOST_REGIONS", 2**6)
+    edges = np.arange(many + 1)[:, None]
+    tree = RegionTree((many + 1,))
+    if parts:
+        tree.part(Boxes((many + 1,), edges[:-1], edges[1:]))
+        assert tree.used == parts
+    else:
+        with pytest.raises(DomainError, match="more than 32 regions"):
+            tree.part(Boxes((many + 1,), edges[:-1], edges[1:]))
+
+
+@pytest.mark.parametrize("units", [[5, -3], [-3, 5], [0, 5], [1, 2**62, 2**62], [2**62, 2**62, 1], []])
+def test_units_that_cannot_be_are_refused_and_change_nothing(units: list[int]) -> None:
+    """The sum of the large ones is negative in 64 bits."""
+    budget = BoxRegionBudget((4,), BUDGET_UNITS)
+    lower = np.zeros((len(units), 1), np.int64)
+    with pytest.raises(BudgetError):
+        budget.charge(Boxes((4,), lower, lower + 4), np.array(units, np.int64))
+    assert budget.most_charged() == 0
+
+
+def test_a_call_has_as_many_boxes_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(box_regions, "MOST_BOXES_OF_A_CALL", 2)
+    budget = BoxRegionBudget((4,), BUDGET_UNITS)
+    lower = np.zeros((3, 1), np.int64)
+    budget.charge(Boxes((4,), lower[:2], lower[:2] + 4), np.array([1, 2]))
+    with pytest.raises(BudgetError):
+        budget.charge(Boxes((4,), lower, lower + 4), np.array([1, 2, 3]))
+    assert budget.most_charged() == 3
 
 
 def test_boxes_of_another_cube_are_refused() -> None:

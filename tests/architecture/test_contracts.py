@@ -28,7 +28,7 @@ def lint(directory: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(directory / "src"), "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
@@ -215,7 +215,7 @@ def test_importing_the_package_does_not_open_the_curators_side() -> None:
         "import sys, dpcube; dpcube.Release; dpcube.Workload; dpcube.open; dpcube.plan.plan; "
         "print([m for m in sys.modules if m.startswith(('dpcube.curator', 'dpcube.evaluate', 'dpcube.testing'))])"
     )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
     assert result.stdout.strip() == "[]"
 
 

@@ -30,7 +30,7 @@ def modules(*arguments: object, cache: Path) -> tuple[str, set[str]]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     return done.stdout, set(done.stderr.split())

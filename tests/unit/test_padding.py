@@ -3,6 +3,7 @@
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,3 +125,28 @@ def test_a_sensitivity_that_cannot_be_is_refused(sensitivity: int) -> None:
 def test_a_delta_that_cannot_be_is_refused(delta: Fraction) -> None:
     with pytest.raises(InputError, match="delta"):
         padding_shift(Fraction(1), delta)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1, Fraction(0), Fraction(-1), Fraction(1000), Fraction(1, 10**10)])
+def test_an_epsilon_at_which_no_noise_is_drawn_is_refused(epsilon: Any) -> None:
+    with pytest.raises(InputError, match="noise"):
+        padding_shift(epsilon, MILLIONTH)
+
+
+def test_the_share_of_one_row_is_what_noise_is_drawn_at() -> None:
+    assert padding_shift(Fraction(100), MILLIONTH) == 1
+    with pytest.raises(InputError, match="noise cannot be drawn"):
+        padding_shift(Fraction(1, 10**7), MILLIONTH, sensitivity=1000)
+
+
+@pytest.mark.parametrize("epsilon", ["1.1e-6", "1.2e-8", "6.5e-9"])
+def test_a_shift_may_be_large(epsilon: str) -> None:
+    """Up to 2^31; with a near 1, k is about ln(1 / (2 delta)) / epsilon."""
+    expected = float(np.log(1e6 / 2)) / float(epsilon)
+    assert padding_shift(Fraction(epsilon), MILLIONTH) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", ["6e-9", "1e-9"])
+def test_more_dummies_than_there_can_be_are_refused(epsilon: str) -> None:
+    with pytest.raises(InputError, match="dummies a block"):
+        padding_shift(Fraction(epsilon), MILLIONTH)

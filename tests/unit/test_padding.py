@@ -1,5 +1,7 @@
 """The shift of padding: golden values, the inequality that it must meet, and the law of shown sizes, all exactly."""
 
+import itertools
+from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
@@ -86,6 +88,30 @@ def test_the_shift_is_the_least_that_meets_the_inequality(epsilon: Fraction, pow
 
         assert delta(shift) <= Decimal(10) ** -power
         assert shift == 1 or delta(shift - 1) > Decimal(10) ** -power
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2, 5])
+@pytest.mark.parametrize("delta", [Fraction(1, 7), Fraction(1, 50), MILLIONTH])
+@pytest.mark.parametrize("epsilon", ["0.02", "0.3", "2"])
+def test_wide_bounds_decide_nothing_wrongly(
+    epsilon: str, delta: Fraction, sensitivity: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bounds of few digits leave a shift undecided; they never decide it otherwise than those of many."""
+    share = Fraction(epsilon) / sensitivity
+    least = padding_shift(Fraction(epsilon), delta, sensitivity=sensitivity)
+    shifts = [k for k in range(least - 40, least + 40) if k >= 1]
+    honest, narrow = padding.exp_bounds, [padding._suffices(k, share, delta, sensitivity) for k in shifts]
+
+    for widened in itertools.product((False, True), repeat=3):  # of the three powers, in turn
+        turn = itertools.cycle(widened)
+
+        def wide(exponent: Fraction, precision: int, turn: Iterator[bool] = turn) -> tuple[int, int]:
+            low, high = honest(exponent, precision)
+            part = 10 if precision <= 64 else 1000 if precision <= 128 else 2**100
+            return (low - low // part, min(1 << precision, high + high // part)) if next(turn) else (low, high)
+
+        monkeypatch.setattr(padding, "exp_bounds", wide)
+        assert [padding._suffices(k, share, delta, sensitivity) for k in shifts] == narrow
 
 
 def test_more_privacy_takes_a_larger_shift() -> None:

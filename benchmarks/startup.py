@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpcube import Domain, Integer, datasets
-from dpcube.analyst.kept import folder
+from dpcube import Domain, Integer, caches, datasets
 from dpcube.curator import publish
 
 TARGETS = {"--help": 15, "count again": 50, "count again of 2 million cells": 100}
@@ -23,7 +22,7 @@ TARGETS = {"--help": 15, "count again": 50, "count again of 2 million cells": 10
 def run() -> Iterator[str]:
     with TemporaryDirectory() as place:
         where = Path(place)
-        os.environ[folder.SWITCH] = str(where / "cache")
+        os.environ[caches.SWITCH] = str(where / "cache")
         bare = cpu([sys.executable, "-c", "pass"], repeats=15)
         yield f"bare interpreter {1e3 * bare:.0f} ms of processor time; medians"
         for words, command, repeats in commands(where):

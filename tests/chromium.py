@@ -25,7 +25,8 @@ FLAGS = (
     "--disable-ipc-flooding-protection",  # which passes over addresses that change faster than a person changes them
 )
 INSTALLING = ("apt-get", "-y", "-q", "-o", "DPkg::Lock::Timeout=600")
-PATIENCE = 60.0
+PATIENCE = 300.0
+"""Seconds after which what is waited for will not come; how soon it comes is the machine's matter."""
 
 
 class PageError(AssertionError):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from chromium import Browser, Page, open_browser
-from dpcube.analyst.kept import folder
+from dpcube import caches
 
 settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
 settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=10)  # of `make check`; others draw 100
@@ -38,7 +38,7 @@ def draw_few(test: Any) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep what is kept of files away from the user's own, for tests and the commands that they run."""
-    os.environ[folder.SWITCH] = str(tmp_path_factory.mktemp("cache"))
+    os.environ[caches.SWITCH] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")

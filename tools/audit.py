@@ -3,8 +3,8 @@
     python tools/audit.py            print the table
     python tools/audit.py --write    put it into the page
 
-The entries are every module of `curator/` and `privacy/` but `curator/publishing.py`, which knows strategies and
-releases; what they load is found by loading them, in a process of their own.
+The entries are every module of `curator/`, `link/` and `privacy/` but `curator/publishing.py`, which knows strategies
+and releases; what they load is found by loading them, in a process of their own.
 """
 
 import ast
@@ -23,7 +23,9 @@ ABOVE = "dpcube.curator.publishing"
 @cache
 def trusted_modules() -> tuple[str, ...]:
     """Return the names of the modules that hold code which must be right for a release to be private."""
-    folders = [path for part in ("curator", "privacy") for path in sorted((SOURCE / "dpcube" / part).rglob("*.py"))]
+    folders = [
+        path for part in ("curator", "link", "privacy") for path in sorted((SOURCE / "dpcube" / part).rglob("*.py"))
+    ]
     entries = [_name(path) for path in folders if _name(path) != ABOVE]
     script = f"import sys, importlib; [importlib.import_module(name) for name in {entries!r}]; "
     script += "print(*sorted(name for name in sys.modules if name.split('.')[0] == 'dpcube'))"

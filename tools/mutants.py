@@ -10,6 +10,7 @@ run that was stopped goes on where it stopped. A mutant that no test can tell fr
     python tools/mutants.py privacy/noise gate         those of the modules whose paths hold one of these, in this order
     python tools/mutants.py --again --seconds 60       once more those that are not killed, with all tests of the module
     python tools/mutants.py --measure tests/unit       measure these tests anew, and keep what is known of the others
+                                                       (options of pytest may stand there too: -k 'not slow')
     python tools/mutants.py --sample 40 domain         40 of each module, drawn at random but the same every time
     python tools/mutants.py --score                    only print what is known
 
@@ -260,7 +261,7 @@ def swap_in(mutants: list[Mutant], copy: Path, most: float, known: Reach) -> Non
     def try_them(plant: Swapped) -> None:
         try_all(mutants, plant, lambda mutant: list(filter(plant.knows, tests[mutant.name])), known)
 
-    swapped = Swapped(copy, try_them)
+    swapped = Swapped(copy, try_them, known.cost)
     files = sorted({test.partition("::")[0] for chosen in tests.values() for test in chosen})
     pytest.main([*options(copy), "-s", *files], plugins=[swapped, swapped.told])
 
@@ -308,9 +309,11 @@ def main() -> None:
     parser.add_argument("--inside", action="store_true", help="try only faults inside functions, which is quick")
     parser.add_argument("--sample", type=int, help="try so many of each module")
     parser.add_argument("--score", action="store_true", help="only print the score")
-    chosen = parser.parse_args()
+    chosen, others = parser.parse_known_args()
+    if others and not chosen.measure:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     if chosen.measure or not (KEPT / "seconds.json").exists():
-        measure((chosen.words if chosen.measure else []) or QUICK)
+        measure([*others, *chosen.words] or QUICK if chosen.measure else QUICK)
     if chosen.measure:
         return
     mutants = trusted_mutants(chosen.words)

@@ -12,8 +12,9 @@ one that failed (`Loaded`: before it, all of them). Only if they pass does the f
 verdict. What has passed once, in this process, is not run again. Of pytest's exit codes 1 (a test failed) is a kill. So
 are 2 and 4 (the tests could not be collected: the fault breaks the import), the death of the process by a fault of
 memory, and time: `SPARE_SECONDS` and `SLOWER` times what the tests took when they were measured, if without the fault
-they end in half of that. It is the processor's time, so that others on the machine do not matter; what waits for ever
-is ended after `BUSY` times as much of the clock's. Everything else (internal errors, no tests) is no verdict.
+they end in half of that; where a fault is swapped in, each test has so much for itself, for loops without an end would
+take most of a run. It is the processor's time, so that others on the machine do not matter; what waits for ever is
+ended after `BUSY` times as much of the clock's. Everything else (internal errors, no tests) is no verdict.
 """
 
 import gc
@@ -31,7 +32,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
-from resource import RLIMIT_CPU, setrlimit
+from resource import RLIM_INFINITY, RLIMIT_CPU, RUSAGE_SELF, getrlimit, getrusage, setrlimit
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -110,7 +111,15 @@ def forked(run: Callable[[], int], seconds: float) -> int:
     finally:
         os.close(ended)
     code = os.waitstatus_to_exitcode(status)
-    return TIME if late or code == -signal.SIGXCPU else code
+    return TIME if late or code in (-signal.SIGXCPU, -signal.SIGALRM) else code
+
+
+def allow(seconds: float) -> None:
+    """Let this process use so many more seconds of the processor, and BUSY times as many of the clock."""
+    used, most = getrusage(RUSAGE_SELF), getrlimit(RLIMIT_CPU)[1]
+    until = math.ceil(used.ru_utime + used.ru_stime + seconds)
+    setrlimit(RLIMIT_CPU, (until if most == RLIM_INFINITY else min(until, most), most))
+    signal.setitimer(signal.ITIMER_REAL, BUSY * seconds)
 
 
 @contextmanager
@@ -195,9 +204,11 @@ class Swapped(Plant):
 
     how = "swapped"
 
-    def __init__(self, copy: Path, try_all: Callable[["Swapped"], None]) -> None:
+    def __init__(
+        self, copy: Path, try_all: Callable[["Swapped"], None], cost: Callable[[str], float] = lambda _: 0.0
+    ) -> None:
         super().__init__(copy)
-        self._try_all = try_all
+        self._try_all, self._cost = try_all, cost
         self._items: dict[str, pytest.Item] = {}
         self._functions: dict[str, list[FunctionType]] = {}
         self._kernels: dict[str, list[Any]] = {}
@@ -232,7 +243,9 @@ class Swapped(Plant):
         if mutant and not self.swap(mutant):
             return UNPLANTED
         items = [self._items[test] for test in tests]
+        share = 1.0 if mutant else 0.5
         for item, after in zip(items, [*items[1:], None], strict=True):
+            allow(share * (SPARE_SECONDS + SLOWER * self._cost(item.nodeid)))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             if item.session.testsfailed:
                 return FAILED

@@ -145,7 +145,7 @@ class Nursery:
 
     def close(self) -> None:
         self._orders.close()
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=600)
         self._told.close()
 
 

@@ -36,7 +36,7 @@ def run(folder: Path, *words: str, environment: dict[str, str] | None = None) ->
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

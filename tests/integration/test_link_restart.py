@@ -130,6 +130,12 @@ def is_alive(number: int) -> bool:
     return Path(f"/proc/{number}/exe").exists()
 
 
+def has_stopped(number: int) -> bool:
+    """Whether every thread of a process stands still."""
+    states = [path.read_text().rpartition(") ")[2][0] for path in Path(f"/proc/{number}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 def is_half_way(party: Any) -> bool:
     """Whether a party's engine talks to the peer's: beside the doorway, its party holds sockets that came in by it."""
     return sum(name.endswith("/peer") for name in unix_names(party.pid)) > 1
@@ -175,16 +181,19 @@ def test_a_run_that_is_killed_and_started_again_shows_and_costs_nothing_more(
     engines = {name: children(one)[0] for name, one in first.items()}
     before = state(folder)
     assert before[2:] == [(Fraction(7), DELTA, 3), (Fraction(3), DELTA, 1)]  # a release is charged in two parts
+    if victim == "both":  # a party that saw its engine die before it is killed itself would say so
+        first["b"].send_signal(signal.SIGSTOP)
+        assert wait_for(lambda: has_stopped(first["b"].pid), 240)
     if victim in ("engine", "both"):
         os.kill(engines["b"], signal.SIGKILL)
     if victim in ("party", "both"):
         first["b"].send_signal(signal.SIGKILL)
     for name, process in first.items():
-        _, told = process.communicate(timeout=120)
+        _, told = process.communicate(timeout=600)
         was_killed = name == "b" and victim != "engine"
         assert process.returncode == (-signal.SIGKILL if was_killed else 1), told
         assert told.count("\n") == (0 if was_killed else 1)
-    assert wait_for(lambda: not any(map(is_alive, engines.values())), 30)
+    assert wait_for(lambda: not any(map(is_alive, engines.values())), 240)
     assert not list(folder.glob("*.links"))
     assert state(folder) == before
     sizes = shown_sizes(folder)

@@ -131,6 +131,6 @@ def test_a_picture_is_refused_before_the_work_without_matplotlib(desk: Path) -> 
         "sys.argv = 'dpcube plan D.toml --epsilon 1 --rows 10 --plot p.svg'.split(); "
         "from dpcube.cli import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=desk, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], cwd=desk, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2
     assert done.stderr == "dpcube: drawing needs matplotlib: pip install 'dpcube[plot]'\n"

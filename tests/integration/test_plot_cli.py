@@ -71,7 +71,7 @@ def test_without_matplotlib_there_is_a_report_but_no_picture(tmp_path: Path) -> 
     code = "import sys; sys.modules['matplotlib'] = None; from dpcube.cli import main; main()"
     for arguments, outcome in ((("report", RELEASE, "-o", "r.html"), 0), (("plot", RELEASE, "-o", "x.svg"), 2)):
         command = [sys.executable, "-c", code, *map(str, arguments)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == outcome
         said = "dpcube: pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'\n"
         assert done.stderr == (said if outcome else "")

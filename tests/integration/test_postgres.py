@@ -380,12 +380,12 @@ def test_explaining_reads_nothing(visits: str, server: psycopg.Connection, tmp_p
         tmp_path / "d.toml",
     ]
     command += ["--epsilon", "1", "-o", tmp_path / "r.dpcube"]
-    shown = subprocess.run([*command, "--explain"], capture_output=True, text=True, timeout=60, check=True)
+    shown = subprocess.run([*command, "--explain"], capture_output=True, text=True, timeout=600, check=True)
     assert "GROUP BY 1" in shown.stdout
     assert "\x1b" not in shown.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.toml"]
     command += ["--no-ledger", "--even-if-empty"]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    made = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "r.dpcube").exists()
 

@@ -26,7 +26,7 @@ def process(*arguments: object, cwd: Path, without: str = "") -> subprocess.Comp
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

@@ -208,11 +208,11 @@ def test_the_command_starts_a_session_of_its_own(tmp_path: Path) -> None:
     Domain((Integer(name="v", min=0, max=9),)).save(tmp_path / "d.toml")
     command: list[str | Path] = [Path(sys.executable).with_name("dpcube"), "release", f"spark:{tmp_path}/t.parquet"]
     command += ["--domain", tmp_path / "d.toml", "--epsilon", "1", "-o", tmp_path / "r.dpcube"]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert refused.returncode == 2
     assert "no place for a ledger beside it" in refused.stderr
     command += ["--ledger", tmp_path / "t.ledger", "--even-if-empty"]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ})
+    made = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env={**os.environ})
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "r.dpcube").exists()
     with pytest.raises(InputError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcube.analyst.kept import folder
+from dpcube import caches
 
 RELEASES = Path(__file__).parents[1] / "unit" / "releases"
 LOADED = """
@@ -24,13 +24,13 @@ HEAVY = ("numba", "llvmlite", "scipy", "pandas", "pyarrow", "duckdb", "sqlglot",
 
 def modules(*arguments: object, cache: Path) -> tuple[str, set[str]]:
     """Return what a command printed, and the modules that it imported."""
-    environment = {**os.environ, folder.SWITCH: str(cache)}
+    environment = {**os.environ, caches.SWITCH: str(cache)}
     done = subprocess.run(
         [sys.executable, "-c", LOADED, *map(str, arguments)],
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     return done.stdout, set(done.stderr.split())

@@ -17,6 +17,7 @@ from dpcube.errors import BudgetError, DomainError, InputError
 from dpcube.geometry import regions_of_boxes
 from dpcube.geometry.boxes import Boxes, add_to_boxes, box_sums
 from dpcube.geometry.regions_of_boxes import RegionTree
+from dpcube.privacy import box_regions
 from dpcube.privacy.box_regions import BoxRegionBudget
 from dpcube.privacy.regions import RegionBudget
 from dpcube.testing import SilentNoise
@@ -62,18 +63,30 @@ def test_charges_are_those_of_a_budget_with_every_cell(data: st.DataObject) -> N
         assert fine.most_charged() == BUDGET_UNITS - np.min(dense._left)
 
 
+class Told:
+    """Noise that says at what epsilon it was drawn: ten times the units, of a job at epsilon 1."""
+
+    private = False
+
+    def draw(self, epsilon: Fraction, size: int) -> Ints:
+        return np.full(size, epsilon * BUDGET_UNITS, np.int64) * 10
+
+
 @given(data=st.data())
-def test_counts_are_those_of_the_gate_of_a_cube(data: st.DataObject) -> None:
+def test_counts_and_their_noise_are_those_of_the_gate_of_a_cube(data: st.DataObject) -> None:
+    """Boxes of one call may have different units, each noise of its own."""
     shape = data.draw(SHAPES)
     cells = math.prod(shape)
     exact = np.array(data.draw(st.lists(st.integers(0, 9), min_size=cells, max_size=cells))).reshape(shape)
-    fine = GridGate(rows_of(exact), Fraction(1), noise=SilentNoise())
-    dense = Gate(exact, Fraction(1), noise=SilentNoise())
+    fine = GridGate(rows_of(exact), Fraction(1), noise=Told())
+    dense = Gate(exact, Fraction(1), noise=Told())
     assert fine.epsilon_per_unit == dense.epsilon_per_unit
     for _ in range(3):
         boxes = data.draw(boxes_in(shape))
-        units = np.full(len(boxes), BUDGET_UNITS // 20)
-        np.testing.assert_array_equal(fine.count_boxes(boxes, units), dense.count_boxes(boxes, units))
+        units = np.array(data.draw(st.lists(st.integers(2**10, 2**30), min_size=len(boxes), max_size=len(boxes))))
+        noisy = fine.count_boxes(boxes, units)
+        np.testing.assert_array_equal(noisy, dense.count_boxes(boxes, units))
+        np.testing.assert_array_equal(noisy - units * 10, box_sums(exact, boxes))
 
 
 @given(data=st.data())
@@ -141,6 +154,40 @@ def test_too_many_regions_are_refused_and_nothing_is_charged(monkeypatch: pytest
     assert gate._regions.most_charged() == 77
     gate._regions.charge(whole, np.array([1]))
     assert gate._regions.most_charged() == 78
+
+
+@pytest.mark.parametrize(("many", "parts"), [(31, 63), (32, 0)])
+def test_a_tree_has_as_many_nodes_as_are_allowed(many: int, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes in a row have a cut at the end of each, and every cut makes two nodes of one."""
+    monkeypatch.setattr(regions_of_boxes, "MOST_REGIONS", 2**6)
+    edges = np.arange(many + 1)[:, None]
+    tree = RegionTree((many + 1,))
+    if parts:
+        tree.part(Boxes((many + 1,), edges[:-1], edges[1:]))
+        assert tree.used == parts
+    else:
+        with pytest.raises(DomainError, match="more than 32 regions"):
+            tree.part(Boxes((many + 1,), edges[:-1], edges[1:]))
+
+
+@pytest.mark.parametrize("units", [[5, -3], [-3, 5], [0, 5], [1, 2**62, 2**62], [2**62, 2**62, 1], []])
+def test_units_that_cannot_be_are_refused_and_change_nothing(units: list[int]) -> None:
+    """The sum of the large ones is negative in 64 bits."""
+    budget = BoxRegionBudget((4,), BUDGET_UNITS)
+    lower = np.zeros((len(units), 1), np.int64)
+    with pytest.raises(BudgetError):
+        budget.charge(Boxes((4,), lower, lower + 4), np.array(units, np.int64))
+    assert budget.most_charged() == 0
+
+
+def test_a_call_has_as_many_boxes_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(box_regions, "MOST_BOXES_OF_A_CALL", 2)
+    budget = BoxRegionBudget((4,), BUDGET_UNITS)
+    lower = np.zeros((3, 1), np.int64)
+    budget.charge(Boxes((4,), lower[:2], lower[:2] + 4), np.array([1, 2]))
+    with pytest.raises(BudgetError):
+        budget.charge(Boxes((4,), lower, lower + 4), np.array([1, 2, 3]))
+    assert budget.most_charged() == 3
 
 
 def test_boxes_of_another_cube_are_refused() -> None:

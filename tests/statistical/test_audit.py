@@ -20,11 +20,11 @@ import itertools
 import math
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
@@ -949,30 +949,55 @@ def test_a_job_asks_for_as_many_words_whatever_it_counts(monkeypatch: pytest.Mon
     assert sum(sizes[0]) == 35 * 2 * 9
 
 
-def slower(sampler: Callable[..., Values], *, size: int, pairs: int = 61) -> bool:
-    """Whether large values take longer than small ones, or the other way round, time and again.
+def steps(sampler: Callable[..., Values], source: Words, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many operations of Python a draw of five values takes, its kernel run by Python too.
 
-    The two are timed in turn, in random order. If their work is the same, either is the slower in a pair with
-    probability 1/2 whatever else the machine does, so the sign test's tail is exact; a difference below a twentieth
-    does not count, for the two differ in their place in memory.
+    No clock: how long the compiled kernel takes is measured by `benchmarks/noise.py`, for large values and for zeros.
     """
-    order = np.random.default_rng(11)
-    times: dict[int, list[float]] = {1: [], 2**32 - 1: []}  # the largest values, and zeros
-    for _ in range(pairs):
-        for word in order.permutation(list(times)).tolist():
-            source = Words(word)
-            start = time.perf_counter()
-            sampler(source, Fraction(1, 100), size=size)
-            times[word].append(time.perf_counter() - start)
-    large, small = (np.array(taken) for taken in times.values())
-    ratio = float(np.median(large) / np.median(small))
-    p_value = float(two_sided(stats.binom(pairs, 0.5), np.count_nonzero(large > small)))
-    return p_value < ALARM and not 20 / 21 < ratio < 21 / 20
+    kernel = noise_module._compare
+    monkeypatch.setattr(noise_module, "_compare", getattr(kernel, "__wrapped__", kernel))
+    sampler(Words(2**32 - 1), Fraction(1, 100), size=5)  # what is remembered of an epsilon is made
+    number = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal number
+        if frame.f_code.co_filename not in (noise_module.__file__, __file__) or frame.f_code.co_name == "fill":
+            return None  # the source's own work, and that of libraries
+        frame.f_trace_opcodes = True
+        number += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        sampler(source, Fraction(1, 100), size=5)
+    finally:
+        sys.settrace(before)
+    return number
 
 
-def test_a_draw_takes_as_long_whatever_it_draws() -> None:
-    assert not slower(two_sided_geometric, size=20_000)
+def test_a_draw_takes_as_many_steps_whatever_it_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = [Words(2**32 - 1), Words(1), Words(2**32 - 1, 1), Mixed(0)]
+    taken = {steps(two_sided_geometric, source, monkeypatch) for source in sources}
+    assert len(taken) == 1
+    assert min(taken) > 5 * 2 * 12  # each of the digits is compared
 
 
-def test_sabotage_a_draw_that_takes_longer_for_large_values_is_caught() -> None:
-    assert slower(naive, size=5)
+def skipping(words: NDArray[np.uint32], first_words: NDArray[np.uint32], values: Values) -> int:
+    """A kernel that adds only where there is something to add."""
+    digits = first_words.size - 1
+    values[:] = 0
+    for row in range(digits):
+        for i in range(values.size):
+            if words[row, i] < first_words[row]:
+                values[i] += 1 << row
+            if words[row + digits + 1, i] < first_words[row]:
+                values[i] -= 1 << row
+    return 0
+
+
+def test_sabotage_a_draw_that_takes_more_steps_for_large_values_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert steps(naive, Words(1), monkeypatch) > steps(naive, Words(2**32 - 1), monkeypatch)
+    monkeypatch.setattr(noise_module, "_compare", skipping)
+    drawn = [steps(two_sided_geometric, Words(word), monkeypatch) for word in (1, 2**32 - 1)]
+    assert drawn[0] > drawn[1]

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from checks import Values
-from test_audit import CUBES, EPSILON, INFINITE, Job, Said, Witness, worst
+from test_audit import CUBES, EPSILON, INFINITE, Job, Said, Tape, Witness, worst
 from test_marginal_audit import HalfTheNoise
 
 from dpcube.counter import BUDGET_UNITS
@@ -42,10 +42,16 @@ WHOLE, LEFT, RIGHT = (0, 0, 2, 3), (0, 0, 2, 1), (0, 1, 2, 3)
 CELLS = [(row, column, row + 1, column + 1) for row in range(2) for column in range(3)]
 
 
-def boxes_job(*asked: tuple[Boxes, int], gate: MakeGridGate = GridGate, max_rows: int = 1) -> Job:
+def boxes_job(*asked: tuple[Boxes, int | list[int]], gate: MakeGridGate = GridGate, max_rows: int = 1) -> Job:
+    """Calls, each with units for every box, or for each. What is said is kept as it was drawn, fewest units first."""
+
     def run(exact: Values, noise: Noise) -> Said:
-        counter = made(gate, exact, noise, max_rows)
-        return [counter.count_boxes(boxes, np.full(len(boxes), units)) for boxes, units in asked]
+        counter, said = made(gate, exact, noise, max_rows), []
+        for boxes, amounts in asked:
+            units = np.resize(amounts, len(boxes))
+            counts = counter.count_boxes(boxes, units)
+            said += [counts[units == some] for some in np.unique(units)]
+        return said
 
     return run
 
@@ -90,6 +96,22 @@ def test_boxes_that_overlap_in_a_call_are_charged_each() -> None:
         worst(boxes_job((overlapping, HALF + 1)), CUBES["square"])
 
 
+UNEVEN: list[tuple[Boxes, int | list[int]]] = [
+    (square(RIGHT, LEFT), [BUDGET_UNITS, QUARTER]),
+    (square(CELLS[0], LEFT, CELLS[3]), [HALF, QUARTER, HALF]),
+]
+"""Every cell is charged the whole budget, the left ones in parts, in calls whose boxes have different units."""
+
+
+def test_boxes_of_different_units_in_a_call_have_the_noise_of_their_own() -> None:
+    assert worst(boxes_job(*UNEVEN), CUBES["square"]) == EPSILON
+    assert worst(boxes_job(*UNEVEN, max_rows=2), CUBES["square"], rows=2) == EPSILON
+    tape = Tape()
+    boxes_job(*UNEVEN)(CUBES["square"], tape)
+    shares = [Fraction(part, 4) * EPSILON for part in (1, 4, 1, 2)]
+    assert [(epsilon, len(values)) for epsilon, values in tape.drawn] == list(zip(shares, (1, 1, 1, 2), strict=True))
+
+
 class ChargeForgotten(GridGate):
     def count_boxes(self, boxes: Boxes, units: Values) -> Values:
         regions = RegionTree(self.shape)
@@ -128,6 +150,19 @@ class NodesAlone(BoxRegionBudget):
         super().charge(boxes, units)
 
 
+class LargestUnits(GridGate):
+    """All boxes of a call get the noise of the box that pays the most, each for what it pays itself."""
+
+    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
+        regions = RegionTree(self.shape)
+        regions.part(boxes)
+        self._regions.charge(boxes, units)
+        noise = [self._noise.draw(int(units.max()) * self.epsilon_per_unit, int(n)) for n in np.unique_counts(units)[1]]
+        drawn = np.empty(len(units), np.int64)
+        drawn[np.argsort(units, kind="stable")] = np.concatenate(noise)
+        return self._exact_rows.sums(boxes, regions).plus(drawn)
+
+
 def with_budget(budget: type[BoxRegionBudget]) -> MakeGridGate:
     def gate(rows: ExactRows, epsilon: Fraction, *, max_rows: int, noise: Noise) -> GridGate:
         made = GridGate(rows, epsilon, max_rows=max_rows, noise=noise)
@@ -152,8 +187,12 @@ TWICE = [(square(WHOLE), BUDGET_UNITS), (square(LEFT, RIGHT), BUDGET_UNITS)]
         (boxes_job((square(WHOLE, LEFT), BUDGET_UNITS), gate=with_budget(MostOfABox)), 2 * EPSILON),
         (boxes_job((square(*CELLS), BUDGET_UNITS), gate=SilentWhereEmpty), INFINITE),
         (boxes_job(*TREE, gate=half_the_noise), 2 * EPSILON),
+        (boxes_job(*UNEVEN, gate=LargestUnits), 2 * EPSILON),
     ],
-    ids=["charge forgotten", "path forgotten", "overlap accepted", "empty boxes without noise", "half the noise"],
+    ids=[
+        *("charge forgotten", "path forgotten", "overlap accepted", "empty boxes without noise", "half the noise"),
+        "noise of the largest units",
+    ],
 )
 def test_sabotage_loses_more_than_epsilon(run: Job, expected: Fraction) -> None:
     assert worst(run, CUBES["square"]) == expected

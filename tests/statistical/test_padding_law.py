@@ -20,13 +20,17 @@ EPSILON, DELTA = Fraction(1, 5), Fraction(1, 10**4)
 SHIFT = padding_shift(EPSILON, DELTA)
 
 
-def p_value(drawn: Ints) -> float:
-    """The exact p-value of dummies: where the shift lies, how wide they spread, and how many blocks have none."""
+def p_value(drawn: Ints, *, sensitivity: int = 1) -> float:
+    """The exact p-value of dummies: where the shift lies, how wide they spread, and how many blocks have none.
+
+    A unit whose rows lie in several blocks takes as many steps, each of which costs its share of epsilon.
+    """
+    share, shift = EPSILON / sensitivity, padding_shift(EPSILON, DELTA, sensitivity=sensitivity)
     none = int(np.count_nonzero(drawn == 0))
-    ratio = float(np.exp(-float(EPSILON)))
-    empty = two_sided(stats.binom(len(drawn), ratio**SHIFT / (1 + ratio)), none)
-    high = two_sided(stats.binom(len(drawn), ratio**21 / (1 + ratio)), int(np.count_nonzero(drawn > SHIFT + 20)))
-    return union(empty, high, scale(drawn[drawn > 0] - SHIFT, EPSILON), float((drawn >= 0).all()))
+    ratio = float(np.exp(-float(share)))
+    empty = two_sided(stats.binom(len(drawn), ratio**shift / (1 + ratio)), none)
+    high = two_sided(stats.binom(len(drawn), ratio**21 / (1 + ratio)), int(np.count_nonzero(drawn > shift + 20)))
+    return union(empty, high, scale(drawn[drawn > 0] - shift, share), float((drawn >= 0).all()))
 
 
 def honest() -> Ints:
@@ -35,6 +39,20 @@ def honest() -> Ints:
 
 def test_dummies_have_their_law() -> None:
     assert p_value(honest()) > ALARM
+
+
+def test_dummies_that_hide_several_rows_have_their_law() -> None:
+    assert p_value(draw_padding(EPSILON, DELTA, sensitivity=3, blocks=BLOCKS), sensitivity=3) > ALARM
+
+
+def noise_of_one_row() -> Ints:
+    """The shift for units of three rows, and the noise for units of one."""
+    return np.maximum(0, padding_shift(EPSILON, DELTA, sensitivity=3) + ExactNoise().draw(EPSILON, BLOCKS))
+
+
+def test_the_checker_rejects_the_noise_and_the_shift_of_units_of_one_row() -> None:
+    assert p_value(noise_of_one_row(), sensitivity=3) <= ALARM
+    assert p_value(honest(), sensitivity=3) <= ALARM
 
 
 def less_noise() -> Ints:

@@ -16,11 +16,13 @@ from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.exact_rows import ExactRows
+from dpcube.curator.grid_gate import GridGate
 from dpcube.curator.sources import open_rows
 from dpcube.curator.sources.keys import LARGEST_KEY, coded, key_name, key_runs
 from dpcube.curator.total_first import draw_total
-from dpcube.errors import InputError
+from dpcube.errors import BudgetError, InputError
 from dpcube.geometry.boxes import Boxes
+from dpcube.privacy.noise import ExactNoise
 from dpcube.testing import SilentNoise
 
 WIDE = (2**31,) * 5
@@ -90,6 +92,16 @@ def test_tables_that_are_kept_make_room(monkeypatch: pytest.MonkeyPatch) -> None
     assert sum(table.size for table in hidden._kept().values()) <= 6
 
 
+def test_tables_that_fill_the_room_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpcube.curator.exact_rows.MOST_KEPT", 5)
+    hidden = ExactRows((3, 2), [np.array([0, 2]), np.array([1, 1])], np.array([4, 5]))
+    for axes in ((0,), (1,)):
+        hidden.marginal(axes)
+    assert set(hidden._kept()) == {(0,), (1,)}
+    hidden.marginal((0, 1))
+    assert set(hidden._kept()) == {(0, 1)}
+
+
 def test_the_total_of_a_wide_table_is_drawn_first_too() -> None:
     rows = ExactRows(WIDE, [np.array([7])] * 5, np.array([60_000]))
     assert abs(draw_total(rows, Fraction(10), max_rows=1) - 60_000) < 50
@@ -118,6 +130,79 @@ def test_other_choices_are_refused_before_a_charge(candidates: Any) -> None:
     with pytest.raises(InputError):
         gate.choose(candidates, BUDGET_UNITS)
     assert gate._regions._left == BUDGET_UNITS
+
+
+def square_gate(epsilon: Fraction = Fraction(1)) -> CuboidGate:
+    return CuboidGate(ExactRows((2, 2), [np.array([1]), np.array([0])], ONE), epsilon, noise=SilentNoise())
+
+
+def table_of_ones(shape: tuple[int, ...]) -> TableDistances:
+    return TableDistances(shape, ((0,),), (np.ones(shape[0], np.int64),), ONE, ONE)
+
+
+def test_a_choice_of_a_kind_that_a_cube_answers_is_refused_before_a_charge() -> None:
+    gate = square_gate()
+    whole = Boxes((2, 2), np.array([[0, 0]]), np.array([[2, 2]]))
+    with pytest.raises(InputError, match="TableDistances"):
+        gate.choose(LargestClass(whole, target=0), BUDGET_UNITS)  # type: ignore[arg-type]
+    assert gate._regions._left == BUDGET_UNITS
+
+
+def test_a_choice_in_another_cube_is_refused_before_a_charge() -> None:
+    gate = square_gate()
+    with pytest.raises(InputError, match="shape"):
+        gate.choose(table_of_ones((3, 2)), BUDGET_UNITS)
+    assert gate._regions._left == BUDGET_UNITS
+
+
+@pytest.mark.parametrize("units", [0, -1, 2.0, "7", None, float("nan")])
+def test_a_choice_is_charged_a_whole_number_of_units(units: Any) -> None:
+    gate = square_gate()
+    with pytest.raises(BudgetError, match="positive whole number of units"):
+        gate.choose(table_of_ones((2, 2)), units)
+    assert gate._regions._left == BUDGET_UNITS
+
+
+def test_a_choice_whose_noise_cannot_be_drawn_is_refused_before_a_charge() -> None:
+    gate = square_gate(Fraction(1, 10**6))
+    with pytest.raises(InputError, match="noise cannot be drawn"):
+        gate.choose(table_of_ones((2, 2)), 1)
+    assert gate._regions._left == BUDGET_UNITS
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_table_has_as_many_cells_as_are_counted_at_once(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpcube.curator.cuboid_gate.MOST_TABLE_CELLS", 4 - more)
+    gate = square_gate()
+    if more:
+        with pytest.raises(InputError, match="4 cells; at most 3"):
+            gate.count_marginal((0, 1), BUDGET_UNITS)
+        assert gate._regions._left == BUDGET_UNITS
+    else:
+        assert gate.count_marginal((0, 1), BUDGET_UNITS).tolist() == [[0, 0], [1, 0]]
+
+
+@pytest.mark.parametrize("gate", [CuboidGate, GridGate])
+def test_a_gate_that_is_given_no_noise_has_the_real_thing(gate: Any) -> None:
+    made = gate(ExactRows((2, 2), [np.array([1]), np.array([0])], ONE), Fraction(1))
+    assert made.private
+    assert made._noise == ExactNoise()
+
+
+def test_rows_are_counted_in_64_bits_whatever_their_type() -> None:
+    rows: Any = np.array([200, 7, 100, 7], np.uint8)[::2]
+    hidden = ExactRows((3,), [np.array([0, 2], np.uint8)], rows)
+    assert hidden.marginal((0,)).reveal().tolist() == [200, 0, 100]
+    assert hidden.total().reveal().tolist() == [300]
+    assert hidden._hold()[1].dtype == np.int64
+
+
+@pytest.mark.parametrize("side", [1, 2, 256, 257, 65_537])
+def test_the_last_group_of_many_is_itself(side: int) -> None:
+    hidden = ExactRows((side, 2), [np.array([side - 1]), np.array([1])], np.array([5]))
+    coarse = hidden.grouped([np.arange(side), np.zeros(2, np.int64)])
+    assert coarse.marginal((0,)).reveal()[-1] == 5
+    assert coarse._hold()[0][0].dtype == (np.uint8 if side <= 256 else np.uint16 if side <= 65_536 else np.uint32)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 import dpcube
 from dpcube import Domain, Integer, Release
 from dpcube.analyst.answer import Answer
-from dpcube.analyst.kept import counted, folder, keys
+from dpcube.analyst.kept import counted, counting, folder, keys
 from dpcube.analyst.kept.balanced_answers import BalancedAnswers
 from dpcube.analyst.kept.tree_answers import DamagedError, TreeAnswers
+from dpcube.caches import SWITCH, cache_folder
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
 from dpcube.estimate.marginals import BalancedEstimate, Components, NoisyTable
@@ -157,7 +158,7 @@ def test_what_is_kept_is_read_again_bit_for_bit() -> None:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "cache"
-    monkeypatch.setenv(folder.SWITCH, str(place))
+    monkeypatch.setenv(SWITCH, str(place))
     return place
 
 
@@ -177,7 +178,7 @@ def test_kept_or_not_the_answers_are_the_same(cache: Path, monkeypatch: pytest.M
     with monkeypatch.context() as patched:
         patched.setattr("dpcube.analyst.release.Release.open", None)  # nothing is read again
         assert ask() == first
-    monkeypatch.setenv(folder.SWITCH, "off")
+    monkeypatch.setenv(SWITCH, "off")
     assert ask() == first
     release = dpcube.open(ADAPTIVE)
     assert first[1].value == pytest.approx(release.count("age >= 30").value)
@@ -356,26 +357,26 @@ def test_nothing_is_read_through_links_or_from_pipes_or_where_others_write(cache
 
 
 def test_a_cache_that_cannot_be_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(folder.SWITCH, "off")
+    monkeypatch.setenv(SWITCH, "off")
     first = ask()
     for place in (tmp_path / "file" / "under", Path("/proc/nowhere"), tmp_path / "nul\0"):
         (tmp_path / "file").write_text("")
-        monkeypatch.setattr(folder, "cache_folder", lambda place=place: place)
+        monkeypatch.setattr(counting, "cache_folder", lambda place=place: place)
         assert ask() == first
 
 
 def test_where_the_cache_is() -> None:
-    assert folder.cache_folder({folder.SWITCH: "off", "XDG_CACHE_HOME": "/x"}) is None
-    assert folder.cache_folder({folder.SWITCH: ""}) is None
-    assert folder.cache_folder({folder.SWITCH: "/here"}) == Path("/here")
+    assert cache_folder({SWITCH: "off", "XDG_CACHE_HOME": "/x"}) is None
+    assert cache_folder({SWITCH: ""}) is None
+    assert cache_folder({SWITCH: "/here"}) == Path("/here")
 
 
 @pytest.mark.skipif("sys.platform in ('win32', 'darwin')", reason="other systems have other places")
 def test_where_the_cache_is_by_the_freedesktop_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert folder.cache_folder({"XDG_CACHE_HOME": "/x"}) == Path("/x/dpcube")
-    assert folder.cache_folder({"XDG_CACHE_HOME": "relative"}) is None
+    assert cache_folder({"XDG_CACHE_HOME": "/x"}) == Path("/x/dpcube")
+    assert cache_folder({"XDG_CACHE_HOME": "relative"}) is None
     monkeypatch.setenv("HOME", "/home/me")
-    assert folder.cache_folder({}) == Path("/home/me/.cache/dpcube")
+    assert cache_folder({}) == Path("/home/me/.cache/dpcube")
 
 
 def test_many_writers_and_readers_at_once_see_whole_entries(cache: Path) -> None:

@@ -11,6 +11,7 @@ import dpcube
 from dpcube import Category, Domain, Integer, Release, evaluate
 from dpcube.analyst.kept import estimate_of, folder, keys, libraries, made_once
 from dpcube.analyst.kept.estimate import FEW, KeptEstimate
+from dpcube.caches import SWITCH
 from dpcube.cli import commands
 from dpcube.query import CountingQueries, Workload, query
 from dpcube.testing import SeededNoise
@@ -21,7 +22,7 @@ DOMAIN = Domain(Integer("age", 20, 59), Integer("hours", 0, 9), Category("sex", 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "cache"
-    monkeypatch.setenv(folder.SWITCH, str(place))
+    monkeypatch.setenv(SWITCH, str(place))
     return place
 
 
@@ -65,7 +66,7 @@ def test_a_command_says_the_same_from_the_cache(
     with monkeypatch.context() as patched:
         unread(patched)
         assert said(*asked) == first
-    monkeypatch.setenv(folder.SWITCH, "off")
+    monkeypatch.setenv(SWITCH, "off")
     assert said(*asked) == first
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpcube.arrays import Ints
 from dpcube.curator.publishing import count
 from dpcube.domain import Category, Domain, Integer
 from dpcube.errors import BudgetError, DpcubeError, HiddenError, InputError
@@ -21,8 +22,10 @@ from dpcube.link.features import Side
 from dpcube.link.program import matches
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession, prepare_session
+from dpcube.privacy import padding
 from dpcube.privacy.ledger import Ledger
-from dpcube.testing import SeededNoise
+from dpcube.privacy.padding import padding_shift
+from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(
     Integer("year", 1920, 1999, outside="clip"), Category("state", list("abc"), null="cell", unknown="cell")
@@ -219,6 +222,28 @@ def test_rows_of_a_unit_are_limited_and_padded_for(tmp_path: Path) -> None:
     assert max(ids.count(one) for one in set(ids)) == 2
     assert (session.facts.sensitivity, session.facts.shift) == (2, 29)
     assert session.facts.shift > prepared(tmp_path / "one", None).facts.shift
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_padding_is_drawn_for_all_rows_that_a_unit_may_have(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With silent noise every block has its records and the shift, which is that of so many rows."""
+    asked: list[tuple[Fraction, int]] = []
+
+    class Recorded(SilentNoise):
+        def draw(self, epsilon: Fraction, size: int) -> Ints:
+            asked.append((epsilon, size))
+            return super().draw(epsilon, size)
+
+    monkeypatch.setattr(padding, "ExactNoise", Recorded)
+    session = prepared(tmp_path / "s", None, unit="id", max_rows=rows, epsilon="1/2", delta="1e-5")
+    assert asked == [(Fraction(1, 2) / rows, len(BLOCKS.plan))]
+    shift = padding_shift(Fraction(1, 2), Fraction(1, 10**5), sensitivity=rows)
+    dummies = [sum(one is None for one in block) for block in session.ids()]
+    assert dummies == [shift] * len(BLOCKS.plan)
+    assert (session.facts.sensitivity, session.facts.shift) == (rows, shift)
+    assert (session.facts.epsilon, session.facts.delta) == ("1/2", "1/100000")
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class Pipe:
         message = self._spoil.get(self._turn, message)
         self._turn += 1
         self._out.put(message)
-        told = self._in.get(timeout=20)
+        told = self._in.get(timeout=600)
         self.bytes_sent, self.bytes_received = self.bytes_sent + len(message), self.bytes_received + len(told)
         return told
 

@@ -198,10 +198,16 @@ def unused(a):
     return a + 1
 
 
+def counted(a):
+    while a < 9:
+        a += 1
+    return a
+
+
 NAMES = ["a", "b"]
 """
 TESTS = """
-from toy import NAMES, Box, larger, unused
+from toy import NAMES, Box, counted, larger, unused
 
 
 def test_a():
@@ -215,6 +221,7 @@ def test_b():
 
 
 def test_c():
+    assert counted(7) == 9
     assert NAMES
 """
 SCRIPT = """
@@ -226,6 +233,7 @@ from mutations import mutants_of
 from planting import Loaded, Swapped, options, settle
 
 root, how = Path(sys.argv[1]), sys.argv[2]
+seconds = 1.0 if how == "loaded" else 1e6  # where faults are swapped in, each test has its own
 source = (root / "src" / "toy.py").read_text()
 tests = [f"tests/test_toy.py::test_{name}" for name in "abc"]
 told = sys.stdout.write
@@ -233,7 +241,7 @@ told = sys.stdout.write
 
 def try_all(plant):
     for mutant in mutants_of("src/toy.py", source):
-        told(f"{mutant.before} -> {mutant.after}: {plant.trial(mutant, tests, 10.0).outcome}\\n")
+        told(f"{mutant.before} -> {mutant.after}: {plant.trial(mutant, tests, seconds).outcome}\\n")
 
 
 settle(root, root.with_name("copy"), ())
@@ -261,4 +269,5 @@ def test_faults_are_planted_in_functions_wrappers_and_properties(tmp_path: Path,
     assert fates["b > 1 -> b >= 1"] == "killed"
     assert fates["3 -> 4"] == "killed"
     assert fates["a + 1 -> a - 1"] == "survived"
+    assert fates["a += 1 -> pass"] == "killed by time"
     assert fates["['a', 'b'] -> ['b']".replace("'", '"', 4)] == ("killed" if how == "loaded" else "not planted")

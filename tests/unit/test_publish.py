@@ -356,6 +356,13 @@ def test_a_unit_of_several_rows_is_drawn_at_its_share(account: Account) -> None:
     assert (release.provenance.unit, release.provenance.max_rows) == ("person", 4)
 
 
+@pytest.mark.parametrize("strategy", ["cells", "cuboids", "fine_grid"])
+def test_every_gate_is_told_how_many_rows_a_unit_has(strategy: str) -> None:
+    people = TABLE.append_column("person", pa.array(range(13)))
+    release = publish(people, DOMAIN, epsilon=1, strategy=strategy, unit="person", max_rows=4, ledger=None)
+    assert release.transcript.epsilon_per_unit == Fraction(1, 4) / BUDGET_UNITS
+
+
 # Nothing about the rows shows.
 
 

@@ -86,7 +86,7 @@ def random_range(attribute: Any, generator: np.random.Generator) -> dict[str, fl
 def words_of(commands: list[str]) -> list[list[str]]:
     """Return the words that a real shell hands to the command `dpcube`, for each of many lines."""
     script = "dpcube() { printf '%s\\0' \"$@\"; printf '\\1\\0'; }\n" + "\n".join(commands)
-    done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=60)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=600)
     assert done.stderr == b""
     lines = done.stdout.decode().split("\1\0")
     return [line.split("\0")[:-1] for line in lines[:-1]]

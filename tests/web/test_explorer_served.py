@@ -293,12 +293,12 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = urlsplit(process.stdout.readline().rpartition(" ")[2].strip())
-        connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=600)
         connection.request("GET", f"/?{address.query}")
         assert connection.getresponse().status == 200
         connection.close()
         process.send_signal(signal.SIGINT)
-        said, complained = process.communicate(timeout=60)
+        said, complained = process.communicate(timeout=600)
         assert (process.returncode, complained) == (0, "")
         assert said.splitlines()[-1] == "ended"
 

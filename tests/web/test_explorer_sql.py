@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from test_explorer_page import SAVED
 from test_explorer_served import let_in, run_sql, running, server, wide
 from test_studio import Client
 
-from chromium import Browser
+from chromium import PATIENCE, Browser
 from dpcube import Release
 from dpcube.errors import DpcubeError, InputError, RefusedError
 from dpcube.explore import ExplorerServer
@@ -100,7 +101,9 @@ def test_a_statement_is_stopped_by_a_button(browser: Browser, server: ExplorerSe
     page.run("document.getElementById('sql-errors').click()")
     page.type("#statement", ENDLESS)
     page.click("#run-sql")
-    page.wait("!document.getElementById('stop-sql').disabled")
+    until = time.monotonic() + PATIENCE
+    while not server._sql._running and time.monotonic() < until:  # what is not running yet is not stopped
+        time.sleep(0.01)
     page.click("#stop-sql")
     page.wait("document.getElementById('sql-said').dataset.done")
     assert page.text("#sql-said") == "the statement was stopped"
@@ -151,7 +154,7 @@ def test_a_file_that_was_changed_is_not_asked(tmp_path: Path) -> None:
 
 def test_more_statements_than_may_wait_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(SqlProcess, "_asked", lambda *_, **__: b"{}" if go_on.wait(60) else b"")
+    monkeypatch.setattr(SqlProcess, "_asked", lambda *_, **__: b"{}" if go_on.wait(300) else b"")
     process = SqlProcess(SqlSettings(tmp_path / "none.dpcube", "", "auto", 0.95, 5))
     told: list[bytes] = []
     waiting = [

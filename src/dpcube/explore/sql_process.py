@@ -53,7 +53,7 @@ class SqlProcess:
         self._change = threading.Lock()  # whoever starts or ends the process holds it
         self._process: Any = None
         self._pipe: Connection | None = None
-        self._stopped = self._closed = False
+        self._running = self._stopped = self._closed = False
 
     def run(self, query: str, *, error: bool) -> bytes:
         """Return the result of a statement, as JSON: its columns, its first rows, and how many there are."""
@@ -62,14 +62,18 @@ class SqlProcess:
             raise RefusedError(msg)
         try:
             with self._turn:
-                return self._asked(query, error=error)
+                self._begin()
+                try:
+                    return self._asked(query, error=error)
+                finally:
+                    self._running = False
         finally:
             self._places.release()
 
     def stop(self) -> None:
         """Stop the statement that runs, if there is one; those that wait go on."""
         with self._change:
-            if self._turn.locked():
+            if self._running:
                 self._stopped = True
                 self._kill()
 
@@ -79,8 +83,12 @@ class SqlProcess:
             self._closed = True
             self._kill()
 
+    def _begin(self) -> None:
+        """Let the statement whose turn it is be stopped; what stopped the one before is no matter to it."""
+        with self._change:
+            self._running, self._stopped = True, False
+
     def _asked(self, query: str, *, error: bool) -> bytes:
-        self._stopped = False
         try:
             pipe = self._started()
             pipe.send((query, error))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from dpcube.analyst import Release
+from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.domain.file import read_text, write_text
 from dpcube.errors import DpcubeError, InputError
@@ -42,6 +42,19 @@ _KEYS = {
 }
 
 
+class NoisyCube(Protocol):
+    """What blocks are planned from: a `Release`, which this package is not to import."""
+
+    domain: Domain
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 that identifies the release."""
+
+    def cells(self) -> Floats:
+        """Return the estimated count of every cell."""
+
+
 @dataclass(frozen=True, eq=False)
 class BlockFile:
     """A plan of blocks with what it was made for: rules, an epsilon and delta of the padding, and the release."""
@@ -55,7 +68,7 @@ class BlockFile:
     @classmethod
     def planned(
         cls,
-        release: Release,
+        release: NoisyCube,
         rules: MatchingRules,
         *,
         epsilon: str | Fraction,

@@ -9,6 +9,7 @@ from dpcube.analyst.answer import Answer, Answering, Answers
 from dpcube.analyst.kept import folder
 from dpcube.analyst.kept.keys import digest_of, key_of
 from dpcube.analyst.kept.tree_answers import DamagedError, TreeAnswers
+from dpcube.caches import cache_folder
 from dpcube.domain import Domain
 from dpcube.errors import DpcubeError
 from dpcube.query import CountingQueries, query
@@ -31,7 +32,7 @@ def counted(path: Path, questions: Sequence[str], *, confidence: float, estimate
 
 def counts_of(path: Path, estimate: str, *, anew: bool = False) -> "Counts":
     """Return what a released file's answers come from: what is kept of it, or else it is read (`anew`, always)."""
-    place, digest = folder.cache_folder(), digest_of(path)
+    place, digest = cache_folder(), digest_of(path)
     if place is None or digest is None:
         return Counts.of_file(path, estimate)
     key = key_of(digest, estimate)

@@ -1,4 +1,4 @@
-"""The user's cache directory: bytes under a key enter, and leave as they entered or not at all.
+"""What is kept in the user's cache directory: bytes under a key enter, and leave as they entered or not at all.
 
 Nothing in it is trusted for being there. The directory and what is in it must belong to the user and be nobody else's
 to write. An entry begins with a digest of its key and of what follows: a damaged or renamed one is not used. Entries
@@ -8,38 +8,19 @@ write the same. A cache may always be missing, full or unwritable: then there is
 
 import hashlib
 import os
-import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG, S_IWGRP, S_IWOTH
+from stat import S_ISREG
 
+from dpcube.caches import is_ours
 from dpcube.files import PART, place_beside
 
-SWITCH = "DPCUBE_CACHE"
-"""The variable that names another directory, or says "off"."""
 MOST_BYTES = 2**29
 MOST_ENTRIES = 64
 ENDING = ".kept"
 _A_DAY = 86_400.0
 _DIGEST = 32
-
-
-def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where to keep things: `DPCUBE_CACHE`, or the place for caches on this kind of system; None for nowhere."""
-    if (chosen := environment.get(SWITCH)) is not None:
-        return None if chosen in ("", "off") else Path(chosen)
-    try:
-        if sys.platform == "win32":
-            base = Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-        elif sys.platform == "darwin":
-            base = Path.home() / "Library" / "Caches"
-        else:
-            base = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # nobody's home
-        return None
-    return base / "dpcube" if base.is_absolute() else None
 
 
 def read_entry(folder: Path, key: str) -> memoryview | None:
@@ -87,15 +68,6 @@ def _digest(key: str, content: bytes | memoryview) -> bytes:
     whole = hashlib.sha256(hashlib.sha256(key.encode()).digest())
     whole.update(content)
     return whole.digest()
-
-
-def is_ours(found: os.stat_result) -> bool:
-    """Say whether a file or directory is the user's own and no link, and nobody else can write to it."""
-    if not (S_ISDIR(found.st_mode) or S_ISREG(found.st_mode)):
-        return False
-    if not hasattr(os, "geteuid"):  # Windows keeps a profile's folders to its user
-        return True
-    return found.st_uid == os.geteuid() and not found.st_mode & (S_IWGRP | S_IWOTH)
 
 
 def _clear(folder: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dpcube.analyst.kept import folder
 from dpcube.analyst.kept.keys import digest_of, key_of
+from dpcube.caches import cache_folder
 
 
 def libraries(*names: str) -> str:
@@ -20,7 +21,7 @@ def made_once(path: Path, what: str, make: Callable[[], bytes]) -> bytes:
 
     `what` names it, with all that it depends on but the file.
     """
-    place, digest = folder.cache_folder(), digest_of(path)
+    place, digest = cache_folder(), digest_of(path)
     if place is None or digest is None:
         return make()
     key = key_of(digest, what)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from stat import S_IRWXG, S_IRWXO
 
-from dpcube.analyst.kept.folder import cache_folder, is_ours
+from dpcube.caches import cache_folder, is_ours
 from dpcube.errors import InputError, LinkageError
 
 ENGINE = "spu 0.9.5, Cheetah, products of 64 bits"

@@ -1,0 +1,97 @@
+"""The exact audit of whole releases of units of several rows, at each gate, and twins that forget how many rows.
+
+The auditor is that of `test_audit.py`. What is audited is `publish` from the table to the release; the strategies are
+the plainest that each gate has: every cell, at the whole budget. A neighbour has the rows of one unit more or fewer.
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from checks import Values
+from test_audit import EPSILON, Draw, Said, loss
+
+from dpcube import Domain, Integer
+from dpcube.counter import BUDGET_UNITS, BoxCounter, CuboidCounter
+from dpcube.curator import publish, publishing
+from dpcube.curator.cuboid_gate import CuboidGate
+from dpcube.curator.gate import Gate
+from dpcube.curator.grid_gate import GridGate
+from dpcube.geometry.boxes import Boxes
+from dpcube.privacy.noise import Noise
+from dpcube.strategy import Cuboids, FineGrid
+from dpcube.transcript import CellCounts, Transcript
+
+SHAPE = (2, 2)
+DOMAIN = Domain(Integer("x", 0, 1), Integer("y", 0, 1))
+EXACT = np.array([[5, 0], [1, 3]])
+ROWS = 3
+GATES = ("gate", "cuboid_gate", "grid_gate")
+STRATEGIES = ("cells", "cuboids", "fine_grid")
+
+
+def whole(counter: Any, counts: Values) -> Transcript:
+    return Transcript(SHAPE, counter.epsilon_per_unit, (CellCounts(counts, BUDGET_UNITS),))
+
+
+def one_table(_: Cuboids, counter: CuboidCounter) -> Transcript:
+    """A wide table whose one marginal is the table."""
+    return whole(counter, counter.count_marginal((0, 1), BUDGET_UNITS))
+
+
+def every_cell(_: FineGrid, counter: BoxCounter) -> Transcript:
+    """A grid whose boxes are its cells."""
+    lower = np.indices(SHAPE).reshape(2, -1).T
+    counts = counter.count_boxes(Boxes(SHAPE, lower, lower + 1), np.full(len(lower), BUDGET_UNITS))
+    return whole(counter, counts.reshape(SHAPE))
+
+
+def table_of(exact: Values) -> pa.Table:
+    """Rows with these counts, each of a person of its own: whose they are decides nothing below the limit."""
+    x, y = np.repeat(np.indices(SHAPE).reshape(2, -1), exact.ravel(), axis=1)
+    return pa.table({"x": x, "y": y, "person": np.arange(len(x))})
+
+
+def released(strategy: str, exact: Values, noise: Noise) -> Said:
+    with pytest.MonkeyPatch.context() as patch:
+        for gate in GATES:
+            patch.setattr(f"dpcube.curator.{gate}.ExactNoise", lambda: noise)
+        patch.setattr(Cuboids, "run", one_table)
+        patch.setattr(FineGrid, "run", every_cell)
+        how: dict[str, Any] = {"strategy": strategy, "unit": "person", "max_rows": ROWS, "ledger": None}
+        release = publish(table_of(exact), DOMAIN, epsilon=EPSILON, **how)
+    assert release.transcript.cells is not None
+    return [release.transcript.cells.counts.reshape(-1)]
+
+
+def neighbours() -> Iterator[Values]:
+    """Tables with one to three rows of a person more, in one cell or in two, or as many less."""
+    for change in ([1, 0, 0, 0], [0, 0, 0, 3], [2, 0, 0, 1], [0, 3, 0, 0], [-3, 0, 0, 0], [-1, 0, 0, -2]):
+        yield EXACT + np.array(change).reshape(SHAPE)
+
+
+def draws() -> list[Draw]:
+    return [lambda _, size: np.full(size, 9), lambda _, size: np.full(size, -9), lambda _, size: np.arange(size) - 1]
+
+
+def worst(strategy: str) -> Fraction:
+    def run(exact: Values, noise: Noise) -> Said:
+        return released(strategy, exact, noise)
+
+    return max(abs(loss(run, EXACT, other, draw)) for draw in draws() for other in neighbours())
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_release_loses_epsilon_for_all_rows_of_a_unit(strategy: str) -> None:
+    assert worst(strategy) == EPSILON
+
+
+@pytest.mark.parametrize(("strategy", "gate"), [("cells", Gate), ("cuboids", CuboidGate), ("fine_grid", GridGate)])
+def test_sabotage_a_gate_that_is_not_told_of_the_rows_loses_more(
+    strategy: str, gate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, gate.__name__, lambda exact, epsilon, **_: gate(exact, epsilon))
+    assert worst(strategy) == ROWS * EPSILON

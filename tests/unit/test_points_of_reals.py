@@ -52,8 +52,8 @@ def test_a_heap_at_an_edge_is_in_the_interval() -> None:
         assert release.sql(sql).to_pylist() == [{"n": pytest.approx(ends[0])}]
     even = Release(Domain(Float("x", 0, 4, width=1, within="even")), made.transcript, made.provenance)
     picked = {"x = 2", "x != 2", "x >= 4", "x = 4", "x < 4", "x <= 0"}  # the others end at 2, which has no share
-    for question, (value, *ends) in expected.items():
-        answer, (low, high) = even.count(question), ends if question in picked else (value, value)
+    for question, (value, least, most) in expected.items():
+        answer, (low, high) = even.count(question), (least, most) if question in picked else (value, value)
         assert [answer.value, answer.low, answer.high] == pytest.approx([value, low, high], abs=1e-6)
         assert bool(answer.cut) == (question in picked)
         [row] = even.sql(f"SELECT count(*) AS n FROM cube WHERE {question}", error=True).to_pylist()

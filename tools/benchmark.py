@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from recorded import Records, write_line
+
 from dpcube.evaluate.comparison.page import RecordedComparison, benchmark_page
 
 ROOT = Path(__file__).parents[1]
@@ -96,6 +98,7 @@ def main() -> None:
     for name in sys.argv[1:]:
         record(name)
     (ROOT / "docs" / "benchmark.md").write_text(benchmark_page(recorded()), encoding="utf-8")
+    write_line(Records.load(), "docs/benchmark.md")
 
 
 if __name__ == "__main__":

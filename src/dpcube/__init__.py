@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpcube.domain import Category, Date, Domain, Float, Integer
     from dpcube.errors import (
         BudgetError,
+        CompilerError,
         DomainError,
         DpcubeError,
         EmptyTotalError,
@@ -45,7 +46,7 @@ _NAMES = {
     "dpcube.analyst": ("Answer", "Answers", "Release", "View"),
     "dpcube.domain": ("Category", "Date", "Domain", "Float", "Integer"),
     "dpcube.errors": (
-        *("BudgetError", "DomainError", "DpcubeError", "EmptyTotalError", "HiddenError", "InputError"),
+        *("BudgetError", "CompilerError", "DomainError", "DpcubeError", "EmptyTotalError", "HiddenError", "InputError"),
         *(
             "LedgerError",
             "LinkageError",
@@ -68,6 +69,7 @@ __all__ = [
     "Answers",
     "BudgetError",
     "Category",
+    "CompilerError",
     "Date",
     "Domain",
     "DomainError",

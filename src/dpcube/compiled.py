@@ -9,6 +9,9 @@ from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., object])
 
+COMPILER_REMEDY = "run `dpcube compile` as a user who may write to Numba's cache, or reinstall numba"
+"""What helps where machine code cannot be made."""
+
 _to_be_told: list[Callable[[], None]] = []
 
 
@@ -59,3 +62,13 @@ def _numba() -> Any:
     typeof_impl.register(_Compiled, lambda function, context: typeof_impl(function.load(), context))
     event.register("numba:compile", Teller())  # type: ignore[no-untyped-call]
     return numba
+
+
+def raised_by_compiler(error: BaseException) -> bool:
+    """Return whether an exception comes from Numba or LLVM at work, and not from a loop or from what called it."""
+    at = error.__traceback__
+    while at is not None:
+        if str(at.tb_frame.f_globals.get("__name__")).partition(".")[0] in ("numba", "llvmlite"):
+            return True
+        at = at.tb_next
+    return False

@@ -12,6 +12,7 @@
     │   ├── LedgerError     a ledger that cannot be trusted or written
     │   ├── LinkageError    a peer, or a session with one, that cannot be trusted or ended early
     │   └── MemoryLimitError  more memory than is there
+    ├── CompilerError       machine code for a loop could not be made on this machine (exit code 1)
     └── HiddenError         a fault near private rows, of which only the place is told (exit code 1)
 
 Messages name the object, the offending value, what is allowed and the remedy. They never contain a row, a value
@@ -65,6 +66,10 @@ class LinkageError(RefusedError):
 
 class MemoryLimitError(RefusedError):
     """A request that needs more memory than the machine has."""
+
+
+class CompilerError(DpcubeError):
+    """A failure of the compiler of loops (Numba) or of its cache: nothing is wrong with the file or the question."""
 
 
 class HiddenError(DpcubeError):

@@ -2,10 +2,13 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import house
 import pytest
+
+from dpcube.strategy.registry import GROUP
 
 
 def test_hardly_a_public_name_has_two_homes() -> None:
@@ -38,6 +41,30 @@ def test_the_page_on_the_architecture_names_modules_that_are_there() -> None:
     assert len(re.findall(r"\.py`", page)) > 40
     assert missing_modules(page) == []
     assert missing_modules("`gate.py`, `privacy/gate.py`, `ate.py`") == ["privacy/gate.py", "ate.py"]
+
+
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    """Every text that stands by itself: docstrings of modules, classes and functions, and those below constants."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+
+
+def missing_packages(text: str) -> list[str]:
+    """The names `dpcube.a...` in backquotes of which not even `dpcube/a` is there; a group of entry points is none."""
+    there = {path.relative_to(house.SOURCE).with_suffix("").parts[0] for path in house.modules()}
+    named = re.findall(r"`dpcube\.(\w+)[\w.]*`", text)
+    return [f"dpcube.{name}" for name in named if name not in there and f"dpcube.{name}" != GROUP]
+
+
+def test_docstrings_name_modules_that_are_there() -> None:
+    """`posterior/probes.py` pointed to a module that was gone, and `sources/rows.py` to one that never was."""
+    texts = {path: " ".join(docstrings(tree)) for path, tree in house.modules().items()}
+    assert sum(len(re.findall(r"\.py`", text)) for text in texts.values()) > 150
+    missing = {path: missing_modules(text) + missing_packages(text) for path, text in texts.items()}
+    assert {path: names for path, names in missing.items() if names} == {}
+    assert missing_modules("(`doubts.py`)") == ["doubts.py"]
+    assert missing_packages("`dpcube.noise.law`, `dpcube.nose`, `dpcube.strategies`") == ["dpcube.nose"]
 
 
 TEXT = """

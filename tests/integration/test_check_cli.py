@@ -70,7 +70,22 @@ def test_shares_are_told_in_words(table: Path) -> None:
     assert (found.counted, found.broken_lines) == ("most", "under 1%")
     assert not any(look.examples for look in found.looks)
     shown = {look.attribute: look.examples for look in check(table, DOMAIN, show_values=True).looks}
-    assert shown == {"age": ("120",), "dose": ("1,5",), "sex": ("x",), "day": ("01.03.2026",)}
+    assert shown == {"age": (), "dose": ("1,5",), "sex": (), "day": ("01.03.2026",)}  # 120 is clipped, x has a cell
+
+
+def test_values_that_count_are_not_listed_and_what_becomes_of_them_is_said(table: Path) -> None:
+    """120 was clipped and x had a cell of its own, and both were listed as texts that are not taken."""
+    shown = on_terminal("check", "t.csv", "--domain", "d.toml", "--show-values", cwd=table.parent)
+    listed = shown.partition("some texts of rows that are not counted")[2]
+    assert "  dose: '1,5'\n" in listed
+    assert "'120'" not in shown
+    assert "'x'" not in shown
+    kept = listed.partition("not listed, for these values are counted:\n")[2].splitlines()
+    assert kept[:3] == [
+        "  age: outside: in the nearest bin",
+        "  dose: null: in a cell of their own",
+        "  sex: unknown: in a cell of their own",
+    ]
 
 
 def test_a_column_by_another_name_shows_its_own_texts(table: Path) -> None:

@@ -120,3 +120,66 @@ def test_compiling_ahead_leaves_nothing_to_compile(tmp_path: Path) -> None:
     assert [one.stderr for one in done] == ["", ""]
     assert done[1].stdout == "nothing was left to compile\n"
     assert list(tmp_path.iterdir()) == []
+
+
+USED_AFTERWARDS = """
+import sys
+import numpy as np, pyarrow as pa
+from dpcube import Category, Domain, Float, Integer
+from dpcube.compiled import _Compiled
+from dpcube.curator.publishing import publish
+from dpcube.evaluate.ahead import compile_ahead
+from dpcube.query.random_ranges import random_ranges
+from dpcube.strategy import Adaptive
+
+def versions():
+    loops = {loop for module in list(sys.modules.values()) for loop in vars(module).values() if type(loop) is _Compiled}
+    made = [(loop, one) for loop in loops if loop._compiled for one in loop._compiled.signatures]
+    return {(loop.__module__, loop.__name__, str(one)) for loop, one in made}
+
+compile_ahead()
+before, draw = versions(), np.random.default_rng(1)
+columns = {f"a{k}": draw.integers(0, 6, 3000) for k in range(13)}
+columns |= {name: draw.normal(0.5, 0.1, 3000).clip(0, 0.999) for name in "xy"}
+table = pa.table(columns | {"c": np.where(columns["a0"] > 2, "u", "v")})
+whole = [Integer(f"a{k}", 0, 5) for k in range(13)]
+real, side = [Float(name, 0.0, 1.0, width=0.00001) for name in "xy"], Category("c", ["u", "v"])
+for kind, domain, strategy in (
+    ("one attribute", Domain(whole[0]), "adaptive"),
+    ("dense", Domain(*whole[:3]), "adaptive"),
+    ("cells", Domain(*whole[:3]), "cells"),
+    ("boxes", Domain(*whole[:3]), "dpcube"),
+    ("by class", Domain(*whole[:2], side), Adaptive(target="c")),
+    ("for ranges", Domain(*whole[:2], side), Adaptive(queries="ranges")),
+    ("six attributes", Domain(*whole[:6]), "adaptive"),
+    ("wide", Domain(*whole, side), "adaptive"),
+    ("wide by class", Domain(*whole, side), Adaptive(target="c")),
+    ("grid", Domain(*real), "adaptive"),
+    ("grid of three", Domain(*real, side), "adaptive"),
+):
+    release, name = publish(table, domain, epsilon=1, ledger=None, strategy=strategy), domain.names[0]
+    release.count(f"{name} <= 0.7" if name == "x" else f"{name} = 3")
+    release.sql(f"SELECT count(*) / avg({name}), median({name}) FROM cube WHERE {name} > 0", error=True)
+    release.synthesize(100)
+    if "wide" not in kind:
+        for many in (50, 20_000):
+            release.answer(random_ranges(domain.shape, many, seed=1))
+    if "class" in kind:
+        release.train("c")
+    for module, loop, types in sorted(versions() - before):
+        print(kind, module, loop, types)
+    before |= versions()
+"""
+
+
+@pytest.mark.slow
+def test_every_kind_of_release_finds_its_loops_compiled_ahead(tmp_path: Path) -> None:
+    """Those of wide tables, of grids and of many ranges were compiled in a user's first release of that kind.
+
+    What counts is for which types a loop was made before, so it does not matter what some cache holds.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", USED_AFTERWARDS], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ""

@@ -17,7 +17,7 @@ from dpcube.curator.gate import Gate
 from dpcube.curator.publishing import count
 from dpcube.evaluate.coverage import Coverage, measure_coverage
 from dpcube.geometry.boxes import Boxes
-from dpcube.strategy import BY_NAME, RIVALS, Strategy
+from dpcube.strategy import BY_NAME, NOT_COMPARED, RIVALS, Strategy
 from dpcube.testing import SilentNoise
 
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text(encoding="utf-8")
@@ -110,7 +110,7 @@ def test_by_a_real_entry_point(folder: Path) -> None:
     done = dpcube(folder, *ask, "--strategy", "my_agrid", PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     assert Release.open(folder / "v.dpcube").provenance.strategy == "agrid"
-    assert ", ".join([*BY_NAME, *RIVALS, "broken", "my_agrid."]) in " ".join(
+    assert ", ".join([*BY_NAME, *NOT_COMPARED, *RIVALS, "broken", "my_agrid."]) in " ".join(
         dpcube(folder, "release", "--help", PYTHONPATH=path).stdout.split()
     )
     broken = dpcube(folder, *ask, "--strategy", "broken", PYTHONPATH=path)

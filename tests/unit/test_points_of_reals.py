@@ -1,5 +1,7 @@
 """Single real numbers, where rows heap: edges of bins, and what picks one number out of the middle of a bin."""
 
+from typing import Literal
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -7,7 +9,7 @@ import pytest
 
 from dpcube import Domain, Float, Integer, Release, evaluate
 from dpcube.analyst.plots.picture import marginal
-from dpcube.curator.publishing import count
+from dpcube.curator.publishing import count, publish
 from dpcube.errors import QueryError
 from dpcube.testing import SeededNoise, SilentNoise
 
@@ -49,13 +51,67 @@ def test_a_heap_at_an_edge_is_in_the_interval() -> None:
         assert (answer.cut in str(answer)) is True
         assert release.sql(sql).to_pylist() == [{"n": pytest.approx(ends[0])}]
     even = Release(Domain(Float("x", 0, 4, width=1, within="even")), made.transcript, made.provenance)
-    for question, (value, *_) in expected.items():
-        answer = even.count(question)
-        assert [answer.value, answer.low, answer.high] == pytest.approx([value] * 3, abs=1e-6)
-        assert answer.cut == ""  # a single number of an even bin has no rows
+    picked = {"x = 2", "x != 2", "x >= 4", "x = 4", "x < 4", "x <= 0"}  # the others end at 2, which has no share
+    for question, (value, least, most) in expected.items():
+        answer, (low, high) = even.count(question), (least, most) if question in picked else (value, value)
+        assert [answer.value, answer.low, answer.high] == pytest.approx([value, low, high], abs=1e-6)
+        assert bool(answer.cut) == (question in picked)
         [row] = even.sql(f"SELECT count(*) AS n FROM cube WHERE {question}", error=True).to_pylist()
-        assert [row["n"], row["n_low"], row["n_high"]] == pytest.approx([value] * 3, abs=1e-6)
-        assert "n_cut" not in row
+        assert [row["n"], row["n_low"], row["n_high"]] == pytest.approx([value, low, high], abs=1e-6)
+        assert row.get("n_cut", "") == answer.cut
+
+
+def coordinates(rows: int, *, at: tuple[float, float], heap: int) -> pa.Table:
+    """Places to five decimals, as devices write them, and some rows at one of them."""
+    draw = np.random.default_rng(6)
+    places = {name: np.round(draw.uniform(low, low + 0.999, rows), 5) for name, low in (("lon", 13), ("lat", 52))}
+    for name, value in zip(places, at, strict=True):
+        places[name][:heap] = value
+    return pa.table(places)
+
+
+@pytest.mark.parametrize("within", ["any", "even"])
+@pytest.mark.parametrize(("strategy", "width"), [("fine_grid", 1e-5), ("adaptive", 0.1), ("cuboids", 0.1)])
+def test_one_real_value_may_have_all_rows_of_its_bin(
+    strategy: str, width: float, within: Literal["any", "even"]
+) -> None:
+    """`lon = 13.45861` of coordinates declared even was 0 rows, from 0 to 0, where 8 rows lay."""
+    at, noise = (13.45861, 52.51), 20  # rows: many times the noise of epsilon 50
+    edges = (("lon", 13.0, 14.0), ("lat", 52.0, 53.0))
+    domain = Domain(*(Float(name, low, high, width=width, within=within) for name, low, high in edges))
+    table = coordinates(2000, at=at, heap=300)
+    release = publish(table, domain, epsilon=50, strategy=strategy, ledger=None)
+    truth = int(np.sum(table["lon"].to_numpy() == at[0]))
+    sql = release.sql(f"SELECT count(*) AS n FROM cube WHERE lon = {at[0]}", error=True).to_pylist()[0]
+    view = release.slice(lon=at[0]).group_by().table().to_pylist()[0]
+    answer, but = release.count(lon=at[0]), release.count(f"lon != {at[0]}")
+    for low, high in ((answer.low, answer.high), (sql["n_low"], sql["n_high"]), (view["low"], view["high"])):
+        assert low == 0
+        assert truth - noise <= high < 1500
+    assert answer.cut == sql["n_cut"] == view["cut"] == but.cut
+    assert "of lon" in answer.cut
+    assert but.low - noise <= 2000 - truth <= but.high + noise
+    assert but.low < 1800
+
+
+def test_single_numbers_that_a_selection_picks_out_are_told_from_ends_of_ranges() -> None:
+    even = Float("x", 0, 4, width=1, within="even")
+    picked = {
+        "one": (even.equal(2.5), [2]),
+        "two of two bins": (even.equal(0.5) | even.equal(2.0), [0, 2]),
+        "all but one": (even.complement(even.equal(2.5)), [2]),
+        "the end of a range": (even.range(1.0, 2.0), []),
+        "the last value": (even.range(4.0, None), [3]),
+        "all but the last": (even.range(None, 4.0, high_open=True), [3]),
+        "inside a range": (even.range(1.0, 3.0) & even.equal(2.5), [2]),
+        "joined to a range": (even.range(1.0, 2.5, high_open=True) | even.equal(2.5), []),
+        "everything": (even.everything(), []),
+    }
+    assert {name: np.flatnonzero(even.parts(of)).tolist() for name, (of, _) in picked.items()} == {
+        name: bins for name, (_, bins) in picked.items()
+    }
+    whole = Integer("n", 0, 9, width=5, within="even")
+    assert not whole.parts(whole.equal(3)).any()  # a whole number has its share of a bin
 
 
 def test_groups_that_an_end_touches_are_listed_with_errors() -> None:

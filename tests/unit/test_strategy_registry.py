@@ -281,7 +281,7 @@ def test_installed_strategies_are_listed_without_loading_them(here: Path, monkey
     module(here, WRITTEN)
     offer(here, "mine = outside_strategy:Mine", "bad = broken_strategy:Mine", "cells = outside_strategy:Mine")
     monkeypatch.syspath_prepend(here)
-    assert strategy_names() == [*BY_NAME, *RIVALS, "bad", "mine"]
+    assert strategy_names() == [*BY_NAME, "cuboids", "fine_grid", *RIVALS, "bad", "mine"]
     assert "outside_strategy" not in sys.modules
     assert type(strategy_of("cells")) is Cells  # a built-in name is its own
     assert isinstance(strategy_of("mine"), Outside)

@@ -188,6 +188,25 @@ def test_every_estimate_of_boxes_has_the_answers_of_python(browser: Browser, tmp
     page.close()
 
 
+@pytest.mark.parametrize("strategy", ["adaptive", "cells"])
+def test_one_real_value_of_an_even_bin_has_the_interval_of_python(
+    browser: Browser, tmp_path: Path, strategy: str
+) -> None:
+    """Such a value was 0 rows, from 0 to 0. An end of a range that is one value of a bin is none."""
+    release, dose = released(EVEN, strategy), EVEN.axis("dose")
+    ends = [(0.6, 0.6), (0.5, 0.5), (0.0, 0.0), (2.0, 2.0), (0.25, 0.5), (0.0, 2.0)]
+    asked: list[Asked] = [{dose: {"from": low, "to": high}} for low, high in ends]
+    page = opened(browser, release, tmp_path)
+    shown = page.run(f"({ASK})({json.dumps([address_of(one) for one in asked])})")
+    answers = python_answers(release, shown)
+    for one, answer in zip(shown, answers, strict=True):
+        check_alike(one, answer)
+        check_python_and_sql(release, one)
+    assert [bool(answer.cut) for answer in answers] == [True] * 4 + [False] * 2
+    assert all(float(one["high"]) > 1 for one in shown[:4])
+    page.close()
+
+
 def test_of_an_estimate_that_the_page_does_not_know_errors_are_unknown(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,9 @@ from dpcube.estimate.errors.parts import EqualNoises, ErrorParts
 from dpcube.query import CountingQueries
 from dpcube.query.cuts import cut_queries, slopes_where_even, squared_where_even
 
+MODELLED = "by the model"
+"""How an answer is marked, wherever it is printed, that is a model's and not that of counts (docs/wide.md)."""
+
 
 class Answering(Protocol):
     """What gives answers: an estimate, or the part of one that counting needs."""
@@ -48,13 +51,18 @@ class Answer:
     def __str__(self) -> str:
         interval = f"{self.confidence:.3g} interval {self.interval}"
         cut = f"; {self.cut}" if self.cut else ""
-        other = "by the model" if self.modelled else "within boxes"
+        other = MODELLED if self.modelled else "within boxes"
         return f"{self.value:,.1f} ({interval}; noise {said(self.stderr)}, {other} {said(self.within)}{cut})"
 
     def _repr_html_(self) -> str:
         from dpcube.analyst.notebook import answer_html
 
         return answer_html(self)
+
+    @property
+    def note(self) -> str:
+        """What a table prints beside the numbers: which bins the question cuts, and whether a model answered it."""
+        return noted(self.cut, modelled=self.modelled)
 
     @property
     def interval(self) -> str:
@@ -69,6 +77,15 @@ def said(error: float) -> str:
     ('1,234.6', 'unknown')
     """
     return "unknown" if math.isnan(error) else f"{error:,.1f}"
+
+
+def noted(cut: str, *, modelled: bool) -> str:
+    """Return the note of an answer.
+
+    >>> noted("cuts the bin 5-9 of age", modelled=True)
+    'by the model; cuts the bin 5-9 of age'
+    """
+    return "; ".join(filter(None, (MODELLED if modelled else "", cut)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +161,11 @@ class Answers:
             for place, said in zip(self.cuts.at.tolist(), self.cuts.words, strict=True):
                 words[place] = said
         return words
+
+    def notes(self) -> list[str]:
+        """Return for each answer its `Answer.note`."""
+        modelled = np.zeros(len(self), np.bool_) if self.modelled is None else self.modelled
+        return [noted(cut, modelled=one) for cut, one in zip(self.cut_words(), modelled.tolist(), strict=True)]
 
     def cut_reach(self) -> Floats:
         """Return how far the bins that a question cuts may move each answer: 0 where it cuts none."""

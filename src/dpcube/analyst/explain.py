@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcube.analyst.trust import Trust, doubts, trust
+from dpcube.analyst.answer import MODELLED
+from dpcube.analyst.trust import ONE_CELL, Trust, doubts, trust
 from dpcube.noise import noise_variances
 from dpcube.transcript import Choice
 from dpcube.transcript.measurements import CountsAlike, MarginalCounts, Measurement
@@ -66,6 +67,7 @@ class ReleaseAccount:
             parts += [
                 f"  {row.question}: "
                 + ("unknown" if np.isnan(row.most) else f"{_rows(row.middle)} rows; 9 in 10 below {_rows(row.most)}")
+                + (f"; {row.modelled:.0%} {MODELLED}" if row.modelled else "")
                 for row in self.errors
             ]
         return "\n".join([*(line for part in parts for line in _wrapped(part)), *_wrapped(self._support())])
@@ -81,9 +83,9 @@ class ReleaseAccount:
         if self.doubts:
             return f"{self.doubts} Asking costs no privacy, however often."
         unseen = ""
-        if self.errors and not np.isnan(self.errors[-1].half_width):
-            half_width = self.errors[-1].half_width
-            unseen = f"A single cell below about {_rows(half_width)} rows cannot be told from an empty one. "
+        of_a_cell = next((row.half_width for row in self.errors if row.question == ONE_CELL), math.nan)
+        if not math.isnan(of_a_cell):
+            unseen = f"A single cell below about {_rows(of_a_cell)} rows cannot be told from an empty one. "
         above = "totals, groups and ranges well above their errors" if self.errors else "what is well above its error"
         return (
             f"It supports {above}. {unseen}It says nothing reliable of any one row, and a question that cuts a bin is "

@@ -147,10 +147,11 @@ def _row_values(view: "View", axes: Sequence[AxisGroups]) -> Floats:
 
 
 def _of_answers(answers: Answers, confidence: float) -> dict[str, Any]:
-    """Return the measures of answers; where any cuts bins, which bins each cuts besides."""
+    """Return the measures of answers; where any cuts bins, which bins each cuts; of a model's, which are."""
     low, high = answers.interval(confidence)
     cut = {} if answers.cuts is None else {"cut": np.array(answers.cut_words(), object)}
-    return {"value": answers.values, "stderr": answers.stderrs, "low": low, "high": high, **cut}
+    modelled = {} if answers.modelled is None else {"modelled": answers.modelled}
+    return {"value": answers.values, "stderr": answers.stderrs, "low": low, "high": high, **modelled, **cut}
 
 
 def _named(labels: Sequence[str], place: NDArray[Any]) -> pa.Array:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answer, Answers, said
+from dpcube.analyst.answer import MODELLED, Answer, Answers, said
 from dpcube.analyst.groups import first_places, group_answers
 from dpcube.analyst.plots.axis import printable
 from dpcube.errors import DpcubeError
@@ -41,9 +41,10 @@ def release_html(release: "Release") -> str:
 
 def answer_html(answer: Answer) -> str:
     """Return an answer with its interval."""
-    header = ("count", _interval_heading(answer.confidence), "noise", "within boxes", *(["note"] if answer.cut else []))
+    other = MODELLED if answer.modelled else "within boxes"
+    header = ("count", _interval_heading(answer.confidence), "noise", other, *(["note"] if answer.note else []))
     row = (f"{answer.value:,.1f}", answer.interval, said(answer.stderr), said(answer.within))
-    return _page(_table(header, [(*row, *([answer.cut] if answer.cut else []))], numbers=range(4)))
+    return _page(_table(header, [(*row, *([answer.note] if answer.note else []))], numbers=range(4)))
 
 
 def answers_html(answers: Answers) -> str:
@@ -73,9 +74,10 @@ def view_html(view: "View") -> str:
 
 
 def _answered(header: Sequence[str], labels: Sequence[Sequence[str]], answers: Answers) -> str:
-    """Return a table of answers: their labels, counts, intervals and errors, and a note where some cut a bin."""
+    """Return a table of answers: their labels, counts, intervals and errors, and notes if any has one."""
     low, high = answers.interval()
-    notes = [(word,) for word in answers.cut_words()] if answers.cuts is not None else [()] * len(answers)
+    said_of, shown = answers.notes(), slice(1 if any(answers.notes()) else 0)
+    notes = [(note,)[shown] for note in said_of]
     rows = [
         (*label, f"{value:,.1f}", _interval(*ends), said(stderr), said(within), *note)
         for label, value, ends, stderr, within, note in zip(
@@ -90,7 +92,7 @@ def _answered(header: Sequence[str], labels: Sequence[Sequence[str]], answers: A
     ]
     measures = ["count", _interval_heading(0.95), "noise", "within boxes"]
     numbers = range(len(header), len(header) + len(measures))
-    return _table([*header, *measures, *(["note"] if answers.cuts is not None else [])], rows, numbers=numbers)
+    return _table([*header, *measures, *["note"][shown]], rows, numbers=numbers)
 
 
 def _first(answers: Answers) -> Answers:
@@ -110,7 +112,8 @@ def _at(answers: Answers, kept: slice | NDArray[np.bool_]) -> Answers:
     noises = answers.noises
     if noises is not None:
         noises = noises._replace(numbers=noises.numbers[kept])
-    return Answers(answers.values[kept], answers.stderrs[kept], answers.withins[kept], noises)
+    modelled = None if answers.modelled is None else answers.modelled[kept]
+    return Answers(answers.values[kept], answers.stderrs[kept], answers.withins[kept], noises, modelled=modelled)
 
 
 def _interval(low: float, high: float) -> str:

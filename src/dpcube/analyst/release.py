@@ -14,6 +14,7 @@ from dpcube.analyst import frames
 from dpcube.analyst.answer import Answer, Answers
 from dpcube.analyst.drawing import modelled_rows, rows_of_boxes
 from dpcube.analyst.explain import account
+from dpcube.analyst.pasteable import shell_word
 from dpcube.analyst.synthesize import BYTES_A_CELL, BYTES_A_SYNTHETIC_VALUE, synthetic_rows
 from dpcube.analyst.view import View
 from dpcube.domain import Domain, Scalar
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from dpcube.learn import CubeClassifier, TrainedModel, Training
-    from dpcube.learn.features import Encoding
+    from dpcube.learn.features import Encoding, Features
 
 
 class Release:
@@ -274,24 +275,32 @@ class Release:
         a wide table from its model, as many rows as it has.
         """
         from dpcube.learn import training
-        from dpcube.learn.features import Features
 
-        features, axis = Features.of(self.domain, target), self.domain.axis(target)
+        features, axis = self._features_for(target), self.domain.axis(target)
         most = training.MOST_TRAINING_ROWS if most is None else most
         return training.to_training(features, self.estimate(estimate), axis, encoding=encoding, most=most)
 
-    def _check_learnable(self) -> None:
-        """Refuse what goes through every cell of a fine grid."""
-        if self.transcript.plan == FINE_GRID or (self.transcript.cuboids is None and self.domain.size > MOST_CELLS):
-            msg = "classifiers are not learnt from the boxes of a fine grid; train on its synthetic rows (synthesize), "
-            msg += "or release wider bins as one cube"
+    def _features_for(self, target: str) -> "Features":
+        """Return the features of a classifier; QueryError if it would go through a grid too large to materialise."""
+        from dpcube.learn.features import Features
+
+        features = Features.of(self.domain, target)
+        size, is_grid = self.domain.size, self.transcript.plan == FINE_GRID
+        if self.transcript.cuboids is None and size > (release_file.LARGEST_HELD if is_grid else MOST_CELLS):
+            msg = (
+                f"a grid of {size:,} cells is too fine to learn a classifier from its boxes; train a library's "
+                "classifier on synthetic rows (dpcube synth), or release the table with --target "
+                f"{shell_word(target)}, which counts tables by class, or with wider bins"
+            )
             raise QueryError(msg)
+        return features
 
     def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":
         """Return the default model of a target, to be saved: `dpcube train` (docs/classification.md)."""
         from dpcube.learn.origin import Origin
         from dpcube.learn.train import ESTIMATES_TRIED, train
 
+        self._features_for(target)
         made = self.provenance
         protects = "one row" if made.unit is None else f"all rows of one {made.unit}"
         origin = Origin(made.private, self.digest, str(made.epsilon), protects)

@@ -5,6 +5,7 @@ end how the release was made and what it cost.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from html import escape
@@ -12,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
+from dpcube.analyst.answer import MODELLED
 from dpcube.analyst.explain import measured
 from dpcube.analyst.page_parts import STYLE, html_table, pictures_html
 from dpcube.analyst.pasteable import example_question, shell_word
@@ -19,11 +21,18 @@ from dpcube.analyst.plots.axis import LONGEST_NAME, in_rows, printable
 from dpcube.analyst.plots.picture import Bars, Picture, picture
 from dpcube.analyst.release import Release
 from dpcube.analyst.trust import COVERAGE, INTERVAL_KINDS, Trust, doubts, trust
+from dpcube.transcript import BoxCounts, CellCounts, Transcript
+from dpcube.transcript.cuboids import CuboidCounts
+from dpcube.transcript.measurements import MarginalCounts
 
 LONGEST_TITLE = 1000
 MOST_IN_TITLE = 6
 """Attributes that a title names; of more it names the first, and says how many others there are."""
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+OF_A_MODEL = (
+    "Answers about attributes that were not all counted together are those of a model that was fitted to the noisy "
+    "tables; the last column is their share. "
+)
 
 
 def report(
@@ -107,20 +116,34 @@ def finest_pair(release: Release) -> list[tuple[str, str]]:
 
 
 def _trusted(release: Release, told: Sequence[Trust]) -> str:
-    header = ("question", "a typical answer", f"95% interval, {PLUS_MINUS}", "of the answer")
-    rows = [
-        (printable(t.question, longest=LONGEST_NAME), in_rows(t.answer), in_rows(t.half_width), _share(t)) for t in told
-    ]
+    some_modelled = any(t.modelled for t in told)
     held = None if doubts(told) else COVERAGE.get((release.provenance.strategy, release.default_estimate))
     on_public = "" if held is None else f" On a public table it did so {_held(held)}."
     words = (
         "Each answer has a standard error and an interval, reckoned from the release itself: noise added for privacy, "
         "and counts spread over cells that were counted together. The interval should hold the truth 95 times in "
-        f"100.{on_public} A count below its {PLUS_MINUS} may as well be none. A question that cuts a bin is "
+        f"100.{on_public} A count below its {PLUS_MINUS} may as well be none. {OF_A_MODEL if some_modelled else ''}"
+        "A question that cuts a bin is "
         "answered as if its rows were spread evenly, and its interval reaches from none of them to all, unless the "
         "domain declares the attribute even."
     )
-    return f"<p>{escape(words)}</p>{html_table(header, rows, numbers=3)}"
+    return f"<p>{escape(words)}</p>{_trust_table(told, some_modelled=some_modelled)}"
+
+
+def _trust_table(told: Sequence[Trust], *, some_modelled: bool) -> str:
+    header = ("question", "a typical answer", f"95% interval, {PLUS_MINUS}", "of the answer", MODELLED)
+    rows = [
+        (
+            printable(t.question, longest=LONGEST_NAME),
+            in_rows(t.answer),
+            in_rows(t.half_width),
+            _share(t),
+            f"{t.modelled:.0%}",
+        )
+        for t in told
+    ]
+    columns = len(header) if some_modelled else len(header) - 1
+    return html_table(header[:columns], [row[:columns] for row in rows], numbers=columns - 1)
 
 
 def _held(percent: Mapping[str, int]) -> str:
@@ -144,19 +167,37 @@ def _asking(release: Release) -> str:
 
 
 def _made(release: Release) -> str:
-    made, boxes = release.provenance, release.transcript.boxes
-    counted = "every cell" if boxes is None else f"{len(boxes.tree.leaves):,} boxes of cells"
-    both = " and every cell" if boxes is not None and release.transcript.cells is not None else ""
     words = (
-        f"Noisy counts of {counted}{both} of a table over {len(release.domain.names)} attributes, chosen by the "
-        f"strategy <b>{escape(printable(made.strategy))}</b>. Answers come from the estimate "
-        f"<b>{release.default_estimate}</b>, which makes them agree with one another. No row is in the file."
+        f"Noisy counts of {escape(_counted(release.transcript))}, over a table of {len(release.domain.names)} "
+        f"attributes. The strategy <b>{escape(printable(release.provenance.strategy))}</b> selected what is counted. "
+        f"Answers come from the estimate <b>{release.default_estimate}</b>. No row is in the file."
     )
     rows = [
         (printable(a.name, longest=LONGEST_NAME), a.kind, printable(a.extent(), longest=90), f"{a.size:,}")
         for a in release.domain.attributes
     ]
     return f"<p>{words}</p>{html_table(('attribute', 'type', 'from ... to', 'cells'), rows, numbers=1)}"
+
+
+def _counted(transcript: Transcript) -> str:
+    """Return in words what a release counted: cells, boxes of cells, and tables over some of the attributes.
+
+    A release without boxes need not have counted cells: a wide table has far too many of them.
+    """
+    found, tables = [], Counter[int]()
+    for kept in transcript.measurements:
+        if isinstance(kept, BoxCounts):
+            found.append(f"{len(np.unique(kept.node)):,} boxes of cells")
+        elif isinstance(kept, CellCounts):
+            found.append("every cell")
+        elif isinstance(kept, MarginalCounts):
+            tables[len(kept.axes)] += 1
+        elif isinstance(kept, CuboidCounts):
+            tables.update(len(one.axes) for one in kept.cuboids)
+    for axes, many in sorted(tables.items()):
+        over = f"{axes} attribute{'s' * (axes != 1)}" + (" each" if many > 1 else "")
+        found.append(f"{many} table{'s' * (many > 1)} over {over}" if axes else "all rows")
+    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
 
 
 def _spent(release: Release) -> str:

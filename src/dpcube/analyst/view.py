@@ -110,8 +110,7 @@ class View:
             kept = self.kept.get(attribute.name, attribute.everything())
             levels, at = attribute.levels(), self.levels.get(attribute.name, 0)
             level = levels[at] if at < len(levels) else None
-            parts = attribute.parts(kept) & (not attribute.is_even)
-            axes.append(AxisGroups(attribute, level, attribute.weights(kept), parts))
+            axes.append(AxisGroups(attribute, level, attribute.weights(kept), attribute.parts(kept)))
         return axes
 
     def table(self, *, errors: bool = True, confidence: float = 0.95) -> pa.Table:

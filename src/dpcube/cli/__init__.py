@@ -29,6 +29,7 @@ from dpcube.cli.reproduce import reproduce
 from dpcube.cli.sql import sql
 from dpcube.cli.studio import studio
 from dpcube.cli.tables import export, synth
+from dpcube.compiled import COMPILER_REMEDY, raised_by_compiler
 from dpcube.errors import DpcubeError, InputError
 
 
@@ -95,9 +96,13 @@ def main() -> None:
         _fail(f"interrupted; files appear whole or not at all{_what_stays()}", 130)
     except DpcubeError as error:
         _fail(str(error), 2 if isinstance(error, InputError) else 1)
+    except MemoryError:
+        _fail("memory ran out; close other programs, or use a larger machine", 1)
     except OSError as error:
         _fail(f"a file or the output cannot be read or written: {error.strerror or type(error).__name__}", 1)
     except Exception as error:  # noqa: BLE001, RUF100 (a traceback could show rows, so only the kind of error is named)
+        if raised_by_compiler(error):
+            _fail(f"the compiler of loops (Numba) failed with {type(error).__name__}; {COMPILER_REMEDY}", 1)
         _fail(f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it", 1)
 
 

@@ -149,7 +149,7 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     """
     from dataclasses import asdict
 
-    from dpcube.analyst.answer import said
+    from dpcube.analyst.answer import MODELLED, said
     from dpcube.analyst.kept import counted
 
     asked = questions or ("",)
@@ -157,10 +157,11 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     if as_json:
         print_json([{"question": text, **asdict(answer)} for text, answer in zip(asked, answers, strict=True)])
         return
-    header = ["question", "count", "noise", "within boxes", f"{100 * confidence:.4g}% interval", "bins"]
+    other = MODELLED if all(a.modelled for a in answers) else "within boxes"
+    header = ["question", "count", "noise", other, f"{100 * confidence:.4g}% interval", "note"]
     rows = [
-        [text or "(all)", f"{a.value:,.1f}", said(a.stderr), said(a.within), a.interval, a.cut]
+        [text or "(all)", f"{a.value:,.1f}", said(a.stderr), said(a.within), a.interval, a.note]
         for text, a in zip(asked, answers, strict=True)
     ]
-    columns = slice(None if any(a.cut for a in answers) else -1)
+    columns = slice(None if any(a.note for a in answers) else -1)
     print_table(header[columns], [row[columns] for row in rows], left=(0, 5))

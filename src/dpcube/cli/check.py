@@ -1,13 +1,17 @@
 """The verb by which a table's owner sees, on a terminal alone, which rows a domain would count."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from dpcube.cli.curator import choice_of_rows, csv_options, dialect_of, query_option, table_argument
 from dpcube.cli.output import print_table, stage, stages_done, visible
+
+if TYPE_CHECKING:
+    from dpcube.curator.check import Look
 
 PRIVATE = "PRIVATE: exact facts about the rows, in rough words. For the owner of the table; not to be passed on."
 MEANING = """\
@@ -15,11 +19,14 @@ kept: in a bin as it is. clipped: outside, counted in the bin nearest to it. nul
 read by this domain; they have a cell of their own or are dropped. dropped: the row is not counted at all.
 How text can be read (format, decimal, trim, ...): docs/sources.md. Nothing was spent, and nothing written."""
 
+SOME_DROPPED = "some texts of rows that are not counted, escaped and cut:"
+NONE_DROPPED = "no text is dropped (nulls apart)"
+
 
 @click.command(short_help="Show its owner which rows of a table would be counted.")
 @table_argument
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
-@click.option("--show-values", is_flag=True, help="Show some texts that the domain does not take. They are rows' own.")
+@click.option("--show-values", is_flag=True, help="Show some texts of rows that are not counted. They are rows' own.")
 @choice_of_rows
 @query_option
 @csv_options
@@ -71,7 +78,7 @@ def check(
     if found.broken_lines is not None:
         click.echo(f"lines of the file that are no rows (other number of fields, open quotes): {found.broken_lines}")
     if show_values:
-        _print_examples([(look.attribute, look.examples) for look in found.looks if look.examples])
+        _print_examples(found.looks)
     click.echo(f"\n{MEANING}")
     try:
         check_public(declared)
@@ -79,7 +86,13 @@ def check(
         click.echo(f"\nA release would be refused: {refused}.")
 
 
-def _print_examples(examples: list[tuple[str, tuple[str, ...]]]) -> None:
-    click.echo("\nsome texts that are not taken, escaped and cut:" if examples else "\nno texts that are not taken")
-    for attribute, texts in examples:
-        click.echo(visible(f"  {attribute}: {', '.join(map(ascii, texts))}"))
+def _print_examples(looks: "Sequence[Look]") -> None:
+    """Print texts of rows that are dropped, and which irregular values are not listed because they are counted."""
+    dropped = [look for look in looks if look.examples]
+    click.echo(f"\n{SOME_DROPPED if dropped else NONE_DROPPED}")
+    for look in dropped:
+        click.echo(visible(f"  {look.attribute}: {', '.join(map(ascii, look.examples))}"))
+    if counted := [look for look in looks if look.counted]:
+        click.echo("not listed, for these values are counted:")
+        for look in counted:
+            click.echo(visible(f"  {look.attribute}: {look.counted}"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done
-from dpcube.cli.strategies import named, some_strategies
+from dpcube.cli.strategies import compared_strategies, named
 
 if TYPE_CHECKING:
     from dpcube.evaluate.by_question import QuestionCoverage
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to run.")
 @click.option("--each", type=click.Path(path_type=Path, dir_okay=False), help="CSV file to make of every question.")
-@some_strategies
+@compared_strategies
 @as_json
 def coverage(  # one argument for each option
     *,

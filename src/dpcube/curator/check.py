@@ -14,6 +14,7 @@ from typing import Literal
 from dpcube.curator.request import MOST_ROWS_OF_A_UNIT, Bound, PrivacyUnit, Range, read_lines
 from dpcube.curator.sources import CsvDialect, Rows, open_rows
 from dpcube.domain import Attribute, Domain
+from dpcube.domain.attribute import IRREGULAR
 from dpcube.privacy.seal import sealed
 
 MOST_EXAMPLES = 5
@@ -22,11 +23,15 @@ ENDS = ("kept", "clipped", "null", "unknown", "dropped")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What becomes of the rows by one attribute, in words, one for each of `ENDS`; texts that it does not take."""
+    """What becomes of the rows by one attribute, in words, one for each of `ENDS`; texts of rows that it drops.
+
+    `counted` says which irregular values count all the same, and where: these are not among the texts.
+    """
 
     attribute: str
     shares: tuple[str, ...]
     examples: tuple[str, ...] = ()
+    counted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ def check(
     null_unit: Literal["drop", "each"] = "drop",
     period: tuple[str, Bound, Bound] | None = None,
 ) -> Checked:
-    """Return roughly which share of the rows goes where, and with `show_values` some texts that are not read.
+    """Return roughly which share of the rows goes where, and with `show_values` some texts of rows that are dropped.
 
     `unit`, `max_rows`, `null_unit` and `period` are as `publish` has them, and refused as it would.
     """
@@ -72,7 +77,7 @@ def check(
     for attribute, fates in zip(declared.attributes, found, strict=True):
         examples = _examples(rows, attribute) if show_values else ()
         shares = tuple(share(n, total) for n in _ends(attribute, fates))
-        looks.append(Look(attribute.name, shares, examples))
+        looks.append(Look(attribute.name, shares, examples, counted_all_the_same(attribute)))
     table = total if rows_of is None else every.count()
     lines = every.lines()
     broken = None if lines is None else share(lines - table, lines)
@@ -83,6 +88,18 @@ def check(
         having = int(with_unit.count_cells(declared).sum())
         named, kept = share(having, counted), share(int(limited.count_cells(declared).sum()), having)
     return Checked(tuple(looks), share(counted, total), broken, inside, named, kept)
+
+
+def counted_all_the_same(attribute: Attribute) -> str:
+    """Say which irregular values of an attribute are counted, and where; nothing if all of them are dropped.
+
+    >>> from dpcube.domain import Integer
+    >>> counted_all_the_same(Integer("age", 0, 99, outside="clip", null="cell"))
+    'outside: in the nearest bin; null: in a cell of their own'
+    """
+    clipped = [kind for kind in IRREGULAR if attribute.destination(kind) == "clip"]
+    places = ((clipped, "in the nearest bin"), (attribute.own_cells, "in a cell of their own"))
+    return "; ".join(f"{', '.join(kinds)}: {place}" for kinds, place in places if kinds)
 
 
 def _ends(attribute: Attribute, fates: dict[str, int]) -> Sequence[int]:

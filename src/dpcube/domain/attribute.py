@@ -252,8 +252,17 @@ class Attribute:
         return np.concatenate([selection.shares(self.bin_edges()), own])
 
     def parts(self, selection: Selection) -> NDArray[np.bool_]:
-        """Tell of each cell of this axis whether it is selected in part, if only one value of it is or is not."""
-        return np.append(selection.parts(self.limits()), np.zeros(len(self.own_cells), np.bool_))
+        """Tell of each cell of this axis whether it is selected in part, and nothing is known of its rows there.
+
+        Of an even bin a part holds its share of the rows. But a single real number has no share, and a question that
+        picks one out, or leaves one out, is asked because of the rows there: they may be all of the bin's.
+        """
+        found = np.zeros(self.size, np.bool_)
+        if not self.is_even:
+            found[: self.bins] = selection.parts(self.limits())
+        elif self.is_continuous:
+            found[: self.bins] = selection.single_values(self.limits())
+        return found
 
     def cut_shares(self, shares: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Tell which shares of all cells of the axis are neither none nor all, by more than rounding may have made."""

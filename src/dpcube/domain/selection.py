@@ -63,6 +63,17 @@ class Selection:
             whole |= (edges[:-1] >= low) & (edges[1:] <= high)
         return touched & ~whole
 
+    def single_values(self, edges: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Tell of each bin between consecutive `edges` whether a single real number of it is selected, or left out.
+
+        Such a number stands apart: the doubles on either side are not selected, or are. One that ends a range does not.
+        """
+        ends = np.array([edges[0], *(end for pair in self.intervals for end in pair), edges[-1]])
+        alone = ends[:-1][ends[1:] == np.nextafter(ends[:-1], math.inf)]
+        found = np.zeros(len(edges) - 1, np.bool_)
+        found[np.searchsorted(edges, alone, side="right") - 1] = True
+        return found
+
 
 def _merge(pairs: list[Interval]) -> tuple[Interval, ...]:
     merged: list[Interval] = []

@@ -31,8 +31,8 @@ def demo_page(release: Release, exact_counts: NDArray[np.int64], asked: Question
     """Return the report of a release with questions answered, and the truth beside them."""
     header = ("question", "truth", "answer", "noise", "within boxes", "95% interval")
     rows = [
-        (q, f"{t:,}", f"{a.value:,.0f}", f"{a.stderr:,.0f}", f"{a.within:,.0f}", f"{a.low:,.0f} to {a.high:,.0f}")
-        for q, t, a in asked
+        (named, f"{t:,}", f"{a.value:,.0f}", f"{a.stderr:,.0f}", f"{a.within:,.0f}", f"{a.low:,.0f} to {a.high:,.0f}")
+        for named, t, a in ((f"{q} ({a.note})" if a.note else q, t, a) for q, t, a in asked)
     ]
     held = sum(answer.low <= truth <= answer.high for _, truth, answer in asked)
     words = (
@@ -40,7 +40,10 @@ def demo_page(release: Release, exact_counts: NDArray[np.int64], asked: Question
         "hold it. <i>noise</i> is the standard error of the noise added for privacy, <i>within boxes</i> the error "
         "expected from counts spread over cells that were counted together; the interval covers both.</p>"
     )
-    section, pairs = words + html_table(header, rows, numbers=5), finest_pair(release)
+    section, pairs = (
+        words + html_table(header, rows, numbers=5),
+        finest_pair(release),
+    )
     if pairs:
         section += pictures_html(lambda: [beside_truth(release, exact_counts, *pairs[0])])
     return report(release, title=title, sections={"Beside the truth": section}, with_map=False)

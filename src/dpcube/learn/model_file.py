@@ -17,7 +17,7 @@ import numpy as np
 from dpcube.arrays import Floats, Ints
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
-from dpcube.errors import DpcubeError, InputError
+from dpcube.errors import InputError
 from dpcube.files import is_special, new_file
 from dpcube.learn.additive import MOST_PARAMETERS, Additive
 from dpcube.learn.features import Features
@@ -96,7 +96,7 @@ class TrainedModel:
             raise InputError(msg) from None
         try:
             return cls.loads(text)
-        except DpcubeError as error:
+        except InputError as error:
             msg = f"{path} is no whole model file: {error}"
             raise InputError(msg) from None
 

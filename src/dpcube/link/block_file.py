@@ -13,7 +13,7 @@ import numpy as np
 from dpcube.arrays import Floats
 from dpcube.domain import Domain
 from dpcube.domain.file import read_text, write_text
-from dpcube.errors import DpcubeError, InputError
+from dpcube.errors import DpcubeError, InputError, MemoryLimitError
 from dpcube.geometry.boxes import Partitioning
 from dpcube.link.blocking import MOST_PLANNED_BLOCKS, BlockPlan, plan_boxes
 from dpcube.link.rules import MatchingRules
@@ -128,6 +128,8 @@ class BlockFile:
         text = read_text(path)
         try:
             return cls._read(json.loads(text))
+        except MemoryLimitError:
+            raise
         except (DpcubeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             why = str(error) if isinstance(error, DpcubeError) else "it was changed, or made by something else"
             msg = f"{path} is no blocks file of `dpcube block`: {why}"

@@ -5,7 +5,9 @@ in that part, so the true count lies between that of the query with the weights 
 put to 1. A part may be a single real number: `dose <= 2` takes that much of a bin [2, 3), which adds nothing to the
 estimate, and to the most all that may heap at 2. Both ends are products of weights again, so they are answered like any
 other query. Weights of axes declared even stay what they are: rows fall into such a part by chance, each with the
-part's weight, and the density may have a slope inside the bin, as it has from bin to bin.
+part's weight, and the density may have a slope inside the bin, as it has from bin to bin. Only a single real number
+that a question picks out of an even bin, or leaves out of it, cuts the bin all the same: its weight of 0, or of 1 for
+the rest, would claim that no row is there.
 """
 
 from dataclasses import dataclass
@@ -33,7 +35,10 @@ class CutQueries:
 
 def cut_queries(domain: Domain, queries: CountingQueries) -> CutQueries | None:
     """Return the queries that cut a bin of which nothing is known inside, or None; weights are shares of cells."""
-    cut = [parts & (not a.is_even) for a, parts in zip(domain.attributes, queries.parts, strict=True)]
+    cut = [
+        parts & ((weights == 0) | (weights == 1)) if a.is_even else parts
+        for a, parts, weights in zip(domain.attributes, queries.parts, queries.weights, strict=True)
+    ]
     is_cut = [np.asarray(rows.any(axis=1))[queries.chosen[:, axis]] for axis, rows in enumerate(cut)]
     takes_some = [(w != 0).any(axis=1) | rows.any(axis=1) for w, rows in zip(queries.weights, cut, strict=True)]
     is_some = [np.asarray(some)[queries.chosen[:, axis]] for axis, some in enumerate(takes_some)]

@@ -8,6 +8,8 @@ from dpcube.strategy.outside import Outside, usual_peak_bytes
 from dpcube.strategy.registry import (
     BY_NAME,
     DEFAULT,
+    GRID_STRATEGY,
+    NOT_COMPARED,
     RIVALS,
     WIDE_STRATEGY,
     check_room,
@@ -21,6 +23,8 @@ from dpcube.strategy.two_phase import TwoPhase
 __all__ = [
     "BY_NAME",
     "DEFAULT",
+    "GRID_STRATEGY",
+    "NOT_COMPARED",
     "RIVALS",
     "WIDE_STRATEGY",
     "Adaptive",

@@ -44,6 +44,8 @@ WIDE_STRATEGY = Cuboids().name
 """The strategy of releases of wide tables, chosen for them unless another is named."""
 GRID_STRATEGY = FineGrid().name
 """The strategy of releases of fine grids, chosen for few attributes of very many cells unless another is named."""
+NOT_COMPARED = (WIDE_STRATEGY, GRID_STRATEGY)
+"""Strategies that release a table and that no command compares with others."""
 MOST_CELLS_OF_A_CUBE = 2**28
 """Domains of more cells are released as a grid's boxes, or as cuboids: a cube would take some 20 GB."""
 GROUP = "dpcube.strategies"
@@ -52,8 +54,8 @@ OF_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 def strategy_names() -> list[str]:
-    """Return the names of all strategies: ours, rivals that are built in, then those that installed packages offer."""
-    built_in = [*BY_NAME, *RIVALS]
+    """Return the names of all strategies of releases: ours, built-in rivals, then those of installed packages."""
+    built_in = [*BY_NAME, *NOT_COMPARED, *RIVALS]
     return [*built_in, *sorted({one.name for one in _installed()} - set(built_in))]
 
 
@@ -105,7 +107,7 @@ def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> Fitte
 
 
 def _named(name: str) -> object:
-    if name in (WIDE_STRATEGY, GRID_STRATEGY):
+    if name in NOT_COMPARED:
         what = "wide tables" if name == WIDE_STRATEGY else "fine grids"
         msg = f"the strategy {name} makes releases of {what}, which are not compared yet; name another"
         raise InputError(msg)

@@ -7,7 +7,8 @@ compresses), so the size of the file bounds what reading it can cost.
 Format 1 has at most one measurement of cells and one of boxes, in members of fixed names; format 2 has a list of
 measurements, each with members that bear its number, and the plan by which they were chosen, if there was one. What
 format 1 can hold is still written as format 1.
-A file that is damaged, truncated, hostile or of a future version gets one clear ReleaseFileError.
+A file that is damaged, truncated, hostile or of a future version gets one clear ReleaseFileError. Where memory or the
+compiler fails, the error says so: nothing is wrong with the file then.
 """
 
 import hashlib
@@ -24,11 +25,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpcube.compiled import COMPILER_REMEDY, raised_by_compiler
 from dpcube.counter import BUDGET_UNITS
 from dpcube.domain import Domain
 from dpcube.domain.file import LARGEST_DOMAIN_FILE
 from dpcube.domain.text import is_text
-from dpcube.errors import DomainError, InputError, MemoryLimitError, ReleaseFileError
+from dpcube.errors import CompilerError, DomainError, DpcubeError, InputError, MemoryLimitError, ReleaseFileError
 from dpcube.files import is_special, new_file
 from dpcube.memory import check_memory, in_words
 from dpcube.privacy.feasible import TOTAL_SHARE
@@ -133,19 +135,29 @@ def read_record(path: Path) -> Record:
             raise ReleaseFileError(msg)
         with zipfile.ZipFile(path) as archive:
             return _record(archive)
-    except OSError as error:
-        msg = f"cannot read {path}: {error.strerror or 'it is not a readable file'}"
-        raise ReleaseFileError(msg) from None
-    except MemoryLimitError:
-        raise
     except Exception as error:  # bytes from anywhere: zipfile, json, tomllib and Arrow raise errors of a dozen kinds
-        ours = isinstance(error, DomainError | ReleaseFileError)
-        reason = _one_line(str(error)) if ours else "it is damaged or not a .dpcube file"
-        remedy = (
-            "install a newer dpcube" if isinstance(error, FutureFormatError) else "ask its publisher for a fresh copy"
+        raise _unread(path, error) from None
+
+
+def _unread(path: Path, error: Exception) -> DpcubeError:
+    """Return what to say of a file that was not read: that it is damaged only if nothing else stopped the reading."""
+    if isinstance(error, MemoryLimitError):
+        return error
+    if isinstance(error, MemoryError):
+        return MemoryLimitError(
+            f"cannot read {path}: memory ran out, the file may be whole; open it on a larger machine"
         )
-        msg = f"cannot read {path}: {reason}; {remedy}"
-        raise ReleaseFileError(msg) from None
+    if raised_by_compiler(error):
+        return CompilerError(
+            f"cannot read {path}: the compiler of loops (Numba) failed with {type(error).__name__}, the file may be "
+            f"whole; {COMPILER_REMEDY}"
+        )
+    if isinstance(error, OSError):
+        return ReleaseFileError(f"cannot read {path}: {error.strerror or 'it is not a readable file'}")
+    ours = isinstance(error, DomainError | ReleaseFileError)
+    reason = _one_line(str(error)) if ours else "it is damaged or not a .dpcube file"
+    remedy = "install a newer dpcube" if isinstance(error, FutureFormatError) else "ask its publisher for a fresh copy"
+    return ReleaseFileError(f"cannot read {path}: {reason}; {remedy}")
 
 
 def _one_line(reason: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpcube.analyst.answer import Answers
+from dpcube.analyst.answer import MODELLED, Answers
 from dpcube.analyst.plots.axis import LONGEST_NAME, Axis, axis_of, printable
 from dpcube.analyst.plots.outlines import Outlines, outlines
 from dpcube.analyst.release import Release
@@ -27,13 +27,17 @@ MOST_BARS, MOST_NAMED, MOST_SQUARES = 40, 80, 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bars:
-    """A marginal: the estimated count of each bin of one attribute, and the interval of its true count."""
+    """A marginal: the estimated count of each bin of one attribute, and the interval of its true count.
+
+    `is_modelled` says that some of the counts are a model's (docs/wide.md).
+    """
 
     title: str
     axis: Axis
     values: Floats
     low: Floats
     high: Floats
+    is_modelled: bool = False
 
     @property
     def whiskers(self) -> Floats:
@@ -51,6 +55,7 @@ class HeatMap:
     values: Floats
     outlines: Outlines | None = None
     half_width: Floats | None = None
+    is_modelled: bool = False
 
 
 Panel = Bars | HeatMap
@@ -118,6 +123,8 @@ def note(release: Release, panels: Sequence[Panel], where: str | None, confidenc
     said += [] if cut is None else [f"which {cut.words[0]}"]
     if any(isinstance(panel, Bars) for panel in panels):
         said.append(f"whiskers: {100 * confidence:.4g}% intervals")
+    if any(panel.is_modelled for panel in panels):
+        said.append(f"{MODELLED}: these attributes were not all counted together")
     drawn = [p.outlines for p in panels if isinstance(p, HeatMap) and p.outlines is not None]
     if drawn:
         thinned = "" if drawn[0].boxes == drawn[0].of else f" (here joined to {drawn[0].boxes:,})"
@@ -139,7 +146,11 @@ def marginal(
         asked = _within(query(release.domain, where), at, axis)
         answers = Answers.asked(release.domain, release.estimate(estimate), asked)
     low, high = answers.interval(confidence)
-    return Bars(axis.name, axis, answers.values, low, high)
+    return Bars(axis.name, axis, answers.values, low, high, _any_modelled(answers))
+
+
+def _any_modelled(answers: Answers) -> bool:
+    return answers.modelled is not None and bool(answers.modelled.any())
 
 
 def _within(asked: CountingQuery, at: int, axis: Axis) -> CountingQueries:
@@ -167,15 +178,15 @@ def heat_map(
     at = release.domain.axis(names[0]), release.domain.axis(names[1])
     counted = release.transcript.boxes
     lines = None if counted is None or estimate == "cells" else outlines(counted.tree, (at[0], x), (at[1], y))
-    half_width = None
+    half_width, is_modelled = None, release.transcript.cuboids is not None
     if where is None:
         workload = _grid(release, {at[0]: x, at[1]: y})
         answers = release.answer(workload, estimate=estimate)
         values = answers.values.reshape(len(x), len(y))
-        half_width = answers.half_width(confidence).reshape(values.shape)
+        half_width, is_modelled = answers.half_width(confidence).reshape(values.shape), _any_modelled(answers)
     else:
         values = coarsen(_chosen(release.estimate(estimate), query(release.domain, where), at), x, y)
-    return HeatMap(title, x, y, values, lines, half_width)
+    return HeatMap(title, x, y, values, lines, half_width, is_modelled)
 
 
 def _grid(release: Release, drawn: dict[int, Axis]) -> Workload:

@@ -51,6 +51,7 @@ class Pieces:
     have shape (pieces,). Its values lie at coordinates from `start` to before `stop`; `low` and `high` are these as
     people say them: "above 2" starts at 2, and not at the next double. The four have one entry for each piece but the
     last ones, which are cells of their own (null, outside, ...) in the order of their cells and have no coordinates.
+    `is_single`, shape (pieces,), are single real numbers that the query picks out, or leaves out.
     """
 
     attribute: Attribute
@@ -62,6 +63,7 @@ class Pieces:
     stop: Floats
     low: Floats
     high: Floats
+    is_single: Bools
 
     def __len__(self) -> int:
         return len(self.first_cell)
@@ -79,17 +81,36 @@ class Pieces:
     @cached_property
     def bin_of_piece(self) -> Ints:
         """A number for each piece: parts of one bin, which are neighbours, share theirs; others have their own."""
-        return np.cumsum(np.append(0, (self.first_cell[1:] != self.first_cell[:-1]) | ~self.is_part[1:])[: len(self)])
+        return self._numbered(self.is_part)
+
+    def _numbered(self, parts: Bools) -> Ints:
+        return np.cumsum(np.append(0, (self.first_cell[1:] != self.first_cell[:-1]) | ~parts[1:])[: len(self)])
 
     @cached_property
-    def pieces_per_bin(self) -> Ints:
-        """How many pieces have each number of `bin_of_piece`."""
-        return np.bincount(self.bin_of_piece)
+    def is_unknown(self) -> Bools:
+        """Which pieces are parts of a bin whose rows may lie anywhere in it.
+
+        An even bin is one if a single number is picked out of it or left out: see `Attribute.parts`.
+        """
+        if not self.attribute.is_even:
+            return self.is_part
+        picked = np.bincount(self.bin_of_piece, self.is_single) > 0
+        return np.asarray(self.is_part & picked[self.bin_of_piece])
+
+    @cached_property
+    def unknown_bin(self) -> Ints:
+        """A number for each piece: those of one bin share theirs if `is_unknown`; others have their own."""
+        return self._numbered(self.is_unknown)
+
+    @cached_property
+    def pieces_per_unknown_bin(self) -> Ints:
+        """How many pieces have each number of `unknown_bin`."""
+        return np.bincount(self.unknown_bin)
 
     @property
     def is_cut(self) -> bool:
-        """Whether some bin is cut, and the domain does not say that values are even inside bins."""
-        return not self.attribute.is_even and bool(self.is_part.any())
+        """Whether some bin is cut whose rows may lie anywhere in it."""
+        return bool(self.is_unknown.any())
 
     def column(self, role: str) -> pa.Array:
         """Return one SQL value for each piece.
@@ -171,7 +192,19 @@ def pieces_of(attribute: Attribute, use: AxisUse) -> Pieces:
         points[1:],
         said[:-1],
         said[1:],
+        np.concatenate([is_part & _single(points, use), np.zeros(len(own), np.bool_)]),
     )
+
+
+def _single(points: Floats, use: AxisUse) -> Bools:
+    """Tell which pieces between points are one double that a query tells from those before it and from those after.
+
+    At either end of the axis there are none to be told from.
+    """
+    start, is_one = points[:-1], points[1:] == np.nextafter(points[:-1], np.inf)
+    before, behind = np.isin(start, [*use.cuts, points[0]]), np.isin(start, [*use.closed])
+    behind[-1] |= is_one[-1]
+    return np.asarray(is_one & before & behind)
 
 
 def _around_cut_bins(edges: Floats, cuts: Floats) -> Floats:

@@ -1,8 +1,9 @@
 """Results that cut bins: which rows enter them is given; the least and the most that they can be leave.
 
 Parts of one bin are rows of the relation that lie beside one another. Of a bin that is declared even a part holds its
-share; of others it may hold none or all of the bin's rows. So a cell of such bins adds to a result its count times
-something between the least and the greatest multiplier in it, which is 0 for parts that do not enter.
+share, unless the query picks a single number out of it; of others it may hold none or all of the bin's rows. So a cell
+of such bins adds to a result its count times something between the least and the greatest multiplier in it, which is 0
+for parts that do not enter.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcube.analyst.sql.axes import Pieces
 from dpcube.analyst.sql.relation import Relation
 from dpcube.arrays import Bools, Floats, Places
 from dpcube.query.cuts import cut_words
@@ -55,19 +55,11 @@ class ResultCells:
         cell, row = np.arange(len(self)), np.zeros(len(self), np.int64)
         for axis, pieces in self.relation.pieces.items():
             bins = self.bins[axis][cell]
-            number, first = _parts(pieces)[bins], np.searchsorted(_bins(pieces), bins)
+            number, first = pieces.pieces_per_unknown_bin[bins], np.searchsorted(pieces.unknown_bin, bins)
             again = np.repeat(np.arange(len(cell)), number)
             place = np.arange(len(again)) - np.repeat(np.cumsum(number) - number, number)
             cell, row = cell[again], row[again] * len(pieces) + first[again] + place
         return cell, row
-
-
-def _bins(pieces: Pieces) -> Places:
-    return np.arange(len(pieces)) if pieces.attribute.is_even else pieces.bin_of_piece
-
-
-def _parts(pieces: Pieces) -> Places:
-    return np.ones(len(pieces), np.int64) if pieces.attribute.is_even else pieces.pieces_per_bin
 
 
 def cells_of_results(relation: Relation, entering: Entering) -> ResultCells:
@@ -75,8 +67,8 @@ def cells_of_results(relation: Relation, entering: Entering) -> ResultCells:
     code, whole = entering.result, np.ones(len(entering.result))
     bins = {}
     for axis, pieces in relation.pieces.items():
-        bins[axis] = _bins(pieces)[relation.piece_of_row[axis][entering.row]]
-        whole = whole * _parts(pieces)[bins[axis]]
+        bins[axis] = pieces.unknown_bin[relation.piece_of_row[axis][entering.row]]
+        whole = whole * pieces.pieces_per_unknown_bin[bins[axis]]
         code = code * len(pieces) + bins[axis]
     _, first, cell = np.unique(code, return_index=True, return_inverse=True)
     partial = np.bincount(cell, minlength=len(first)) < whole[first]
@@ -109,7 +101,7 @@ def words(relation: Relation, entering: Entering, cells: ResultCells, results: i
             continue
         blamed = cells.is_partial & ~_taken_alike(relation, entering, cells, axis)
         there = np.unique(np.stack([cells.result[blamed], cells.bins[axis][blamed]]), axis=1)
-        lowest = pieces.first_cell[np.searchsorted(pieces.bin_of_piece, there[1])]
+        lowest = pieces.first_cell[np.searchsorted(pieces.unknown_bin, there[1])]
         for result in np.unique(there[0]).tolist():
             said[result].append(cut_words(pieces.attribute, lowest[there[0] == result]))
     return ["; ".join(parts) for parts in said]
@@ -123,7 +115,7 @@ def _taken_alike(relation: Relation, entering: Entering, cells: ResultCells, axi
             code = code * len(pieces) + relation.piece_of_row[other][entering.row]
     first = np.unique(code, return_index=True)[1]
     lines = np.bincount(cells.cell[first], minlength=len(cells))
-    parts = _parts(relation.pieces[axis])[cells.bins[axis]]
+    parts = relation.pieces[axis].pieces_per_unknown_bin[cells.bins[axis]]
     return np.asarray(lines * parts == np.bincount(cells.cell, minlength=len(cells)))
 
 

@@ -20,7 +20,7 @@ from dpcube.analyst.sql.cuts import Entering, ResultCells, by_chance, cells_of_r
 from dpcube.analyst.sql.products import Factors, Products, products_of
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.written import Written
-from dpcube.arrays import Floats, Places
+from dpcube.arrays import Bools, Floats, Places
 from dpcube.estimate import EqualNoises, ErrorParts
 from dpcube.query import CountingQueries, Workload
 
@@ -44,7 +44,17 @@ def error_columns(
     low = np.maximum(low, 0.0) if of.kind.startswith(SPREADS) else low
     found = {"stderr": answers.stderrs, "within": answers.withins, "low": low, "high": high}
     made = {name: pa.array(column, mask=np.isnan(value), from_pandas=False) for name, column in found.items()}
-    return made | ({"cut": pa.array(cut, pa.string(), mask=np.isnan(value))} if cut else {})
+    return made | modelled_column(answers, np.isnan(value)) | cut_column(cut, np.isnan(value))
+
+
+def modelled_column(answers: Answers, mask: Bools) -> dict[str, pa.Array]:
+    """Return which results are a model's (docs/wide.md), null where `mask` is; nothing if the estimate is no model."""
+    return {} if answers.modelled is None else {"modelled": pa.array(answers.modelled, mask=mask)}
+
+
+def cut_column(cut: list[str], mask: Bools) -> dict[str, pa.Array]:
+    """Return which bins each result cuts, in words, null where `mask` is; nothing if none can be cut."""
+    return {"cut": pa.array(cut, pa.string(), mask=mask)} if cut else {}
 
 
 def scaled_errors(found: dict[str, pa.Array], *, scale: float, offset: float) -> dict[str, pa.Array]:
@@ -156,7 +166,8 @@ def end_of(relation: Relation, cells: ResultCells, extreme: Floats, settled: Flo
 
 def _taken(answers: Answers, at: Places) -> Answers:
     noises = answers.noises and EqualNoises(answers.noises.alpha, answers.noises.numbers[at])
-    return Answers(answers.values[at], answers.stderrs[at], answers.withins[at], noises)
+    modelled = None if answers.modelled is None else answers.modelled[at]
+    return Answers(answers.values[at], answers.stderrs[at], answers.withins[at], noises, modelled=modelled)
 
 
 def answers_of(relation: Relation, value: Floats, entering: Entering, kind: str) -> Answers:
@@ -173,7 +184,10 @@ def answers_of(relation: Relation, value: Floats, entering: Entering, kind: str)
     if errors.noises is not None and kind in ("count", "sum"):  # the law of others is known in the limit only
         numbers = np.where(summed(np.ones(len(products))) == 1, summed(errors.noises.numbers.astype(np.float64)), 0)
         noises = EqualNoises(errors.noises.alpha, numbers.astype(np.int64))
-    return Answers(value, stderr, within, noises)
+    modelled = None
+    if errors.modelled is not None:
+        modelled = summed(errors.modelled.astype(np.float64)) > 0
+    return Answers(value, stderr, within, noises, modelled=modelled)
 
 
 def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:
@@ -191,10 +205,12 @@ def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:
     back = np.argsort(np.concatenate([np.flatnonzero(is_range), others]))
     variances, withins = (np.concatenate([part[column] for part in found])[back] for column in (0, 1))
     laws = [part.noises for part in found if part.noises is not None]
-    if not laws:
-        return ErrorParts(variances, withins)
+    models = [part.modelled for part in found if part.modelled is not None]
     return ErrorParts(
-        variances, withins, EqualNoises(laws[0].alpha, np.concatenate([law.numbers for law in laws])[back])
+        variances,
+        withins,
+        EqualNoises(laws[0].alpha, np.concatenate([law.numbers for law in laws])[back]) if laws else None,
+        np.concatenate(models)[back] if models else None,
     )
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from dpcube.analyst.answer import Answers
 from dpcube.analyst.sql.cuts import Entering, cells_of_results, extremes, words
-from dpcube.analyst.sql.errors import answers_of, end_of, entering_of
+from dpcube.analyst.sql.errors import answers_of, cut_column, end_of, entering_of, modelled_column
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.written import Written
 from dpcube.arrays import Bools, Floats, Places
@@ -126,7 +126,7 @@ def quantile_errors(
         "high": _typed(attribute, high, mask),
     }
     said = _words(relation, ladder.entering, attribute, groups)
-    return made | ({"cut": pa.array(said, pa.string(), mask=mask)} if any(said) else {})
+    return made | modelled_column(at_middle, mask) | cut_column(said if any(said) else [], mask)
 
 
 def _line(relation: Relation, entering: Entering, groups: int, side: int) -> Answers:

@@ -10,13 +10,22 @@ Where an aggregate cuts bins, or its values are known by bins, the quotient lies
 aggregates' intervals, each of which misses with its part of the chance (the union bound).
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from dpcube.analyst.answer import Answers
 from dpcube.analyst.sql.cuts import Entering
-from dpcube.analyst.sql.errors import answers_of, entering_of, error_columns, functional
+from dpcube.analyst.sql.errors import (
+    answers_of,
+    cut_column,
+    entering_of,
+    error_columns,
+    functional,
+    modelled_column,
+)
 from dpcube.analyst.sql.relation import Relation
 from dpcube.analyst.sql.written import Written, WrittenQuotient
 from dpcube.arrays import Floats
@@ -55,19 +64,19 @@ def quotient_errors(
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = over / under
-        stderr, within, half_width = _spread(relation, above, below, ratio, under, confidence)
+        answers, half_width = _spread(relation, above, below, ratio, under, confidence)
     low, high = ratio - half_width, ratio + half_width
-    made = {"stderr": stderr, "within": within, "low": low, "high": high}
+    made = {"stderr": answers.stderrs, "within": answers.withins, "low": low, "high": high}
     cut = _widen_where_cut(relation, terms, of, made, confidence)
     masked = np.isnan(over + under)
     columns = {name: pa.array(column, mask=masked, from_pandas=False) for name, column in made.items()}
-    return columns | ({"cut": pa.array(cut, pa.string(), mask=masked)} if cut else {})
+    return columns | modelled_column(answers, masked) | cut_column(cut, masked)
 
 
 def _spread(
     relation: Relation, above: list[_Term], below: list[_Term], ratio: Floats, under: Floats, confidence: float
-) -> tuple[Floats, Floats, Floats]:
-    """Return the standard error, the error within boxes and the half width of each quotient, NaN where unknown."""
+) -> tuple[Answers, Floats]:
+    """Return the quotients with their errors, and the half width of each, NaN where unknown."""
     lines = [_times(term.entering(relation), 1 / under) for term in above]
     lines += [_times(term.entering(relation), -ratio / under) for term in below]
     answers = answers_of(relation, ratio, _finite(_joined(lines)), "avg")
@@ -77,7 +86,8 @@ def _spread(
         reach = answers_of(relation, under, entering, "avg").half_width(confidence)
     left = 1 - reach / np.abs(under)
     is_known = np.where(np.isfinite(ratio) & (left > 0), 1.0, np.nan)
-    return answers.stderrs * is_known, answers.withins * is_known, answers.half_width(confidence) / left * is_known
+    known = replace(answers, stderrs=answers.stderrs * is_known, withins=answers.withins * is_known)
+    return known, answers.half_width(confidence) / left * is_known
 
 
 def _widen_where_cut(

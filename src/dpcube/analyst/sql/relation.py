@@ -128,9 +128,11 @@ class Relation:
         made["w"] = pa.array(self.weights)
         made["i"] = pa.array(np.arange(len(self.weights)))
         if self.complete:
-            even = [axis for axis, piece in self.pieces.items() if piece.attribute.is_even]
-            held = self._shares_of(self._whole_counts, even)[tuple(self.piece_of_row.values())].reshape(-1)
-            made["there"] = pa.array(held != 0)
+            there = self._whole_counts[tuple(self.piece_of_row.values())].reshape(-1) != 0
+            for axis, piece in self.pieces.items():
+                if piece.attribute.is_even:
+                    there &= ((piece.share != 0) | piece.is_unknown)[self.piece_of_row[axis]]
+            made["there"] = pa.array(there)
         for axes, name in noises.items():
             made[name] = pa.array(self.noise_of_rows(axes))
         return pa.table(made)

@@ -189,9 +189,15 @@ class Rows:
 
     @sealed
     def not_taken(self, attribute: Attribute, *, most: int) -> list[str]:
-        """Return some texts of a column that are no values of an attribute, or lie outside: private, as `fates` is."""
+        """Return some texts of a column whose rows an attribute drops, nulls apart: private, as `fates` is.
+
+        Values that are clipped, or have a cell of their own, count, and are not among them.
+        """
+        dropped = [fate for fate in FATES[1:] if fate != "null" and attribute.destination(fate) == "drop"]
+        if not dropped:
+            return []
         part = self._asked.cell(attribute, "0")
-        wrong = ", ".join(str(FATES.index(fate)) for fate in ("nan", "infinite", "unknown", "outside"))
+        wrong = ", ".join(str(FATES.index(fate)) for fate in dropped)
         text = f"substring({self._asked.column(attribute.source_column).text()}, 1, {LONGEST_EXAMPLE})"
         chosen = [replace(part, keep=f"{part.fate} IN ({wrong})")]
         answer = self._asked.ask(
@@ -285,7 +291,7 @@ class Rows:
     def records(self, domain: Domain, texts: Sequence[str], read: Sequence[Attribute]) -> dict[str, NDArray[Any]]:
         """Return of each row that counts its cell, the start of some texts, and what attributes read of it.
 
-        Private: rows themselves, for record linkage in their owner's process (`link/records.py`).
+        Private: rows themselves, for record linkage in their owner's process (`link/session.py`).
         """
         asked, dialect = self._asked.by_cell(domain, "0"), self._asked.table.dialect
         first = len(domain.attributes)

@@ -10,10 +10,19 @@ one known law and nothing else, that is stated too (`EqualNoises`). What is not 
 
 * `BoxEstimate`: noise from the variances of the boxes' totals and of cells; the error within boxes from the noisy
   cells of the release (`within_boxes.py`), or unknown without them; the law, where every count has the same noise.
-* `PosteriorEstimate`: noise from the variance of every split of the tree, and what the posterior may be off for good
+* `LeastSquaresTree`: noise exactly, by least squares; the error within boxes is unknown where a leaf of several cells
+  is cut.
+* `PosteriorEstimate`: noise from the variance of every split of the tree, and the bias of the posterior
   (`biases.py`; as old files were released, all splits were raised alike: `calibration.py`, run by
   `posterior/calibrated.py`); the error within boxes from the prior of the cuts that the leaves never got. No law: its
   errors are not sums of noises.
+* `BalancedEstimate`: those of its posterior, reduced for sums that noisy tables over one and two attributes state
+  better (`marginals/balanced.py`).
+* `GridEstimate`: noise of least squares on the same counts, or how far the posterior departs from that; the error
+  within boxes from how uneven the splits of its level are.
+* `CuboidsEstimate`: noise of the table that counts the attributes of a question together. Of any other question the
+  answer is a model's (`ErrorParts.modelled`), whose error is estimated from tables that were held out
+  (`cuboids/departures.py`).
 
 **How they are added up over the boxes.** A question is weights along axes (`axis_weights.py`); a walk down the tree
 adds up what it takes of the boxes (`walks.py`: one walk for totals of boxes, one for a posterior, each for ranges and

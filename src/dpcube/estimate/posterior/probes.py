@@ -1,8 +1,7 @@
 """A posterior beside what its counts say without any prior, and how far noise moves the two.
 
-Enters: a posterior and the counts it was inferred from. Leaves: totals of every node. They are what errors are
-calibrated by (`calibrated.py`), and what shows of a single question that the counts contradict the posterior
-(`doubts.py`).
+Errors are calibrated by the difference of the two over all nodes (`calibrated.py`), and the bias of a single question
+is estimated from it (`errors/biases.py`).
 """
 
 import math

@@ -20,7 +20,7 @@ function answered(cube, question, known) {
     known,
   );
   const ends = endsOf(as);
-  const cut = question.map(({ parts }, k) => (cube.facts.attributes[k].even ? null : parts));
+  const cut = question.map(({ parts }) => parts);
   const takesSome = question.every(({ weights }, k) => weights.some((w) => w !== 0) || cut[k]?.includes(1));
   if (!cut.some(Boolean) || !takesSome) return { ...as, ...ends, reach: 0 };
   const [least, most] = [0, 1].map((end) =>

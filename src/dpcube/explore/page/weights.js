@@ -27,8 +27,16 @@ export function takesRange(attribute, edges, low, high) {
     const last = step === 0 && bin === bins - 1 ? nextDouble(end) : end;
     const whole = start >= low && last <= stop;
     parts[bin] = start < stop && last > low && !whole ? 1 : 0;
+    if (attribute.even && !isSingle(attribute, edges, bin, low, stop)) parts[bin] = 0;
   }
   return { weights, parts: parts.includes(1) ? parts : null, asked: true };
+}
+
+/** Return whether a range picks a single real number out of an even bin, or leaves out the first or the last one. */
+function isSingle({ bins, step }, edges, bin, low, stop) {
+  if (step > 0) return false;
+  if (stop === nextDouble(low)) return true;
+  return (bin === 0 && low === nextDouble(edges[0])) || (bin === bins - 1 && stop === edges[bins]);
 }
 
 function clipped(value, low, high) {

@@ -174,7 +174,8 @@ def tree_least_squares(transcript: Transcript) -> Estimate:
     """Make the tree's counts add up by least squares, each weighted by its precision: linear, unbiased, then spread."""
     boxes = _boxes_of(transcript)
     found = least_squares_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))
-    return LeastSquaresTree("tree_least_squares", boxes.tree, *found)
+    posterior = (lambda: balanced(transcript)) if _has_posterior(transcript) else None
+    return LeastSquaresTree("tree_least_squares", boxes.tree, *found, posterior=posterior)
 
 
 def grid(transcript: Transcript) -> Estimate:
@@ -315,14 +316,19 @@ def _states_of_uniform(transcript: Transcript) -> frozenset[Part]:
 
 
 def _states_of_tree(transcript: Transcript) -> frozenset[Part]:
-    """Noise; and what even spreading misses if no box has more than one cell."""
+    """Noise; and what even spreading misses if a posterior can tell, or if no box has more than one cell."""
     tree = _boxes_of(transcript).tree
-    return frozenset({"noise", "within"}) if tree.sizes[tree.leaves].max() == 1 else frozenset({"noise"})
+    tells = _has_posterior(transcript) or tree.sizes[tree.leaves].max() == 1
+    return frozenset({"noise", "within"}) if tells else frozenset({"noise"})
 
 
 def _states_of_consistent(transcript: Transcript) -> frozenset[Part]:
     """As `uniform`, but for the noise where boxes inside one another were counted."""
     return _states_of_uniform(transcript) - (frozenset() if _counts_leaves_only(transcript) else {"noise"})
+
+
+def _has_posterior(transcript: Transcript) -> bool:
+    return transcript.cells is None and all(need.met(transcript) for need in NEEDS_OF_POSTERIOR)
 
 
 def _leaves_nothing_unused(transcript: Transcript) -> bool:
@@ -358,6 +364,7 @@ NEEDS_FINE = Need(
     "is not one of a fine grid",
 )
 
+NEEDS_OF_POSTERIOR = (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS)
 NEEDS_CUBOIDS = Need(lambda transcript: transcript.cuboids is not None, "has no cuboids")
 NEEDS_ONES = Need(counts_every_attribute, "has not one table over each attribute beside its cuboids")
 NEEDS_SMALL_MODEL = Need(
@@ -369,14 +376,14 @@ ESTIMATORS = (
     Estimator("grid", (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_FINE), _states_everything, grid, suits=_leaves_nothing_unused),
     Estimator(
         "balanced",
-        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS),
+        NEEDS_OF_POSTERIOR,
         _states_everything,
         balanced,
         suits=_leaves_nothing_unused,
     ),
     Estimator(
         "posterior",
-        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS),
+        NEEDS_OF_POSTERIOR,
         _states_everything,
         posterior,
         suits=_leaves_nothing_unused,

@@ -14,7 +14,7 @@ from dpcube.estimate.errors.biases import Biases
 from dpcube.estimate.errors.box_tables import worthwhile
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.estimate.errors.walks import node_sums, split_sums
+from dpcube.estimate.errors.walks import hidden_squares, node_sums, split_sums
 from dpcube.estimate.posterior.calibrated import calibrated_splits
 from dpcube.estimate.posterior.cells import fill_cells
 from dpcube.estimate.posterior.inference import Posterior
@@ -45,6 +45,8 @@ class PosteriorEstimate:
     doubting: bool = False
     """Whether the bias of each answer is judged (`errors/biases.py`); as old files were released, all errors were
     raised alike instead (`calibrated.py`)."""
+    unordered: tuple[int, ...] = ()
+    """Axes of attributes whose values have no order: any one of them may have all rows of a box that was not cut."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,7 +77,7 @@ class PosteriorEstimate:
         if self.biases is not None:
             number, largest, apart = number_asked(queries), largest_weights(queries), self._apart(asked)
             variances = self.biases.added(variances, within_squares, apart, asked=number, largest=largest)
-        return values, ErrorParts(variances, within_squares)
+        return values, ErrorParts(variances, within_squares + self._hidden(asked))
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -139,7 +141,14 @@ class PosteriorEstimate:
         if self.biases is not None:
             asked: Ints = np.sum(workload.upper - workload.lower != self.shape, axis=1)
             variances = self.biases.added(variances, within_squares, apart(), asked=asked)
-        return ErrorParts(variances, within_squares)
+        return ErrorParts(variances, within_squares + self._hidden(self._everything.inside(workload)))
+
+    def _hidden(self, asked: AxisWeights) -> Floats:
+        """Return what squared errors within leaves have beyond those of the prior, where values have no order."""
+        posterior = self.posterior
+        if not self.unordered:
+            return np.zeros(len(asked.taken))
+        return hidden_squares(posterior.tree, posterior.totals, posterior.uneven, asked, unordered=self.unordered)
 
     def _apart(self, asked: AxisWeights) -> Floats:
         """Return what each question takes of the columns apart, by a walk for each."""

@@ -115,8 +115,8 @@ class Components:
 
 
 def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
-    """Return every table over some axes that a transcript holds."""
-    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts)]
+    """Return every table over some axes that a transcript holds; a count of the whole is one of the tree's root."""
+    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts) and one.axes]
     return tables_with_noise(found, transcript.epsilon_per_unit)
 
 

@@ -13,7 +13,7 @@ v1/(v2 + n v1) when each count is weighted by its precision (paper's H+, spec 4.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -144,13 +144,14 @@ def balanced(transcript: Transcript) -> Estimate:
 
 
 def _components(transcript: Transcript) -> Components | None:
-    """Return what tables measured apart say or, if there are none, what the sums of all cells say."""
+    """Return what tables measured apart and the sums of all cells say; None if there are neither."""
     tables = noisy_tables(transcript)
-    if tables:
-        return Components.of(transcript.shape, tables)
     cells = noisy_cells(_boxes_of(transcript), transcript.epsilon_per_unit)
-    few = len(axes_of_several(transcript.shape)) < LEAST_AXES
-    return None if cells is None or few else Components.of_cells(*cells)
+    of_tables = Components.of(transcript.shape, tables) if tables else None
+    if cells is None or len(axes_of_several(transcript.shape)) < LEAST_AXES:
+        return of_tables
+    of_cells = Components.of_cells(*cells)
+    return of_cells if of_tables is None else of_tables.beside(of_cells)
 
 
 def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> PosteriorEstimate:
@@ -424,9 +425,10 @@ def available(transcript: Transcript) -> list[str]:
     return [one.name for one in sorted(found, key=lambda one: one is not default)]
 
 
-def estimate(transcript: Transcript, name: str = "auto") -> Estimate:
+def estimate(transcript: Transcript, name: str = "auto", *, unordered: tuple[int, ...] = ()) -> Estimate:
     """Return the named estimate; `"auto"` is the default of the release, the one behind every answer.
 
+    `unordered` are the axes of attributes whose values have no order: nothing says that neighbours there are alike.
     `"as-released"` is the one that was its default when it was made: trees without a plan are from before `balanced`.
     """
     if name == AS_RELEASED:
@@ -441,7 +443,15 @@ def estimate(transcript: Transcript, name: str = "auto") -> Estimate:
     if lacking is not None:
         msg = f"the estimate '{name}' cannot be had: this release {lacking}; it has {_listed(transcript)}"
         raise QueryError(msg)
-    return chosen.make(transcript)
+    return _with_unordered(chosen.make(transcript), unordered)
+
+
+def _with_unordered(made: Estimate, unordered: tuple[int, ...]) -> Estimate:
+    if isinstance(made, PosteriorEstimate):
+        return replace(made, unordered=unordered)
+    if isinstance(made, BalancedEstimate):
+        return replace(made, unordered=unordered, tree=replace(made.tree, unordered=unordered))
+    return made
 
 
 def _listed(transcript: Transcript) -> str:

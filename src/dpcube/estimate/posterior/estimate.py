@@ -21,7 +21,7 @@ from dpcube.estimate.errors.biases import Biases
 from dpcube.estimate.errors.box_tables import worthwhile
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.estimate.errors.walks import node_sums, split_sums
+from dpcube.estimate.errors.walks import hidden_squares, node_sums, split_sums
 from dpcube.estimate.posterior.calibrated import calibrated_splits
 from dpcube.estimate.posterior.cells import fill_cells
 from dpcube.estimate.posterior.inference import Posterior
@@ -52,6 +52,8 @@ class PosteriorEstimate:
     doubting: bool = False
     """Whether the bias of each answer is judged (`errors/biases.py`); as old files were released, all errors were
     raised alike instead (`calibrated.py`)."""
+    unordered: tuple[int, ...] = ()
+    """Axes of attributes whose values have no order: any one of them may have all rows of a box that was not cut."""
     periods: bool = False
     """Whether it is of releases that were put together, and its first attribute their period."""
 
@@ -90,7 +92,7 @@ class PosteriorEstimate:
                 periods=cells_taken_of_first(queries),
                 largest=largest_weights(queries),
             )
-        return values, ErrorParts(variances, within_squares)
+        return values, ErrorParts(variances, within_squares + self._hidden(asked))
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -157,7 +159,14 @@ class PosteriorEstimate:
             asked: Ints = np.sum(taken != self.shape, axis=1)
             periods = np.maximum(taken[:, 0], 1).astype(np.float64)
             variances = self.biases.added(variances, within_squares, apart(), asked=asked, periods=periods)
-        return ErrorParts(variances, within_squares)
+        return ErrorParts(variances, within_squares + self._hidden(self._everything.inside(workload)))
+
+    def _hidden(self, asked: AxisWeights) -> Floats:
+        """Return what squared errors within leaves have beyond those of the prior, where values have no order."""
+        posterior = self.posterior
+        if not self.unordered:
+            return np.zeros(len(asked.taken))
+        return hidden_squares(posterior.tree, posterior.totals, posterior.uneven, asked, unordered=self.unordered)
 
     def _apart(self, asked: AxisWeights) -> Floats:
         """Return what each question takes of the columns apart, by a walk for each."""

@@ -19,12 +19,14 @@ export function estimateOf(facts, arrays) {
     return { cells: arrays.cells, measures: null, errors: () => ({ noise: NaN, within: NaN, number: 0 }) };
   }
   const measures = axisMeasures(shape, arrays.measure);
-  const { end, cutAxis, cutPlace, variances, apart } = arrays;
+  const { end, cutAxis, cutPlace, totals, variances, apart } = arrays;
   const bounds = boundsOfCuts(shape, end, cutAxis, cutPlace);
-  const { columns, biases, bias, oddBias, odd, largestNoise } = model;
-  const tree = { ...bounds, end, cutAxis, cutPlace, variances, apart, columns, biases, bias, oddBias, odd, largestNoise, ofTotal: arrays.ofTotal[0] };
+  const { columns, biases, bias, oddBias, odd, largestNoise, unordered, covered } = model;
+  const judged = { biases, bias, oddBias, odd, largestNoise, unordered, covered };
+  const nodes = { ...bounds, end, cutAxis, cutPlace, totals, variances, apart };
+  const tree = { ...nodes, ...judged, columns, ofTotal: arrays.ofTotal[0] };
   if (model.kind === "balanced") {
-    return { cells: arrays.cells, measures, errors: (axes) => pooledErrors(model, shape, tree, axes) };
+    return { cells: arrays.cells, measures, errors: (axes) => pooledErrors(model, arrays, shape, tree, axes) };
   }
   const leaves = leavesOf(end);
   const cells = spreadOverCells(
@@ -56,9 +58,10 @@ function rowsOf(numbers, chosen, width) {
 
 /** Return the errors of a posterior; `own` is the squared error that it states without any bias. */
 function treeErrors(tree, axes) {
-  const { noise, within, apart } = walkedSplits(tree, axes);
+  const { noise, within, hidden, apart } = walkedSplits(tree, axes);
   const own = noise + within;
-  return { noise: tree.biases === null ? noise : noiseWithBias(tree, axes, apart, own) - within, within, number: 0, own };
+  const added = tree.biases === null ? noise : noiseWithBias(tree, axes, apart, own) - within;
+  return { noise: added, within: within + hidden, number: 0, own };
 }
 
 /** Return the squared error that a posterior states, raised, and with what its answer may be off for good: `Biases.added`. */
@@ -97,7 +100,7 @@ function largestWeight(axes) {
 }
 
 /** Return a tree's errors, moved in part to those of noisy tables: `pooled_errors` in Python. */
-function pooledErrors({ precisions, factors, measuredApart }, shape, tree, axes) {
+function pooledErrors({ precisions, factors, ofTree }, arrays, shape, tree, axes) {
   const { noise, within, own: stated } = treeErrors(tree, axes);
   const asked = axes.flatMap(({ sum, square }, axis) => (sum !== shape[axis] || square !== shape[axis] ? [axis] : []));
   const ofTables = tablesVariance(precisions, shape, axes, asked);
@@ -105,10 +108,24 @@ function pooledErrors({ precisions, factors, measuredApart }, shape, tree, axes)
   const known = Number.isFinite(ofTables) && own > 0;
   const moved = known ? own / (own + ofTables) : 0;
   const left = (1 - moved) ** 2;
-  const ofTree = Math.max(noise, own - within);
+  const fromTree = Math.max(noise, own - within);
   const ofMoved = known ? moved ** 2 * ofTables : 0;
-  const together = measuredApart ? 0 : 2 * Math.sqrt(ofMoved * left * (noise + within));
-  return { noise: left * ofTree + ofMoved + together, within: left * within, number: 0 };
+  const same = numberOf(ofTree.map((of) => [of, true]), asked) === true;
+  const together = same ? 2 * Math.sqrt(ofMoved * left * (noise + within)) : 0;
+  const pooled = { noise: left * fromTree + ofMoved + together, within: left * within, number: 0 };
+  const squares = asked.length === 1 ? arrays[`values${asked[0]}`] : undefined;
+  return squares ? withValues(pooled, squares, axes[asked[0]]) : pooled;
+}
+
+/** Return the errors of a question of one attribute that was moved value by value: `with_values` in Python. */
+function withValues(pooled, squares, { weights, sum, square }) {
+  const total = (part) => squares.reduce((found, one, k) => found + one * part(weights[k]) ** 2, 0);
+  const found = Math.min(
+    total((weight) => weight),
+    total((weight) => 1 - weight),
+  );
+  if (sum === 1 && square === 1) return { ...pooled, noise: found, within: 0 };
+  return { ...pooled, noise: Math.max(pooled.noise, found - pooled.within) };
 }
 
 function numberOf(pairs, axes) {

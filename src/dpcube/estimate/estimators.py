@@ -135,8 +135,12 @@ def balanced(transcript: Transcript) -> Estimate:
     """
     periods = transcript.shape[0] if transcript.plan == PERIODS else 1
     whole = whole_count(_boxes_of(transcript), transcript.epsilon_per_unit, periods=periods)
-    tree = _posterior("balanced", transcript, whole=whole)
     tables = _components(transcript)
+    if whole is not None and tables is not None:
+        if () not in tables.of_tree:
+            whole = whole.pooled_with(Whole(float(tables.values[()]), 1 / tables.precisions[()]))
+        tables = tables.with_total(whole.total, whole.variance)
+    tree = _posterior("balanced", transcript, whole=whole)
     if tables is None or math.prod(transcript.shape) > MOST_FITTED:
         return tree
     made = BalancedEstimate("balanced", tree, tables)

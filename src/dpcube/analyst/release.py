@@ -101,7 +101,8 @@ class Release:
         """Return one estimate of the whole cube; each is computed once."""
         chosen = self.default_estimate if name == "auto" else name
         if chosen not in self._estimates:
-            self._estimates[chosen] = estimate(self.transcript, chosen)
+            unordered = tuple(axis for axis, one in enumerate(self.domain.attributes) if not one.ordered)
+            self._estimates[chosen] = estimate(self.transcript, chosen, unordered=unordered)
         return self._estimates[chosen]
 
     def count(

@@ -17,6 +17,7 @@ from dpcube.estimate import Estimate
 from dpcube.estimate.boxes import BoxEstimate
 from dpcube.estimate.errors.biases import BIAS, LARGEST_NOISE, ODD, ODD_BIAS
 from dpcube.estimate.errors.parts import EqualNoises
+from dpcube.estimate.errors.walks import COVERED
 from dpcube.estimate.marginals import BalancedEstimate
 from dpcube.estimate.posterior import PosteriorEstimate
 from dpcube.geometry.tree import BoxTree
@@ -47,6 +48,7 @@ def page_model(estimate: Estimate, *, confidence: float) -> PageModel:
 def _of_tree(tree: TreeAnswers, *, kind: str) -> PageModel:
     learnt = None if tree.biases is None else asdict(tree.biases)
     facts = {"kind": kind, "columns": tree.apart.shape[1], "biases": learnt}
+    facts |= {"unordered": list(tree.unordered), "covered": COVERED}
     facts |= {"bias": BIAS, "oddBias": ODD_BIAS, "odd": ODD, "largestNoise": LARGEST_NOISE}
     arrays: Arrays = {
         "ofTotal": np.array([tree.of_total]),
@@ -66,8 +68,9 @@ def _of_balanced(balanced: BalancedAnswers) -> PageModel:
     pooled = {
         "precisions": [[list(axes), precision] for axes, precision in balanced.precisions.items()],
         "factors": [[list(axes), factor] for axes, factor in balanced.factors.items()],
-        "measuredApart": balanced.apart,
+        "ofTree": [list(axes) for axes in balanced.of_tree],
     }
+    arrays |= {f"values{axis}": squares for axis, squares in balanced.of_values.items()}
     return PageModel(facts | pooled, arrays | {"cells": np.asarray(balanced.cells, np.float64).reshape(-1)})
 
 

@@ -3,8 +3,8 @@
 Halving the axis that matters most to a query, again and again, makes a tree of boxes that is public. Plans differ in
 which of its boxes they count (`plans.py`): all cells at once, whole levels, or, looking from the top down, the boxes
 below those still worth a look. Which is best is found on made-up tables (`simulation.py`) where the cube is small and
-may be dense (`first_look.py`); looking is the plan for all others. From three attributes on, all plans but that
-of cells count tables over one and two attributes besides (`marginals.py`).
+may be dense (`first_look.py`); adaptive refinement is the plan for all others. One-way marginals are counted before
+any plan (`one_way.py`); from three attributes on, all plans but that of cells count two-way ones too (`marginals.py`).
 """
 
 import math
@@ -18,6 +18,7 @@ from dpcube.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.domain import Domain
 from dpcube.domain.attribute import listing
 from dpcube.errors import InputError
+from dpcube.estimate.marginals.components import axes_of_several
 from dpcube.geometry.halving import depth
 from dpcube.noise import noise_variances
 from dpcube.query import query
@@ -26,9 +27,16 @@ from dpcube.strategy.cells import Cells
 from dpcube.strategy.first_look import is_small, look_first
 from dpcube.strategy.level_budgets import BESIDE_QUERIES, LevelBudgets
 from dpcube.strategy.looking import LOOK_SHARE, ROOT_SHARE, look_levels, look_shares
-from dpcube.strategy.marginals import count_class_tables, count_tables, peak_bytes_of_tables, share_of_tables
+from dpcube.strategy.marginals import (
+    count_class_tables,
+    count_pairs,
+    pairs_of_attributes,
+    peak_bytes_of_tables,
+    share_of_pairs,
+)
+from dpcube.strategy.one_way import count_alike, count_one_way, counts_one_way, one_way_shares
 from dpcube.strategy.plans import ADAPTIVE, CELLS, PlanSetting, TreePlan
-from dpcube.strategy.seen import Seen, largest_tree
+from dpcube.strategy.seen import ROOT, Seen, largest_tree
 from dpcube.strategy.simulation import AskedOfTables, choose
 from dpcube.strategy.strategy import STARTING, Parameter
 from dpcube.strategy.worth_of_tables import MOST_TRIED, PILOT, tables_are_worth_it
@@ -44,6 +52,10 @@ FAINT = Fraction(1, 10**4)
 
 Tens of thousands of rows cannot be told from none there.
 """
+TOTAL_SHARE = Fraction(4, 100)
+"""Share for the count of the whole table by which one-way marginals get theirs."""
+MANY_VALUES = 64
+"""A category that is alone in a cube is counted value by value from more values on: see `one_way.py`."""
 OF_MADE_UP_CELL = 90
 """Bytes of a cell of a made-up cube, with what is estimated of it and what is drawn for it."""
 MOST_WEIGHTS = 2**26
@@ -124,14 +136,14 @@ class Adaptive:
         cells, axes = math.prod(shape), len(shape)
         of_node = max(200 + 16 * axes, 140 + 32 * axes)
         given = 0 if self.weights is None else 3 * max(weights.nbytes for weights in self.weights)
-        tried = is_small(shape) or (share_of_tables(shape) > 0 and cells <= MOST_TRIED)
+        tried = is_small(shape) or (len(pairs_of_attributes(shape)) > 0 and cells <= MOST_TRIED)
         trees = 3 if tried else 1  # that of all cells and that of a made-up table, where a plan is chosen
         nodes = trees * largest_tree(shape)
         of_cell = 26 + (OF_MADE_UP_CELL if tried else 0)
         return STARTING + of_cell * cells + 100 * sum(shape) + given + peak_bytes_of_tables(shape) + nodes * of_node
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        """Count a little, choose a plan by it, and count as it says; from three attributes on, tables of low order too.
+        """Count a little and one-way marginals, choose a plan by these, and count as it says, with pairs or without.
 
         Privacy: every count goes through `counter`, which refuses what any cell cannot pay (privacy/regions.py), and
         what is asked follows from earlier answers, the shape and constants alone: choosing a plan is post-processing of
@@ -140,39 +152,67 @@ class Adaptive:
         if _is_plain(counter):
             return replace(Cells().run(counter), plan=CELLS.name)
         model = WorkloadModel(counter.shape, self._kinds(counter.shape), self.weights)
-        seen = Seen(counter, model.cut_order())
-        plan, setting = self._planned(seen, model)
-        tables: list[MarginalCounts] = []
-        if plan is not CELLS and BUDGET_UNITS * counter.epsilon_per_unit >= FAINT:
-            tables = self._tables(counter, model, plan, setting)
-        _count_tree(seen, tables, plan, setting)
-        return Transcript(counter.shape, counter.epsilon_per_unit, (*tables, seen.counts()), plan=plan.name)
+        seen, faint = Seen(counter, model.cut_order()), BUDGET_UNITS * counter.epsilon_per_unit < FAINT
+        ones = [] if faint else self._one_way_marginals(counter, seen)
+        if self._is_one_category(counter.shape):
+            _count_values(seen)
+            return Transcript(counter.shape, counter.epsilon_per_unit, (seen.counts(),), plan=CELLS.name)
+        plan, setting = self._planned(seen, model, ones)
+        pairs = [] if faint or plan is CELLS else self._two_way_marginals(counter, model, plan, setting, ones)
+        _count_tree(seen, pairs, plan, setting)
+        return Transcript(counter.shape, counter.epsilon_per_unit, (*ones, *pairs, seen.counts()), plan=plan.name)
 
-    def _tables(
-        self, counter: NoisyCounter, model: WorkloadModel, plan: TreePlan, setting: PlanSetting
+    def _one_way_marginals(self, counter: NoisyCounter, seen: Seen) -> list[MarginalCounts]:
+        """Count the total, and by it the one-way marginals, if any are to be counted."""
+        kinds = self._kinds(counter.shape)
+        if self.target_axis is not None or not counts_one_way(counter.shape, kinds):
+            return []
+        seen.count_total(TOTAL_SHARE)
+        undeclared = (MIXED, "groups") if self.weights is None else ("groups",)
+        single_values = tuple(kind in undeclared for kind in kinds)
+        epsilon = float(BUDGET_UNITS * counter.epsilon_per_unit)
+        ones = count_one_way(counter, one_way_shares(counter.shape, single_values, epsilon=epsilon, total=seen.total()))
+        seen.set_aside(sum(table.units for table in ones))
+        return ones
+
+    def _two_way_marginals(
+        self,
+        counter: NoisyCounter,
+        model: WorkloadModel,
+        plan: TreePlan,
+        setting: PlanSetting,
+        ones: list[MarginalCounts],
     ) -> list[MarginalCounts]:
-        """Count a little of all tables of low order, and a good part of the budget if they are worth it."""
+        """Count a little of all two-way marginals, and a good part of the budget if they are worth it."""
         if self.target_axis is not None:
             return count_class_tables(counter, self.target_axis)
-        share = share_of_tables(counter.shape)
+        of_ones = sum(table.units for table in ones)
+        share = share_of_pairs(counter.shape, before=Fraction(of_ones, BUDGET_UNITS))
         if share == 0:
             return []
-        asked, pilot = (
-            AskedOfTables.of(counter.shape, self._kinds(counter.shape), self.weights),
-            count_tables(counter, PILOT),
-        )
+        pilot = count_pairs(counter, PILOT)
+        asked = AskedOfTables.of(counter.shape, self._kinds(counter.shape), self.weights)
 
-        def count(made_up: NoisyCounter, of_tables: Fraction) -> tuple[list[MarginalCounts], BoxCounts]:
-            tables, tree = count_tables(made_up, of_tables) if of_tables else [], Seen(made_up, model.cut_order())
+        def count(simulated: NoisyCounter, of_pairs: Fraction) -> tuple[list[MarginalCounts], BoxCounts]:
+            tables, tree = count_alike(simulated, ones), Seen(simulated, model.cut_order())
+            tree.set_aside(of_ones)
+            pairs = count_pairs(simulated, of_pairs) if of_pairs else []
             tree.count_total(ROOT_SHARE)
-            _count_tree(tree, tables, plan, setting)
-            return tables, tree.counts()
+            _count_tree(tree, pairs, plan, setting)
+            return tables + pairs, tree.counts()
 
-        if not tables_are_worth_it(pilot, share, counter, asked, count):
+        if not tables_are_worth_it(ones + pilot, share, counter, asked, count):
             return pilot
-        return pilot + count_tables(counter, share - PILOT)
+        return pilot + count_pairs(counter, share - PILOT)
 
-    def _planned(self, seen: Seen, model: WorkloadModel) -> tuple[TreePlan, PlanSetting]:
+    def _is_one_category(self, shape: tuple[int, ...]) -> bool:
+        """Say whether one attribute alone has several values, many and asked one by one, all of which fit a tree."""
+        several = axes_of_several(shape)
+        if len(several) != 1 or self._kinds(shape)[several[0]] != "groups":
+            return False
+        return shape[several[0]] > MANY_VALUES and 2 * math.prod(shape) <= largest_tree(shape)
+
+    def _planned(self, seen: Seen, model: WorkloadModel, ones: list[MarginalCounts]) -> tuple[TreePlan, PlanSetting]:
         """Return the plan for a table, chosen by a first look where it can be."""
         shape, looks = seen.tree.shape, look_levels(depth(seen.tree.shape))
         if not is_small(shape) or not look_first(seen):
@@ -182,7 +222,7 @@ class Adaptive:
         cells = BESIDE_QUERIES if asked.any_kind else 0.0
         budgets = LevelBudgets(model, seen.order, shape, epsilon, cells=cells)
         setting = PlanSetting(model, budgets, looks, look_shares(seen, model, looks))
-        return choose(seen, setting, asked), setting
+        return choose(seen, setting, asked, ones), setting
 
     def _kinds(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         queries = self.queries or MIXED
@@ -196,6 +236,14 @@ def _count_tree(seen: Seen, tables: list[MarginalCounts], plan: TreePlan, settin
         seen.count_total(ROOT_SHARE)
         setting = replace(setting, shares=look_shares(seen, setting.model, setting.looks))
     plan.run(seen, setting)
+
+
+def _count_values(seen: Seen) -> None:
+    """Count the total, then every cell with all that is left."""
+    seen.count_total(ROOT_SHARE)
+    seen.below(ROOT, depth(seen.tree.shape))
+    cells = seen.tree.leaves
+    seen.count(cells, seen.left[cells])
 
 
 def _is_plain(counter: NoisyCounter) -> bool:

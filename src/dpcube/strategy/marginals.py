@@ -1,11 +1,10 @@
-"""What is counted of low order: tables over one and over two attributes, before the tree, from three attributes on.
+"""Two-way marginals that are counted before the tree, from three attributes on.
 
-A tree cuts some attributes first and others last, so a sum over all but one or two of them takes thousands of its
-boxes; a table over these holds it in one count. Enters: a counter. Leaves: the noisy tables, as measurements.
+A tree cuts some attributes first and others last, so a sum over all but two of them takes thousands of its boxes; the
+marginal of these two states it in one count.
 """
 
 import itertools
-import math
 from fractions import Fraction
 
 from dpcube.counter import BUDGET_UNITS, NoisyCounter
@@ -13,55 +12,40 @@ from dpcube.estimate.marginals.components import TableAxes, axes_of_several
 from dpcube.transcript import MarginalCounts
 
 AS_MUCH_AS_THE_TREE = 15
-"""So many pairs of attributes get half of the budget, and n pairs get n / (n + 15) of it: the tree is worth 15 pairs.
-
-3 attributes give .17 to tables, 4 .29, 5 .40, 6 .50, 8 .65.
-"""
-ONE_WAY = Fraction(1, 4)
-"""The part of it for tables over one attribute; the rest is for pairs. Within a part every table gets the same."""
-
+"""The tree is worth as many pairs: n pairs may get n / (n + 15) of `MOST_OF_PAIRS` of the budget."""
+MOST_OF_PAIRS = Fraction(3, 4)
+"""3 attributes may give .13 of the budget to pairs, 4 .21, 5 .30, 6 .38, 8 .49."""
+LEAST_OF_TREE = Fraction(1, 10)
+"""What is left to the tree whatever the number of pairs."""
 OF_CLASS_TABLES = Fraction(2, 3)
 """The part of the budget for tables of attributes by class, where a release is made for a target."""
 
 
-def axes_of_tables(shape: tuple[int, ...]) -> tuple[list[TableAxes], list[TableAxes]]:
-    """Return the attributes, and the pairs of them, that are worth a table: none unless there are three or more.
+def pairs_of_attributes(shape: tuple[int, ...]) -> list[TableAxes]:
+    """Return the pairs of attributes that have a marginal smaller than the cube: none unless there are three or more.
 
-    An attribute of one value has nothing to tell. A pair whose table has over half as many cells as the cube is left
-    out: it says what the cells' own counts say, at nearly the same cost. Without any pair nothing is worth a table.
-
-    >>> axes_of_tables((4, 1, 3, 2))
-    ([(0,), (2,), (3,)], [(0, 2), (0, 3), (2, 3)])
-    >>> axes_of_tables((9, 9)), axes_of_tables((9, 9, 1))
-    (([], []), ([], []))
+    >>> pairs_of_attributes((4, 1, 3, 2))
+    [(0, 2), (0, 3), (2, 3)]
+    >>> pairs_of_attributes((9, 9)), pairs_of_attributes((9, 9, 1))
+    ([], [])
     """
     several = axes_of_several(shape)
-    if len(several) < 3:
-        return [], []
-    cells = math.prod(shape)
-    pairs: list[TableAxes] = [
-        pair for pair in itertools.combinations(several, 2) if 2 * shape[pair[0]] * shape[pair[1]] <= cells
-    ]
-    return ([(axis,) for axis in several], pairs) if pairs else ([], [])
+    return list(itertools.combinations(several, 2)) if len(several) > 2 else []
 
 
-def share_of_tables(shape: tuple[int, ...]) -> Fraction:
-    """Return the part of the budget that tables get where they are worth it: 0 where none is counted."""
-    pairs = len(axes_of_tables(shape)[1])
-    return Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE)
+def share_of_pairs(shape: tuple[int, ...], *, before: Fraction = Fraction(0)) -> Fraction:
+    """Return the share of the budget of two-way marginals where they are worth it, given what was spent `before`."""
+    pairs = len(pairs_of_attributes(shape))
+    return min(MOST_OF_PAIRS * Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE), 1 - LEAST_OF_TREE - before)
 
 
-def count_tables(counter: NoisyCounter, share: Fraction) -> list[MarginalCounts]:
-    """Count the tables with a share of the budget; what they cost every cell is the sum of their units.
+def count_pairs(counter: NoisyCounter, share: Fraction) -> list[MarginalCounts]:
+    """Count the marginals of all pairs with a share of the budget, alike for each.
 
     Privacy: every count goes through `counter`; which tables, and their units, follow from the shape and the share.
     """
-    singles, pairs = axes_of_tables(counter.shape)
-    counted = []
-    for tables, part in ((singles, ONE_WAY * share), (pairs, (1 - ONE_WAY) * share)):
-        units = int(part * BUDGET_UNITS) // max(len(tables), 1)
-        counted += [MarginalCounts(axes, counter.count_marginal(axes, units), units) for axes in tables]
-    return counted
+    pairs = pairs_of_attributes(counter.shape)
+    return _counted(counter, pairs, int(share * BUDGET_UNITS) // max(len(pairs), 1))
 
 
 def count_class_tables(counter: NoisyCounter, target: int) -> list[MarginalCounts]:
@@ -69,12 +53,14 @@ def count_class_tables(counter: NoisyCounter, target: int) -> list[MarginalCount
 
     Privacy: every count goes through `counter`; which tables, and their units, follow from the shape and the target.
     """
-    pairs = [pair for pair in axes_of_tables(counter.shape)[1] if target in pair]
-    units = int(OF_CLASS_TABLES * BUDGET_UNITS) // max(len(pairs), 1)
-    return [MarginalCounts(axes, counter.count_marginal(axes, units), units) for axes in pairs]
+    pairs = [pair for pair in pairs_of_attributes(counter.shape) if target in pair]
+    return _counted(counter, pairs, int(OF_CLASS_TABLES * BUDGET_UNITS) // max(len(pairs), 1))
+
+
+def _counted(counter: NoisyCounter, tables: list[TableAxes], units: int) -> list[MarginalCounts]:
+    return [MarginalCounts(axes, counter.count_marginal(axes, units), units) for axes in tables]
 
 
 def peak_bytes_of_tables(shape: tuple[int, ...]) -> int:
-    """Return the memory of the tables: their counts, and what of them goes into the file."""
-    singles, pairs = axes_of_tables(shape)
-    return 16 * sum(math.prod(shape[axis] for axis in axes) for axes in singles + pairs)
+    """Return the memory of one-way and two-way marginals: their counts, and what of them goes into the file."""
+    return 16 * (sum(shape) + sum(shape[one] * shape[other] for one, other in pairs_of_attributes(shape)))

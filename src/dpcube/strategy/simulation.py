@@ -5,7 +5,7 @@ counts: it costs time and no budget. What is drawn for it comes from fixed seeds
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +13,19 @@ import numpy as np
 from dpcube.arrays import Floats, Ints
 from dpcube.counter import BUDGET_UNITS
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
+from dpcube.estimate.marginals.balanced import moved_by_departures
+from dpcube.estimate.marginals.components import Components, NoisyTable, tables_with_noise
+from dpcube.estimate.marginals.shrinkage import Departures, signals
 from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer, whole_count
 from dpcube.estimate.posterior.splits import PRIOR, PSEUDO_SPLITS, predicted_shares
 from dpcube.geometry.halving import depth, halve
 from dpcube.query import Workload
 from dpcube.query.workload_model import MIXED
+from dpcube.strategy.one_way import count_alike
 from dpcube.strategy.plans import ADAPTIVE, PLANS, PlanSetting, TreePlan
 from dpcube.strategy.pseudo import PseudoCounter, draw_below, noise_of_cells, ranges_of
 from dpcube.strategy.seen import Seen
+from dpcube.transcript import MarginalCounts
 
 MOST_SIMULATED, MOST_TABLES = 2**14, 4
 """Cells of the made-up tables of one law together, and how many such tables there are at most. At least one is."""
@@ -43,6 +48,8 @@ HOPELESS = 1.0
 """A plan that loses so much more than the best is not run on further tables."""
 NO_ERROR = 1e-3
 """So many rows are no error: at a large epsilon plain cells of a small table often have none at all."""
+LEAST_OF_MEAN = 1e-3
+"""No value of a simulated table is expected to have less than this part of the mean of its attribute's values."""
 MOST_QUESTIONS = 64
 """Of declared questions so many are asked of a made-up table, evenly chosen from the list."""
 
@@ -100,18 +107,22 @@ def _of_tables(wrong: Floats) -> list[float]:
     return found
 
 
-def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables) -> TreePlan:
-    """Return the plan that loses least on made-up tables; a hopeless one is not run on all of them."""
+def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables, ones: Sequence[MarginalCounts] = ()) -> TreePlan:
+    """Return the plan that loses least on simulated tables; a hopeless one is not run on all of them.
+
+    `ones` are one-way marginals that were counted: simulated tables have them, and they are counted there too.
+    """
     tables = 2 * min(max(MOST_SIMULATED // int(np.prod(seen.tree.shape)), 1), MOST_TABLES)
     wrong, loss = np.zeros((len(PLANS), tables, len(asked.errors(np.zeros(seen.tree.shape))))), np.zeros(len(PLANS))
     plain = wrong[0].copy()
-    for number, (table, noise) in enumerate(_tables_and_noise(seen, tables)):
+    for number, (table, noise) in enumerate(_tables_and_noise(seen, ones, tables)):
         plain[number] = asked.errors(noise)
         hopeful = loss < loss.min() + HOPELESS
         for plan in np.flatnonzero(hopeful):
-            twin = seen.on(PseudoCounter(table, seen.counter.epsilon_per_unit, seed=number))
+            counter = PseudoCounter(table, seen.counter.epsilon_per_unit, seed=number)
+            twin = seen.on(counter)
             PLANS[plan].run(twin, setting)
-            wrong[plan, number] = asked.errors(_estimated(twin) - table)
+            wrong[plan, number] = asked.errors(_estimated(twin, count_alike(counter, ones)) - table)
         if number % 2:  # each of the two laws has been drawn as often
             laws = [slice(law, number + 1, 2) for law in (0, 1)]
             by_law = [(wrong[:, law].mean(1) + NO_ERROR) / (plain[law].mean(0) + NO_ERROR) for law in laws]
@@ -133,19 +144,33 @@ def _loss(wrong: Floats, asked: AskedOfTables) -> Floats:
     return loss
 
 
-def _estimated(seen: Seen) -> Floats:
+def _estimated(seen: Seen, ones: list[MarginalCounts]) -> Floats:
     counts, epsilon_per_unit = seen.counts(), seen.counter.epsilon_per_unit
     measured, whole = counts.by_node(epsilon_per_unit), whole_count(counts, epsilon_per_unit)
     found = infer(seen.tree, *measured, rounds=SIMULATED_ROUNDS, whole=whole, even=None)
-    return PosteriorEstimate("balanced", found, *measured).cells()
+    cells = PosteriorEstimate("balanced", found, *measured).cells()
+    tables = tables_with_noise(ones, epsilon_per_unit)
+    return moved_by_departures(cells, Components.of(seen.tree.shape, tables)) if tables else cells
 
 
-def _tables_and_noise(seen: Seen, tables: int) -> Iterator[tuple[Ints, Floats]]:
-    """Yield made-up tables, by two laws in turn, and the noise of plain cells on each."""
+def _predicting_marginals(found: Posterior, shape: tuple[int, ...], tables: list[NoisyTable]) -> Floats:
+    """Return the prefix sums of a posterior's marginals, with those that tables state, shrunk, in their place."""
+    prefix, total = found.prefix.copy(), max(float(found.totals[0]), 1.0)
+    for (axis,), counts, variance in tables:
+        first, values = int(found.start[axis]), shape[axis]
+        departures = Departures(counts - counts.mean(), variance, np.zeros(values, np.int64))
+        marginal = np.maximum(total / values + signals([departures])[0], LEAST_OF_MEAN * total / values)
+        prefix[first + 1 : first + values + 1] = np.cumsum(marginal) * total / marginal.sum()
+    return prefix
+
+
+def _tables_and_noise(seen: Seen, ones: Sequence[MarginalCounts], tables: int) -> Iterator[tuple[Ints, Floats]]:
+    """Yield simulated tables, by two laws in turn, and the noise of plain cells on each."""
     found, shape = infer(seen.tree, *seen.counts().by_node(seen.counter.epsilon_per_unit)), seen.tree.shape
     tree, moved, _ = halve(seen.tree, seen.tree.leaves, depth(shape), seen.order)
     places, known = tree.lower[tree.leaves], moved[seen.tree.leaves]
-    share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, found.prefix, found.start)
+    prefix = _predicting_marginals(found, shape, tables_with_noise(ones, seen.counter.epsilon_per_unit))
+    share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, found.start)
     laws = _laws(found, int(tree.levels.max()) + 1)
     for number in range(tables):
         totals, table = np.zeros(len(tree), np.int64), np.zeros(shape, np.int64)

@@ -14,8 +14,8 @@ import numpy as np
 from dpcube.analyst.kept.tree_answers import DamagedError, TreeAnswers, headed
 from dpcube.arrays import Floats
 from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.estimate.marginals.balanced import pooled_errors, weight_sums
 from dpcube.estimate.marginals.components import Components, TableAxes, subsets
+from dpcube.estimate.marginals.pooled import pooled_errors, values_taken, weight_sums, with_values
 from dpcube.query import CountingQueries
 
 if TYPE_CHECKING:
@@ -26,30 +26,34 @@ if TYPE_CHECKING:
 class BalancedAnswers:
     """The moved cells of a cube, its tree with both kinds of errors, how precisely tables were known, and `factors`.
 
-    `apart` says whether the tables were measured apart from the tree.
+    `of_tree` are the tables that were not measured apart from the tree, `of_values` the squared errors of the values of
+    attributes that were moved value by value.
     """
 
     tree: TreeAnswers
     cells: Floats
     precisions: dict[TableAxes, float]
     factors: dict[TableAxes, float]
-    apart: bool
+    of_tree: frozenset[TableAxes]
+    of_values: dict[int, Floats]
 
     @classmethod
     def of(cls, estimate: "BalancedEstimate") -> "BalancedAnswers":
         """Return what the answers of an estimate need."""
-        tree = TreeAnswers.of(estimate.tree)
-        return cls(tree, estimate.cells(), estimate.tables.precisions, estimate.factors, estimate.tables.apart)
+        tree, tables = TreeAnswers.of(estimate.tree), estimate.tables
+        facts = (tables.precisions, estimate.factors, tables.of_tree, estimate.of_values)
+        return cls(tree, estimate.cells(), *facts)
 
     def to_bytes(self) -> bytes:
         """Return the tables' facts in a line, the cells, and the tree."""
         head = {
             "precisions": [[list(axes), precision] for axes, precision in self.precisions.items()],
             "factors": [[list(axes), factor] for axes, factor in self.factors.items()],
-            "apart": self.apart,
+            "of_tree": sorted(map(list, self.of_tree)),
+            "of_values": list(self.of_values),
         }
-        cells = np.ascontiguousarray(self.cells, "<f8").tobytes()
-        return b"".join([json.dumps(head).encode(), b"\n", cells, self.tree.to_bytes()])
+        arrays = [np.ascontiguousarray(one, "<f8").tobytes() for one in (self.cells, *self.of_values.values())]
+        return b"".join([json.dumps(head).encode(), b"\n", *arrays, self.tree.to_bytes()])
 
     @classmethod
     def of_bytes(cls, content: bytes | memoryview, shape: tuple[int, ...]) -> "BalancedAnswers":
@@ -57,20 +61,26 @@ class BalancedAnswers:
         try:
             head, rest = headed(content)
             precisions, factors = (_by_axes(head[key], len(shape)) for key in ("precisions", "factors"))
-            cells, apart = np.frombuffer(rest, "<f8", math.prod(shape)).reshape(shape), bool(head["apart"])
+            of_tree = frozenset(_by_axes([(of, 1.0) for of in head["of_tree"]], len(shape)))
+            cells = np.frombuffer(rest, "<f8", math.prod(shape)).reshape(shape)
+            rest, of_values = rest[cells.nbytes :], {}
+            for axis in sorted({*head["of_values"]} & {*range(len(shape))}):
+                of_values[axis] = np.frombuffer(rest, "<f8", shape[axis])
+                rest = rest[of_values[axis].nbytes :]
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise DamagedError from None
-        tree = TreeAnswers.of_bytes(rest[cells.nbytes :], shape)
+        tree = TreeAnswers.of_bytes(rest, shape)
         known = all(subset in precisions for axes in precisions for subset in subsets(axes))
         if not known or min(precisions.values(), default=1.0) == 0:
             raise DamagedError
-        return cls(tree, cells, precisions, factors, apart)
+        return cls(tree, cells, precisions, factors, of_tree, of_values)
 
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the answers of counting queries and the parts of their errors, as an estimate does."""
         _, errors, own = self.tree.walked(queries)
-        tables = Components(self.tree.shape, {}, self.precisions, self.apart)
-        pooled = pooled_errors(errors, own, *weight_sums(queries), tables=tables, factors=self.factors)
+        tables, asked = Components(self.tree.shape, {}, self.precisions, self.of_tree), weight_sums(queries)
+        pooled = pooled_errors(errors, own, *asked, tables=tables, factors=self.factors)
+        pooled = with_values(pooled, values_taken(self.of_values, queries), *asked, shape=self.tree.shape)
         return np.array([self._value(queries, query) for query in range(len(queries))]), pooled
 
     def _value(self, queries: CountingQueries, query: int) -> float:

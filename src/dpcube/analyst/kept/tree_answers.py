@@ -18,11 +18,13 @@ from dpcube.estimate.errors.axis_weights import (
     AxisWeights,
     axis_starts,
     axis_weights,
+    cells_taken_of_first,
     largest_weights,
     number_asked,
 )
 from dpcube.estimate.errors.biases import Biases
 from dpcube.estimate.errors.parts import ErrorParts
+from dpcube.estimate.errors.walks import COVERED
 from dpcube.query import CountingQueries
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ class TreeAnswers:
     of_total: float
     biases: Biases | None
     """How biases are judged, if they are."""
+    unordered: tuple[int, ...] = ()
+    """Axes of attributes whose values have no order."""
 
     @classmethod
     def of(cls, estimate: "PosteriorEstimate") -> "TreeAnswers":
@@ -81,13 +85,14 @@ class TreeAnswers:
             posterior.prefix,
             float(posterior.variances[0]),
             estimate.biases,
+            estimate.unordered,
         )
 
     def to_bytes(self) -> bytes:
         """Return the arrays one after another, behind a line that says how long they are."""
         sizes = {"nodes": len(self.end), "columns": self.apart.shape[1]}
         biases = None if self.biases is None else asdict(self.biases)
-        head = json.dumps({**sizes, "of_total": self.of_total, "biases": biases})
+        head = json.dumps({**sizes, "of_total": self.of_total, "biases": biases, "unordered": self.unordered})
         arrays = [getattr(self, name).astype(kind).tobytes() for name, kind in _FORM]
         arrays += [array.astype("<f8").tobytes() for array in (self.variances, self.apart, self.measure)]
         return b"".join([head.encode(), b"\n", *arrays])
@@ -99,6 +104,7 @@ class TreeAnswers:
             head, rest = headed(content)
             nodes, columns = int(head["nodes"]), int(head["columns"])
             of_total, biases = float(head["of_total"]), _kept_biases(head["biases"])
+            unordered = tuple(axis for axis in range(len(shape)) if axis in head["unordered"])
             arrays, at = [], 0
             lengths = [nodes, nodes * columns, sum(shape) + len(shape)]
             for length, kind in [*((nodes, kind) for _, kind in _FORM), *((length, "<f8") for length in lengths)]:
@@ -109,7 +115,7 @@ class TreeAnswers:
             variances, apart = arrays[4], arrays[5].reshape(nodes, columns)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise DamagedError from None
-        found = cls(shape, end, axis, place, arrays[3], variances, apart, arrays[6], of_total, biases)
+        found = cls(shape, end, axis, place, arrays[3], variances, apart, arrays[6], of_total, biases, unordered)
         if at != len(rest) or not found._is_sound():
             raise DamagedError
         return found
@@ -136,12 +142,20 @@ class TreeAnswers:
         walks = [_Walk(self, asked, asked.taken[query, :, ROW]) for query in range(len(queries))]
         values = np.array([walk.value() for walk in walks])
         apart = np.array([walk.apart for walk in walks]).reshape(len(walks), -1)
-        variances, within = (np.array([getattr(walk, name) for walk in walks]) for name in ("variance", "within"))
+        variances, within, hidden = (
+            np.array([getattr(walk, name) for walk in walks]) for name in ("variance", "within", "hidden")
+        )
         own = variances + within
         if self.biases is not None:
-            number, largest = number_asked(queries), largest_weights(queries)
-            variances = self.biases.added(variances, within, apart, asked=number, largest=largest)
-        return values, ErrorParts(variances, within), own
+            variances = self.biases.added(
+                variances,
+                within,
+                apart,
+                asked=number_asked(queries),
+                periods=cells_taken_of_first(queries),
+                largest=largest_weights(queries),
+            )
+        return values, ErrorParts(variances, within + hidden), own
 
 
 def _kept_biases(kept: Any) -> Biases | None:
@@ -151,7 +165,7 @@ def _kept_biases(kept: Any) -> Biases | None:
     raised, beyond = (tuple(map(float, kept[name])) for name in ("raised", "beyond"))
     if len(raised) != len(beyond) or not raised:
         raise ValueError
-    return Biases(float(kept["least"]), raised, beyond)
+    return Biases(float(kept["least"]), raised, beyond, bool(kept["of_total"]), bool(kept["periods"]))
 
 
 class _Walk:
@@ -161,7 +175,7 @@ class _Walk:
         self.tree, self.asked = tree, asked
         self.rows, self.starts = rows[:, None], asked.start[:, None]
         self.apart = np.zeros(tree.apart.shape[1])
-        self.variance = self.within = 0.0
+        self.variance = self.within = self.hidden = 0.0
 
     def value(self) -> float:
         """Return the value; add up its variance by the total and the splits, that inside leaves, what is apart."""
@@ -180,7 +194,11 @@ class _Walk:
             taken, squares = (self._means(lower[:, leaf], upper[:, leaf], power) for power in (0, 1))
             value += float(taken @ tree.totals[nodes[leaf]])
             self.apart += taken @ tree.apart[nodes[leaf]]
-            self.within += float(np.maximum(squares - taken**2, 0.0) @ tree.variances[nodes[leaf]])
+            within = np.maximum(squares - taken**2, 0.0) * tree.variances[nodes[leaf]]
+            self.within += float(within.sum())
+            if tree.unordered:
+                alone = tree.totals[nodes[leaf]] ** 2 * self._of_one_value(lower[:, leaf], upper[:, leaf])
+                self.hidden += float(np.maximum(alone - within, 0.0).sum())
             nodes, lower, upper = nodes[~leaf], lower[:, ~leaf], upper[:, ~leaf]
             below, above = self._halves(nodes, lower, upper)
             apart = self._means(*below, 0) - self._means(*above, 0)
@@ -198,10 +216,20 @@ class _Walk:
 
     def _means(self, lower: Ints, upper: Ints, power: int) -> Floats:
         """Return the mean over each box, by the measure, of the weights (0) or of their squares (1)."""
+        return np.asarray(self._means_along(lower, upper, power).prod(axis=0))
+
+    def _means_along(self, lower: Ints, upper: Ints, power: int) -> Floats:
+        """Return the same along each axis, shape (axes, boxes)."""
         sums, measure = self.asked.sums[:, power], self.asked.measure
         taken = sums[self.rows + upper] - sums[self.rows + lower]
-        means: Floats = (taken / (measure[self.starts + upper] - measure[self.starts + lower])).prod(axis=0)
-        return means
+        return np.asarray(taken / (measure[self.starts + upper] - measure[self.starts + lower]))
+
+    def _of_one_value(self, lower: Ints, upper: Ints) -> Floats:
+        """Return the squared error, in units of each leaf's total, if one value without an order has all its rows."""
+        means = self._means_along(lower, upper, 0)
+        free = np.isin(np.arange(len(means)), self.tree.unordered)
+        part, along = np.clip(means[free], 0.0, 1.0).prod(axis=0), means[~free].prod(axis=0)
+        return np.asarray(np.where(part > 0, along**2 * (1 - part) * np.maximum(part, (1 - part) / COVERED), 0.0))
 
     def _halves(self, nodes: Ints, lower: Ints, upper: Ints) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
         """Return the bounds of the boxes below the cuts of nodes and of those above them."""

@@ -5,15 +5,19 @@ pass over a subtree wherever a query gives one weight to all its cells: there ev
 For very many ranges `box_tables.py` and `halving_table.py` give the same sums, faster.
 """
 
+import math
+
 import numpy as np
 
-from dpcube.arrays import Floats, Ints
+from dpcube.arrays import Bools, Floats, Ints
 from dpcube.compiled import compiled
 from dpcube.estimate.errors.axis_weights import HIGH, LOW, ROW, AxisWeights
 from dpcube.geometry.tree import BoxTree
 
 VALUE, VARIANCE, CUT, LINEAR, SQUARED, NUMBER = range(6)
 """Columns of `leaf_sums`."""
+COVERED = math.log(20) ** 2 / 2
+"""The square of the half-width of a 95% interval, in standard errors (`analyst/answer.py`)."""
 
 
 def leaf_sums(tree: BoxTree, below: Floats, asked: AxisWeights) -> Floats:
@@ -41,6 +45,20 @@ def split_sums(
     of the weights of the two halves; a leaf, its own times the variance of the weights inside it.
     """
     return _split_sums(tree.lower, tree.upper, tree.end, *tree.cuts, totals, splits, uneven, of_total, asked)
+
+
+def hidden_squares(
+    tree: BoxTree, totals: Floats, uneven: Floats, asked: AxisWeights, *, unordered: tuple[int, ...]
+) -> Floats:
+    """Return for each query what its squared error has beyond `split_sums` if single values have all rows of leaves.
+
+    Along `unordered` axes nothing says that values are alike. A query that takes a part g of those of a leaf, and a
+    part h along the other axes, has h times its total with a chance of g, or else none: a square of g (1 - g) in units
+    of that. It is next to nothing for a single of many values, which may be the one; so it is (1 - g)^2 / COVERED at
+    least, with which a 95% interval reaches from none to all.
+    """
+    free = np.isin(np.arange(len(tree.shape)), unordered)
+    return _hidden_squares(tree.lower, tree.upper, tree.end, totals, uneven, free, asked)
 
 
 def node_sums(tree: BoxTree, columns: Floats, asked: AxisWeights) -> Floats:
@@ -204,6 +222,43 @@ def _split_sums(
         whole_mean = mean_weight(0, lower, upper, query, asked, 0)
         found[query, 1] += of_total * whole_mean * whole_mean
     return found
+
+
+@compiled
+def _hidden_squares(
+    lower: Ints, upper: Ints, end: Ints, totals: Floats, uneven: Floats, unordered: Bools, asked: AxisWeights
+) -> Floats:
+    found = np.zeros(len(asked.taken))
+    for query in range(len(asked.taken)):
+        node = 0
+        while node < len(end):
+            node, mean, alike = _met(node, lower, upper, end, query, asked)
+            if not alike:
+                mean = mean_weight(node, lower, upper, query, asked, 0)
+                varying = max(mean_weight(node, lower, upper, query, asked, 1) - mean * mean, 0.0)
+                alone = totals[node] ** 2 * _of_one_value(node, lower, upper, query, unordered, asked)
+                found[query] += max(alone - uneven[node] * varying, 0.0)
+            node = end[node]
+    return found
+
+
+@compiled
+def _of_one_value(node: int, lower: Ints, upper: Ints, query: int, unordered: Bools, asked: AxisWeights) -> float:
+    """Return the squared error of a query, in units of a leaf's total, if one value has all rows of the leaf."""
+    part, along = 1.0, 1.0
+    for axis in range(lower.shape[1]):
+        low, high = lower[node, axis], upper[node, axis]
+        first, last = max(low, asked.taken[query, axis, LOW]), min(high, asked.taken[query, axis, HIGH])
+        if first >= last:
+            return 0.0
+        row, start = asked.taken[query, axis, ROW], asked.start[axis]
+        taken = asked.sums[row + last, 0] - asked.sums[row + first, 0]
+        mean = taken / (asked.measure[start + high] - asked.measure[start + low])
+        if unordered[axis]:
+            part *= min(max(mean, 0.0), 1.0)
+        else:
+            along *= mean
+    return along * along * (1 - part) * max(part, (1 - part) / COVERED) if part > 0 else 0.0
 
 
 @compiled

@@ -17,17 +17,17 @@ import numpy as np
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.estimate.marginals.components import Components, TableAxes, asked_axes, asks_only, centred, table_over
+from dpcube.estimate.marginals.components import Components, TableAxes, centred, table_over
 from dpcube.estimate.marginals.entropy import independent_cube
 from dpcube.estimate.marginals.fitting import fitted, one_way_tables, two_way_tables
+from dpcube.estimate.marginals.one_way import SURPRISE, MovedValues, OneWay
+from dpcube.estimate.marginals.pooled import pooled_errors, values_inside, values_taken, weight_sums, with_values
 from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
 from dpcube.estimate.posterior import PosteriorEstimate
 from dpcube.query import CountingQueries, Workload
 
 MOST_FITTED = 2**23
 """Cubes up to so many cells are taken to their tables; all of their cells are gone through a few hundred times."""
-SURPRISE = 7.0
-"""Departures that noise makes with a chance below exp(-7), one in a thousand, are believed."""
 LEAST_MOVE = 0.03
 """Tables are left alone if they would move no component of the tree by more than this part of the way."""
 EVERYWHERE = 1e-5
@@ -41,6 +41,8 @@ class BalancedEstimate:
     name: str
     tree: PosteriorEstimate
     tables: Components
+    unordered: tuple[int, ...] = ()
+    """Axes of attributes whose values have no order."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,8 +56,10 @@ class BalancedEstimate:
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         _, errors = self.tree.answers(queries)
-        own = self.tree.own_squares(queries)
-        return weighted_sums(self._moved.cells, queries), self._pooled(errors, own, *weight_sums(queries))
+        own, asked = self.tree.own_squares(queries), weight_sums(queries)
+        pooled = self._pooled(errors, own, *asked)
+        errors = with_values(pooled, values_taken(self.of_values, queries), *asked, shape=self.shape)
+        return weighted_sums(self._moved.cells, queries), errors
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -67,12 +71,18 @@ class BalancedEstimate:
         known = np.flatnonzero(np.isfinite(self.tables.question_variances(cells, cells)))
         own = np.zeros(len(workload))
         own[known] = self.tree.own_squares(Workload(self.shape, workload.lower[known], workload.upper[known]))
-        return self._pooled(self.tree.range_errors(workload), own, cells, cells)
+        pooled = self._pooled(self.tree.range_errors(workload), own, cells, cells)
+        return with_values(pooled, values_inside(self.of_values, workload), cells, cells, shape=self.shape)
 
     @property
     def factors(self) -> dict[TableAxes, float]:
         """By what factor each table raised what the tree states of its errors."""
         return self._moved.factors
+
+    @property
+    def of_values(self) -> dict[int, Floats]:
+        """The squared errors of the values of attributes that were moved value by value."""
+        return self._moved.of_values
 
     def _pooled(self, errors: ErrorParts, own: Floats, sums: Floats, squares: Floats) -> ErrorParts:
         return pooled_errors(errors, own, sums, squares, tables=self.tables, factors=self.factors)
@@ -92,47 +102,7 @@ class BalancedEstimate:
 
     @cached_property
     def _moved(self) -> "_Moved":
-        return _Moved.of(self.tree, self.tables)
-
-
-def weight_sums(queries: CountingQueries) -> tuple[Floats, Floats]:
-    """Return the sums of each query's weights along each axis, and of their squares, shape (queries, axes)."""
-    along = [(weights.sum(axis=1), (weights**2).sum(axis=1)) for weights in queries.weights]
-    sums, squares = (
-        np.stack([of_axis[part][queries.chosen[:, axis]] for axis, of_axis in enumerate(along)], axis=1)
-        for part in (0, 1)
-    )
-    return sums, squares
-
-
-def pooled_errors(
-    errors: ErrorParts,
-    own: Floats,
-    sums: Floats,
-    squares: Floats,
-    *,
-    tables: Components,
-    factors: dict[TableAxes, float],
-) -> ErrorParts:
-    """Return the errors of a tree's answers, moved in part to those of the tables where these answer too.
-
-    A part w of the way from the tree's answer to the tables' leaves (1 - w)^2 of the one's squared error and w^2 of the
-    other's, if they were measured apart. `own` are the squared errors by which the tree's components were moved, and
-    `factors` raise them. Tables that the tree's own counts tell have the same noise: then errors add up, and not their
-    squares, and the raised ones are those of a bias besides.
-    """
-    of_tables = tables.question_variances(sums, squares)
-    asked, raised = asked_axes(tables.shape, sums, squares), np.ones(len(sums))
-    for axes, factor in factors.items():
-        raised[asks_only(axes, asked)] = factor
-    own = own * raised
-    known = np.isfinite(of_tables) & (own > 0)
-    moved = np.divide(own, own + of_tables, out=np.zeros_like(own), where=known)
-    of_tree = np.maximum(errors.noise_variances, own - errors.within_squares)
-    added = np.multiply(moved**2, of_tables, out=np.zeros_like(own), where=known)
-    if not tables.apart:
-        added += 2 * np.sqrt(added * (1 - moved) ** 2 * (errors.noise_variances + errors.within_squares))
-    return ErrorParts((1 - moved) ** 2 * of_tree + added, (1 - moved) ** 2 * errors.within_squares)
+        return _Moved.of(self.tree, self.tables, self.unordered)
 
 
 @dataclass(frozen=True)
@@ -141,16 +111,17 @@ class _Moved:
 
     cells: Floats
     factors: dict[TableAxes, float]
+    of_values: dict[int, Floats]
+    """The squared errors of the values of attributes that were moved value by value."""
 
     @classmethod
-    def of(cls, tree: PosteriorEstimate, tables: Components) -> "_Moved":
+    def of(cls, tree: PosteriorEstimate, tables: Components, unordered: tuple[int, ...]) -> "_Moved":
         """Move the total, then the 1-way and at last the 2-way tables of a tree's cube."""
         shape, cube = tree.shape, tree.cells()
         factors: dict[TableAxes, float] = {}
         (total,) = _moved_components(cube, tree, tables, [()], factors).values()
         cube *= max(float(total), 1.0) / max(float(cube.sum()), 1.0)
-        parts = _moved_components(cube, tree, tables, [(axis,) for axis in range(len(shape))], factors)
-        ones = one_way_tables({(): total, **parts}, shape)
+        ones, of_values = _moved_ones(cube, tree, tables, unordered, factors)
         cube = fitted(
             (1 - EVERYWHERE) * cube + EVERYWHERE * independent_cube(ones, shape, float(cube.sum())),
             ones,
@@ -159,7 +130,7 @@ class _Moved:
         pairs: list[TableAxes] = [axes for axes in tables.values if len(axes) == 2]
         parts = _moved_components(cube, tree, tables, pairs, factors)
         parts |= {(): total, **{axes: centred(table) for axes, table in ones.items()}}
-        return cls(fitted(cube, two_way_tables(parts, shape, ones), close=tables.closeness), factors)
+        return cls(fitted(cube, two_way_tables(parts, shape, ones), close=tables.closeness), factors, of_values)
 
 
 @dataclass(frozen=True)
@@ -194,8 +165,9 @@ def _held_against(cube: Floats, tree: PosteriorEstimate, tables: Components, of:
         own = centred(table_over(cube, axes))
         squares = tree.own_squares(cells_of_table(tree.shape, axes)).reshape(own.shape)
         held.append(_HeldAgainst(axes, own, tables.values[axes] - own, tables.cell_variance(axes), squares))
-    factors = map(_factor, held) if tables.apart else _factors_of_own_counts(held)
-    return [replace(one, factor=factor) for one, factor in zip(held, factors, strict=True)]
+    same = [one for one in held if one.axes in tables.of_tree]
+    found = [replace(one, factor=_factor(one)) for one in held if one.axes not in tables.of_tree]
+    return found + [replace(one, factor=of) for one, of in zip(same, _factors_of_own_counts(same), strict=True)]
 
 
 def _moved_components(
@@ -206,6 +178,36 @@ def _moved_components(
     for held in _held_against(cube, tree, tables, [axes for axes in of if axes in tables.values]):
         moved[held.axes], factors[held.axes] = held.moved(), held.factor
     return moved
+
+
+def _moved_ones(
+    cube: Floats,
+    tree: PosteriorEstimate,
+    tables: Components,
+    unordered: tuple[int, ...],
+    factors: dict[TableAxes, float],
+) -> tuple[dict[TableAxes, Floats], dict[int, Floats]]:
+    """Return the 1-way tables of a cube, moved, and squared errors of those that were moved value by value.
+
+    Those that the tree's own counts state, or none, are moved as a whole or not at all.
+    """
+    shape, total = tree.shape, np.asarray(cube.sum())
+    parts = _moved_components(cube, tree, tables, [(axis,) for axis in range(len(shape))], factors)
+    by_values: dict[int, MovedValues] = {}
+    for axis in range(len(shape)):
+        if (axis,) in tables.of_tree or (axis,) not in tables.values:
+            continue
+        table, variance = table_over(cube, (axis,)), 1 / tables.precisions[axis,]
+        departures = tables.values[axis,] - centred(table)
+        one = OneWay(axis, tree, table, departures, variance, factors[axis,])
+        if axis in unordered:
+            by_values[axis] = one.by_values(float(total))
+        else:
+            parts[axis,] = one.by_intervals()
+    ones = one_way_tables({(): total, **parts}, shape)
+    return ones | {(axis,): moved.table for axis, moved in by_values.items()}, {
+        axis: moved.squares for axis, moved in by_values.items()
+    }
 
 
 def moved_by_departures(cube: Floats, tables: Components) -> Floats:

@@ -47,8 +47,8 @@ class Components:
     shape: tuple[int, ...]
     values: dict[TableAxes, Floats]
     precisions: dict[TableAxes, float]
-    apart: bool = True
-    """Whether they were measured apart from the tree that they are held against, and not told by its own counts."""
+    of_tree: frozenset[TableAxes] = frozenset()
+    """Those that are sums of the tree's own counts, and were not measured apart from it."""
 
     @classmethod
     def of_cells(cls, cells: Floats, variance: float) -> "Components":
@@ -57,7 +57,17 @@ class Components:
         kept: list[TableAxes] = [(), *((axis,) for axis in several), *combinations(several, 2)]
         values = {of: centred(table_over(cells, of)) for of in kept}
         cells_of = {of: math.prod(shape[axis] for axis in several if axis not in of) for of in kept}
-        return cls(shape, values, {of: 1 / (variance * cells_of[of]) for of in kept}, apart=False)
+        return cls(shape, values, {of: 1 / (variance * cells_of[of]) for of in kept}, frozenset(kept))
+
+    def beside(self, others: "Components") -> "Components":
+        """Return these components and, of subsets without any, those of others."""
+        values, precisions = others.values | self.values, others.precisions | self.precisions
+        return Components(self.shape, values, precisions, self.of_tree | (others.of_tree - set(self.values)))
+
+    def with_total(self, total: float, variance: float) -> "Components":
+        """Return these components with the total that the tree has: it was weighed with theirs, and is no news."""
+        values, precisions = self.values | {(): np.asarray(total)}, self.precisions | {(): 1 / variance}
+        return Components(self.shape, values, precisions, self.of_tree | {()})
 
     @classmethod
     def of(cls, shape: tuple[int, ...], tables: Iterable[NoisyTable]) -> "Components":
@@ -110,12 +120,15 @@ class Components:
 
 
 def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
-    """Return every table over some axes that a transcript holds."""
-    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts)]
-    units = np.array([one.units for one in found], np.int64)
-    variances = noise_variances(units, transcript.epsilon_per_unit)
-    counts = (one.counts.astype(np.float64) for one in found)
-    return [NoisyTable(one.axes, table, v) for one, table, v in zip(found, counts, variances.tolist(), strict=True)]
+    """Return every table over some axes that a transcript holds; a count of the whole is one of the tree's root."""
+    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts) and one.axes]
+    return tables_with_noise(found, transcript.epsilon_per_unit)
+
+
+def tables_with_noise(counted: Sequence[MarginalCounts], epsilon_per_unit: Fraction) -> list[NoisyTable]:
+    """Return counted tables with the variances of their noise."""
+    variances = noise_variances(np.array([one.units for one in counted], np.int64), epsilon_per_unit).tolist()
+    return [NoisyTable(one.axes, one.counts.astype(np.float64), of) for one, of in zip(counted, variances, strict=True)]
 
 
 def axes_of_several(shape: tuple[int, ...]) -> list[int]:

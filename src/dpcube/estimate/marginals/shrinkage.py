@@ -16,6 +16,8 @@ SCALES: Floats = np.concatenate([[0.0], 2.0 ** np.arange(-1, 11)])
 NOISE_WEIGHTS: Floats = np.array([0.6, 0.4])
 NOISE_VARIANCES: Floats = np.array([0.62, 1.39]) ** 2
 """Two normal laws that together are close to Laplace's law of variance 1."""
+FARTHEST = 2.0**14
+"""Departures farther off, in units of their noise, are real as nearly all of this one is; densities do not vanish."""
 PRIOR_CELLS = 4.0
 """Departures that what is learnt from all groups together counts for in each of them."""
 STEPS = 25
@@ -44,30 +46,48 @@ def groups_by_size(expected: Floats) -> Ints:
 
 def signals(departures: list[Departures]) -> list[Floats]:
     """Return the expected signal of each departure."""
-    relative = [one.apart / np.sqrt(one.variance) for one in departures]
+    return [signal for signal, _ in posterior_signals(departures)]
+
+
+def posterior_signals(departures: list[Departures]) -> list[tuple[Floats, Floats]]:
+    """Return the mean and the variance of the signal of each departure, given all of them."""
+    relative = [np.clip(one.apart / np.sqrt(one.variance), -FARTHEST, FARTHEST) for one in departures]
     even = np.full(len(SCALES), 1 / len(SCALES))
-    prior, _ = _learnt(np.concatenate([of_table.ravel() for of_table in relative]), even)
+    prior = _learnt(_densities(np.concatenate([of_table.ravel() for of_table in relative])), even)
     found = []
     for one, of_table in zip(departures, relative, strict=True):
-        kept = np.zeros(of_table.shape)
+        real, variance = np.zeros(of_table.shape), np.zeros(of_table.shape)
         for group in range(int(one.groups.max()) + 1):
             alike = one.groups == group
-            kept[alike] = _learnt(of_table[alike], prior)[1]
-        found.append(kept * one.apart)
+            densities = _densities(of_table[alike])
+            weights = _learnt(densities, prior)
+            real[alike], variance[alike] = _moments(of_table[alike], weights, densities)
+        found.append((real * one.apart, variance * one.variance))
     return found
 
 
-def _learnt(relative: Floats, prior: Floats) -> tuple[Floats, Floats]:
-    """Return how likely each scale is, and what part of each departure is expected to be signal.
+def _densities(relative: Floats) -> Floats:
+    """Return the density of each departure, in units of its noise: shape (scales, laws, departures)."""
+    variances = SCALES[:, None, None] ** 2 + NOISE_VARIANCES[:, None]
+    return np.asarray(NOISE_WEIGHTS[:, None] * np.exp(-0.5 * relative**2 / variances) / np.sqrt(variances))
 
-    `relative`, shape (departures,), are departures in units of their noise; `prior`, shape (scales,).
-    """
-    variances = SCALES[:, None] ** 2 + NOISE_VARIANCES  # (scales, laws)
-    density = NOISE_WEIGHTS[:, None] * np.exp(-0.5 * relative**2 / variances[..., None]) / np.sqrt(variances)[..., None]
-    of_scale = density.sum(axis=1) + 1e-300
-    weights = prior
+
+def _learnt(densities: Floats, prior: Floats) -> Floats:
+    """Return how likely each scale is; `prior`, shape (scales,), is what is known beforehand."""
+    of_scale, weights = densities.sum(axis=1) + 1e-300, prior
+    number = densities.shape[-1]
     for _ in range(STEPS):
         chance = weights[:, None] * of_scale
-        weights = ((chance / chance.sum(axis=0)).sum(axis=1) + PRIOR_CELLS * prior) / (len(relative) + PRIOR_CELLS)
-    signal = np.einsum("s,sln,sl->n", weights, density, SCALES[:, None] ** 2 / variances)
-    return weights, signal / (weights @ of_scale)
+        weights = ((chance / chance.sum(axis=0)).sum(axis=1) + PRIOR_CELLS * prior) / (number + PRIOR_CELLS)
+    return weights
+
+
+def _moments(relative: Floats, weights: Floats, densities: Floats) -> tuple[Floats, Floats]:
+    """Return what part of each departure is expected to be signal, and the variance of the signal."""
+    variances = SCALES[:, None] ** 2 + NOISE_VARIANCES
+    real = SCALES[:, None] ** 2 / variances
+    chance = weights[:, None, None] * densities
+    chance /= chance.sum(axis=(0, 1)) + 1e-300
+    part, square = np.einsum("sln,sl->n", chance, real), np.einsum("sln,sl->n", chance, real**2)
+    left = np.einsum("sln,sl->n", chance, real * NOISE_VARIANCES)
+    return part, left + np.maximum(square - part**2, 0.0) * relative**2

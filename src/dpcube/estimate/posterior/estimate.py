@@ -2,19 +2,26 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything, largest_weights, number_asked
+from dpcube.estimate.errors.axis_weights import (
+    AxisWeights,
+    axis_weights,
+    cells_taken_of_first,
+    everything,
+    largest_weights,
+    number_asked,
+)
 from dpcube.estimate.errors.biases import Biases
 from dpcube.estimate.errors.box_tables import worthwhile
 from dpcube.estimate.errors.halving_table import HalvingTable
 from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.estimate.errors.walks import node_sums, split_sums
+from dpcube.estimate.errors.walks import hidden_squares, node_sums, split_sums
 from dpcube.estimate.posterior.calibrated import calibrated_splits
 from dpcube.estimate.posterior.cells import fill_cells
 from dpcube.estimate.posterior.inference import Posterior
@@ -41,10 +48,14 @@ class PosteriorEstimate:
     measured: Floats
     variance: Floats
     whole: Whole | None = None
-    """The count of the whole table that the posterior was inferred with, if one apart was given."""
+    """The count of the whole table that is the posterior's total, if one was given."""
     doubting: bool = False
     """Whether the bias of each answer is judged (`errors/biases.py`); as old files were released, all errors were
     raised alike instead (`calibrated.py`)."""
+    unordered: tuple[int, ...] = ()
+    """Axes of attributes whose values have no order: any one of them may have all rows of a box that was not cut."""
+    periods: bool = False
+    """Whether it is of releases that were put together, and its first attribute their period."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,9 +84,15 @@ class PosteriorEstimate:
         asked = axis_weights(queries, self.posterior.prefix, self.posterior.start)
         values, variances, within_squares = self._walked(asked, self._stated_splits).T
         if self.biases is not None:
-            number, largest, apart = number_asked(queries), largest_weights(queries), self._apart(asked)
-            variances = self.biases.added(variances, within_squares, apart, asked=number, largest=largest)
-        return values, ErrorParts(variances, within_squares)
+            variances = self.biases.added(
+                variances,
+                within_squares,
+                self._apart(asked),
+                asked=number_asked(queries),
+                periods=cells_taken_of_first(queries),
+                largest=largest_weights(queries),
+            )
+        return values, ErrorParts(variances, within_squares + self._hidden(asked))
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -122,9 +139,10 @@ class PosteriorEstimate:
         if not self.doubting:
             return None
         least = float(self.variance.min())
-        if self.columns_apart.shape[1] == 0:
-            return Biases(least)
-        return learnt_biases(self.shape, least, self._taken_by_tables, self.own_squares)
+        found = Biases(least)
+        if self.columns_apart.shape[1] > 0:
+            found = learnt_biases(self.shape, least, self._taken_by_tables, self.own_squares)
+        return replace(found, of_total=self.whole is None, periods=self.periods)
 
     def _taken_by_tables(self, workload: Workload) -> tuple[Floats, Floats]:
         """Return what ranges take of the columns apart, and how far probes move the posterior's answers to them."""
@@ -137,9 +155,18 @@ class PosteriorEstimate:
     ) -> ErrorParts:
         """Return the parts of the errors of ranges, biases among the noise, given what is apart."""
         if self.biases is not None:
-            asked: Ints = np.sum(workload.upper - workload.lower != self.shape, axis=1)
-            variances = self.biases.added(variances, within_squares, apart(), asked=asked)
-        return ErrorParts(variances, within_squares)
+            taken = workload.upper - workload.lower
+            asked: Ints = np.sum(taken != self.shape, axis=1)
+            periods = np.maximum(taken[:, 0], 1).astype(np.float64)
+            variances = self.biases.added(variances, within_squares, apart(), asked=asked, periods=periods)
+        return ErrorParts(variances, within_squares + self._hidden(self._everything.inside(workload)))
+
+    def _hidden(self, asked: AxisWeights) -> Floats:
+        """Return what squared errors within leaves have beyond those of the prior, where values have no order."""
+        posterior = self.posterior
+        if not self.unordered:
+            return np.zeros(len(asked.taken))
+        return hidden_squares(posterior.tree, posterior.totals, posterior.uneven, asked, unordered=self.unordered)
 
     def _apart(self, asked: AxisWeights) -> Floats:
         """Return what each question takes of the columns apart, by a walk for each."""

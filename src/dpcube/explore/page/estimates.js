@@ -19,12 +19,14 @@ export function estimateOf(facts, arrays) {
     return { cells: arrays.cells, measures: null, errors: () => ({ noise: NaN, within: NaN, number: 0 }) };
   }
   const measures = axisMeasures(shape, arrays.measure);
-  const { end, cutAxis, cutPlace, variances, apart } = arrays;
+  const { end, cutAxis, cutPlace, totals, variances, apart } = arrays;
   const bounds = boundsOfCuts(shape, end, cutAxis, cutPlace);
-  const { columns, biases, bias, oddBias, odd, largestNoise } = model;
-  const tree = { ...bounds, end, cutAxis, cutPlace, variances, apart, columns, biases, bias, oddBias, odd, largestNoise, ofTotal: arrays.ofTotal[0] };
+  const { columns, biases, bias, oddBias, odd, largestNoise, unordered, covered } = model;
+  const judged = { biases, bias, oddBias, odd, largestNoise, unordered, covered };
+  const nodes = { ...bounds, end, cutAxis, cutPlace, totals, variances, apart };
+  const tree = { ...nodes, ...judged, columns, ofTotal: arrays.ofTotal[0] };
   if (model.kind === "balanced") {
-    return { cells: arrays.cells, measures, errors: (axes) => pooledErrors(model, shape, tree, axes) };
+    return { cells: arrays.cells, measures, errors: (axes) => pooledErrors(model, arrays, shape, tree, axes) };
   }
   const leaves = leavesOf(end);
   const cells = spreadOverCells(
@@ -56,28 +58,37 @@ function rowsOf(numbers, chosen, width) {
 
 /** Return the errors of a posterior; `own` is the squared error that it states without any bias. */
 function treeErrors(tree, axes) {
-  const { noise, within, apart } = walkedSplits(tree, axes);
+  const { noise, within, hidden, apart } = walkedSplits(tree, axes);
   const own = noise + within;
-  return { noise: tree.biases === null ? noise : noiseWithBias(tree, axes, apart, own) - within, within, number: 0, own };
+  const added = tree.biases === null ? noise : noiseWithBias(tree, axes, apart, own) - within;
+  return { noise: added, within: within + hidden, number: 0, own };
 }
 
 /** Return the squared error that a posterior states, raised, and with what its answer may be off for good: `Biases.added`. */
 function noiseWithBias(tree, axes, apart, own) {
-  const { least, raised, beyond } = tree.biases;
+  const { least, raised, beyond, of_total: ofTotal, periods } = tree.biases;
   const vary = axes.filter(({ weights }) => weights.some((weight) => weight !== weights[0])).length;
   const by = Math.min(vary, raised.length - 1);
   const stated = raised[by] * own;
-  return stated + biasSquare(apart, stated, tree, least * largestWeight(axes) ** 2, beyond[by]);
+  if (vary === 0 && !ofTotal) return stated;
+  const alike = periods ? cellsTaken(axes[0].weights) : 1;
+  return stated + biasSquare(apart, stated, tree, least * largestWeight(axes) ** 2, beyond[by], alike);
+}
+
+/** Return how many cells weights take, if they take them alike. */
+function cellsTaken(weights) {
+  const sum = weights.reduce((whole, weight) => whole + Math.abs(weight), 0);
+  return sum > 0 ? sum ** 2 / weights.reduce((whole, weight) => whole + weight ** 2, 0) : 1;
 }
 
 /** Return the expected square of the bias of an answer: `errors/biases.py` says why. */
-function biasSquare(apart, own, { bias, oddBias, odd, largestNoise }, least, beyond) {
+function biasSquare(apart, own, { bias, oddBias, odd, largestNoise }, least, beyond, alike) {
   const expected = own > 0 ? Math.max(own, least) : 0;
-  if (apart.length === 0 || expected === 0) return bias * expected;
+  if (apart.length === 0 || expected === 0) return bias * alike * expected;
   let noise = 0;
   for (let probe = 1; probe < apart.length; probe++) noise += apart[probe] ** 2 / (apart.length - 1);
   const between = Math.sqrt(expected * Math.min(noise, largestNoise * expected));
-  const seen = [bias, oddBias].map((scale) => scale * expected + beyond * between + noise);
+  const seen = [bias, oddBias].map((scale) => scale * alike * expected + beyond * between + noise);
   const squares = seen.map((both) => ((both - noise) / both) * noise + (((both - noise) / both) * apart[0]) ** 2);
   const surprise = apart[0] ** 2 * (1 / seen[0] - 1 / seen[1]) - Math.log(seen[1] / seen[0]);
   const isOdd = 1 / (1 + ((1 - odd) / odd) * Math.exp(-surprise / 2));
@@ -89,7 +100,7 @@ function largestWeight(axes) {
 }
 
 /** Return a tree's errors, moved in part to those of noisy tables: `pooled_errors` in Python. */
-function pooledErrors({ precisions, factors, measuredApart }, shape, tree, axes) {
+function pooledErrors({ precisions, factors, ofTree }, arrays, shape, tree, axes) {
   const { noise, within, own: stated } = treeErrors(tree, axes);
   const asked = axes.flatMap(({ sum, square }, axis) => (sum !== shape[axis] || square !== shape[axis] ? [axis] : []));
   const ofTables = tablesVariance(precisions, shape, axes, asked);
@@ -97,10 +108,24 @@ function pooledErrors({ precisions, factors, measuredApart }, shape, tree, axes)
   const known = Number.isFinite(ofTables) && own > 0;
   const moved = known ? own / (own + ofTables) : 0;
   const left = (1 - moved) ** 2;
-  const ofTree = Math.max(noise, own - within);
+  const fromTree = Math.max(noise, own - within);
   const ofMoved = known ? moved ** 2 * ofTables : 0;
-  const together = measuredApart ? 0 : 2 * Math.sqrt(ofMoved * left * (noise + within));
-  return { noise: left * ofTree + ofMoved + together, within: left * within, number: 0 };
+  const same = numberOf(ofTree.map((of) => [of, true]), asked) === true;
+  const together = same ? 2 * Math.sqrt(ofMoved * left * (noise + within)) : 0;
+  const pooled = { noise: left * fromTree + ofMoved + together, within: left * within, number: 0 };
+  const squares = asked.length === 1 ? arrays[`values${asked[0]}`] : undefined;
+  return squares ? withValues(pooled, squares, axes[asked[0]]) : pooled;
+}
+
+/** Return the errors of a question of one attribute that was moved value by value: `with_values` in Python. */
+function withValues(pooled, squares, { weights, sum, square }) {
+  const total = (part) => squares.reduce((found, one, k) => found + one * part(weights[k]) ** 2, 0);
+  const found = Math.min(
+    total((weight) => weight),
+    total((weight) => 1 - weight),
+  );
+  if (sum === 1 && square === 1) return { ...pooled, noise: found, within: 0 };
+  return { ...pooled, noise: Math.max(pooled.noise, found - pooled.within) };
 }
 
 function numberOf(pairs, axes) {

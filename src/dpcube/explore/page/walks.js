@@ -46,6 +46,19 @@ function meanWeight(axes, lower, upper, at, power) {
   return mean;
 }
 
+/** Return the squared error, in units of a leaf's total, if one value without an order has all of its rows. */
+function ofOneValue({ lower, upper, unordered, covered }, axes, at) {
+  if (unordered.length === 0) return 0;
+  let [part, along] = [1, 1];
+  for (let k = 0; k < axes.length; k++) {
+    const [{ sums, whole }, low, high] = [axes[k], lower[at + k], upper[at + k]];
+    const mean = (sums[high] - sums[low]) / (whole[high] - whole[low]);
+    if (unordered.includes(k)) part *= Math.min(Math.max(mean, 0), 1);
+    else along *= mean;
+  }
+  return part > 0 ? along ** 2 * (1 - part) * Math.max(part, (1 - part) / covered) : 0;
+}
+
 /** Return by how much the mean weight below a node's cut exceeds that above it. */
 function halvesApart(axes, lower, upper, at, cut, place) {
   let apart = 1;
@@ -61,13 +74,13 @@ function halvesApart(axes, lower, upper, at, cut, place) {
   return apart;
 }
 
-/** Return the variance by the total and the splits, that inside leaves, and what is apart, of one question. */
+/** Return the variance by the total and the splits, that inside leaves, what is hidden there, and what is apart. */
 export function walkedSplits(tree, axes) {
-  const { end, cutAxis, cutPlace, lower, upper, variances, columns, ofTotal } = tree;
+  const { end, cutAxis, cutPlace, lower, upper, totals, variances, columns, ofTotal } = tree;
   const dims = axes.length;
   const apart = new Float64Array(columns);
   const whole = meanWeight(axes, lower, upper, 0, "sums");
-  let [noise, within] = [ofTotal * whole * whole, 0];
+  let [noise, within, hidden] = [ofTotal * whole * whole, 0, 0];
   for (let node = 0; node < end.length; ) {
     const at = node * dims;
     let mean = commonWeight(axes, lower, upper, at);
@@ -76,6 +89,7 @@ export function walkedSplits(tree, axes) {
       mean = meanWeight(axes, lower, upper, at, "sums");
       const varying = Math.max(meanWeight(axes, lower, upper, at, "squares") - mean * mean, 0);
       within += variances[node] * varying;
+      hidden += Math.max(totals[node] ** 2 * ofOneValue(tree, axes, at) - variances[node] * varying, 0);
     }
     if (alike || leaf) {
       if (mean !== 0) for (let k = 0; k < columns; k++) apart[k] += mean * tree.apart[node * columns + k];
@@ -86,7 +100,7 @@ export function walkedSplits(tree, axes) {
     noise += variances[node] * differing * differing;
     node++;
   }
-  return { noise, within, apart };
+  return { noise, within, hidden, apart };
 }
 
 const LEAST_ALIKE = 1 - 1e-12;

@@ -737,7 +737,7 @@ def test_budgets_add_up_exactly(tmp_path: Path) -> None:
 
 def test_sabotage_a_budget_in_floats_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not spends_exactly(FloatBudget)
-    monkeypatch.setattr("dpcube.privacy.ledger._spent", lambda charges, _: sum(float(e) for e, _ in charges))
+    monkeypatch.setattr("dpcube.privacy.ledger.composed_loss", lambda charges, _: sum(float(e) for e, _ in charges))
     names = iter("ab")
     assert not spends_exactly(lambda total: LedgerAgent(tmp_path / next(names), total))
 

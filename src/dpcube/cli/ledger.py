@@ -46,7 +46,7 @@ def show(ledger: Path, *, as_json: bool) -> None:
         click.echo(f"delta      {statement.spent_delta} of {statement.total_delta} spent")
     click.echo(f"protects   {'one row' if statement.unit is None else visible('one ' + statement.unit)}\n")
     rows = [
-        (str(number), c.time, _amount(c), c.strategy, _period(c), (c.digest or "not completed")[:16], c.purpose)
+        (str(number), c.time, _amount(c), c.strategy, _period(c), _release(c), c.purpose)
         for number, c in enumerate(statement.charges, 1)
     ]
     print_table(("charge", "time", "epsilon", "strategy", "period", "release", "purpose"), rows)
@@ -94,6 +94,12 @@ def _amount(charge: "Charge") -> str:
     return f"{charge.epsilon}, delta {charge.delta}" if charge.delta else str(charge.epsilon)
 
 
+def _release(charge: "Charge") -> str:
+    if charge.withdrawn:
+        return "withdrawn"
+    return (charge.digest or "not completed")[:16]
+
+
 def _period(charge: "Charge") -> str:
     """Return a period in words, with the reading of its column unless it is the plain one."""
     if charge.period is None:
@@ -114,6 +120,7 @@ def _as_dict(statement: "Statement") -> dict[str, object]:
             "purpose": c.purpose,
             "period": None if c.period is None else _period(c),
             "release": c.digest,
+            "withdrawn": c.withdrawn,
         }
         for number, c in enumerate(statement.charges, 1)
     ]

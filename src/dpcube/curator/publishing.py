@@ -114,8 +114,8 @@ def publish(
     book = None if place is None else open_ledger(place, total=allowed, unit=unit)
     ledger_path(ledger, named)  # again: of two that made ledgers for the same rows at once, one sees the other's
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
-    terms = {"strategy": chosen.name, "domain": digest, "purpose": purpose, "unit": unit, "period": spell}
-    account = LedgerAccount(book, terms)
+    terms = {"domain": digest, "purpose": purpose, "unit": unit, "period": spell}
+    account = LedgerAccount(book, chosen.name, terms)
     rest = _charged(account, exact, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
     transcript = _measured(chosen, exact, rest, max_rows=protected.max_rows)
     provenance = Provenance(
@@ -156,15 +156,18 @@ def _charged(
     even_if_empty: bool,
     max_rows: int,
 ) -> Fraction:
-    """Charge a release and return what its strategy may spend; unless it is to go on, the total is drawn first."""
+    """Charge a release and return what its strategy may spend; unless it is to go on, the total is drawn first.
+
+    A release that stops at its total has the rest given back (`account.py`).
+    """
     if even_if_empty:
         account.charge(amount)
         return amount
     first = amount * TOTAL_SHARE
-    account.charge(first, strategy="total")
-    noisy_total = draw_total(exact_counts, first, max_rows=max_rows)
-    refuse_empty(noisy_total, first, amount - first, max_rows=max_rows)
-    account.charge_rest(amount - first, spent=first)
+    account.charge(amount - first, before=("total", first))
+    with account.rest_undrawn():
+        noisy_total = draw_total(exact_counts, first, max_rows=max_rows)
+        refuse_empty(noisy_total, first, amount - first, max_rows=max_rows)
     return amount - first
 
 

@@ -2,13 +2,13 @@
 
 A domain that reads a table wrongly (dates in another format, another delimiter) counts next to nothing, and whoever
 finds out from the release has spent it all. So the total of the cube is drawn first, with `TOTAL_SHARE` of the epsilon,
-and a release whose noisy total is not above its error stops there, the rest uncharged.
+and a release whose noisy total is not above its error stops there, and the rest of its charge is given back.
 
 Proof. The total is the count of one cell that holds every row. One row changes it by one, a unit by `max_rows` at most,
-and noise at e/max_rows costs e (`gate.py`): this costs its own epsilon, which the ledger is charged before it is drawn.
+and noise at e/max_rows costs e (`gate.py`): this costs its own epsilon, charged with the rest before it is drawn.
 Whether the release goes on is computed from that noisy number and public facts, and costs nothing more. If it goes on,
-the strategy has a gate of its own with the rest, charged before it draws: the two compose sequentially, and together
-cost the release's epsilon, whatever the first one said. Nothing else is seen of the rows on the way.
+the strategy has a gate of its own with the rest: the two compose sequentially, and together cost the release's epsilon,
+whatever the first one said. Nothing else is seen of the rows on the way.
 """
 
 from fractions import Fraction

@@ -607,7 +607,7 @@ def test_what_is_no_ledger_refuses_and_is_left_alone(kind: str, place: Path) -> 
     assert caught.value.__cause__ is None
     if kind not in ("missing", "pipe"):
         with pytest.raises(LedgerError):
-            open_ledger(place, total=Fraction(1), unit=None)
+            open_ledger(place, Fraction(1), total=None, unit=None)
         with pytest.raises(LedgerError):
             Ledger.create(place, total=Fraction(1))
     assert (place.read_bytes() if place.is_file() else None) == before
@@ -617,9 +617,10 @@ def test_what_is_no_ledger_refuses_and_is_left_alone(kind: str, place: Path) -> 
 @pytest.mark.parametrize("name", ["no/where.ledger", "t.csv/x.ledger", "a\0b", "x" * 300, "../" * 2000])
 def test_a_place_where_no_ledger_can_be_made_refuses(name: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").touch()
-    for make in (Ledger.create, open_ledger):
-        with pytest.raises(LedgerError, match="nothing was spent"):
-            make(tmp_path / name, total=Fraction(1), unit=None)
+    with pytest.raises(LedgerError, match="nothing was spent"):
+        Ledger.create(tmp_path / name, total=Fraction(1))
+    with pytest.raises(LedgerError, match="nothing was spent"):
+        open_ledger(tmp_path / name, Fraction(1), total=None, unit=None)
     with pytest.raises(LedgerError):
         Ledger(tmp_path / name)
     assert list(tmp_path.iterdir()) == [tmp_path / "t.csv"]
@@ -712,7 +713,7 @@ def test_what_may_not_be_read_refuses(hidden: str, visible: Path) -> None:
             ledger.statement,
             lambda: charge(ledger, TENTH),
             lambda: Ledger(ledger.path),
-            lambda: open_ledger(ledger.path, total=Fraction(1), unit=None),
+            lambda: open_ledger(ledger.path, Fraction(1), total=None, unit=None),
         ):
             with pytest.raises(LedgerError):
                 ask()
@@ -885,7 +886,9 @@ def test_a_ledger_is_beside_its_table(tmp_path: Path) -> None:
     for table, ledger in {"a.csv": "a.ledger", "a.b.parquet": "a.b.ledger", "a.csv.gz": "a.ledger"}.items():
         assert ledger_path(LedgerLocation.BESIDE_TABLE, tmp_path / table) == tmp_path / ledger
         assert ledger_path(LedgerLocation.BESIDE_TABLE, str(tmp_path / table)) == tmp_path / ledger
-    assert ledger_path(LedgerLocation.BESIDE_TABLE, pa.table({"a": [1]})) is None
+    with pytest.raises(InputError, match=r"a table in memory has no place .* \(ledger=None, --no-ledger\)"):
+        ledger_path(LedgerLocation.BESIDE_TABLE, pa.table({"a": [1]}))
+    assert ledger_path("x", pa.table({"a": [1]})) == Path("x")
     assert ledger_path(None, tmp_path / "a.csv") is None
     assert ledger_path("x", tmp_path / "a.csv") == Path("x")
 
@@ -953,7 +956,7 @@ def test_the_command_starts_raises_and_shows_a_ledger(
         (None, False),
         (None, True),
     ]
-    assert [entry["period"] for entry in told["charges"]] == [None, JANUARY.words]
+    assert [entry["period"] for entry in told["charges"]] == [None, JANUARY.words, None]
     assert [(entry["total"], entry["purpose"]) for entry in told["totals"]] == [("3/10", "the board"), ("1/2", "more")]
 
 

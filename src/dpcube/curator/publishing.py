@@ -77,19 +77,19 @@ def publish(
     or Spark (`sources.open_rows` says how to name one), or a NumPy array of counts in the shape of the domain. `domain`
     is a Domain or the path of a domain file. Whatever the rows hold, the release costs `epsilon` and is as likely to
     fail with them as without them. `ledger` is the file that keeps account: by default TABLE.ledger beside a table of
-    files, made by the first release with `total` (its own epsilon unless given), and none for tables that are objects
-    in memory; the address of a database needs one named; None keeps none, and the release says so. `unit` names the
-    column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last) releases
-    only the rows of a range; if the column is an attribute, its text is read as the attribute's. A table of more
-    attributes than one cube can hold is released as cuboids, tables over few attributes each (docs/wide.md), and two or
-    three attributes of very many cells as boxes alone (docs/grids.md). With
+    files, made by the first release with `total` (its own epsilon unless given). A table in memory and the address of a
+    database need one named, the same for every release of these rows; None keeps none, and the release says so. `unit`
+    names the column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last)
+    releases only the rows of a range; if the column is an attribute, its text is read as the attribute's. A table of
+    more attributes than one cube can hold is released as cuboids, tables over few attributes each (docs/wide.md), and
+    two or three attributes of very many cells as boxes alone (docs/grids.md). With
     `even_if_empty=False`, as the command has it, a twentieth of the epsilon goes to the total first, and unless that is
     above its error the release stops with the rest uncharged (EmptyTotalError). `progress` is told what is being done,
     never how much of it.
     """
     domain = _declared(domain)
     amount, chosen = parse_epsilon(epsilon), releasing_strategy(strategy, domain)
-    allowed = amount if total is None else parse_epsilon(total)
+    allowed = None if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
     rows_of = Range.of(period, domain, csv)
     spell = None if rows_of is None else rows_of.period()
@@ -102,7 +102,7 @@ def publish(
     check_room(chosen, domain)
     if save_to is not None:
         check_writable(Path(save_to), needed=(peak_bytes - STARTING) // 4)
-    place = ledger_path(ledger, source)
+    place = ledger_path(ledger, source, unit=unit)
     if place is not None:
         check_left(place, amount, total=allowed, unit=unit, period=spell)
     progress("counting the rows")
@@ -111,8 +111,8 @@ def publish(
     named = source if isinstance(source, str | PathLike) else None
     del source  # which may be an array of exact counts
     progress("measuring")
-    book = None if place is None else open_ledger(place, total=allowed, unit=unit)
-    ledger_path(ledger, named)  # again: of two that made ledgers for the same rows at once, one sees the other's
+    book = None if place is None else open_ledger(place, amount, total=allowed, unit=unit)
+    ledger_path(ledger, named, unit=unit)  # again: of two that made ledgers for the same rows at once, one sees it
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
     terms = {"domain": digest, "purpose": purpose, "unit": unit, "period": spell}
     account = LedgerAccount(book, chosen.name, terms)

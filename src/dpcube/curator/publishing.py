@@ -43,6 +43,7 @@ from dpcube.domain import Domain
 from dpcube.errors import InputError
 from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_public
+from dpcube.privacy.noise import check_can_draw
 from dpcube.privacy.seal import sealed
 from dpcube.strategy import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, check_room, releasing_strategy
 from dpcube.strategy.strategy import STARTING
@@ -105,6 +106,7 @@ def publish(
     place = ledger_path(ledger, source, unit=unit)
     if place is not None:
         check_left(place, amount, total=allowed, unit=unit, period=spell)
+    check_can_draw()
     progress("counting the rows")
     counted = _counted_alike if by_rows else _counted
     exact = counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 import dpcube
 from dpcube.analyst.explain import _tables_alike, account
+from dpcube.analyst.periods import _stacked_tree
 from dpcube.arrays import Floats, Ints
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
@@ -191,6 +193,22 @@ class TestWholeCount:
         variance = 0.5 / math.sinh(10**11 / BUDGET_UNITS / 2) ** 2
         assert found.variance == pytest.approx(variance / 1.5)
 
+    def test_the_totals_of_periods_are_added_up_each_by_its_own_runs(self) -> None:
+        """A last run of the first slab that is not complete must not swallow the first one of the second."""
+        of_slab = halve(BoxTree.uncut((4,)), np.zeros(1, np.int64), 2, WorkloadModel((4,), ("ranges",)).cut_order())
+        tree, (first, second) = _stacked_tree((2, 4), [of_slab.tree] * 2)
+        runs = [([first], 10), (tree.leaves[:4], 2), (tree.leaves[:2], 999), ([second], 30)]
+
+        def found(runs: list[tuple[Any, int]]) -> Whole | None:
+            nodes = np.concatenate([run for run, _ in runs])
+            counts = np.concatenate([np.full(len(run), count) for run, count in runs])
+            boxes = BoxCounts(tree, nodes, counts, np.full(len(nodes), 10**11))
+            return whole_count(boxes, Fraction(1, BUDGET_UNITS), periods=2)
+
+        variance = 0.5 / math.sinh(10**11 / BUDGET_UNITS / 2) ** 2
+        assert found(runs) == pytest.approx(((10 + 8 / 4) / (1 + 1 / 4) + 30, variance / (1 + 1 / 4) + variance))
+        assert found(runs[:-1]) is None
+
     def test_without_a_complete_run_nothing_is_known(self) -> None:
         tree = self.tree()
         most, half = tree.leaves[1:], tree.leaves[:4]
@@ -204,28 +222,6 @@ class TestWholeCount:
         assert found is not None
         assert found.total == pytest.approx(40)
         assert found.variance == pytest.approx(float(np.sum(0.5 / np.sinh(units / BUDGET_UNITS / 2) ** 2)))
-
-
-class TestWeighed:
-    """What all counts say of the total is kept unless a count that nothing chose contradicts it."""
-
-    def test_near_each_other_they_count_by_precision(self) -> None:
-        found = Whole(110.0, 400.0).weighed_with(100.0, 100.0)
-        assert found == pytest.approx((102.0, 80.0))
-
-    def test_far_apart_the_one_that_nothing_chose_wins(self) -> None:
-        found = Whole(1100.0, 400.0).weighed_with(100.0, 1.0)
-        assert found.total == pytest.approx(1100, abs=1)
-        assert found.variance == pytest.approx(400, rel=0.01)
-
-    @pytest.mark.parametrize(("bias", "most"), [(0.0, 0.5), (30.0, 1.6), (300.0, 1.1)])
-    def test_it_gains_much_where_there_is_no_bias_and_loses_little_where_there_is(
-        self, bias: float, most: float
-    ) -> None:
-        random = np.random.default_rng(1)
-        chosen, unchosen = bias + 5 * random.standard_normal(4000), 20 * random.standard_normal(4000)
-        squares = [Whole(u, 400.0).weighed_with(c, 25.0).total ** 2 for c, u in zip(chosen, unchosen, strict=True)]
-        assert np.mean(squares) < most * 400
 
 
 def test_sums_of_faint_cells_give_way_to_the_counts_that_contradict_them() -> None:

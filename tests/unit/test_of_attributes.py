@@ -6,7 +6,7 @@ import pytest
 from dependent_rows import all_cells, dependent_counts
 from dpcube.arrays import Floats
 from dpcube.estimate import estimate
-from dpcube.estimate.errors.axis_weights import number_asked
+from dpcube.estimate.errors.axis_weights import cells_taken_of_first, number_asked
 from dpcube.estimate.errors.biases import BIAS, LARGEST_NOISE, Biases, bias_squares, geometric_middle
 from dpcube.estimate.marginals import BalancedEstimate
 from dpcube.estimate.marginals.balanced import cells_of_table
@@ -21,12 +21,39 @@ def test_errors_are_raised_by_how_many_attributes_are_asked_of() -> None:
     biases = Biases(2.0, (1.0, 3.0, 2.0), (0.0, 0.5, 0.25))
     apart = np.array([[7.0, 3.0, -3.0]] * 5)
     variances, within = np.full(5, 4.0), np.full(5, 1.0)
-    found = biases.added(variances, within, apart, asked=np.array([0, 1, 2, 3, 9]), largest=1.0)
+    found = biases.added(variances, within, apart, asked=np.array([0, 1, 2, 3, 9]), periods=np.full(5, 7.0))
     for told, raised, beyond in zip(found, (1.0, 3.0, 2.0, 2.0, 2.0), (0.0, 0.5, 0.25, 0.25, 0.25), strict=True):
         own = np.array([5.0 * raised])
         by_hand = own - 1.0 + bias_squares(apart[:1], own, least=2.0, beyond=beyond)
         assert told == pytest.approx(float(by_hand[0]))
     assert found[1] > found[2] > found[0]
+
+
+def test_a_total_of_counts_that_no_noise_chose_has_no_bias() -> None:
+    apart, given = np.array([[70.0, 3.0, -3.0]] * 2), (np.full(2, 4.0), np.full(2, 1.0))
+    more = {"asked": np.array([0, 1]), "periods": np.ones(2)}
+    biased, sure = (Biases(2.0, of_total=of_total).added(*given, apart, **more) for of_total in (True, False))
+    assert sure[0] == 4.0 < biased[0]
+    assert sure[1] == biased[1]
+
+
+@pytest.mark.parametrize("probes", [0, 2])
+def test_biases_of_periods_add_up_themselves(probes: int) -> None:
+    """Twelve biases of deviation d and one sign make one of 12 d, whose square is 12 times the sum of theirs."""
+    apart = np.array([[70.0, 30.0, -30.0]])[:, : 1 + probes if probes else 0]
+    one, others = np.full(1, 4.0), np.zeros(1)
+    more = {"asked": np.array([2]), "periods": np.array([12.0])}
+    found = Biases(0.0, periods=True).added(one, others, apart, **more)
+    assert found == pytest.approx(4.0 + bias_squares(apart, one, least=0.0, alike=12.0))
+    assert found > Biases(0.0).added(one, others, apart, **more)
+    if not probes:
+        assert found == pytest.approx(4.0 + BIAS * 12 * 4.0)
+
+
+def test_a_question_takes_as_many_periods_as_have_weight() -> None:
+    weights = (np.array([[1.0] * 4, [0, 2.0, 2.0, 0], [3.0, 0, 0, 0], [0.0] * 4, [1.0, 1.0, -1.0, 0]]), np.ones((1, 2)))
+    queries = CountingQueries(weights, np.array([[k, 0] for k in range(5)]))
+    np.testing.assert_allclose(cells_taken_of_first(queries), [4, 2, 1, 1, 3])
 
 
 def test_what_is_beyond_lies_between_what_is_stated_and_its_noise() -> None:

@@ -191,8 +191,8 @@ def test_a_place_is_asked_for_the_room_of_a_file(table: Path, tmp_path: Path, mo
     assert asked == [(tmp_path / "r.dpcube", (peak - STARTING) // 4)]
 
 
-def test_a_twentieth_goes_to_the_total_which_is_off_by_more_than_its_error_once_in_twenty() -> None:
-    assert Fraction(1, 20) == feasible.TOTAL_SHARE
+def test_a_part_goes_to_the_total_which_is_off_by_more_than_its_error_once_in_twenty() -> None:
+    assert Fraction(1, 17) == feasible.TOTAL_SHARE
     for epsilon, rows in ((Fraction(1, 20), 1), (Fraction(1, 20), 7), (Fraction(1, 1000), 1)):
         ratio = float(np.exp(-float(epsilon) / rows))
         error = feasible.error_of_total(epsilon, rows)

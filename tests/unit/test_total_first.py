@@ -1,4 +1,4 @@
-"""The total first: charged, drawn and judged before the rest is charged; a mistake then costs a twentieth."""
+"""The total first: charged, drawn and judged before the rest is charged; kept in the transcript of what goes on."""
 
 import math
 from fractions import Fraction
@@ -71,7 +71,7 @@ def test_both_parts_are_charged_at_once_before_either_is_drawn(place: Path, even
     assert state.spent == made.provenance.epsilon == 1
     assert [charge.digest for charge in state.charges] == [made.digest] * 2
     assert [charge.strategy for charge in state.charges] == ["total", "cells"]
-    assert spent(made.transcript, made.provenance) == {"total": "1/20", "cells": "19/20"}
+    assert spent(made.transcript, made.provenance) == {"total": "1/17", "cells": "16/17"}
 
 
 def test_a_total_that_is_not_above_its_error_costs_its_own_part_alone(place: Path, events: Events) -> None:
@@ -79,7 +79,7 @@ def test_a_total_that_is_not_above_its_error_costs_its_own_part_alone(place: Pat
         events.clear()
         place.unlink(missing_ok=True)
         counts = np.array([[rows, 0, 0], [0, 0, 0]])
-        with pytest.raises(EmptyTotalError, match=rf"counts about {rows} rows, .* epsilon 1/20 was charged, .* 19/20"):
+        with pytest.raises(EmptyTotalError, match=rf"counts about {rows} rows, .* epsilon 1/17 was charged, .* 16/17"):
             release(counts, place)
         assert events == [("charge", SHARE, ONE - SHARE), ("draw", SHARE, 1, ONE), ("withdraw", ONE - SHARE)]
         state = Ledger(place).statement()
@@ -93,7 +93,7 @@ def test_a_total_that_is_not_above_its_error_costs_its_own_part_alone(place: Pat
 def test_what_is_left_can_be_released_after_the_mistake(place: Path, events: Events) -> None:
     with pytest.raises(EmptyTotalError):
         release(EMPTY, place)
-    publish(FULL, DOMAIN, epsilon="19/20", strategy="cells", ledger=place, even_if_empty=False)
+    publish(FULL, DOMAIN, epsilon="16/17", strategy="cells", ledger=place, even_if_empty=False)
     assert Ledger(place).statement().remaining == 0
 
 

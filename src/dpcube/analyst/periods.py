@@ -26,7 +26,16 @@ from dpcube.domain import Category, Domain
 from dpcube.errors import InputError
 from dpcube.geometry.tree import BoxTree
 from dpcube.memory import check_memory
-from dpcube.transcript import BoxCounts, CellCounts, Choice, MarginalCounts, Measurement, Provenance, Transcript
+from dpcube.transcript import (
+    PERIODS,
+    BoxCounts,
+    CellCounts,
+    Choice,
+    MarginalCounts,
+    Measurement,
+    Provenance,
+    Transcript,
+)
 
 if TYPE_CHECKING:
     from dpcube.analyst.release import Release
@@ -118,8 +127,16 @@ def _check_alike(first: "Release", other: "Release", name: str, others_name: str
 
 
 def _counts(transcript: Transcript) -> list[Measurement]:
-    """Return what was counted. Choices led to the boxes of one period, and nothing is estimated from them."""
-    return [kept for kept in transcript.measurements if not isinstance(kept, Choice)]
+    """Return what was counted, counts of a whole period as those of the root of its boxes where it has boxes alone.
+
+    Choices led to the boxes of one period, and nothing is estimated from them.
+    """
+    counted = [kept for kept in transcript.measurements if not isinstance(kept, Choice)]
+    boxes = transcript.boxes_with_totals
+    if boxes is None or transcript.cells is not None:
+        return counted
+    others = [kept for kept in counted if kept not in transcript.totals]
+    return [boxes if isinstance(kept, BoxCounts) else kept for kept in others]
 
 
 def _needed(transcript: Transcript) -> list[str]:
@@ -186,7 +203,7 @@ def _transcript(releases: Sequence["Release"], shape: tuple[int, ...]) -> Transc
         ),
         strict=True,
     )
-    return Transcript(shape, most, tuple(_side_by_side(shape, one) for one in lists))
+    return Transcript(shape, most, tuple(_side_by_side(shape, one) for one in lists), plan=PERIODS)
 
 
 def _in_units_of(measurement: Measurement, share: Fraction) -> Measurement:

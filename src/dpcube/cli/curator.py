@@ -168,8 +168,8 @@ def domain(
 @click.option(
     "--even-if-empty",
     is_flag=True,
-    help="Go on whatever the total is. Otherwise 1/20 of epsilon is charged and drawn for the total first, and the "
-    "rest only if the total is above its error.",
+    help="Go on whatever the total is. Otherwise 1/17 of epsilon is charged and drawn for the total first, and the "
+    "rest only if the total is above its error. The release keeps the total.",
 )
 @query_option
 @click.option("--explain", is_flag=True, help="Print the SQL that would count the rows, and stop: nothing is spent.")

@@ -5,8 +5,9 @@ rows are counted, the budget is charged on disk, and only then is noise drawn.
 
 What a release costs. Counting reads rows and lets nothing out. The strategy sees a gate that spends the job's epsilon
 and no more (`curator/gate.py`, `privacy/regions.py`); whatever follows is computed from what the gate let out. If the
-total comes first, it and the strategy have parts of the epsilon that add up to it (`curator/total_first.py`). So each
-release costs the unit it protects at most its epsilon, and releases add up in the ledger (`privacy/ledger.py`).
+total comes first, it and the strategy have parts of the epsilon that add up to it, and the transcript holds both
+(`curator/total_first.py`). So each release costs the unit it protects at most its epsilon, and releases add up in the
+ledger (`privacy/ledger.py`).
 """
 
 import hashlib
@@ -83,10 +84,10 @@ def publish(
     names the column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last)
     releases only the rows of a range; if the column is an attribute, its text is read as the attribute's. A table of
     more attributes than one cube can hold is released as cuboids, tables over few attributes each (docs/wide.md), and
-    two or three attributes of very many cells as boxes alone (docs/grids.md). With
-    `even_if_empty=False`, as the command has it, a twentieth of the epsilon goes to the total first, and unless that is
-    above its error the release stops with the rest uncharged (EmptyTotalError). `progress` is told what is being done,
-    never how much of it.
+    two or three attributes of very many cells as boxes alone (docs/grids.md). With `even_if_empty=False`, as the
+    command has it, a seventeenth of the epsilon goes to the total first. Unless that is above its error the release
+    stops with the rest uncharged (EmptyTotalError); otherwise the total is the first measurement of the release.
+    `progress` is told what is being done, never how much of it.
     """
     domain = _declared(domain)
     amount, chosen = parse_epsilon(epsilon), releasing_strategy(strategy, domain)
@@ -118,8 +119,10 @@ def publish(
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
     terms = {"domain": digest, "purpose": purpose, "unit": unit, "period": spell}
     account = LedgerAccount(book, chosen.name, terms)
-    rest = _charged(account, exact, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
+    rest, noisy_total = _charged(account, exact, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
     transcript = _measured(chosen, exact, rest, max_rows=protected.max_rows)
+    if noisy_total is not None:
+        transcript = transcript.after_total(noisy_total)
     provenance = Provenance(
         chosen.name,
         amount,
@@ -157,20 +160,20 @@ def _charged(
     *,
     even_if_empty: bool,
     max_rows: int,
-) -> Fraction:
-    """Charge a release and return what its strategy may spend; unless it is to go on, the total is drawn first.
+) -> tuple[Fraction, int | None]:
+    """Charge a release; return what its strategy may spend, and the noisy total unless it was to go on without.
 
     A release that stops at its total has the rest given back (`account.py`).
     """
     if even_if_empty:
         account.charge(amount)
-        return amount
+        return amount, None
     first = amount * TOTAL_SHARE
     account.charge(amount - first, before=("total", first))
     with account.rest_undrawn():
         noisy_total = draw_total(exact_counts, first, max_rows=max_rows)
         refuse_empty(noisy_total, first, amount - first, max_rows=max_rows)
-    return amount - first
+    return amount - first, noisy_total
 
 
 @sealed

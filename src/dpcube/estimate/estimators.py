@@ -29,13 +29,21 @@ from dpcube.estimate.fine_grid import GridEstimate
 from dpcube.estimate.least_squares_tree import LeastSquaresTree
 from dpcube.estimate.marginals import LEAST_AXES, MOST_FITTED, BalancedEstimate, Components, noisy_cells, noisy_tables
 from dpcube.estimate.marginals.components import axes_of_several
-from dpcube.estimate.posterior import PosteriorEstimate, Whole, infer, whole_count, with_unseen_departures
+from dpcube.estimate.posterior import (
+    PosteriorEstimate,
+    Whole,
+    counted_apart,
+    infer,
+    whole_count,
+    with_unseen_departures,
+)
 from dpcube.estimate.protocol import Estimate
 from dpcube.estimate.tree_totals import consistent_totals, least_squares_totals
 from dpcube.estimate.unseen import UnseenInside
 from dpcube.geometry.boxes import MOST_CELLS, box_sums
 from dpcube.geometry.straight_cuts import straight_cuts
-from dpcube.transcript import FINE_GRID, BoxCounts, CellCounts, Transcript
+from dpcube.geometry.tree import BoxTree
+from dpcube.transcript import FINE_GRID, PERIODS, BoxCounts, CellCounts, MarginalCounts, Transcript
 
 Part = Literal["noise", "within"]
 """A part of an error: that of the noise, and that of spreading boxes over their cells."""
@@ -69,8 +77,13 @@ class Estimator:
 
 
 def cells(transcript: Transcript) -> Estimate:
-    """Return the noisy cells themselves: unbiased, every cell with its own noise."""
-    measured = _cells_of(transcript)
+    """Return the noisy cells themselves: unbiased, every cell with its own noise.
+
+    With a count of the whole besides, or of each period of releases put together, it is least squares of both.
+    """
+    measured, slabs = _cells_of(transcript), counted_slabs(transcript)
+    if slabs is not None:
+        return _reconciled("cells", transcript, _weighted_gain, slabs)
     return BoxEstimate(
         "cells",
         transcript.shape,
@@ -81,13 +94,16 @@ def cells(transcript: Transcript) -> Estimate:
 
 
 def uniform(transcript: Transcript) -> Estimate:
-    """Spread each box's noisy count evenly over its cells; the noise variance is exact given the boxes."""
-    boxes = _boxes_of(transcript)
+    """Spread each box's noisy count evenly over its cells; the noise variance is exact given the boxes.
+
+    A count of the whole moves the boxes to itself, and makes the noise smaller than is stated, by up to that of sums.
+    """
+    boxes = _measured_boxes(transcript)
     totals, variance = _leaf_counts(boxes, transcript)
     units = np.unique(boxes.units).tolist()
     alike = len(units) == 1 and np.array_equal(np.sort(boxes.node), boxes.tree.leaves)
-    alpha = float(units[0] * transcript.epsilon_per_unit) if alike else None
-    return _evenly_spread("uniform", transcript, totals, variance, alpha=alpha)
+    alpha = float(units[0] * transcript.epsilon_per_unit) if alike and not transcript.totals else None
+    return _evenly_spread("uniform", transcript, _to_whole(transcript, totals, variance), variance, alpha=alpha)
 
 
 def consistent(transcript: Transcript) -> Estimate:
@@ -117,7 +133,9 @@ def balanced(transcript: Transcript) -> Estimate:
 
     The tables are over one and two attributes, measured apart from the tree.
     """
-    tree = _posterior("balanced", transcript, whole=whole_count(_boxes_of(transcript), transcript.epsilon_per_unit))
+    periods = transcript.shape[0] if transcript.plan == PERIODS else 1
+    whole = whole_count(_boxes_of(transcript), transcript.epsilon_per_unit, periods=periods)
+    tree = _posterior("balanced", transcript, whole=whole)
     tables = _components(transcript)
     if tables is None or math.prod(transcript.shape) > MOST_FITTED:
         return tree
@@ -147,7 +165,9 @@ def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> Pos
     if found.even:
         found = with_unseen_departures(found, measured, variance)
     kept = found if halved else UnseenInside.of(found)
-    return PosteriorEstimate(name, kept, measured, variance, whole, doubting=name == "balanced")
+    return PosteriorEstimate(
+        name, kept, measured, variance, whole, doubting=name == "balanced", periods=transcript.plan == PERIODS
+    )
 
 
 def tree_least_squares(transcript: Transcript) -> Estimate:
@@ -171,28 +191,37 @@ def cuboids(transcript: Transcript) -> Estimate:
 def least_squares(transcript: Transcript) -> Estimate:
     """Reconcile cells and boxes by the paper's unweighted least squares (H+)."""
     # note P7; note P11: the stated variance takes the boxes as given
-    return _reconciled("least_squares", transcript, lambda n, _v1, _v2: 1 / (n + 1))
+    boxes = _measured_boxes(transcript)
+    return _reconciled("least_squares", transcript, lambda n, _v1, _v2: 1 / (n + 1), boxes)
 
 
 def weighted_least_squares(transcript: Transcript) -> Estimate:
     """Reconcile cells and boxes by least squares, each count weighted by its precision."""
-    return _reconciled("weighted_least_squares", transcript, lambda n, v1, v2: v1 / (v2 + n * v1))
+    return _reconciled("weighted_least_squares", transcript, _weighted_gain, _measured_boxes(transcript))
 
 
-def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float, Floats], Floats]) -> Estimate:
+def _weighted_gain(n: Floats, v1: float, v2: Floats) -> Floats:
+    return v1 / (v2 + n * v1)
+
+
+def _reconciled(
+    name: str, transcript: Transcript, gain: Callable[[Floats, float, Floats], Floats], boxes: BoxCounts
+) -> Estimate:
     """Return x_i = y_i + kappa (y - S) as total and detail of each box.
 
     The noise of a query with s cells in a box is s kappa N2 + (1 - s kappa) sum_in N1 - s kappa sum_out N1, whose
     variance is v1 s + s^2 (kappa^2 (v2 + n v1) - 2 kappa v1).
     """
     noisy = _cells_of(transcript).counts
-    boxes = _boxes_of(transcript)
     totals, v2 = _leaf_counts(boxes, transcript)
     leaves = boxes.tree.leaf_boxes
     n, v1 = leaves.sizes.astype(np.float64), transcript.cell_variance
     kappa = gain(n, v1, v2)
     sums = box_sums(noisy, leaves).astype(np.float64)
-    part = BoxPart(boxes.tree, sums + n * kappa * (totals - sums), kappa**2 * (v2 + n * v1) - 2 * kappa * v1)
+    totals, square = sums + n * kappa * (totals - sums), kappa**2 * (v2 + n * v1) - 2 * kappa * v1
+    if boxes is transcript.boxes:
+        totals = _to_whole(transcript, totals, n * v1 + n**2 * square)
+    part = BoxPart(boxes.tree, totals, square)
     return BoxEstimate(
         name, transcript.shape, part, detail=deviations_from_means(noisy.astype(np.float64), leaves), cell_variance=v1
     )
@@ -201,7 +230,7 @@ def _reconciled(name: str, transcript: Transcript, gain: Callable[[Floats, float
 def _evenly_spread(
     name: str, transcript: Transcript, totals: Floats, variance: Floats, *, alpha: float | None = None
 ) -> Estimate:
-    boxes = _boxes_of(transcript)
+    boxes = _measured_boxes(transcript)
     part = BoxPart(boxes.tree, totals, variance / boxes.tree.leaf_boxes.sizes.astype(np.float64) ** 2)
     within = None
     if transcript.cells is not None:
@@ -214,12 +243,49 @@ def _leaf_counts(boxes: BoxCounts, transcript: Transcript) -> tuple[Floats, Floa
     return measured[boxes.tree.leaves], variance[boxes.tree.leaves]
 
 
+def _to_whole(transcript: Transcript, totals: Floats, variances: Floats) -> Floats:
+    """Return totals of boxes with independent errors, moved by least squares to a count of the whole, if there is one.
+
+    Each bears its part of the variance of their sum. The error of no question grows by it.
+    """
+    whole = counted_apart(transcript)
+    if whole is None:
+        return totals
+    return np.asarray(totals + variances / (variances.sum() + whole.variance) * (whole.total - totals.sum()))
+
+
+def counted_slabs(transcript: Transcript) -> BoxCounts | None:
+    """Return the count of the whole by itself as one box, or those of the slabs of the first attribute as boxes."""
+    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts) and one.axes in ((), (0,))]
+    if not found:
+        return None
+    shape, first = transcript.shape, min(found, key=lambda one: one.axes)
+    lower, upper = np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64)
+    if first.axes:
+        starts = np.zeros((shape[0], len(shape)), np.int64)
+        starts[:, 0] = np.arange(shape[0])
+        ends = np.tile(upper, (shape[0], 1))
+        ends[:, 0] = starts[:, 0] + 1
+        lower, upper = np.concatenate([lower, starts]), np.concatenate([upper, ends])
+    tree = BoxTree(shape, lower, upper, np.minimum(np.arange(len(lower)), 1) - 1)
+    counts = first.counts.reshape(-1)
+    return BoxCounts(tree, tree.leaves, counts, np.full(counts.size, first.units))
+
+
 def _cells_of(transcript: Transcript) -> CellCounts:
     assert transcript.cells is not None  # as declared
     return transcript.cells
 
 
 def _boxes_of(transcript: Transcript) -> BoxCounts:
+    """Return the boxes that were counted, and counts of the whole apart from them as counts of the root."""
+    boxes = transcript.boxes_with_totals
+    assert boxes is not None  # as declared
+    return boxes
+
+
+def _measured_boxes(transcript: Transcript) -> BoxCounts:
+    """Return the boxes that the strategy counted."""
     boxes = transcript.boxes
     assert boxes is not None  # as declared
     return boxes
@@ -233,7 +299,7 @@ def _counts_every_leaf(transcript: Transcript) -> bool:
 
 
 def _counts_leaves_only(transcript: Transcript) -> bool:
-    boxes = _boxes_of(transcript)
+    boxes = _measured_boxes(transcript)
     return bool(boxes.tree.is_leaf[boxes.node].all())
 
 

@@ -15,7 +15,8 @@ from dpcube.privacy.epsilon import SMALLEST
 
 ANSWER_BYTES = 28
 """A cell's exact count, and its row of the engine's answer."""
-TOTAL_SHARE = Fraction(1, 20)
+TOTAL_SHARE = Fraction(1, 17)
+"""Part of a release's epsilon for the total that is drawn first: 2^36 units where the strategy's rest is 2^40."""
 MISSED = 0.05  # how often the total of an empty table is further off than its error
 
 

@@ -31,14 +31,13 @@ from dpcube.domain.text import is_text
 from dpcube.errors import DomainError, InputError, MemoryLimitError, ReleaseFileError
 from dpcube.files import is_special, new_file
 from dpcube.memory import check_memory, in_words
-from dpcube.privacy.feasible import TOTAL_SHARE
 from dpcube.transcript.cuboids import CuboidCounts
 from dpcube.transcript.facts import FutureFormatError, rational, value
 from dpcube.transcript.kinds import MEASUREMENT_KINDS
-from dpcube.transcript.measurements import MOST_UNITS, BoxCounts, CellCounts, Columns, Measurement
+from dpcube.transcript.measurements import MOST_UNITS, BoxCounts, CellCounts, Columns, MarginalCounts, Measurement
 from dpcube.transcript.provenance import Provenance
 from dpcube.transcript.tables import BYTES_A_VALUE, columns_of, parquet_of, rows_of
-from dpcube.transcript.transcript import MOST_MEASUREMENTS, Transcript
+from dpcube.transcript.transcript import MOST_MEASUREMENTS, TOTAL_UNITS, Transcript
 
 LATEST_FORMAT = 2
 MANIFEST = "manifest.json"
@@ -48,6 +47,8 @@ LARGEST_HELD = 2**27
 """Cells of the largest cube that answers may hold as a whole; of one tree in a larger one they go down its boxes."""
 FORMAT_1_KINDS = (CellCounts, BoxCounts)
 """What format 1 can hold, in its order, at most one of each. It is still written for these: digests stay the same."""
+LOST_TOTAL_SHARE = Fraction(1, 20)
+"""What releases spent on their total first before it was kept in the transcript; their digests hold it."""
 FORMAT_1_LAW = "two-sided geometric: P(z) proportional to exp(-units * grain * |z|)"
 
 Record = tuple[Domain, Transcript, Provenance]
@@ -233,14 +234,17 @@ def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
     What a release spent on its total before anything else (`curator/total_first.py`) comes first.
     """
     whole = transcript.epsilon_per_unit * provenance.max_rows * BUDGET_UNITS
-    first = provenance.epsilon * TOTAL_SHARE
-    amounts: dict[str, str] = {}
-    if whole + first == provenance.epsilon:
+    first, lost = whole * Fraction(TOTAL_UNITS, BUDGET_UNITS), provenance.epsilon * LOST_TOTAL_SHARE
+    placed, amounts = [kept for kept, _ in _placed(transcript)], dict[str, str]()
+    if transcript.totals and whole + first == provenance.epsilon:
+        placed.remove(transcript.totals[0])
         amounts["total"] = str(first)
-    else:
-        whole = provenance.epsilon
-    kinds, before = Counter(kept.kind for kept in transcript.measurements), Counter[str]()
-    for kept, _ in _placed(transcript):
+    elif whole + lost == provenance.epsilon:
+        amounts["total"] = str(lost)
+    else:  # of a unit in several periods epsilons add up, and those of measurements with them
+        whole = provenance.epsilon * Fraction(BUDGET_UNITS, max(BUDGET_UNITS, transcript.most_charged()))
+    kinds, before = Counter(kept.kind for kept in placed), Counter[str]()
+    for kept in placed:
         before[kept.kind] += 1
         name = kept.kind if kinds[kept.kind] == 1 else f"{kept.kind} {before[kept.kind]}"
         if units := kept.most_charged():
@@ -264,7 +268,7 @@ def _record(archive: zipfile.ZipFile) -> Record:
     kinds = [kept.kind for kept in listed]
     if CuboidCounts not in kinds:  # whose tables are all small, see `_measurements`
         needed = 16 * domain.size
-        if kinds == [BoxCounts] and domain.size > LARGEST_HELD:
+        if [kept.kind for kept in listed if not _is_total(kept)] == [BoxCounts] and domain.size > LARGEST_HELD:
             needed = min(needed, 200 * sum(domain.shape))  # a question has weights along each axis
         check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
     epsilon_per_unit = rational(noise, "grain" if old else "epsilon_per_unit")
@@ -273,6 +277,10 @@ def _record(archive: zipfile.ZipFile) -> Record:
     provenance = _provenance(manifest)
     _check_claim(transcript, provenance)
     return domain, transcript, provenance
+
+
+def _is_total(listed: _Listed) -> bool:
+    return listed.kind is MarginalCounts and not value(listed.facts, "axes", list)
 
 
 def _listed_by_format_1(noise: Mapping[str, object], members: Mapping[str, object]) -> list[_Listed]:

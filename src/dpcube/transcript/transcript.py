@@ -3,26 +3,33 @@
 Estimators are functions of it, so a better estimator can be applied to an old release at no privacy cost.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
 
+from dpcube.counter import BUDGET_UNITS
 from dpcube.domain.text import is_text
 from dpcube.errors import DomainError
 from dpcube.noise import noise_variances
 from dpcube.privacy.epsilon import LARGEST_SHARE, SMALLEST_SHARE
+from dpcube.privacy.feasible import TOTAL_SHARE
 from dpcube.transcript.cuboids import CuboidCounts
 from dpcube.transcript.kinds import MEASUREMENT_KINDS
 from dpcube.transcript.measurements import MOST_UNITS, BoxCounts, CellCounts, MarginalCounts, Measurement
 
-MOST_MEASUREMENTS = 1024
+MOST_MEASUREMENTS = 1025
+"""1,024 of a strategy, and the total before them."""
+TOTAL_UNITS = int(BUDGET_UNITS * TOTAL_SHARE / (1 - TOTAL_SHARE))
+"""Units of the total that is drawn before the strategy: 1/17 of epsilon is 2^36 units where 16/17 are 2^40, exactly."""
 MOST_UNEVEN = 32
 """Measurements that may charge cells differently: to add them up, each is painted over the whole cube."""
 
 FINE_GRID = "fine grid"
 """The plan of a transcript of boxes in a cube too fine to hold."""
+PERIODS = "periods put together"
+"""The plan of a transcript of releases of disjoint periods, whose first attribute is the period."""
 
 M = TypeVar("M", bound=Measurement)
 
@@ -87,6 +94,30 @@ class Transcript:
     def boxes(self) -> BoxCounts | None:
         """The noisy boxes, if those of one tree were measured."""
         return self.only(BoxCounts)
+
+    @property
+    def totals(self) -> tuple[MarginalCounts, ...]:
+        """The noisy counts of the whole table that were measured by themselves."""
+        return tuple(kept for kept in self.measurements if isinstance(kept, MarginalCounts) and not kept.axes)
+
+    @property
+    def boxes_with_totals(self) -> BoxCounts | None:
+        """The noisy boxes, with the counts of the whole table as counts of their root, before the others."""
+        boxes, totals = self.boxes, self.totals
+        if boxes is None or not totals:
+            return boxes
+        counts, units = (np.array([getattr(one, of) for one in totals], np.int64) for of in ("counts", "units"))
+        return BoxCounts(
+            boxes.tree,
+            np.concatenate([np.zeros(len(totals), np.int64), boxes.node]),
+            np.concatenate([counts, boxes.counts]),
+            np.concatenate([units, boxes.units]),
+        )
+
+    def after_total(self, noisy_total: int) -> "Transcript":
+        """Return the transcript of a release whose total was drawn first, with `TOTAL_SHARE` of its epsilon."""
+        total = MarginalCounts((), np.array(noisy_total, np.int64), TOTAL_UNITS)
+        return replace(self, measurements=(total, *self.measurements))
 
     @property
     def cuboids(self) -> CuboidCounts | None:

@@ -18,6 +18,7 @@ from dpcube.estimate.errors.axis_weights import (
     AxisWeights,
     axis_starts,
     axis_weights,
+    cells_taken_of_first,
     largest_weights,
     number_asked,
 )
@@ -139,8 +140,14 @@ class TreeAnswers:
         variances, within = (np.array([getattr(walk, name) for walk in walks]) for name in ("variance", "within"))
         own = variances + within
         if self.biases is not None:
-            number, largest = number_asked(queries), largest_weights(queries)
-            variances = self.biases.added(variances, within, apart, asked=number, largest=largest)
+            variances = self.biases.added(
+                variances,
+                within,
+                apart,
+                asked=number_asked(queries),
+                periods=cells_taken_of_first(queries),
+                largest=largest_weights(queries),
+            )
         return values, ErrorParts(variances, within), own
 
 
@@ -151,7 +158,7 @@ def _kept_biases(kept: Any) -> Biases | None:
     raised, beyond = (tuple(map(float, kept[name])) for name in ("raised", "beyond"))
     if len(raised) != len(beyond) or not raised:
         raise ValueError
-    return Biases(float(kept["least"]), raised, beyond)
+    return Biases(float(kept["least"]), raised, beyond, bool(kept["of_total"]), bool(kept["periods"]))
 
 
 class _Walk:

@@ -18,8 +18,14 @@ from dpcube.estimate.cell_sums import weighted_sums
 from dpcube.estimate.cuboids.beliefs import Beliefs
 from dpcube.estimate.cuboids.cells_in_groups import shares_of_cells
 from dpcube.estimate.cuboids.departures import Departure, departure_of
-from dpcube.estimate.cuboids.first_tables import counted_table, first_tables, in_groups, tables_of_one
-from dpcube.estimate.cuboids.fitting import CountedTable, fit
+from dpcube.estimate.cuboids.first_tables import (
+    counted_table,
+    counts_of_whole,
+    first_tables,
+    in_groups,
+    tables_of_one,
+)
+from dpcube.estimate.cuboids.fitting import CountedTable, fit, variance_of_total
 from dpcube.estimate.cuboids.junction import CliqueAxes, model_cells, table_cells
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.query import CountingQueries, Workload
@@ -48,6 +54,8 @@ class CuboidsEstimate:
     """Noisy tables of cells, over each attribute or over each and a target."""
     chosen: tuple[CountedTable, ...]
     """Noisy tables over groups."""
+    wholes: tuple[CountedTable, ...] = ()
+    """Noisy counts of the whole by themselves: tables over no axes."""
 
     @classmethod
     def of(cls, name: str, transcript: Transcript) -> "CuboidsEstimate":
@@ -56,7 +64,8 @@ class CuboidsEstimate:
         assert measured is not None  # as declared
 
         counted = [counted_table(transcript, one.axes, one.counts, one.units) for one in measured.cuboids]
-        return cls(name, transcript.shape, measured.groups, tuple(first_tables(transcript)), tuple(counted))
+        firsts, wholes = first_tables(transcript), counts_of_whole(transcript)
+        return cls(name, transcript.shape, measured.groups, tuple(firsts), tuple(counted), tuple(wholes))
 
     @cached_property
     def ones(self) -> tuple[CountedTable, ...]:
@@ -71,7 +80,11 @@ class CuboidsEstimate:
     @cached_property
     def beliefs(self) -> Beliefs:
         """The model of groups."""
-        return fit(self.sides, [*self.grouped_firsts, *self.chosen]).beliefs
+        return fit(self.sides, self._tables).beliefs
+
+    @property
+    def _tables(self) -> list[CountedTable]:
+        return [*self.wholes, *self.grouped_firsts, *self.chosen]
 
     @cached_property
     def shares(self) -> tuple[Floats, ...]:
@@ -135,6 +148,9 @@ class CuboidsEstimate:
 
     def _errors(self, axes: CliqueAxes, asked: "_Asked", at: Ints, values: Floats) -> tuple[Floats, Floats, Bools]:
         """Return noise variances, other squared errors, and which of these answers are modelled."""
+        if not axes:
+            nothing = np.zeros(len(at))
+            return np.full(len(at), variance_of_total(self._tables)), nothing, nothing > 0
         best, apart = np.full(len(at), np.inf), np.zeros(len(at))
         for table in self._holding(axes):
             counts, squares = asked.counted(table, axes, at)
@@ -158,9 +174,7 @@ class CuboidsEstimate:
         return best, within, modelled
 
     def _holding(self, axes: CliqueAxes) -> list[CountedTable]:
-        """Return the cuboids that hold some axes; of none, all tables tell the total."""
-        if not axes:
-            return [*self.chosen, *self.firsts]
+        """Return the cuboids that hold some axes."""
         return [table for table in self.chosen if set(axes) <= set(table.axes)]
 
     def _of_cells(self, axes: CliqueAxes) -> list[CountedTable]:

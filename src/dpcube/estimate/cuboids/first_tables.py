@@ -21,10 +21,17 @@ def counted_table(transcript: Transcript, axes: CliqueAxes, counts: Ints, units:
 
 def first_tables(transcript: Transcript) -> list[CountedTable]:
     """Return the noisy tables of cells, by their axes."""
-    found = [kept for kept in transcript.measurements if isinstance(kept, MarginalCounts)]
-    return [
-        counted_table(transcript, one.axes, one.counts, one.units) for one in sorted(found, key=lambda one: one.axes)
-    ]
+    found = sorted(_over_attributes(transcript), key=lambda one: one.axes)
+    return [counted_table(transcript, one.axes, one.counts, one.units) for one in found]
+
+
+def counts_of_whole(transcript: Transcript) -> list[CountedTable]:
+    """Return the counts of the whole that were measured by themselves: tables over no axes."""
+    return [counted_table(transcript, (), one.counts, one.units) for one in transcript.totals]
+
+
+def _over_attributes(transcript: Transcript) -> list[MarginalCounts]:
+    return [kept for kept in transcript.measurements if isinstance(kept, MarginalCounts) and kept.axes]
 
 
 def tables_of_one(tables: list[CountedTable]) -> list[CountedTable]:
@@ -56,7 +63,7 @@ def _summed_by(groups: Ints, table: Floats, at: int) -> Floats:
 
 def target_of(transcript: Transcript) -> int | None:
     """Return the attribute that is in every first table of two, None where each is of one."""
-    axes = [set(kept.axes) for kept in transcript.measurements if isinstance(kept, MarginalCounts)]
+    axes = [set(kept.axes) for kept in _over_attributes(transcript)]
     common = set.intersection(*axes) if axes else set()
     return max(common) if common and all(len(one) == 2 for one in axes) else None
 
@@ -67,5 +74,4 @@ def counts_every_attribute(transcript: Transcript) -> bool:
     wanted = (
         [(axis,) for axis in every] if target is None else [tuple(sorted((j, target))) for j in every if j != target]
     )
-    found = [kept.axes for kept in transcript.measurements if isinstance(kept, MarginalCounts)]
-    return sorted(found) == sorted(wanted)
+    return sorted(kept.axes for kept in _over_attributes(transcript)) == sorted(wanted)

@@ -67,6 +67,11 @@ def total_of(tables: list[CountedTable]) -> float:
     return max(float(sums @ precision / precision.sum()), 1.0)
 
 
+def variance_of_total(tables: list[CountedTable]) -> float:
+    """Return the variance of the noise of the count of the whole by all tables."""
+    return 1 / sum(1 / float(table.variances.sum()) for table in tables)
+
+
 def pooled(tables: list[CountedTable]) -> list[CountedTable]:
     """Return tables with those over the same axes made one, each weighted by its precision."""
     found: dict[CliqueAxes, CountedTable] = {}
@@ -92,11 +97,12 @@ def fit(
 ) -> FittedModel:
     """Return the most even cube that agrees with noisy tables; `start` are thetas of an earlier fit.
 
+    A table over no axes is a count of the whole: it has a part in the total, to which all others are moved.
     It ends after so many steps, or at one that betters what is minimized by no more than the part `close` of it.
     """
-    tables = pooled(tables)
-    tree = JunctionTree.of(shape, [table.axes for table in tables])
     total = total_of(tables)
+    tables = pooled([table for table in tables if table.axes])
+    tree = JunctionTree.of(shape, [table.axes for table in tables])
     deviation = math.sqrt(float(np.median([table.variance for table in tables])))
     evenness = min(EVENNESS / max(deviation, 1e-9), MOST_EVEN)
     wanted = [table.counts + (total - table.counts.sum()) * table.variances / table.variances.sum() for table in tables]

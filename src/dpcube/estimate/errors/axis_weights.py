@@ -108,6 +108,13 @@ def number_asked(queries: CountingQueries) -> Ints:
     return np.asarray(np.sum(taken, axis=0), np.int64)
 
 
+def cells_taken_of_first(queries: CountingQueries) -> Floats:
+    """Return how many cells of the first axis each query takes, if it takes them alike: (sum w)^2 / sum w^2."""
+    sums, squares = (np.sum(np.abs(queries.weights[0]) ** power, axis=1) for power in (1, 2))
+    found: Floats = np.divide(sums**2, squares, out=np.ones_like(sums), where=squares > 0)
+    return found[queries.chosen[:, 0]]
+
+
 def squared_weights(queries: CountingQueries) -> Floats:
     """Return the sum over cells of squared weights of each query."""
     return _product(queries, [np.sum(weights**2, axis=1) for weights in queries.weights])

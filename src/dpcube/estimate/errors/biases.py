@@ -17,6 +17,11 @@ they are clear it is what they show.
 A sum over very many boxes errs more than s says, which takes the errors of boxes for independent; most where a cube has
 many attributes and a question asks of few of them. By how much is the same for questions that ask of as many
 attributes, so it is learnt from the release (`posterior/of_attributes.py`). Nothing else is pooled over questions.
+
+Releases of several periods that are put together (`analyst/periods.py`) hold tables that are alike, so their posteriors
+are wrong the same way. The posterior of the whole adds up the squared errors s_k of the periods that a question takes,
+as is right of noise. Biases of one sign add up themselves, and their sum has a variance of up to (sum of sqrt(s_k))^2,
+which is the number of periods times the sum of s_k if these are equal, and never more: p is raised by that number.
 """
 
 from dataclasses import dataclass
@@ -55,35 +60,57 @@ class Biases:
     two and so on; the last is for all that ask of more."""
     beyond: tuple[float, ...] = (0.0,)
     """The variance of biases beyond `BIAS` and `ODD_BIAS`, in units of `geometric_middle`; by the same numbers."""
+    of_total: bool = True
+    """Whether the total may be off for good; not if it is that of counts that no noise chose (`posterior/whole.py`)."""
+    periods: bool = False
+    """Whether the first attribute is the period of releases that were put together."""
 
     def added(
-        self, variances: Floats, within: Floats, apart: Floats, *, asked: Ints, largest: Floats | float = 1.0
+        self,
+        variances: Floats,
+        within: Floats,
+        apart: Floats,
+        *,
+        asked: Ints,
+        periods: Floats,
+        largest: Floats | float = 1.0,
     ) -> Floats:
         """Return the variances that a posterior states, raised, and with what its answers may be off for good.
 
         Arrays have a value for each answer, but `apart`, which is that of `bias_squares`; `within` are its squared
-        errors within boxes, `asked` of how many attributes it asks, `largest` its largest weight.
+        errors within boxes, `asked` of how many attributes it asks, `largest` its largest weight, and `periods` how
+        many cells of the first attribute it takes.
         """
         by = np.minimum(asked, len(self.raised) - 1)
         own = np.array(self.raised)[by] * (variances + within)
-        beyond = np.array(self.beyond)[by]
-        return np.asarray(own - within + bias_squares(apart, own, least=self.least * largest**2, beyond=beyond))
+        alike = periods if self.periods else np.ones(len(own))
+        least, beyond = self.least * largest**2, np.array(self.beyond)[by]
+        squares = bias_squares(apart, own, least=least, beyond=beyond, alike=alike)
+        return np.asarray(own - within + np.where((asked > 0) | self.of_total, squares, 0.0))
 
 
-def bias_squares(apart: Floats, own: Floats, *, least: float | Floats, beyond: float | Floats = 0.0) -> Floats:
+def bias_squares(
+    apart: Floats,
+    own: Floats,
+    *,
+    least: float | Floats,
+    beyond: float | Floats = 0.0,
+    alike: float | Floats = 1.0,
+) -> Floats:
     """Return the expected square of the bias of each answer.
 
     `apart`, shape (answers, 1 + probes), is what a question takes of `Probes.columns`, or has no columns where nothing
     was probed; `own`, shape (answers,), is the squared error that the posterior states, and `least` the variance of the
-    surest count times the square of the largest weight; `beyond` is that of `Biases`. What has no error at all, such as
-    a question that asks for nothing, has no bias. Without probes nothing says that a question is odd.
+    surest count times the square of the largest weight; `beyond` is that of `Biases`, and `alike` the number of
+    biases of one sign that add up. What has no error at all, such as a question that asks for nothing, has no bias.
+    Without probes nothing says that a question is odd.
     """
     expected = np.where(own > 0, np.maximum(own, least), 0.0)
     if apart.shape[1] == 0:
-        return np.asarray(BIAS * expected)
+        return np.asarray(BIAS * alike * expected)
     noise = np.mean(apart[:, 1:] ** 2, axis=1)
     ordinary, odd = (
-        scale * expected + beyond * geometric_middle(expected, noise) + noise for scale in (BIAS, ODD_BIAS)
+        scale * alike * expected + beyond * geometric_middle(expected, noise) + noise for scale in (BIAS, ODD_BIAS)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         surprise = apart[:, 0] ** 2 * (1 / ordinary - 1 / odd) - np.log(odd / ordinary)

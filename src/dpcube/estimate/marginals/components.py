@@ -110,8 +110,8 @@ class Components:
 
 
 def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
-    """Return every table over some axes that a transcript holds."""
-    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts)]
+    """Return every table over some axes that a transcript holds; a count of the whole is one of the tree's root."""
+    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts) and one.axes]
     units = np.array([one.units for one in found], np.int64)
     variances = noise_variances(units, transcript.epsilon_per_unit)
     counts = (one.counts.astype(np.float64) for one in found)

@@ -8,6 +8,15 @@ counts, and `calibrated.py` measures by that how much more it errs than it says;
 
 from dpcube.estimate.posterior.estimate import PosteriorEstimate
 from dpcube.estimate.posterior.inference import Learnt, Posterior, infer, with_unseen_departures
-from dpcube.estimate.posterior.whole import Whole, whole_count
+from dpcube.estimate.posterior.whole import Whole, counted_apart, whole_count
 
-__all__ = ["Learnt", "Posterior", "PosteriorEstimate", "Whole", "infer", "whole_count", "with_unseen_departures"]
+__all__ = [
+    "Learnt",
+    "Posterior",
+    "PosteriorEstimate",
+    "Whole",
+    "counted_apart",
+    "infer",
+    "whole_count",
+    "with_unseen_departures",
+]

@@ -2,14 +2,21 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from dpcube.arrays import Floats, Ints
 from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, everything, largest_weights, number_asked
+from dpcube.estimate.errors.axis_weights import (
+    AxisWeights,
+    axis_weights,
+    cells_taken_of_first,
+    everything,
+    largest_weights,
+    number_asked,
+)
 from dpcube.estimate.errors.biases import Biases
 from dpcube.estimate.errors.box_tables import worthwhile
 from dpcube.estimate.errors.halving_table import HalvingTable
@@ -41,10 +48,12 @@ class PosteriorEstimate:
     measured: Floats
     variance: Floats
     whole: Whole | None = None
-    """The count of the whole table that the posterior was inferred with, if one apart was given."""
+    """The count of the whole table that is the posterior's total, if one was given."""
     doubting: bool = False
     """Whether the bias of each answer is judged (`errors/biases.py`); as old files were released, all errors were
     raised alike instead (`calibrated.py`)."""
+    periods: bool = False
+    """Whether it is of releases that were put together, and its first attribute their period."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,8 +82,14 @@ class PosteriorEstimate:
         asked = axis_weights(queries, self.posterior.prefix, self.posterior.start)
         values, variances, within_squares = self._walked(asked, self._stated_splits).T
         if self.biases is not None:
-            number, largest, apart = number_asked(queries), largest_weights(queries), self._apart(asked)
-            variances = self.biases.added(variances, within_squares, apart, asked=number, largest=largest)
+            variances = self.biases.added(
+                variances,
+                within_squares,
+                self._apart(asked),
+                asked=number_asked(queries),
+                periods=cells_taken_of_first(queries),
+                largest=largest_weights(queries),
+            )
         return values, ErrorParts(variances, within_squares)
 
     def range_values(self, workload: Workload) -> Floats:
@@ -122,9 +137,10 @@ class PosteriorEstimate:
         if not self.doubting:
             return None
         least = float(self.variance.min())
-        if self.columns_apart.shape[1] == 0:
-            return Biases(least)
-        return learnt_biases(self.shape, least, self._taken_by_tables, self.own_squares)
+        found = Biases(least)
+        if self.columns_apart.shape[1] > 0:
+            found = learnt_biases(self.shape, least, self._taken_by_tables, self.own_squares)
+        return replace(found, of_total=self.whole is None, periods=self.periods)
 
     def _taken_by_tables(self, workload: Workload) -> tuple[Floats, Floats]:
         """Return what ranges take of the columns apart, and how far probes move the posterior's answers to them."""
@@ -137,8 +153,10 @@ class PosteriorEstimate:
     ) -> ErrorParts:
         """Return the parts of the errors of ranges, biases among the noise, given what is apart."""
         if self.biases is not None:
-            asked: Ints = np.sum(workload.upper - workload.lower != self.shape, axis=1)
-            variances = self.biases.added(variances, within_squares, apart(), asked=asked)
+            taken = workload.upper - workload.lower
+            asked: Ints = np.sum(taken != self.shape, axis=1)
+            periods = np.maximum(taken[:, 0], 1).astype(np.float64)
+            variances = self.biases.added(variances, within_squares, apart(), asked=asked, periods=periods)
         return ErrorParts(variances, within_squares)
 
     def _apart(self, asked: AxisWeights) -> Floats:

@@ -115,8 +115,8 @@ def infer(
 
     The variance is infinite where a node was not measured. Each round learns the prior's weights and the marginals from
     the round before; the first may start from what was `learnt` of the same table with fewer counts. If `whole` is
-    given, what all counts together say of the total of the cube is weighed with it, and sums and marginals that the
-    counts contradict are corrected (`gather`, `contradicted.py`); estimates of old files, as they were released, never
+    given, it is the total of the cube in place of what all counts together say, and sums and marginals that the counts
+    contradict are corrected (`gather`, `contradicted.py`); estimates of old files, as they were released, never
     were. A table may be held to be `even`: yes, no, or None, if nothing in the counts contradicts it. With `evenly`
     no marginals are learnt, so that time goes by nodes and not by the cells of their sides.
     """
@@ -139,7 +139,7 @@ def infer(
         share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, start)
         mean, pooled, empty = gather(tree.end, level, measured, variance, *plain, share, weights, contradicted)
         if whole is not None:
-            mean[0], pooled[0] = whole.weighed_with(mean[0], pooled[0])
+            mean[0], pooled[0] = whole
         likelihood, told = np.zeros((rows, GUESSES + 1)), np.zeros(rows, np.int64)
         messages = (mean, pooled, empty, share, weights)
         totals, splits, variances = divide(tree.end, level, *messages, _nearness(even), every, likelihood, told)

@@ -63,21 +63,29 @@ function treeErrors(tree, axes) {
 
 /** Return the squared error that a posterior states, raised, and with what its answer may be off for good: `Biases.added`. */
 function noiseWithBias(tree, axes, apart, own) {
-  const { least, raised, beyond } = tree.biases;
+  const { least, raised, beyond, of_total: ofTotal, periods } = tree.biases;
   const vary = axes.filter(({ weights }) => weights.some((weight) => weight !== weights[0])).length;
   const by = Math.min(vary, raised.length - 1);
   const stated = raised[by] * own;
-  return stated + biasSquare(apart, stated, tree, least * largestWeight(axes) ** 2, beyond[by]);
+  if (vary === 0 && !ofTotal) return stated;
+  const alike = periods ? cellsTaken(axes[0].weights) : 1;
+  return stated + biasSquare(apart, stated, tree, least * largestWeight(axes) ** 2, beyond[by], alike);
+}
+
+/** Return how many cells weights take, if they take them alike. */
+function cellsTaken(weights) {
+  const sum = weights.reduce((whole, weight) => whole + Math.abs(weight), 0);
+  return sum > 0 ? sum ** 2 / weights.reduce((whole, weight) => whole + weight ** 2, 0) : 1;
 }
 
 /** Return the expected square of the bias of an answer: `errors/biases.py` says why. */
-function biasSquare(apart, own, { bias, oddBias, odd, largestNoise }, least, beyond) {
+function biasSquare(apart, own, { bias, oddBias, odd, largestNoise }, least, beyond, alike) {
   const expected = own > 0 ? Math.max(own, least) : 0;
-  if (apart.length === 0 || expected === 0) return bias * expected;
+  if (apart.length === 0 || expected === 0) return bias * alike * expected;
   let noise = 0;
   for (let probe = 1; probe < apart.length; probe++) noise += apart[probe] ** 2 / (apart.length - 1);
   const between = Math.sqrt(expected * Math.min(noise, largestNoise * expected));
-  const seen = [bias, oddBias].map((scale) => scale * expected + beyond * between + noise);
+  const seen = [bias, oddBias].map((scale) => scale * alike * expected + beyond * between + noise);
   const squares = seen.map((both) => ((both - noise) / both) * noise + (((both - noise) / both) * apart[0]) ** 2);
   const surprise = apart[0] ** 2 * (1 / seen[0] - 1 / seen[1]) - Math.log(seen[1] / seen[0]);
   const isOdd = 1 / (1 + ((1 - odd) / odd) * Math.exp(-surprise / 2));

@@ -41,7 +41,7 @@ from dpcube.curator.request import (
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
 from dpcube.curator.total_first import draw_total, refuse_empty
 from dpcube.domain import Domain
-from dpcube.errors import InputError
+from dpcube.errors import InputError, MemoryLimitError
 from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_public
 from dpcube.privacy.noise import check_can_draw
@@ -113,6 +113,8 @@ def publish(
     exact = counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
     named = source if isinstance(source, str | PathLike) else None
     del source  # which may be an array of exact counts
+    if by_rows:
+        _check_room_beside_rows(chosen, domain)
     progress("measuring")
     book = None if place is None else open_ledger(place, amount, total=allowed, unit=unit)
     ledger_path(ledger, named, unit=unit)  # again: of two that made ledgers for the same rows at once, one sees it
@@ -137,6 +139,15 @@ def publish(
     progress("writing" if save_to is not None else "finishing")
     account.complete(release.digest if save_to is None else release.save(save_to))
     return release
+
+
+def _check_room_beside_rows(strategy: FittedStrategy | Cuboids | FineGrid, domain: Domain) -> None:
+    """Refuse, before the charge, what the rows leave no room for; how many they are is not said."""
+    try:
+        check_room(strategy, domain)
+    except MemoryLimitError:
+        msg = "beside the rows less memory is free than the release may need; nothing was charged; use a larger machine"
+        raise MemoryLimitError(msg) from None
 
 
 def _measured(

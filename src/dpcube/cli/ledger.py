@@ -1,4 +1,4 @@
-"""Verbs for the ledger of a table: show it, start one, raise its total."""
+"""Verbs for the ledger of a table: show it, start one, raise its total, enter the digest of a release."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,6 +88,33 @@ def raise_(ledger: Path, *, total: str | None, delta: str | None, purpose: str) 
     opened.raise_total(wanted, purpose=purpose, delta=None if delta is None else parse_delta(delta))
     statement = opened.statement()
     click.echo(visible(f"{ledger}: {statement.total} may be spent, {statement.remaining} is left"))
+
+
+@ledger.command()
+@ledger_file
+@click.argument("release", type=click.Path(path_type=Path))
+@click.option("--charge", type=int, help="Which charge it was, as `dpcube ledger LEDGER` numbers them.")
+def complete(ledger: Path, release: Path, *, charge: int | None) -> None:
+    """Enter the digest of RELEASE in the charge that paid for it, if a process died before it could."""
+    from dpcube.analyst import Release
+    from dpcube.analyst.completion import waiting_charges
+    from dpcube.errors import InputError
+    from dpcube.privacy.ledger import Ledger
+
+    opened, made = Ledger(ledger), Release.open(release)
+    statement = opened.statement()
+    shown = {one.number: place for place, one in enumerate(statement.charges, 1)}
+    found = [numbers for numbers in waiting_charges(made, statement) if charge in (None, *(shown[n] for n in numbers))]
+    if not found:
+        msg = f"{ledger} has no charge that waits for {release} (its domain, strategy, epsilon, period and unit)"
+        raise InputError(msg)
+    if len(found) > 1:
+        places = ", ".join(str(shown[numbers[-1]]) for numbers in found)
+        msg = f"several charges of {ledger} may have paid for {release}: {places}; say which with --charge"
+        raise InputError(msg)
+    opened.complete_parts(found[0], made.digest)
+    entered = " and ".join(str(shown[number]) for number in found[0])
+    click.echo(visible(f"{ledger}: entered the digest {made.digest[:16]} in charge {entered}"))
 
 
 def _amount(charge: "Charge") -> str:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dpcube import __version__
 from dpcube.analyst import Release
+from dpcube.analyst.rescue import save_elsewhere
 from dpcube.curator.account import LedgerAccount
 from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact import ExactCounts
@@ -41,7 +42,7 @@ from dpcube.curator.request import (
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
 from dpcube.curator.total_first import draw_total, refuse_empty
 from dpcube.domain import Domain
-from dpcube.errors import InputError, MemoryLimitError
+from dpcube.errors import DpcubeError, InputError, KeptReleaseError, LedgerError, MemoryLimitError
 from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_public
 from dpcube.privacy.noise import check_can_draw
@@ -136,9 +137,31 @@ def publish(
         ledger=book is not None,
     )
     release = Release(domain, transcript, provenance)
+    del exact  # writing may need the memory
     progress("writing" if save_to is not None else "finishing")
-    account.complete(release.digest if save_to is None else release.save(save_to))
+    _keep(release, account, None if save_to is None else Path(save_to))
     return release
+
+
+def _keep(release: Release, account: LedgerAccount, wanted: Path | None) -> None:
+    """Write a release and record its digest. Whatever fails here, what was measured and charged is kept."""
+    place, faults = wanted, []
+    if wanted is not None:
+        try:
+            release.save(wanted)
+        except Exception as error:
+            place = save_elsewhere(release, wanted)
+            faults.append(
+                str(error) if isinstance(error, DpcubeError) else f"cannot write {wanted}: {type(error).__name__}"
+            )
+    try:
+        account.complete(release.digest)
+    except LedgerError as error:
+        faults.append(f"{error}; record it then: dpcube ledger complete LEDGER RELEASE")
+    if faults:
+        where = "in the memory of this process alone" if place is None else f"in {place}"
+        msg = f"{'; '.join(faults)}. The release was made and charged for, and is {where}"
+        raise KeptReleaseError(msg, release, place)
 
 
 def _check_room_beside_rows(strategy: FittedStrategy | Cuboids | FineGrid, domain: Domain) -> None:

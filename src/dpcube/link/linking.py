@@ -156,7 +156,5 @@ def write_links(path: Path, links: Sequence[tuple[str, str]]) -> None:
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(("own_id", "peer_id"))
     lines.writerows(links)
-    with new_file(path) as part:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text.getvalue())
+    with new_file(path, private=True) as part:
+        part.write_text(text.getvalue(), encoding="utf-8", newline="")

@@ -248,8 +248,7 @@ def _sizes(blocks: Ints, number: int) -> Ints:
 def _write(path: Path, facts: SessionFacts, rows: pa.Table) -> None:
     told = {"format": SESSION_FORMAT, "facts": {name: getattr(facts, name) for name in facts.__slots__}}
     marked = rows.replace_schema_metadata({"dpcube.session": json.dumps(told)})
-    with new_file(path) as part:
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with new_file(path, private=True) as part:
         pq.write_table(marked, part, compression="zstd")
 
 

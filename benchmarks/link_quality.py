@@ -50,7 +50,7 @@ class Prepared:
 
     @classmethod
     def of(cls, known: KnownLinks, epsilon: str, folder: Path, rounds: float | None = None) -> "Prepared":
-        release = publish(known.tables[0], known.domain, epsilon=epsilon)
+        release = publish(known.tables[0], known.domain, epsilon=epsilon, ledger=None)
         rules = known.matching
         blocks = BlockFile.planned(release, rules, epsilon=epsilon, other_rows=len(known.tables[1]), rounds=rounds)
         blocks.save(folder / "blocks")

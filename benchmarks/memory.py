@@ -86,6 +86,7 @@ def _measure_here(strategy: str, table: str, shape: tuple[int, ...]) -> int:
                 given,
                 domain,
                 epsilon=EPSILON.get(table, "5"),
+                ledger=None,
                 strategy=strategy,
                 save_to=Path(folder) / f"{name}.dpcube",
             )

@@ -76,10 +76,14 @@ def _measure_here(path: Path) -> dict[str, float]:
     counts: NDArray[np.int64] = np.load(path)
     shape, domain = counts.shape, Domain.of_shape(counts.shape)
     publish(
-        np.zeros((2,) * len(shape), np.int64), Domain.of_shape((2,) * len(shape)), epsilon=EPSILON, strategy="dpcube"
+        np.zeros((2,) * len(shape), np.int64),
+        Domain.of_shape((2,) * len(shape)),
+        epsilon=EPSILON,
+        ledger=None,
+        strategy="dpcube",
     )  # compiles
     before = peak_bytes()
-    release = publish(counts, domain, epsilon=EPSILON, strategy="dpcube")
+    release = publish(counts, domain, epsilon=EPSILON, ledger=None, strategy="dpcube")
     peak = peak_bytes() - before
     boxes = release.transcript.boxes
     assert boxes is not None
@@ -88,7 +92,9 @@ def _measure_here(path: Path) -> dict[str, float]:
     return {
         "cells": counts.size,
         "boxes": len(boxes.tree.leaves),
-        "seconds": seconds(lambda: publish(counts, domain, epsilon=EPSILON, strategy="dpcube"), repeats=repeats),
+        "seconds": seconds(
+            lambda: publish(counts, domain, epsilon=EPSILON, ledger=None, strategy="dpcube"), repeats=repeats
+        ),
         "noise_seconds": seconds(lambda: counts + generator.laplace(scale=10.0, size=shape)),
         "bytes_a_cell": peak / counts.size,
     }

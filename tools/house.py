@@ -31,7 +31,7 @@ source = os.path.dirname(dpcube.__file__)
 table = pa.table({"age": [i % 90 for i in range(500)], "sex": ["f", "m"] * 250})
 domain = Domain((Integer(name="age", min=0, max=89, width=5), Category(name="sex", values=("f", "m"))))
 tasks = {
-    "release": lambda: publish(table, domain, epsilon=1),
+    "release": lambda: publish(table, domain, epsilon=1, ledger=None),
     "count": lambda: release.count("age between 30 and 39 and sex = 'f'"),
     "sql --error": lambda: release.sql("SELECT sex, count(*) FROM cube WHERE age >= 30 GROUP BY sex", error=True),
 }

@@ -9,6 +9,7 @@
     ├── RefusedError        a well-formed request that is refused (exit code 1)
     │   ├── BudgetError     more privacy than is left
     │   ├── EmptyTotalError a release stopped at its total, which is not above its error
+    │   ├── KeptReleaseError  a release that was made, but not written or recorded as asked
     │   ├── LedgerError     a ledger that cannot be trusted or written
     │   ├── LinkageError    a peer, or a session with one, that cannot be trusted or ended early
     │   └── MemoryLimitError  more memory than is there
@@ -18,6 +19,8 @@
 Messages name the object, the offending value, what is allowed and the remedy. They never contain a row, a value
 read from a row, or an exact count: an error message is an output like any other.
 """
+
+from pathlib import Path
 
 
 class DpcubeError(Exception):
@@ -54,6 +57,18 @@ class BudgetError(RefusedError):
 
 class EmptyTotalError(RefusedError):
     """A release whose total is not above its error: it was stopped there, and the rest was not charged."""
+
+
+class KeptReleaseError(RefusedError):
+    """A release that was made and charged, but could not be written, or recorded in its ledger, as asked.
+
+    It is the `release` of this error, and in the file at `path` unless that is None.
+    """
+
+    def __init__(self, message: str, release: object, path: Path | None) -> None:
+        super().__init__(message)
+        self.release = release
+        self.path = path
 
 
 class LedgerError(RefusedError):

@@ -31,20 +31,32 @@ def number_of_names(path: Path) -> int:
     return path.stat().st_nlink - parts
 
 
+def largest_file() -> int | None:
+    """Return how many bytes this process may write to one file; None if there is no limit."""
+    try:
+        import resource
+    except ImportError:  # there are none on Windows
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
 def place_beside(path: Path) -> Path:
     """Return a place in the same directory whose name is nobody else's."""
     return path.parent / PART.format(os.urandom(8).hex())
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """Give a place to write a file; on leaving without an error the file gets the name `path`, on disk and whole.
+def new_file(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """Give an empty file to write; on leaving without an error it gets the name `path`, on disk and whole.
 
+    Whatever the umask is, nobody but its owner can write to it, and if it is private nobody else can read it.
     FileExistsError if the name is taken by then. Nothing is left at the place, whatever happens; its name is nobody
     else's, so neither another process nor what a crash left behind can get in the way.
     """
     part = place_beside(path)
     try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o644))
         yield part
         with part.open("rb") as written:
             os.fsync(written.fileno())
@@ -62,7 +74,7 @@ def _name(part: Path, path: Path) -> None:
         if error.errno not in NO_HARD_LINKS:
             raise
         # Reserve the name, then put the file in its place.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         part.replace(path)
 
 

@@ -378,3 +378,71 @@ def test_a_release_killed_as_it_draws_stays_paid_for(tmp_path: Path) -> None:
     state = Ledger(path).statement()
     assert (state.spent, state.remaining) == (Fraction(1, 3), Fraction(0))
     assert [charge.digest for charge in state.charges] == [None]
+
+
+RACING_RELEASES = """
+import os, sys
+from fractions import Fraction
+import numpy as np
+from dpcube import Domain
+from dpcube.curator import publish, publishing
+from dpcube.errors import BudgetError
+
+honest = publishing.draw_total
+
+
+def drawn_when_all_were_charged_or_refused(*given, **more):
+    print("charged", flush=True)
+    sys.stdin.readline()
+    return honest(*given, **more)
+
+
+publishing.draw_total = drawn_when_all_were_charged_or_refused
+domain = Domain.of_shape((2, 3))
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    publish(np.full((2, 3), 10_000), domain, epsilon="1/5", strategy="cells", ledger=sys.argv[1], even_if_empty=False)
+    print("made", flush=True)
+except BudgetError:
+    print("refused", flush=True)
+"""
+
+
+def race_of_releases(path: Path) -> Counter[str]:
+    """Eight processes release a fifth of a total each; nobody draws a total before all were charged or refused."""
+    Ledger.create(path, total=Fraction(1))
+    command = [sys.executable, "-c", RACING_RELEASES, str(path)]
+    racing = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(8)
+    ]
+
+    def hear(process: "subprocess.Popen[str]") -> str:
+        assert process.stdout is not None
+        return process.stdout.readline().strip()
+
+    def go_on(process: "subprocess.Popen[str]") -> None:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+    assert [hear(process) for process in racing] == ["ready"] * 8
+    for process in racing:
+        go_on(process)
+    heard = [hear(process) for process in racing]
+    for process, word in zip(racing, heard, strict=True):
+        if word == "charged":
+            go_on(process)
+    ends = [hear(process) if word == "charged" else word for process, word in zip(racing, heard, strict=True)]
+    for process in racing:
+        process.communicate(timeout=60)
+    return Counter(ends)
+
+
+@pytest.mark.slow
+def test_of_eight_racing_releases_as_many_are_made_as_can_be_paid_and_nothing_is_lost(tmp_path: Path) -> None:
+    """Each draws its total first. One that was charged for its total alone could lose it to those that came between."""
+    assert race_of_releases(tmp_path / "t.ledger") == {"made": 5, "refused": 3}
+    state = Ledger(tmp_path / "t.ledger").statement()
+    assert (state.spent, len(state.charges)) == (Fraction(1), 10)
+    assert len({charge.digest for charge in state.charges} - {None}) == 5

@@ -16,7 +16,6 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +87,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     (*RELEASE, "--epsilon", "1", "--unit", "who", "--null-unit", "each", "--no-ledger", "--json", "-o", "n.dpcube"),
     # Refused, each for a reason of its own:
     (*STOPPED, "--epsilon", "1", "--no-ledger", "-o", "never.dpcube"),
-    (*STOPPED, "--epsilon", "1", "--ledger", "stopped.ledger", "-o", "never.dpcube"),
+    (*STOPPED, "--epsilon", "1", "--unit", "who", "--ledger", "stopped.ledger", "-o", "never.dpcube"),
     ("ledger", "stopped.ledger"),
     (*RELEASE, "--epsilon", "50", "-o", "never.dpcube"),
     (*RELEASE, "--epsilon", "1/2", "-o", "cells.dpcube"),
@@ -258,14 +257,14 @@ def _fail(exact: Any) -> None:
         raise DpcubeError(msg)
 
 
-CHARGE, PARAMETERS = Ledger.charge, Cells.parameters
+CHARGE, PARAMETERS = Ledger.charge_parts, Cells.parameters
 
 
 def _note(exact: Any) -> None:
-    def charge(ledger: Ledger, epsilon: Fraction, **more: Any) -> int:
-        return CHARGE(ledger, epsilon, **{**more, "purpose": f"{exact.sum()}"})
+    def charge(ledger: Ledger, parts: Any, **more: Any) -> list[int]:
+        return CHARGE(ledger, parts, **{**more, "purpose": f"{exact.sum()}"})
 
-    Ledger.charge = charge  # type: ignore[method-assign,assignment]
+    Ledger.charge_parts = charge  # type: ignore[method-assign,assignment]
 
 
 def _parameter(exact: Any) -> None:
@@ -285,7 +284,7 @@ LEAKS: dict[str, tuple[Callable[[Any], None], str]] = {
 @pytest.fixture
 def restored() -> Iterator[None]:
     yield
-    Ledger.charge, Cells.parameters = CHARGE, PARAMETERS  # type: ignore[method-assign]
+    Ledger.charge_parts, Cells.parameters = CHARGE, PARAMETERS  # type: ignore[method-assign]
 
 
 @pytest.mark.slow

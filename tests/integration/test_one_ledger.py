@@ -104,11 +104,17 @@ CHARGED_ELSEWHERE = [
 
 @pytest.mark.parametrize(("one", "other"), [*CHARGED_ELSEWHERE, *((b, a) for a, b in CHARGED_ELSEWHERE)])
 def test_a_file_and_its_directories_have_one_ledger_or_a_named_one(data: Path, one: str, other: str) -> None:
+    others = set(data.parent.parent.rglob("*.ledger"))
     release(f"{data.parent}/{one}")
-    before = sorted(data.parent.parent.rglob("*.ledger"))
+    before = set(data.parent.parent.rglob("*.ledger"))
     refused(f"{data.parent}/{other}", "has the ledger .*, and this release would be charged to")
-    assert sorted(data.parent.parent.rglob("*.ledger")) == before
-    release(f"{data.parent}/{other}", ledger=data.parent / "named.ledger")
+    with pytest.raises(InputError, match="has the ledger"):
+        release(f"{data.parent}/{other}", ledger=data.parent / "named.ledger")
+    assert set(data.parent.parent.rglob("*.ledger")) == before
+    (charged,) = before - others
+    Ledger(charged).raise_total(Fraction(2), purpose="the same rows again")
+    release(f"{data.parent}/{other}", ledger=charged)
+    assert Ledger(charged).statement().spent == 2
 
 
 def test_ledgers_of_other_files_are_nobodys_business(data: Path) -> None:

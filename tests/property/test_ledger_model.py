@@ -77,10 +77,17 @@ class Accounts(RuleBasedStateMachine):
         self.charges: list[tuple[Fraction, Period | None]] = []
         self.numbers: list[int] = []
         self.digests: dict[int, str] = {}
+        self.withdrawn: set[int] = set()
+
+    def spending(self) -> list[tuple[Fraction, Period | None]]:
+        """What was charged and not given back."""
+        return [
+            charge for number, charge in zip(self.numbers, self.charges, strict=True) if number not in self.withdrawn
+        ]
 
     @rule(epsilon=AMOUNTS, period=st.none() | periods())
     def charge(self, epsilon: Fraction, period: Period | None) -> None:
-        would_be = loss([*self.charges, (epsilon, period)], self.unit)
+        would_be = loss([*self.spending(), (epsilon, period)], self.unit)
         if would_be > self.totals[-1]:
             with pytest.raises(BudgetError, match="nothing was drawn"):
                 self._charge(epsilon, period)
@@ -88,12 +95,42 @@ class Accounts(RuleBasedStateMachine):
             self.numbers.append(self._charge(epsilon, period))
             self.charges.append((epsilon, period))
 
+    @rule(parts=st.lists(AMOUNTS, min_size=1, max_size=3), period=st.none() | periods())
+    def charge_parts(self, parts: list[Fraction], period: Period | None) -> None:
+        """All parts of a release, or none of them."""
+        named = [(f"part {turn}", epsilon) for turn, epsilon in enumerate(parts)]
+        if loss([*self.spending(), (sum(parts, Fraction(0)), period)], self.unit) > self.totals[-1]:
+            with pytest.raises(BudgetError, match="nothing was drawn"):
+                self.ledger.charge_parts(named, domain="d", unit=self.unit, period=period)
+        else:
+            self.numbers += self.ledger.charge_parts(named, domain="d", unit=self.unit, period=period)
+            self.charges += [(epsilon, period) for epsilon in parts]
+
+    @rule(number=st.integers(0, 12))
+    def withdraw(self, number: int) -> None:
+        if number in self.numbers and number not in self.withdrawn and number not in self.digests:
+            self.ledger.withdraw(number)
+            self.withdrawn.add(number)
+        else:
+            with pytest.raises(LedgerError, match=r"no charge .* that waits"):
+                self.ledger.withdraw(number)
+
+    @rule(numbers=st.lists(st.integers(0, 12), min_size=2, max_size=3))
+    def complete_parts(self, numbers: list[int]) -> None:
+        waiting = set(self.numbers) - self.withdrawn - set(self.digests)
+        if set(numbers) <= waiting and len(set(numbers)) == len(numbers):
+            self.ledger.complete_parts(numbers, "of all")
+            self.digests |= dict.fromkeys(numbers, "of all")
+        else:
+            with pytest.raises(LedgerError):
+                self.ledger.complete_parts(numbers, "of all")
+
     @rule(period=st.none() | periods())
     def charge_the_rest(self, period: Period | None) -> None:
         """What the model says is left for a period can be spent to the last, and nothing after it."""
-        without = loss(self.charges, self.unit)
+        without = loss(self.spending(), self.unit)
         probe = 2 * self.totals[-1]
-        left = self.totals[-1] - (loss([*self.charges, (probe, period)], self.unit) - probe)
+        left = self.totals[-1] - (loss([*self.spending(), (probe, period)], self.unit) - probe)
         assert left >= self.totals[-1] - without
         if left > 0:
             self.charge(left, period)
@@ -111,7 +148,7 @@ class Accounts(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 12), digest=st.text(st.characters(codec="utf-8"), max_size=5))
     def complete(self, number: int, digest: str) -> None:
-        if number in self.numbers and number not in self.digests:
+        if number in self.numbers and number not in self.digests and number not in self.withdrawn:
             self.ledger.complete(number, digest)
             self.digests[number] = digest
         else:
@@ -135,11 +172,12 @@ class Accounts(RuleBasedStateMachine):
     @invariant()
     def the_statement_is_the_model_s(self) -> None:
         state = self.ledger.statement()
-        assert state.spent == loss(self.charges, self.unit) <= state.total == self.totals[-1]
+        assert state.spent == loss(self.spending(), self.unit) <= state.total == self.totals[-1]
         assert state.remaining == state.total - state.spent
         assert [(charge.epsilon, charge.period) for charge in state.charges] == self.charges
         assert [charge.number for charge in state.charges] == self.numbers
         assert {c.number: c.digest for c in state.charges if c.digest is not None} == self.digests
+        assert {c.number for c in state.charges if c.withdrawn} == self.withdrawn
         assert [total for _, total, _ in state.totals] == self.totals
         assert state.unit == self.unit
 
@@ -154,7 +192,7 @@ def test_the_model_can_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     def parallel(charges: list[tuple[Fraction, Period | None]], unit: str | None) -> Fraction:
         return max((epsilon for epsilon, _ in charges), default=Fraction(0))
 
-    monkeypatch.setattr("dpcube.privacy.ledger._spent", parallel)
+    monkeypatch.setattr("dpcube.privacy.ledger.composed_loss", parallel)
     machine = Accounts()
     machine.create(total=Fraction(1), unit=None)
     machine.charge(Fraction(1, 2), None)

@@ -16,7 +16,7 @@ from psycopg import sql
 from dpcube.curator import CsvDialect
 from dpcube.curator.sources import open_rows
 from dpcube.curator.sources.dialect import DUCKDB, POSTGRESQL, SPARK, Dialect
-from dpcube.curator.sources.sql import cell
+from dpcube.curator.sources.sql import Column, cell
 from dpcube.domain import Category, Domain, Integer
 
 pytestmark = pytest.mark.slow
@@ -87,8 +87,8 @@ def test_the_search_finds_what_is_not_quoted() -> None:
 @given(values, values, st.sampled_from([(), MANY]))
 def test_values_stay_inside_their_quotes(dialect: Dialect, one: str, other: str, more: tuple[str, ...]) -> None:
     attribute = Category(name=f"{MARK}{one}", values=tuple(dict.fromkeys((one, other, *more))), unknown="cell")
-    part = cell(attribute, "c0", "v", pa.string(), dialect=dialect)
-    whole = " ".join((part.value, part.index, part.keep))
+    part = cell(attribute, Column("c0", pa.string(), dialect), "v")
+    whole = " ".join((*(sql for _, sql in part.steps), part.value, part.index, part.keep))
     assert MARK not in outside_quotes(whole, dialect)
     assert "'" not in outside_quotes(whole, dialect).replace("''", "")
 

@@ -737,7 +737,7 @@ def test_budgets_add_up_exactly(tmp_path: Path) -> None:
 
 def test_sabotage_a_budget_in_floats_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not spends_exactly(FloatBudget)
-    monkeypatch.setattr("dpcube.privacy.ledger._spent", lambda charges, _: sum(float(e) for e, _ in charges))
+    monkeypatch.setattr("dpcube.privacy.ledger.composed_loss", lambda charges, _: sum(float(e) for e, _ in charges))
     names = iter("ab")
     assert not spends_exactly(lambda total: LedgerAgent(tmp_path / next(names), total))
 
@@ -817,10 +817,14 @@ def test_every_charge_comes_before_its_draw(tmp_path: Path) -> None:
 def test_sabotage_a_charge_after_the_draw_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not gate_pays_first(DrawsFirst)
     assert not table_pays_first(CountsFirst)
-    charge, complete = Ledger.charge, Ledger.complete
+    charge, complete = Ledger.charge_parts, Ledger.complete_parts
     asked: dict[str, Any] = {}
-    monkeypatch.setattr(Ledger, "charge", lambda _, epsilon, **more: asked.update(more, epsilon=epsilon) or 2)
-    monkeypatch.setattr(Ledger, "complete", lambda ledger, _, digest: complete(ledger, charge(ledger, **asked), digest))
+
+    def late(ledger: Ledger, _: list[int], digest: str) -> None:
+        complete(ledger, charge(ledger, **asked), digest)
+
+    monkeypatch.setattr(Ledger, "charge_parts", lambda _, parts, **more: asked.update(more, parts=parts) or [2])
+    monkeypatch.setattr(Ledger, "complete_parts", late)
     assert not publish_pays_first(tmp_path / "t.ledger")
     assert Ledger(tmp_path / "t.ledger").statement().spent == EPSILON  # nothing in the file tells that it came late
 

@@ -559,7 +559,7 @@ def test_the_account_and_the_report_tell_of_cuboids(release: Release) -> None:
 
 def test_publish_chooses_cuboids_for_a_wide_table(tmp_path: Path) -> None:
     path = tmp_path / "wide.dpcube"
-    made = publish(wide_table(), WIDE_DOMAIN, epsilon=2, save_to=path, even_if_empty=False)
+    made = publish(wide_table(), WIDE_DOMAIN, epsilon=2, ledger=None, save_to=path, even_if_empty=False)
     assert made.provenance.strategy == "cuboids"
     assert made.provenance.private
     assert abs(dpcube.open(path).count().value - ROWS) < 500
@@ -567,7 +567,7 @@ def test_publish_chooses_cuboids_for_a_wide_table(tmp_path: Path) -> None:
 
 def test_an_array_of_counts_can_be_released_as_cuboids() -> None:
     counts = np.random.default_rng(1).poisson(50, (4, 5, 6))
-    made = publish(counts, Domain.of_shape((4, 5, 6)), epsilon=50, strategy="cuboids")
+    made = publish(counts, Domain.of_shape((4, 5, 6)), epsilon=50, ledger=None, strategy="cuboids")
     assert made.count(axis0=2).value == pytest.approx(counts[2].sum(), abs=100)
     assert made.cells().shape == (4, 5, 6)
 

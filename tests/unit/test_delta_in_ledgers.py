@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from dpcube.errors import BudgetError, InputError, LedgerError
+from dpcube.privacy.composition import amount_text, parse_amount
 from dpcube.privacy.epsilon import parse_delta
-from dpcube.privacy.ledger import Ledger, _read, _written
+from dpcube.privacy.ledger import Ledger
 
 ONE = Fraction(1)
 TINY = Fraction(1, 10**6)
@@ -89,7 +90,7 @@ def test_only_positive_rationals_are_deltas(ledger: Ledger, delta: Fraction) -> 
 
 @pytest.mark.parametrize("delta", [TINY, Fraction(0), Fraction(3, 7)])
 def test_what_is_written_is_read_again(delta: Fraction) -> None:
-    assert _read(_written(Fraction(1, 3), delta)) == (Fraction(1, 3), delta)
+    assert parse_amount(amount_text(Fraction(1, 3), delta)) == (Fraction(1, 3), delta)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_what_is_written_is_read_again(delta: Fraction) -> None:
 )
 def test_other_texts_are_no_amounts(text: str) -> None:
     with pytest.raises(ValueError, match="no amount"):
-        _read(text)
+        parse_amount(text)
 
 
 def test_a_changed_delta_is_noticed(ledger: Ledger) -> None:

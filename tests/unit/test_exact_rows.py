@@ -1,6 +1,8 @@
 """Rows of cubes that nobody could hold: counted where they are, hidden, asked for small tables, or refused."""
 
 import math
+import tracemalloc
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +24,7 @@ from dpcube.curator.sources.keys import LARGEST_KEY, coded, key_name, key_runs
 from dpcube.curator.total_first import draw_total
 from dpcube.errors import BudgetError, InputError
 from dpcube.geometry.boxes import Boxes
+from dpcube.geometry.regions_of_boxes import RegionTree
 from dpcube.privacy.noise import ExactNoise
 from dpcube.testing import SilentNoise
 
@@ -240,3 +243,83 @@ def test_a_prediction_for_a_table_that_nobody_could_hold_is_refused(sides: tuple
     """The product of 64 twos is 0 in 64 bits."""
     with pytest.raises(InputError):
         TableDistances(sides, (tuple(range(len(sides))),), (ONE,), ONE, ONE)
+
+
+# Memory that goes by rows is taken before the charge.
+
+ROWS = 300_000
+
+
+def many_rows(sides: tuple[int, ...]) -> ExactRows:
+    generator = np.random.default_rng(4)
+    codes = [generator.integers(0, side, ROWS).astype(np.uint8) for side in sides]
+    return ExactRows(sides, codes, generator.integers(1, 5, ROWS))
+
+
+def table_of_pair(gate: CuboidGate) -> None:
+    gate.count_marginal((0, 2), 1)
+
+
+def table_of_a_coarser_cube(gate: CuboidGate) -> None:
+    gate.grouped([np.arange(100) // 7, np.arange(50), np.zeros(9, np.int64)]).count_marginal((0, 1), 1)
+
+
+def selection(gate: CuboidGate) -> None:
+    predicted = tuple(np.zeros(shape, np.int64) for shape in ((100, 50), (50, 9)))
+    gate.choose(
+        TableDistances(gate.shape, ((0, 1), (1, 2)), predicted, np.ones(2, np.int64), np.zeros(2, np.int64)),
+        BUDGET_UNITS // 10,
+    )
+
+
+@pytest.mark.parametrize("ask", [table_of_pair, table_of_a_coarser_cube, selection])
+def test_tables_take_no_memory_by_rows(ask: Callable[[CuboidGate], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of one column of the rows would be 2.4 MB."""
+    gate = CuboidGate(many_rows((100, 50, 9)), Fraction(1), noise=SilentNoise())
+    monkeypatch.setattr("dpcube.curator.exact_rows.BLOCK", 2**12)
+    assert taken(lambda: ask(gate)) < 2**20
+
+
+def test_boxes_take_no_memory_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = GridGate(many_rows((100, 50, 9)), Fraction(1), noise=SilentNoise())
+    box = Boxes((100, 50, 9), np.array([[3, 4, 5]]), np.array([[90, 40, 8]]))
+    gate.count_boxes(box, np.array([1]))  # the loops are compiled
+    monkeypatch.setattr("dpcube.curator.exact_rows.BLOCK", 2**12)
+    assert taken(lambda: gate.count_boxes(box, np.array([1]))) < 2**20
+
+
+def taken(run: Callable[[], object]) -> int:
+    """Return the memory that a run takes at its most."""
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@given(data=st.data())
+def test_blocks_of_rows_count_as_all_rows_at_once(data: st.DataObject) -> None:
+    shape, number = (4, 3, 5), data.draw(st.integers(0, 12))
+    codes = [
+        np.array(data.draw(st.lists(st.integers(0, side - 1), min_size=number, max_size=number)), np.int64)
+        for side in shape
+    ]
+    alike = np.array(data.draw(st.lists(st.integers(1, 9), min_size=number, max_size=number)), np.int64)
+    cube = np.zeros(shape, np.int64)
+    np.add.at(cube, tuple(codes), alike)
+    groups = [np.array([0, 1, 1, 0]), np.array([0, 0, 1]), np.array([2, 0, 1, 1, 2])]
+    twice = [np.array([1, 0]), np.array([0, 0]), np.array([0, 1, 0])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpcube.curator.exact_rows.BLOCK", data.draw(st.integers(1, 5)))
+        hidden = ExactRows(shape, codes, alike)
+        assert (hidden.marginal((0, 1, 2)).reveal() == cube).all()
+        assert (hidden.marginal((1,)).reveal() == cube.sum((0, 2))).all()
+        coarse = hidden.grouped(groups).grouped(twice)
+        expected = np.zeros((2, 1, 2), np.int64)
+        np.add.at(expected, tuple(of[first[code]] for of, first, code in zip(twice, groups, codes, strict=True)), alike)
+        assert (coarse.marginal((0, 1, 2)).reveal() == expected).all()
+        boxes = Boxes(shape, np.array([[1, 0, 2], [0, 0, 0]]), np.array([[4, 2, 5], [4, 3, 5]]))
+        regions = RegionTree(shape)
+        regions.part(boxes)
+        assert hidden.sums(boxes, regions).reveal().tolist() == [cube[1:4, 0:2, 2:5].sum(), cube.sum()]

@@ -22,9 +22,10 @@ from dpcube import Domain
 from dpcube.cli import main
 from dpcube.curator import publish
 from dpcube.errors import BudgetError, InputError, LedgerError
+from dpcube.privacy import composition, ledger_file
 from dpcube.privacy import ledger as ledger_module
-from dpcube.privacy import ledger_file
-from dpcube.privacy.ledger import LONGEST_NOTE, Ledger, _append, _spent
+from dpcube.privacy.composition import composed_loss
+from dpcube.privacy.ledger import LONGEST_NOTE, Ledger, _append
 from dpcube.privacy.ledger_file import APPLICATION, FORMAT, SCHEMA
 from dpcube.privacy.period import Period
 
@@ -286,7 +287,7 @@ def test_a_full_ledger_says_so_and_still_takes_completions(place: Path, monkeypa
 
 def test_the_bounds_of_a_ledger_are_those_that_old_ones_were_written_under() -> None:
     """A lower bound would shut out a ledger that was fine, a higher one writes what an older dpcube cannot read."""
-    written = (ledger_module.LARGEST_FILE, ledger_module.KEPT_FREE, LONGEST_NOTE, ledger_module.MOST_BITS)
+    written = (ledger_module.LARGEST_FILE, ledger_module.KEPT_FREE, LONGEST_NOTE, composition.MOST_BITS)
     assert written == (16_777_216, 1_048_576, 10_000, 16_384)
     assert (APPLICATION, FORMAT, ledger_file.LONGEST_VALUE) == (0x64706375, 1, 1_048_576)
     assert (ledger_file.MOST_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
@@ -384,7 +385,7 @@ def test_what_could_not_be_read_again_is_not_written(place: Path) -> None:
 def test_amounts_that_make_a_ledger_unreadable_are_refused_with_it_left_readable(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_module, "MOST_BITS", 8)
+    monkeypatch.setattr(composition, "MOST_BITS", 8)
     ledger = Ledger.create(place, total=Fraction(1))
     ledger.charge(Fraction(1, 11), strategy="cells", domain="d")
     ledger.charge(Fraction(1, 22), strategy="cells", domain="d")
@@ -394,7 +395,7 @@ def test_amounts_that_make_a_ledger_unreadable_are_refused_with_it_left_readable
 
 
 def test_amounts_may_have_as_many_digits_together_as_said(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "MOST_BITS", 8)
+    monkeypatch.setattr(composition, "MOST_BITS", 8)
     ledger = Ledger.create(place, total=Fraction(1))
     ledger.charge(Fraction(1, 15), strategy="cells", domain="d")
     ledger.charge(Fraction(1, 17), strategy="cells", domain="d")  # 255 together, of 8 bits
@@ -416,9 +417,9 @@ def test_periods_add_up_as_at_their_starts() -> None:
         amounts = [Fraction(int(n), int(m)) for n, m in random.integers(1, 9, (len(periods), 2))]
         placed_ = list(zip(amounts, periods, strict=True))
         at_starts = [sum(e for e, p in placed_ if p.start <= q.start < p.stop) for _, q in placed_]
-        assert _spent(placed_, None) == max(at_starts)
-        assert _spent([*placed_, (TENTH, None)], None) == max(at_starts) + TENTH
-        assert _spent(placed_, "who") == sum(amounts)
+        assert composed_loss(placed_, None) == max(at_starts)
+        assert composed_loss([*placed_, (TENTH, None)], None) == max(at_starts) + TENTH
+        assert composed_loss(placed_, "who") == sum(amounts)
 
 
 # What is said when a completion fails.

@@ -181,6 +181,50 @@ def test_a_charge_is_completed_once(ledger: Ledger) -> None:
     assert ledger.statement().charges[0].digest == DIGEST
 
 
+def test_a_withdrawn_charge_is_not_spent_and_never_completed(ledger: Ledger) -> None:
+    first, rest = ledger.charge_parts([("total", TENTH), ("cells", 9 * TENTH)], domain="d")
+    with pytest.raises(BudgetError, match="but 0 of 1 is left"):
+        charge(ledger, TENTH)
+    ledger.withdraw(rest)
+    assert ledger.statement().spent == TENTH
+    assert [(c.withdrawn, c.is_open, c.digest) for c in ledger.statement().charges] == [
+        (False, True, None),
+        (True, False, None),
+    ]
+    for again in (ledger.withdraw, lambda number: ledger.complete(number, DIGEST)):
+        with pytest.raises(LedgerError, match=f"no charge {rest} that waits"):
+            again(rest)
+    ledger.complete(first, DIGEST)
+    with pytest.raises(LedgerError, match=f"no charge {first} that waits"):
+        ledger.withdraw(first)
+    charge(ledger, 9 * TENTH)
+    assert ledger.statement().remaining == 0
+
+
+def test_a_withdrawal_is_no_digest_and_an_older_dpcube_takes_it_for_spent(ledger: Ledger) -> None:
+    """Before withdrawals every completion was a digest; the entry is of that form, and its charge was always spent."""
+    number = charge(ledger, TENTH)
+    with pytest.raises(InputError, match="'withdrawn' is none"):
+        ledger.complete(number, "withdrawn")
+    ledger.withdraw(number)
+    kept = {name: entries(ledger.path)[-1][SEALED.index(name)] for name in ("kind", "charge", "digest")}
+    assert kept == {"kind": "completion", "charge": number, "digest": "withdrawn"}
+
+
+def test_of_parts_all_are_charged_and_completed_or_none(ledger: Ledger) -> None:
+    before = entries(ledger.path)
+    with pytest.raises(BudgetError, match="asks for epsilon 11/10 but 1 of 1 is left"):
+        ledger.charge_parts([("total", TENTH), ("cells", Fraction(1))], domain="d")
+    assert entries(ledger.path) == before
+    numbers = ledger.charge_parts([("total", TENTH), ("cells", TENTH)], domain="d")
+    before = entries(ledger.path)
+    with pytest.raises(LedgerError, match="no charge 9 that waits"):
+        ledger.complete_parts([*numbers, 9], DIGEST)
+    assert entries(ledger.path) == before
+    ledger.complete_parts(numbers, DIGEST)
+    assert [c.digest for c in ledger.statement().charges] == [DIGEST, DIGEST]
+
+
 def test_raising_the_total_is_on_record(full: Ledger) -> None:
     full.raise_total(Fraction(3, 2), purpose="the board, 3 May")
     state = full.statement()
@@ -563,7 +607,7 @@ def test_what_is_no_ledger_refuses_and_is_left_alone(kind: str, place: Path) -> 
     assert caught.value.__cause__ is None
     if kind not in ("missing", "pipe"):
         with pytest.raises(LedgerError):
-            open_ledger(place, total=Fraction(1), unit=None)
+            open_ledger(place, Fraction(1), total=None, unit=None)
         with pytest.raises(LedgerError):
             Ledger.create(place, total=Fraction(1))
     assert (place.read_bytes() if place.is_file() else None) == before
@@ -573,9 +617,10 @@ def test_what_is_no_ledger_refuses_and_is_left_alone(kind: str, place: Path) -> 
 @pytest.mark.parametrize("name", ["no/where.ledger", "t.csv/x.ledger", "a\0b", "x" * 300, "../" * 2000])
 def test_a_place_where_no_ledger_can_be_made_refuses(name: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").touch()
-    for make in (Ledger.create, open_ledger):
-        with pytest.raises(LedgerError, match="nothing was spent"):
-            make(tmp_path / name, total=Fraction(1), unit=None)
+    with pytest.raises(LedgerError, match="nothing was spent"):
+        Ledger.create(tmp_path / name, total=Fraction(1))
+    with pytest.raises(LedgerError, match="nothing was spent"):
+        open_ledger(tmp_path / name, Fraction(1), total=None, unit=None)
     with pytest.raises(LedgerError):
         Ledger(tmp_path / name)
     assert list(tmp_path.iterdir()) == [tmp_path / "t.csv"]
@@ -668,7 +713,7 @@ def test_what_may_not_be_read_refuses(hidden: str, visible: Path) -> None:
             ledger.statement,
             lambda: charge(ledger, TENTH),
             lambda: Ledger(ledger.path),
-            lambda: open_ledger(ledger.path, total=Fraction(1), unit=None),
+            lambda: open_ledger(ledger.path, Fraction(1), total=None, unit=None),
         ):
             with pytest.raises(LedgerError):
                 ask()
@@ -841,7 +886,9 @@ def test_a_ledger_is_beside_its_table(tmp_path: Path) -> None:
     for table, ledger in {"a.csv": "a.ledger", "a.b.parquet": "a.b.ledger", "a.csv.gz": "a.ledger"}.items():
         assert ledger_path(LedgerLocation.BESIDE_TABLE, tmp_path / table) == tmp_path / ledger
         assert ledger_path(LedgerLocation.BESIDE_TABLE, str(tmp_path / table)) == tmp_path / ledger
-    assert ledger_path(LedgerLocation.BESIDE_TABLE, pa.table({"a": [1]})) is None
+    with pytest.raises(InputError, match=r"a table in memory has no place .* \(ledger=None, --no-ledger\)"):
+        ledger_path(LedgerLocation.BESIDE_TABLE, pa.table({"a": [1]}))
+    assert ledger_path("x", pa.table({"a": [1]})) == Path("x")
     assert ledger_path(None, tmp_path / "a.csv") is None
     assert ledger_path("x", tmp_path / "a.csv") == Path("x")
 
@@ -882,12 +929,14 @@ def test_the_command_starts_raises_and_shows_a_ledger(
     ledger = Ledger(place)
     ledger.complete(charge(ledger, TENTH, purpose="steer \x1b[2J the terminal"), DIGEST)
     charge(ledger, TENTH, period=JANUARY)
+    ledger.withdraw(charge(ledger, TENTH))
     code, shown, _ = ask(str(place))
     assert code == 0
     assert ask("show", str(place)) == (0, shown, "")
     assert shown.splitlines()[:4] == ["total      3/10", "spent      1/5", "left       1/10", "protects   one row"]
     assert DIGEST[:16] in shown
     assert "not completed" in shown
+    assert "withdrawn" in shown.splitlines()[-1]
     assert "\x1b" not in shown
     code, _, error = ask("raise", str(place), "--total", "0.2", "--purpose", "less")
     assert (code, error.count("\n")) == (2, 1)
@@ -902,8 +951,12 @@ def test_the_command_starts_raises_and_shows_a_ledger(
         "left": "3/10",
         "unit": None,
     }
-    assert [entry["release"] for entry in told["charges"]] == [DIGEST, None]
-    assert [entry["period"] for entry in told["charges"]] == [None, JANUARY.words]
+    assert [(entry["release"], entry["withdrawn"]) for entry in told["charges"]] == [
+        (DIGEST, False),
+        (None, False),
+        (None, True),
+    ]
+    assert [entry["period"] for entry in told["charges"]] == [None, JANUARY.words, None]
     assert [(entry["total"], entry["purpose"]) for entry in told["totals"]] == [("3/10", "the board"), ("1/2", "more")]
 
 

@@ -128,7 +128,7 @@ def test_a_query_reaches_the_source_which_refuses_it_if_it_is_no_database(table:
 @pytest.mark.parametrize("more", [{"unit": "p"}, {"period": PERIOD}, {"unit": "p", "period": PERIOD}])
 def test_an_array_has_no_rows_to_choose(more: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="has no rows to choose by unit or period"):
-        publish(np.zeros(5, np.int64), DOMAIN, epsilon=1, **more)
+        publish(np.zeros(5, np.int64), DOMAIN, epsilon=1, ledger=None, **more)
 
 
 def test_two_that_make_ledgers_for_the_same_rows_at_once_do_not_both_draw(
@@ -157,7 +157,7 @@ def test_an_array_of_counts_is_let_go_once_it_is_counted() -> None:
             raise RuntimeError(said)
 
     with pytest.raises(RuntimeError, match="measuring") as caught:
-        publish(counts, DOMAIN, epsilon=1, strategy="cells", progress=fail)
+        publish(counts, DOMAIN, epsilon=1, ledger=None, strategy="cells", progress=fail)
     frames = [entry.frame for entry in caught.traceback if "publishing.py" in str(entry.path)]
     assert frames
     assert not any(value is counts for frame in frames for value in frame.f_locals.values())

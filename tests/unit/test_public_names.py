@@ -93,7 +93,9 @@ def test_a_name_that_is_not_there() -> None:
 
 
 def test_open_gives_a_release(tmp_path: Path) -> None:
-    made = curator.publish(np.arange(6).reshape(2, 3), Domain.of_shape((2, 3)), epsilon=1, strategy="cells")
+    made = curator.publish(
+        np.arange(6).reshape(2, 3), Domain.of_shape((2, 3)), epsilon=1, ledger=None, strategy="cells"
+    )
     made.save(tmp_path / "r.dpcube")
     opened = dpcube.open(tmp_path / "r.dpcube")
     assert isinstance(opened, dpcube.Release)

@@ -99,18 +99,18 @@ class Account:
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Account:
     account = Account(tmp_path / "t.ledger")
-    charge, complete = Ledger.charge, Ledger.complete
+    charge, complete = Ledger.charge_parts, Ledger.complete_parts
 
-    def recorded_charge(ledger: Ledger, epsilon: Fraction, **purpose: Any) -> int:
-        account.events.append(("charge", epsilon))
-        return charge(ledger, epsilon, **purpose)
+    def recorded_charge(ledger: Ledger, parts: list[tuple[str, Fraction]], **purpose: Any) -> list[int]:
+        account.events.append(("charge", *(epsilon for _, epsilon in parts)))
+        return charge(ledger, parts, **purpose)
 
-    def recorded_completion(ledger: Ledger, number: int, digest: str) -> None:
+    def recorded_completion(ledger: Ledger, numbers: list[int], digest: str) -> None:
         account.events.append(("complete", digest))
-        complete(ledger, number, digest)
+        complete(ledger, numbers, digest)
 
-    monkeypatch.setattr(Ledger, "charge", recorded_charge)
-    monkeypatch.setattr(Ledger, "complete", recorded_completion)
+    monkeypatch.setattr(Ledger, "charge_parts", recorded_charge)
+    monkeypatch.setattr(Ledger, "complete_parts", recorded_completion)
 
     class Recorded:
         private = True
@@ -152,10 +152,10 @@ def test_an_empty_table_stays_nearly_empty_by_default(kind: str, tmp_path: Path)
 def test_the_domain_may_be_the_path_of_its_file(form: Callable[[Path], str | Path], tmp_path: Path) -> None:
     DOMAIN.save(tmp_path / "visits.toml")
     path = form(tmp_path / "visits.toml")
-    assert publish(TABLE.to_pandas(), path, epsilon=1).domain == DOMAIN
+    assert publish(TABLE.to_pandas(), path, epsilon=1, ledger=None).domain == DOMAIN
     assert explain(TABLE.to_pandas(), path) == explain(TABLE.to_pandas(), DOMAIN)
     with pytest.raises(DomainError, match=r"cannot read .*no such\.toml: No such file"):
-        publish(TABLE.to_pandas(), form(tmp_path / "no such.toml"), epsilon=1)
+        publish(TABLE.to_pandas(), form(tmp_path / "no such.toml"), epsilon=1, ledger=None)
 
 
 @pytest.mark.parametrize("call", [partial(publish, epsilon=1), explain])
@@ -169,13 +169,13 @@ def test_what_is_no_domain_is_refused_without_a_look_inside(call: Callable[..., 
 
 
 def test_the_default_strategy_is_fitted_to_the_attributes() -> None:
-    release = publish(TABLE, DOMAIN, epsilon=1)
+    release = publish(TABLE, DOMAIN, epsilon=1, ledger=None)
     assert release.provenance.strategy == "adaptive"
     assert release.provenance.parameters == {"queries": "mixed, groups"}  # ages have an order, sexes have none
 
 
 def test_dpcube_learns_boxes() -> None:
-    release = publish(TABLE, DOMAIN, epsilon=LOUD, strategy="dpcube")
+    release = publish(TABLE, DOMAIN, epsilon=LOUD, ledger=None, strategy="dpcube")
     assert release.provenance.strategy == "dpcube"
     assert release.transcript.boxes is not None
     assert release.transcript.cells is not None
@@ -185,7 +185,7 @@ def test_dpcube_learns_boxes() -> None:
 
 def test_a_release_says_where_it_comes_from() -> None:
     strategy = TwoPhase(share=Fraction(1, 4), max_boxes=3)
-    made = publish(TABLE, DOMAIN, epsilon=0.1, strategy=strategy).provenance
+    made = publish(TABLE, DOMAIN, epsilon=0.1, ledger=None, strategy=strategy).provenance
     assert made.epsilon == Fraction(1, 10)  # a float is read by its decimal text
     assert made.strategy == "dpcube"
     assert made.parameters == strategy.parameters()
@@ -200,7 +200,7 @@ def test_a_release_file_tells_nothing_else_of_the_rows(table: pa.Table, rows: in
     """But for the noisy counts and their digests, the file of any table is the file of an empty one."""
     told = []
     for name, source in (("a", table), ("b", TABLE[:0])):
-        publish(source, DOMAIN, epsilon=1, strategy="cells").save(tmp_path / name)
+        publish(source, DOMAIN, epsilon=1, ledger=None, strategy="cells").save(tmp_path / name)
         with zipfile.ZipFile(tmp_path / name) as archive:
             manifest = json.loads(archive.read("manifest.json"))
             told.append((manifest.pop("members").keys(), manifest, archive.read("domain.toml")))
@@ -209,8 +209,8 @@ def test_a_release_file_tells_nothing_else_of_the_rows(table: pa.Table, rows: in
 
 def test_progress_is_told_what_and_never_how_much() -> None:
     said: list[list[str]] = [[], []]
-    publish(TABLE, DOMAIN, epsilon=1, progress=said[0].append)
-    publish(TABLE[:0], DOMAIN, epsilon=1, progress=said[1].append)
+    publish(TABLE, DOMAIN, epsilon=1, ledger=None, progress=said[0].append)
+    publish(TABLE[:0], DOMAIN, epsilon=1, ledger=None, progress=said[1].append)
     assert said[0] == said[1]
     assert len(said[0]) >= 2
     assert not any(character.isdigit() for text in said[0] for character in text)
@@ -222,11 +222,11 @@ def test_progress_is_told_what_and_never_how_much() -> None:
 def test_a_draft_is_refused_until_it_is_signed() -> None:
     draft = Domain(DOMAIN.attributes, drafted_from_data=True)
     with pytest.raises(DomainError, match="signed_public_by"):
-        publish(TABLE, draft, epsilon=LOUD, strategy="cells")
+        publish(TABLE, draft, epsilon=LOUD, ledger=None, strategy="cells")
     with pytest.raises(DomainError, match="signed_public_by"):
         publish("/there/is/no/such.parquet", draft, epsilon=LOUD)  # refused before the table is looked for
     signed = Domain(DOMAIN.attributes, drafted_from_data=True, signed_public_by="A. Curator")
-    assert publish(TABLE, signed, epsilon=LOUD, strategy="cells").cells().tolist() == EXACT
+    assert publish(TABLE, signed, epsilon=LOUD, ledger=None, strategy="cells").cells().tolist() == EXACT
 
 
 @pytest.mark.parametrize("strategy", ["cells", "dpcube"])
@@ -246,16 +246,16 @@ def test_what_fits_depends_on_the_memory_there_is(monkeypatch: pytest.MonkeyPatc
     cells, two_phase = (strategy.peak_bytes(DOMAIN.shape) for strategy in (Cells(), TwoPhase()))
     assert cells < two_phase
     monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: two_phase - 1)
-    publish(TABLE, DOMAIN, epsilon=1, strategy="cells")
+    publish(TABLE, DOMAIN, epsilon=1, ledger=None, strategy="cells")
     with pytest.raises(MemoryLimitError, match=r"about 5 cells fit here\. Make it 2 times smaller"):
-        publish(TABLE, DOMAIN, epsilon=1, strategy="dpcube")
+        publish(TABLE, DOMAIN, epsilon=1, ledger=None, strategy="dpcube")
 
 
 def test_no_memory_at_all_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container's page cache may fill its limit, and then none is free by its account."""
     monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: 0)
     with pytest.raises(MemoryLimitError):
-        publish(TABLE, DOMAIN, epsilon=1)
+        publish(TABLE, DOMAIN, epsilon=1, ledger=None)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, "zero", "1/0", 51, float("nan"), None])
@@ -267,7 +267,7 @@ def test_an_epsilon_that_cannot_be_is_refused(epsilon: Any, account: Account) ->
 
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
     with pytest.raises(InputError, match="'adaptive', 'dpcube', 'cells'"):
-        publish(TABLE, DOMAIN, epsilon=1, strategy="guess")
+        publish(TABLE, DOMAIN, epsilon=1, ledger=None, strategy="guess")
 
 
 @pytest.mark.parametrize(
@@ -514,7 +514,7 @@ def test_a_sum_too_noisy_to_draw_costs_nothing() -> None:
 
 
 def test_the_release_is_what_the_analyst_holds(tmp_path: Path) -> None:
-    release = publish(TABLE, DOMAIN, epsilon=LOUD, strategy="cells")
+    release = publish(TABLE, DOMAIN, epsilon=LOUD, ledger=None, strategy="cells")
     release.save(tmp_path / "t.dpcube")
     again = Release.open(tmp_path / "t.dpcube")
     assert again.count(sex="F").value == 5
@@ -524,7 +524,7 @@ def test_the_release_is_what_the_analyst_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("strategy", ["cells", "dpcube"])
 def test_no_count_however_large_fails_a_release_that_was_charged(strategy: str) -> None:
     counts = np.array([[2**53, 0, 1], [0, 2**53, 2]])
-    release = publish(counts, Domain.of_shape((2, 3)), epsilon=LOUD, strategy=strategy)
+    release = publish(counts, Domain.of_shape((2, 3)), epsilon=LOUD, ledger=None, strategy=strategy)
     assert release.count().value == pytest.approx(2**54, rel=1e-9)
 
 

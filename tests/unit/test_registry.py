@@ -141,7 +141,7 @@ DOMAIN = Domain(Integer("age", 0, 9, outside="clip"), Category("ward", ["a", "b"
 
 @pytest.fixture(scope="module")
 def release() -> Release:
-    return publish(np.full(DOMAIN.shape, 50), DOMAIN, epsilon="1/3", strategy="cells")
+    return publish(np.full(DOMAIN.shape, 50), DOMAIN, epsilon="1/3", ledger=None, strategy="cells")
 
 
 @pytest.fixture

@@ -180,8 +180,8 @@ def test_a_table_has_its_ledger_beside_it(source: str, place: str, here: Path) -
 def test_a_ledger_that_is_named_is_the_callers_word(here: Path) -> None:
     assert ledger_path("x.ledger", here / "t.csv") == Path("x.ledger")
     assert ledger_path(None, here / "t.csv") is None
-    assert ledger_path(BESIDE, object()) is None
-    for source in ("postgresql://x#t", "/"):
+    assert ledger_path("x.ledger", object()) == Path("x.ledger")
+    for source in ("postgresql://x#t", "/", object()):
         with pytest.raises(InputError, match="no place for a ledger beside it"):
             ledger_path(BESIDE, source)
 
@@ -214,18 +214,68 @@ def test_a_link_out_of_a_table_and_a_second_name_of_a_file_are_refused(here: Pat
 
 def test_a_release_is_checked_against_the_ledger_it_would_be_charged_to(tmp_path: Path) -> None:
     place, half, one = tmp_path / "t.ledger", Fraction(1, 2), Fraction(1)
-    check_left(place, one, total=one, unit=None, period=None)
+    for total in (one, None):
+        check_left(place, one, total=total, unit=None, period=None)
     with pytest.raises(BudgetError, match=r"asks for epsilon 1, and the new ledger .* would allow 1/2"):
         check_left(place, one, total=half, unit=None, period=None)
     assert not place.exists()
-    book = open_ledger(place, total=half, unit="p")
+    book = open_ledger(place, half / 2, total=half, unit="p")
     [(_, total, purpose)] = book.statement().totals
     assert (total, purpose) == (half, "made by the first release")
-    assert open_ledger(place, total=one, unit="p").statement().total == half
-    check_left(place, half, total=one, unit="p", period=None)
-    with pytest.raises(BudgetError):
-        check_left(place, one, total=one, unit="p", period=None)
+    for total in (half, None):
+        assert open_ledger(place, one, total=total, unit="p").statement().total == half
+        check_left(place, half, total=total, unit="p", period=None)
+        with pytest.raises(BudgetError):
+            check_left(place, one, total=total, unit="p", period=None)
     for other in ("other", None):
         with pytest.raises(BudgetError, match="counts epsilon for one 'p', not for"):
-            check_left(place, half, total=one, unit=other, period=None)
+            check_left(place, half, total=None, unit=other, period=None)
     assert book.statement().spent == 0
+
+
+def test_a_new_ledger_allows_the_total_or_else_the_epsilon(tmp_path: Path) -> None:
+    for number, (total, allowed) in enumerate([(None, Fraction(1, 2)), (Fraction(3), Fraction(3))]):
+        book = open_ledger(tmp_path / f"{number}.ledger", Fraction(1, 2), total=total, unit=None)
+        assert book.statement().total == allowed
+
+
+def test_a_total_that_the_ledger_does_not_have_is_refused_and_not_ignored(tmp_path: Path) -> None:
+    place, one = tmp_path / "my t.ledger", Fraction(1)
+    Ledger.create(place, total=one)
+    for total, remedy in (
+        (2 * one, f"dpcube ledger raise '{place}' --total 2 --purpose WHY"),
+        (one / 2, "leave --total out$"),
+    ):
+        words = rf"allows 1 in all, and the total {total} was asked for; .*{remedy}"
+        with pytest.raises(InputError, match=words):
+            check_left(place, one / 4, total=total, unit=None, period=None)
+        with pytest.raises(InputError, match=words):
+            open_ledger(place, one / 4, total=total, unit=None)
+    assert [total for _, total, _ in Ledger(place).statement().totals] == [1]
+
+
+def test_a_named_ledger_is_refused_while_the_table_has_another(here: Path) -> None:
+    for table in ("t.csv", "v1.2/a.csv"):
+        beside = ledger_path(BESIDE, here / table)
+        assert beside is not None
+        Ledger.create(beside, total=Fraction(1))
+        with pytest.raises(
+            InputError, match=r"has the ledger .*, and .* would be charged to .*other\.ledger; name the one"
+        ):
+            ledger_path(here / "other.ledger", here / table)
+        assert ledger_path(beside, here / table) == beside
+        (here / "link.ledger").unlink(missing_ok=True)
+        (here / "link.ledger").symlink_to(beside)
+        assert ledger_path(here / "link.ledger", here / table) == here / "link.ledger"
+    with pytest.raises(InputError, match=r"a\.csv has the ledger .*a\.ledger, and this release would be charged to"):
+        ledger_path(here / "other.ledger", here / "v1.2" / "*.csv")
+    (here / "v1.2" / "a.ledger").rename(here / "away")
+    assert ledger_path(here / "other.ledger", here / "v1.2" / "*.csv") == here / "other.ledger"
+
+
+def test_a_named_ledger_for_another_unit_may_stand_beside_that_of_the_table(here: Path) -> None:
+    """The ledger beside the table could not be charged: it counts epsilon for another unit."""
+    Ledger.create(here / "t.ledger", total=Fraction(1))
+    assert ledger_path(here / "p.ledger", here / "t.csv", unit="patient") == here / "p.ledger"
+    with pytest.raises(InputError, match="name the one ledger"):
+        ledger_path(here / "p.ledger", here / "t.csv")

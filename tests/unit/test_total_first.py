@@ -14,7 +14,7 @@ from dpcube import Domain
 from dpcube.curator import publish
 from dpcube.curator.exact import ExactCounts
 from dpcube.curator.total_first import draw_total
-from dpcube.errors import BudgetError, EmptyTotalError
+from dpcube.errors import BudgetError, EmptyTotalError, LedgerError
 from dpcube.privacy.feasible import TOTAL_SHARE as SHARE
 from dpcube.privacy.feasible import error_of_total
 from dpcube.privacy.ledger import Ledger
@@ -33,13 +33,18 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch, place: Path) -> Events:
-    """Every charge, and every draw with what the ledger holds at the time."""
+    """Every charge by its parts, every withdrawal, and every draw with what the ledger holds at the time."""
     seen: Events = []
-    honest = Ledger.charge
+    honest, given_back = Ledger.charge_parts, Ledger.withdraw
 
-    def charge(ledger: Ledger, epsilon: Fraction, **terms: Any) -> int:
-        seen.append(("charge", epsilon))
-        return honest(ledger, epsilon, **terms)
+    def charge_parts(ledger: Ledger, parts: list[tuple[str, Fraction]], **terms: Any) -> list[int]:
+        seen.append(("charge", *(epsilon for _, epsilon in parts)))
+        return honest(ledger, parts, **terms)
+
+    def withdraw(ledger: Ledger, charge: int) -> None:
+        (withdrawn,) = (one.epsilon for one in ledger.statement().charges if one.number == charge)
+        seen.append(("withdraw", withdrawn))
+        given_back(ledger, charge)
 
     class Silent:
         private = True
@@ -48,7 +53,8 @@ def events(monkeypatch: pytest.MonkeyPatch, place: Path) -> Events:
             seen.append(("draw", epsilon, size, Ledger(place).statement().spent if place.exists() else None))
             return np.zeros(size, np.int64)
 
-    monkeypatch.setattr(Ledger, "charge", charge)
+    monkeypatch.setattr(Ledger, "charge_parts", charge_parts)
+    monkeypatch.setattr(Ledger, "withdraw", withdraw)
     monkeypatch.setattr("dpcube.curator.gate.ExactNoise", Silent)
     return seen
 
@@ -57,10 +63,10 @@ def release(counts: Any, place: Path | None, **more: Any) -> Any:
     return publish(counts, DOMAIN, epsilon=1, strategy="cells", ledger=place, even_if_empty=False, **more)
 
 
-def test_each_part_is_charged_before_it_is_drawn_and_both_add_up(place: Path, events: Events) -> None:
+def test_both_parts_are_charged_at_once_before_either_is_drawn(place: Path, events: Events) -> None:
     made = release(FULL, place)
     rest = ONE - SHARE
-    assert events == [("charge", SHARE), ("draw", SHARE, 1, SHARE), ("charge", rest), ("draw", rest, 6, ONE)]
+    assert events == [("charge", SHARE, rest), ("draw", SHARE, 1, ONE), ("draw", rest, 6, ONE)]
     state = Ledger(place).statement()
     assert state.spent == made.provenance.epsilon == 1
     assert [charge.digest for charge in state.charges] == [made.digest] * 2
@@ -75,8 +81,10 @@ def test_a_total_that_is_not_above_its_error_costs_its_own_part_alone(place: Pat
         counts = np.array([[rows, 0, 0], [0, 0, 0]])
         with pytest.raises(EmptyTotalError, match=rf"counts about {rows} rows, .* epsilon 1/17 was charged, .* 16/17"):
             release(counts, place)
-        assert events == [("charge", SHARE), ("draw", SHARE, 1, SHARE)]
-        assert Ledger(place).statement().remaining == Fraction(16, 17)
+        assert events == [("charge", SHARE, ONE - SHARE), ("draw", SHARE, 1, ONE), ("withdraw", ONE - SHARE)]
+        state = Ledger(place).statement()
+        assert state.remaining == ONE - SHARE
+        assert [(charge.withdrawn, charge.is_open) for charge in state.charges] == [(False, True), (True, False)]
     one_more = np.array([[rows + 1, 0, 0], [0, 0, 0]])
     place.unlink()
     assert release(one_more, place).provenance.epsilon == 1
@@ -113,18 +121,46 @@ def test_too_little_left_is_refused_before_the_first_part(place: Path, events: E
     assert events == []
 
 
-def test_another_release_may_come_between(place: Path, events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_release_cannot_come_between(place: Path, events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that race for the last of a budget the second is refused whole, and nothing is lost on it."""
     honest = draw_total
 
     def meanwhile(*given: Any, **more: Any) -> int:
-        Ledger(place).charge(Fraction(1, 2), strategy="other", domain="d")
+        with pytest.raises(BudgetError, match="1/2 but 0 of 1 is left"):
+            Ledger(place).charge(Fraction(1, 2), strategy="other", domain="d")
         return honest(*given, **more)
 
     monkeypatch.setattr("dpcube.curator.publishing.draw_total", meanwhile)
-    with pytest.raises(BudgetError, match=r"another release was charged meanwhile.*epsilon 1/17 was charged"):
+    release(FULL, place)
+    assert Ledger(place).statement().spent == 1
+    assert Ledger(place).statement().charges[-1].strategy == "cells"
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, MemoryError])
+def test_the_rest_is_given_back_if_the_total_is_not_drawn(
+    fault: type[BaseException], place: Path, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> int:
+        raise fault
+
+    monkeypatch.setattr("dpcube.curator.publishing.draw_total", fail)
+    with pytest.raises(fault):
         release(FULL, place)
-    assert [event[0] for event in events] == ["charge", "charge", "draw", "charge"]  # ours, the other's, and refused
-    assert Ledger(place).statement().spent == SHARE + Fraction(1, 2)
+    assert events == [("charge", SHARE, ONE - SHARE), ("withdraw", ONE - SHARE)]
+    assert Ledger(place).statement().spent == SHARE
+
+
+def test_a_withdrawal_that_cannot_be_recorded_is_not_claimed(
+    place: Path, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(ledger: Ledger, charge: int) -> None:
+        msg = "cannot use the ledger: the disk is full; what was charged stays charged"
+        raise LedgerError(msg)
+
+    monkeypatch.setattr(Ledger, "withdraw", full)
+    with pytest.raises(LedgerError, match=r"stopped: .*But this could not be recorded: .*stays charged"):
+        release(EMPTY, place)
+    assert Ledger(place).statement().spent == 1
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), SHARE, Fraction(1, 3), Fraction(5)])

@@ -26,7 +26,9 @@ def release() -> Release:
         Category(name="ward", values=[f"ward number {k} of the house by the river" for k in range(30)]),
     )
     domain = Domain(attributes)
-    return publish(np.random.default_rng(1).integers(0, 90, domain.shape), domain, epsilon="1", strategy="cells")
+    return publish(
+        np.random.default_rng(1).integers(0, 90, domain.shape), domain, epsilon="1", ledger=None, strategy="cells"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,10 @@
 """Writing tables as new CSV or Parquet files, whole or not at all.
 
-Labels come from whoever made a release, and a spreadsheet that opens a CSV file runs text that begins like a formula.
-There such text gets an apostrophe before it, by which spreadsheets know text. Numbers do not get one, nor does a sign
-alone, which is no formula. Parquet and JSON, which are for programs, have every text as it is.
+Labels come from whoever made a release: in CSV, no spreadsheet runs them (`spreadsheets.py`). Parquet and JSON, which
+are for programs, have every text as it is.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +15,8 @@ import pyarrow.parquet as pq
 
 from dpcube.errors import InputError
 from dpcube.files import new_file
+from dpcube.spreadsheets import FORMULA, PLAIN_NUMBER, spreadsheet_text
 
-FORMULA = r"^[=+\-@\t\r](?s:.)"
-PLAIN_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 WRITERS = {".csv": pacsv.CSVWriter, ".parquet": pq.ParquetWriter}
 
 
@@ -33,16 +30,6 @@ def check_new_table(path: Path) -> None:
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or "\0" in path.name:
         msg = f"cannot write {path}: {path.parent} is no directory that can be written to, or no file has such a name"
         raise InputError(msg)
-
-
-def spreadsheet_text(text: str) -> str:
-    """Return a text as a CSV file has it: no spreadsheet runs it.
-
-    >>> [spreadsheet_text(text) for text in ("=1+1", "@sum(A1)", "+1 or more", "-5", "+.5e3", "-", "north")]
-    ["'=1+1", "'@sum(A1)", "'+1 or more", '-5', '+.5e3', '-', 'north']
-    """
-    is_formula = re.match(FORMULA, text) and not re.match(PLAIN_NUMBER.replace(r"\z", r"\Z"), text)
-    return f"'{text}" if is_formula else text
 
 
 def spreadsheet_batches(batches: pa.RecordBatchReader) -> pa.RecordBatchReader:

@@ -197,6 +197,10 @@ def _privacy_loss(release: Release, said: Mapping[str, str], ledger: Statement |
     details = f"Epsilon is {made.epsilon} exactly, for everything in this release."
     if ledger is not None:
         details += f" A ledger allows {ledger.total} for the table in all; {ledger.spent} of it is spent so far."
+        if ledger.total_delta:
+            details += (
+                f" It allows delta {ledger.total_delta} besides, for record linkage; {ledger.spent_delta} is spent."
+            )
     elif not made.ledger:
         details += " No ledger was kept for it."
     record: RegistryFields = {"privacy_unit": unit, "privacy_unit_details": adjacent}

@@ -1,9 +1,10 @@
 """Verbs for the owner of a private table."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 import click
 
@@ -13,6 +14,7 @@ from dpcube.cli.strategies import one_strategy
 if TYPE_CHECKING:
     from dpcube.curator import CsvDialect
     from dpcube.domain import Domain
+    from dpcube.errors import KeptReleaseError
     from dpcube.strategy import Cuboids, Strategy
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
@@ -213,7 +215,7 @@ def release(
     from dpcube.curator import LedgerLocation, publish
     from dpcube.curator import explain as explained
     from dpcube.domain import Domain
-    from dpcube.errors import EmptyTotalError, InputError
+    from dpcube.errors import EmptyTotalError, InputError, KeptReleaseError
 
     if no_ledger and (ledger is not None or total is not None):
         msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
@@ -252,6 +254,8 @@ def release(
     except EmptyTotalError as stopped:
         msg = f"{stopped}. See on your terminal which rows count: {look}; then release what is left, or --even-if-empty"
         raise EmptyTotalError(msg) from None
+    except KeptReleaseError as kept:
+        _save_where_asked(kept)
     stages_done()
     facts = {"release": str(output), "epsilon": str(made.provenance.epsilon), "digest": made.digest}
     if as_json:
@@ -263,6 +267,25 @@ def release(
         click.echo("no ledger was kept: nothing stops another release of this table, and this one says so")
     click.echo(visible(f"which rows its domain counts, for your eyes only: {look}"))
     click.echo(visible(f'ask it: {_command("info", output)}; {_command("count", output)} "..."'))
+
+
+def _save_where_asked(kept: "KeptReleaseError") -> NoReturn:
+    """Ask on a terminal for another place, until one takes a release that is in memory alone; then fail as before."""
+    from dpcube.analyst import Release
+    from dpcube.errors import InputError
+
+    stages_done()
+    while kept.path is None and isinstance(kept.release, Release) and sys.stdin.isatty() and sys.stderr.isatty():
+        click.echo(f"dpcube: {visible(str(kept))}", err=True)
+        place = Path(click.prompt("another file to write it to, such as /media/stick/r.dpcube", err=True))
+        try:
+            kept.release.save(place)
+        except InputError as error:
+            click.echo(f"dpcube: {visible(str(error))}", err=True)
+        else:
+            kept.path = place
+            click.echo(visible(f"wrote {place}"))
+    raise kept
 
 
 def _csv_words(delimiter: str | None, names: str | None, null_text: tuple[str, ...], encoding: str | None) -> list[str]:

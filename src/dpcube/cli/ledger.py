@@ -1,4 +1,4 @@
-"""Verbs for the ledger of a table: show it, start one, raise its total."""
+"""Verbs for the ledger of a table: show it, start one, raise its total, enter the digest of a release."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ def show(ledger: Path, *, as_json: bool) -> None:
         click.echo(f"delta      {statement.spent_delta} of {statement.total_delta} spent")
     click.echo(f"protects   {'one row' if statement.unit is None else visible('one ' + statement.unit)}\n")
     rows = [
-        (str(number), c.time, _amount(c), c.strategy, _period(c), (c.digest or "not completed")[:16], c.purpose)
+        (str(number), c.time, _amount(c), c.strategy, _period(c), _release(c), c.purpose)
         for number, c in enumerate(statement.charges, 1)
     ]
     print_table(("charge", "time", "epsilon", "strategy", "period", "release", "purpose"), rows)
@@ -90,8 +90,41 @@ def raise_(ledger: Path, *, total: str | None, delta: str | None, purpose: str) 
     click.echo(visible(f"{ledger}: {statement.total} may be spent, {statement.remaining} is left"))
 
 
+@ledger.command()
+@ledger_file
+@click.argument("release", type=click.Path(path_type=Path))
+@click.option("--charge", type=int, help="Which charge it was, as `dpcube ledger LEDGER` numbers them.")
+def complete(ledger: Path, release: Path, *, charge: int | None) -> None:
+    """Enter the digest of RELEASE in the charge that paid for it, if a process died before it could."""
+    from dpcube.analyst import Release
+    from dpcube.analyst.completion import waiting_charges
+    from dpcube.errors import InputError
+    from dpcube.privacy.ledger import Ledger
+
+    opened, made = Ledger(ledger), Release.open(release)
+    statement = opened.statement()
+    shown = {one.number: place for place, one in enumerate(statement.charges, 1)}
+    found = [numbers for numbers in waiting_charges(made, statement) if charge in (None, *(shown[n] for n in numbers))]
+    if not found:
+        msg = f"{ledger} has no charge that waits for {release} (its domain, strategy, epsilon, period and unit)"
+        raise InputError(msg)
+    if len(found) > 1:
+        places = ", ".join(str(shown[numbers[-1]]) for numbers in found)
+        msg = f"several charges of {ledger} may have paid for {release}: {places}; say which with --charge"
+        raise InputError(msg)
+    opened.complete_parts(found[0], made.digest)
+    entered = " and ".join(str(shown[number]) for number in found[0])
+    click.echo(visible(f"{ledger}: entered the digest {made.digest[:16]} in charge {entered}"))
+
+
 def _amount(charge: "Charge") -> str:
     return f"{charge.epsilon}, delta {charge.delta}" if charge.delta else str(charge.epsilon)
+
+
+def _release(charge: "Charge") -> str:
+    if charge.withdrawn:
+        return "withdrawn"
+    return (charge.digest or "not completed")[:16]
 
 
 def _period(charge: "Charge") -> str:
@@ -114,6 +147,7 @@ def _as_dict(statement: "Statement") -> dict[str, object]:
             "purpose": c.purpose,
             "period": None if c.period is None else _period(c),
             "release": c.digest,
+            "withdrawn": c.withdrawn,
         }
         for number, c in enumerate(statement.charges, 1)
     ]

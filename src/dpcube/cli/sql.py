@@ -70,7 +70,7 @@ def _plain(value: object) -> object:
 def _print_csv(table: "pa.Table") -> None:
     import csv
 
-    from dpcube.analyst.export import spreadsheet_text
+    from dpcube.spreadsheets import spreadsheet_text
 
     def printed(value: object) -> str:
         text = spreadsheet_text(value) if isinstance(value, str) else "" if value is None else str(value)

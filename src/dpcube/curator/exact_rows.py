@@ -3,10 +3,14 @@
 For a table whose cube is too large to hold. Rows that fall into the same cell of every axis are kept once, with their
 number, so memory goes by rows, never by the cells of the domain. As in `exact.py` nobody holds the arrays: they are in
 the closure of a function, behind the seal (`privacy/seal.py`).
+
+All memory that goes by rows is taken when the rows come in, before a budget is charged. From then on they are gone
+through a block at a time, and a coarser cube keeps the groups of the cells instead of a copy of the rows: what is asked
+later takes memory by the public sizes of tables and boxes alone (`tests/unit/test_exact_rows.py`).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,6 +28,8 @@ from dpcube.privacy.unique import Unique
 Codes = Sequence[NDArray[Any]]
 MOST_KEPT = 2**24
 """Cells of exact tables that are kept for the next choice: candidates come again, round after round."""
+BLOCK = 2**16
+"""Rows at a time: half a megabyte a column."""
 
 
 class ExactRows(Unique):
@@ -35,13 +41,14 @@ class ExactRows(Unique):
 
     __slots__ = ("_hold", "_kept", "shape")
 
-    _hold: Callable[[], tuple[Codes, Ints]]
+    _hold: Callable[[], tuple[Codes, Ints, Codes | None]]
     _kept: Callable[[], dict[tuple[int, ...], Ints]]
     shape: tuple[int, ...]
 
     @sealed
-    def __init__(self, shape: tuple[int, ...], codes: Codes, rows: Ints) -> None:
-        held = tuple(codes), np.ascontiguousarray(rows, np.int64)
+    def __init__(self, shape: tuple[int, ...], codes: Codes, rows: Ints, *, groups: Codes | None = None) -> None:
+        """Hold rows whose cells are `codes`, or of a coarser cube the groups that these are put into."""
+        held = tuple(codes), np.ascontiguousarray(rows, np.int64), groups
         kept: dict[tuple[int, ...], Ints] = {}
         object.__setattr__(self, "_hold", lambda: held)
         object.__setattr__(self, "_kept", lambda: kept)
@@ -71,19 +78,17 @@ class ExactRows(Unique):
         A row is in one leaf; the largest regions inside a box are disjoint and make it up, so a row in the box is in
         one of them. No sum wraps around: there are fewer than 2^63 rows.
         """
-        codes, rows = self._hold()
-        cells = np.empty((len(rows), len(codes)), np.int64)
-        for axis, code in enumerate(codes):
-            cells[:, axis] = code
-        return ExactCounts(regions.sums(boxes, regions.counted(cells, rows)))
+        return ExactCounts(regions.sums(boxes, regions.counted(self._blocks(range(len(self.shape))))))
 
     @sealed
     def grouped(self, groups: Sequence[Ints]) -> "ExactRows":
         """Return the same rows in a coarser cube: `groups` has the new cell of every cell of each axis."""
-        codes, rows = self._hold()
+        codes, rows, before = self._hold()
         shape = tuple(int(of_axis.max()) + 1 for of_axis in groups)
         narrow = [of_axis.astype(np.min_scalar_type(side - 1)) for of_axis, side in zip(groups, shape, strict=True)]
-        return ExactRows(shape, [of_axis[code] for of_axis, code in zip(narrow, codes, strict=True)], rows)
+        if before is not None:
+            narrow = [of_axis[of_before] for of_axis, of_before in zip(narrow, before, strict=True)]
+        return ExactRows(shape, codes, rows, groups=narrow)
 
     @sealed
     def chosen(self, candidates: TableDistances, noise: Ints) -> Ints:
@@ -95,14 +100,25 @@ class ExactRows(Unique):
         """Count a table in whole numbers. No sum wraps around: there are fewer than 2^63 rows."""
         kept = self._kept()
         if axes not in kept:
-            (codes, rows), sides = self._hold(), tuple(self.shape[axis] for axis in axes)
-            place = np.zeros(len(rows), np.int64)
-            for axis, side in zip(axes, sides, strict=True):
-                place *= side
-                place += codes[axis]
+            sides = tuple(self.shape[axis] for axis in axes)
             table = np.zeros(math.prod(sides), np.int64)
-            np.add.at(table, place, rows)
+            for cells, rows in self._blocks(axes):
+                place = np.zeros(len(rows), np.int64)
+                for column, side in enumerate(sides):
+                    place *= side
+                    place += cells[:, column]
+                np.add.at(table, place, rows)
             if sum(one.size for one in kept.values()) + table.size > MOST_KEPT:
                 kept.clear()
             kept[axes] = table.reshape(sides)
         return kept[axes]
+
+    def _blocks(self, axes: Sequence[int]) -> Iterator[tuple[Ints, Ints]]:
+        """Yield the rows by blocks: their cells on some axes, shape (rows, axes), and how many are alike."""
+        codes, rows, groups = self._hold()
+        for start in range(0, len(rows), BLOCK):
+            block = slice(start, start + BLOCK)
+            cells = np.empty((len(rows[block]), len(axes)), np.int64)
+            for column, axis in enumerate(axes):
+                cells[:, column] = codes[axis][block] if groups is None else groups[axis][codes[axis][block]]
+            yield cells, rows[block]

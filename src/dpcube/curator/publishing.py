@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dpcube import __version__
 from dpcube.analyst import Release
+from dpcube.analyst.rescue import save_elsewhere
 from dpcube.curator.account import LedgerAccount
 from dpcube.curator.cuboid_gate import CuboidGate
 from dpcube.curator.exact import ExactCounts
@@ -43,9 +44,10 @@ from dpcube.curator.sources.lakehouse import Snapshot
 from dpcube.curator.sources.open import pinned
 from dpcube.curator.total_first import draw_total, refuse_empty
 from dpcube.domain import Domain
-from dpcube.errors import InputError
+from dpcube.errors import DpcubeError, InputError, KeptReleaseError, LedgerError, MemoryLimitError
 from dpcube.privacy.epsilon import parse_epsilon
 from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_public
+from dpcube.privacy.noise import check_can_draw
 from dpcube.privacy.seal import sealed
 from dpcube.strategy import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, check_room, releasing_strategy
 from dpcube.strategy.strategy import STARTING
@@ -80,19 +82,19 @@ def publish(
     or Spark (`sources.open_rows` says how to name one), or a NumPy array of counts in the shape of the domain. `domain`
     is a Domain or the path of a domain file. Whatever the rows hold, the release costs `epsilon` and is as likely to
     fail with them as without them. `ledger` is the file that keeps account: by default TABLE.ledger beside a table of
-    files, made by the first release with `total` (its own epsilon unless given), and none for tables that are objects
-    in memory; the address of a database needs one named; None keeps none, and the release says so. `unit` names the
-    column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last) releases
-    only the rows of a range; if the column is an attribute, its text is read as the attribute's. A table of more
-    attributes than one cube can hold is released as cuboids, tables over few attributes each (docs/wide.md), and two or
-    three attributes of very many cells as boxes alone (docs/grids.md). With `even_if_empty=False`, as the command has
-    it, a seventeenth of the epsilon goes to the total first. Unless that is above its error the release stops with the
-    rest uncharged (EmptyTotalError); otherwise the total is the first measurement of the release. `progress` is told
-    what is being done, never how much of it.
+    files, made by the first release with `total` (its own epsilon unless given). A table in memory and the address of a
+    database need one named, the same for every release of these rows; None keeps none, and the release says so. `unit`
+    names the column whose values are protected, each with at most `max_rows` rows, and `period` (column, first, last)
+    releases only the rows of a range; if the column is an attribute, its text is read as the attribute's. A table of
+    more attributes than one cube can hold is released as cuboids, tables over few attributes each (docs/wide.md), and
+    two or three attributes of very many cells as boxes alone (docs/grids.md). With `even_if_empty=False`, as the
+    command has it, a seventeenth of the epsilon goes to the total first. Unless that is above its error the release
+    stops with the rest uncharged (EmptyTotalError); otherwise the total is the first measurement of the release.
+    `progress` is told what is being done, never how much of it.
     """
     domain = _declared(domain)
     amount, chosen = parse_epsilon(epsilon), releasing_strategy(strategy, domain)
-    allowed = amount if total is None else parse_epsilon(total)
+    allowed = None if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
     rows_of = Range.of(period, domain, csv)
     spell = None if rows_of is None else rows_of.period()
@@ -105,22 +107,25 @@ def publish(
     check_room(chosen, domain)
     if save_to is not None:
         check_writable(Path(save_to), needed=(peak_bytes - STARTING) // 4)
-    place = ledger_path(ledger, source)
+    place = ledger_path(ledger, source, unit=unit)
     if place is not None:
         check_left(place, amount, total=allowed, unit=unit, period=spell)
     named = source if isinstance(source, str | PathLike) else None
     source = pinned(source)
     noted = f"{purpose} ({source.words})".strip() if isinstance(source, Snapshot) else purpose
+    check_can_draw()
     progress("counting the rows")
     counted = _counted_alike if by_rows else _counted
     exact = counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
     del source  # which may be an array of exact counts
+    if by_rows:
+        _check_room_beside_rows(chosen, domain)
     progress("measuring")
-    book = None if place is None else open_ledger(place, total=allowed, unit=unit)
-    ledger_path(ledger, named)  # again: of two that made ledgers for the same rows at once, one sees the other's
+    book = None if place is None else open_ledger(place, amount, total=allowed, unit=unit)
+    ledger_path(ledger, named, unit=unit)  # again: of two that made ledgers for the same rows at once, one sees it
     digest = hashlib.sha256(domain.dumps().encode()).hexdigest()
-    terms = {"strategy": chosen.name, "domain": digest, "purpose": noted, "unit": unit, "period": spell}
-    account = LedgerAccount(book, terms)
+    terms = {"domain": digest, "purpose": noted, "unit": unit, "period": spell}
+    account = LedgerAccount(book, chosen.name, terms)
     rest, noisy_total = _charged(account, exact, amount, even_if_empty=even_if_empty, max_rows=protected.max_rows)
     transcript = _measured(chosen, exact, rest, max_rows=protected.max_rows)
     if noisy_total is not None:
@@ -136,9 +141,40 @@ def publish(
         ledger=book is not None,
     )
     release = Release(domain, transcript, provenance)
+    del exact  # writing may need the memory
     progress("writing" if save_to is not None else "finishing")
-    account.complete(release.digest if save_to is None else release.save(save_to))
+    _keep(release, account, None if save_to is None else Path(save_to))
     return release
+
+
+def _keep(release: Release, account: LedgerAccount, wanted: Path | None) -> None:
+    """Write a release and record its digest. Whatever fails here, what was measured and charged is kept."""
+    place, faults = wanted, []
+    if wanted is not None:
+        try:
+            release.save(wanted)
+        except Exception as error:
+            place = save_elsewhere(release, wanted)
+            faults.append(
+                str(error) if isinstance(error, DpcubeError) else f"cannot write {wanted}: {type(error).__name__}"
+            )
+    try:
+        account.complete(release.digest)
+    except LedgerError as error:
+        faults.append(f"{error}; record it then: dpcube ledger complete LEDGER RELEASE")
+    if faults:
+        where = "in the memory of this process alone" if place is None else f"in {place}"
+        msg = f"{'; '.join(faults)}. The release was made and charged for, and is {where}"
+        raise KeptReleaseError(msg, release, place)
+
+
+def _check_room_beside_rows(strategy: FittedStrategy | Cuboids | FineGrid, domain: Domain) -> None:
+    """Refuse, before the charge, what the rows leave no room for; how many they are is not said."""
+    try:
+        check_room(strategy, domain)
+    except MemoryLimitError:
+        msg = "beside the rows less memory is free than the release may need; nothing was charged; use a larger machine"
+        raise MemoryLimitError(msg) from None
 
 
 def _measured(
@@ -163,15 +199,18 @@ def _charged(
     even_if_empty: bool,
     max_rows: int,
 ) -> tuple[Fraction, int | None]:
-    """Charge a release; return what its strategy may spend, and the noisy total unless it was to go on without."""
+    """Charge a release; return what its strategy may spend, and the noisy total unless it was to go on without.
+
+    A release that stops at its total has the rest given back (`account.py`).
+    """
     if even_if_empty:
         account.charge(amount)
         return amount, None
     first = amount * TOTAL_SHARE
-    account.charge(first, strategy="total")
-    noisy_total = draw_total(exact_counts, first, max_rows=max_rows)
-    refuse_empty(noisy_total, first, amount - first, max_rows=max_rows)
-    account.charge_rest(amount - first, spent=first)
+    account.charge(amount - first, before=("total", first))
+    with account.rest_undrawn():
+        noisy_total = draw_total(exact_counts, first, max_rows=max_rows)
+        refuse_empty(noisy_total, first, amount - first, max_rows=max_rows)
     return amount - first, noisy_total
 
 

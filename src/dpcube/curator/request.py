@@ -7,6 +7,7 @@ import glob
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -159,23 +160,41 @@ def _refuse_two(key: str, declared: str | None, given: str | None, *, agree: boo
         raise InputError(msg)
 
 
-def ledger_path(ledger: str | Path | LedgerLocation | None, source: object) -> Path | None:
+def ledger_path(ledger: str | Path | LedgerLocation | None, source: object, *, unit: str | None = None) -> Path | None:
     """Return where the ledger is: beside a file or a directory unless said otherwise; None for no ledger.
 
-    A ledger that is named is the caller's word. Otherwise a row must not be charged to one ledger by one name of its
-    table and to another by another: a table for which that could be is refused (`_check_one_ledger`).
+    A row must not be charged to one ledger by one name of its table, or by one command, and to another by another: a
+    table for which that could be is refused (`_check_one_ledger`). With a named ledger it is refused if rows of it have
+    another one for the same unit already.
     """
-    if ledger is None or isinstance(ledger, str | Path):
-        return None if ledger is None else Path(ledger)
-    if is_address(source):
-        msg = (
-            "a table in a database has no place for a ledger beside it; say where the ledger is (ledger, --ledger "
-            "FILE), one for each table, or that none is kept (None, --no-ledger)"
-        )
-        raise InputError(msg)
-    if not isinstance(source, str | PathLike):
+    if ledger is None:
         return None
-    table, files = Path(source), []
+    if is_address(source) or not isinstance(source, str | PathLike):
+        if isinstance(ledger, LedgerLocation):
+            what = "in a database" if is_address(source) else "in memory"
+            msg = (
+                f"a table {what} has no place for a ledger beside it; say where the ledger is (ledger, --ledger "
+                "FILE), one for each table, or that none is kept (ledger=None, --no-ledger)"
+            )
+            raise InputError(msg)
+        return Path(ledger)
+    table, files = _table_and_files(source)
+    if isinstance(ledger, LedgerLocation):
+        if not table.name:
+            msg = f"{source} is a whole file system, with no place for a ledger beside it; "
+            msg += "say where it is (--ledger FILE)"
+            raise InputError(msg)
+        _check_only_names(table, files)
+        _check_one_ledger(_beside(table), _ledgers_of(files))
+        return _beside(table)
+    of_unit = [found for found in _ledgers_of(files) if Ledger(found[1]).statement().unit == unit]
+    _check_one_ledger(Path(ledger), of_unit)
+    return Path(ledger)
+
+
+def _table_and_files(source: str | PathLike[str]) -> tuple[Path, Sequence[File]]:
+    """Return the file or directory that a table's name leads to, of a pattern the directory, and the table's files."""
+    table, files = Path(source), list[File]()
     with suppress(OSError, RuntimeError, ValueError, SourceError):  # what leads nowhere is refused when it is opened
         files = listed(table.absolute())
     with suppress(OSError, RuntimeError, ValueError):
@@ -184,12 +203,7 @@ def ledger_path(ledger: str | Path | LedgerLocation | None, source: object) -> P
         table = table.resolve()  # one table, one ledger, whichever link leads to it
         if (lakehouse := lakehouse_at(table)) is not None:  # also by a file of its metadata
             table = lakehouse.root
-    if not table.name:
-        msg = f"{source} is a whole file system, with no place for a ledger beside it; say where it is (--ledger FILE)"
-        raise InputError(msg)
-    place = _beside(table)
-    _check_one_ledger(place, table, files)
-    return place
+    return table, files
 
 
 def _beside(table: Path) -> Path:
@@ -203,13 +217,8 @@ def _beside(table: Path) -> Path:
     return table.with_name(f"{table.name}.ledger") if whole_name else table.with_suffix(".ledger")
 
 
-def _check_one_ledger(place: Path, table: Path, files: Sequence[File]) -> None:
-    """Refuse a table of which a file could have been, or could be, charged to a ledger other than `place`.
-
-    Every table of files without a named ledger has the ledger of one of its files or of a directory above all of them.
-    All names of a file are below `table` here, so its ledger is one of those that are looked for; and of two tables
-    that share a file, the second to come finds the ledger of the first, the other way round as well.
-    """
+def _check_only_names(table: Path, files: Sequence[File]) -> None:
+    """Refuse a table without a named ledger of which a file has a name outside it, and by that another ledger."""
     remedy = "name the one ledger that keeps account of these rows (ledger, --ledger FILE)"
     for file in files:
         for name in file.names:
@@ -219,10 +228,27 @@ def _check_one_ledger(place: Path, table: Path, files: Sequence[File]) -> None:
         if file.elsewhere:
             msg = f"{file.path} has a name elsewhere (a hard link), where it could have another ledger; {remedy}"
             raise InputError(msg)
-    for above in sorted({path for file in files for name in file.names for path in (name, *name.parents) if path.name}):
-        other = _beside(above)
-        if os.path.lexists(other) and os.path.realpath(other) != os.path.realpath(place):
-            msg = f"{above} has the ledger {other}, and this release would be charged to {place}; {remedy}"
+
+
+def _ledgers_of(files: Sequence[File]) -> list[tuple[Path, Path]]:
+    """Return the ledgers that there are beside any of the files or a directory above it, each with what it is beside.
+
+    Every table of files without a named ledger has the ledger of one of its files or of a directory above all of them.
+    All names of such a file are below its table, so its ledger is one of these; and of two tables that share a file,
+    the second to come finds the ledger of the first, the other way round as well.
+    """
+    above = sorted({path for file in files for name in file.names for path in (name, *name.parents) if path.name})
+    return [(path, _beside(path)) for path in above if os.path.lexists(_beside(path))]
+
+
+def _check_one_ledger(place: Path, found: Sequence[tuple[Path, Path]]) -> None:
+    """Refuse a table of which a file could have been charged to a ledger other than `place`."""
+    for above, other in found:
+        if os.path.realpath(other) != os.path.realpath(place):
+            msg = (
+                f"{above} has the ledger {other}, and this release would be charged to {place}; name the one ledger "
+                f"that keeps account of these rows (ledger, --ledger FILE), or move {other.name} away if it does not"
+            )
             raise InputError(msg)
 
 
@@ -230,30 +256,48 @@ def check_left(
     path: Path,
     epsilon: Fraction,
     *,
-    total: Fraction,
+    total: Fraction | None,
     unit: str | None,
     period: Period | None,
     delta: Fraction = Fraction(0),
 ) -> None:
     """Refuse what its ledger would not be charged for, before a row is read; nothing is recorded.
 
-    A new ledger would allow the delta that is asked.
+    A new ledger would allow the total and the delta that are asked, or the epsilon if no total is.
     """
     if os.path.lexists(path):
-        Ledger(path).check(epsilon, unit=unit, period=period, delta=delta)
-    elif epsilon > total:
+        _checked_total(Ledger(path), total).check(epsilon, unit=unit, period=period, delta=delta)
+    elif total is not None and epsilon > total:
         msg = (
             f"the release asks for epsilon {epsilon}, and the new ledger {path} would allow {total}; nothing was drawn"
         )
         raise BudgetError(msg)
 
 
-def open_ledger(path: Path, *, total: Fraction, unit: str | None, delta: Fraction = Fraction(0)) -> Ledger:
-    """Open the ledger at `path`, made anew with this total, and this total of delta, if there is none."""
+def open_ledger(
+    path: Path, epsilon: Fraction, *, total: Fraction | None, unit: str | None, delta: Fraction = Fraction(0)
+) -> Ledger:
+    """Open the ledger at `path`, made anew if there is none: it then allows the total, or the epsilon if no total is.
+
+    A total that an existing ledger does not have is refused: it would be ignored.
+    """
+    allowed = epsilon if total is None else total
     if not os.path.lexists(path):
         try:
-            return Ledger.create(path, total=total, delta=delta, unit=unit, purpose="made by the first release")
+            return Ledger.create(path, total=allowed, delta=delta, unit=unit, purpose="made by the first release")
         except LedgerError:
             if not os.path.lexists(path):
                 raise
-    return Ledger(path)
+    return _checked_total(Ledger(path), total)
+
+
+def _checked_total(ledger: Ledger, total: Fraction | None) -> Ledger:
+    """Return a ledger, unless it was asked for with another total than its own."""
+    allowed = ledger.statement().total
+    if total is not None and total != allowed:
+        msg = f"{ledger.path} allows {allowed} in all, and the total {total} was asked for; leave --total out"
+        if total > allowed:
+            path = shlex.quote(str(ledger.path))
+            msg += f", or raise it, which stays on record: dpcube ledger raise {path} --total {total} --purpose WHY"
+        raise InputError(msg)
+    return ledger

@@ -210,7 +210,7 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
     """
     part = place_beside(path)
     try:
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666))
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644))
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:

@@ -7,6 +7,7 @@ Nodes come after the one that they are halves of, so a walk up or down the whole
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -64,10 +65,12 @@ class RegionTree:
         _add_up(self.lower, self.upper, self.half, boxes.lower, boxes.upper, of_nodes, found)
         return found
 
-    def counted(self, cells: Ints, rows: Ints) -> Ints:
-        """Return how many rows lie in each node: `cells`, shape (cells, axes), hold so many rows each."""
+    def counted(self, blocks: Iterable[tuple[Ints, Ints]]) -> Ints:
+        """Return how many rows lie in each node: cells, shape (cells, axes), and the rows in each come by blocks."""
         counts = np.zeros(self.used, np.int64)
-        _drop(self.half, self.axis, self.place, cells, rows, counts)
+        for cells, rows in blocks:
+            _drop(self.half, self.axis, self.place, cells, rows, counts)
+        _summed_up(self.half, counts)
         return counts
 
     def most_on_a_path(self, of_nodes: Ints) -> int:
@@ -183,12 +186,17 @@ def _add_up(
 
 @compiled
 def _drop(half: Ints, axes: Ints, places: Ints, cells: Ints, rows: Ints, counts: Ints) -> None:
-    """Drop each cell's rows down to its leaf, then add up: going backwards meets halves before what they are of."""
+    """Drop each cell's rows down to its leaf."""
     for cell in range(len(rows)):
         node = 0
         while half[node] > 0:
             node = half[node] + (1 if cells[cell, axes[node]] >= places[node] else 0)
         counts[node] += rows[cell]
+
+
+@compiled
+def _summed_up(half: Ints, counts: Ints) -> None:
+    """Add up from the leaves: going backwards meets halves before what they are of."""
     for node in range(len(counts) - 1, -1, -1):
         if half[node] > 0:
             counts[node] = counts[half[node]] + counts[half[node] + 1]

@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpcube.analyst.export import spreadsheet_text
 from dpcube.arrays import Bools, Ints
 from dpcube.curator.sources.rows import LONGEST_RECORD
 from dpcube.errors import InputError, LinkageError
@@ -30,6 +29,7 @@ from dpcube.link.program import Program
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession
 from dpcube.privacy.seal import sealed
+from dpcube.spreadsheets import spreadsheet_text
 
 LINKING_FORMAT = "dpcube linking 1"
 
@@ -161,7 +161,5 @@ def write_links(path: Path, links: Sequence[tuple[str, str]]) -> None:
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(("own_id", "peer_id"))
     lines.writerows((own, spreadsheet_text(theirs)) for own, theirs in links)
-    with new_file(path) as part:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text.getvalue())
+    with new_file(path, private=True) as part:
+        part.write_text(text.getvalue(), encoding="utf-8", newline="")

@@ -134,7 +134,7 @@ def prepare_session(
     """
     amount = blocks.epsilon if epsilon is None else parse_epsilon(epsilon)
     slack = blocks.delta if delta is None else parse_delta(delta)
-    allowed = amount if total is None else parse_epsilon(total)
+    allowed = None if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
     shift = padding_shift(amount, slack, sensitivity=max_rows)
     _check_request(path, blocks, rules, shift)
@@ -142,13 +142,13 @@ def prepare_session(
     _check_columns(rows, rules, id_column)
     if protected.column is not None:
         rows = rows.limit(protected.column, max_rows=protected.max_rows, null=protected.null)
-    place = ledger_path(ledger, source)
+    place = ledger_path(ledger, source, unit=unit)
     if place is not None:
         check_left(place, amount, total=allowed, unit=unit, period=None, delta=slack)
     records = _read_records(rows, blocks, rules, id_column)
     facts = SessionFacts(secrets.token_hex(16), blocks.digest, rules.digest, str(amount), str(slack), shift, max_rows)
-    book = None if place is None else open_ledger(place, total=allowed, unit=unit, delta=slack)
-    ledger_path(ledger, source)  # again, as a release does: of two that made ledgers for the same rows, one sees it
+    book = None if place is None else open_ledger(place, amount, total=allowed, unit=unit, delta=slack)
+    ledger_path(ledger, source, unit=unit)  # again: of two that made ledgers for the same rows at once, one sees it
     charge = None
     if book is not None:
         charge = book.charge(amount, delta=slack, strategy="padding", domain=blocks.digest, purpose=purpose, unit=unit)
@@ -246,8 +246,7 @@ def _sizes(blocks: Ints, number: int) -> Ints:
 def _write(path: Path, facts: SessionFacts, rows: pa.Table) -> None:
     told = {"format": SESSION_FORMAT, "facts": {name: getattr(facts, name) for name in facts.__slots__}}
     marked = rows.replace_schema_metadata({"dpcube.session": json.dumps(told)})
-    with new_file(path) as part:
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with new_file(path, private=True) as part:
         pq.write_table(marked, part, compression="zstd")
 
 

@@ -85,5 +85,5 @@ class SimulatedGrid:
         regions = RegionTree(self.shape)
         regions.part(boxes)
         self._regions.charge(boxes, units)
-        counted = regions.sums(boxes, regions.counted(self._made_up.cells, self._made_up.alike))
+        counted = regions.sums(boxes, regions.counted([(self._made_up.cells, self._made_up.alike)]))
         return counted + seeded_noise(self._generator, units, self.epsilon_per_unit)

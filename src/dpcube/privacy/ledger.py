@@ -17,33 +17,23 @@ Why a ledger from elsewhere costs little. It is at most 16 MiB; before any entry
 letter, so there is no view, trigger or virtual table but our own to run; SQLite stops after a bounded number of steps;
 amounts are short, and so is what they have in common, so that sums are.
 
-Composition. A charge for the whole table adds to every row's loss. A charge for a period (a range of a column that the
-gate itself selects by) adds only to the rows in it, so a row's loss is at most the sum of the whole-table charges plus,
-for each column, the largest sum of period charges that one point of it lies in. A column that is read in two ways is
-two columns here (`period.py`). When the unit is not a row, one unit can have rows in several periods, and periods add
-up like any charge. A charge may have a delta beside its epsilon. Mechanisms of (a, d) and (b, e) together are of
-(a + b, d + e), so all deltas add up, those of periods too, and a total allows none unless it says how much. An amount
-with a delta is written behind its epsilon, where entries before it had none; a dpcube that knows of none refuses it.
+What charges cost together is in `composition.py`.
 """
 
 import hashlib
 import json
-import math
-import re
 import shlex
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from itertools import accumulate
 from pathlib import Path
 
 from dpcube.errors import BudgetError, InputError, LedgerError
 from dpcube.files import new_file, number_of_names
-from dpcube.privacy.budget import check_positive
+from dpcube.privacy.composition import amount_text, composed_loss, exact_sum, parse_amount
 from dpcube.privacy.ledger_file import SCHEMA, bound, check_ours, refuse_wal
 from dpcube.privacy.period import Period
 
@@ -51,10 +41,8 @@ PATIENCE = 60  # seconds to wait for another process's transaction
 LARGEST_FILE = 16 * 2**20  # bytes: tens of thousands of releases
 KEPT_FREE = 2**20  # of these, for what follows a charge
 LONGEST_NOTE = 10_000  # characters of a name or a note that is written; what is read may be longer
-MOST_BITS = 2**14  # of what all amounts have as a common denominator
 NOTHING_DRAWN = "nothing was drawn"
-WHOLE = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
-DELTA = " delta "  # between the epsilon and the delta of an amount
+WITHDRAWN = "withdrawn"  # in place of a digest: the charge is not spent, for nothing was drawn for it
 
 PERIOD = ("period_column", "period_kind", "period_start", "period_stop")
 SEALED = ("number", "time", "kind", "epsilon", "unit", "strategy", "domain", "purpose", *PERIOD, "charge", "digest")
@@ -73,6 +61,13 @@ class Charge:
     period: Period | None
     digest: str | None
     delta: Fraction = Fraction(0)
+    withdrawn: bool = False
+    """Whether it was given back, with nothing drawn for it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits for the digest of its release."""
+        return self.digest is None and not self.withdrawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +89,12 @@ class Statement:
     @property
     def spent_delta(self) -> Fraction:
         """What was spent of delta, by all charges together."""
-        return _added_up([charge.delta for charge in self.charges])
+        return exact_sum([charge.delta for charge in self.standing])
+
+    @property
+    def standing(self) -> tuple[Charge, ...]:
+        """The charges that are spent: all that were not withdrawn."""
+        return tuple(charge for charge in self.charges if not charge.withdrawn)
 
 
 class Ledger:
@@ -126,7 +126,7 @@ class Ledger:
             with new_file(path) as part, closing(sqlite3.connect(part, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.executescript(SCHEMA)
-                _append(connection, kind="total", epsilon=_written(total, delta), unit=unit, purpose=purpose)
+                _append(connection, kind="total", epsilon=amount_text(total, delta), unit=unit, purpose=purpose)
         except FileExistsError:
             msg = f"{path} exists; a ledger is never replaced"
             raise LedgerError(msg) from None
@@ -147,23 +147,38 @@ class Ledger:
         delta: Fraction = Fraction(0),
     ) -> int:
         """Record a charge on disk and return its number, or raise BudgetError with nothing recorded."""
-        amount = _written(epsilon, delta)
+        parts = [(strategy, epsilon)]
+        return self.charge_parts(parts, domain=domain, purpose=purpose, unit=unit, period=period, delta=delta)[0]
+
+    def charge_parts(
+        self,
+        parts: Sequence[tuple[str, Fraction]],
+        *,
+        domain: str,
+        purpose: str = "",
+        unit: str | None = None,
+        period: Period | None = None,
+        delta: Fraction = Fraction(0),
+    ) -> list[int]:
+        """Record the parts of one release, each as a charge of its own: all of them, or none and BudgetError.
+
+        A part is a strategy and its epsilon; the delta goes with the first. What they cost together is compared with
+        what is left in the transaction that records them, so nobody else's charge comes between two of them.
+        """
+        deltas = [delta, *[Fraction(0)] * (len(parts) - 1)]
+        amounts = [amount_text(epsilon, of_part) for (_, epsilon), of_part in zip(parts, deltas, strict=True)]
+        whole = exact_sum([epsilon for _, epsilon in parts])
+        placed = {} if period is None else dict(zip(PERIOD, period.columns, strict=True))
+        terms = {"kind": "charge", "unit": unit, "domain": domain, "purpose": purpose, **placed}
         with self._transaction() as connection:
             if self.path.stat().st_size > LARGEST_FILE - KEPT_FREE:
                 msg = f"{self.path} is full: what is left of its total goes into a new one (dpcube ledger init)"
                 raise LedgerError(msg)
-            self._refuse_over(_statement(connection), epsilon, unit, period, delta)
-            placed = {} if period is None else dict(zip(PERIOD, period.columns, strict=True))
-            return _append(
-                connection,
-                kind="charge",
-                epsilon=amount,
-                unit=unit,
-                strategy=strategy,
-                domain=domain,
-                purpose=purpose,
-                **placed,
-            )
+            self._refuse_over(_statement(connection), whole, unit, period, delta)
+            return [
+                _append(connection, epsilon=amount, strategy=strategy, **terms)
+                for amount, (strategy, _) in zip(amounts, parts, strict=True)
+            ]
 
     def check(
         self, epsilon: Fraction, *, unit: str | None = None, period: Period | None = None, delta: Fraction = Fraction(0)
@@ -177,10 +192,10 @@ class Ledger:
         if unit != state.unit:
             msg = f"{self.path} counts epsilon for {_protects(state.unit)}, not for {_protects(unit)}; keep another"
             raise BudgetError(msg)
-        wanted = _spent([*((c.epsilon, c.period) for c in state.charges), (epsilon, period)], unit)
+        wanted = composed_loss([*((c.epsilon, c.period) for c in state.standing), (epsilon, period)], unit)
         if wanted > state.total:
             raise BudgetError(_over(self.path, epsilon, state, period, wanted))
-        if delta and (wanted := _added_up([state.spent_delta, delta])) > state.total_delta:
+        if delta and (wanted := exact_sum([state.spent_delta, delta])) > state.total_delta:
             left = f"{state.total_delta - state.spent_delta} of {state.total_delta} is left in {self.path.name}"
             owner = f"dpcube ledger raise {shlex.quote(str(self.path))} --delta {wanted} --purpose WHY"
             msg = f"the request asks for delta {delta} but {left}; nothing was drawn. Its owner may raise it: {owner}"
@@ -188,18 +203,40 @@ class Ledger:
 
     def complete(self, charge: int, digest: str) -> None:
         """Record the digest of the release that a charge paid for, once."""
-        with self._transaction("the release was made, and what it was charged stays charged") as connection:
-            if charge not in (c.number for c in _statement(connection).charges if c.digest is None):
-                msg = f"{self.path} has no charge {charge} that waits for its release"
-                raise LedgerError(msg)
-            _append(connection, kind="completion", charge=charge, digest=digest)
+        self.complete_parts([charge], digest)
+
+    def complete_parts(self, charges: Sequence[int], digest: str) -> None:
+        """Record the digest of a release with each of its charges: all of them, or none."""
+        if digest == WITHDRAWN:
+            msg = f"a release has a digest, and '{digest}' is none"
+            raise InputError(msg)
+        self._close(charges, digest, "the release was made, and what it was charged stays charged")
+
+    def withdraw(self, charge: int) -> None:
+        """Give back a charge for which nothing was drawn and, as its caller ensures, nothing ever will be.
+
+        What is withdrawn was compared with what is left and paid for no noise, so what was drawn is never more than
+        what is spent, before and after. Of a process that dies first, the charge stays. It is kept as a completion
+        without a digest: a dpcube that knows of none takes the charge for spent.
+        """
+        self._close([charge], WITHDRAWN, "what was charged stays charged")
+
+    def _close(self, charges: Sequence[int], digest: str, outcome: str) -> None:
+        with self._transaction(outcome) as connection:
+            waiting = {charge.number for charge in _statement(connection).charges if charge.is_open}
+            for charge in charges:
+                if charge not in waiting:
+                    msg = f"{self.path} has no charge {charge} that waits for its release"
+                    raise LedgerError(msg)
+                waiting.remove(charge)
+                _append(connection, kind="completion", charge=charge, digest=digest)
 
     def raise_total(self, total: Fraction, *, purpose: str, delta: Fraction | None = None) -> None:
         """Allow more, as an act of its own that stays on record; less, or as much of both, is refused."""
         with self._transaction() as connection:
             state = _statement(connection)
             wanted, allowed = (total, delta or state.total_delta), (state.total, state.total_delta)
-            amount = _written(*wanted)
+            amount = amount_text(*wanted)
             if wanted == allowed or any(one < other for one, other in zip(wanted, allowed, strict=True)):
                 lower = 0 if total < state.total or delta is None else 1
                 msg = f"{self.path} allows {allowed[lower]} already; a total can only be raised, got {wanted[lower]}"
@@ -298,7 +335,7 @@ def _entries(connection: sqlite3.Connection) -> list[sqlite3.Row]:
 def _statement(connection: sqlite3.Connection) -> Statement:
     entries = _entries(connection)
     try:
-        allowed = [(e["time"], _read(e["epsilon"]), e["purpose"] or "") for e in entries if e["kind"] == "total"]
+        allowed = [(e["time"], parse_amount(e["epsilon"]), e["purpose"] or "") for e in entries if e["kind"] == "total"]
         digests = {e["charge"]: e["digest"] for e in entries if e["kind"] == "completion"}
         charges = tuple(_charge(e, digests.get(e["number"])) for e in entries if e["kind"] == "charge")
         unit, (total, delta) = entries[0]["unit"], allowed[-1][1]
@@ -306,12 +343,13 @@ def _statement(connection: sqlite3.Connection) -> Statement:
         msg = "the ledger's entries do not make sense; restore it from a copy made after its last release"
         raise LedgerError(msg) from None
     totals = tuple((time, amount[0], purpose) for time, amount, purpose in allowed)
-    return Statement(unit, total, _spent([(c.epsilon, c.period) for c in charges], unit), charges, totals, delta)
+    loss = composed_loss([(c.epsilon, c.period) for c in charges if not c.withdrawn], unit)
+    return Statement(unit, total, loss, charges, totals, delta)
 
 
 def _charge(entry: sqlite3.Row, digest: str | None) -> Charge:
     placed = [entry[name] for name in PERIOD]
-    epsilon, delta = _read(entry["epsilon"])
+    epsilon, delta = parse_amount(entry["epsilon"])
     return Charge(
         number=entry["number"],
         time=entry["time"],
@@ -320,59 +358,10 @@ def _charge(entry: sqlite3.Row, digest: str | None) -> Charge:
         domain=entry["domain"] or "",
         purpose=entry["purpose"] or "",
         period=None if placed[0] is None else Period.kept(*placed),
-        digest=digest,
+        digest=None if digest == WITHDRAWN else digest,
         delta=delta,
+        withdrawn=digest == WITHDRAWN,
     )
-
-
-def _written(epsilon: Fraction, delta: Fraction) -> str:
-    """Return an amount as it is kept, or refuse one that could not be read again."""
-    parts = [str(check_positive(one)) for one in (epsilon, *([delta] if delta else []))]
-    if not all(map(WHOLE.fullmatch, parts)):
-        msg = "an amount of hundreds of digits cannot be kept in a ledger; write a shorter one, such as 1/10"
-        raise InputError(msg)
-    return DELTA.join(parts)
-
-
-def _read(text: str) -> tuple[Fraction, Fraction]:
-    """Return an amount that `_written` wrote; a text such as 1e50000000 would take for ever, and is none."""
-    parts = text.split(DELTA)
-    if len(parts) > 2 or not all(map(WHOLE.fullmatch, parts)) or min(amounts := [*map(Fraction, parts)]) <= 0:
-        msg = "no amount"
-        raise ValueError(msg)
-    return amounts[0], amounts[1] if len(amounts) == 2 else Fraction(0)
-
-
-def _spent(charges: Sequence[tuple[Fraction, Period | None]], unit: str | None) -> Fraction:
-    """Return the largest loss of any unit (see Composition above), added up in whole parts of a common denominator."""
-    common = _common_denominator(epsilon for epsilon, _ in charges)
-    parts = [(epsilon.numerator * (common // epsilon.denominator), period) for epsilon, period in charges]
-    if unit is not None:
-        return Fraction(sum(part for part, _ in parts), common)
-    spent = sum(part for part, period in parts if period is None)
-    changes: defaultdict[tuple[str, str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for part, period in parts:
-        if period is not None:
-            changes[period.axis][period.start] += part
-            changes[period.axis][period.stop] -= part
-    # Walking along a column, the loss of a row changes where a period starts or stops.
-    spent += sum(max(accumulate(change for _, change in sorted(along.items()))) for along in changes.values())
-    return Fraction(spent, common)
-
-
-def _added_up(amounts: Sequence[Fraction]) -> Fraction:
-    common = _common_denominator(amounts)
-    return Fraction(sum(one.numerator * (common // one.denominator) for one in amounts), common)
-
-
-def _common_denominator(amounts: Iterable[Fraction]) -> int:
-    common = 1
-    for amount in amounts:
-        common = math.lcm(common, amount.denominator)
-        if common.bit_length() > MOST_BITS:
-            msg = "the amounts have too many digits together to be added up exactly; ask for one such as 1/10"
-            raise LedgerError(msg)
-    return common
 
 
 def _over(path: Path, epsilon: Fraction, state: Statement, period: Period | None, wanted: Fraction) -> str:
@@ -380,7 +369,7 @@ def _over(path: Path, epsilon: Fraction, state: Statement, period: Period | None
         over = f"but {state.remaining} of {state.total} is left in {path.name}"
     else:
         over = f"for {period.words}, which would take {path.name} to {wanted} of {state.total}"
-        others = {c.period.axis for c in state.charges if c.period is not None and c.period.column == period.column}
+        others = {c.period.axis for c in state.standing if c.period is not None and c.period.column == period.column}
         over += " (periods of a column that is read in different ways add up)" if others - {period.axis} else ""
     owner = f"The owner of the table may raise the total: dpcube ledger raise {shlex.quote(str(path))} --total {wanted}"
     return f"the release asks for epsilon {epsilon} {over}; nothing was drawn. {owner} --purpose WHY"

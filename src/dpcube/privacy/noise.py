@@ -84,6 +84,11 @@ class ExactNoise:
         return two_sided_geometric(RandomWords(), epsilon, size=size)
 
 
+def check_can_draw() -> None:
+    """Draw once for nothing, so that whatever drawing needs is imported, compiled and found to work by now."""
+    ExactNoise().draw(Fraction(1), 1)
+
+
 def two_sided_geometric(source: WordSource, epsilon: Fraction, *, size: int) -> NDArray[np.int64]:
     """Turn the uniform words of `source` into `size` noise values."""
     check_share(epsilon)

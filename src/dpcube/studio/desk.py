@@ -161,11 +161,11 @@ class Desk:
             output=self._new_file(request, "output", ".dpcube"),
         )
         amount = parse_epsilon(asked.epsilon)
-        allowed = amount if asked.total is None else parse_epsilon(asked.total)
-        place = ledger_path(self._ledger, self._source)
+        allowed = None if asked.total is None else parse_epsilon(asked.total)
+        place = ledger_path(self._ledger, self._source, unit=unit.column)
         assert place is not None  # a table of files has one beside it, and one in a database must be named
         check_left(place, amount, total=allowed, unit=unit.column, period=None)
-        left = Ledger(place).statement().remaining if os.path.lexists(place) else allowed
+        left = Ledger(place).statement().remaining if os.path.lexists(place) else allowed or amount
         ticket = secrets.token_urlsafe(32)
         self._tickets = {ticket: asked}  # an older one is worth nothing any more
         return {"ticket": ticket, **_summary(asked, place, left, amount), "command": self._command(asked)}

@@ -31,7 +31,7 @@ from dpcube.domain import Domain
 from dpcube.domain.file import LARGEST_DOMAIN_FILE
 from dpcube.domain.text import is_text
 from dpcube.errors import CompilerError, DomainError, DpcubeError, InputError, MemoryLimitError, ReleaseFileError
-from dpcube.files import is_special, new_file
+from dpcube.files import is_special, largest_file, new_file
 from dpcube.memory import check_memory, in_words
 from dpcube.transcript.cuboids import CuboidCounts
 from dpcube.transcript.facts import FutureFormatError, rational, value
@@ -64,13 +64,13 @@ class _Listed(NamedTuple):
     members: Mapping[str, str]
 
 
-def write_record(path: Path, record: Record) -> str:
+def write_record(path: Path, record: Record, *, private: bool = False) -> str:
     """Write a release to a new file and return its digest; a file that is there already is never replaced."""
     check_domain(record[0])
     members = _members(record)
     manifest = _manifest(record, members)
     try:
-        with new_file(path) as part, zipfile.ZipFile(part, "x", zipfile.ZIP_STORED) as archive:
+        with new_file(path, private=private) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
             for name, content in {MANIFEST: manifest, **members}.items():
                 archive.writestr(zipfile.ZipInfo(name), content)  # ZipInfo's fixed date keeps files reproducible
     except FileExistsError:
@@ -90,6 +90,10 @@ def check_writable(path: Path, *, needed: int) -> None:
         raise ReleaseFileError(msg)
     if shutil.disk_usage(path.parent).free < needed:
         msg = f"cannot write {path}: the release may take {in_words(needed)} and the disk has less free"
+        raise ReleaseFileError(msg)
+    if (largest := largest_file()) is not None and largest < needed:
+        msg = f"cannot write {path}: the release may take {in_words(needed)} and the limit of a file (ulimit -f) is "
+        msg += in_words(largest)
         raise ReleaseFileError(msg)
 
 

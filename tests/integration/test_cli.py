@@ -607,7 +607,7 @@ BAD = {
     "draft of no column": (
         ("domain", "clinic.csv", "--columns", "age,nope"),
         2,
-        "the table has no column 'nope'; its columns are 'ward', 'age', 'dose', 'seen'",
+        "has no column 'nope'; its columns are 'ward', 'age', 'dose', 'seen'; name attributes",
     ),
     "demo epsilon": (("demo", "--epsilon", "0"), 2, f"epsilon '0' {RANGE}"),
     "demo into a file": (("demo", "-o", "clinic.csv"), 2, "'clinic.csv' is a file"),

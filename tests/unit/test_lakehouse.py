@@ -4,13 +4,14 @@ import json
 import random
 import shutil
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
@@ -111,6 +112,16 @@ def test_whatever_was_done_to_a_delta_table_its_current_rows_count(tmp_path: Pat
         else:
             table.create_checkpoint()
         check_current(path)
+
+
+def test_an_empty_partition_value_is_null_as_the_protocol_says(tmp_path: Path) -> None:
+    nobody = rows_of(30, wards=(None,)).cast(rows_of(1).schema)
+    write_deltalake(tmp_path / "t", nobody, partition_by=["ward"])
+    expected = counted(nobody)
+    assert expected[len(WARDS)].sum() == 30  # the cell of nulls
+    assert (open_rows(tmp_path / "t").count_cells(DOMAIN) == expected).all()
+    rewrite(tmp_path / "t", lambda action: action.get("add", {}).update(partitionValues={"ward": ""}))
+    assert (open_rows(tmp_path / "t").count_cells(DOMAIN) == expected).all()
 
 
 def test_a_log_that_begins_with_a_checkpoint_is_read_from_there(updated: Path) -> None:
@@ -254,19 +265,23 @@ def test_names_of_columns_in_delta_files_may_differ_in_case_and_their_types_may_
 
 
 def test_times_are_instants_however_a_file_keeps_them(tmp_path: Path) -> None:
-    times = [
-        datetime(2026, 1, 1, 23, 59, tzinfo=UTC),
-        datetime(2026, 1, 2, tzinfo=UTC),
-        datetime(1600, 1, 1, tzinfo=UTC),
-    ]
+    wrapped = datetime(2026, 1, 1, 12, tzinfo=UTC) - timedelta(microseconds=2**64 // 1000)  # by nanoseconds of 64 bits
+    times = [datetime(2026, 1, 1, 23, 59, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC), wrapped]
     table = pa.table({"at": pa.array(times, pa.timestamp("us", "UTC"))})
     write_deltalake(tmp_path / "t", table)
     at = Date(name="at", start=date(2026, 1, 1), end=date(2026, 1, 2), every="day", zone="Asia/Tokyo", outside="cell")
-    expected = open_rows(table).count_cells(Domain((at,))).tolist()
-    [file] = (tmp_path / "t").glob("*.parquet")
-    for options in ({}, {"use_deprecated_int96_timestamps": True}, {"coerce_timestamps": "ms"}):
+    domain, [file] = Domain((at,)), (tmp_path / "t").glob("*.parquet")
+    for options in (
+        {},
+        {"use_deprecated_int96_timestamps": True},
+        {"coerce_timestamps": "ms", "allow_truncated_timestamps": True},
+    ):
         pq.write_table(table, file, **options)
-        assert open_rows(tmp_path / "t").count_cells(Domain((at,))).tolist() == expected == [0, 2, 1]
+        assert open_rows(tmp_path / "t").count_cells(domain).tolist() == [0, 2, 1]
+    finer = pa.array([value.value + 1 for value in table["at"].slice(0, 2)], pa.int64())
+    finer = pc.add(pc.multiply(finer, 1000), 1).cast(pa.timestamp("ns", "UTC"))
+    pq.write_table(pa.table({"at": finer}), file, version="2.6")
+    assert open_rows(tmp_path / "t").count_cells(domain).tolist() == [0, 2, 0]
 
 
 HOSTILE: list[dict[str, Any]] = [

@@ -119,9 +119,8 @@ def _has_iceberg_metadata(directory: Path) -> bool:
 
 
 def lakehouse_above(path: Path) -> Lakehouse | None:
-    """Return the lakehouse table that a path names or lies in, by its own name or by what links lead to."""
-    places = (place for start in dict.fromkeys((path, path.resolve())) for place in (start, *start.parents))
-    return next((found for place in places if (found := lakehouse_at(place)) is not None), None)
+    """Return the lakehouse table that a path names or lies in, by this name of it."""
+    return next((found for place in (path, *path.parents) if (found := lakehouse_at(place)) is not None), None)
 
 
 def refuse_parts(named: str, files: Iterable[Path]) -> None:

@@ -1,13 +1,17 @@
 """A period is of a physical column in one complete reading: rows are selected by it, and the ledger keeps it."""
 
 import shutil
+from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dpcube.analyst import Release
+from dpcube.analyst.periods import merged
 from dpcube.cli import main
 from dpcube.curator import publish
 from dpcube.curator.publishing import count
@@ -116,3 +120,49 @@ def test_a_refusal_says_that_readings_add_up(
         main()
     shown = capsys.readouterr().out
     assert [line.split()[0] for line in shown.splitlines()[-2:]] == ["1", "2"]  # not the numbers of entries
+
+
+def test_a_query_is_part_of_a_reading() -> None:
+    """By another query the column may hold another day of the same row: `SELECT admitted - 31 AS admitted`."""
+    one, other, none = (Range("admitted", *JANUARY, query=query).period() for query in ("SELECT 1", "SELECT 2", None))
+    assert len({one.axis, other.axis, none.axis}) == 3
+    assert one == Range("admitted", *JANUARY, query="SELECT 1").period()
+    assert "SELECT" not in one.reading
+
+
+def test_a_row_is_in_one_period_in_columns_of_every_type() -> None:
+    """It was of January among objects, in UTC, and of February in a column of times, in the zone."""
+    moment = datetime(2026, 1, 31, 23, 30, tzinfo=UTC)
+    read = domain(format="iso", zone="Europe/Berlin")
+    columns = [pd.Series([moment]), pd.Series([moment], dtype=object), pd.Series(["2026-01-31T23:30:00Z"])]
+    columns += [pd.Series([moment.astimezone(timezone(timedelta(hours=-5)))], dtype=object)]
+    for column in columns:
+        frame = pd.DataFrame({"admitted": column, "age": 1})
+        found = [
+            count(frame, read, rows_of=Range.of(("admitted", *month), read, None)).sum()
+            for month in (JANUARY, FEBRUARY)
+        ]
+        assert found == [0, 1], column.dtype
+
+
+def test_merged_periods_cost_what_the_ledger_says(tmp_path: Path) -> None:
+    """One row may be of January by one reading and of February by the other, and then pays for both."""
+    table = tmp_path / "t.csv"
+    table.write_text("admitted,other,age\n2026-01-15,2026-02-15,1\n2026-02-15,2026-01-15,2\n")
+    whole = Domain(AGE)
+
+    def made(month: tuple[str, str], name: str, names: tuple[str, ...] | None) -> Release:
+        csv = None if names is None else CsvDialect(columns=names)
+        return publish(
+            table, whole, epsilon="0.1", period=("admitted", *month), ledger=tmp_path / name, total=1, csv=csv
+        )
+
+    same = [made(JANUARY, "same.ledger", None), made(FEBRUARY, "same.ledger", None)]
+    other = [made(JANUARY, "other.ledger", None), made(FEBRUARY, "other.ledger", ("other", "admitted", "age"))]
+    for releases, name, spent in ((same, "same.ledger", TENTH), (other, "other.ledger", 2 * TENTH)):
+        assert Ledger(tmp_path / name).statement().spent == spent
+        assert merged(releases).provenance.epsilon == spent
+    merged(other).save(tmp_path / "merged.dpcube")
+    assert Release.open(tmp_path / "merged.dpcube").provenance.epsilon == 2 * TENTH
+    same[0].save(tmp_path / "one.dpcube")
+    assert Release.open(tmp_path / "one.dpcube").provenance == same[0].provenance

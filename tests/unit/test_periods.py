@@ -39,6 +39,7 @@ def release(
     epsilon: Fraction = Fraction(1),
     unit: str | None = None,
     domain: Domain = DOMAIN,
+    reading: str | None = "plain",
 ) -> Release:
     """A release of one month; "" is no period."""
     made = evaluate.experiment(counts(number), epsilon=epsilon, strategy=strategy, noise=noise or SeededNoise(number))
@@ -50,6 +51,7 @@ def release(
         unit=unit,
         period=MONTHS[number] if period is None else period or None,
         private=False,
+        reading=reading,
     )
     return Release(domain, made.transcript, provenance)
 
@@ -133,6 +135,8 @@ def test_it_is_saved_opened_viewed_and_drawn(tmp_path: Path) -> None:
 def test_the_epsilon_of_one_row_stays_and_that_of_a_unit_adds_up() -> None:
     rows = merged([release(k, strategy="cells") for k in range(2)])
     assert rows.provenance.epsilon == 1
+    for readings in (("plain", "another"), ("plain", None), (None, None)):
+        assert merged([release(k, reading=readings[k]) for k in range(2)]).provenance.epsilon == 2
     units = merged([release(k, strategy="cells", unit="patient") for k in range(2)])
     assert units.provenance.epsilon == 2
     assert spent(units.transcript, units.provenance) == {"cells": "2"}

@@ -7,8 +7,9 @@ those of other periods, or that not all have, are left out. Everything that work
 asked without the period it adds up, told apart by the period the releases stand side by side, and errors are those of
 one release. It can be saved.
 
-Privacy: nothing is measured, so nothing is spent. A row is in one slab, so for one row the epsilon is that of one
-release (parallel composition); a unit with many rows may be in all of them, so its epsilons add up.
+Privacy: nothing is measured, so nothing is spent. A row is in one slab if all releases read the period's column alike,
+so for one row the epsilon is that of one release (parallel composition). A row that two readings put into two periods
+may be in both, and a unit with many rows in all of them: then epsilons add up, as they do in a ledger.
 """
 
 import re
@@ -175,12 +176,15 @@ def _domain(domain: Domain, periods: list[str]) -> Domain:
 def _provenance(releases: Sequence["Release"], words: str) -> Provenance:
     made = [one.provenance for one in releases]
     epsilons = [one.epsilon for one in made]
-    epsilon = max(epsilons) if made[0].unit is None else sum(epsilons, Fraction(0))
+    readings = {one.reading for one in made}
+    disjoint = made[0].unit is None and len(readings) == 1 and None not in readings
+    epsilon = max(epsilons) if disjoint else sum(epsilons, Fraction(0))
     same = all(dict(one.parameters) == dict(made[0].parameters) for one in made)
     return replace(
         made[0],
         epsilon=epsilon,
         period=words,
+        reading=made[0].reading if len(readings) == 1 else None,
         parameters=made[0].parameters if same else {},
         ledger=all(one.ledger for one in made),
         private=all(one.private for one in made),

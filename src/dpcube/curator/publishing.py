@@ -37,6 +37,7 @@ from dpcube.curator.request import (
     check_left,
     ledger_path,
     open_ledger,
+    query_digest,
     read_lines,
 )
 from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
@@ -96,7 +97,7 @@ def publish(
     amount, chosen = parse_epsilon(epsilon), releasing_strategy(strategy, domain)
     allowed = None if total is None else parse_epsilon(total)
     protected = PrivacyUnit(unit, max_rows, null_unit)
-    rows_of = Range.of(period, domain, csv)
+    rows_of = Range.of(period, domain, csv, query)
     spell = None if rows_of is None else rows_of.period()
     check_drawable(amount, protected.max_rows)
     check_public(domain)
@@ -112,7 +113,7 @@ def publish(
         check_left(place, amount, total=allowed, unit=unit, period=spell)
     named = source if isinstance(source, str | PathLike) else None
     source = pinned(source)
-    noted = f"{purpose} ({source.words})".strip() if isinstance(source, Snapshot) else purpose
+    noted = _noted(purpose, source, query)
     check_can_draw()
     progress("counting the rows")
     counted = _counted_alike if by_rows else _counted
@@ -139,12 +140,23 @@ def publish(
         max_rows=protected.max_rows,
         period=None if spell is None else spell.words,
         ledger=book is not None,
+        reading=None if spell is None else spell.axis_digest,
     )
     release = Release(domain, transcript, provenance)
     del exact  # writing may need the memory
     progress("writing" if save_to is not None else "finishing")
     _keep(release, account, None if save_to is None else Path(save_to))
     return release
+
+
+def _noted(purpose: str, source: object, query: str | None) -> str:
+    """Return a purpose as the ledger records it: with the version of a lakehouse table, or the digest of a query.
+
+    With a unit, releases of one ledger by different queries add up; that a column names the same units in all of them
+    is its owner's word, which the digests put on record.
+    """
+    read = source.words if isinstance(source, Snapshot) else f"query sha256 {query_digest(query)}" if query else ""
+    return f"{purpose} ({read})".strip() if read else purpose
 
 
 def _keep(release: Release, account: LedgerAccount, wanted: Path | None) -> None:

@@ -74,7 +74,7 @@ class Range:
     """The rows whose value of a column lies from `first` to `last`, both included: dates or whole numbers.
 
     If the column is an attribute of the domain, `like`, its text is read as the attribute's is, in the attribute's
-    zone. `lines` is how a CSV file is cut into fields, if it was said.
+    zone. `lines` is how a CSV file is cut into fields, if it was said, and `query` what a database was asked for.
     """
 
     column: str
@@ -82,14 +82,21 @@ class Range:
     last: Bound
     like: Attribute | None = None
     lines: CsvDialect | None = None
+    query: str | None = None
 
     @classmethod
-    def of(cls, period: tuple[str, Bound, Bound] | None, domain: Domain, csv: CsvDialect | None) -> "Range | None":
+    def of(
+        cls,
+        period: tuple[str, Bound, Bound] | None,
+        domain: Domain,
+        csv: CsvDialect | None,
+        query: str | None = None,
+    ) -> "Range | None":
         """Return the range that a caller asked for, as the domain says that its column is read."""
         if period is None:
             return None
         like = domain[period[0]] if period[0] in domain.names else None
-        return cls(*period, like=like, lines=read_lines(domain, csv))
+        return cls(*period, like=like, lines=read_lines(domain, csv), query=query)
 
     def attribute(self) -> Date | Integer:
         """Return the range as one attribute all of whose bins are in it; everything else is dropped by it."""
@@ -127,7 +134,13 @@ class Range:
         """Return everything that decides which value a row has, the column apart."""
         plain = asdict(PLAIN_LINES)
         lines = {} if self.lines is None else {k: v for k, v in asdict(self.lines).items() if v != plain[k]}
-        return self._text({**declared(attribute), **({"csv": lines} if lines else {})})
+        queried = {} if self.query is None else {"query": query_digest(self.query)}
+        return self._text({**declared(attribute), **({"csv": lines} if lines else {}), **queried})
+
+
+def query_digest(query: str) -> str:
+    """Return what stands for a query where it is recorded: by another query a column may hold other values."""
+    return hashlib.sha256(query.encode()).hexdigest()
 
 
 def _bound(end: Bound, column: str) -> int | date:

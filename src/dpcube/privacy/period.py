@@ -3,10 +3,15 @@
 Two periods are compared by the numbers at their ends only if both read the same column in the same way: otherwise one
 row may have two values, lie in both ranges though they do not meet, and pay twice. So a period holds the column of the
 table itself, whatever an attribute calls it, and the complete reading of its text; the ledger takes periods of
-different readings for periods of different columns, whose charges add up. An entry without a reading is of the plain
-one: text as it stands, days as YYYY-MM-DD, and moments by their day in UTC.
+different readings for periods of different columns, whose charges add up. The text of a query is part of a reading:
+by another query the column may hold another value of the same row. The type of the column is not, for a value is of one
+period in columns of every type (`domain/written.py`), and a library may infer the type from the rows: if it counted,
+one row could decide whether the charges of others add up. An entry without a reading is of the plain one: text as it
+stands, days as YYYY-MM-DD, and moments by their day in UTC.
 """
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import date
 
@@ -49,6 +54,11 @@ class Period:
     def axis(self) -> tuple[str, str, str]:
         """What two periods have in common if no row lies in both unless their ranges meet."""
         return self.column, self.kind, self.reading
+
+    @property
+    def axis_digest(self) -> str:
+        """The digest of the axis, by which releases of periods are compared without the ledger."""
+        return hashlib.sha256(json.dumps(self.axis).encode()).hexdigest()
 
     @property
     def words(self) -> str:

@@ -224,6 +224,7 @@ def _facts(record: Record) -> dict[str, object]:
             "unit": provenance.unit,
             "max_rows": provenance.max_rows,
             "period": provenance.period,
+            **({} if provenance.reading is None else {"reading": provenance.reading}),
             "ledger": provenance.ledger,
             "spent": spent(transcript, provenance),
         },
@@ -404,6 +405,7 @@ def _provenance(manifest: dict[str, object]) -> Provenance:
         unit=None if privacy["unit"] is None else value(privacy, "unit", str),
         max_rows=value(privacy, "max_rows", int),
         period=None if privacy["period"] is None else value(privacy, "period", str),
+        reading=None if privacy.get("reading") is None else value(privacy, "reading", str),
         ledger=value(privacy, "ledger", bool),
         private=value(manifest, "private", bool),
     )

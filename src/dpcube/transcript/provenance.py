@@ -9,7 +9,10 @@ from dpcube.errors import DomainError
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The public facts of a job. `private` is False for anything made with silent or seeded noise."""
+    """The public facts of a job. `private` is False for anything made with silent or seeded noise.
+
+    `reading` is a digest of how the column of a period was read: no row is in two periods of one reading.
+    """
 
     strategy: str
     epsilon: Fraction
@@ -20,6 +23,7 @@ class Provenance:
     period: str | None = None
     ledger: bool = False
     private: bool = True
+    reading: str | None = None
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0 or self.max_rows < 1:

@@ -15,7 +15,7 @@ import pytest
 from dpcube.arrays import Ints
 from dpcube.curator.publishing import count
 from dpcube.curator.request import read_lines
-from dpcube.curator.sources import CsvDialect
+from dpcube.curator.sources import CsvDialect, open_rows
 from dpcube.domain import Category, Domain, Integer
 from dpcube.errors import BudgetError, DpcubeError, HiddenError, InputError, MemoryLimitError
 from dpcube.evaluate.arrays import experiment
@@ -190,7 +190,7 @@ def test_what_a_ledger_is_told_is_what_the_session_costs(tmp_path: Path, ledger:
     how = {"total": "3", "unit": "id", "max_rows": 2, "epsilon": "1/2", "delta": "1e-5", "purpose": "p"}
     session = prepared(tmp_path / "s", ledger, **how)
     state = Ledger(ledger).statement()
-    assert (state.total, state.unit, state.total_delta) == (3, "id", Fraction(1, 10**5))
+    assert (state.total, state.unit, state.total_delta) == (Fraction(3), "id", Fraction(1, 10**5))
     (charge,) = state.charges
     assert (charge.epsilon, charge.delta, charge.purpose) == (Fraction(1, 2), Fraction(1, 10**5), "p")
     assert charge.digest == session.facts.number
@@ -221,11 +221,11 @@ def test_a_ledger_that_has_not_enough_is_seen_before_rows_are_read(
 
 
 def test_how_a_table_is_read_is_what_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest, asked = session_module.open_rows, list[dict[str, Any]]()
+    asked: list[dict[str, Any]] = []
 
     def opened(source: object, **how: Any) -> Any:
         asked.append(how)
-        return honest(source)
+        return open_rows(source)
 
     monkeypatch.setattr(session_module, "open_rows", opened)
     dialect = CsvDialect(delimiter=";")

@@ -40,6 +40,7 @@ import pytest
 from mutations import Mutant, kernel_lines
 
 SPARE_SECONDS, SLOWER, BUSY = 5.0, 5.0, 8.0
+COMPILING_SECONDS = 16.0  # that a single test may take besides: it may be the first that needs a kernel
 PASSED, FAILED, INTERRUPTED, INTERNAL, USAGE = 0, 1, 2, 3, 4  # pytest's exit codes
 TIME, UNPLANTED = 100, 101  # ours
 CRASHES = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL}
@@ -245,7 +246,7 @@ class Swapped(Plant):
         items = [self._items[test] for test in tests]
         share = 1.0 if mutant else 0.5
         for item, after in zip(items, [*items[1:], None], strict=True):
-            allow(share * (SPARE_SECONDS + SLOWER * self._cost(item.nodeid)))
+            allow(share * (COMPILING_SECONDS + SLOWER * self._cost(item.nodeid)))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             if item.session.testsfailed:
                 return FAILED

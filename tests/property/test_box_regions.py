@@ -214,6 +214,15 @@ def test_a_cube_of_too_many_cells_is_refused() -> None:
         GridGate(rows_of(np.ones((3, 3), np.int64)), Fraction(1), max_rows=0)
 
 
+def test_a_box_that_others_cut_has_the_rows_of_all_its_parts() -> None:
+    exact = np.array([1, 20, 300, 4000, 0, 0, 0, 50_000])
+    bounds = np.array([[0, 4], [0, 2], [0, 1], [6, 8], [7, 8], [0, 8]])
+    boxes = Boxes((8,), bounds[:, :1], bounds[:, 1:])
+    regions = RegionTree((8,))
+    regions.part(boxes)
+    assert rows_of(exact).sums(boxes, regions).reveal().tolist() == [4321, 21, 1, 50_000, 50_000, 54_321]
+
+
 def test_sums_of_boxes_need_no_partition() -> None:
     exact = np.arange(24).reshape(4, 6)
     boxes = Boxes((4, 6), np.array([[0, 0], [1, 2], [1, 2]]), np.array([[4, 6], [2, 3], [4, 4]]))

@@ -16,7 +16,7 @@ from dpcube.curator.draft import draft
 from dpcube.curator.publishing import count
 from dpcube.curator.request import Range, read_lines
 from dpcube.curator.sources import CsvDialect, open_rows
-from dpcube.curator.sources.recoding import Recoded
+from dpcube.curator.sources.recoding import Recoded, order_of_bytes
 from dpcube.domain import Category, Domain, Integer
 from dpcube.domain.encoding import BYTE_ENCODINGS, ENCODINGS, WIDE_ENCODINGS, encoding_named
 from dpcube.errors import DomainError, InputError, SourceError
@@ -158,3 +158,41 @@ def test_rows_to_be_told_are_read_in_the_encoding_of_the_domain(name: str, tmp_p
     (tmp_path / "new.xlsx").write_bytes(data)
     with pytest.raises(InputError, match="its name must end in"):
         own_rows(tmp_path / "new.xlsx", trained)
+
+
+class Counted(io.BytesIO):
+    """A stream that gives no more at once than it is told to."""
+
+    def __init__(self, content: bytes, most: int) -> None:
+        super().__init__(content)
+        self._most = most
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(self._most if size is None or size < 0 else min(size, self._most))
+
+
+PAIRS = "a\ud7a3\U00010000b\U0010ffff\udc00\ue000\U0001f600"
+"""Pairs at both ends of their range, what lies beside it, and half of one."""
+
+
+@pytest.mark.parametrize("encoding", ["utf_16_le", "utf_16_be"])
+@pytest.mark.parametrize("most", range(1, 12))
+def test_a_pair_of_utf_16_may_be_cut_anywhere(encoding: str, most: int) -> None:
+    stream = Recoded(Counted(PAIRS.encode(encoding, "surrogatepass"), most), encoding)
+    whole = b"".join(iter(lambda: stream.read(5), b""))
+    assert whole == PAIRS.encode("utf-8", "surrogatepass")
+
+
+def test_no_more_is_read_than_is_asked_for() -> None:
+    source = Counted(b"x" * 1000, 1000)
+    stream = Recoded(source, "latin_1")
+    assert [len(stream.read(10)) for _ in range(3)] == [10] * 3
+    assert source.tell() == 30
+
+
+@pytest.mark.parametrize("encoding", ["utf_16_le", "utf_16_be"])
+def test_a_mark_may_stand_before_anything(encoding: str) -> None:
+    mark = "\ufeff".encode(encoding)
+    assert order_of_bytes(mark + b"abcdef", file="f") == order_of_bytes(mark, file="f") == encoding
+    with pytest.raises(SourceError, match="f has no byte-order mark"):
+        order_of_bytes(b"\0" + mark, file="f")

@@ -50,6 +50,20 @@ def test_keys_tell_every_cell_apart(shape: list[int], data: st.DataObject) -> No
     assert rows.tolist() == [3]
 
 
+def test_a_run_of_axes_is_as_long_as_its_cells_have_numbers() -> None:
+    assert key_runs((2**31, 2**31)) == [range(2)]
+    assert key_runs((2**31, 2**31, 2)) == [range(2), range(2, 3)]
+    assert key_runs((2**40, 2**30, 2**31)) == [range(1), range(1, 2 + 1)]
+    assert [key_name(number) for number in range(3)] == ["cell", "cell1", "cell2"]
+
+
+@pytest.mark.parametrize("side", [1, 2, 256, 257, 65_537])
+def test_the_last_cell_of_an_axis_is_itself_in_as_few_bits_as_hold_it(side: int) -> None:
+    codes, rows = coded({"cell": np.array([side - 1]), "answer": np.array([3])}, (side,))
+    assert (codes[0].tolist(), rows.tolist()) == ([side - 1], [3])
+    assert codes[0].dtype == (np.uint8 if side <= 256 else np.uint16 if side <= 65_536 else np.uint32)
+
+
 def test_rows_of_a_wide_table_are_those_that_its_cubes_count() -> None:
     generator = np.random.default_rng(3)
     columns = {f"x{j}": generator.integers(-1, 12, 500) for j in range(30)}  # -1 and 11 and up are dropped

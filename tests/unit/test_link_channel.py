@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -399,3 +400,37 @@ def test_what_is_no_key_is_refused_without_being_told(tmp_path: Path, content: b
 def test_files_that_are_no_certificates_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="are not an authority"):
         certificates(tmp_path / "ca", tmp_path / "crt", tmp_path / "key")
+
+
+@pytest.mark.parametrize("role", ["listener", "connector"])
+def test_only_the_newest_tls_is_spoken_and_no_session_is_resumed(role: Role, ours: Credentials) -> None:
+    context = ours.context(role)
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_3
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert role == "connector" or context.num_tickets == 0
+
+
+def test_certificates_say_what_they_are_for_and_that_it_matters() -> None:
+    """An authority signs certificates and nothing below it does; a side signs and is of one role."""
+    authority, own = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    root, leaf = _certificate("authority", authority, authority), _certificate("listener", own, authority)
+    for certificate, is_root in ((root, True), (leaf, False)):
+        basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage)
+        assert (basic.critical, basic.value.ca, basic.value.path_length) == (True, is_root, 0 if is_root else None)
+        assert usage.critical
+        assert usage.value.key_cert_sign == usage.value.crl_sign == is_root
+        assert usage.value.digital_signature != is_root
+        others = (usage.value.content_commitment, usage.value.key_encipherment, usage.value.data_encipherment)
+        assert not any((*others, usage.value.key_agreement))
+    purpose = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+    assert purpose.critical
+    assert list(purpose.value) == [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH]
+
+
+@pytest.mark.parametrize("mode", [0o601, 0o610, 0o640, 0o604, 0o602])
+def test_a_key_that_others_may_open_is_refused(tmp_path: Path, mode: int) -> None:
+    write_shared_key(tmp_path / "key")
+    (tmp_path / "key").chmod(mode)
+    with pytest.raises(LinkageError, match="chmod 600"):
+        shared_key(tmp_path / "key")

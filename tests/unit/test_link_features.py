@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube.arrays import Ints
-from dpcube.link.features import Side, compared_text, feature_key, raw_features, side_features
+from dpcube.link.features import Side, compared_text, feature_key, raw_features, side_features, written_texts
 from dpcube.link.program import check_features, matches
-from dpcube.link.rules import MatchingRules
+from dpcube.link.rules import LARGEST_KEPT, MatchingRules
 
 ALL_KINDS = """
 threshold = {}
@@ -102,3 +102,91 @@ def test_whatever_a_row_holds_its_features_are_inside_the_bounds(records: Record
     inside = [(a, None if b is None or abs(b) > 1e300 else b, c) for a, b, c in records]
     for side in ("listener", "connector"):
         check_features(rules.program, matrix(rules, inside, side))
+
+
+def test_marks_of_other_scripts_are_letters_and_selectors_are_not() -> None:
+    """Vowel signs of Indic scripts do not combine with a class of their own: Mc (ka with aa) and Mn (ka with u)."""
+    for text in ("\u0915\u093e", "\u0915\u0941"):
+        assert compared_text(text) == text
+    assert compared_text("a\ufe0fb\U000e0100") == "ab"
+    assert compared_text("e\u0301") == "e"
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("0", "1970-01-01"),
+        ("-1", "1969-12-31 23:59:59"),
+        ("12.5", "12.5"),
+        ("one", "one"),
+        ("9" * 20, "9" * 20),
+        ("9" * 21, "9" * 21),
+        ("0" * 20 + "1", "0" * 20 + "1"),
+        ("0" * 19 + "1", "1970-01-01 00:00:01"),
+        (str(2**63), str(2**63)),
+        (str(2**63 + 5), str(2**63 + 5)),
+    ],
+)
+def test_a_time_is_written_as_it_would_be_in_a_file(text: str, read: str) -> None:
+    assert written_texts([text], "date", "timestamp[s]") == [read]
+    assert written_texts([text], "text", "timestamp[s]") == [text]
+
+
+def test_the_largest_number_of_nanoseconds_is_a_time() -> None:
+    """-2^63 is no time, and 2^63 - 1 is the last."""
+    assert written_texts([str(2**63 - 1)], "date", "timestamp[ns]") == ["2262-04-11 23:47:16.854775807"]
+    assert written_texts([str(2**62)], "date", "timestamp[ns]") == ["2116-02-20 23:53:38.427387904"]
+
+
+def test_what_is_no_text_is_missing() -> None:
+    for held in ("text", "real", "date"):
+        assert written_texts([b"x", 3, None, True, ""], held) == [None, None, None, None, ""]
+
+
+STEPS = """
+threshold = 2
+[[compare]]
+column = "n"
+kind = "number"
+tolerance = 1
+[[compare]]
+column = "code"
+kind = "exact"
+"""
+
+
+def test_features_of_numbers_and_hashes_are_whole_and_within_their_bounds() -> None:
+    number, exact = MatchingRules.loads(STEPS).rules
+    made, there = raw_features(number, (), np.array([2.0, np.nan, -7.0, 1e300, -1e300]), b"key")
+    assert made[:, 0].tolist()[:3] == [2, 0, -7]
+    assert made[3:, 0].tolist() == [LARGEST_KEPT, -LARGEST_KEPT]
+    assert there.tolist() == [True, False, True, True, True]
+    hashed, there = raw_features(exact, ["one", "One ", "", None, "--"], np.zeros(0), b"key")
+    assert there.tolist() == [True, True, False, False, False]
+    assert hashed[0] == hashed[1] > 0
+    assert hashed[2:].tolist() == [[0]] * 3
+    many, _ = raw_features(exact, [str(i) for i in range(200)], np.zeros(0), b"key")
+    assert 2**61 < many.max() < 2**62  # two bits of 64 are left free
+
+
+@pytest.mark.parametrize(("side", "number", "hashed"), [("listener", -(2**28), -1), ("connector", 2**28, -2)])
+def test_what_is_missing_is_each_sides_own(side: Side, number: int, hashed: int) -> None:
+    rules = MatchingRules.loads(STEPS).rules
+    nothing, something = np.array([[5], [6]]), np.array([False, True])
+    assert side_features(rules[0], nothing, something, side).tolist() == [[number], [6]]
+    assert side_features(rules[1], nothing, something, side).tolist() == [[hashed], [6]]
+
+
+def test_days_are_whole_steps() -> None:
+    rule = MatchingRules.loads(DAYS).rules[0]
+    made, _ = raw_features(rule, (), np.array([20_000.0, 3.0]), b"key")
+    assert made.tolist() == [[20_000], [3]]
+
+
+DAYS = """
+threshold = 1
+[[compare]]
+column = "d"
+kind = "date"
+days = 2
+"""

@@ -1,5 +1,6 @@
 """A session: padded once and charged once, its owner's alone, the same at every restart, and without a record lost."""
 
+import json
 import os
 import stat
 from fractions import Fraction
@@ -13,12 +14,14 @@ import pytest
 
 from dpcube.arrays import Ints
 from dpcube.curator.publishing import count
+from dpcube.curator.request import read_lines
+from dpcube.curator.sources import CsvDialect, open_rows
 from dpcube.domain import Category, Domain, Integer
-from dpcube.errors import BudgetError, DpcubeError, HiddenError, InputError
+from dpcube.errors import BudgetError, DpcubeError, HiddenError, InputError, MemoryLimitError
 from dpcube.evaluate.arrays import experiment
 from dpcube.link import session as session_module
 from dpcube.link.block_file import ROUNDS_AS_PAIRS, BlockFile
-from dpcube.link.features import Side
+from dpcube.link.features import Side, feature_key, raw_features, side_features
 from dpcube.link.program import matches
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession, prepare_session
@@ -167,6 +170,162 @@ def test_the_order_of_rows_is_drawn(tmp_path: Path) -> None:
     assert any((np.diff(block) > 0).any() for block in real)
     ids = [[int(one[1:]) for one in block if one is not None] for block in session.ids()]
     assert any(block != sorted(block) for block in ids)
+
+
+def test_rows_lie_in_the_order_of_words_that_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With words that fall from row to row, each block has its dummies first, and its records last to first."""
+
+    class Falling:
+        def fill(self, words: Any, /) -> None:
+            words[...] = np.arange(len(words))[::-1]
+
+    monkeypatch.setattr(session_module, "RandomWords", Falling)
+    for block in prepared(tmp_path / "s", None).ids():
+        numbers = [int(one[1:]) for one in block if one is not None]
+        assert block[: len(block) - len(numbers)] == [None] * (len(block) - len(numbers))
+        assert numbers == sorted(numbers, reverse=True)
+
+
+def test_what_a_ledger_is_told_is_what_the_session_costs(tmp_path: Path, ledger: Path) -> None:
+    how = {"total": "3", "unit": "id", "max_rows": 2, "epsilon": "1/2", "delta": "1e-5", "purpose": "p"}
+    session = prepared(tmp_path / "s", ledger, **how)
+    state = Ledger(ledger).statement()
+    assert (state.total, state.unit, state.total_delta) == (Fraction(3), "id", Fraction(1, 10**5))
+    (charge,) = state.charges
+    assert (charge.epsilon, charge.delta, charge.purpose) == (Fraction(1, 2), Fraction(1, 10**5), "p")
+    assert charge.digest == session.facts.number
+    assert len(session.facts.number) == 32
+
+
+def test_without_a_ledger_nothing_is_kept_and_beside_a_table_it_has_its_name(tmp_path: Path) -> None:
+    prepared(tmp_path / "s", None)
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    prepare_session(tmp_path / "t.parquet", BLOCKS, RULES, tmp_path / "again", id_column="id")
+    assert len(Ledger(tmp_path / "t.ledger").statement().charges) == 1
+
+
+@pytest.mark.parametrize("spent", ["epsilon", "delta", "unit"])
+def test_a_ledger_that_has_not_enough_is_seen_before_rows_are_read(
+    spent: str, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total, delta = (
+        Fraction(1, 2) if spent == "epsilon" else Fraction(9),
+        Fraction(1, 10 ** (9 if spent == "delta" else 3)),
+    )
+    Ledger.create(ledger, total=total, delta=delta, unit="who" if spent == "unit" else None)
+    monkeypatch.setattr(session_module, "_read_records", lambda *_: pytest.fail("rows were read"))
+    with pytest.raises(DpcubeError):
+        prepared(tmp_path / "s", ledger)
+    assert Ledger(ledger).statement().charges == ()
+
+
+def test_how_a_table_is_read_is_what_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def opened(source: object, **how: Any) -> Any:
+        asked.append(how)
+        return open_rows(source)
+
+    monkeypatch.setattr(session_module, "open_rows", opened)
+    dialect = CsvDialect(delimiter=";")
+    prepared(tmp_path / "s", None, csv=dialect, query="SELECT 1")
+    assert asked == [{"csv": read_lines(DOMAIN, dialect), "query": "SELECT 1"}]
+    assert asked[0]["csv"].delimiter == ";"
+
+
+@pytest.mark.parametrize(("null", "kept"), [("drop", 600), ("each", 607)])
+def test_rows_of_nobody_are_dropped_unless_each_is_a_unit(null: str, kept: int, tmp_path: Path) -> None:
+    nobody = TABLE.slice(0, 7).set_column(0, "id", pa.nulls(7, pa.string()))
+    session = prepared(tmp_path / "s", None, pa.concat_tables([TABLE, nobody]), unit="id", null_unit=null)
+    assert sum(one is not None for block in session.ids() for one in block) == kept
+
+
+@pytest.mark.parametrize("column", ["id", "name", "year", "state"])
+def test_a_column_that_is_not_there_is_named_before_rows_are_read(
+    column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_read_records", lambda *_: pytest.fail("rows were read"))
+    with pytest.raises(DpcubeError, match=f"no column '{column}'"):
+        prepared(tmp_path / "s", None, TABLE.drop_columns([column]))
+
+
+def test_padding_that_memory_does_not_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the shift is what most blocks get at most, eight bytes for each column of the program."""
+    needed: list[int] = []
+
+    def checked(size: int, *, what: str, remedy: str) -> None:
+        needed.append(size)
+        assert f"{len(BLOCKS.plan):,} blocks" in what
+        raise MemoryLimitError(remedy)
+
+    monkeypatch.setattr(session_module, "check_memory", checked)
+    with pytest.raises(MemoryLimitError, match="larger epsilon"):
+        prepared(tmp_path / "s", None)
+    shift = padding_shift(Fraction(1), Fraction(1, 10**6))
+    assert needed == [8 * RULES.program.width * 2 * shift * len(BLOCKS.plan)]
+
+
+def test_a_session_in_no_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such directory"):
+        prepared(tmp_path / "none" / "s", None)
+
+
+def test_features_of_a_session_are_those_of_its_records(tmp_path: Path) -> None:
+    """Made once more from the table, for each record by its id; whoever has no state is missing there."""
+    rows = {row["id"]: row for row in TABLE.to_pylist()}
+    session, key = prepared(tmp_path / "s", None), feature_key(RULES)
+    values = {"name": "text", "year": "number", "state": "text"}
+    for block, made in zip(session.ids(), session.features(RULES, "connector"), strict=True):
+        assert made.dtype == np.int64
+        assert made.shape == (len(block), RULES.program.width)
+        for one, features in zip(block, made, strict=True):
+            if one is None:
+                assert not features.any()
+                continue
+            row, expected = rows[one], [np.array([1])]
+            for rule, (name, kind) in zip(RULES.rules, values.items(), strict=True):
+                number = np.array([row[name]], np.float64) if kind == "number" else np.zeros(0)
+                raw, there = raw_features(rule, [row[name]] if kind == "text" else (), number, key)
+                expected.append(side_features(rule, raw, there, "connector")[0])
+            np.testing.assert_array_equal(features, np.concatenate(expected))
+
+
+def test_a_block_of_neither_records_nor_dummies_has_the_size_0() -> None:
+    assert session_module._sizes(np.array([0, 0, 2]), 5).tolist() == [2, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("change", [{"format": "dpcube session 2"}, {"facts": {}}, {"facts": {"number": "1"}}])
+def test_a_session_of_another_format_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    prepared(tmp_path / "s", None)
+    rows = pq.read_table(tmp_path / "s")
+    told = json.loads(rows.schema.metadata[b"dpcube.session"]) | change
+    pq.write_table(rows.replace_schema_metadata({"dpcube.session": json.dumps(told)}), tmp_path / "s")
+    with pytest.raises(InputError, match="no whole session"):
+        LinkSession.open(tmp_path / "s", BLOCKS, RULES)
+
+
+def test_a_session_that_is_too_large_or_no_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared(tmp_path / "s", None)
+    size = (tmp_path / "s").stat().st_size
+    for largest in (size, size - 1):
+        monkeypatch.setattr(session_module, "LARGEST_SESSION", largest)
+        if largest == size:
+            LinkSession.open(tmp_path / "s", BLOCKS, RULES)
+        else:
+            with pytest.raises(InputError, match="no whole session"):
+                LinkSession.open(tmp_path / "s", BLOCKS, RULES)
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(InputError, match="no whole session"):
+        LinkSession.open(tmp_path / "pipe", BLOCKS, RULES)
+
+
+@pytest.mark.parametrize("mode", [0o601, 0o610, 0o640, 0o604, 0o602])
+def test_a_session_that_others_may_open_is_refused(tmp_path: Path, mode: int) -> None:
+    prepared(tmp_path / "s", None)
+    (tmp_path / "s").chmod(mode)
+    with pytest.raises(InputError, match="chmod 600"):
+        LinkSession.open(tmp_path / "s", BLOCKS, RULES)
 
 
 def test_a_charge_is_on_disk_before_padding_is_drawn(

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ import pytest
 
 from dpcube.arrays import Bools, Ints
 from dpcube.curator.publishing import count
+from dpcube.curator.sources.rows import LONGEST_RECORD
 from dpcube.domain import Domain, Integer
 from dpcube.errors import InputError, LinkageError
 from dpcube.evaluate.arrays import experiment
+from dpcube.link import linking
 from dpcube.link.block_file import BlockFile
 from dpcube.link.features import Side
 from dpcube.link.linking import LinkResult, check_new_result, link_records, write_links
@@ -123,8 +126,9 @@ def sessions(blocks: BlockFile, tmp_path_factory: pytest.TempPathFactory) -> tup
 
 
 def test_both_sides_learn_the_same_links_each_with_its_own_id_first(
-    sessions: tuple[LinkSession, LinkSession], blocks: BlockFile
+    sessions: tuple[LinkSession, LinkSession], blocks: BlockFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(linking, "time", SimpleNamespace(monotonic=lambda: 1e9))
     ours, theirs = linked(sessions, (blocks, blocks))
     assert isinstance(ours, LinkResult)
     assert isinstance(theirs, LinkResult)
@@ -133,6 +137,12 @@ def test_both_sides_learn_the_same_links_each_with_its_own_id_first(
     assert [(b, a) for a, b in ours.links] == list(theirs.links)
     assert ours.cost.pairs == theirs.cost.pairs < ours.cost.pairs_without
     assert "a1" not in repr(ours)
+    shift, sizes = sessions[0].facts.shift, [session.sizes.tolist() for session in sessions]
+    without = [max(shift, sum(one) - (len(one) - 1) * shift) for one in sizes]
+    for found in (ours, theirs):
+        assert found.cost.pairs_without == without[0] * without[1]
+        assert found.cost.seconds == 0  # the clock stands still here
+    assert ours.cost.sent_bytes == theirs.cost.sent_bytes > 10_000
 
 
 def test_a_restart_finds_the_same(sessions: tuple[LinkSession, LinkSession], blocks: BlockFile) -> None:
@@ -236,3 +246,61 @@ def test_what_fails_while_links_are_written_shows_no_id(tmp_path: Path, monkeypa
     frames = [frame.frame.f_locals for frame in raised.traceback if frame.path != Path(__file__)]
     assert "Zebulon" not in repr(frames)
     assert raised.value.__context__ is None
+
+
+BITS = [np.zeros((2, 3), np.bool_), np.zeros((2, 4), np.bool_), np.zeros((5, 4), np.bool_)]
+
+
+def test_the_peers_sizes_are_those_of_the_other_side_of_the_bits() -> None:
+    candidates = [(0, 1), (0, 2), (3, 2)]
+    assert linking._peer_sizes("listener", candidates, BITS) == [3, 4]
+    assert linking._peer_sizes("connector", candidates, BITS) == [2, 5]
+
+
+def test_without_blocks_the_padding_is_there_once() -> None:
+    assert linking._in_one_block([10, 12, 11], 5) == 23
+    assert linking._in_one_block([7, 7], 7) == 7
+    assert linking._in_one_block([3], 5) == 5
+
+
+LONGEST = "x" * LONGEST_RECORD
+
+
+@pytest.mark.parametrize("ids", [[], ["a", ""], ["a", LONGEST], ["\u00e9", "\U0001f600"]])
+def test_ids_of_a_peer_are_texts(ids: list[str]) -> None:
+    assert linking._ids_of_peer(json.dumps(ids).encode(), len(ids)) == ids
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *(b"", b"\xff", b"[" * 100_000, b"null", b"2", b'{"a": 1, "b": 2}', b'"ab"', b'["a"]', b'["a", "b", "c"]'),
+        *(b'["a", 1]', b'[1, "a"]', b'["a", null]', b'["a", ["b"]]', b'["a", "\\ud800"]'),
+        json.dumps(["a", LONGEST + "x"]).encode(),
+    ],
+    ids=lambda told: str(told[:20]),
+)
+def test_what_is_no_list_of_two_ids_is_refused(told: bytes) -> None:
+    with pytest.raises(LinkageError, match="one id for each match"):
+        linking._ids_of_peer(told, 2)
+
+
+def test_a_plan_is_told_in_one_order_of_its_parts(blocks: BlockFile) -> None:
+    class Peer:
+        bytes_sent = bytes_received = 0
+        told = b""
+
+        def exchange(self, message: bytes) -> bytes:
+            self.told = message
+            return message
+
+    linking._compare_plans(peer := Peer(), blocks, RULES)
+    told = json.loads(peer.told)
+    assert list(told) == sorted(told) == ["blocks", "format", "rules"]
+    assert (told["blocks"], told["rules"]) == (blocks.digest, RULES.digest)
+
+
+def test_links_are_lines_that_end_alike_on_every_system(tmp_path: Path) -> None:
+    write_links(tmp_path / "links", [("\u00e9", "b"), ('a"b', "c,d")])
+    expected = 'own_id,peer_id\n\u00e9,b\n"a""b","c,d"\n'
+    assert (tmp_path / "links").read_bytes() == expected.encode()

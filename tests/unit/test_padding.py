@@ -142,6 +142,12 @@ def test_nothing_is_taken_away_and_nothing_cut_at_the_top(
     assert found.tolist() == [0, 0, 0, 1, shift, shift + 10**6]
 
 
+def test_a_unit_may_have_a_million_rows() -> None:
+    share = Fraction(20) / 2**20
+    shift = padding_shift(Fraction(20), MILLIONTH, sensitivity=2**20)
+    assert shift == pytest.approx((20 + np.log(1e6 / 2) - np.log(float(share))) / float(share), rel=1e-3)
+
+
 @pytest.mark.parametrize("sensitivity", [0, -1, 2**20 + 1, 1.5])
 def test_a_sensitivity_that_cannot_be_is_refused(sensitivity: int) -> None:
     with pytest.raises(InputError, match="sensitivity"):

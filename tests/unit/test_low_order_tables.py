@@ -1,4 +1,4 @@
-"""Tables over one and two attributes before the tree: which, with how much, and that they are in the transcript."""
+"""One-way and two-way marginals before the tree: which, with how much, and that they are in the transcript."""
 
 import itertools
 import math
@@ -11,10 +11,26 @@ from hypothesis import strategies as st
 
 from dpcube.counter import BUDGET_UNITS
 from dpcube.curator.gate import Gate
+from dpcube.domain import Category, Domain, Integer
 from dpcube.estimate.estimators import available, estimate
 from dpcube.strategy import Adaptive
-from dpcube.strategy.adaptive import FAINT
-from dpcube.strategy.marginals import axes_of_tables, count_tables, peak_bytes_of_tables, share_of_tables
+from dpcube.strategy.adaptive import FAINT, MANY_VALUES
+from dpcube.strategy.marginals import (
+    LEAST_OF_TREE,
+    count_pairs,
+    pairs_of_attributes,
+    peak_bytes_of_tables,
+    share_of_pairs,
+)
+from dpcube.strategy.one_way import (
+    COST_TO_CELLS,
+    OF_RANGES,
+    SPARSE_SHARE,
+    count_alike,
+    count_one_way,
+    counts_one_way,
+    one_way_shares,
+)
 from dpcube.strategy.worth_of_tables import PILOT
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.transcript import MarginalCounts, Transcript
@@ -29,37 +45,118 @@ def tables(transcript: Transcript) -> list[MarginalCounts]:
     return [kept for kept in transcript.measurements if isinstance(kept, MarginalCounts)]
 
 
-@pytest.mark.parametrize(("attributes", "share"), [(3, 0.17), (4, 0.29), (5, 0.40), (6, 0.50), (8, 0.65)])
+@pytest.mark.parametrize(("attributes", "share"), [(3, 0.125), (4, 0.214), (5, 0.30), (6, 0.375), (8, 0.488)])
 def test_the_more_pairs_the_larger_their_share(attributes: int, share: float) -> None:
     shape = (3,) * attributes
-    counted = count_tables(Gate(np.ones(shape, np.int64), Fraction(1), noise=SilentNoise()), share_of_tables(shape))
+    counted = count_pairs(Gate(np.ones(shape, np.int64), Fraction(1), noise=SilentNoise()), share_of_pairs(shape))
     assert sum(table.units for table in counted) / BUDGET_UNITS == pytest.approx(share, abs=0.005)
-    ones, twos = ([table for table in counted if len(table.axes) == way] for way in (1, 2))
-    assert len(ones) == attributes
-    assert len(twos) == attributes * (attributes - 1) // 2
-    for way in (ones, twos):
-        assert len({table.units for table in way}) == 1
-    assert 3 * sum(table.units for table in ones) == pytest.approx(sum(table.units for table in twos))
+    assert [table.axes for table in counted] == list(itertools.combinations(range(attributes), 2))
+    assert len({table.units for table in counted}) == 1
+
+
+def test_very_many_pairs_leave_the_tree_its_part() -> None:
+    assert share_of_pairs((2,) * 20, before=SPARSE_SHARE) == 1 - SPARSE_SHARE - LEAST_OF_TREE
+    transcript = run((2,) * 12, Fraction(1, 10))
+    assert transcript.boxes is not None
+    spent = sum(table.units for table in tables(transcript))
+    assert spent <= (1 - LEAST_OF_TREE) * BUDGET_UNITS
+    assert transcript.most_charged() == BUDGET_UNITS
 
 
 def test_the_tables_are_those_of_the_counts() -> None:
     exact = np.arange(60).reshape(5, 4, 3)
-    for table in count_tables(Gate(exact, Fraction(1), noise=SilentNoise()), Fraction(1, 2)):
+    gate = Gate(exact, Fraction(1), noise=SilentNoise())
+    counted = [*count_one_way(gate, [Fraction(1, 12)] * 3), *count_pairs(gate, Fraction(1, 2))]
+    assert [table.axes for table in counted] == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    for table in counted:
         others = tuple({0, 1, 2} - set(table.axes))
         np.testing.assert_array_equal(table.counts, exact.sum(axis=others))
 
 
 @pytest.mark.parametrize("shape", [(40,), (6, 7), (6, 7, 1), (1, 1, 1, 1), (9, 1, 9, 1)])
-def test_fewer_than_three_attributes_that_tell_anything_have_no_tables(shape: tuple[int, ...]) -> None:
-    assert axes_of_tables(shape) == ([], [])
+def test_two_attributes_with_an_order_have_no_tables(shape: tuple[int, ...]) -> None:
+    assert pairs_of_attributes(shape) == []
+    assert not counts_one_way(shape, ("mixed",) * len(shape))
     assert not tables(run(shape))
 
 
-def test_pairs_nearly_as_large_as_the_cube_are_left_out() -> None:
-    singles, pairs = axes_of_tables((30, 20, 2))
-    assert singles == [(0,), (1,), (2,)]
-    assert pairs == [(0, 1), (0, 2), (1, 2)]  # 600 of 1,200 cells are half
-    assert axes_of_tables((4, 3, 2, 1)) == ([(0,), (1,), (2,)], [(0, 1), (0, 2), (1, 2)])
+def test_of_two_attributes_marginals_are_counted_if_one_has_no_order() -> None:
+    assert counts_one_way((6, 7), ("mixed", "groups"))
+    assert not counts_one_way((6, 1), ("groups", "groups"))
+    domain = Domain(Integer("a", 0, 39), Category("b", [f"v{k}" for k in range(30)]))
+    gate = Gate(np.ones(domain.shape, np.int64), Fraction(1, 10), noise=SeededNoise(1))
+    found = tables(Adaptive().for_domain(domain).run(gate))
+    assert [table.axes for table in found] == [(0,), (1,)]
+    assert sum(table.units for table in found) / BUDGET_UNITS == pytest.approx(1 / 3, abs=1e-6)
+
+
+def test_sparse_marginals_share_a_third_by_fourth_roots_of_their_values() -> None:
+    shares = one_way_shares((16, 81, 1, 2**14), (True,) * 4, epsilon=0.1, total=1000.0)
+    assert sum(shares) == pytest.approx(SPARSE_SHARE)
+    assert shares[2] == 0
+    assert float(shares[1] / shares[0]) == pytest.approx(3 / 2)
+    assert float(shares[3] / shares[0]) == pytest.approx(1024**0.25 / 2)  # no more than 1,024 values count
+
+
+def test_dense_marginals_are_thrice_as_precise_as_sums_of_cells_and_take_little() -> None:
+    shares = one_way_shares((4, 100, 100), (True,) * 3, epsilon=0.1, total=1e9)
+    assert float(shares[1]) == pytest.approx(3 * math.sqrt(100 / 40_000) * 0.25 / (2 * 0.15 + 1 / 15))
+    assert sum(shares) == pytest.approx(0.25)
+    large = one_way_shares((4, 100, 100), (True,) * 3, epsilon=1.0, total=1e9)
+    assert sum(large) == pytest.approx(COST_TO_CELLS)
+    assert not any(one_way_shares((4, 100, 100), (True,) * 3, epsilon=4.0, total=1e9))  # none would be as precise
+    of_many, of_few = one_way_shares((3000, 4), (True, True), epsilon=1.0, total=1e9)
+    assert of_many == 0  # half of the cube: its cells state it
+    assert float(of_few) == pytest.approx(1 / 15)
+
+
+def test_attributes_of_which_only_ranges_are_declared_keep_a_quarter() -> None:
+    every = one_way_shares((50, 40, 30), (True,) * 3, epsilon=0.1, total=100.0)
+    some = one_way_shares((50, 40, 30), (False, True, True), epsilon=0.1, total=100.0)
+    assert some == [OF_RANGES * every[0], every[1], every[2]]
+    counts = np.ones((50, 40, 30), np.int64)
+    for queries, part in (("mixed", 1), ("groups", 1), ("ranges", OF_RANGES), ("prefixes", OF_RANGES)):
+        gate = Gate(counts, Fraction(1, 100), noise=SeededNoise(1))
+        found = [table for table in tables(Adaptive(queries=queries).run(gate)) if len(table.axes) == 1]
+        assert sum(table.units for table in found) / BUDGET_UNITS == pytest.approx(float(part / 3), abs=1e-6)
+
+
+def test_questions_on_ranges_leave_values_without_an_order_their_share() -> None:
+    domain = Domain(Integer("a", 0, 39), Category("b", [f"v{k}" for k in range(30)]), Integer("c", 0, 19))
+    strategy = Adaptive(questions=["a between 3 and 9", "c <= 4 and b = 'v3'"]).for_domain(domain)
+    gate = Gate(np.ones(domain.shape, np.int64), Fraction(1, 100), noise=SeededNoise(1))
+    units = {table.axes: table.units for table in tables(strategy.run(gate))}
+    whole = one_way_shares(domain.shape, (True,) * 3, epsilon=0.01, total=0.0)
+    for axis, part in ((0, OF_RANGES), (1, 1), (2, OF_RANGES)):
+        assert units[axis,] / BUDGET_UNITS == pytest.approx(float(part * whole[axis]), abs=1e-6)
+
+
+def test_a_release_for_a_target_counts_no_one_way_marginals() -> None:
+    domain = Domain(Integer("a", 0, 9), Category("b", ["x", "y"]), Integer("c", 0, 7))
+    gate = Gate(np.ones(domain.shape, np.int64), Fraction(1, 100), noise=SeededNoise(1))
+    found = tables(Adaptive(target="b").for_domain(domain).run(gate))
+    assert [table.axes for table in found] == [(0, 1), (1, 2)]
+
+
+def test_marginals_are_counted_alike_by_another_counter() -> None:
+    first = count_one_way(Gate(np.ones((4, 3), np.int64), Fraction(1), noise=SilentNoise()), [Fraction(1, 8)] * 2)
+    again = count_alike(Gate(np.full((4, 3), 2), Fraction(1), noise=SilentNoise()), first)
+    assert [(one.axes, one.units) for one in again] == [(one.axes, one.units) for one in first]
+    np.testing.assert_array_equal(again[0].counts, np.full(4, 6))
+
+
+def test_many_values_of_one_category_alone_are_counted_one_by_one() -> None:
+    def released(values: int, *, ordered: bool) -> Transcript:
+        domain = Domain(Category("a", [f"v{k}" for k in range(values)], ordered=ordered))
+        gate = Gate(np.zeros(values, np.int64), Fraction(1, 10), noise=SeededNoise(1))
+        return Adaptive().for_domain(domain).run(gate)
+
+    transcript = released(MANY_VALUES + 1, ordered=False)
+    assert transcript.plan == "cells"
+    assert transcript.most_charged() == BUDGET_UNITS
+    assert transcript.boxes is not None
+    assert (transcript.boxes.tree.sizes[transcript.boxes.node] == 1).sum() == MANY_VALUES + 1
+    assert "cells" not in (released(MANY_VALUES, ordered=False).plan, released(1000, ordered=True).plan)
 
 
 def test_a_large_epsilon_counts_plain_cells_and_a_tiny_one_no_tables() -> None:
@@ -92,21 +189,23 @@ def test_tables_get_their_share_where_they_are_worth_it_and_a_pilot_elsewhere() 
     alike = np.zeros(shape)
     for axes in itertools.combinations(range(4), 2):
         sides = [side if axis in axes else 1 for axis, side in enumerate(shape)]
-        alike = alike + generator.normal(0, 0.5, sides)
+        alike = alike + generator.normal(0, 1.0, sides)
     lonely = np.zeros(shape, np.int64)
     lonely[tuple(generator.integers(0, side, 12) for side in shape)] = 20_000
     spent = []
     for table in (generator.poisson(30_000 * np.exp(alike) / np.exp(alike).sum()), lonely):
         transcript = Adaptive(queries="groups").run(Gate(table, Fraction(1), noise=SeededNoise(2)))
-        spent.append(sum(one.units for one in tables(transcript)) / BUDGET_UNITS)
-    assert spent == [pytest.approx(float(share_of_tables(shape)), abs=1e-6), pytest.approx(float(PILOT), abs=1e-6)]
+        by_way = [sum(one.units for one in tables(transcript) if len(one.axes) == way) for way in (1, 2)]
+        spent.append((by_way[0] / BUDGET_UNITS, by_way[1] / BUDGET_UNITS))
+    share, ones = float(share_of_pairs(shape)), [of_ones for of_ones, _ in spent]
+    assert all(0 < of <= SPARSE_SHARE for of in ones)
+    assert [of for _, of in spent] == [pytest.approx(share, abs=1e-6), pytest.approx(float(PILOT), abs=1e-6)]
 
 
 def test_memory_is_announced_for_the_tables() -> None:
-    assert peak_bytes_of_tables((50, 40)) == 0
+    assert peak_bytes_of_tables((50, 40)) == 16 * 90
     announced = peak_bytes_of_tables((50, 40, 30))
     assert announced == 16 * (50 + 40 + 30 + 50 * 40 + 50 * 30 + 40 * 30)
-    counted = count_tables(Gate(np.ones((50, 40, 30), np.int64), Fraction(1), noise=SilentNoise()), Fraction(1, 2))
-    held = sum(table.counts.nbytes for table in counted)
-    assert 2 * held == announced
-    assert math.prod((50, 40, 30)) * 16 > announced
+    gate = Gate(np.ones((50, 40, 30), np.int64), Fraction(1), noise=SilentNoise())
+    counted = [*count_one_way(gate, [Fraction(1, 12)] * 3), *count_pairs(gate, Fraction(1, 2))]
+    assert 2 * sum(table.counts.nbytes for table in counted) == announced

@@ -27,7 +27,7 @@ class BalancedAnswers:
     """The moved cells of a cube, its tree with both kinds of errors, how precisely tables were known, and `factors`.
 
     `of_tree` are the tables that were not measured apart from the tree, `of_values` the squared errors of the values of
-    attributes that were moved value by value.
+    attributes whose marginals were.
     """
 
     tree: TreeAnswers

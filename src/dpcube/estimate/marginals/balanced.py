@@ -81,7 +81,7 @@ class BalancedEstimate:
 
     @property
     def of_values(self) -> dict[int, Floats]:
-        """The squared errors of the values of attributes that were moved value by value."""
+        """The squared errors of the values of attributes whose marginals were counted."""
         return self._moved.of_values
 
     def _pooled(self, errors: ErrorParts, own: Floats, sums: Floats, squares: Floats) -> ErrorParts:
@@ -112,7 +112,7 @@ class _Moved:
     cells: Floats
     factors: dict[TableAxes, float]
     of_values: dict[int, Floats]
-    """The squared errors of the values of attributes that were moved value by value."""
+    """The squared errors of the values of attributes whose marginals were counted."""
 
     @classmethod
     def of(cls, tree: PosteriorEstimate, tables: Components, unordered: tuple[int, ...]) -> "_Moved":
@@ -187,27 +187,22 @@ def _moved_ones(
     unordered: tuple[int, ...],
     factors: dict[TableAxes, float],
 ) -> tuple[dict[TableAxes, Floats], dict[int, Floats]]:
-    """Return the 1-way tables of a cube, moved, and squared errors of those that were moved value by value.
+    """Return the 1-way tables of a cube, moved, and the squared errors of the values of those that were counted.
 
     Those that the tree's own counts state, or none, are moved as a whole or not at all.
     """
     shape, total = tree.shape, np.asarray(cube.sum())
     parts = _moved_components(cube, tree, tables, [(axis,) for axis in range(len(shape))], factors)
-    by_values: dict[int, MovedValues] = {}
-    for axis in range(len(shape)):
-        if (axis,) in tables.of_tree or (axis,) not in tables.values:
-            continue
-        table, variance = table_over(cube, (axis,)), 1 / tables.precisions[axis,]
+    apart = [axis for (axis,) in parts if (axis,) in tables.values and (axis,) not in tables.of_tree]
+    moved: dict[int, MovedValues] = {}
+    for axis in apart:
+        table = table_over(cube, (axis,))
         departures = tables.values[axis,] - centred(table)
-        one = OneWay(axis, tree, table, departures, variance, factors[axis,])
-        if axis in unordered:
-            by_values[axis] = one.by_values(float(total))
-        else:
-            parts[axis,] = one.by_intervals()
-    ones = one_way_tables({(): total, **parts}, shape)
-    return ones | {(axis,): moved.table for axis, moved in by_values.items()}, {
-        axis: moved.squares for axis, moved in by_values.items()
-    }
+        one = OneWay(axis, tree, table, departures, 1 / tables.precisions[axis,], factors[axis,])
+        moved[axis] = one.by_values(float(total)) if axis in unordered else one.by_intervals(float(total))
+    ones = one_way_tables({(): total, **{axes: part for axes, part in parts.items() if axes[0] not in moved}}, shape)
+    squares = {axis: found.squares for axis, found in moved.items()}
+    return ones | {(axis,): found.table for axis, found in moved.items()}, squares
 
 
 def moved_by_departures(cube: Floats, tables: Components) -> Floats:

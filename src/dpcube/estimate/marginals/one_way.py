@@ -8,13 +8,13 @@ squared errors that the tree states and, by empirical Bayes, by how much of such
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dpcube.arrays import Floats, Ints
-from dpcube.estimate.marginals.components import centred
 from dpcube.estimate.marginals.fitting import nearest_with_sums
-from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, posterior_signals, signals
+from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, posterior_signals
 from dpcube.estimate.posterior import PosteriorEstimate
 from dpcube.query import Workload
 
@@ -39,27 +39,46 @@ class OneWay:
     factor: float
     """By what the squared errors that the tree states must be raised at least to explain the departures."""
 
-    def by_intervals(self) -> Floats:
-        """Return the component of the marginal, moved interval by interval; nothing moves in one of a single value."""
+    def by_intervals(self, total: float) -> "MovedValues":
+        """Return the marginal of a given total, moved interval by interval, with the squared error of each value."""
         cuts = Halvings.of(len(self.table))
         sums = np.append(0.0, np.cumsum(self.departures))
         left, right = cuts.middle - cuts.low, cuts.high - cuts.middle
-        both = left + right
         of_left, of_right = sums[cuts.middle] - sums[cuts.low], sums[cuts.high] - sums[cuts.middle]
-        apart, noise = (of_left * right - of_right * left) / both, self.variance * left * right / both
+        apart, noise = (
+            (of_left * right - of_right * left) / (left + right),
+            self.variance * left * right / (left + right),
+        )
         stated = np.minimum(self._squares(cuts.low, cuts.middle), self._squares(cuts.middle, cuts.high))
-        real, deviation = np.zeros(len(apart)), np.sqrt(noise + stated)
+        signal, unsure = np.zeros(len(apart)), np.zeros(len(apart))
+        deviation = np.sqrt(noise + stated)
         if len(self.table) < FEW_VALUES:
             stated = self.factor * stated
         elif is_contradicted(apart / deviation):
-            (signal,) = signals([Departures(apart / deviation, 1.0, cuts.level)])
-            real = np.divide(signal * deviation, apart, out=real, where=apart != 0)
-        moved = apart * (1 - (1 - real) * noise / (noise + stated))
-        steps = np.zeros(len(self.table) + 1)
-        np.add.at(steps, cuts.low, moved / left)
-        np.add.at(steps, cuts.middle, -moved / left - moved / right)
-        np.add.at(steps, cuts.high, moved / right)
-        return centred(self.table + np.cumsum(steps[:-1]))
+            ((signal, unsure),) = posterior_signals([Departures(apart / deviation, 1.0, cuts.level)])
+            signal, unsure = signal * deviation, unsure * deviation**2
+        of_tree = stated / (noise + stated)
+        moved = signal + (apart - signal) * of_tree
+        squares = of_tree**2 * noise + (1 - of_tree) ** 2 * (self.doubt * stated + unsure)
+        found = self.table + cuts.spread(moved / left, -moved / right)
+        table = nearest_with_sums(found[None], np.array([total]))[0]
+        of_total = self._squares(np.zeros(1, np.int64), np.array([len(self.table)])) * (table / max(total, 1.0)) ** 2
+        return MovedValues(table, cuts.spread(squares / left**2, squares / right**2) + of_total)
+
+    @cached_property
+    def doubt(self) -> float:
+        """By what the squared errors that the tree states of values are raised where errors are stated.
+
+        The departures have the variance of these and of noise; what they show is taken one standard error high.
+        """
+        values, stated = len(self.table), float(np.mean(self._of_values))
+        shown = float(np.mean(self.departures**2)) - self.variance + math.sqrt(2 / values) * (self.variance + stated)
+        return max(shown / stated, 1.0) if stated > 0 else 1.0
+
+    @cached_property
+    def _of_values(self) -> Floats:
+        places = np.arange(len(self.table))
+        return self._squares(places, places + 1)
 
     def _squares(self, low: Ints, high: Ints) -> Floats:
         lower = np.zeros((len(low), len(self.tree.shape)), np.int64)
@@ -70,11 +89,11 @@ class OneWay:
     def by_values(self, total: float) -> "MovedValues":
         """Return the marginal of a given total, moved value by value, with the squared error of each value."""
         if len(self.table) < FEW_VALUES:
-            places = np.arange(len(self.table))
-            squares = self.factor * self._squares(places, places + 1)
-            of_tree = squares / (squares + self.variance)
+            stated = self.factor * self._of_values
+            of_tree = stated / (stated + self.variance)
             found = self.table + of_tree * self.departures
-            return MovedValues(nearest_with_sums(found[None], np.array([total]))[0], of_tree * self.variance)
+            squares = of_tree**2 * self.variance + (1 - of_tree) ** 2 * self.doubt * stated
+            return MovedValues(nearest_with_sums(found[None], np.array([total]))[0], squares)
         departures = Departures(self.departures, self.variance, groups_by_size(self.table))
         ((signal, variances),) = posterior_signals([departures])
         real = np.divide(signal, self.departures, out=np.zeros_like(signal), where=self.departures != 0)
@@ -124,6 +143,14 @@ class Halvings:
             found.append((low, middle, high, np.full(len(low), len(found) - 1)))
             low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
         return cls(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def spread(self, of_left: Floats, of_right: Floats) -> Floats:
+        """Return for each cell the sum of what its halves of all intervals have, shape (cells,)."""
+        steps = np.zeros(len(self.low) + 2)
+        np.add.at(steps, self.low, of_left)
+        np.add.at(steps, self.middle, of_right - of_left)
+        np.add.at(steps, self.high, -of_right)
+        return np.asarray(np.cumsum(steps[:-1]))
 
 
 def nearest_with_predicted(table: Floats, predicted: Floats, total: float) -> Floats:

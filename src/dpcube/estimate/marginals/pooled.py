@@ -51,39 +51,22 @@ def pooled_errors(
 
 
 def values_inside(of_values: dict[int, Floats], workload: Workload) -> dict[int, Floats]:
-    """Return the sums of squared errors of the values of each attribute that ranges take.
-
-    Or of those that they leave out, if these are less: the total is known by itself.
-    """
-    taken = {}
-    for axis, squares in of_values.items():
-        sums = np.append(0.0, np.cumsum(squares))
-        inside = sums[workload.upper[:, axis]] - sums[workload.lower[:, axis]]
-        taken[axis] = np.minimum(inside, sums[-1] - inside)
-    return taken
+    """Return the squared error of the first value of each attribute that ranges take."""
+    return {axis: squares[workload.lower[:, axis]] for axis, squares in of_values.items()}
 
 
 def values_taken(of_values: dict[int, Floats], queries: CountingQueries) -> dict[int, Floats]:
     """Return the same of counting queries."""
-    taken = {}
-    for axis, squares in of_values.items():
-        weights = queries.weights[axis]
-        rows = np.minimum(weights**2 @ squares, (1 - weights) ** 2 @ squares)
-        taken[axis] = rows[queries.chosen[:, axis]]
-    return taken
+    first = {axis: queries.weights[axis].argmax(axis=1)[queries.chosen[:, axis]] for axis in of_values}
+    return {axis: squares[first[axis]] for axis, squares in of_values.items()}
 
 
 def with_values(
     errors: ErrorParts, taken: dict[int, Floats], sums: Floats, squares: Floats, *, shape: tuple[int, ...]
 ) -> ErrorParts:
-    """Return the errors of questions that ask of one attribute alone as its values were moved, given what they take.
-
-    Of several values the errors may go the same way, so those of the pooled tables are stated if they are larger.
-    """
+    """Return errors with those of questions of one value and nothing else as the value was moved."""
     asked, noise, within = asked_axes(shape, sums, squares), errors.noise_variances.copy(), errors.within_squares.copy()
     for axis, found in taken.items():
-        alone = asks_only((axis,), asked)
-        single = alone & (sums[:, axis] == 1) & (squares[:, axis] == 1)
-        noise[alone] = np.maximum(noise[alone], found[alone] - within[alone])
+        single = asks_only((axis,), asked) & (sums[:, axis] == 1) & (squares[:, axis] == 1)
         noise[single], within[single] = found[single], 0.0
     return errors._replace(noise_variances=noise, within_squares=within)

@@ -114,18 +114,9 @@ function pooledErrors({ precisions, factors, ofTree }, arrays, shape, tree, axes
   const together = same ? 2 * Math.sqrt(ofMoved * left * (noise + within)) : 0;
   const pooled = { noise: left * fromTree + ofMoved + together, within: left * within, number: 0 };
   const squares = asked.length === 1 ? arrays[`values${asked[0]}`] : undefined;
-  return squares ? withValues(pooled, squares, axes[asked[0]]) : pooled;
-}
-
-/** Return the errors of a question of one attribute that was moved value by value: `with_values` in Python. */
-function withValues(pooled, squares, { weights, sum, square }) {
-  const total = (part) => squares.reduce((found, one, k) => found + one * part(weights[k]) ** 2, 0);
-  const found = Math.min(
-    total((weight) => weight),
-    total((weight) => 1 - weight),
-  );
-  if (sum === 1 && square === 1) return { ...pooled, noise: found, within: 0 };
-  return { ...pooled, noise: Math.max(pooled.noise, found - pooled.within) };
+  const { weights, sum, square } = axes[asked[0]] ?? {};
+  if (!squares || sum !== 1 || square !== 1) return pooled;
+  return { ...pooled, noise: squares[weights.indexOf(1)], within: 0 };
 }
 
 function numberOf(pairs, axes) {

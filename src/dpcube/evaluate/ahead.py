@@ -19,11 +19,11 @@ from dpcube.strategy import BY_NAME, GRID_STRATEGY, WIDE_STRATEGY
 
 MANY_RANGES = 20_000
 """Of so many ranges errors are read from tables, by loops that are compiled for each number of axes."""
-MOST_AXES = 6
+MOST_PREPARED = 6
 """Attributes of the largest cube for which those loops are compiled ahead."""
 
 
-class Kind(NamedTuple):
+class KindOfRelease(NamedTuple):
     """A kind of release: the strategy, the domain that the bundled table is counted by, and what is asked of it."""
 
     strategy: str
@@ -32,15 +32,15 @@ class Kind(NamedTuple):
     sql: str
 
 
-def kinds() -> Iterator[Kind]:
+def kinds() -> Iterator[KindOfRelease]:
     """Return every kind of release: dense ones by the built-in strategies, a wide one, and a fine grid."""
     adult = Domain.load(datasets.adult_domain())
     question = "age between 30 and 39 and sex = 'Female'"
     sql = "SELECT count(*), avg(age) FROM cube WHERE age >= 30"
     for strategy in (*BY_NAME, WIDE_STRATEGY):
-        yield Kind(strategy, adult, question, f"{sql} GROUP BY sex")
+        yield KindOfRelease(strategy, adult, question, f"{sql} GROUP BY sex")
     grid = Domain(*(Float(name, 0.0, 100.0, width=0.0001) for name in ("age", "hours-per-week")))
-    yield Kind(GRID_STRATEGY, grid, "age between 30 and 39.5", sql.replace(", avg(age)", ""))
+    yield KindOfRelease(GRID_STRATEGY, grid, "age between 30 and 39.5", sql.replace(", avg(age)", ""))
 
 
 def few_cells(axes: int) -> Domain:
@@ -61,7 +61,7 @@ def compile_ahead() -> int:
             path = Path(folder) / f"{kind.strategy}.dpcube"
             _released(kind.strategy, kind.domain).save(path)
             _ask(Release.open(path), kind)
-    for strategy, axes in product(BY_NAME, range(1, MOST_AXES + 1)):
+    for strategy, axes in product(BY_NAME, range(1, MOST_PREPARED + 1)):
         _ask_ranges(_released(strategy, few_cells(axes)))
     return made[0]
 
@@ -70,7 +70,7 @@ def _released(strategy: str, domain: Domain) -> Release:
     return publish(datasets.adult_table(), domain, epsilon="1", strategy=strategy, ledger=None)
 
 
-def _ask(release: Release, kind: Kind) -> None:
+def _ask(release: Release, kind: KindOfRelease) -> None:
     """Ask a release what analysts ask: counts, SQL with errors, groups, every cell, many ranges, synthetic rows."""
     release.count(kind.question)
     release.explain()

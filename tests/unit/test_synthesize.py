@@ -23,6 +23,7 @@ from dpcube.domain import Category, Date, Float, Integer
 from dpcube.errors import InputError, MemoryLimitError, QueryError
 from dpcube.estimate.non_negative import non_negative
 from dpcube.evaluate import experiment
+from dpcube.spreadsheets import spreadsheet_text
 from dpcube.strategy import Cells
 from dpcube.testing import SeededNoise, SilentNoise
 
@@ -267,4 +268,4 @@ def test_a_spreadsheet_runs_no_label_and_a_program_has_them_as_they_are(tmp_path
         assert read[0] == ["'=x", "n"]
         assert [line[0] for line in read[1:]] == [*(f"'{label}" for label in HOSTILE_LABELS), *HARMLESS_LABELS, ""]
         assert {line[1] for line in read[1:]} == {"-1.5"}
-        assert [export.spreadsheet_text(label or "") for label in labels] == [line[0] for line in read[1:]]
+        assert [spreadsheet_text(label or "") for label in labels] == [line[0] for line in read[1:]]

@@ -24,7 +24,6 @@ from test_studio import Client
 
 from chromium import Browser, Page
 from dpcube import Release
-from dpcube.analyst.export import spreadsheet_text
 from dpcube.cli import commands
 from dpcube.domain import Attribute
 from dpcube.errors import QueryError
@@ -32,6 +31,7 @@ from dpcube.explore import ExplorerServer
 from dpcube.explore.asking import PageQuestions
 from dpcube.loopback.entry import KEY_HEADER
 from dpcube.loopback.opening import leading_page
+from dpcube.spreadsheets import spreadsheet_text
 
 
 @contextmanager

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         EmptyTotalError,
         HiddenError,
         InputError,
+        KeptReleaseError,
         LedgerError,
         LinkageError,
         MemoryLimitError,
@@ -45,7 +46,15 @@ _NAMES = {
     "dpcube.analyst": ("Answer", "Answers", "Release", "View"),
     "dpcube.domain": ("Category", "Date", "Domain", "Float", "Integer"),
     "dpcube.errors": (
-        *("BudgetError", "DomainError", "DpcubeError", "EmptyTotalError", "HiddenError", "InputError"),
+        *(
+            "BudgetError",
+            "DomainError",
+            "DpcubeError",
+            "EmptyTotalError",
+            "HiddenError",
+            "InputError",
+            "KeptReleaseError",
+        ),
         *(
             "LedgerError",
             "LinkageError",
@@ -77,6 +86,7 @@ __all__ = [
     "HiddenError",
     "InputError",
     "Integer",
+    "KeptReleaseError",
     "LedgerError",
     "LinkageError",
     "MemoryLimitError",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         EmptyTotalError,
         HiddenError,
         InputError,
+        KeptReleaseError,
         LedgerError,
         LinkageError,
         MemoryLimitError,
@@ -47,6 +48,7 @@ _NAMES = {
     "dpcube.domain": ("Category", "Date", "Domain", "Float", "Integer"),
     "dpcube.errors": (
         *("BudgetError", "CompilerError", "DomainError", "DpcubeError", "EmptyTotalError", "HiddenError", "InputError"),
+        "KeptReleaseError",
         *(
             "LedgerError",
             "LinkageError",
@@ -79,6 +81,7 @@ __all__ = [
     "HiddenError",
     "InputError",
     "Integer",
+    "KeptReleaseError",
     "LedgerError",
     "LinkageError",
     "MemoryLimitError",

@@ -73,6 +73,41 @@ def test_a_release_that_no_folder_takes_is_kept_in_memory(folder: Path, monkeypa
     assert [charge.digest for charge in Ledger(folder / "t.ledger").statement().charges] == [digest]
 
 
+TABLE = ("release", "t.csv", "--domain", "d.toml", "--epsilon", "1", "--strategy", "cells", "-o", "gone/r.dpcube")
+
+
+@pytest.fixture
+def nowhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let no folder take the release of the command."""
+    (folder / "t.csv").write_text("age\n" + "3\n" * 1000)
+    (folder / "d.toml").write_text('[[attribute]]\nname = "age"\ntype = "integer"\nmin = 0\nmax = 9\n')
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("dpcube.curator.publishing.save_elsewhere", lambda *_: None)
+    return folder
+
+
+def test_on_a_terminal_the_command_asks_until_a_place_takes_the_release(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = iter(["no/such/folder.dpcube", "t.csv", "saved.dpcube"])
+    monkeypatch.setattr(sys.modules["dpcube.cli.registry"], "can_ask", lambda: True)
+    monkeypatch.setattr("click.prompt", lambda *_, **__: next(answers))
+    assert dpcube(monkeypatch, *TABLE) == 1
+    told = capsys.readouterr()
+    assert told.out == "wrote saved.dpcube\n"
+    assert "t.csv exists" in told.err
+    digest = Release.open("saved.dpcube").digest
+    assert {charge.digest for charge in Ledger("t.ledger").statement().charges} == {digest}
+
+
+def test_where_nobody_can_be_asked_the_command_says_that_the_release_is_lost(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.modules["dpcube.cli.registry"], "can_ask", lambda: False)
+    assert dpcube(monkeypatch, *TABLE) == 1
+    assert "so it ends with this command" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("fault", [MemoryError(), OSError(28, "No space left on device"), RuntimeError("of a library")])
 def test_whatever_fails_as_it_is_written_the_release_is_kept(
     fault: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

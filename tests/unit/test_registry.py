@@ -237,6 +237,14 @@ def test_the_ledger_tells_the_day_and_how_many_releases(charged: tuple[Path, Pat
     assert twice["deployment_model"]["release_type"] == "Many releases"
 
 
+def test_a_ledger_tells_its_delta(tmp_path: Path) -> None:
+    book = Ledger.create(tmp_path / "t.ledger", total=Fraction(3), delta=Fraction(1, 10**6))
+    made = publish(np.full(DOMAIN.shape, 50), DOMAIN, epsilon="1/3", strategy="cells", ledger=book.path)
+    book.charge(Fraction(1), strategy="padding", domain="", delta=Fraction(1, 10**7))
+    details = parts(registry_record(made, REQUIRED, ledger=book.statement()))["privacy_loss"]
+    assert "It allows delta 1/1000000 besides, for record linkage; 1/10000000 is spent." in str(details)
+
+
 def test_a_ledger_of_something_else_is_refused(release: Release, charged: tuple[Path, Path]) -> None:
     with pytest.raises(InputError, match="no charge for this release"):
         registry_record(release, REQUIRED, ledger=Ledger(charged[1]).statement())

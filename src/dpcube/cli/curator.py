@@ -1,7 +1,6 @@
 """Verbs for the owner of a private table."""
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
@@ -272,10 +271,11 @@ def release(
 def _save_where_asked(kept: "KeptReleaseError") -> NoReturn:
     """Ask on a terminal for another place, until one takes a release that is in memory alone; then fail as before."""
     from dpcube.analyst import Release
-    from dpcube.errors import InputError
+    from dpcube.cli.registry import can_ask
+    from dpcube.errors import InputError, KeptReleaseError
 
     stages_done()
-    while kept.path is None and isinstance(kept.release, Release) and sys.stdin.isatty() and sys.stderr.isatty():
+    while kept.path is None and isinstance(kept.release, Release) and can_ask():
         click.echo(f"dpcube: {visible(str(kept))}", err=True)
         place = Path(click.prompt("another file to write it to, such as /media/stick/r.dpcube", err=True))
         try:
@@ -285,6 +285,9 @@ def _save_where_asked(kept: "KeptReleaseError") -> NoReturn:
         else:
             kept.path = place
             click.echo(visible(f"wrote {place}"))
+    if kept.path is None:
+        msg = f"{kept}. No other folder takes it, and nobody can be asked for one, so it ends with this command"
+        raise KeptReleaseError(msg, kept.release, None) from None
     raise kept
 
 

@@ -1,5 +1,7 @@
 """Features: what is alike is alike on both sides, and what is missing or a dummy holds for nothing."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -190,3 +192,20 @@ column = "d"
 kind = "date"
 days = 2
 """
+
+
+@pytest.mark.parametrize("grams", [2, 3])
+def test_bits_of_a_text_are_those_of_its_grams_with_its_ends_marked(grams: int) -> None:
+    """Worked out once more, from the definition: so many marks at both ends that each letter is in as many grams."""
+    text = f"threshold = 1\n[[compare]]\ncolumn = 'name'\nkind = 'text'\nbits = 64\ngrams = {grams}\nhashes = 3\n"
+    (rule,) = MatchingRules.loads(text).rules
+    made, there = raw_features(rule, ["Ada", "", None], np.zeros(0), b"key")
+    marks = "\x02" * (grams - 1)
+    marked = f"{marks}ada{marks}"
+    bits = np.zeros(64, np.int64)
+    for start in range(3 + grams - 1):
+        for turn in range(3):
+            said = f"6 name {turn} {marked[start : start + grams]}".encode(errors="replace")
+            bits[int.from_bytes(hashlib.blake2b(said, digest_size=8, key=b"key").digest(), "big") % 64] = 1
+    assert made.tolist() == [bits.tolist(), [0] * 64, [0] * 64]
+    assert there.tolist() == [True, False, False]

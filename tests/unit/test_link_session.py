@@ -214,10 +214,12 @@ def test_a_ledger_that_has_not_enough_is_seen_before_rows_are_read(
         Fraction(1, 10 ** (9 if spent == "delta" else 3)),
     )
     Ledger.create(ledger, total=total, delta=delta, unit="who" if spent == "unit" else None)
-    monkeypatch.setattr(session_module, "_read_records", lambda *_: pytest.fail("rows were read"))
+    read: list[object] = []
+    monkeypatch.setattr(session_module, "_read_records", lambda *given: read.append(given))
     with pytest.raises(DpcubeError):
         prepared(tmp_path / "s", ledger)
     assert Ledger(ledger).statement().charges == ()
+    assert read == []
 
 
 def test_how_a_table_is_read_is_what_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

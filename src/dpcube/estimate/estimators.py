@@ -261,11 +261,11 @@ def _to_whole(transcript: Transcript, totals: Floats, variances: Floats) -> Floa
 
 
 def counted_slabs(transcript: Transcript) -> BoxCounts | None:
-    """Return the count of the whole by itself as one box, or those of the slabs of the first attribute as boxes."""
-    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts) and one.axes in ((), (0,))]
-    if not found:
+    """Return the total that was drawn first as one box, or of releases put together those of the periods as boxes."""
+    shape, first = transcript.shape, transcript.measurements[0]
+    drawn_first = (0,) if transcript.plan == PERIODS else ()
+    if not isinstance(first, MarginalCounts) or first.axes != drawn_first:
         return None
-    shape, first = transcript.shape, min(found, key=lambda one: one.axes)
     lower, upper = np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64)
     if first.axes:
         starts = np.zeros((shape[0], len(shape)), np.int64)

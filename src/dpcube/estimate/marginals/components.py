@@ -120,8 +120,9 @@ class Components:
 
 
 def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
-    """Return every table over some axes that a transcript holds; a count of the whole is one of the tree's root."""
-    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts) and one.axes]
+    """Return every table over some axes that a transcript holds; a total drawn first is a count of the tree's root."""
+    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts)]
+    found = [one for one in found if one not in transcript.totals]
     return tables_with_noise(found, transcript.epsilon_per_unit)
 
 

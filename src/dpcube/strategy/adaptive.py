@@ -52,7 +52,7 @@ FAINT = Fraction(1, 10**4)
 
 Tens of thousands of rows cannot be told from none there.
 """
-TOTAL_SHARE = Fraction(4, 100)
+SHARE_OF_TOTAL = Fraction(4, 100)
 """Share for the count of the whole table by which one-way marginals get theirs."""
 MANY_VALUES = 64
 """A category that is alone in a cube is counted value by value from more values on: see `one_way.py`."""
@@ -167,7 +167,7 @@ class Adaptive:
         kinds = self._kinds(counter.shape)
         if self.target_axis is not None or not counts_one_way(counter.shape, kinds):
             return []
-        seen.count_total(TOTAL_SHARE)
+        seen.count_total(SHARE_OF_TOTAL)
         undeclared = (MIXED, "groups") if self.weights is None else ("groups",)
         single_values = tuple(kind in undeclared for kind in kinds)
         epsilon = float(BUDGET_UNITS * counter.epsilon_per_unit)

@@ -26,7 +26,7 @@ from dpcube.estimate.marginals.balanced import cells_of_table
 from dpcube.estimate.marginals.components import TableAxes, assembled, centred, table_over
 from dpcube.estimate.marginals.entropy import most_even_cube
 from dpcube.estimate.marginals.fitting import fitted, nearest_with_margins, nearest_with_sums
-from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, signals
+from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, posterior_signals, signals
 from dpcube.estimate.posterior import Whole, infer, whole_count
 from dpcube.estimate.posterior.estimate import PosteriorEstimate
 from dpcube.estimate.tree_totals import linear_totals
@@ -396,6 +396,8 @@ def test_the_error_of_a_moved_answer_has_a_part_of_the_trees_and_a_part_of_the_t
     _, _, found = made()
     for axes in [(0,), (1, 2)]:
         ranges = cells_of_table(found.shape, axes)
+        if len(axes) == 1:  # two values each: of a single one the error is that of its own move
+            ranges = Workload(found.shape, ranges.lower[:-1], ranges.upper[1:])
         cells = (ranges.upper - ranges.lower).astype(np.float64)
         of_tables = found.tables.question_variances(cells, cells)
         own = found._moved.factors[axes] * found.tree.own_squares(ranges)
@@ -406,3 +408,15 @@ def test_the_error_of_a_moved_answer_has_a_part_of_the_trees_and_a_part_of_the_t
             assert errors.noise_variances[k] == pytest.approx((1 - way) ** 2 * noise + way**2 * of_tables[k])
             assert errors.within_squares[k] == pytest.approx((1 - way) ** 2 * tree.within_squares[k])
         assert (errors.noise_variances < tree.noise_variances + tree.within_squares).any()
+    single = found.range_errors(cells_of_table(found.shape, (0,)))
+    np.testing.assert_array_equal(single.noise_variances, found.of_values[0])
+    assert not single.within_squares.any()
+
+
+def test_departures_beyond_all_scales_are_real() -> None:
+    """A value of a million rows under noise of one: densities of every scale vanish in doubles there."""
+    departures = np.zeros(100)
+    departures[3] = 1e6
+    ((found, variance),) = posterior_signals([Departures(departures, 1.0, np.zeros(100, np.int64))])
+    assert found[3] == pytest.approx(1e6, rel=0.02)
+    assert np.isfinite(variance).all()

@@ -123,7 +123,7 @@ def test_attributes_of_which_only_ranges_are_declared_keep_a_quarter() -> None:
 
 def test_questions_on_ranges_leave_values_without_an_order_their_share() -> None:
     domain = Domain(Integer("a", 0, 39), Category("b", [f"v{k}" for k in range(30)]), Integer("c", 0, 19))
-    strategy = Adaptive(questions=["a between 3 and 9", "c <= 4 and b = 'v3'"]).for_domain(domain)
+    strategy = Adaptive(questions=("a between 3 and 9", "c <= 4 and b = 'v3'")).for_domain(domain)
     gate = Gate(np.ones(domain.shape, np.int64), Fraction(1, 100), noise=SeededNoise(1))
     units = {table.axes: table.units for table in tables(strategy.run(gate))}
     whole = one_way_shares(domain.shape, (True,) * 3, epsilon=0.01, total=0.0)

@@ -52,10 +52,12 @@ FAINT = Fraction(1, 10**4)
 
 Tens of thousands of rows cannot be told from none there.
 """
-TOTAL_SHARE = Fraction(4, 100)
+SHARE_OF_TOTAL = Fraction(4, 100)
 """Share for the count of the whole table by which one-way marginals get theirs."""
 MANY_VALUES = 64
 """A category that is alone in a cube is counted value by value from more values on: see `one_way.py`."""
+OF_SHRUNK_VALUE = 600
+"""Bytes of a value of a marginal, while it is learnt how much of its departures is real."""
 OF_MADE_UP_CELL = 90
 """Bytes of a cell of a made-up cube, with what is estimated of it and what is drawn for it."""
 MOST_WEIGHTS = 2**26
@@ -140,7 +142,10 @@ class Adaptive:
         trees = 3 if tried else 1  # that of all cells and that of a made-up table, where a plan is chosen
         nodes = trees * largest_tree(shape)
         of_cell = 26 + (OF_MADE_UP_CELL if tried else 0)
-        return STARTING + of_cell * cells + 100 * sum(shape) + given + peak_bytes_of_tables(shape) + nodes * of_node
+        of_value = 100 + (OF_SHRUNK_VALUE if tried else 0)
+        return (
+            STARTING + of_cell * cells + of_value * sum(shape) + given + peak_bytes_of_tables(shape) + nodes * of_node
+        )
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count a little and one-way marginals, choose a plan by these, and count as it says, with pairs or without.
@@ -167,7 +172,7 @@ class Adaptive:
         kinds = self._kinds(counter.shape)
         if self.target_axis is not None or not counts_one_way(counter.shape, kinds):
             return []
-        seen.count_total(TOTAL_SHARE)
+        seen.count_total(SHARE_OF_TOTAL)
         undeclared = (MIXED, "groups") if self.weights is None else ("groups",)
         single_values = tuple(kind in undeclared for kind in kinds)
         epsilon = float(BUDGET_UNITS * counter.epsilon_per_unit)

@@ -15,7 +15,7 @@ from dpcube.transcript import MarginalCounts
 
 SPARSE_SHARE = Fraction(1, 3)
 """The share of all one-way marginals together where cells do not stand out of their noise."""
-ROOT, MOST_VALUES = 1 / 4, 2**10
+VALUES_POWER, MOST_SHARING = 1 / 4, 2**10
 """They divide it by this power of their numbers of values, of which no more than so many count."""
 DENSE = 1.0
 """Rows times epsilon per cell from which cells stand out of their noise."""
@@ -54,7 +54,7 @@ def one_way_shares(
     """
     cells = math.prod(shape)
     if total * epsilon < DENSE * cells:
-        roots = [min(values, MOST_VALUES) ** ROOT if values > 1 else 0.0 for values in shape]
+        roots = [min(values, MOST_SHARING) ** VALUES_POWER if values > 1 else 0.0 for values in shape]
         shares = [SPARSE_SHARE * Fraction(root / sum(roots)) for root in roots]
     else:
         shares = list(map(Fraction, _shares_beside_cells(shape, epsilon)))

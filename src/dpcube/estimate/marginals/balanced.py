@@ -191,7 +191,7 @@ def _moved_ones(
 
     Those that the tree's own counts state, or none, are moved as a whole or not at all.
     """
-    shape, total = tree.shape, np.asarray(cube.sum())
+    shape, total = tree.shape, np.maximum(cube.sum(), 1.0)
     parts = _moved_components(cube, tree, tables, [(axis,) for axis in range(len(shape))], factors)
     apart = [axis for (axis,) in parts if (axis,) in tables.values and (axis,) not in tables.of_tree]
     moved: dict[int, MovedValues] = {}

@@ -20,7 +20,7 @@ from dpcube.query import Workload
 
 SURPRISE = 7.0
 """Departures that chance makes with a probability below exp(-7), one in a thousand, are believed."""
-FEW_VALUES = 8
+FEWEST_LEARNT = 8
 """Departures of fewer values say too little of how much is real."""
 
 
@@ -52,7 +52,7 @@ class OneWay:
         stated = np.minimum(self._squares(cuts.low, cuts.middle), self._squares(cuts.middle, cuts.high))
         signal, unsure = np.zeros(len(apart)), np.zeros(len(apart))
         deviation = np.sqrt(noise + stated)
-        if len(self.table) < FEW_VALUES:
+        if len(self.table) < FEWEST_LEARNT:
             stated = self.factor * stated
         elif is_contradicted(apart / deviation):
             ((signal, unsure),) = posterior_signals([Departures(apart / deviation, 1.0, cuts.level)])
@@ -88,7 +88,7 @@ class OneWay:
 
     def by_values(self, total: float) -> "MovedValues":
         """Return the marginal of a given total, moved value by value, with the squared error of each value."""
-        if len(self.table) < FEW_VALUES:
+        if len(self.table) < FEWEST_LEARNT:
             stated = self.factor * self._of_values
             of_tree = stated / (stated + self.variance)
             found = self.table + of_tree * self.departures

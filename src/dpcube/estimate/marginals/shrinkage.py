@@ -16,7 +16,7 @@ SCALES: Floats = np.concatenate([[0.0], 2.0 ** np.arange(-1, 11)])
 NOISE_WEIGHTS: Floats = np.array([0.6, 0.4])
 NOISE_VARIANCES: Floats = np.array([0.62, 1.39]) ** 2
 """Two normal laws that together are close to Laplace's law of variance 1."""
-FARTHEST = 2.0**14
+LARGEST_DEPARTURE = 2.0**14
 """Departures farther off, in units of their noise, are real as nearly all of this one is; densities do not vanish."""
 PRIOR_CELLS = 4.0
 """Departures that what is learnt from all groups together counts for in each of them."""
@@ -51,7 +51,7 @@ def signals(departures: list[Departures]) -> list[Floats]:
 
 def posterior_signals(departures: list[Departures]) -> list[tuple[Floats, Floats]]:
     """Return the mean and the variance of the signal of each departure, given all of them."""
-    relative = [np.clip(one.apart / np.sqrt(one.variance), -FARTHEST, FARTHEST) for one in departures]
+    relative = [np.clip(one.apart / np.sqrt(one.variance), -LARGEST_DEPARTURE, LARGEST_DEPARTURE) for one in departures]
     even = np.full(len(SCALES), 1 / len(SCALES))
     prior = _learnt(_densities(np.concatenate([of_table.ravel() for of_table in relative])), even)
     found = []

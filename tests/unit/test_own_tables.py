@@ -12,8 +12,9 @@ from dpcube.arrays import Floats
 from dpcube.estimate import estimate
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.estimate.marginals import BalancedEstimate, Components, noisy_cells
-from dpcube.estimate.marginals.balanced import cells_of_table, pooled_errors
+from dpcube.estimate.marginals.balanced import cells_of_table
 from dpcube.estimate.marginals.components import table_over
+from dpcube.estimate.marginals.pooled import pooled_errors
 from dpcube.estimate.posterior import infer, whole_count
 from dpcube.estimate.posterior.estimate import PosteriorEstimate
 from dpcube.query import CountingQueries

@@ -160,11 +160,24 @@ def test_what_tables_depart_by_is_told_by_those_held_out() -> None:
     ]
     plain = CountedTable((0, 2), np.full((4, 2), 125.0), 1.0)
     alike = CountedTable((0, 1), np.diag(even), 1.0)
-    far = departure_of(shape, ones, [plain, plain, alike])
-    near = departure_of(shape, ones, [plain, plain, CountedTable((0, 1), np.full((4, 4), 62.5), 1.0)])
+    far = departure_of(shape, ones, [plain, plain, alike], selected=False)
+    unlike = CountedTable((0, 1), np.full((4, 4), 62.5), 1.0)
+    near = departure_of(shape, ones, [plain, plain, unlike], selected=False)
+    assert far is not None
+    assert near is not None
     assert far.of_cells > 100 * max(near.of_cells, 0.01)
     assert far.of_halves > 0.5 > near.of_halves
-    assert np.isnan(departure_of(shape, ones, [plain]).of_cells)
+
+
+def test_of_few_tables_those_that_were_selected_tell() -> None:
+    shape, even = (4, 4), np.full(4, 250.0)
+    ones = [CountedTable((axis,), even, 1.0) for axis in range(2)]
+    alike = CountedTable((0, 1), np.diag(even), 1.0)
+    found = departure_of(shape, ones, [alike], selected=True)
+    assert found is not None
+    assert found.of_halves > 0.5
+    assert departure_of(shape, ones, [alike] * 2, selected=False) is None
+    assert departure_of(shape, ones, ones, selected=True) is None  # tables of one attribute say nothing of pairs
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,6 +1,7 @@
 """The total that is drawn first is a measurement: in the file, in the account, and in every estimate."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from dpcube.curator.exact_rows import ExactRows
 from dpcube.curator.gate import Gate
 from dpcube.curator.grid_gate import GridGate
 from dpcube.estimate.estimators import ESTIMATORS
+from dpcube.estimate.marginals import BalancedEstimate
+from dpcube.estimate.posterior import PosteriorEstimate, Whole, whole_count
 from dpcube.noise import noise_variances
 from dpcube.privacy.feasible import TOTAL_SHARE
 from dpcube.query import Workload
@@ -187,3 +190,22 @@ def test_publish_keeps_it_unless_it_goes_on_even_if_empty() -> None:
     for even_if_empty in (False, True):
         made = publish(TABLE, DOMAIN, epsilon=1, strategy="cells", ledger=None, even_if_empty=even_if_empty)
         assert len(made.transcript.totals) == (not even_if_empty)
+
+
+def test_the_total_of_a_table_measured_apart_is_weighed_once() -> None:
+    of_tree, table = measured("adaptive", seed=1), MarginalCounts((0,), TABLE.sum(axis=(1, 2)) + 9, BUDGET_UNITS // 8)
+    transcript = replace(of_tree, measurements=(table, *of_tree.measurements)).after_total(ROWS)
+    found, boxes = release("adaptive", transcript).estimate(), transcript.boxes_with_totals
+    tree = found.tree if isinstance(found, BalancedEstimate) else found
+    assert isinstance(tree, PosteriorEstimate)
+    assert boxes is not None
+    alone = whole_count(boxes, transcript.epsilon_per_unit)
+    assert alone is not None
+    variance = 6 * float(noise_variances(np.array([table.units]), transcript.epsilon_per_unit)[0])
+    assert tree.whole == pytest.approx(alone.pooled_with(Whole(ROWS + 54.0, variance)))
+    answer = release("adaptive", transcript).count()
+    assert (answer.value, answer.stderr**2) == pytest.approx(tree.whole)
+
+
+def test_counts_of_the_whole_are_pooled_by_precision() -> None:
+    assert Whole(10.0, 1.0).pooled_with(Whole(20.0, 4.0)) == pytest.approx((12.0, 0.8))

@@ -135,8 +135,12 @@ def balanced(transcript: Transcript) -> Estimate:
     """
     periods = transcript.shape[0] if transcript.plan == PERIODS else 1
     whole = whole_count(_boxes_of(transcript), transcript.epsilon_per_unit, periods=periods)
-    tree = _posterior("balanced", transcript, whole=whole)
     tables = _components(transcript)
+    if whole is not None and tables is not None:
+        if () not in tables.of_tree:
+            whole = whole.pooled_with(Whole(float(tables.values[()]), 1 / tables.precisions[()]))
+        tables = tables.with_total(whole.total, whole.variance)
+    tree = _posterior("balanced", transcript, whole=whole)
     if tables is None or math.prod(transcript.shape) > MOST_FITTED:
         return tree
     made = BalancedEstimate("balanced", tree, tables)
@@ -175,7 +179,8 @@ def tree_least_squares(transcript: Transcript) -> Estimate:
     """Make the tree's counts add up by least squares, each weighted by its precision: linear, unbiased, then spread."""
     boxes = _boxes_of(transcript)
     found = least_squares_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))
-    return LeastSquaresTree("tree_least_squares", boxes.tree, *found)
+    posterior = (lambda: balanced(transcript)) if _has_posterior(transcript) else None
+    return LeastSquaresTree("tree_least_squares", boxes.tree, *found, posterior=posterior)
 
 
 def grid(transcript: Transcript) -> Estimate:
@@ -256,11 +261,11 @@ def _to_whole(transcript: Transcript, totals: Floats, variances: Floats) -> Floa
 
 
 def counted_slabs(transcript: Transcript) -> BoxCounts | None:
-    """Return the count of the whole by itself as one box, or those of the slabs of the first attribute as boxes."""
-    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts) and one.axes in ((), (0,))]
-    if not found:
+    """Return the total that was drawn first as one box, or of releases put together those of the periods as boxes."""
+    shape, first = transcript.shape, transcript.measurements[0]
+    drawn_first = (0,) if transcript.plan == PERIODS else ()
+    if not isinstance(first, MarginalCounts) or first.axes != drawn_first:
         return None
-    shape, first = transcript.shape, min(found, key=lambda one: one.axes)
     lower, upper = np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64)
     if first.axes:
         starts = np.zeros((shape[0], len(shape)), np.int64)
@@ -316,14 +321,19 @@ def _states_of_uniform(transcript: Transcript) -> frozenset[Part]:
 
 
 def _states_of_tree(transcript: Transcript) -> frozenset[Part]:
-    """Noise; and what even spreading misses if no box has more than one cell."""
+    """Noise; and what even spreading misses if a posterior can tell, or if no box has more than one cell."""
     tree = _boxes_of(transcript).tree
-    return frozenset({"noise", "within"}) if tree.sizes[tree.leaves].max() == 1 else frozenset({"noise"})
+    tells = _has_posterior(transcript) or tree.sizes[tree.leaves].max() == 1
+    return frozenset({"noise", "within"}) if tells else frozenset({"noise"})
 
 
 def _states_of_consistent(transcript: Transcript) -> frozenset[Part]:
     """As `uniform`, but for the noise where boxes inside one another were counted."""
     return _states_of_uniform(transcript) - (frozenset() if _counts_leaves_only(transcript) else {"noise"})
+
+
+def _has_posterior(transcript: Transcript) -> bool:
+    return transcript.cells is None and all(need.met(transcript) for need in NEEDS_OF_POSTERIOR)
 
 
 def _leaves_nothing_unused(transcript: Transcript) -> bool:
@@ -359,6 +369,7 @@ NEEDS_FINE = Need(
     "is not one of a fine grid",
 )
 
+NEEDS_OF_POSTERIOR = (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS)
 NEEDS_CUBOIDS = Need(lambda transcript: transcript.cuboids is not None, "has no cuboids")
 NEEDS_ONES = Need(counts_every_attribute, "has not one table over each attribute beside its cuboids")
 NEEDS_SMALL_MODEL = Need(
@@ -370,14 +381,14 @@ ESTIMATORS = (
     Estimator("grid", (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_FINE), _states_everything, grid, suits=_leaves_nothing_unused),
     Estimator(
         "balanced",
-        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS),
+        NEEDS_OF_POSTERIOR,
         _states_everything,
         balanced,
         suits=_leaves_nothing_unused,
     ),
     Estimator(
         "posterior",
-        (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS),
+        NEEDS_OF_POSTERIOR,
         _states_everything,
         posterior,
         suits=_leaves_nothing_unused,

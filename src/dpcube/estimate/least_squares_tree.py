@@ -9,10 +9,13 @@ node's error, and its variance is
     g_root^2 s_root + sum over inner nodes v of (sum over children of g_u^2 s_u - C_v g_v^2),
 
 where nodes of which all cells are taken alike add nothing below themselves: a walk visits only what the question cuts.
-Where a leaf of several cells is cut, what lies inside is not known (NaN): rows may lie anywhere in it.
+Where a leaf of several cells is cut, no count says what lies inside. A posterior of the same counts does, with a mean m
+and a variance s of the question: given the counts, an answer a errs by (a - m)^2 + s in the square, whatever made it.
+Without a posterior the error is not known there (NaN): rows may lie anywhere in the leaf.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +27,7 @@ from dpcube.estimate.cell_sums import range_sums, summed_area_table
 from dpcube.estimate.errors.axis_weights import AxisWeights, axis_weights, even_measure, everything
 from dpcube.estimate.errors.parts import ErrorParts
 from dpcube.estimate.errors.walks import common_weight, mean_weight
-from dpcube.estimate.protocol import DENSE_CELLS
+from dpcube.estimate.protocol import DENSE_CELLS, Estimate
 from dpcube.geometry.boxes import filled_boxes
 from dpcube.geometry.tree import BoxTree
 from dpcube.query import CountingQueries, Workload
@@ -38,6 +41,8 @@ class LeastSquaresTree:
     tree: BoxTree
     totals: Floats
     subtree_variance: Floats
+    posterior: Callable[[], Estimate] | None = field(default=None, kw_only=True)
+    """What makes a posterior of the same counts, where there is one; it takes a while, and is made when asked for."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,7 +65,8 @@ class LeastSquaresTree:
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         values, sums = self.boxes.query_sums(queries)
-        return values, self._errors(axis_weights(queries, *even_measure(self.shape)), sums.cut)
+        asked = axis_weights(queries, *even_measure(self.shape))
+        return values, self._errors(asked, sums.cut, values, lambda other: other.answers(queries))
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -71,11 +77,28 @@ class LeastSquaresTree:
     def range_errors(self, workload: Workload) -> ErrorParts:
         """Return the parts of the errors of many ranges."""
         asked = everything(self.shape, *even_measure(self.shape)).inside(workload)
-        return self._errors(asked, self.boxes.range_sums(workload).cut)
 
-    def _errors(self, asked: AxisWeights, cut: Floats) -> ErrorParts:
+        def by_posterior(other: Estimate) -> tuple[Floats, ErrorParts]:
+            return other.range_values(workload), other.range_errors(workload)
+
+        return self._errors(asked, self.boxes.range_sums(workload).cut, self.range_values(workload), by_posterior)
+
+    @cached_property
+    def _posterior(self) -> Estimate | None:
+        return None if self.posterior is None else self.posterior()
+
+    def _errors(
+        self, asked: AxisWeights, cut: Floats, values: Floats, by: Callable[[Estimate], tuple[Floats, ErrorParts]]
+    ) -> ErrorParts:
+        """Return the errors of answers, `by` the posterior's own where they cut a leaf."""
         noise = least_squares_variances(self.tree, self.subtree_variance, asked)
-        return ErrorParts(noise, np.where(cut > 0, np.nan, 0.0))
+        if not (cut > 0).any():
+            return ErrorParts(noise, np.zeros(len(cut)))
+        if self._posterior is None:
+            return ErrorParts(noise, np.where(cut > 0, np.nan, 0.0))
+        mean, errors = by(self._posterior)
+        squares = (values - mean) ** 2 + errors.noise_variances + errors.within_squares
+        return ErrorParts(noise, np.where(cut > 0, np.maximum(squares - noise, 0.0), 0.0))
 
 
 def least_squares_variances(tree: BoxTree, subtree_variance: Floats, asked: AxisWeights) -> Floats:

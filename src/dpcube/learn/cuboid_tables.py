@@ -5,7 +5,6 @@ has a modelled error, told by cuboids held out; where that is unknown, the featu
 model, the same whenever they are asked for.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,7 +86,7 @@ class CuboidTables(ClassTables):
 
     def _is_told(self, axis: int) -> bool:
         together = any({axis, self.axes[-1]} <= set(table.axes) for table in self.estimate.cuboids)
-        return together or not math.isnan(self.estimate.departure.of_cells)
+        return together or self.estimate.departure is not None
 
     def pairs(self) -> list[Term]:
         """Return the pairs of features that were counted with the class; of others the model knows no more."""

@@ -97,8 +97,9 @@ class Transcript:
 
     @property
     def totals(self) -> tuple[MarginalCounts, ...]:
-        """The noisy counts of the whole table that were measured by themselves."""
-        return tuple(kept for kept in self.measurements if isinstance(kept, MarginalCounts) and not kept.axes)
+        """The noisy count of the whole table that was drawn first, if one was; a strategy's own ones are not."""
+        first = self.measurements[0]
+        return (first,) if isinstance(first, MarginalCounts) and not first.axes else ()
 
     @property
     def boxes_with_totals(self) -> BoxCounts | None:

@@ -1,7 +1,8 @@
 """How far tables that a model has not seen depart from it: held-out cuboids enter, two numbers leave.
 
-The last third of the cuboids is held out: in a release that chose them they are those that departed most from what was
-known before, so what they say of the others is rather too much than too little.
+The last third of the cuboids over several attributes is held out: in a release that chose them they are those that
+departed most from what was known before, so what they say of the others is rather too much than too little, even if
+only one is held out. Of tables that somebody named one or two would say little of others.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ import numpy as np
 
 from dpcube.arrays import Floats
 from dpcube.estimate.cuboids.fitting import CountedTable, fit
+
+FEWEST_NAMED = 3
+"""Of so many tables that were named one is held out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +37,19 @@ class Departure:
         return squares
 
 
-UNKNOWN_DEPARTURE = Departure(np.nan, np.nan)
+def departure_of(
+    shape: tuple[int, ...], ones: list[CountedTable], cuboids: list[CountedTable], *, selected: bool
+) -> Departure | None:
+    """Return how far tables depart from a model that has not seen them; None if there are too few to tell.
 
-
-def departure_of(shape: tuple[int, ...], ones: list[CountedTable], cuboids: list[CountedTable]) -> Departure:
-    """Return how far tables depart from a model that has not seen them; unknown if there are too few."""
-    held = cuboids[len(cuboids) - len(cuboids) // 3 :]
-    if not held:
-        return UNKNOWN_DEPARTURE
-    beliefs = fit(shape, ones + cuboids[: -len(held)]).beliefs
+    `selected` says whether they were selected by their departures, and not named.
+    """
+    several = [table for table in cuboids if len(table.axes) > 1]
+    if len(several) < (1 if selected else FEWEST_NAMED):
+        return None
+    held = several[len(several) - max(len(several) // 3, 1) :]
+    known = [table for table in cuboids if not any(table is one for one in held)]
+    beliefs = fit(shape, ones + known).beliefs
     total = beliefs.total
     of_cells, of_halves = [], []
     for table in held:

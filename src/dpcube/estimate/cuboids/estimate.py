@@ -56,6 +56,8 @@ class CuboidsEstimate:
     """Noisy tables over groups."""
     wholes: tuple[CountedTable, ...] = ()
     """Noisy counts of the whole by themselves: tables over no axes."""
+    selected: bool = True
+    """Whether the tables over groups were selected by how far they depart from the model, and not named."""
 
     @classmethod
     def of(cls, name: str, transcript: Transcript) -> "CuboidsEstimate":
@@ -65,7 +67,8 @@ class CuboidsEstimate:
 
         counted = [counted_table(transcript, one.axes, one.counts, one.units) for one in measured.cuboids]
         firsts, wholes = first_tables(transcript), counts_of_whole(transcript)
-        return cls(name, transcript.shape, measured.groups, tuple(firsts), tuple(counted), tuple(wholes))
+        selected = any(one.choice_units for one in measured.cuboids)
+        return cls(name, transcript.shape, measured.groups, tuple(firsts), tuple(counted), tuple(wholes), selected)
 
     @cached_property
     def ones(self) -> tuple[CountedTable, ...]:
@@ -168,10 +171,24 @@ class CuboidsEstimate:
         if modelled.any():
             weighed, rows = self._values(axes, asked, at, "squared"), self._values(axes, asked, at, "taken")
             best = np.where(modelled, self._noise_of_ones(axes, asked, at, weighed, rows), best)
-            many = max(len(axes) * (len(axes) - 1) // 2, 1)
-            departed = many * self.departure.squares(values, weighed, rows, self.beliefs.total)
+            if self.departure is None:
+                departed = self._furthest(axes, asked, at, rows) ** 2 * weighed / np.maximum(rows, TINY)
+            else:
+                many = max(len(axes) * (len(axes) - 1) // 2, 1)
+                departed = many * self.departure.squares(values, weighed, rows, self.beliefs.total)
             within = np.where(modelled, departed, within)
         return best, within, modelled
+
+    def _furthest(self, axes: CliqueAxes, asked: "_Asked", at: Ints, rows: Floats) -> Floats:
+        """Return half of how far the rows that a question takes can be from the model's (Frechet's bounds).
+
+        Half, for two standard errors and more make an interval of 95%. They are no more than the rows that any of its
+        attributes takes by itself, and no fewer than what the others cannot leave out.
+        """
+        alone = [self._values((axis,), asked, at, "taken") for axis in axes]
+        most = np.min(alone, axis=0)
+        least = np.maximum(np.sum(alone, axis=0) - (len(axes) - 1) * self.beliefs.total, 0.0)
+        return np.asarray(np.maximum(most - rows, rows - least) / 2)
 
     def _holding(self, axes: CliqueAxes) -> list[CountedTable]:
         """Return the cuboids that hold some axes."""
@@ -207,9 +224,9 @@ class CuboidsEstimate:
         return squares
 
     @cached_property
-    def departure(self) -> Departure:
-        """How far what was not counted departs from the model, as far as held-out cuboids tell."""
-        return departure_of(self.sides, self.grouped_firsts, list(self.chosen))
+    def departure(self) -> Departure | None:
+        """How far what was not counted departs from the model, as far as held-out cuboids tell, if there are any."""
+        return departure_of(self.sides, self.grouped_firsts, list(self.chosen), selected=self.selected)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,11 @@ class Components:
         values, precisions = others.values | self.values, others.precisions | self.precisions
         return Components(self.shape, values, precisions, self.of_tree | (others.of_tree - set(self.values)))
 
+    def with_total(self, total: float, variance: float) -> "Components":
+        """Return these components with the total that the tree has: it was weighed with theirs, and is no news."""
+        values, precisions = self.values | {(): np.asarray(total)}, self.precisions | {(): 1 / variance}
+        return Components(self.shape, values, precisions, self.of_tree | {()})
+
     @classmethod
     def of(cls, shape: tuple[int, ...], tables: Iterable[NoisyTable]) -> "Components":
         """Pool noisy tables by least squares."""
@@ -115,8 +120,9 @@ class Components:
 
 
 def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
-    """Return every table over some axes that a transcript holds; a count of the whole is one of the tree's root."""
-    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts) and one.axes]
+    """Return every table over some axes that a transcript holds; a total drawn first is a count of the tree's root."""
+    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts)]
+    found = [one for one in found if one not in transcript.totals]
     return tables_with_noise(found, transcript.epsilon_per_unit)
 
 

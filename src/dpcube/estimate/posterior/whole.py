@@ -25,6 +25,12 @@ class Whole(NamedTuple):
     total: float
     variance: float
 
+    def pooled_with(self, other: "Whole") -> "Whole":
+        """Return the mean with an independent count, weighted by precision."""
+        both = self.variance + other.variance
+        total = (self.total * other.variance + other.total * self.variance) / both
+        return Whole(total, self.variance * other.variance / both)
+
 
 def counted_apart(transcript: Transcript) -> Whole | None:
     """Return the mean, weighted by precision, of the counts of the whole that were measured by themselves."""

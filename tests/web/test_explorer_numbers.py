@@ -140,7 +140,7 @@ RELEASES: dict[str, Callable[[], Release]] = {
     "tree": lambda: released(MIXED, "adaptive"),
     "tree with biases": with_biases,
     "tree of a grid": lambda: released(MIXED, "quad_tree"),
-    "tree, even": lambda: released(EVEN, "adaptive"),
+    "balanced, even": lambda: released(EVEN, "adaptive"),
     "balanced": lambda: with_tables(MIXED),
     "balanced by its own counts": with_its_own_tables,
     "boxes and cells": lambda: released(MIXED, "dpcube"),
@@ -168,7 +168,7 @@ def test_random_questions_have_the_answers_of_python(browser: Browser, tmp_path:
     assert len({one["commands"][0] for one in shown}) > 100
     for one in shown[1:13]:
         check_python_and_sql(release, one)
-    if kind not in ("strange names", "tree, even", "cells, even", "balanced by its own counts"):
+    if kind not in ("strange names", "balanced, even", "cells, even", "balanced by its own counts"):
         assert sum(bool(answer.cut) for answer in answers) > 20
     assert page.complaints() == []
     page.close()

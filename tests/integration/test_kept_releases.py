@@ -64,7 +64,7 @@ def test_a_release_whose_folder_is_gone_is_written_elsewhere_for_its_owner_alone
 def test_a_release_that_no_folder_takes_is_kept_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/dev/null")
     monkeypatch.setattr("tempfile.gettempdir", lambda: "/dev/null/tmp")
-    monkeypatch.setattr(rescue, "IN_MEMORY", Path("/dev/null"))
+    monkeypatch.setattr(rescue, "KEPT_IN_MEMORY", Path("/dev/null"))
     with pytest.raises(KeptReleaseError, match="in the memory of this process alone") as caught:
         release(folder, save_to=folder / "gone" / "r.dpcube")
     assert caught.value.path is None

@@ -64,7 +64,7 @@ COLUMNS: list[tuple[list[Any], list[str]]] = [
     ([f"{i}%" for i in range(30)] * 2, ['type = "integer"', 'suffix = "%"']),
     ([f"1.{i}00,5 \u20ac" for i in range(1, 10)] * 3, ['decimal = ","', 'thousands = "."', 'suffix = "\u20ac"']),
     ([f"{day:%m/%d/%Y}" for day in DAYS] * 2, ['format = "%m/%d/%Y"']),
-    ([f"{day}T08:30:00Z" for day in DAYS] * 2, ['type = "date"', 'format = "iso"']),
+    ([f"{day}T08:30:00Z" for day in DAYS] * 2, ['type = "date"', "start = 2026-01-01"]),
     ([f"{i},5" for i in range(40)] * 2, ['type = "float"', "min = 0.5", 'decimal = ","']),
     ([f"{i}.234,5" for i in range(1, 40)] * 2, ["max = 39234.5", 'decimal = ","', 'thousands = "."']),
     ([f" {i} " for i in range(40)] * 2, ['type = "integer"', "min = 0", "max = 39", "trim = true"]),

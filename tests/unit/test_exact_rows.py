@@ -219,7 +219,9 @@ def test_the_last_group_of_many_is_itself(side: int) -> None:
     hidden = ExactRows((side, 2), [np.array([side - 1]), np.array([1])], np.array([5]))
     coarse = hidden.grouped([np.arange(side), np.zeros(2, np.int64)])
     assert coarse.marginal((0,)).reveal()[-1] == 5
-    assert coarse._hold()[0][0].dtype == (np.uint8 if side <= 256 else np.uint16 if side <= 65_536 else np.uint32)
+    groups = coarse._hold()[2]
+    assert groups is not None
+    assert groups[0].dtype == (np.uint8 if side <= 256 else np.uint16 if side <= 65_536 else np.uint32)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +292,7 @@ def selection(gate: CuboidGate) -> None:
 def test_tables_take_no_memory_by_rows(ask: Callable[[CuboidGate], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of one column of the rows would be 2.4 MB."""
     gate = CuboidGate(many_rows((100, 50, 9)), Fraction(1), noise=SilentNoise())
-    monkeypatch.setattr("dpcube.curator.exact_rows.BLOCK", 2**12)
+    monkeypatch.setattr("dpcube.curator.exact_rows.ROWS_AT_A_TIME", 2**12)
     assert taken(lambda: ask(gate)) < 2**20
 
 
@@ -298,7 +300,7 @@ def test_boxes_take_no_memory_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = GridGate(many_rows((100, 50, 9)), Fraction(1), noise=SilentNoise())
     box = Boxes((100, 50, 9), np.array([[3, 4, 5]]), np.array([[90, 40, 8]]))
     gate.count_boxes(box, np.array([1]))  # the loops are compiled
-    monkeypatch.setattr("dpcube.curator.exact_rows.BLOCK", 2**12)
+    monkeypatch.setattr("dpcube.curator.exact_rows.ROWS_AT_A_TIME", 2**12)
     assert taken(lambda: gate.count_boxes(box, np.array([1]))) < 2**20
 
 
@@ -325,7 +327,7 @@ def test_blocks_of_rows_count_as_all_rows_at_once(data: st.DataObject) -> None:
     groups = [np.array([0, 1, 1, 0]), np.array([0, 0, 1]), np.array([2, 0, 1, 1, 2])]
     twice = [np.array([1, 0]), np.array([0, 0]), np.array([0, 1, 0])]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpcube.curator.exact_rows.BLOCK", data.draw(st.integers(1, 5)))
+        patch.setattr("dpcube.curator.exact_rows.ROWS_AT_A_TIME", data.draw(st.integers(1, 5)))
         hidden = ExactRows(shape, codes, alike)
         assert (hidden.marginal((0, 1, 2)).reveal() == cube).all()
         assert (hidden.marginal((1,)).reveal() == cube.sum((0, 2))).all()

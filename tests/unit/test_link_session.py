@@ -503,7 +503,7 @@ def test_a_blocks_file_is_read_back_and_hostile_ones_are_refused(tmp_path: Path)
         ("{", '{"more": 1, '),
     ):
         path.write_text(text.replace(old, new, 1))
-        with pytest.raises(InputError, match="no blocks file") as refused:
+        with pytest.raises((InputError, MemoryLimitError), match=r"no blocks file|needs about") as refused:
             BlockFile.load(path)
         assert "\n" not in str(refused.value)
 

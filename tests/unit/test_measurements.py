@@ -70,7 +70,7 @@ def test_cells_and_boxes_are_found_if_there_is_one_of_each() -> None:
     ("measurements", "reason"),
     [
         ((), "at least one measurement"),
-        ((TOTAL,) * (MOST_MEASUREMENTS + 1), "at most 1,024"),
+        ((TOTAL,) * (MOST_MEASUREMENTS + 1), "at most 1,025"),
         ((halves(0, 2, units=(10_000, 10_000)),) * (MOST_UNEVEN + 1), "32 trees"),
         ((CELLS, None), "a NoneType is no measurement; the kinds are cells, boxes, marginal"),
         ((CellCounts(np.zeros((4, 5), np.int64), 10_000),), "do not fit a cube"),
@@ -448,7 +448,7 @@ def test_a_list_longer_than_a_transcript_is_refused_before_its_members_are_read(
     def lengthen(manifest: Manifest) -> None:
         manifest["measurements"] = [{}] * (MOST_MEASUREMENTS + 1)
 
-    assert "1,025 measurements" in refused(tmp_path, forged(LIST, lengthen))
+    assert "1,026 measurements" in refused(tmp_path, forged(LIST, lengthen))
 
 
 def test_more_trees_than_a_transcript_holds_are_refused(tmp_path: Path) -> None:

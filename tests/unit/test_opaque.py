@@ -210,7 +210,7 @@ def test_sabotage_a_publish_that_holds_the_array_is_caught(
         return strategy.run(Gate(exact, epsilon, max_rows=max_rows))
 
     monkeypatch.setattr(PUBLISH, "_counted", PUBLISH.count)
-    monkeypatch.setattr(PUBLISH, "_charged", lambda _, __, amount, **___: amount)
+    monkeypatch.setattr(PUBLISH, "_charged", lambda _, __, amount, **___: (amount, None))
     monkeypatch.setattr(PUBLISH, "_measured", measured)
     found = leaks(jobs["array, cells"], PASSED, every=1, within="publishing.py")
     assert any("exact in /curator/publishing.py" in shown for all_ in found.values() for shown in all_)

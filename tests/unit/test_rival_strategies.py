@@ -236,7 +236,7 @@ def test_totals_and_variances_are_those_of_dense_least_squares(shape: tuple[int,
     stated = found.estimate(LEAST_SQUARES).range_errors(workload)
     np.testing.assert_allclose(stated.noise_variances, np.einsum("ij,jk,ik->i", weights, covariance, weights))
     whole = np.isin(weights, (0, 1)).all(axis=1)
-    np.testing.assert_array_equal(np.isnan(stated.within_squares), ~whole)
+    assert np.all(stated.within_squares[~whole] >= 0)
     np.testing.assert_array_equal(stated.within_squares[whole], 0)
 
 

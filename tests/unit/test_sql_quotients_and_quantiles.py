@@ -89,7 +89,7 @@ def test_sums_along_two_axes_are_not_split_into_slices(release: Release) -> None
 
 
 def test_a_ratio_over_what_may_be_nothing_is_unknown() -> None:
-    faint = released(DOMAIN, rows=0.01, epsilon=0.05)
+    faint = released(DOMAIN, rows=0.1, epsilon=0.1)
     found = only(faint, "SELECT sum(age) / count_if(sex = 'F') AS c FROM cube WHERE age < 22")
     assert np.isnan([found[part] for part in ("_stderr", "_within", "_low", "_high")]).all()
     groups = faint.sql(

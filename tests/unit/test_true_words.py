@@ -159,17 +159,6 @@ def saved(dense: Release, tmp_path: Path) -> Path:
     return tmp_path / "dense.dpcube"
 
 
-def no_locator(*_: object) -> None:
-    """What Numba does where neither the package's directory nor a cache can be written."""
-    from numba.core.caching import FunctionCache
-
-    FunctionCache._impl_class._locator_classes, kept = [], FunctionCache._impl_class._locator_classes
-    try:
-        compiled(lambda x: x + 1)(1)
-    finally:
-        FunctionCache._impl_class._locator_classes = kept
-
-
 def cannot_be_typed(*_: object) -> None:
     """What Numba does with a loop of types that it does not take."""
     compiled(lambda x: x.nothing)(1)
@@ -188,7 +177,6 @@ def out_of_memory(*_: object) -> None:
             CompilerError,
             r"the compiler of loops \(Numba\) failed with \w+, the file may be whole; run",
         ),
-        (no_locator, CompilerError, r"the compiler of loops \(Numba\) failed with RuntimeError, the file may be whole"),
     ],
 )
 def test_a_whole_file_is_not_called_damaged(

@@ -126,7 +126,8 @@ def test_where_nobody_knows_the_models_error_its_word_teaches_nothing() -> None:
     tables = tables_of(release, "y")
     assert [term.axes for term in tables.singles()] == [(0,)]
     counts, squares = tables.table(Term((1,), (np.arange(3),)))
-    np.testing.assert_allclose(squares, np.repeat(counts.sum(axis=1) ** 2, 2).reshape(-1, 2))
+    # Bounds state its error: a value's rows may all be of one class or of the other.
+    assert np.all(np.sqrt(squares) >= counts.sum(axis=1, keepdims=True) / 4)
     by_k = release.train("y").model.probabilities(np.array([[3, 0], [3, 1], [3, 2]]))[:, 1]
     assert np.ptp(by_k) == 0
     by_x = release.train("y").model.probabilities(np.array([[j, 0] for j in range(6)]))[:, 1]

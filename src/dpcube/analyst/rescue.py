@@ -9,7 +9,7 @@ from pathlib import Path
 from dpcube.analyst.release import Release
 from dpcube.transcript import file as release_file
 
-IN_MEMORY = Path("/dev/shm")
+KEPT_IN_MEMORY = Path("/dev/shm")
 """A file system that no full disk fills; what is there is gone when the machine is restarted."""
 
 
@@ -31,5 +31,5 @@ def _folders() -> Iterator[Path]:
         yield Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "dpcube"
     with suppress(OSError):  # no temporary file can be made
         yield Path(tempfile.gettempdir())
-    if IN_MEMORY.is_dir():
-        yield IN_MEMORY
+    if KEPT_IN_MEMORY.is_dir():
+        yield KEPT_IN_MEMORY

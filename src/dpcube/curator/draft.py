@@ -67,7 +67,7 @@ def draft(
     rows, so many for each attribute of numbers: an edge is some row's own value, and moves with the rows.
     """
     _check_public(from_data=from_data, public=public, quantiles=quantiles)
-    rows = open_rows(source, csv=csv, query=query)
+    rows = open_rows(source, csv=csv, query=query).as_declared()
     _refuse_one_column(rows)
     chosen = rows.columns if columns is None else tuple(columns)
     rows.check_columns(chosen)

@@ -6,11 +6,11 @@ the closure of a function, behind the seal (`privacy/seal.py`).
 
 All memory that goes by rows is taken when the rows come in, before a budget is charged. From then on they are gone
 through a block at a time, and a coarser cube keeps the groups of the cells instead of a copy of the rows: what is asked
-later takes memory by the public sizes of tables and boxes alone (`tests/unit/test_exact_rows.py`).
+later takes memory by the public sizes of tables and boxes alone (tests/unit/test_exact_rows.py).
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,7 +28,7 @@ from dpcube.privacy.unique import Unique
 Codes = Sequence[NDArray[Any]]
 MOST_KEPT = 2**24
 """Cells of exact tables that are kept for the next choice: candidates come again, round after round."""
-BLOCK = 2**16
+ROWS_AT_A_TIME = 2**16
 """Rows at a time: half a megabyte a column."""
 
 
@@ -78,7 +78,8 @@ class ExactRows(Unique):
         A row is in one leaf; the largest regions inside a box are disjoint and make it up, so a row in the box is in
         one of them. No sum wraps around: there are fewer than 2^63 rows.
         """
-        return ExactCounts(regions.sums(boxes, regions.counted(self._blocks(range(len(self.shape))))))
+        axes = range(len(self.shape))
+        return ExactCounts(regions.sums(boxes, regions.counted(self._block(axes, start) for start in self._starts())))
 
     @sealed
     def grouped(self, groups: Sequence[Ints]) -> "ExactRows":
@@ -102,7 +103,7 @@ class ExactRows(Unique):
         if axes not in kept:
             sides = tuple(self.shape[axis] for axis in axes)
             table = np.zeros(math.prod(sides), np.int64)
-            for cells, rows in self._blocks(axes):
+            for cells, rows in (self._block(axes, start) for start in self._starts()):
                 place = np.zeros(len(rows), np.int64)
                 for column, side in enumerate(sides):
                     place *= side
@@ -113,12 +114,17 @@ class ExactRows(Unique):
             kept[axes] = table.reshape(sides)
         return kept[axes]
 
-    def _blocks(self, axes: Sequence[int]) -> Iterator[tuple[Ints, Ints]]:
-        """Yield the rows by blocks: their cells on some axes, shape (rows, axes), and how many are alike."""
+    @sealed
+    def _starts(self) -> range:
+        """Return where the blocks of rows begin."""
+        return range(0, len(self._hold()[1]), ROWS_AT_A_TIME)
+
+    @sealed
+    def _block(self, axes: Sequence[int], start: int) -> tuple[Ints, Ints]:
+        """Return a block of rows: their cells on some axes, shape (rows, axes), and how many are alike."""
         codes, rows, groups = self._hold()
-        for start in range(0, len(rows), BLOCK):
-            block = slice(start, start + BLOCK)
-            cells = np.empty((len(rows[block]), len(axes)), np.int64)
-            for column, axis in enumerate(axes):
-                cells[:, column] = codes[axis][block] if groups is None else groups[axis][codes[axis][block]]
-            yield cells, rows[block]
+        block = slice(start, start + ROWS_AT_A_TIME)
+        cells = np.empty((len(rows[block]), len(axes)), np.int64)
+        for column, axis in enumerate(axes):
+            cells[:, column] = codes[axis][block] if groups is None else groups[axis][codes[axis][block]]
+        return cells, rows[block]

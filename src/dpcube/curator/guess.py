@@ -103,19 +103,20 @@ def _best(rows: Rows, candidates: Sequence[tuple[Guess, Attribute]]) -> Guess | 
     if first is None:
         return None
     best = max((i for i in kept if guesses[i].kind == guesses[first].kind), key=lambda i: kept[i])  # or the first such
-    return _told_apart(best, guesses, kept)
+    return _told_apart(best, guesses, kept, has_fractions=rows.has_fractions(candidates[best][1]))
 
 
-def _told_apart(best: int, guesses: Sequence[Guess], kept: dict[int, int]) -> Guess:
+def _told_apart(best: int, guesses: Sequence[Guess], kept: dict[int, int], *, has_fractions: bool) -> Guess:
     """Return the best guess, a whole number if no text has decimals, with the readings that fit as well and differ."""
     guess = guesses[best]
     alike = [i for i, other in enumerate(guesses) if other.kind == guess.kind and kept[i] >= kept[best]]
-    some_do_not = any(kept[i] < kept[best] for i, other in enumerate(guesses) if other.kind == guess.kind)
     if guess.kind == "float":
-        if not some_do_not:
+        if not has_fractions and len(alike) == sum(other.kind == guess.kind for other in guesses):
             return replace(guess, kind="integer")
         mark = guess.options.get("decimal", ".")
         others = [i for i in alike if guesses[i].options.get("decimal", ".") != mark]
+        if not {"decimal", "thousands"} & {*guess.options}:  # no text has a comma: only a point can mean two things
+            others = [i for i in others if guesses[i].options.get("thousands") == "."]
     else:
         plain = guess.kind != "date" or guess.options.get("format", ISO) == ISO
         others = [] if plain else [i for i in alike if i != best]

@@ -25,7 +25,7 @@ DIGITS = "(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 INFINITY = "[iI][nN][fF](?:[iI][nN][iI][tT][yY])?"
 NAN = "[nN][aA][nN]"
 NUMBER = f"[{BLANKS}]*[+-]?(?:{DIGITS}|{INFINITY}|{NAN})[{BLANKS}]*"
-WHOLE = f"[{BLANKS}]*([0-9]+)[.]0*[{BLANKS}]*"  # a whole number with a fraction of zeros; its digits are a group
+WHOLE_NUMBER = f"[{BLANKS}]*([0-9]+)[.]0*[{BLANKS}]*"  # a whole number with a fraction of zeros; its digits are a group
 LONGEST_READ = 1000  # characters of text that is read as a number or a date
 LONGEST_TEXT = 2**20  # of any other text, characters that are read; bytes of a unit's name
 

@@ -19,23 +19,23 @@ from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from dpcube.domain.attribute import EPOCH, Attribute
-from dpcube.domain.grammar import CLOCK, LONGEST_READ, MIDNIGHT, NUMBER, WHOLE
+from dpcube.domain.grammar import CLOCK, LONGEST_READ, MIDNIGHT, NUMBER, WHOLE_NUMBER
 from dpcube.domain.reading import BLANKS, ISO, Reading, is_digits
 
 BOOLEANS = {"true": True, "false": False}
 LARGEST_WHOLE = 2**53 - 1  # up to here every whole number is a double of its own
-_NUMBER, _MIDNIGHT, _CLOCK, _WHOLE = map(re.compile, (NUMBER, MIDNIGHT, CLOCK, WHOLE))
+_NUMBER, _MIDNIGHT, _CLOCK, _WHOLE = map(re.compile, (NUMBER, MIDNIGHT, CLOCK, WHOLE_NUMBER))
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(
     _DAY.pattern + "(?:[tT ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?:[zZ]|[+-][0-9:]{2,5})?)?"
 )
-Kind = Literal["number", "boolean", "day", "clock"]
+TypedKind = Literal["number", "boolean", "day", "clock"]
 
 
 class Typed(NamedTuple):
     """A value of a type: a double, a boolean, days since 1970 or seconds since midnight."""
 
-    kind: Kind
+    kind: TypedKind
     value: float
 
 
@@ -151,7 +151,7 @@ class TypedValues:
         told_apart = {value: at for value, at in positions.items() if value not in twice}
         return cls(told_apart, next(iter(twice.values()), None))
 
-    def of_kind(self, kind: Kind) -> dict[float, int]:
+    def of_kind(self, kind: TypedKind) -> dict[float, int]:
         """Return the positions of the values of one kind."""
         return {value.value: at for value, at in self.positions.items() if value.kind == kind}
 

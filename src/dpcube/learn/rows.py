@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from dpcube.arrays import Floats, Ints
 from dpcube.domain import Attribute
 from dpcube.domain.attribute import EPOCH, listing
+from dpcube.domain.grammar import LONGEST_READ
 from dpcube.domain.reading import BLANKS, Reading
 from dpcube.domain.written import TypedValues, day_written, null_values, number_written, typed
 from dpcube.errors import InputError
 
 NO_CELL = -1
-LONGEST_TEXT = 1000  # characters of text that is read as a number or a date
 
 
 def table_of(rows: object) -> pa.Table:
@@ -147,7 +147,7 @@ def _coordinate_cell(attribute: Attribute) -> Callable[[str | None], int]:
 
     def cell(text: str | None) -> int:
         trimmed = _trimmed(attribute.reading, text)
-        value = None if trimmed is None or len(trimmed) > LONGEST_TEXT else read(trimmed)
+        value = None if trimmed is None or len(trimmed) > LONGEST_READ else read(trimmed)
         of = np.array([math.nan if value is None else value])
         return int(_binned(attribute, of, np.array([trimmed is None]), trimmed is not None and value is None)[0])
 

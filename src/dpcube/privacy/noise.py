@@ -37,6 +37,7 @@ from dpcube.compiled import compiled
 from dpcube.errors import InputError
 from dpcube.privacy.epsilon import check_share
 from dpcube.privacy.randomness import RandomWords, WordSource
+from dpcube.privacy.seal import sealed
 
 Bounds = Callable[[Fraction, int], tuple[int, int]]
 
@@ -84,6 +85,7 @@ class ExactNoise:
         return two_sided_geometric(RandomWords(), epsilon, size=size)
 
 
+@sealed
 def check_can_draw() -> None:
     """Draw once for nothing, so that whatever drawing needs is imported, compiled and found to work by now."""
     ExactNoise().draw(Fraction(1), 1)

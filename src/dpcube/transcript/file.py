@@ -39,7 +39,7 @@ from dpcube.transcript.kinds import MEASUREMENT_KINDS
 from dpcube.transcript.measurements import MOST_UNITS, BoxCounts, CellCounts, Columns, MarginalCounts, Measurement
 from dpcube.transcript.provenance import Provenance
 from dpcube.transcript.tables import BYTES_A_VALUE, columns_of, parquet_of, rows_of
-from dpcube.transcript.transcript import MOST_MEASUREMENTS, TOTAL_UNITS, Transcript
+from dpcube.transcript.transcript import MOST_MEASUREMENTS, PERIODS, TOTAL_UNITS, Transcript
 
 LATEST_FORMAT = 2
 MANIFEST = "manifest.json"
@@ -259,7 +259,8 @@ def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
     elif whole + lost == provenance.epsilon:
         amounts["total"] = str(lost)
     else:  # of a unit in several periods epsilons add up, and those of measurements with them
-        whole = provenance.epsilon * Fraction(BUDGET_UNITS, max(BUDGET_UNITS, transcript.most_charged()))
+        charged = max(BUDGET_UNITS, transcript.most_charged()) if transcript.plan == PERIODS else BUDGET_UNITS
+        whole = provenance.epsilon * Fraction(BUDGET_UNITS, charged)
     kinds, before = Counter(kept.kind for kept in placed), Counter[str]()
     for kept in placed:
         before[kept.kind] += 1

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpcube.curator.sources.lakehouse import Column, DataFile, Lakehouse, Snapshot, declared_type
+from dpcube.curator.sources.lakehouse import DataFile, LakeColumn, Lakehouse, Snapshot, declared_type
 from dpcube.errors import SourceError
 
 COMMIT = re.compile(r"(\d{20})\.json")
@@ -79,12 +79,12 @@ def delta_snapshot(table: Lakehouse) -> Snapshot:
     raise SourceError(msg)
 
 
-def _columns(state: _State) -> Iterator[Column]:
+def _columns(state: _State) -> Iterator[LakeColumn]:
     for column in json.loads(state.metadata["schemaString"])["fields"]:
         type_ = column["type"] if isinstance(column["type"], str) else ""
         declared = declared_type(type_, DELTA_TYPES)
         is_partition = column["name"] in state.metadata["partitionColumns"]
-        yield Column(column["name"], pa.string() if is_partition else declared, column["name"].lower())
+        yield LakeColumn(column["name"], pa.string() if is_partition else declared, column["name"].lower())
 
 
 def _files(table: Lakehouse, state: _State) -> Iterator[DataFile]:

@@ -8,6 +8,7 @@ null. Units are told apart by the objects themselves, as values of any other col
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +80,8 @@ def _from_polars(series: Any) -> pa.ChunkedArray:
     if str(series.dtype) == "Object":  # which would be handed over by its place in memory
         msg = "objects have no type"
         raise TypeError(msg)
+    if "Int128" in str(series.dtype):  # inferred of longer numbers, and no type of Arrow: its digits are text
+        series = series.cast(import_module("polars").String)
     return pa.chunked_array(series)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpcube.curator.sources.lakehouse import Column, DataFile, Lakehouse, Snapshot, declared_type
+from dpcube.curator.sources.lakehouse import DataFile, LakeColumn, Lakehouse, Snapshot, declared_type
 from dpcube.errors import SourceError
 
 ICEBERG_TYPES = {
@@ -78,8 +78,8 @@ def _numbered(folder: Path, number: int) -> Path:
     return plain if plain.exists() else folder / f"v{number}.gz.metadata.json"
 
 
-def _column(field: Any) -> Column:
-    return Column(field.name, declared_type(str(field.field_type), ICEBERG_TYPES), field.field_id)
+def _column(field: Any) -> LakeColumn:
+    return LakeColumn(field.name, declared_type(str(field.field_type), ICEBERG_TYPES), field.field_id)
 
 
 def _files(table: Lakehouse, found: Any, current: Any) -> Iterator[DataFile]:

@@ -51,7 +51,7 @@ class Lakehouse:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LakeColumn:
     """A column as the metadata declare it: its name, its type, and what it is called in the files.
 
     In files it has a name (Delta; case does not count) or a number (Iceberg).
@@ -81,7 +81,7 @@ class Snapshot:
 
     table: Lakehouse
     version: int | None
-    columns: tuple[Column, ...]
+    columns: tuple[LakeColumn, ...]
     files: tuple[DataFile, ...]
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from dpcube.domain.grammar import CLOCK, MIDNIGHT
 from dpcube.domain.written import LARGEST_WHOLE, TypedValues
 
 NOTHING = "CAST(NULL AS BIGINT)"
-UNIX_EPOCH = date(1970, 1, 1)
+FIRST_DAY = date(1970, 1, 1)
 Steps = tuple[tuple[str, str], ...]
 
 
@@ -43,7 +43,7 @@ def position_of_text(
         cases += [f"WHEN {value} = {int(key)} THEN {at}" for key, at in booleans.items()]
     readable, bare = dialect.readable(text), dialect.trimmed(text)
     if days := typed.of_kind("day"):
-        written_days = {(UNIX_EPOCH + timedelta(int(key))).isoformat(): at for key, at in days.items()}
+        written_days = {(FIRST_DAY + timedelta(int(key))).isoformat(): at for key, at in days.items()}
         place = _looked_up(f"substring({bare}, 1, 10)", written_days, many, dialect)
         cases.append(f"WHEN {readable} AND {dialect.matches(text, MIDNIGHT)} THEN {place}")
     if clocks := typed.of_kind("clock"):

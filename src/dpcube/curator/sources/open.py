@@ -23,7 +23,14 @@ from dpcube.curator.sources.names import listed
 from dpcube.curator.sources.rows import Rows
 from dpcube.curator.sources.snapshot import current_snapshot
 from dpcube.curator.sources.spark import spark_table
-from dpcube.curator.sources.table import Table, arrow_table, dataset_table, parquet_table, stream_table
+from dpcube.curator.sources.table import (
+    Table,
+    arrow_table,
+    dataset_table,
+    file_fragments,
+    parquet_table,
+    stream_table,
+)
 from dpcube.errors import SourceError
 
 ALLOWED = ".csv, .tsv (also .gz or .zst), .parquet"
@@ -87,14 +94,13 @@ def _table(source: Any, dialect: CsvDialect | None, query: str | None) -> Table:
 
 def _local_files(dataset: pads.Dataset) -> Iterator[Path]:
     """Yield the files of this machine that a dataset names by their paths."""
-    for part in dataset.children if isinstance(dataset, pads.UnionDataset) else ():
-        yield from _local_files(part)
-    if isinstance(dataset, pads.FileSystemDataset):
-        system, base = dataset.filesystem, ""
-        while isinstance(system, pafs.SubTreeFileSystem):
-            system, base = system.base_fs, system.base_path + base
-        if isinstance(system, pafs.LocalFileSystem) or isinstance(getattr(system, "handler", None), pafs.FSSpecHandler):
-            yield from (Path(base + file).absolute() for file in dataset.files)
+    for fragment in file_fragments(dataset):
+        system, path = fragment.filesystem, fragment.path
+        while fragment.buffer is None and isinstance(system, pafs.SubTreeFileSystem):
+            system, path = system.base_fs, system.base_path + path
+        local = isinstance(system, pafs.LocalFileSystem)
+        if fragment.buffer is None and (local or isinstance(getattr(system, "handler", None), pafs.FSSpecHandler)):
+            yield Path(path).absolute()
 
 
 def _files(path: Path, dialect: CsvDialect | None) -> Table:

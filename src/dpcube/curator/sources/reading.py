@@ -13,7 +13,7 @@ is, it thus becomes one text or null: a row still lies in one cell or none. Only
 from dpcube.curator.sources.dialect import SECONDS_A_DAY, Dialect
 from dpcube.curator.sources.zone import Offsets
 from dpcube.domain import Attribute
-from dpcube.domain.grammar import DATE, INFINITY, LONGEST_TEXT, NAN, WHOLE
+from dpcube.domain.grammar import DATE, INFINITY, LONGEST_TEXT, NAN, WHOLE_NUMBER
 from dpcube.domain.reading import BLANKS, ISO, Reading, is_digit, pieces
 
 MONTH_NAMES = (
@@ -58,7 +58,7 @@ _ISO_TIME = "[tT ]({H}):({M})(?::({S})(?:[.,]{f})?)?({z})?".format(**_PART)
 _ISO = "({Y})-({m})-({d})(?:{time})?".format(**_PART, time=_ISO_TIME)
 
 
-def read_text(attribute: Attribute, text: str, dialect: Dialect) -> str:
+def text_as_read(attribute: Attribute, text: str, dialect: Dialect) -> str:
     """Return SQL for the text that an attribute reads of a column's text."""
     reading = attribute.reading
     if attribute.scale == "position":
@@ -70,8 +70,8 @@ def read_text(attribute: Attribute, text: str, dialect: Dialect) -> str:
 
 def without_fraction(text: str, dialect: Dialect) -> str:
     """Return SQL for a text without the fraction of a whole number, such as that of 20260131.0."""
-    short = f"{dialect.readable(text)} AND {dialect.matches(text, WHOLE)}"
-    return f"CASE WHEN {short} THEN {dialect.group(text, WHOLE, 1)} ELSE {text} END"
+    short = f"{dialect.readable(text)} AND {dialect.matches(text, WHOLE_NUMBER)}"
+    return f"CASE WHEN {short} THEN {dialect.group(text, WHOLE_NUMBER, 1)} ELSE {text} END"
 
 
 def moment(text: str, offsets: Offsets | None, dialect: Dialect) -> str:

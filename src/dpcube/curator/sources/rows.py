@@ -65,6 +65,10 @@ class Rows:
         """Refuse names of columns that are not all there."""
         self._asked.check_columns(names)
 
+    def as_declared(self) -> "Rows":
+        """Return the same rows with types taken at their word: for drafts, which their owner reads."""
+        return Rows(replace(self._asked, table=replace(self._asked.table, declared=True)))
+
     def restrict(self, attribute: Attribute, cells: Sequence[int]) -> "Rows":
         """Return the rows that fall in one of these cells of an attribute."""
         if self._asked.limit is not None:
@@ -164,6 +168,16 @@ class Rows:
         return [
             {fate: int(rows_of[answer[f"f{j}"] == i].sum()) for i, fate in enumerate(FATES)} for j in range(len(cells))
         ]
+
+    @sealed
+    def has_fractions(self, attribute: Attribute) -> bool:
+        """Say whether an attribute of real numbers reads any that is not whole: private, for drafts that say so."""
+        if attribute.scale != "number":
+            return False
+        part = replace(self._asked.cell(attribute, "0"), keep="true")
+        fraction = f"CASE WHEN {part.fate} = 0 AND v0 <> floor(v0) THEN 1 END"
+        answer = self._asked.ask(f"count({fraction}) AS answer", [attribute.source_column], cells=[part])
+        return bool(answer["answer"][0])
 
     def _fates(
         self, attributes: Sequence[Attribute], more: dict[str, str]

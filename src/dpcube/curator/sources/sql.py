@@ -145,17 +145,17 @@ def _reading_steps(attribute: Attribute, column: Column, t: str) -> Steps:
     """
     plain, dialect = attribute.reading.is_plain, column.dialect
     if column.kind == "text" and plain and attribute.scale == "day":
-        moment = reading.read_text(attribute, column.name, dialect)
+        moment = reading.text_as_read(attribute, column.name, dialect)
         long = f"{dialect.octets}({column.name}) >= {SHORTEST_MOMENT}"
         return ((t, f"CASE WHEN {long} THEN {moment} ELSE {column.name} END"),)
     digits = f"{t}_digits"
     if column.kind == "text" and attribute.scale == "day" and any(map(is_digits, attribute.reading.formats)):
         whole = reading.without_fraction(column.name, dialect)  # 20260131.0 is 20260131 in a column of numbers
-        return (digits, whole), (t, reading.read_text(attribute, digits, dialect))
+        return (digits, whole), (t, reading.text_as_read(attribute, digits, dialect))
     if column.kind == "text" and not plain:
-        return ((t, reading.read_text(attribute, column.name, dialect)),)
+        return ((t, reading.text_as_read(attribute, column.name, dialect)),)
     if column.kind in ("integer", "real") and attribute.scale == "day" and attribute.reading.formats:
-        return (digits, column.text()), (t, reading.read_text(attribute, digits, dialect))
+        return (digits, column.text()), (t, reading.text_as_read(attribute, digits, dialect))
     return ()
 
 
@@ -172,7 +172,7 @@ def _listed(attribute: Attribute, column: Column, v: str, t: str, labels: list[s
     if column.kind == "text":
         text = f"CAST({name} AS {dialect.text})"
         if not attribute.reading.is_plain:
-            steps, text = ((t, reading.read_text(attribute, text, dialect)),), t
+            steps, text = ((t, reading.text_as_read(attribute, text, dialect)),), t
             name = t
         more, code = position_of_text(texts, typed, text, t, dialect)
         steps += more
@@ -334,13 +334,14 @@ def _refuse_ambiguous(attribute: Attribute, column: Column) -> None:
     """Refuse a declaration that tells apart what an inferred type does not: whatever the type is of these rows."""
     if column.declared:
         return
+    fault = None
     if attribute.scale == "position" and (same := TypedValues.of(attribute).same):
-        msg = f"attribute '{attribute.name}': '{same[0]}' and '{same[1]}' are one value in a column whose type a "
-        msg += "library infers from its rows; recode one of them, or pass the CSV file itself"
-        raise SourceError(msg)
-    if attribute.scale == "number" and attribute.reading.thousands == ".":
-        msg = f"attribute '{attribute.name}': with thousands = '.', 1.234 is two numbers in a column whose type a "
-        msg += "library infers from its rows; leave 'thousands' out, or pass the CSV file itself"
+        fault = f"'{same[0]}' and '{same[1]}' are one value"
+    elif attribute.scale == "number" and attribute.reading.thousands == ".":
+        fault = "with thousands = '.', 1.234 is two numbers"
+    if fault is not None:
+        msg = f"attribute '{attribute.name}': {fault} in a column whose type a library infers from its rows; "
+        msg += "declare it otherwise, or pass the CSV file itself"
         raise SourceError(msg)
 
 

@@ -186,14 +186,8 @@ def _read_by(name: str, dataset: pads.Dataset) -> Iterator[tuple[Hashable, str]]
     Datasets in memory are their owner's own rows, repeated or not.
     """
     parts: dict[Hashable, list[Any]] = {}
-    todo = [dataset]
-    while todo:
-        part = todo.pop()
-        todo += part.children if isinstance(part, pads.UnionDataset) else []
-        if isinstance(part, pads.FileSystemDataset):
-            # With a filter a dataset does not tell its fragments; as the part of a union it has none.
-            for fragment in pads.UnionDataset(part.schema, [part]).children[0].get_fragments():
-                parts.setdefault(_file(fragment), []).append(fragment)
+    for fragment in file_fragments(dataset):
+        parts.setdefault(_file(fragment), []).append(fragment)
     for file, fragments in parts.items():
         if len(fragments) > 1 and all(isinstance(fragment, pads.ParquetFileFragment) for fragment in fragments):
             groups = None
@@ -202,6 +196,17 @@ def _read_by(name: str, dataset: pads.Dataset) -> Iterator[tuple[Hashable, str]]
             yield from opened(groups, name)
         else:
             yield from ((file, fragment.path) for fragment in fragments)
+
+
+def file_fragments(dataset: pads.Dataset) -> Iterator[pads.FileFragment]:
+    """Yield what a dataset reads of files."""
+    todo = [dataset]
+    while todo:
+        part = todo.pop()
+        todo += part.children if isinstance(part, pads.UnionDataset) else []
+        if isinstance(part, pads.FileSystemDataset):
+            # With a filter a dataset does not tell its fragments; as the part of a union it has none.
+            yield from pads.UnionDataset(part.schema, [part]).children[0].get_fragments()
 
 
 def _file(fragment: pads.FileFragment) -> Hashable:

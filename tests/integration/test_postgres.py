@@ -357,15 +357,12 @@ def test_unusable_columns(postgres: str, server: psycopg.Connection) -> None:
     for name in ("a", "b", "t"):
         with pytest.raises(SourceError, match=f"attribute '{name}' needs a column of numbers"):
             rows.count_cells(Domain((Integer(name=name, min=0, max=1),)))
-    with pytest.raises(
-        SourceError, match="needs a column of text, whole numbers or booleans, and its column holds double"
-    ):
-        rows.count_cells(Domain((Category(name="d", values=("1.5",)),)))
+    assert rows.count_cells(Domain((Category(name="d", values=("1.5",)),))).tolist() == [0]
 
 
 def test_explaining_reads_nothing(visits: str, server: psycopg.Connection, tmp_path: Path) -> None:
     domain = Domain((Category(name="v", values=("it's", "\x1b[31m")),))
-    server.execute("DELETE FROM test.visits")
+    server.execute("DELETE FROM test.visits; ALTER TABLE test.visits ALTER v TYPE text")
     sql = explain(visits, domain, unit="unit", max_rows=2)
     assert 'FROM "test"."visits"' in sql
     assert "'it''s'" in sql

@@ -17,6 +17,7 @@ import dpcube
 from dpcube import Domain, Integer
 from dpcube.compiled import compiled
 from dpcube.curator import publish
+from dpcube.errors import CompilerError
 from dpcube.privacy import noise
 from dpcube.privacy.ledger import Ledger
 
@@ -71,7 +72,7 @@ def test_a_compiler_that_does_not_work_is_found_out_before_the_charge(
     with monkeypatch.context() as patch:
         patch.setattr("dpcube.compiled._numba", broken)
         patch.setattr(noise._compare, "_compiled", None)
-        with pytest.raises(RuntimeError, match="compiler is broken"):
+        with pytest.raises(CompilerError, match="noise cannot be drawn here"):
             publish(ROWS, KINDS[kind], epsilon=1, strategy=kind, ledger=ledger.path)
     assert ledger.statement().charges == ()
     publish(ROWS, KINDS[kind], epsilon=1, strategy=kind, ledger=ledger.path)

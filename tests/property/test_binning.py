@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dpcube.curator.sources import open_rows
 from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.errors import DomainError
+from dpcube.domain.written import TypedValues, typed
+from dpcube.errors import DomainError, SourceError
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EPOCH = date(1970, 1, 1).toordinal()
@@ -177,7 +178,20 @@ def test_categories_fall_where_they_are_listed(values: list[str], others: list[s
     own = {kind: attribute.bins + i for i, kind in enumerate(attribute.own_cells)}
     rows = [None, *values, *others, *(value + " " for value in values)]
     place = {value: i for i, value in enumerate(values)}
-    expected = [own.get("null") if row is None else place.get(row, own.get("unknown")) for row in rows]
+    typed_place = TypedValues.of(attribute).positions
+
+    def expected_cell(row: str | None) -> int | None:
+        if row is None:
+            return own.get("null")
+        value = typed(row)
+        by_value = None if value is None else typed_place.get(value)
+        return place.get(row, own.get("unknown") if by_value is None else by_value)
+
+    expected = list(map(expected_cell, rows))
+    if TypedValues.of(attribute).same is not None:
+        with pytest.raises(SourceError, match="are one value"):
+            cells_by_engine(attribute, pa.array(rows, pa.string()))
+        return
     for column in (pa.array(rows, pa.string()), pa.array(rows, pa.string()).dictionary_encode()):
         assert cells_by_engine(attribute, column) == expected
 

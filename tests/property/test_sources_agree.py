@@ -213,7 +213,7 @@ def category_columns(draw: st.DrawFn, name: str, rows: int) -> tuple[Attribute, 
     type_ = draw(st.sampled_from([pa.string(), pa.string(), pa.int32(), pa.bool_()]))
     values: st.SearchStrategy[Any] = st.sampled_from(listed) | words
     if type_ != pa.string():
-        listed = ["true", "0", "-1", "7", "false", "07"]
+        listed = ["true", "0", "-1", "7", "false", "08"]
         values = st.booleans() if type_ == pa.bool_() else st.sampled_from([0, -1, 7, 8])
     attribute = Category(name=name, values=tuple(listed), null=draw(here), unknown=draw(here))  # type: ignore[arg-type]
     return attribute, pa.array(draw(st.lists(mostly(values), min_size=rows, max_size=rows)), type_)

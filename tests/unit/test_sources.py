@@ -496,7 +496,7 @@ def test_a_column_of_an_unusable_type_is_refused_by_its_type(
 def test_unusable_columns_of_frames_do_no_harm_until_they_are_needed() -> None:
     frames = [
         pd.DataFrame({"v": [1j], "w": [1], "p": pd.period_range("2026", periods=1, freq="M")}),
-        pl.DataFrame({"v": pl.Series([1], dtype=pl.Int128), "w": [1], "p": [object()]}),
+        pl.DataFrame({"v": [[1]], "w": [1], "p": [object()]}),
     ]
     for frame in frames:
         rows = open_rows(frame)

@@ -36,8 +36,9 @@ def test_sql_has_the_result_of_python_in_a_table_and_as_bars(
     )
     assert [line[0] for line in lines] == [row["kind"] for row in expected]
     for line, row in zip(lines, expected, strict=True):
-        found = [float(cell.replace(",", "")) for cell in line[1:]]
-        assert found == pytest.approx(list(row.values())[1:], rel=1e-5)
+        for cell, value in zip(line[1:], list(row.values())[1:], strict=True):
+            found = cell == "true" if isinstance(value, bool) else float(cell.replace(",", ""))
+            assert found == pytest.approx(value, rel=1e-5)
     assert page.run("document.querySelectorAll('#sql-result svg .body').length") == 3
     assert page.run("document.querySelectorAll('#sql-result svg .whisker').length") == 3
     assert page.run("document.querySelectorAll('img, iframe').length") == 0  # a value is hostile

@@ -94,7 +94,7 @@ def predict(model: Path, rows: Path, *, output: Path | None, confidence: float, 
     if output is None:
         import pyarrow.csv as pacsv
 
-        pacsv.write_csv(spreadsheet_batches(made.to_reader()), sys.stdout.buffer)
+        pacsv.write_csv(spreadsheet_batches(made.to_reader()).read_all(), sys.stdout.buffer)
     for line in _words(facts, output):
         click.echo(visible(line), err=output is None)
 

@@ -25,6 +25,7 @@ Bias and variance: E Z = 0, and Var Z = 2q/(1-q)^2 = 1/(2 sinh^2(epsilon/2)); se
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -34,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.compiled import compiled
-from dpcube.errors import InputError
+from dpcube.errors import CompilerError, InputError
 from dpcube.privacy.epsilon import check_share
 from dpcube.privacy.randomness import RandomWords, WordSource
 from dpcube.privacy.seal import sealed
@@ -88,7 +89,13 @@ class ExactNoise:
 @sealed
 def check_can_draw() -> None:
     """Draw once for nothing, so that whatever drawing needs is imported, compiled and found to work by now."""
-    ExactNoise().draw(Fraction(1), 1)
+    drawn = False
+    with suppress(Exception):
+        ExactNoise().draw(Fraction(1), 1)
+        drawn = True
+    if not drawn:
+        msg = "noise cannot be drawn here, for memory or the compiler of loops (Numba) failed; run: dpcube compile"
+        raise CompilerError(msg)
 
 
 def two_sided_geometric(source: WordSource, epsilon: Fraction, *, size: int) -> NDArray[np.int64]:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from benchmarks.release import counts_of, peak_bytes
 from benchmarks.timing import in_turns
-from dpcube.curator.gate import Gate
-from dpcube.estimate import estimate
-from dpcube.privacy.noise import ExactNoise
-from dpcube.strategy import Adaptive
+from dpcube.core.gate import Gate
+from dpcube.core.noise import ExactNoise
+from dpcube.models import estimate
+from dpcube.strategies import Adaptive
 
 SHAPES = {"128 x 128": (128, 128), "1024 x 1024": (1024, 1024)}
 EPSILON = 0.1

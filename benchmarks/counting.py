@@ -9,8 +9,8 @@ import duckdb
 import numpy as np
 
 from benchmarks.timing import in_turns
-from dpcube.curator.sources import open_rows
-from dpcube.domain import Category, Domain, Float, Integer
+from dpcube.core.domain import Category, Domain, Float, Integer
+from dpcube.core.sources import open_rows
 
 ROWS = 10_000_000
 MOST_OVER_ENGINE = 1.2

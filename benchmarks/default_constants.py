@@ -12,17 +12,17 @@ from types import ModuleType
 
 import numpy as np
 
-from dpcube.arrays import Floats, Ints
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.domain import Domain
 from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain, adult_table
-from dpcube.domain import Domain
-from dpcube.estimate.marginals import balanced, shrinkage
-from dpcube.estimate.posterior import contradicted, even
-from dpcube.evaluate.arrays import experiment
-from dpcube.evaluate.seeds import seed_of
-from dpcube.evaluate.shapes import shape_shares
-from dpcube.query.random_ranges import random_ranges
-from dpcube.strategy import adaptive, first_look, pseudo, simulation
+from dpcube.models.marginals import balanced, shrinkage
+from dpcube.models.posterior import contradicted, even
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.research.arrays import experiment
+from dpcube.research.seeds import seed_of
+from dpcube.research.shapes import shape_shares
+from dpcube.strategies import adaptive, first_look, pseudo, simulation
 from dpcube.testing import SeededNoise
 
 CONSTANTS: tuple[tuple[ModuleType, str], ...] = (

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from dpcube import Domain, Integer
-from dpcube.evaluate.arrays import experiment
-from dpcube.explore import explorer_page, packed_contents
+from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
+from dpcube.web.explorer import explorer_page, packed_contents
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from chromium import Browser, Page, open_browser

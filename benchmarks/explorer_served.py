@@ -18,7 +18,7 @@ from benchmarks.explorer_drag import drag_map
 from dpcube import Domain, Integer
 from dpcube.curator import publish
 from dpcube.datasets import adult_domain, adult_table
-from dpcube.evaluate.arrays import experiment
+from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpcube import Domain, Integer, Release
-from dpcube.arrays import Floats, Ints
+from dpcube.core.arrays import Floats, Ints
 from dpcube.curator import publish
-from dpcube.evaluate.rivals.privtree import noise_and_bias
-from dpcube.query import Workload
+from dpcube.queries import Workload
+from dpcube.research.rivals.privtree import noise_and_bias
 
 SIDE, CLUSTERS = 10**6, 200
 SIZES = (1e-6, 1e-4, 1e-2, 0.05, 0.25)

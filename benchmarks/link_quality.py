@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.link_tables import KnownLinks, Links, known_links, together
-from dpcube.arrays import Ints
+from dpcube.core.arrays import Ints
 from dpcube.curator import publish
 from dpcube.link.block_file import BlockFile
 from dpcube.link.measures import compared_pairs, link_quality, reduction_ratio

@@ -18,16 +18,16 @@ from functools import partial
 import numpy as np
 
 from benchmarks.link_tables import KnownLinks, known_links
-from dpcube.arrays import Ints
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.padding import padding_shift
 from dpcube.curator.publishing import count
-from dpcube.evaluate.arrays import experiment
-from dpcube.evaluate.seeds import seed_of
-from dpcube.geometry.boxes import Boxes, box_sums
 from dpcube.link.block_file import ROUNDS_AS_PAIRS
 from dpcube.link.blocking import candidate_pairs, plan_boxes
 from dpcube.link.measures import compared_pairs
-from dpcube.privacy.padding import padding_shift
-from dpcube.strategy.rivals.median_tree import MedianTree
+from dpcube.research.arrays import experiment
+from dpcube.research.seeds import seed_of
+from dpcube.strategies.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise
 
 TRIED_EPSILONS = ("0.1", "0.5", "1")

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpcube.core.domain import Domain
 from dpcube.datasets import adult_domain, adult_table
-from dpcube.domain import Domain
 from dpcube.link.rules import MatchingRules
 
 ADULT_RULES = """

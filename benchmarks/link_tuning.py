@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.link_tables import number_in
-from dpcube.arrays import Ints
+from dpcube.core.arrays import Ints
 from dpcube.link.features import feature_key, raw_features
 from dpcube.link.rules import ExactRule, MatchingRules, TextRule
 

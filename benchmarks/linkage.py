@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcube.arrays import Ints
+from dpcube.core.arrays import Ints
 from dpcube.link.program import Comparison, Program
 from dpcube.link.secure import (
     await_peer,

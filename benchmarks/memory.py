@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from benchmarks.release import peak_bytes
 from dpcube import Domain
+from dpcube.core.memory import in_words
 from dpcube.curator import publish
-from dpcube.memory import in_words
-from dpcube.strategy import BY_NAME, strategy_of
+from dpcube.strategies import BY_NAME, strategy_of
 
 SHAPES: tuple[tuple[int, ...], ...] = (
     (1_000_000,),

@@ -11,7 +11,7 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
 
-from dpcube.privacy.noise import ExactNoise, two_sided_geometric
+from dpcube.core.noise import ExactNoise, two_sided_geometric
 
 EPSILON = Fraction(1, 10)
 SIZES = (1_000_000, 10_000_000)

@@ -19,20 +19,20 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcube.arrays import Bools, Floats, Ints
+from dpcube.core.arrays import Bools, Floats, Ints
+from dpcube.core.domain import Domain
 from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain, adult_table
-from dpcube.domain import Domain
-from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.estimate.marginals.balanced import cells_of_table
-from dpcube.evaluate.accuracy.kinds import errors_by_kind, laplace_error
-from dpcube.evaluate.arrays import experiment
-from dpcube.evaluate.drawn_tables import classes, hills
-from dpcube.evaluate.ratios import MeanError
-from dpcube.evaluate.seeds import seed_of
-from dpcube.evaluate.tables import coded_domain
-from dpcube.query import Workload
-from dpcube.strategy.pseudo import ranges_of
+from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.models.marginals.balanced import cells_of_table
+from dpcube.queries import Workload
+from dpcube.research.accuracy.kinds import errors_by_kind, laplace_error
+from dpcube.research.arrays import experiment
+from dpcube.research.drawn_tables import classes, hills
+from dpcube.research.ratios import MeanError
+from dpcube.research.seeds import seed_of
+from dpcube.research.tables import coded_domain
+from dpcube.strategies.pseudo import ranges_of
 from dpcube.testing import SeededNoise
 
 CATEGORIES = ((300, 100_000), (3_000, 100_000), (10_000, 100_000), (30_000, 300_000))

@@ -17,18 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcube.arrays import Floats, Ints
-from dpcube.estimate.metrics import absolute_errors
-from dpcube.evaluate.accuracy.dpbench import BENCH_SCALES, EPSILON, QUERY_FILES, TRIALS, Bench
-from dpcube.evaluate.rivals.dawa import Dawa
-from dpcube.evaluate.rivals.interval_partition import deviations_of_runs
-from dpcube.evaluate.rivals.mwem import Mwem
-from dpcube.evaluate.rivals.registry import rival_of
-from dpcube.evaluate.rivals.rival import OfStrategy, Rival
-from dpcube.query import Workload
-from dpcube.strategy import Strategy, strategy_of
-from dpcube.strategy.rivals.grids import AGrid, UGrid
-from dpcube.strategy.rivals.hierarchical import Hierarchical
+from dpcube.core.arrays import Floats, Ints
+from dpcube.models.metrics import absolute_errors
+from dpcube.queries import Workload
+from dpcube.research.accuracy.dpbench import BENCH_SCALES, EPSILON, QUERY_FILES, TRIALS, Bench
+from dpcube.research.rivals.dawa import Dawa
+from dpcube.research.rivals.interval_partition import deviations_of_runs
+from dpcube.research.rivals.mwem import Mwem
+from dpcube.research.rivals.registry import rival_of
+from dpcube.research.rivals.rival import OfStrategy, Rival
+from dpcube.strategies import Strategy, strategy_of
+from dpcube.strategies.rivals.grids import AGrid, UGrid
+from dpcube.strategies.rivals.hierarchical import Hierarchical
 
 Make = Callable[[Ints, Workload], Rival]
 

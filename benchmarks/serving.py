@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from dpcube import Domain, Integer
-from dpcube.evaluate.arrays import experiment
+from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
 
 ASKED = [("headline", {"asked": {"0": [[2, 9]]}}), ("bars", {"asked": {"1": [[0, 3]]}, "axis": 0})]

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpcube import Domain, Integer, caches, datasets
+from dpcube import Domain, Integer, datasets
+from dpcube.core import caches
 from dpcube.curator import publish
 
 TARGETS = {"--help": 15, "count again": 50, "count again of 2 million cells": 100}

@@ -18,22 +18,22 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from dpcube.analyst import Release
-from dpcube.analyst.periods import merged
-from dpcube.arrays import Floats, Ints
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.domain import Domain, Integer
+from dpcube.core.exact_rows import ExactRows
 from dpcube.curator import publish
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.domain import Domain, Integer
-from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.evaluate.arrays import experiment
-from dpcube.evaluate.drawn_tables import classes, hills
-from dpcube.evaluate.seeds import seed_of
-from dpcube.query import Workload
-from dpcube.query.random_ranges import random_ranges
-from dpcube.strategy import Cuboids
+from dpcube.measurements import Provenance
+from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.queries import Workload
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.release import Release
+from dpcube.release.periods import merged
+from dpcube.research.arrays import experiment
+from dpcube.research.drawn_tables import classes, hills
+from dpcube.research.seeds import seed_of
+from dpcube.strategies import Cuboids
 from dpcube.testing import SeededNoise
-from dpcube.transcript import Provenance
 
 THREE, SIX = (24, 20, 8), (12, 11, 10, 9, 4, 2)
 PERIODS, RANGES = 12, 300

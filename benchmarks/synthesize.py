@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.release import counts_of
 from benchmarks.timing import seconds
 from dpcube import Domain, Release, datasets, evaluate
-from dpcube.analyst.export import write_table
+from dpcube.release.export import write_table
 from dpcube.testing import SeededNoise
 
 ROWS = 2_000_000

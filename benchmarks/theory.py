@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.timing import seconds
 from dpcube import theory
-from dpcube.theory import NoiseLaw
+from dpcube.research.theory import NoiseLaw
 
 TARGET_MS, QUANTILE_MS = 1.0, 10.0
 CALLS = 50

@@ -13,14 +13,14 @@ import numpy as np
 
 from benchmarks.wide_tables import wide_adult
 from dpcube import Domain, Integer, plan
-from dpcube.arrays import Ints
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.estimate import estimate
-from dpcube.estimate.cuboids import CuboidsEstimate
+from dpcube.core.arrays import Ints
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.exact_rows import ExactRows
+from dpcube.models import estimate
+from dpcube.models.cuboids import CuboidsEstimate
 from dpcube.plan.errors_by_rows import errors_of_cuboids
 from dpcube.plan.made_up_rows import MadeUpRows
-from dpcube.strategy import Cuboids
+from dpcube.strategies import Cuboids
 from dpcube.testing import SeededNoise
 
 PLANNED_ROWS = 50_000

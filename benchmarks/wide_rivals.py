@@ -30,15 +30,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.wide_tables import wide_adult
-from dpcube.arrays import Floats, Ints
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.domain import Domain
-from dpcube.estimate.cuboids.beliefs import Beliefs
-from dpcube.estimate.cuboids.drawing import drawn_cells
-from dpcube.estimate.cuboids.estimate import CuboidsEstimate
-from dpcube.estimate.cuboids.junction import JunctionTree
-from dpcube.strategy import Cuboids
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.domain import Domain
+from dpcube.core.exact_rows import ExactRows
+from dpcube.models.cuboids.beliefs import Beliefs
+from dpcube.models.cuboids.drawing import drawn_cells
+from dpcube.models.cuboids.estimate import CuboidsEstimate
+from dpcube.models.cuboids.junction import JunctionTree
+from dpcube.strategies import Cuboids
 from dpcube.testing import SeededNoise
 
 DELTA = 1e-9

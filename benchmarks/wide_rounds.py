@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.wide_rivals import cuboids, distances
 from dpcube import Domain, Integer
-from dpcube.arrays import Ints
+from dpcube.core.arrays import Ints
 
 Sides = tuple[int, ...]
 MIXED: Sides = (2, 3, 4, 5, 8) * 4

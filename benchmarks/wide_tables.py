@@ -14,18 +14,18 @@ from fractions import Fraction
 import numpy as np
 
 from dpcube import Domain, Release
-from dpcube.analyst.answer import Answers
-from dpcube.arrays import Floats, Ints
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.sources import open_rows
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.sources import open_rows
 from dpcube.datasets import adult_domain, adult_table
-from dpcube.estimate.cuboids.drawing import drawn_cells
-from dpcube.estimate.cuboids.estimate import CuboidsEstimate
-from dpcube.query import CountingQueries
-from dpcube.strategy import Cuboids
+from dpcube.measurements import Provenance
+from dpcube.models.cuboids.drawing import drawn_cells
+from dpcube.models.cuboids.estimate import CuboidsEstimate
+from dpcube.queries import CountingQueries
+from dpcube.release.answer import Answers
+from dpcube.strategies import Cuboids
 from dpcube.testing import SeededNoise
-from dpcube.transcript import Provenance
 
 TRIPLES, QUESTIONS = 120, 300
 

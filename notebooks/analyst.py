@@ -102,7 +102,7 @@ def stages(release):
 
 @app.cell
 def trusting(mo, release):
-    from dpcube.analyst.trust import trust
+    from dpcube.release.trust import trust
 
     worth = trust(release)
     lines = "\n".join(f"| {t.question} | {t.answer:,.0f} | {t.half_width:,.1f} |" for t in worth)

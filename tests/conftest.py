@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from chromium import Browser, Page, open_browser
-from dpcube import caches
+from dpcube.core import caches
 
 settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
 settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=10)  # of `make check`; others draw 100

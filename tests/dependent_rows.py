@@ -4,13 +4,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcube.arrays import Floats
-from dpcube.curator.gate import Gate
-from dpcube.geometry.halving import depth
-from dpcube.query.workload_model import WorkloadModel
-from dpcube.strategy.seen import ROOT, Seen
+from dpcube.core.arrays import Floats
+from dpcube.core.gate import Gate
+from dpcube.measurements import Transcript
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.strategies.seen import ROOT, Seen
 from dpcube.testing import SeededNoise
-from dpcube.transcript import Transcript
+from dpcube.trees.halving import depth
 
 
 def dependent_counts(attributes: int, rows: int, seed: int) -> Floats:

@@ -16,14 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpcube import Category, Domain, Integer, Release
-from dpcube.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.gate import Gate
-from dpcube.geometry.boxes import Boxes
-from dpcube.geometry.tree import BoxTree
-from dpcube.strategy import TwoPhase
-from dpcube.testing import SeededNoise
-from dpcube.transcript import (
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.gate import Gate
+from dpcube.measurements import (
     BoxCounts,
     CellCounts,
     Choice,
@@ -34,6 +31,9 @@ from dpcube.transcript import (
     Provenance,
     Transcript,
 )
+from dpcube.strategies import TwoPhase
+from dpcube.testing import SeededNoise
+from dpcube.trees.tree import BoxTree
 
 DOMAIN = Domain((Integer(name="age", min=20, max=24), Category(name="sex", values=("F", "M", "X"), null="cell")))
 PARAMETERS = TwoPhase().parameters()

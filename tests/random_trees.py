@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpcube.arrays import Ints
-from dpcube.geometry.tree import BoxTree
+from dpcube.core.arrays import Ints
+from dpcube.trees.tree import BoxTree
 
 
 def random_tree(shape: tuple[int, ...], generator: np.random.Generator, *, stop: float) -> BoxTree:

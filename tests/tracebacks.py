@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import dpcube
-from dpcube.privacy import noise, seal
+from dpcube.core import noise, seal
 
 HOME = str(Path(dpcube.__file__).parent)
 TRUSTED = tuple(f"{HOME}/{part}/" for part in ("curator", "privacy", "candidates"))

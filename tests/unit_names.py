@@ -1,4 +1,4 @@
-"""Whose row a value says it is, where column types are not declared: the rule of `curator/sources/unit.py` once more.
+"""Whose row a value says it is, where column types are not declared: the rule of `core/sources/unit.py` once more.
 
 Written apart from the package, without its patterns: texts are taken apart and times are counted by hand.
 """

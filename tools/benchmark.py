@@ -18,7 +18,7 @@ from pathlib import Path
 
 from recorded import Records, write_line
 
-from dpcube.evaluate.comparison.page import RecordedComparison, benchmark_page
+from dpcube.research.comparison.page import RecordedComparison, benchmark_page
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "docs" / "compare"

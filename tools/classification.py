@@ -2,7 +2,7 @@
 
 .venv/bin/python tools/classification.py                       # the tables, from what is recorded
 .venv/bin/python tools/classification.py NAME FILE PYTHON...   # keep the runs of a file first, made by
-                                                               # `python -m dpcube.evaluate.classification NAME`
+                                                               # `python -m dpcube.research.classification NAME`
 
 The interpreters are those of the rivals, of which versions are kept.
 """
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from benchmark import machine_words, version_words
 
-from dpcube.evaluate.classification.measure import RUN_COLUMNS, read_runs
-from dpcube.evaluate.classification.page import ahead_words, classification_table, runs_words
+from dpcube.research.classification.measure import RUN_COLUMNS, read_runs
+from dpcube.research.classification.page import ahead_words, classification_table, runs_words
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "docs" / "classification"

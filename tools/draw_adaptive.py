@@ -14,12 +14,12 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from dpcube import Domain, Integer, datasets
-from dpcube.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS
 from dpcube.curator.publishing import count
-from dpcube.evaluate import experiment
-from dpcube.geometry.tree import BoxTree
+from dpcube.measurements import BoxCounts
+from dpcube.research import experiment
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts
+from dpcube.trees.tree import BoxTree
 
 EPSILON = "0.1"
 DOMAIN = Domain((Integer(name="age", min=17, max=90), Integer(name="hours-per-week", min=1, max=99)))

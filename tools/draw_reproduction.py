@@ -9,9 +9,9 @@ are measured and recorded anew.
 import sys
 from pathlib import Path
 
-from dpcube.evaluate.reproduce import GROUPS, Figure, Maps, make_figures, recorded_figures
-from dpcube.evaluate.reproduce.draw import draw_figure
-from dpcube.evaluate.reproduce.files import reproduction_page
+from dpcube.research.reproduce import GROUPS, Figure, Maps, make_figures, recorded_figures
+from dpcube.research.reproduce.draw import draw_figure
+from dpcube.research.reproduce.files import reproduction_page
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else Path(__file__).parents[1]).resolve()
 SOURCE = ROOT / "src" / "dpcube"
-ENTRIES = ("curator.gate", "privacy.noise", "privacy.ledger", "curator.sources")
+ENTRIES = ("core.gate", "core.noise", "core.ledger.ledger", "core.sources")
 KINDS = {"Integer", "Float", "Number", "Category", "Date"}
 
 TRACED = """
@@ -26,7 +26,7 @@ import dpcube
 from dpcube import Domain, Integer, Category
 from dpcube.curator import publish
 import pyarrow as pa
-import dpcube.analyst.sql
+import dpcube.release.sql
 source = os.path.dirname(dpcube.__file__)
 table = pa.table({"age": [i % 90 for i in range(500)], "sex": ["f", "m"] * 250})
 domain = Domain((Integer(name="age", min=0, max=89, width=5), Category(name="sex", values=("f", "m"))))
@@ -46,7 +46,7 @@ for name, task in tasks.items():
             changes += frame.f_code.co_filename != last
             last = frame.f_code.co_filename
     if name != "release":
-        release = dpcube.analyst.Release(release.domain, release.transcript, release.provenance)
+        release = dpcube.release.Release(release.domain, release.transcript, release.provenance)
     sys.setprofile(profile)
     task()
     sys.setprofile(None)
@@ -124,10 +124,10 @@ def two_homes() -> dict[str, list[str]]:
 
 
 def kinds_asked() -> int:
-    """Return how often the kind of an attribute is asked by isinstance outside of domain/."""
+    """Return how often the kind of an attribute is asked by isinstance outside of core/domain/."""
     asked = 0
     for path, tree in modules().items():
-        if (SOURCE / "domain") in path.parents:
+        if (SOURCE / "core" / "domain") in path.parents:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
@@ -148,7 +148,7 @@ def lengths() -> list[int]:
 
 def main() -> None:
     """Print the numbers."""
-    by_gate, trusted = loaded("curator.gate"), loaded(*ENTRIES)
+    by_gate, trusted = loaded("core.gate"), loaded(*ENTRIES)
     print(f"modules loaded by the gate: {len(by_gate)}")
     print(f"trusted modules (what {', '.join(ENTRIES)} load): {len(trusted)}")
     print(f"trusted lines of code: {sum(map(code_lines, trusted)):,}")

@@ -5,9 +5,9 @@ are opened only by importing `dpcube.curator`, so that access to them shows on t
 
     dpcube.open            a released file, as a Release
     dpcube.Domain          the declared axes of a cube: Integer, Float, Category, Date
-    dpcube.DpcubeError     whatever is raised on purpose; `dpcube.errors` draws the tree, each of its errors is here too
+    dpcube.DpcubeError     the root of all errors; `dpcube.core.errors` draws the tree, and each error is here too
     dpcube.Workload        many range queries at once
-    dpcube.strategy        what to measure
+    dpcube.strategies      what to measure
     dpcube.plan            what a release would be worth, before anything is spent
     dpcube.theory          the paper's formal results
     import dpcube.curator  publish a private table                     (trusted)
@@ -18,9 +18,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpcube.analyst import Answer, Answers, Release, View
-    from dpcube.domain import Category, Date, Domain, Float, Integer
-    from dpcube.errors import (
+    from dpcube.core.domain import Category, Date, Domain, Float, Integer
+    from dpcube.core.errors import (
         BudgetError,
         CompilerError,
         DomainError,
@@ -37,16 +36,17 @@ if TYPE_CHECKING:
         ReleaseFileError,
         SourceError,
     )
-    from dpcube.query import Workload
+    from dpcube.queries import Workload
+    from dpcube.release import Answer, Answers, Release, View
 
     open = Release.open
 
 __version__ = "0.1.0"
 
 _NAMES = {
-    "dpcube.analyst": ("Answer", "Answers", "Release", "View"),
-    "dpcube.domain": ("Category", "Date", "Domain", "Float", "Integer"),
-    "dpcube.errors": (
+    "dpcube.release": ("Answer", "Answers", "Release", "View"),
+    "dpcube.core.domain": ("Category", "Date", "Domain", "Float", "Integer"),
+    "dpcube.core.errors": (
         *("BudgetError", "CompilerError", "DomainError", "DpcubeError", "EmptyTotalError", "HiddenError", "InputError"),
         "KeptReleaseError",
         *(
@@ -59,7 +59,7 @@ _NAMES = {
             "SourceError",
         ),
     ),
-    "dpcube.query": ("Workload",),
+    "dpcube.queries": ("Workload",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
@@ -98,7 +98,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "open":
-        return import_module("dpcube.analyst").Release.open
+        return import_module("dpcube.release").Release.open
     if name in _SUBMODULES:
         return import_module(f"dpcube.{name}")
     if name in _HOMES:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import dpcube
+from dpcube.core.private_table import PrivateTable
 from dpcube.curator import publish
-from dpcube.curator.private_table import PrivateTable
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "dpcube"
@@ -47,58 +47,58 @@ def test_the_contracts_are_kept() -> None:
     assert "0 broken" in result.stdout
 
 
-TRUSTED = "trusted code imports trusted code only"
+TRUSTED = "core and link import nothing of ours outside core and link"
 LAYERS = "each layer imports only layers below it"
-ANALYST = "the analyst's side never reaches private rows"
-STRATEGIES = "strategies and estimators see noisy counts only"
+ANALYST = "the analyst's verbs never reach private rows"
+ROWS = "private rows are opened by curator, web.studio, link and research only"
+STRATEGIES = "strategies and models see noisy counts only"
 CURATOR = "the curator's path draws exact noise only"
 SYNTHETIC = "synthetic rows, drawn from a seed, are post-processing only"
 SECURE = "the secure step is handed features and reaches no rows or budgets"
 CHILD = "the engine's environment is met in a child process only"
-PLANNING = "what is drawn to choose a plan never comes near the gate"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "added", "contract"),
     [
-        ("analyst/release.py", "from dpcube.curator import publish", ANALYST),
-        ("analyst/release.py", "import dpcube.curator.sources", LAYERS),
-        ("cli/analyst.py", "from dpcube.curator.sources import open_rows", ANALYST),
-        ("cli/tables.py", "from dpcube.evaluate import distances", ANALYST),
+        ("release/release.py", "from dpcube.curator import publish", ROWS),
+        ("release/release.py", "import dpcube.core.sources", ROWS),
+        ("cli/analyst.py", "from dpcube.core.sources import open_rows", ANALYST),
+        ("cli/tables.py", "from dpcube.research import distances", ANALYST),
         ("cli/sql.py", "from dpcube.curator import publish", ANALYST),
-        ("cli/plot.py", "from dpcube.evaluate.report import beside_truth", ANALYST),
-        ("analyst/plots/picture.py", "from dpcube.curator.publishing import count", ANALYST),
-        ("strategy/two_phase.py", "from dpcube.privacy.noise import ExactNoise", STRATEGIES),
-        ("strategy/cells.py", "import dpcube.privacy.randomness", STRATEGIES),
-        ("estimate/estimators.py", "from dpcube.curator.gate import Gate", STRATEGIES),
-        ("curator/gate.py", "from dpcube.testing import SilentNoise", CURATOR),
+        ("cli/plot.py", "from dpcube.research.report import beside_truth", ANALYST),
+        ("release/plots/picture.py", "from dpcube.curator.publishing import count", ROWS),
+        ("strategies/two_phase.py", "from dpcube.core.noise import ExactNoise", STRATEGIES),
+        ("strategies/cells.py", "import dpcube.core.randomness", STRATEGIES),
+        ("models/estimators.py", "from dpcube.core.gate import Gate", STRATEGIES),
+        ("core/gate.py", "from dpcube.testing import SilentNoise", TRUSTED),
         ("curator/publishing.py", "import random", CURATOR),
         ("curator/publishing.py", "from dpcube.plan.counter import SimulatedCounter", CURATOR),
-        ("curator/gate.py", "from dpcube.query.random_ranges import random_ranges", CURATOR),
-        ("query/__init__.py", "from dpcube.query.random_ranges import random_ranges", CURATOR),
-        ("plan/counter.py", "from dpcube.curator.gate import Gate", ANALYST),
-        ("plan/predict.py", "import dpcube.testing", ANALYST),
+        ("core/gate.py", "from dpcube.queries.random_ranges import random_ranges", TRUSTED),
+        ("queries/__init__.py", "from dpcube.queries.random_ranges import random_ranges", CURATOR),
+        ("plan/predict.py", "import dpcube.testing", ROWS),
         ("cli/plan.py", "from dpcube.curator.publishing import count", ANALYST),
-        ("strategy/cells.py", "import dpcube.plan", LAYERS),
-        ("curator/gate.py", "from dpcube.analyst.synthesize import synthetic_rows", SYNTHETIC),
-        ("privacy/noise.py", "import random", CURATOR),
+        ("strategies/cells.py", "import dpcube.plan", LAYERS),
+        ("core/gate.py", "from dpcube.release.synthesize import synthetic_rows", TRUSTED),
+        ("strategies/cells.py", "from dpcube.models.cuboids.drawing import drawn", SYNTHETIC),
+        ("core/noise.py", "import random", TRUSTED),
         ("link/session.py", "import random", CURATOR),
         ("link/session.py", "from dpcube.testing import SilentNoise", CURATOR),
-        ("link/block_file.py", "from dpcube.analyst import Release", TRUSTED),
-        ("link/secure/environment.py", "from dpcube.analyst.kept import folder", TRUSTED),
-        ("geometry/boxes.py", "from dpcube.estimate import estimate", LAYERS),
-        ("partition/growth.py", "import dpcube.strategy", LAYERS),
-        ("errors.py", "import dpcube.domain", LAYERS),
-        ("link/secure/step.py", "from dpcube.curator.sources import open_rows", SECURE),
-        ("link/program.py", "import dpcube.privacy.ledger", SECURE),
-        ("link/secure/worker.py", "from dpcube.errors import LinkageError", CHILD),
-        ("curator/gate.py", "from dpcube.link.program import Program", LAYERS),
-        ("curator/gate.py", "from dpcube.strategy.pseudo import PseudoCounter", PLANNING),
-        ("privacy/noise.py", "import dpcube.strategy.pseudo", PLANNING),
+        ("link/block_file.py", "from dpcube.release import Release", TRUSTED),
+        ("link/secure/environment.py", "from dpcube.release.cache import folder", TRUSTED),
+        ("core/boxes.py", "from dpcube.models import estimate", LAYERS),
+        ("trees/partition/growth.py", "import dpcube.strategies", LAYERS),
+        ("core/errors.py", "import dpcube.datasets", TRUSTED),
+        ("link/secure/step.py", "from dpcube.core.sources import open_rows", SECURE),
+        ("link/program.py", "import dpcube.core.ledger.ledger", SECURE),
+        ("link/secure/worker.py", "from dpcube.core.errors import LinkageError", CHILD),
+        ("core/gate.py", "from dpcube.link.program import Program", LAYERS),
+        ("core/gate.py", "from dpcube.strategies.pseudo import PseudoCounter", LAYERS),
+        ("core/noise.py", "import dpcube.strategies.pseudo", LAYERS),
         ("cli/registry.py", "from dpcube.curator import publish", ANALYST),
-        ("curator/publishing.py", "from dpcube.studio import Desk", LAYERS),
-        ("studio/desk.py", "from dpcube.testing import SilentNoise", LAYERS),
+        ("curator/publishing.py", "from dpcube.web.studio import Desk", LAYERS),
+        ("web/studio/desk.py", "from dpcube.testing import SilentNoise", LAYERS),
     ],
 )
 def test_a_forbidden_import_breaks_its_contract(copy: Path, module: str, added: str, contract: str) -> None:
@@ -110,9 +110,9 @@ def test_a_forbidden_import_breaks_its_contract(copy: Path, module: str, added: 
 
 
 def test_an_import_inside_a_function_is_seen(copy: Path) -> None:
-    path = copy / "src" / "dpcube" / "analyst" / "answer.py"
+    path = copy / "src" / "dpcube" / "release" / "answer.py"
     path.write_text(f"{path.read_text()}\n\ndef peek() -> None:\n    from dpcube.curator import publish\n")
-    assert f"{ANALYST} BROKEN" in lint(copy).stdout
+    assert f"{ROWS} BROKEN" in lint(copy).stdout
 
 
 def test_a_module_in_no_layer_breaks_the_contract(copy: Path) -> None:
@@ -147,7 +147,7 @@ def test_every_module_says_what_it_is() -> None:
 
 
 RANDOM = {"random", "numpy.random"}
-CHOOSING = "strategy/pseudo.py"
+CHOOSING = "strategies/pseudo.py"
 
 
 def random_uses(tree: ast.Module) -> list[str]:
@@ -172,11 +172,11 @@ def test_only_tests_experiments_and_synthetic_rows_use_seeded_randomness() -> No
     """
     allowed = (
         "testing.py",
-        "evaluate/",
+        "research/",
         "plan/",
-        "query/random_ranges.py",
-        "analyst/synthesize.py",
-        "estimate/cuboids/drawing.py",
+        "queries/random_ranges.py",
+        "release/synthesize.py",
+        "models/cuboids/drawing.py",
         CHOOSING,
     )
     used = {name: found for name, tree in parsed() if (found := random_uses(tree))}
@@ -205,15 +205,16 @@ def asks_the_system(tree: ast.Module) -> bool:
 
 def test_the_operating_systems_randomness_is_asked_for_in_few_places() -> None:
     """Keys of noise in one module; elsewhere only names of files that are being written."""
-    names_of_files = {"files.py"}
-    assert {name for name, tree in parsed() if asks_the_system(tree)} <= {"privacy/randomness.py", *names_of_files}
+    names_of_files = {"core/files.py"}
+    assert {name for name, tree in parsed() if asks_the_system(tree)} <= {"core/randomness.py", *names_of_files}
 
 
 def test_importing_the_package_does_not_open_the_curators_side() -> None:
     """Access to rows shows on the import line: the analyst's side loads without it."""
     script = (
         "import sys, dpcube; dpcube.Release; dpcube.Workload; dpcube.open; dpcube.plan.plan; "
-        "print([m for m in sys.modules if m.startswith(('dpcube.curator', 'dpcube.evaluate', 'dpcube.testing'))])"
+        "closed = ('dpcube.curator', 'dpcube.core.sources', 'dpcube.research', 'dpcube.testing'); "
+        "print([m for m in sys.modules if m.startswith(closed)])"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
     assert result.stdout.strip() == "[]"

@@ -8,7 +8,7 @@ from pathlib import Path
 import house
 import pytest
 
-from dpcube.strategy.registry import GROUP
+from dpcube.strategies.registry import GROUP
 
 
 def test_hardly_a_public_name_has_two_homes() -> None:
@@ -25,7 +25,7 @@ def test_a_second_home_and_a_question_of_kind_are_noticed(monkeypatch: pytest.Mo
     monkeypatch.setattr(house, "modules", lambda: {house.SOURCE / f"{name}.py": ast.parse(TEXT) for name in "ab"})
     assert house.two_homes() == {name: ["a", "b"] for name in ("Box", "LIMIT", "grow")}
     assert house.kinds_asked() == 2
-    monkeypatch.setattr(house, "modules", lambda: {Path(house.SOURCE / "domain" / "a.py"): ast.parse(TEXT)})
+    monkeypatch.setattr(house, "modules", lambda: {Path(house.SOURCE / "core" / "domain" / "a.py"): ast.parse(TEXT)})
     assert (house.two_homes(), house.kinds_asked()) == ({}, 0)
 
 

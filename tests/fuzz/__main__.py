@@ -19,10 +19,10 @@ HERE = Path(__file__).parent
 # Modules that read input; function by function, for Numba cannot compile kernels that report which lines they reach.
 READERS = (
     *("tomllib._parser", "tomllib._re", "zipfile", "dpcube.cli.analyst", "dpcube.cli.curator", "dpcube.cli.ledger"),
-    *("dpcube.transcript.facts", "dpcube.transcript.file", "dpcube.transcript.pages", "dpcube.transcript.tables"),
-    *("dpcube.query.counting", "dpcube.query.expression"),
-    *("dpcube.domain.attribute", "dpcube.domain.calendar", "dpcube.domain.category", "dpcube.domain.domain"),
-    *("dpcube.domain.file", "dpcube.domain.number", "dpcube.domain.selection"),
+    *(f"dpcube.measurements.{name}" for name in ("facts", "file", "pages", "tables")),
+    *("dpcube.queries.counting", "dpcube.queries.expression"),
+    *(f"dpcube.core.domain.{name}" for name in ("attribute", "calendar", "category", "domain", "file", "number")),
+    "dpcube.core.domain.selection",
 )
 MEBIBYTES, SECONDS_EACH = 2048, 60  # of the whole process, and for one input
 

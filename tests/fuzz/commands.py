@@ -16,11 +16,11 @@ import releases
 from hypothesis import strategies as st
 
 from dpcube.cli import main
-from dpcube.domain import Category, Domain, Integer
-from dpcube.evaluate import experiment
+from dpcube.core.domain import Category, Domain, Integer
+from dpcube.core.ledger.ledger import Ledger
 from dpcube.link.block_file import BlockFile
 from dpcube.link.rules import MatchingRules
-from dpcube.privacy.ledger import Ledger
+from dpcube.research import experiment
 from dpcube.testing import SilentNoise
 
 LONGEST_WAIT = 30

@@ -6,8 +6,8 @@ from datetime import date, datetime, time
 from hypothesis import strategies as st
 
 from dpcube import Domain
-from dpcube.domain.attribute import IRREGULAR
-from dpcube.errors import DomainError
+from dpcube.core.domain.attribute import IRREGULAR
+from dpcube.core.errors import DomainError
 
 Toml = object
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from dpcube.errors import DpcubeError, LinkageError
+from dpcube.core.errors import DpcubeError, LinkageError
 from dpcube.link.linking import _ids_of_peer
 from dpcube.link.program import Comparison, Program
 from dpcube.link.secure.agreement import agree

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from dpcube import Release, Workload, memory
+from dpcube import Release, Workload
 from dpcube.cli.analyst import _attributes, _facts, _words
-from dpcube.errors import DpcubeError, MemoryLimitError, QueryError
+from dpcube.core import memory
+from dpcube.core.errors import DpcubeError, MemoryLimitError, QueryError
 from forge import (
     file_of,
     forged,

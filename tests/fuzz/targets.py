@@ -18,9 +18,9 @@ from bounds import bounded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpcube.domain import Category, Date, Domain, Float, Integer
-from dpcube.errors import QueryError
-from dpcube.query import query
+from dpcube.core.domain import Category, Date, Domain, Float, Integer
+from dpcube.core.errors import QueryError
+from dpcube.queries import query
 from forge import forged
 
 DOMAIN = Domain(

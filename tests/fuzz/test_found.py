@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from bounds import bounded
 
-from dpcube import Category, Domain, Integer, Release, memory
-from dpcube.counter import BUDGET_UNITS
+from dpcube import Category, Domain, Integer, Release
+from dpcube.core import memory
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.domain.file import DEEPEST_KEY
+from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.curator import publish
-from dpcube.domain.file import DEEPEST_KEY
-from dpcube.errors import DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
-from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.transcript.pages import checked_rows
+from dpcube.measurements.pages import checked_rows
+from dpcube.models.cell_sums import range_sums, summed_area_table
 from forge import DOMAIN, changed, file_of, forged, make_release, members_of, parquet, table_of
 
 WHOLE = file_of(make_release())

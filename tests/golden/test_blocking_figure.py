@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import recorded_figures
-from dpcube.evaluate.reproduce.blocking import (
+from dpcube.core.boxes import Boxes
+from dpcube.core.errors import InputError
+from dpcube.link.measures import reduction_ratio
+from dpcube.research.reproduce import recorded_figures
+from dpcube.research.reproduce.blocking import (
     BLOCKERS,
     BLOCKING_PLANS,
     blocking_figure,
@@ -19,9 +21,7 @@ from dpcube.evaluate.reproduce.blocking import (
     told_blocking,
     two_parties,
 )
-from dpcube.evaluate.reproduce.measured import DRAWS, measured_panels
-from dpcube.geometry.boxes import Boxes
-from dpcube.link.measures import reduction_ratio
+from dpcube.research.reproduce.measured import DRAWS, measured_panels
 
 
 @pytest.mark.parametrize(("attributes", "ratio"), [(1, 0.978115), (2, 0.995382)])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from golden_file import GOLDEN
 
-from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import Figure, recorded_figures
-from dpcube.evaluate.reproduce.classifiers import (
+from dpcube.core.errors import InputError
+from dpcube.research.reproduce import Figure, recorded_figures
+from dpcube.research.reproduce.classifiers import (
     ATTRIBUTES,
     CLASSIFIER_EPSILONS,
     FIXED_LINES,
@@ -21,7 +21,7 @@ from dpcube.evaluate.reproduce.classifiers import (
     points,
     recorded_classification,
 )
-from dpcube.evaluate.reproduce.files import reproduction_page
+from dpcube.research.reproduce.files import reproduction_page
 
 RECORDED = Path(__file__).parents[2] / "docs" / "reproduction"
 ID3 = GOLDEN["adult"]["ID3_no_missing"]

@@ -6,8 +6,8 @@ from golden_file import A1, A2, GOLDEN, N_P, Numbers, agrees, settings, table
 from scipy import special
 
 from dpcube import theory
-from dpcube.theory.lattice_points import Lattice, LatticePoints
-from dpcube.theory.many_lattices import BLUR, ManyLattices
+from dpcube.research.theory.lattice_points import Lattice, LatticePoints
+from dpcube.research.theory.many_lattices import BLUR, ManyLattices
 
 DISCRETE = GOLDEN["discrete_laplace"]
 EXTENSIONS = GOLDEN["extensions"]

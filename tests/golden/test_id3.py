@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcube.analyst import Release
+from dpcube.core.domain import Domain
 from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain, adult_table
-from dpcube.domain import Domain
-from dpcube.evaluate import experiment
 from dpcube.learn import HistogramID3
+from dpcube.release import Release
+from dpcube.research import experiment
 from dpcube.testing import SilentNoise
 
 ATTRIBUTES = ("workclass", "marital-status", "race", "sex")

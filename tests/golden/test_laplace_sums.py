@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import integrate, special
 
 from dpcube import theory
-from dpcube.theory import error_law
+from dpcube.research.theory import error_law
 
 SUMS = GOLDEN["f_n_bilateral_gamma"]
 LEAST = GOLDEN["least_squares"]

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcube.errors import InputError
-from dpcube.evaluate import reproduce
-from dpcube.evaluate.reproduce import GROUPS, MEASURED, Figure, make_figures, recorded_figures
-from dpcube.evaluate.reproduce.against_rivals import ADDED, PAPERS, queries_by_size
-from dpcube.evaluate.reproduce.census import WIDTHS, exact_counts
-from dpcube.evaluate.reproduce.draw import CURVE_STYLES, draw_figure, figure_digest
-from dpcube.evaluate.reproduce.files import reproduction_page
-from dpcube.evaluate.reproduce.measured import (
+from dpcube.core.boxes import Partitioning
+from dpcube.core.errors import InputError
+from dpcube.research import reproduce
+from dpcube.research.reproduce import GROUPS, MEASURED, Figure, make_figures, recorded_figures
+from dpcube.research.reproduce.against_rivals import ADDED, PAPERS, queries_by_size
+from dpcube.research.reproduce.census import WIDTHS, exact_counts
+from dpcube.research.reproduce.draw import CURVE_STYLES, draw_figure, figure_digest
+from dpcube.research.reproduce.files import reproduction_page
+from dpcube.research.reproduce.measured import (
     CurveLook,
     PanelPlan,
     clearly_below,
@@ -25,12 +26,11 @@ from dpcube.evaluate.reproduce.measured import (
     recorded_panels,
     trend,
 )
-from dpcube.evaluate.reproduce.query_error import errors_of_estimates, queries
-from dpcube.evaluate.reproduce.variance import exact_boxes, part_of_one_box, released_boxes, with_threshold
-from dpcube.evaluate.rivals import LISTED
-from dpcube.geometry.boxes import Partitioning
-from dpcube.strategy import TwoPhase
-from dpcube.strategy.cells import Cells
+from dpcube.research.reproduce.query_error import errors_of_estimates, queries
+from dpcube.research.reproduce.variance import exact_boxes, part_of_one_box, released_boxes, with_threshold
+from dpcube.research.rivals import LISTED
+from dpcube.strategies import TwoPhase
+from dpcube.strategies.cells import Cells
 
 RECORDED = Path(__file__).parents[2] / "docs" / "reproduction"
 NAMES = [f"{kind}-{grid}" for kind in MEASURED for grid in WIDTHS]

@@ -15,14 +15,14 @@ import pytest
 from golden_file import GOLDEN
 
 from dpcube import theory
-from dpcube.errors import InputError
-from dpcube.evaluate.reproduce import Figure, Maps, figure_groups, make_figures, recorded_figures
-from dpcube.evaluate.reproduce.draw import draw_figure, figure_digest, keep_apart
-from dpcube.evaluate.reproduce.files import reproduction_page
-from dpcube.evaluate.reproduce.histograms import SHARE, mean_errors
-from dpcube.evaluate.reproduce.theory import even_error_given_eta
+from dpcube.core.errors import InputError
 from dpcube.noise.law import DiscreteLaplace
-from dpcube.strategy import TwoPhase
+from dpcube.research.reproduce import Figure, Maps, figure_groups, make_figures, recorded_figures
+from dpcube.research.reproduce.draw import draw_figure, figure_digest, keep_apart
+from dpcube.research.reproduce.files import reproduction_page
+from dpcube.research.reproduce.histograms import SHARE, mean_errors
+from dpcube.research.reproduce.theory import even_error_given_eta
+from dpcube.strategies import TwoPhase
 
 pytestmark = pytest.mark.slow
 

@@ -8,18 +8,18 @@ import pytest
 from golden_file import GOLDEN
 
 from dpcube import Category, Domain, Release
-from dpcube.arrays import Floats, Ints
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.gate import Gate
-from dpcube.errors import QueryError
-from dpcube.estimate import Estimate, estimate
-from dpcube.estimate.tree_totals import consistent_totals
-from dpcube.geometry.boxes import Boxes, Partitioning
-from dpcube.geometry.tree import BoxTree
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.boxes import Boxes, Partitioning
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import QueryError
+from dpcube.core.gate import Gate
+from dpcube.measurements import BoxCounts, CellCounts, Provenance, Transcript
+from dpcube.models import Estimate, estimate
+from dpcube.models.tree_totals import consistent_totals
 from dpcube.noise import noise_variances
-from dpcube.query import CountingQueries, CountingQuery
+from dpcube.queries import CountingQueries, CountingQuery
 from dpcube.testing import SilentNoise
-from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
+from dpcube.trees.tree import BoxTree
 from random_trees import random_tree
 
 EXAMPLE = GOLDEN["example_3x3"]

@@ -17,7 +17,8 @@ from golden_file import A1, A2, N_P, Numbers
 
 from dpcube import noise as noise_package
 from dpcube import theory
-from dpcube.errors import InputError
+from dpcube.core.errors import InputError
+from dpcube.research import theory as research_theory
 
 SPEC_NAMES = {
     "4.1": {"lap_sum_logpdf", "lap_sum_sf"},
@@ -43,7 +44,7 @@ def test_every_name_of_section_4_of_the_specification_is_exported() -> None:
 def test_every_function_has_a_doctest_and_all_of_them_hold() -> None:
     attempted = 0
     for module in (
-        *pkgutil.iter_modules(theory.__path__, "dpcube.theory."),
+        *pkgutil.iter_modules(research_theory.__path__, "dpcube.research.theory."),
         *pkgutil.iter_modules(noise_package.__path__, "dpcube.noise."),
     ):
         result = doctest.testmod(importlib.import_module(module.name))

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcube.errors import InputError
-from dpcube.evaluate import coverage
-from dpcube.evaluate.coverage import Coverage, coverage_summary, measure_coverage, samples_of
+from dpcube.core.errors import InputError
+from dpcube.research import coverage
+from dpcube.research.coverage import Coverage, coverage_summary, measure_coverage, samples_of
 
 
 def dpcube(*arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -21,7 +21,7 @@ from dpcube import Domain, Release, datasets
 from dpcube.cli import main
 from dpcube.curator import publish
 from dpcube.curator.publishing import count
-from dpcube.evaluate import experiment
+from dpcube.research import experiment
 from dpcube.testing import SeededNoise
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -15,9 +15,9 @@ import pytest
 import xarray as xr
 
 from dpcube import Domain, Release
-from dpcube.domain import Category, Date, Float, Integer
-from dpcube.errors import InputError, QueryError
-from dpcube.evaluate import experiment
+from dpcube.core.domain import Category, Date, Float, Integer
+from dpcube.core.errors import InputError, QueryError
+from dpcube.research import experiment
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(

@@ -21,10 +21,10 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 
-from dpcube.curator.sources import CsvDialect, Rows, counts_from_frame, open_rows
-from dpcube.curator.sources.embedded import run_in_duckdb
-from dpcube.domain import Category, Date, Domain, Float, Integer
-from dpcube.errors import SourceError
+from dpcube.core.domain import Category, Date, Domain, Float, Integer
+from dpcube.core.errors import SourceError
+from dpcube.core.sources import CsvDialect, Rows, counts_from_frame, open_rows
+from dpcube.core.sources.embedded import run_in_duckdb
 
 SECRET = "Zebulon"
 AGE = Integer(name="age", min=0, max=99, null="cell", unknown="cell", outside="cell", infinite="cell", nan="cell")
@@ -195,8 +195,8 @@ def test_what_happens_to_some_hostile_lines(tmp_path: Path) -> None:
 
 
 def test_a_line_too_long_for_memory_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.curator.sources.csv.BLOCK", 2**12)
-    monkeypatch.setattr("dpcube.curator.sources.csv.LONGEST", 2**10)
+    monkeypatch.setattr("dpcube.core.sources.csv.BLOCK", 2**12)
+    monkeypatch.setattr("dpcube.core.sources.csv.LONGEST", 2**10)
     for quotes in (b'""', b'"a\nb"'):
         long = b"1,0.1,north,2025-01-01," + quotes * 2**14
         content = b"\n".join([HEADER.encode(), LINES[0].encode(), long, LINES[1].encode()])

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from dpcube import Domain, Release
-from dpcube.analyst import rescue
-from dpcube.analyst.completion import waiting_charges
 from dpcube.cli import main
+from dpcube.core.errors import InputError, KeptReleaseError, LedgerError, ReleaseFileError
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.period import Period
 from dpcube.curator import publish
-from dpcube.errors import InputError, KeptReleaseError, LedgerError, ReleaseFileError
-from dpcube.privacy.ledger import Ledger
-from dpcube.privacy.period import Period
-from dpcube.transcript.file import check_writable
+from dpcube.measurements.file import check_writable
+from dpcube.release import rescue
+from dpcube.release.completion import waiting_charges
 
 DOMAIN = Domain.of_shape((2, 3))
 COUNTS = np.full((2, 3), 10_000)
@@ -148,8 +148,8 @@ import resource, sys
 import numpy as np
 from dpcube import Domain
 from dpcube.curator import publish
-from dpcube.errors import KeptReleaseError
-from dpcube.privacy.ledger import Ledger
+from dpcube.core.errors import KeptReleaseError
+from dpcube.core.ledger.ledger import Ledger
 
 honest = Ledger.charge_parts
 
@@ -179,7 +179,7 @@ FULL_DISK = """
 import os, sys
 from pathlib import Path
 from dpcube.cli import main
-from dpcube.privacy.ledger import Ledger
+from dpcube.core.ledger.ledger import Ledger
 
 honest = Ledger.charge_parts
 
@@ -225,7 +225,7 @@ def test_a_disk_that_fills_up_after_the_charge(tmp_path: Path) -> None:
 
 
 def test_a_limit_of_files_is_found_out_before_the_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.transcript.file.largest_file", lambda: 999)
+    monkeypatch.setattr("dpcube.measurements.file.largest_file", lambda: 999)
     check_writable(tmp_path / "r.dpcube", needed=999)
     with pytest.raises(ReleaseFileError, match=r"the limit of a file \(ulimit -f\) is 999 bytes"):
         check_writable(tmp_path / "r.dpcube", needed=1000)
@@ -237,7 +237,8 @@ KILLED = """
 import os, signal
 import numpy as np
 from dpcube import Domain
-from dpcube.curator import account, publish
+from dpcube.core import account
+from dpcube.curator import publish
 
 account.LedgerAccount.complete = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 publish(np.full((2, 3), 10_000), Domain.of_shape((2, 3)), epsilon=1, strategy="cells", ledger="t.ledger", total=2,

@@ -13,8 +13,8 @@ import pytest
 from scipy.special import expit
 
 from dpcube.cli import main
-from dpcube.domain import Category, Domain, Integer
-from dpcube.evaluate import experiment
+from dpcube.core.domain import Category, Domain, Integer
+from dpcube.research import experiment
 from dpcube.testing import SeededNoise
 
 Command = Callable[..., tuple[object, str, str]]

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from dpcube.errors import BudgetError
-from dpcube.privacy.ledger import Ledger
+from dpcube.core.errors import BudgetError
+from dpcube.core.ledger.ledger import Ledger
 
 SOURCE = Path(__file__).parents[2] / "src"
 KILLS = 250
@@ -32,8 +32,8 @@ NURSERY = """
 import os, sys
 from fractions import Fraction
 from pathlib import Path
-from dpcube.errors import BudgetError, LedgerError
-from dpcube.privacy.ledger import Ledger
+from dpcube.core.errors import BudgetError, LedgerError
+from dpcube.core.ledger.ledger import Ledger
 
 EPSILON = Fraction(1, 7)
 # SABOTAGE
@@ -299,7 +299,7 @@ def test_of_eight_processes_that_make_one_ledger_one_does(nursery: Nursery, tmp_
 UNLOCKED = """
 import time
 from contextlib import contextmanager
-from dpcube.privacy import ledger as module
+from dpcube.core.ledger import ledger as module
 
 honest = module._statement
 
@@ -358,7 +358,8 @@ KILLED_RELEASE = """
 import os, signal, sys
 import pyarrow as pa
 from dpcube import Domain, Integer
-from dpcube.curator import gate, publish
+from dpcube.core import gate
+from dpcube.curator import publish
 
 class Killed:
     private = True
@@ -386,7 +387,7 @@ from fractions import Fraction
 import numpy as np
 from dpcube import Domain
 from dpcube.curator import publish, publishing
-from dpcube.errors import BudgetError
+from dpcube.core.errors import BudgetError
 
 honest = publishing.draw_total
 

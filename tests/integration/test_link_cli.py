@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from dpcube.core.ledger.ledger import Ledger
 from dpcube.link.secure import install_engine
 from dpcube.link.secure.environment import ENGINE_SWITCH
-from dpcube.privacy.ledger import Ledger
 
 RULES = """
 threshold = 2

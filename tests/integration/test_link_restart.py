@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from dpcube.core.ledger.ledger import Ledger
 from dpcube.link.secure import install_engine
 from dpcube.link.secure.environment import ENGINE_SWITCH
-from dpcube.privacy.ledger import Ledger
 
 pytestmark = pytest.mark.slow
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpcube.core.domain import Date, Domain, Integer
+from dpcube.core.errors import BudgetError, InputError, SourceError
+from dpcube.core.request import LedgerLocation, ledger_path
+from dpcube.core.sources import CsvDialect, embedded, open_rows
 from dpcube.curator import publish
-from dpcube.curator.request import LedgerLocation, ledger_path
-from dpcube.curator.sources import CsvDialect, embedded, open_rows
-from dpcube.domain import Date, Domain, Integer
-from dpcube.errors import BudgetError, InputError, SourceError
 
 BEGIN = datetime(2026, 1, 1)
 AGES = Domain((Integer(name="age", min=0, max=9, null="cell"),))

@@ -26,13 +26,13 @@ import pytest
 
 from dpcube import Domain
 from dpcube.cli import main
+from dpcube.core.errors import DpcubeError
+from dpcube.core.gate import Gate
+from dpcube.core.ledger import ledger as ledger_module
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.sources import Rows
 from dpcube.curator import publish
-from dpcube.curator.gate import Gate
-from dpcube.curator.sources import Rows
-from dpcube.errors import DpcubeError
-from dpcube.privacy import ledger as ledger_module
-from dpcube.privacy.ledger import Ledger
-from dpcube.strategy import Cells
+from dpcube.strategies import Cells
 
 DOMAIN = """
 format = 1

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from dpcube.core.domain import Domain, Integer
+from dpcube.core.errors import BudgetError, InputError, LedgerError
+from dpcube.core.files import PART
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.request import LedgerLocation, ledger_path
+from dpcube.core.sources import open_rows
 from dpcube.curator import publish
-from dpcube.curator.request import LedgerLocation, ledger_path
-from dpcube.curator.sources import open_rows
-from dpcube.domain import Domain, Integer
-from dpcube.errors import BudgetError, InputError, LedgerError
-from dpcube.files import PART
-from dpcube.privacy.ledger import Ledger
 
 AGES = Domain((Integer(name="age", min=0, max=9),))
 

@@ -7,9 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from dpcube.curator import gate, private_table, publish
-from dpcube.curator.sources import Rows
-from dpcube.domain import Domain, Integer
+from dpcube.core import gate, private_table
+from dpcube.core.domain import Domain, Integer
+from dpcube.core.sources import Rows
+from dpcube.curator import publish
 from tracebacks import ROWS, Loud, leaks
 
 AGES = Domain((Integer(name="age", min=0, max=3),))

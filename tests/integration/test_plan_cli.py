@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpcube.cli import main
-from dpcube.strategy import BY_NAME
+from dpcube.strategies import BY_NAME
 
 DOMAIN = """
 format = 1

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import dpcube
 from dpcube.cli import commands
-from dpcube.errors import InputError
+from dpcube.core.errors import InputError
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 RELEASE = NOTEBOOKS / "adult.dpcube"

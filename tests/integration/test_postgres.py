@@ -16,10 +16,10 @@ import psycopg
 import pytest
 from packaging.version import Version
 
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.core.errors import InputError, SourceError
+from dpcube.core.sources import Rows, open_rows
 from dpcube.curator import LedgerLocation, PrivateTable, explain, publish
-from dpcube.curator.sources import Rows, open_rows
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.errors import InputError, SourceError
 
 SECRET = "Zebulon"
 OWN: Any = {"null": "cell", "nan": "cell", "infinite": "cell", "unknown": "cell", "outside": "cell"}

@@ -15,11 +15,11 @@ import pytest
 
 import dpcube
 from dpcube import Domain, Integer
-from dpcube.compiled import compiled
+from dpcube.core import noise
+from dpcube.core.compiled import compiled
+from dpcube.core.errors import CompilerError
+from dpcube.core.ledger.ledger import Ledger
 from dpcube.curator import publish
-from dpcube.errors import CompilerError
-from dpcube.privacy import noise
-from dpcube.privacy.ledger import Ledger
 
 NOWHERE = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null/cache", "LOCALAPPDATA": "/dev/null"}
 RELEASE = """
@@ -70,7 +70,7 @@ def test_a_compiler_that_does_not_work_is_found_out_before_the_charge(
 
     ledger = Ledger.create(tmp_path / "t.ledger", total=Fraction(1))
     with monkeypatch.context() as patch:
-        patch.setattr("dpcube.compiled._numba", broken)
+        patch.setattr("dpcube.core.compiled._numba", broken)
         patch.setattr(noise._compare, "_compiled", None)
         with pytest.raises(CompilerError, match="noise cannot be drawn here"):
             publish(ROWS, KINDS[kind], epsilon=1, strategy=kind, ledger=ledger.path)
@@ -85,7 +85,7 @@ import numpy as np, pyarrow as pa
 from pathlib import Path
 from dpcube import Domain, Integer
 from dpcube.curator import publish
-from dpcube.privacy.ledger import Ledger
+from dpcube.core.ledger.ledger import Ledger
 
 folder, kind, sides = Path(sys.argv[1]), sys.argv[2], [int(side) for side in sys.argv[3].split(",")]
 table = pa.table({f"a{number}": np.arange(60) % 4 for number in range(len(sides))})

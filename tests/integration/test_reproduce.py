@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpcube.cli import commands
-from dpcube.errors import InputError
+from dpcube.core.errors import InputError
 
 FILES = {f"query-size.{ending}" for ending in ("svg", "png", "csv")} | {"figures.md"}
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_written_is_refused_before_figures_are_made(
     def make(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("dpcube.evaluate.reproduce.make_figures", make)
+    monkeypatch.setattr("dpcube.research.reproduce.make_figures", make)
     (tmp_path / "figures.md").write_text("mine")
     with pytest.raises(InputError, match=r"figures\.md exists"):
         run("variance", "-o", tmp_path)

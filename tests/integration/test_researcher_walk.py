@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from dpcube import Domain, Release
-from dpcube.estimate.metrics import absolute_errors
-from dpcube.evaluate import experiment, release_array
-from dpcube.query.random_ranges import random_ranges
-from dpcube.strategy import Strategy
+from dpcube.measurements import BoxCounts, CellCounts, Transcript
+from dpcube.models.metrics import absolute_errors
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.research import experiment, release_array
+from dpcube.strategies import Strategy
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, CellCounts, Transcript
 
 PAGE = (Path(__file__).parents[2] / "docs" / "walks-researcher.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcube.arrays import Ints
+from dpcube.core.arrays import Ints
 from dpcube.link.program import LARGEST_COMPARED, Comparison, Program, matches
 from dpcube.link.secure import install_engine, write_shared_key
 from dpcube.link.secure.environment import ENGINE_SWITCH
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 PARTY = """
 import json, sys
 import numpy as np
-from dpcube.errors import DpcubeError
+from dpcube.core.errors import DpcubeError
 from dpcube.link.program import Comparison, Program
 from dpcube.link.secure import Channel, await_peer, open_listener, reach_peer, secure_matches, shared_key
 

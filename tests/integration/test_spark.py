@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.core.errors import InputError, SourceError
+from dpcube.core.sources import open_rows
 from dpcube.curator import PrivateTable, explain
-from dpcube.curator.sources import open_rows
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.errors import InputError, SourceError
 
 pytestmark = [
     pytest.mark.slow,

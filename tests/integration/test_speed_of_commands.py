@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcube import caches
+from dpcube.core import caches
 
 RELEASES = Path(__file__).parents[1] / "unit" / "releases"
 LOADED = """
@@ -53,7 +53,9 @@ def test_counting_again_imports_neither_a_compiler_nor_a_reader(tmp_path: Path) 
     again, loaded = modules(*asked, cache=tmp_path / "cache")
     assert again == first
     assert packages(loaded) & set(HEAVY) == set()
-    assert {name for name in loaded if name.startswith(("dpcube.theory", "dpcube.strategy", "dpcube.curator"))} == set()
+    assert {
+        name for name in loaded if name.startswith(("dpcube.research", "dpcube.strategies", "dpcube.curator"))
+    } == set()
 
 
 @pytest.mark.parametrize("verb", ["count", "info"])
@@ -61,17 +63,17 @@ def test_a_verb_of_the_analyst_imports_neither_pandas_nor_statistics_nor_theory(
     for name in ("adaptive", "cells", "dpcube"):
         _, loaded = modules(verb, RELEASES / f"format1-{name}.dpcube", cache=tmp_path / "none" / name)
         assert packages(loaded) & {"pandas", "duckdb", "sqlglot", "matplotlib", "plotly"} == set()
-        assert {one for one in loaded if one.startswith(("scipy.stats", "dpcube.theory", "dpcube.curator"))} == set()
+        assert {one for one in loaded if one.startswith(("scipy.stats", "dpcube.research", "dpcube.curator"))} == set()
 
 
 COMPILING = """
 import numpy as np
 from dpcube.cli.output import say_when_compiling
-from dpcube.compiled import compiled
+from dpcube.core.compiled import compiled
 
 say_when_compiling()
 say_when_compiling()
-from dpcube.estimate.cell_sums import range_sums
+from dpcube.models.cell_sums import range_sums
 
 for dims in (1, 2):
     print(range_sums(np.ones((2,) * dims), np.zeros((1, dims), np.int64), np.full((1, dims), 2)))
@@ -126,11 +128,11 @@ USED_AFTERWARDS = """
 import sys
 import numpy as np, pyarrow as pa
 from dpcube import Category, Domain, Float, Integer
-from dpcube.compiled import _Compiled
+from dpcube.core.compiled import _Compiled
 from dpcube.curator.publishing import publish
-from dpcube.evaluate.ahead import compile_ahead
-from dpcube.query.random_ranges import random_ranges
-from dpcube.strategy import Adaptive
+from dpcube.research.ahead import compile_ahead
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.strategies import Adaptive
 
 def versions():
     loops = {loop for module in list(sys.modules.values()) for loop in vars(module).values() if type(loop) is _Compiled}

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from dpcube import Domain, Integer, Release, datasets, plan
+from dpcube.core.boxes import Boxes
+from dpcube.core.gate import Gate
 from dpcube.curator import publish
-from dpcube.curator.gate import Gate
 from dpcube.curator.publishing import count
-from dpcube.evaluate.coverage import Coverage, measure_coverage
-from dpcube.geometry.boxes import Boxes
-from dpcube.strategy import BY_NAME, NOT_COMPARED, RIVALS, Strategy
+from dpcube.research.coverage import Coverage, measure_coverage
+from dpcube.strategies import BY_NAME, NOT_COMPARED, RIVALS, Strategy
 from dpcube.testing import SilentNoise
 
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text(encoding="utf-8")
@@ -130,7 +130,7 @@ def test_coverage_on_the_command_line(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_accuracy_on_the_command_line(folder: Path) -> None:
-    command = ("-m", "dpcube.evaluate.accuracy", "--cubes", "--draws", "2", "--seed", "1", "--json")
+    command = ("-m", "dpcube.research.accuracy", "--cubes", "--draws", "2", "--seed", "1", "--json")
     done = subprocess.run(
         [sys.executable, "-c", ACCURACY, *command, "--strategy", "cells,agrid:AGrid"],
         cwd=folder,
@@ -144,7 +144,7 @@ def test_accuracy_on_the_command_line(folder: Path) -> None:
 
 ACCURACY = """
 import sys
-from dpcube.evaluate.accuracy import __main__, cubes
+from dpcube.research.accuracy import __main__, cubes
 cubes.CUBES = cubes.CUBES[1:2]
 sys.argv = sys.argv[2:]
 __main__.main()
@@ -160,7 +160,7 @@ def covered(agrid: Strategy) -> Coverage:
 def test_its_intervals_hold_on_the_bundled_table(agrid: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
     """49% held while boxes without cells got `consistent` with the noise of `uniform`, and nothing for their inside."""
     assert covered(agrid).overall > 0.93
-    monkeypatch.setattr("dpcube.estimate.estimators.UnseenInside.of", lambda posterior: posterior)
+    monkeypatch.setattr("dpcube.models.estimators.UnseenInside.of", lambda posterior: posterior)
     assert covered(agrid).overall < 0.93
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from dpcube import Domain, Release, datasets
 from dpcube.cli import main
+from dpcube.core.domain import Category, Integer
 from dpcube.curator.publishing import count
-from dpcube.domain import Category, Integer
-from dpcube.evaluate import experiment
+from dpcube.research import experiment
 from dpcube.testing import SilentNoise
 
 DOMAIN = Domain(
@@ -125,7 +125,7 @@ def test_five_million_rows_are_written_in_little_memory(tmp_path: Path) -> None:
     code = """
 from pathlib import Path
 from dpcube import Release
-from dpcube.analyst.export import write_table
+from dpcube.release.export import write_table
 
 def peak():
     lines = Path("/proc/self/status").read_text().splitlines()

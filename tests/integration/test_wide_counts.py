@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcube import Category, Domain, Integer
-from dpcube.curator.sources import open_rows
+from dpcube.core.sources import open_rows
 
 ATTRIBUTES, ROWS = 22, 400
 COLOURS = ("red", "green", "blue")

@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from dpcube.arrays import Ints
-from dpcube.candidates import BoxDistances, LargestClass
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError, DomainError
-from dpcube.geometry.boxes import Boxes, Partitioning
-from dpcube.partition import grow
-from dpcube.privacy import regions
-from dpcube.privacy.budget import Agent, Budget, PartitionBudget
-from dpcube.privacy.regions import RegionBudget
+from dpcube.core import cell_budget as regions
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes, Partitioning
+from dpcube.core.budget import Agent, Budget, PartitionBudget
+from dpcube.core.candidates import BoxDistances, LargestClass
+from dpcube.core.cell_budget import RegionBudget
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import BudgetError, DomainError
+from dpcube.core.gate import Gate
+from dpcube.measurements import CellCounts
 from dpcube.testing import SilentNoise
-from dpcube.transcript import CellCounts
+from dpcube.trees.partition import grow
 
 quick = settings(deadline=None, max_examples=100, derandomize=True)
 AMOUNTS = st.fractions(Fraction(1, 1000), Fraction(1, 2), max_denominator=1000)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dpcube.curator.sources import open_rows
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.domain.written import TypedValues, typed
-from dpcube.errors import DomainError, SourceError
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.core.domain.written import TypedValues, typed
+from dpcube.core.errors import DomainError, SourceError
+from dpcube.core.sources import open_rows
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EPOCH = date(1970, 1, 1).toordinal()

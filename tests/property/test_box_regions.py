@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcube.arrays import Ints
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.gate import Gate
-from dpcube.curator.grid_gate import GridGate
-from dpcube.errors import BudgetError, DomainError, InputError
-from dpcube.geometry import regions_of_boxes
-from dpcube.geometry.boxes import Boxes, add_to_boxes, box_sums
-from dpcube.geometry.regions_of_boxes import RegionTree
-from dpcube.privacy import box_regions
-from dpcube.privacy.box_regions import BoxRegionBudget
-from dpcube.privacy.regions import RegionBudget
+from dpcube.core import region_budget as box_regions
+from dpcube.core import regions as regions_of_boxes
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes, add_to_boxes, box_sums
+from dpcube.core.cell_budget import RegionBudget
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import BudgetError, DomainError, InputError
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.gate import Gate
+from dpcube.core.grid_gate import GridGate
+from dpcube.core.region_budget import BoxRegionBudget
+from dpcube.core.regions import RegionTree
 from dpcube.testing import SilentNoise
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple)

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dpcube.analyst import Release
-from dpcube.domain import Attribute, Category, Date, Destination, Domain, Float, Integer, Selection
-from dpcube.evaluate import experiment
-from dpcube.query import Condition, Workload, query
-from dpcube.query.counting import select
+from dpcube.core.domain import Attribute, Category, Date, Destination, Domain, Float, Integer, Selection
+from dpcube.queries import Condition, Workload, query
+from dpcube.queries.counting import select
+from dpcube.release import Release
+from dpcube.research import experiment
 from dpcube.testing import SeededNoise
 
 Every = Literal["day", "week", "month", "quarter", "year"]

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpcube import Domain, Float, Integer, Release, evaluate
+from dpcube.core.errors import QueryError
 from dpcube.curator.publishing import count
-from dpcube.errors import QueryError
-from dpcube.query import CountingQueries, query
-from dpcube.query.cuts import cut_queries, cut_words
+from dpcube.queries import CountingQueries, query
+from dpcube.queries.cuts import cut_queries, cut_words
 from dpcube.testing import SilentNoise
 
 FEW = settings(

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats
-from dpcube.estimate.errors.axis_weights import axis_weights, even_measure, everything
-from dpcube.estimate.errors.box_tables import BoxTables, worthwhile
-from dpcube.estimate.errors.halving_table import HalvingTable
-from dpcube.estimate.errors.walks import leaf_sums, split_sums
-from dpcube.geometry.halving import CutOrder, halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.query import CountingQueries, Workload
-from dpcube.query.random_ranges import random_ranges
+from dpcube.core.arrays import Floats
+from dpcube.models.errors.axis_weights import axis_weights, even_measure, everything
+from dpcube.models.errors.box_tables import BoxTables, worthwhile
+from dpcube.models.errors.halving_table import HalvingTable
+from dpcube.models.errors.walks import leaf_sums, split_sums
+from dpcube.queries import CountingQueries, Workload
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.trees.halving import CutOrder, halve
+from dpcube.trees.tree import BoxTree
 from random_trees import random_tree
 
 SHAPES = st.lists(st.integers(1, 13), min_size=1, max_size=4).map(tuple)

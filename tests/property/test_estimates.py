@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 
 from dpcube import Category, Date, Domain, Float, Integer, Release, Workload
 from dpcube import open as open_release
-from dpcube.arrays import Floats, Ints
-from dpcube.candidates import Candidates
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.gate import Gate
-from dpcube.domain import Attribute
-from dpcube.domain.attribute import Destination
-from dpcube.estimate import Estimate, available, estimate
-from dpcube.estimate.boxes import BoxEstimate, part
-from dpcube.estimate.errors.within_boxes import REACHED
-from dpcube.estimate.estimators import ESTIMATORS
-from dpcube.evaluate import experiment
-from dpcube.geometry.boxes import Boxes, box_sums
-from dpcube.query import CountingQueries, CountingQuery
-from dpcube.strategy import Cells, TwoPhase
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.candidates import Candidates
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.domain import Attribute
+from dpcube.core.domain.attribute import Destination
+from dpcube.core.gate import Gate
+from dpcube.measurements import BoxCounts, CellCounts, Provenance, Transcript
+from dpcube.models import Estimate, available, estimate
+from dpcube.models.boxes import BoxEstimate, part
+from dpcube.models.errors.within_boxes import REACHED
+from dpcube.models.estimators import ESTIMATORS
+from dpcube.queries import CountingQueries, CountingQuery
+from dpcube.research import experiment
+from dpcube.strategies import Cells, TwoPhase
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, CellCounts, Provenance, Transcript
 from random_trees import random_tree
 
 quick = settings(deadline=None, max_examples=60, derandomize=True)

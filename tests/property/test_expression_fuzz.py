@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpcube.domain import Category, Date, Domain, Float, Integer
-from dpcube.errors import QueryError
-from dpcube.query import query
-from dpcube.query.expression import LONGEST_EXPRESSION, parse
+from dpcube.core.domain import Category, Date, Domain, Float, Integer
+from dpcube.core.errors import QueryError
+from dpcube.queries import query
+from dpcube.queries.expression import LONGEST_EXPRESSION, parse
 
 LOW, HIGH = -3, 6
 X = Domain((Integer(name="x", min=LOW, max=HIGH, null="cell", outside="cell"),))

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.curator.sources import names, open_rows
-from dpcube.errors import SourceError
+from dpcube.core.errors import SourceError
+from dpcube.core.sources import names, open_rows
 
 PARTS = st.sampled_from(["**", "**", "*", "a", "?", "[ab]", "b*", ".a", "*.csv"])
 PATTERNS = st.lists(PARTS, min_size=1, max_size=4).map("/".join)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from dpcube.arrays import Ints
-from dpcube.errors import DomainError, InputError
-from dpcube.geometry.boxes import box_sums
-from dpcube.geometry.tree import BoxTree
-from dpcube.partition.growth import NO_LIMIT, Rule, _grow, grow
-from dpcube.partition.variance import Weight, weighted_variance
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import box_sums
+from dpcube.core.errors import DomainError, InputError
+from dpcube.trees.partition.growth import NO_LIMIT, Rule, _grow, grow
+from dpcube.trees.partition.variance import Weight, weighted_variance
+from dpcube.trees.tree import BoxTree
 
 SplitRule = Literal["best", "longest"]
 Cell = tuple[int, ...]

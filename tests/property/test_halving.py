@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpcube.arrays import Ints
-from dpcube.geometry import halving
-from dpcube.geometry.halving import CutOrder, Halved, depth
-from dpcube.geometry.tree import BoxTree, Cuts
-from dpcube.query.workload_model import WorkloadModel
+from dpcube.core.arrays import Ints
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.trees import halving
+from dpcube.trees.halving import CutOrder, Halved, depth
+from dpcube.trees.tree import BoxTree, Cuts
 
 quick = settings(deadline=None, max_examples=100, derandomize=True)
 SHAPES = hnp.array_shapes(max_dims=5, max_side=6) | st.tuples(st.just(1), st.integers(1, 300))

@@ -24,9 +24,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpcube.curator.sources import open_rows
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.errors import SourceError
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.core.errors import SourceError
+from dpcube.core.sources import open_rows
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 ANYTHING: dict[str, Any] = {"null": "cell", "unknown": "cell"}

@@ -17,9 +17,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dpcube.errors import BudgetError, InputError, LedgerError
-from dpcube.privacy.ledger import Ledger
-from dpcube.privacy.period import Period
+from dpcube.core.errors import BudgetError, InputError, LedgerError
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.period import Period
 
 RAM = Path("/dev/shm")
 AMOUNTS = st.fractions(Fraction(1, 1000), Fraction(1, 2), max_denominator=1000)
@@ -192,7 +192,7 @@ def test_the_model_can_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     def parallel(charges: list[tuple[Fraction, Period | None]], unit: str | None) -> Fraction:
         return max((epsilon for epsilon, _ in charges), default=Fraction(0))
 
-    monkeypatch.setattr("dpcube.privacy.ledger.composed_loss", parallel)
+    monkeypatch.setattr("dpcube.core.ledger.ledger.composed_loss", parallel)
     machine = Accounts()
     machine.create(total=Fraction(1), unit=None)
     machine.charge(Fraction(1, 2), None)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube import Category, Domain, Integer
+from dpcube.core.request import PrivacyUnit, Range
 from dpcube.curator.publishing import count
-from dpcube.curator.request import PrivacyUnit, Range
 
 DOMAIN = Domain((Integer(name="age", min=0, max=9), Category(name="ward", values=("a", "b"))))
 ROWS = st.lists(st.tuples(st.sampled_from([1, 2, 3]), st.integers(-3, 12), st.sampled_from("abc"), st.integers(1, 9)))

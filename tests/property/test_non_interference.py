@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpcube.arrays import Ints
-from dpcube.candidates import Candidates, LargestClass
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.gate import Gate
-from dpcube.geometry.boxes import Boxes, Partitioning
-from dpcube.partition import grow
-from dpcube.strategy import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
-from dpcube.strategy.rivals.median_tree import MedianTree
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes, Partitioning
+from dpcube.core.candidates import Candidates, LargestClass
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.gate import Gate
+from dpcube.measurements import CellCounts, Choice, MarginalCounts, Transcript
+from dpcube.strategies import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
+from dpcube.strategies.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import CellCounts, Choice, MarginalCounts, Transcript
+from dpcube.trees.partition import grow
 
 Asked = tuple[object, ...]
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube import Release
-from dpcube.analyst.pasteable import LONGEST_QUESTION, example_question, file_word, shell_word
-from dpcube.analyst.report import report
-from dpcube.counter import BUDGET_UNITS
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.query import query
-from dpcube.transcript import CellCounts, Provenance, Transcript
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.measurements import CellCounts, Provenance, Transcript
+from dpcube.queries import query
+from dpcube.release.pasteable import LONGEST_QUESTION, example_question, file_word, shell_word
+from dpcube.release.report import report
 
 ODD = "abz09 -_.'\"$`\\!(){}[]<>|&;*?~#%=,\t\n\x1b\x7fäß€\u202e\U0001f600"
 NASTY = (

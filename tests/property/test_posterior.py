@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpcube.arrays import Floats
-from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
-from dpcube.estimate.posterior.splits import CONTRADICTED, NEARNESS, between, divide, gather, log_normal
-from dpcube.estimate.tree_totals import pooled_counts
-from dpcube.geometry.halving import CutOrder, depth, halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.query import Workload
-from dpcube.query.counting import CountingQueries, CountingQuery
-from dpcube.query.random_ranges import random_ranges
-from dpcube.query.workload_model import WorkloadModel
+from dpcube.core.arrays import Floats
+from dpcube.models.posterior import Posterior, PosteriorEstimate, infer
+from dpcube.models.posterior.splits import CONTRADICTED, NEARNESS, between, divide, gather, log_normal
+from dpcube.models.tree_totals import pooled_counts
+from dpcube.queries import Workload
+from dpcube.queries.counting import CountingQueries, CountingQuery
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.trees.halving import CutOrder, depth, halve
+from dpcube.trees.tree import BoxTree
 
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 SHAPES = st.sampled_from([(1,), (2,), (5,), (16,), (1, 9), (4, 4), (3, 5), (2, 3, 2), (7, 1, 3)])

@@ -22,10 +22,10 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from dpcube.curator.sources import CsvDialect, open_rows
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.domain.reading import pieces
-from dpcube.errors import SourceError
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.core.domain.reading import pieces
+from dpcube.core.errors import SourceError
+from dpcube.core.sources import CsvDialect, open_rows
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 BLANKS = " \t\n\v\f\r"

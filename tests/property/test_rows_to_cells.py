@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.curator.publishing import count
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.learn.rows import NO_CELL, cells_of
 
 ANYTHING: dict[str, Any] = {"null": "cell", "unknown": "cell"}

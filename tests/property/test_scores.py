@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.arrays import Ints
-from dpcube.candidates import BestSplit, BoxDistances, Candidates, LargestClass, MedianCuts, TableDistances
-from dpcube.candidates.classes import CRITERIA, MOST_ROWS, ONE, Criterion, _rows_times_log, _slope
-from dpcube.candidates.distances import MOST_PREDICTED, MOST_WEIGHT
-from dpcube.geometry.boxes import Boxes
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import BestSplit, BoxDistances, Candidates, LargestClass, MedianCuts, TableDistances
+from dpcube.core.candidates.classes import CRITERIA, MOST_ROWS, ONE, Criterion, _rows_times_log, _slope
+from dpcube.core.candidates.distances import MOST_PREDICTED, MOST_WEIGHT
 
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 SHAPE = (3, 4, 2)

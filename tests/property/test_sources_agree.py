@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from dpcube.curator.sources import open_rows
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.errors import DomainError
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.core.errors import DomainError
+from dpcube.core.sources import open_rows
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 # Hypothesis varies what it has drawn, so 300 of its examples are few in truth: these are 20 families with seeds apart.

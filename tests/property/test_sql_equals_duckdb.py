@@ -18,7 +18,7 @@ import pytest
 import sqlglot
 
 from dpcube import Category, Date, Domain, Integer, Release, evaluate
-from dpcube.errors import DpcubeError
+from dpcube.core.errors import DpcubeError
 from dpcube.testing import SilentNoise
 
 DOMAIN = Domain(

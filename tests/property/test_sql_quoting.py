@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
+from dpcube.core.domain import Category, Domain, Integer
+from dpcube.core.sources import open_rows
+from dpcube.core.sources.dialect import DUCKDB, POSTGRESQL, SPARK, Dialect
+from dpcube.core.sources.sql import Column, cell
 from dpcube.curator import CsvDialect
-from dpcube.curator.sources import open_rows
-from dpcube.curator.sources.dialect import DUCKDB, POSTGRESQL, SPARK, Dialect
-from dpcube.curator.sources.sql import Column, cell
-from dpcube.domain import Category, Domain, Integer
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.arrays import Ints
-from dpcube.geometry import straight_cuts
-from dpcube.geometry.straight_cuts import StraightCuts
-from dpcube.geometry.straight_cuts import straight_cuts as cut
-from dpcube.geometry.tree import BoxTree
+from dpcube.core.arrays import Ints
+from dpcube.trees import straight_cuts
+from dpcube.trees.straight_cuts import StraightCuts
+from dpcube.trees.straight_cuts import straight_cuts as cut
+from dpcube.trees.tree import BoxTree
 from random_trees import random_tree
 
 quick = settings(deadline=None, max_examples=80, derandomize=True)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpcube.core.errors import DpcubeError
 from dpcube.curator import CsvDialect
-from dpcube.errors import DpcubeError
-from dpcube.studio import Desk
-from dpcube.studio.form import declared_domain
+from dpcube.web.studio import Desk
+from dpcube.web.studio.form import declared_domain
 
 KEYS = ["name", "type", "min", "max", "width", "edges", "values", "start", "end", "every", "null", "outside", "trim"]
 words = st.sampled_from(["", "0", "9", "1e400", "-5", "1/0", "integer", "float", "category", "date", "month", "drop"])

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_domain import attributes
 
-from dpcube.analyst.synthesize import synthetic_rows
+from dpcube.core.domain import Attribute, Category, Domain, Float
 from dpcube.curator.publishing import count
-from dpcube.domain import Attribute, Category, Domain, Float
+from dpcube.release.synthesize import synthetic_rows
 
 
 def has_a_value(attribute: Attribute, kind: str) -> bool:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpcube.curator.sources.dialect import DUCKDB, POSTGRESQL, Dialect
-from dpcube.domain.grammar import DATE, LONGEST_READ, NUMBER
-from dpcube.domain.reading import BLANKS
+from dpcube.core.domain.grammar import DATE, LONGEST_READ, NUMBER
+from dpcube.core.domain.reading import BLANKS
+from dpcube.core.sources.dialect import DUCKDB, POSTGRESQL, Dialect
 
 pytestmark = pytest.mark.slow
 

@@ -27,11 +27,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dpcube.curator.sources import CsvDialect, open_rows
-from dpcube.curator.sources.objects import object_form
-from dpcube.curator.sources.unit import NONE, form
-from dpcube.domain import Category, Domain, Integer
-from dpcube.errors import SourceError
+from dpcube.core.domain import Category, Domain, Integer
+from dpcube.core.errors import SourceError
+from dpcube.core.sources import CsvDialect, open_rows
+from dpcube.core.sources.objects import object_form
+from dpcube.core.sources.unit import NONE, form
 from unit_names import DROPPED, named
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -425,7 +425,7 @@ def test_a_returned_line_is_the_same_wherever_a_block_ends(tmp_path: Path, monke
     names = [b"a\r\r\nb", b"a\r\nb", b"a\nb", b"a\r\r\nb"]
     path.write_bytes(b"who,v\r\n" + b"".join(b'"%s",%d\r\n' % (name, i) for i, name in enumerate(names)))
     for block in (12, 13, 10**6):
-        monkeypatch.setattr("dpcube.curator.sources.csv.BLOCK", block)
+        monkeypatch.setattr("dpcube.core.sources.csv.BLOCK", block)
         check(lambda: path, names, csv=CsvDialect(multiline=True))
 
 

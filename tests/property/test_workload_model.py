@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats
-from dpcube.errors import InputError
-from dpcube.geometry.halving import CutOrder, depth, halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.query.workload_model import (
+from dpcube.core.arrays import Floats
+from dpcube.core.errors import InputError
+from dpcube.queries.workload_model import (
     ANY,
     AXIS_KERNELS,
     KINDS,
@@ -23,6 +21,8 @@ from dpcube.query.workload_model import (
     ranges,
     short_ranges,
 )
+from dpcube.trees.halving import CutOrder, depth, halve
+from dpcube.trees.tree import BoxTree
 
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 

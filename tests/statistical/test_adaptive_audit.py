@@ -16,17 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpcube.candidates import Candidates
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError
-from dpcube.geometry.boxes import Boxes, box_sums
-from dpcube.privacy.noise import ExactNoise, Noise
-from dpcube.privacy.regions import RegionBudget
-from dpcube.strategy import Adaptive, Strategy, adaptive, first_look
-from dpcube.strategy.plans import ADAPTIVE, CELLS, PLANS, TreePlan
-from dpcube.strategy.seen import Seen
-from dpcube.transcript import CellCounts, Transcript
+from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.candidates import Candidates
+from dpcube.core.cell_budget import RegionBudget
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import BudgetError
+from dpcube.core.gate import Gate
+from dpcube.core.noise import ExactNoise, Noise
+from dpcube.measurements import CellCounts, Transcript
+from dpcube.strategies import Adaptive, Strategy, adaptive, first_look
+from dpcube.strategies.plans import ADAPTIVE, CELLS, PLANS, TreePlan
+from dpcube.strategies.seen import Seen
 
 EPSILON = Fraction(2)
 EMPTY = np.zeros(1, np.int64)

@@ -39,22 +39,22 @@ from scipy import stats
 from test_gate import FromNoisyCells, SilentWhereEmpty
 
 from dpcube import Category, Domain, Integer
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core import noise as noise_module
+from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.budget import Account, Agent, Budget, PartitionBudget, check_positive
+from dpcube.core.cell_budget import RegionBudget
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import BudgetError, SourceError
+from dpcube.core.gate import Gate
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.noise import ExactNoise, Noise, two_sided_geometric
+from dpcube.core.randomness import RandomWords
+from dpcube.core.request import PrivacyUnit
+from dpcube.core.sources import Rows, open_rows
+from dpcube.core.sources.asked import AskedRows
 from dpcube.curator import PrivateTable, publish
-from dpcube.curator.gate import Gate
 from dpcube.curator.publishing import count
-from dpcube.curator.request import PrivacyUnit
-from dpcube.curator.sources import Rows, open_rows
-from dpcube.curator.sources.asked import AskedRows
-from dpcube.errors import BudgetError, SourceError
-from dpcube.geometry.boxes import Boxes, box_sums
-from dpcube.privacy import noise as noise_module
-from dpcube.privacy.budget import Account, Agent, Budget, PartitionBudget, check_positive
-from dpcube.privacy.ledger import Ledger
-from dpcube.privacy.noise import ExactNoise, Noise, two_sided_geometric
-from dpcube.privacy.randomness import RandomWords
-from dpcube.privacy.regions import RegionBudget
-from dpcube.strategy import Cells, Strategy, TwoPhase
+from dpcube.strategies import Cells, Strategy, TwoPhase
 
 EPSILON = Fraction(2)
 INFINITE = Fraction(10**9)  # the loss of what a neighbour could never have said
@@ -679,7 +679,7 @@ def test_a_row_in_a_file_of_several_names_that_spark_reads_loses_epsilon(spark: 
 def test_sabotage_a_file_by_each_of_its_names_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every name a file of its own: x, latest and y, and all three once more through the link to their directory."""
     turn = itertools.count(1)
-    monkeypatch.setattr("dpcube.curator.sources.names.identity", lambda _: (0, next(turn)))
+    monkeypatch.setattr("dpcube.core.sources.names.identity", lambda _: (0, next(turn)))
     lost = {name: rows_lost(tmp_path / f"{len(name)}", "csv", at(f"t/a/b/{name}")) for name in ("c", "*/*.csv")}
     assert lost == {"c": 3 * HALF, "*/*.csv": 6 * HALF}
 
@@ -737,7 +737,7 @@ def test_budgets_add_up_exactly(tmp_path: Path) -> None:
 
 def test_sabotage_a_budget_in_floats_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not spends_exactly(FloatBudget)
-    monkeypatch.setattr("dpcube.privacy.ledger.composed_loss", lambda charges, _: sum(float(e) for e, _ in charges))
+    monkeypatch.setattr("dpcube.core.ledger.ledger.composed_loss", lambda charges, _: sum(float(e) for e, _ in charges))
     names = iter("ab")
     assert not spends_exactly(lambda total: LedgerAgent(tmp_path / next(names), total))
 
@@ -789,7 +789,7 @@ def publish_pays_first(path: Path) -> bool:
     """At every draw the charge is in the file, whole, for another process to see."""
     noise = Witness(lambda: path.exists() and Ledger(path).statement().spent == EPSILON)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpcube.curator.gate.ExactNoise", lambda: noise)
+        patch.setattr("dpcube.core.gate.ExactNoise", lambda: noise)
         publish(np.arange(6), AGE, epsilon=EPSILON, ledger=path)
     return len(noise.draws) > 1 and all(noise.draws)
 
@@ -834,7 +834,7 @@ def test_sabotage_a_charge_after_the_draw_is_caught(tmp_path: Path, monkeypatch:
 FAMILY = """
 import os, sys
 from fractions import Fraction
-from dpcube.privacy.noise import ExactNoise
+from dpcube.core.noise import ExactNoise
 from dpcube.testing import SeededNoise
 noise = {"exact": ExactNoise, "seeded": lambda: SeededNoise(7)}[sys.argv[1]]()
 kept = []

@@ -17,13 +17,13 @@ from checks import ALARM, Values, association, two_sided, union
 from scipy import stats
 from test_audit import EPSILON, MakeGate, Tape, Witness, rows_forgotten
 
-from dpcube.candidates import BestSplit, BoxDistances, Candidates, LargestClass, MedianCuts, TableDistances
-from dpcube.candidates.classes import CRITERIA
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError
-from dpcube.geometry.boxes import Boxes
-from dpcube.privacy.choice import chosen, one_sided
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import BestSplit, BoxDistances, Candidates, LargestClass, MedianCuts, TableDistances
+from dpcube.core.candidates.classes import CRITERIA
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import BudgetError
+from dpcube.core.gate import Gate
+from dpcube.core.selection import chosen, one_sided
 
 HALF = BUDGET_UNITS // 2
 ONES, ZEROS = np.ones(3, np.int64), np.zeros(3, np.int64)

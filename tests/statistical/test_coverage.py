@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpcube import Workload, evaluate
-from dpcube.analyst import Answers
-from dpcube.evaluate.coverage import WANTED, WANTED_OF_DECILE, Coverage, bundled, measure_coverage
-from dpcube.geometry.halving import halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.query.workload_model import WorkloadModel
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.release import Answers
+from dpcube.research.coverage import WANTED, WANTED_OF_DECILE, Coverage, bundled, measure_coverage
 from dpcube.testing import SeededNoise
+from dpcube.trees.halving import halve
+from dpcube.trees.tree import BoxTree
 
 SHRUNK = 0.7
 

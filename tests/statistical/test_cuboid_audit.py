@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from test_audit import CUBES, EPSILON, INFINITE, Job, Said, Tape, Witness, worst
 from test_marginal_audit import HalfTheNoise
 
-from dpcube.candidates import TableDistances
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError
-from dpcube.privacy.noise import ExactNoise, Noise
+from dpcube.core.candidates import TableDistances
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.errors import BudgetError
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.gate import Gate
+from dpcube.core.noise import ExactNoise, Noise
 
 Axes = tuple[int, ...]
 MakeCuboidGate = Callable[..., CuboidGate]

@@ -14,14 +14,14 @@ import pytest
 from checks import ALARM, Values, independence, scale, union
 from numpy.typing import NDArray
 
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.exact import ExactCounts
-from dpcube.curator.gate import Gate
-from dpcube.geometry.boxes import Boxes, box_sums
-from dpcube.partition import grow
-from dpcube.privacy.noise import ExactNoise
-from dpcube.strategy import Cells, TwoPhase
+from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.exact import ExactCounts
+from dpcube.core.gate import Gate
+from dpcube.core.noise import ExactNoise
+from dpcube.strategies import Cells, TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
+from dpcube.trees.partition import grow
 
 SHAPE = (300, 240)
 # Distinct counts, and two cells of five are empty.

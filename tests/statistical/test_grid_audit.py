@@ -13,14 +13,14 @@ from checks import Values
 from test_audit import CUBES, EPSILON, INFINITE, Job, Said, Tape, Witness, worst
 from test_marginal_audit import HalfTheNoise
 
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.grid_gate import GridGate
-from dpcube.errors import BudgetError
-from dpcube.geometry.boxes import Boxes
-from dpcube.geometry.regions_of_boxes import RegionTree
-from dpcube.privacy.box_regions import BoxRegionBudget
-from dpcube.privacy.noise import Noise, drawn_for_units
+from dpcube.core.boxes import Boxes
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import BudgetError
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.grid_gate import GridGate
+from dpcube.core.noise import Noise, drawn_for_units
+from dpcube.core.region_budget import BoxRegionBudget
+from dpcube.core.regions import RegionTree
 
 MakeGridGate = Callable[..., GridGate]
 HALF, QUARTER = BUDGET_UNITS // 2, BUDGET_UNITS // 4

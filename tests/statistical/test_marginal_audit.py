@@ -12,11 +12,11 @@ import pytest
 from checks import Values
 from test_audit import CUBES, EPSILON, INFINITE, Job, MakeGate, Said, Tape, Witness, draws, rows_forgotten, worst
 
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError
-from dpcube.geometry.boxes import Boxes
-from dpcube.privacy.noise import Noise
+from dpcube.core.boxes import Boxes
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import BudgetError
+from dpcube.core.gate import Gate
+from dpcube.core.noise import Noise
 
 Axes = tuple[int, ...]
 Asked = tuple[Axes, Fraction]

@@ -16,10 +16,10 @@ from checks import ALARM, Values, association, at_lag, independence, scale, two_
 from numpy.typing import NDArray
 from scipy import stats
 
+from dpcube.core import noise
+from dpcube.core.noise import ExactNoise, digit_bounds, exp_bounds, expansion, two_sided_geometric
+from dpcube.core.randomness import RandomWords
 from dpcube.noise.law import DiscreteLaplace
-from dpcube.privacy import noise
-from dpcube.privacy.noise import ExactNoise, digit_bounds, exp_bounds, expansion, two_sided_geometric
-from dpcube.privacy.randomness import RandomWords
 
 MISS = 2**32 - 1
 TENTH = Fraction(1, 10)

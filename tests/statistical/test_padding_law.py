@@ -11,9 +11,9 @@ import pytest
 from checks import ALARM, scale, two_sided, union
 from scipy import stats
 
-from dpcube.arrays import Ints
-from dpcube.privacy.noise import ExactNoise
-from dpcube.privacy.padding import draw_padding, padding_shift
+from dpcube.core.arrays import Ints
+from dpcube.core.noise import ExactNoise
+from dpcube.core.padding import draw_padding, padding_shift
 
 BLOCKS = 40_000
 EPSILON, DELTA = Fraction(1, 5), Fraction(1, 10**4)

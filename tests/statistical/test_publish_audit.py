@@ -15,15 +15,15 @@ from checks import Values
 from test_audit import EPSILON, Draw, Said, loss
 
 from dpcube import Domain, Integer
-from dpcube.counter import BUDGET_UNITS, BoxCounter, CuboidCounter
+from dpcube.core.boxes import Boxes
+from dpcube.core.counter import BUDGET_UNITS, BoxCounter, CuboidCounter
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.gate import Gate
+from dpcube.core.grid_gate import GridGate
+from dpcube.core.noise import Noise
 from dpcube.curator import publish, publishing
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.gate import Gate
-from dpcube.curator.grid_gate import GridGate
-from dpcube.geometry.boxes import Boxes
-from dpcube.privacy.noise import Noise
-from dpcube.strategy import Cuboids, FineGrid
-from dpcube.transcript import CellCounts, Transcript
+from dpcube.measurements import CellCounts, Transcript
+from dpcube.strategies import Cuboids, FineGrid
 
 SHAPE = (2, 2)
 DOMAIN = Domain(Integer("x", 0, 1), Integer("y", 0, 1))

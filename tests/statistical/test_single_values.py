@@ -5,20 +5,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcube.analyst import Release
-from dpcube.analyst.answer import Answers
-from dpcube.arrays import Bools, Floats, Ints
-from dpcube.counter import BUDGET_UNITS
-from dpcube.domain import Category, Domain
-from dpcube.estimate import estimate
-from dpcube.estimate.marginals.balanced import cells_of_table
-from dpcube.estimate.posterior import PosteriorEstimate
-from dpcube.evaluate.arrays import experiment
-from dpcube.geometry.tree import BoxTree
-from dpcube.query import Workload
-from dpcube.strategy import adaptive
+from dpcube.core.arrays import Bools, Floats, Ints
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.domain import Category, Domain
+from dpcube.measurements import BoxCounts, Transcript
+from dpcube.models import estimate
+from dpcube.models.marginals.balanced import cells_of_table
+from dpcube.models.posterior import PosteriorEstimate
+from dpcube.queries import Workload
+from dpcube.release import Release
+from dpcube.release.answer import Answers
+from dpcube.research.arrays import experiment
+from dpcube.strategies import adaptive
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, Transcript
+from dpcube.trees.tree import BoxTree
 
 VALUES, KINDS, ROWS, COMMONEST, EPSILON = 3000, 4, 100_000, 20, "0.1"
 

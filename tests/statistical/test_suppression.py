@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcube.privacy.noise import ExactNoise
-from dpcube.privacy.padding import draw_padding
+from dpcube.core.noise import ExactNoise
+from dpcube.core.padding import draw_padding
 
 RUNS = 4000
 EPSILON = Fraction(1)

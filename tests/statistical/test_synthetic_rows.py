@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpcube import Domain, Release, datasets, evaluate
-from dpcube.analyst.synthesize import synthetic_rows
-from dpcube.arrays import Floats
+from dpcube.core.arrays import Floats
+from dpcube.core.domain import Date, Float, Integer
 from dpcube.curator.publishing import count
-from dpcube.domain import Date, Float, Integer
-from dpcube.estimate.non_negative import non_negative
+from dpcube.models.non_negative import non_negative
+from dpcube.release.synthesize import synthetic_rows
 from dpcube.testing import SeededNoise
 
 SHAPE = (24, 31)

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from dpcube import theory
-from dpcube.arrays import Floats
-from dpcube.theory import NoiseLaw
+from dpcube.core.arrays import Floats
+from dpcube.research.theory import NoiseLaw
 
 DRAWS = 400_000
 NOISES: tuple[NoiseLaw, ...] = ("laplace", "discrete")

@@ -16,14 +16,15 @@ from test_audit import EPSILON, INFINITE, Job, Said, worst
 
 import dpcube
 from dpcube import Domain
-from dpcube.curator import publish, publishing, total_first
-from dpcube.curator.account import LedgerAccount
-from dpcube.curator.exact import ExactCounts
-from dpcube.errors import EmptyTotalError, ReleaseFileError
-from dpcube.privacy.feasible import TOTAL_SHARE
-from dpcube.privacy.noise import Noise
-from dpcube.strategy import Cells, Cuboids, TwoPhase
-from dpcube.transcript import Transcript
+from dpcube.core import total_first
+from dpcube.core.account import LedgerAccount
+from dpcube.core.errors import EmptyTotalError, ReleaseFileError
+from dpcube.core.exact import ExactCounts
+from dpcube.core.feasible import TOTAL_SHARE
+from dpcube.core.noise import Noise
+from dpcube.curator import publish, publishing
+from dpcube.measurements import Transcript
+from dpcube.strategies import Cells, Cuboids, TwoPhase
 
 FULL, NEAR = np.array([[40, 0, 3], [1, 2, 0]]), np.array([[13, 0, 6], [0, 1, 0]])
 """A table that is released whatever the noise of the audit is, and one that it stops now and then."""
@@ -37,8 +38,8 @@ Sabotage = Callable[[pytest.MonkeyPatch], None]
 
 def released(counts: Values, strategy: Any, noise: Noise) -> dpcube.Release:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpcube.curator.gate.ExactNoise", lambda: noise)
-        patch.setattr("dpcube.curator.cuboid_gate.ExactNoise", lambda: noise)
+        patch.setattr("dpcube.core.gate.ExactNoise", lambda: noise)
+        patch.setattr("dpcube.core.cuboid_gate.ExactNoise", lambda: noise)
         domain = Domain.of_shape(counts.shape)
         return publish(counts, domain, epsilon=EPSILON, strategy=strategy, ledger=None, even_if_empty=False)
 

@@ -23,15 +23,15 @@ from checks import Values
 from test_adaptive_audit import Numbers, Source
 from test_choice_audit import ChargeForgotten, Halved, law
 
-from dpcube.candidates import BestSplit, Candidates
-from dpcube.candidates.classes import CRITERIA, ONE
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError
-from dpcube.evaluate.classification import private_trees
-from dpcube.evaluate.classification.private_trees import interactive_id3, random_trees
-from dpcube.geometry.boxes import Boxes, box_sums
-from dpcube.privacy.noise import Noise
+from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.candidates import BestSplit, Candidates
+from dpcube.core.candidates.classes import CRITERIA, ONE
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import BudgetError
+from dpcube.core.gate import Gate
+from dpcube.core.noise import Noise
+from dpcube.research.classification import private_trees
+from dpcube.research.classification.private_trees import interactive_id3, random_trees
 
 EPSILON = Fraction(3)
 TARGET, FAR = 1, 10**9

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from test_audit import AGE, EPSILON, draws, job, loss
 
+from dpcube.core.request import PrivacyUnit
+from dpcube.core.sources import Rows
+from dpcube.core.sources.asked import AskedRows
+from dpcube.core.sources.table import Scan, Table
 from dpcube.curator.publishing import count
-from dpcube.curator.request import PrivacyUnit
-from dpcube.curator.sources import Rows
-from dpcube.curator.sources.asked import AskedRows
-from dpcube.curator.sources.table import Scan, Table
-from dpcube.strategy import Cells
+from dpcube.strategies import Cells
 
 VISITS = 99  # of the other person: were both one unit, one of these would be counted in all but 1 of 100 draws
 Names = tuple[Any, Any]

@@ -10,16 +10,16 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
-from dpcube.domain import Domain
-from dpcube.errors import InputError
-from dpcube.estimate.posterior import inference, splits
-from dpcube.evaluate.accuracy import ablation, cubes, dpbench, held_out, held_out_tables, sweeps
-from dpcube.evaluate.accuracy.__main__ import main
-from dpcube.evaluate.accuracy.dpbench import Bench, Key, RunErrors
-from dpcube.evaluate.arrays import experiment
-from dpcube.evaluate.tables import PublicTable
-from dpcube.strategy import adaptive
-from dpcube.strategy.plans import ADAPTIVE
+from dpcube.core.domain import Domain
+from dpcube.core.errors import InputError
+from dpcube.models.posterior import inference, splits
+from dpcube.research.accuracy import ablation, cubes, dpbench, held_out, held_out_tables, sweeps
+from dpcube.research.accuracy.__main__ import main
+from dpcube.research.accuracy.dpbench import Bench, Key, RunErrors
+from dpcube.research.arrays import experiment
+from dpcube.research.tables import PublicTable
+from dpcube.strategies import adaptive
+from dpcube.strategies.plans import ADAPTIVE
 from dpcube.testing import SeededNoise
 
 

@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 
 import dpcube
 from dpcube import Category, Domain, Integer
-from dpcube.arrays import Ints
-from dpcube.counter import BUDGET_UNITS
+from dpcube.core.arrays import Ints
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import InputError, QueryError
+from dpcube.core.gate import Gate
 from dpcube.curator import publish
-from dpcube.curator.gate import Gate
-from dpcube.errors import InputError, QueryError
-from dpcube.estimate.posterior import infer
-from dpcube.evaluate import experiment, random_ranges
+from dpcube.measurements import BoxCounts, MarginalCounts, Transcript
+from dpcube.models.posterior import infer
 from dpcube.noise.law import DiscreteLaplace
-from dpcube.query.workload_model import WorkloadModel
-from dpcube.strategy import BY_NAME, DEFAULT, Adaptive, seen, strategy_of
-from dpcube.strategy.first_look import FIRST_TOTAL
-from dpcube.strategy.looking import LEFT_TO_LEARN, best_boxes, cheapest, worth_a_look
-from dpcube.strategy.seen import LOOK_ROUNDS, ROOT, Seen, most_below
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.research import experiment, random_ranges
+from dpcube.strategies import BY_NAME, DEFAULT, Adaptive, seen, strategy_of
+from dpcube.strategies.first_look import FIRST_TOTAL
+from dpcube.strategies.looking import LEFT_TO_LEARN, best_boxes, cheapest, worth_a_look
+from dpcube.strategies.seen import LOOK_ROUNDS, ROOT, Seen, most_below
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import BoxCounts, MarginalCounts, Transcript
 
 SHAPES = [(1,), (2,), (1, 1, 1), (7, 1, 3), (3, 5), (1, 300), (4096,), (40, 33), (3, 4, 2, 5, 2, 3)]
 WARDS = Domain((Integer(name="age", min=0, max=9), Category(name="ward", values=("north", "south", "west"))))
@@ -277,8 +277,8 @@ PEAK = """
 import sys
 from pathlib import Path
 import numpy as np
-from dpcube.strategy import Adaptive
-from dpcube.curator.gate import Gate
+from dpcube.strategies import Adaptive
+from dpcube.core.gate import Gate
 from dpcube.testing import SeededNoise
 from fractions import Fraction
 

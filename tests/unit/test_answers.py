@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube import Workload, evaluate, theory
-from dpcube.analyst import Answers
-from dpcube.analyst.answer import deviations_for
-from dpcube.errors import QueryError
+from dpcube.core.errors import QueryError
 from dpcube.noise.law import DiscreteLaplace
-from dpcube.query import CountingQueries, CountingQuery
-from dpcube.strategy import TwoPhase
+from dpcube.queries import CountingQueries, CountingQuery
+from dpcube.release import Answers
+from dpcube.release.answer import deviations_for
+from dpcube.strategies import TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
 
 COUNTS: NDArray[np.int64] = np.arange(600, 640).reshape(5, 8) ** 2 % 97 + 300

@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 import numpy as np
 import pytest
 
-from dpcube.domain import (
+from dpcube.core.domain import (
     Attribute,
     Category,
     Date,
@@ -23,11 +23,11 @@ from dpcube.domain import (
     calendar,
     category,
 )
-from dpcube.domain import domain as domain_module
-from dpcube.domain import number as number_module
-from dpcube.domain import selection as selection_module
-from dpcube.errors import DomainError, QueryError
-from dpcube.query.counting import Condition, select
+from dpcube.core.domain import domain as domain_module
+from dpcube.core.domain import number as number_module
+from dpcube.core.domain import selection as selection_module
+from dpcube.core.errors import DomainError, QueryError
+from dpcube.queries.counting import Condition, select
 
 Every = Literal["day", "week", "month", "year"]
 

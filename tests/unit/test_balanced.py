@@ -14,31 +14,31 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import dpcube
-from dpcube.analyst.explain import _tables_alike, account
-from dpcube.analyst.periods import _stacked_tree
-from dpcube.arrays import Floats, Ints
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.gate import Gate
-from dpcube.estimate import estimate
-from dpcube.estimate.errors.fixed_normals import fixed_normals
-from dpcube.estimate.marginals import BalancedEstimate, Components, NoisyTable
-from dpcube.estimate.marginals.balanced import cells_of_table
-from dpcube.estimate.marginals.components import TableAxes, assembled, centred, table_over
-from dpcube.estimate.marginals.entropy import most_even_cube
-from dpcube.estimate.marginals.fitting import fitted, nearest_with_margins, nearest_with_sums
-from dpcube.estimate.marginals.shrinkage import Departures, groups_by_size, posterior_signals, signals
-from dpcube.estimate.posterior import Whole, infer, whole_count
-from dpcube.estimate.posterior.estimate import PosteriorEstimate
-from dpcube.estimate.tree_totals import linear_totals
-from dpcube.evaluate.arrays import experiment
-from dpcube.geometry.halving import halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.query import CountingQueries, Workload
-from dpcube.query.random_ranges import random_ranges
-from dpcube.query.workload_model import WorkloadModel
-from dpcube.strategy import Adaptive
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.gate import Gate
+from dpcube.measurements import BoxCounts, MarginalCounts, Transcript
+from dpcube.models import estimate
+from dpcube.models.errors.fixed_normals import fixed_normals
+from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
+from dpcube.models.marginals.balanced import cells_of_table
+from dpcube.models.marginals.components import TableAxes, assembled, centred, table_over
+from dpcube.models.marginals.entropy import most_even_cube
+from dpcube.models.marginals.fitting import fitted, nearest_with_margins, nearest_with_sums
+from dpcube.models.marginals.shrinkage import Departures, groups_by_size, posterior_signals, signals
+from dpcube.models.posterior import Whole, infer, whole_count
+from dpcube.models.posterior.estimate import PosteriorEstimate
+from dpcube.models.tree_totals import linear_totals
+from dpcube.queries import CountingQueries, Workload
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.release.explain import _tables_alike, account
+from dpcube.release.periods import _stacked_tree
+from dpcube.research.arrays import experiment
+from dpcube.strategies import Adaptive
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, MarginalCounts, Transcript
+from dpcube.trees.halving import halve
+from dpcube.trees.tree import BoxTree
 
 SHAPE = (4, 3, 5)
 TABLES = [((0,), 3.0), ((1,), 5.0), ((0, 1), 2.0), ((1, 2), 7.0), ((0, 2), 4.0), ((0, 1), 9.0)]

@@ -4,8 +4,8 @@ import benchmark
 import pytest
 from recorded import without_line
 
-from dpcube.evaluate.comparison.page import Loss, RecordedComparison, benchmark_page, losses
-from dpcube.evaluate.rivals import LISTED
+from dpcube.research.comparison.page import Loss, RecordedComparison, benchmark_page, losses
+from dpcube.research.rivals import LISTED
 
 HEAD = (
     "table,rows,epsilon,method,made_by,shown,questions,mean_abs,mean_abs_low,mean_abs_high,coverage,stated,seconds,"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpcube.estimate.errors.biases import BIAS, ODD, ODD_BIAS, bias_squares
-from dpcube.estimate.posterior import PosteriorEstimate, infer
-from dpcube.geometry.halving import halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.query import CountingQueries, Workload
-from dpcube.query.workload_model import MIXED, WorkloadModel
+from dpcube.models.errors.biases import BIAS, ODD, ODD_BIAS, bias_squares
+from dpcube.models.posterior import PosteriorEstimate, infer
+from dpcube.queries import CountingQueries, Workload
+from dpcube.queries.workload_model import MIXED, WorkloadModel
+from dpcube.trees.halving import halve
+from dpcube.trees.tree import BoxTree
 
 
 def by_hand(apart: float, noise: float, stated: float) -> float:

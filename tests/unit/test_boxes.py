@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcube.errors import DomainError
-from dpcube.geometry import boxes as boxes_module
-from dpcube.geometry.boxes import (
+from dpcube.core import boxes as boxes_module
+from dpcube.core.boxes import (
     Box,
     Boxes,
     Element,
@@ -15,6 +14,7 @@ from dpcube.geometry.boxes import (
     paint,
     paint_chosen,
 )
+from dpcube.core.errors import DomainError
 
 
 def random_boxes(shape: tuple[int, ...], count: int, seed: int) -> Boxes:

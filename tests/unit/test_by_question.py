@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcube.analyst.answer import Answers
-from dpcube.domain import Domain, Integer
-from dpcube.errors import InputError
-from dpcube.evaluate import by_question
-from dpcube.evaluate.by_question import RightIntervals, Tally, cover_questions, summed_up, tally_releases
-from dpcube.evaluate.drawn_tables import CELL_RANGE, LAWS, drawn_table, drawn_tables
-from dpcube.evaluate.natural_questions import (
+from dpcube.core.domain import Domain, Integer
+from dpcube.core.errors import InputError
+from dpcube.queries import CountingQueries
+from dpcube.release.answer import Answers
+from dpcube.research import by_question
+from dpcube.research.by_question import RightIntervals, Tally, cover_questions, summed_up, tally_releases
+from dpcube.research.drawn_tables import CELL_RANGE, LAWS, drawn_table, drawn_tables
+from dpcube.research.natural_questions import (
     ALL_ROWS,
     OF_THE_BUNDLED,
     Questions,
     bundled_questions,
     natural_questions,
 )
-from dpcube.evaluate.parallel import in_processes
-from dpcube.evaluate.tables import PublicTable, coded_questions, coded_tables, demo_table
-from dpcube.query import CountingQueries
+from dpcube.research.parallel import in_processes
+from dpcube.research.tables import PublicTable, coded_questions, coded_tables, demo_table
 
 
 @pytest.fixture

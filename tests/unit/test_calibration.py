@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from dpcube.arrays import Floats
-from dpcube.estimate.errors.calibration import measured_calibration
-from dpcube.estimate.errors.fixed_normals import fixed_normals
-from dpcube.estimate.tree_totals import linear_totals
-from dpcube.geometry.halving import halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.query.workload_model import WorkloadModel
+from dpcube.core.arrays import Floats
+from dpcube.models.errors.calibration import measured_calibration
+from dpcube.models.errors.fixed_normals import fixed_normals
+from dpcube.models.tree_totals import linear_totals
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.trees.halving import halve
+from dpcube.trees.tree import BoxTree
 
 ONES = np.ones(400)
 

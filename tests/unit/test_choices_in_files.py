@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dpcube import Release
-from dpcube.analyst.explain import account
-from dpcube.candidates import CANDIDATE_KINDS, MedianCuts
-from dpcube.errors import DomainError, ReleaseFileError
-from dpcube.geometry.boxes import Boxes
-from dpcube.transcript import Choice, Transcript
-from dpcube.transcript.choices import CHOICE_FORMS
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import CANDIDATE_KINDS, MedianCuts
+from dpcube.core.errors import DomainError, ReleaseFileError
+from dpcube.measurements import Choice, Transcript
+from dpcube.measurements.choices import CHOICE_FORMS
+from dpcube.release.explain import account
 from forge import (
     DOMAIN,
     EIGHTH,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcube.arrays import Ints
-from dpcube.candidates import (
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes, first_meeting
+from dpcube.core.candidates import (
     CANDIDATE_KINDS,
     BestSplit,
     BoxDistances,
@@ -17,15 +18,14 @@ from dpcube.candidates import (
     MedianCuts,
     TableDistances,
 )
-from dpcube.candidates.classes import MOST_ROWS
-from dpcube.candidates.distances import MOST_PREDICTED, MOST_VISITS, MOST_WEIGHT
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError, DomainError, InputError
-from dpcube.geometry.boxes import Boxes, first_meeting
+from dpcube.core.candidates.classes import MOST_ROWS
+from dpcube.core.candidates.distances import MOST_PREDICTED, MOST_VISITS, MOST_WEIGHT
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import BudgetError, DomainError, InputError
+from dpcube.core.gate import Gate
+from dpcube.core.selection import chosen, one_sided
 from dpcube.plan.counter import SimulatedCounter
-from dpcube.privacy.choice import chosen, one_sided
-from dpcube.strategy.pseudo import PseudoCounter
+from dpcube.strategies.pseudo import PseudoCounter
 from dpcube.testing import SilentNoise
 
 CUBE: Ints = (np.arange(24) * 7 % 24).reshape(2, 3, 4)

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcube.domain import Category, Domain, Float
-from dpcube.errors import InputError
-from dpcube.evaluate.classification.beside import CLASSIFIER_RIVALS
-from dpcube.evaluate.classification.measure import RUN_COLUMNS, classify_by, measure_runs, read_runs
-from dpcube.evaluate.classification.official import official_split
-from dpcube.evaluate.classification.others import (
+from dpcube.core.domain import Category, Domain, Float
+from dpcube.core.errors import InputError
+from dpcube.research.classification.beside import CLASSIFIER_RIVALS
+from dpcube.research.classification.measure import RUN_COLUMNS, classify_by, measure_runs, read_runs
+from dpcube.research.classification.official import official_split
+from dpcube.research.classification.others import (
     BIN_EDGES,
     TARGETS,
     YES_OR_NO,
@@ -23,8 +23,8 @@ from dpcube.evaluate.classification.others import (
     other_task,
     random_split,
 )
-from dpcube.evaluate.classification.page import ahead_words, classification_table, runs_words
-from dpcube.evaluate.classification.task import Score, Task, TrainAndTest, score
+from dpcube.research.classification.page import ahead_words, classification_table, runs_words
+from dpcube.research.classification.task import Score, Task, TrainAndTest, score
 
 SCORE = Score(accuracy=0.75, auc=0.5, log_loss=1.0)
 

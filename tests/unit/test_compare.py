@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcube.arrays import Floats, Ints
-from dpcube.domain import Domain
-from dpcube.errors import InputError
-from dpcube.evaluate.comparison import ComparisonRow, Subject, compare, comparison_rows, runs
-from dpcube.evaluate.comparison.files import csv_text
-from dpcube.evaluate.comparison.questions import compared_questions
-from dpcube.evaluate.comparison.rows import not_measured, terminal_tables
-from dpcube.evaluate.comparison.subjects import at_scales, made_up_subjects, public_subject
-from dpcube.evaluate.limited import in_limited_processes
-from dpcube.evaluate.rivals import LISTED, Listed
-from dpcube.evaluate.shapes import SHAPE_LAWS, SIDES, shape_shares
-from dpcube.query import Workload
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.domain import Domain
+from dpcube.core.errors import InputError
+from dpcube.queries import Workload
+from dpcube.research.comparison import ComparisonRow, Subject, compare, comparison_rows, runs
+from dpcube.research.comparison.files import csv_text
+from dpcube.research.comparison.questions import compared_questions
+from dpcube.research.comparison.rows import not_measured, terminal_tables
+from dpcube.research.comparison.subjects import at_scales, made_up_subjects, public_subject
+from dpcube.research.limited import in_limited_processes
+from dpcube.research.rivals import LISTED, Listed
+from dpcube.research.shapes import SHAPE_LAWS, SIDES, shape_shares
 from dpcube.testing import SilentNoise
 
 COUNTS = np.array([[1, 2, 0], [4, 0, 6]])
@@ -257,7 +257,7 @@ import os
 import time
 from dataclasses import dataclass
 
-from dpcube.strategy.cells import Cells
+from dpcube.strategies.cells import Cells
 
 started = 0
 

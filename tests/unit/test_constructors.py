@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dpcube
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.errors import DomainError
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.core.errors import DomainError
 
 untyped: Any = dpcube
 KINDS = (Integer, Float, Category, Date)

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from scipy.special import chdtri
 
-from dpcube.arrays import Floats, Ints
-from dpcube.curator.gate import Gate
-from dpcube.estimate import estimate
-from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer, with_unseen_departures
-from dpcube.estimate.posterior.contradicted import moved_marginals, noise_along
-from dpcube.estimate.posterior.even import RARE, EvenTable
-from dpcube.geometry.halving import halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.query import Workload
-from dpcube.query.random_ranges import random_ranges
-from dpcube.query.workload_model import WorkloadModel
-from dpcube.strategy import Adaptive
-from dpcube.strategy.seen import Seen
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.gate import Gate
+from dpcube.models import estimate
+from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.models.posterior import Posterior, PosteriorEstimate, infer, with_unseen_departures
+from dpcube.models.posterior.contradicted import moved_marginals, noise_along
+from dpcube.models.posterior.even import RARE, EvenTable
+from dpcube.queries import Workload
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.strategies import Adaptive
+from dpcube.strategies.seen import Seen
 from dpcube.testing import SeededNoise
+from dpcube.trees.halving import halve
+from dpcube.trees.tree import BoxTree
 
 SHAPE, DEVIATION = (16, 16), 5.0
 

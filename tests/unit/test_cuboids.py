@@ -12,22 +12,22 @@ from click.testing import CliRunner
 
 import dpcube
 from dpcube import Category, Domain, Integer, Release
-from dpcube.analyst.answer import Answers
 from dpcube.cli import commands
-from dpcube.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.epsilon import SMALLEST, SMALLEST_SHARE
+from dpcube.core.errors import DomainError, DpcubeError, InputError, QueryError, ReleaseFileError
+from dpcube.core.exact_rows import ExactRows
 from dpcube.curator import publish
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.errors import DomainError, DpcubeError, InputError, QueryError, ReleaseFileError
-from dpcube.estimate import estimate
-from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.privacy.epsilon import SMALLEST, SMALLEST_SHARE
-from dpcube.query.random_ranges import random_ranges
-from dpcube.strategy import Cuboids, releasing_strategy, strategy_of
-from dpcube.strategy.cuboids import rounds_for, units_of_ones
-from dpcube.strategy.groups_of_cells import groups_of_cells
+from dpcube.measurements import CellCounts, Cuboid, CuboidCounts, MarginalCounts, Provenance, Transcript
+from dpcube.models import estimate
+from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.release.answer import Answers
+from dpcube.strategies import Cuboids, releasing_strategy, strategy_of
+from dpcube.strategies.cuboids import rounds_for, units_of_ones
+from dpcube.strategies.groups_of_cells import groups_of_cells
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import CellCounts, Cuboid, CuboidCounts, MarginalCounts, Provenance, Transcript
 from forge import EIGHTH, Change, file_of, forged, make_cuboids, make_release_of
 
 ROWS = 4000
@@ -50,7 +50,7 @@ def wide_table() -> pa.Table:
 
 
 def exact_rows() -> ExactRows:
-    from dpcube.curator.sources import open_rows
+    from dpcube.core.sources import open_rows
 
     return ExactRows(WIDE_DOMAIN.shape, *open_rows(wide_table()).count_alike(WIDE_DOMAIN))
 
@@ -526,7 +526,7 @@ def test_questions_about_very_many_attributes_are_answered_one_by_one(
 ) -> None:
     conditions: dict[str, Any] = {f"x{j}": (0, 6 + j) for j in range(12)}
     together = release.count(kind="red", **{name: conditions[name] for name in ("x0", "x1", "x2")})
-    monkeypatch.setattr("dpcube.estimate.cuboids.estimate.MOST_JOINT_CELLS", 1)
+    monkeypatch.setattr("dpcube.models.cuboids.estimate.MOST_JOINT_CELLS", 1)
     alone = release.count(kind="red", **{name: conditions[name] for name in ("x0", "x1", "x2")})
     assert alone.value == pytest.approx(together.value)
     assert alone.high == pytest.approx(together.high)
@@ -549,7 +549,7 @@ def test_what_would_lay_out_every_cell_is_refused_in_a_line(ask: Any, release: R
 
 @pytest.mark.slow
 def test_the_account_and_the_report_tell_of_cuboids(release: Release) -> None:
-    from dpcube.analyst.report import report
+    from dpcube.release.report import report
 
     told = release.explain()
     assert "departs most from its prediction" in told

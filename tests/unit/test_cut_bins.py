@@ -10,14 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube import Category, Date, Domain, Float, Integer, Release, datasets, evaluate
-from dpcube.analyst.answer import Answers
-from dpcube.analyst.plots.picture import marginal, picture
+from dpcube.core.domain.attribute import Within
+from dpcube.core.errors import DomainError, QueryError
 from dpcube.curator.publishing import count
-from dpcube.domain.attribute import Within
-from dpcube.errors import DomainError, QueryError
-from dpcube.evaluate.cut_bins import TableOfValues, edge_pairs, measure_cut_bins
-from dpcube.query import CountingQueries, query
-from dpcube.query.cuts import cut_queries
+from dpcube.queries import CountingQueries, query
+from dpcube.queries.cuts import cut_queries
+from dpcube.release.answer import Answers
+from dpcube.release.plots.picture import marginal, picture
+from dpcube.research.cut_bins import TableOfValues, edge_pairs, measure_cut_bins
 from dpcube.testing import SeededNoise, SilentNoise
 
 

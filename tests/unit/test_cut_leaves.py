@@ -6,17 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcube.analyst.answer import Answers
-from dpcube.arrays import Floats
-from dpcube.curator.gate import Gate
-from dpcube.estimate import estimate
-from dpcube.estimate.cell_sums import range_sums, summed_area_table
-from dpcube.estimate.least_squares_tree import LeastSquaresTree
-from dpcube.query import CountingQueries
-from dpcube.query.random_ranges import random_ranges
-from dpcube.strategy import Adaptive
+from dpcube.core.arrays import Floats
+from dpcube.core.gate import Gate
+from dpcube.measurements import Transcript
+from dpcube.models import estimate
+from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.models.least_squares_tree import LeastSquaresTree
+from dpcube.queries import CountingQueries
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.release.answer import Answers
+from dpcube.strategies import Adaptive
 from dpcube.testing import SeededNoise
-from dpcube.transcript import Transcript
 
 SHAPE = (40, 30)
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dpcube.arrays import Floats
-from dpcube.domain import Domain
-from dpcube.errors import InputError
-from dpcube.evaluate.accuracy import cases, default, default_report, runs
-from dpcube.evaluate.accuracy.cases import AccuracyCase
-from dpcube.evaluate.accuracy.cubes import PRIVTREE
-from dpcube.evaluate.accuracy.kinds import ERROR_KINDS, errors_by_kind, laplace_error
-from dpcube.evaluate.accuracy.runs import MeasuredCase, RunCache, measure
-from dpcube.evaluate.accuracy.settings import by_setting
-from dpcube.evaluate.ratios import ErrorRatio, MeanError, mean_ratio, short_number
-from dpcube.query import Workload
+from dpcube.core.arrays import Floats
+from dpcube.core.domain import Domain
+from dpcube.core.errors import InputError
+from dpcube.queries import Workload
+from dpcube.research.accuracy import cases, default, default_report, runs
+from dpcube.research.accuracy.cases import AccuracyCase
+from dpcube.research.accuracy.cubes import PRIVTREE
+from dpcube.research.accuracy.kinds import ERROR_KINDS, errors_by_kind, laplace_error
+from dpcube.research.accuracy.runs import MeasuredCase, RunCache, measure
+from dpcube.research.accuracy.settings import by_setting
+from dpcube.research.ratios import ErrorRatio, MeanError, mean_ratio, short_number
 from dpcube.testing import SeededNoise
 
 

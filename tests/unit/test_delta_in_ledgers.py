@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dpcube.errors import BudgetError, InputError, LedgerError
-from dpcube.privacy.composition import amount_text, parse_amount
-from dpcube.privacy.epsilon import parse_delta
-from dpcube.privacy.ledger import Ledger
+from dpcube.core.epsilon import parse_delta
+from dpcube.core.errors import BudgetError, InputError, LedgerError
+from dpcube.core.ledger.composition import amount_text, parse_amount
+from dpcube.core.ledger.ledger import Ledger
 
 ONE = Fraction(1)
 TINY = Fraction(1, 10**6)

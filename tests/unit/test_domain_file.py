@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dpcube.domain import Category, Date, Domain, Float, Integer
-from dpcube.errors import DomainError
+from dpcube.core.domain import Category, Date, Domain, Float, Integer
+from dpcube.core.errors import DomainError
 
 AGE = '[[attribute]]\nname = "age"\ntype = "integer"\nmin = 0\nmax = 99\n'
 ODD = [

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dpcube.curator.sources import embedded
-from dpcube.curator.sources.embedded import run_in_duckdb
-from dpcube.curator.sources.table import Scan
+from dpcube.core.sources import embedded
+from dpcube.core.sources.embedded import run_in_duckdb
+from dpcube.core.sources.table import Scan
 
 SETTINGS = (
     "enable_external_access",

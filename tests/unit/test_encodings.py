@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.curator.draft import draft
+from dpcube.core.domain import Category, Domain, Integer
+from dpcube.core.domain.encoding import BYTE_ENCODINGS, ENCODINGS, WIDE_ENCODINGS, encoding_named
+from dpcube.core.draft import draft
+from dpcube.core.errors import DomainError, InputError, SourceError
+from dpcube.core.request import Range, read_lines
+from dpcube.core.sources import CsvDialect, open_rows
+from dpcube.core.sources.recoding import Recoded, order_of_bytes
 from dpcube.curator.publishing import count
-from dpcube.curator.request import Range, read_lines
-from dpcube.curator.sources import CsvDialect, open_rows
-from dpcube.curator.sources.recoding import Recoded, order_of_bytes
-from dpcube.domain import Category, Domain, Integer
-from dpcube.domain.encoding import BYTE_ENCODINGS, ENCODINGS, WIDE_ENCODINGS, encoding_named
-from dpcube.errors import DomainError, InputError, SourceError
 from dpcube.learn.predictions import own_rows
 
 CITIES = Domain((Category(name="ville", values=("Köln", "Orléans", "Paris"), column="Préfecture"),))

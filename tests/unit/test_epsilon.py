@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcube.errors import InputError
+from dpcube.core import epsilon as epsilon_module
+from dpcube.core import noise, randomness
+from dpcube.core.epsilon import LARGEST, SMALLEST, check_share, parse_epsilon
+from dpcube.core.errors import InputError
 from dpcube.noise import law
-from dpcube.privacy import epsilon as epsilon_module
-from dpcube.privacy import noise, randomness
-from dpcube.privacy.epsilon import LARGEST, SMALLEST, check_share, parse_epsilon
 
 
 @pytest.mark.parametrize(

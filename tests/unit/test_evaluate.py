@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpcube import Workload, evaluate
-from dpcube.counter import BUDGET_UNITS
-from dpcube.errors import DpcubeError, QueryError
-from dpcube.privacy.noise import ExactNoise
-from dpcube.strategy import Cells, TwoPhase
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import DpcubeError, QueryError
+from dpcube.core.noise import ExactNoise
+from dpcube.strategies import Cells, TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
 
 ALARM = 1e-6

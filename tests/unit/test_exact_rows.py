@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcube import Category, Domain, Integer
-from dpcube.candidates import LargestClass, TableDistances
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact import ExactCounts
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.grid_gate import GridGate
-from dpcube.curator.sources import open_rows
-from dpcube.curator.sources.keys import LARGEST_KEY, coded, key_name, key_runs
-from dpcube.curator.total_first import draw_total
-from dpcube.errors import BudgetError, InputError
-from dpcube.geometry.boxes import Boxes
-from dpcube.geometry.regions_of_boxes import RegionTree
-from dpcube.privacy.noise import ExactNoise
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import LargestClass, TableDistances
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.errors import BudgetError, InputError
+from dpcube.core.exact import ExactCounts
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.grid_gate import GridGate
+from dpcube.core.noise import ExactNoise
+from dpcube.core.regions import RegionTree
+from dpcube.core.sources import open_rows
+from dpcube.core.sources.keys import LARGEST_KEY, coded, key_name, key_runs
+from dpcube.core.total_first import draw_total
 from dpcube.testing import SilentNoise
 
 WIDE = (2**31,) * 5
@@ -100,7 +100,7 @@ def test_a_coarser_cube_has_the_sums_of_its_groups() -> None:
 
 
 def test_tables_that_are_kept_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.curator.exact_rows.MOST_KEPT", 4)
+    monkeypatch.setattr("dpcube.core.exact_rows.MOST_KEPT", 4)
     hidden = ExactRows((3, 2), [np.array([0, 2]), np.array([1, 1])], np.array([4, 5]))
     for _ in range(2):
         assert hidden.marginal((0,)).reveal().tolist() == [4, 0, 5]
@@ -110,7 +110,7 @@ def test_tables_that_are_kept_make_room(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_tables_that_fill_the_room_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.curator.exact_rows.MOST_KEPT", 5)
+    monkeypatch.setattr("dpcube.core.exact_rows.MOST_KEPT", 5)
     hidden = ExactRows((3, 2), [np.array([0, 2]), np.array([1, 1])], np.array([4, 5]))
     for axes in ((0,), (1,)):
         hidden.marginal(axes)
@@ -189,7 +189,7 @@ def test_a_choice_whose_noise_cannot_be_drawn_is_refused_before_a_charge() -> No
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_table_has_as_many_cells_as_are_counted_at_once(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.curator.cuboid_gate.MOST_TABLE_CELLS", 4 - more)
+    monkeypatch.setattr("dpcube.core.cuboid_gate.MOST_TABLE_CELLS", 4 - more)
     gate = square_gate()
     if more:
         with pytest.raises(InputError, match="4 cells; at most 3"):
@@ -292,7 +292,7 @@ def selection(gate: CuboidGate) -> None:
 def test_tables_take_no_memory_by_rows(ask: Callable[[CuboidGate], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of one column of the rows would be 2.4 MB."""
     gate = CuboidGate(many_rows((100, 50, 9)), Fraction(1), noise=SilentNoise())
-    monkeypatch.setattr("dpcube.curator.exact_rows.ROWS_AT_A_TIME", 2**12)
+    monkeypatch.setattr("dpcube.core.exact_rows.ROWS_AT_A_TIME", 2**12)
     assert taken(lambda: ask(gate)) < 2**20
 
 
@@ -300,7 +300,7 @@ def test_boxes_take_no_memory_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = GridGate(many_rows((100, 50, 9)), Fraction(1), noise=SilentNoise())
     box = Boxes((100, 50, 9), np.array([[3, 4, 5]]), np.array([[90, 40, 8]]))
     gate.count_boxes(box, np.array([1]))  # the loops are compiled
-    monkeypatch.setattr("dpcube.curator.exact_rows.ROWS_AT_A_TIME", 2**12)
+    monkeypatch.setattr("dpcube.core.exact_rows.ROWS_AT_A_TIME", 2**12)
     assert taken(lambda: gate.count_boxes(box, np.array([1]))) < 2**20
 
 
@@ -327,7 +327,7 @@ def test_blocks_of_rows_count_as_all_rows_at_once(data: st.DataObject) -> None:
     groups = [np.array([0, 1, 1, 0]), np.array([0, 0, 1]), np.array([2, 0, 1, 1, 2])]
     twice = [np.array([1, 0]), np.array([0, 0]), np.array([0, 1, 0])]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpcube.curator.exact_rows.ROWS_AT_A_TIME", data.draw(st.integers(1, 5)))
+        patch.setattr("dpcube.core.exact_rows.ROWS_AT_A_TIME", data.draw(st.integers(1, 5)))
         hidden = ExactRows(shape, codes, alike)
         assert (hidden.marginal((0, 1, 2)).reveal() == cube).all()
         assert (hidden.marginal((1,)).reveal() == cube.sum((0, 2))).all()

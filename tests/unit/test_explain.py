@@ -5,11 +5,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube import Release, evaluate
-from dpcube.analyst.explain import account
-from dpcube.analyst.trust import trust
-from dpcube.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.measurements import BoxCounts, Provenance, Transcript
+from dpcube.release.explain import account
+from dpcube.release.trust import trust
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, Provenance, Transcript
 
 COUNTS: NDArray[np.int64] = np.random.default_rng(8).poisson(np.outer(np.arange(16), np.arange(1, 33)))
 

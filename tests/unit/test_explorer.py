@@ -15,13 +15,13 @@ from click.testing import CliRunner
 import dpcube
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
-from dpcube.errors import QueryError
-from dpcube.estimate.boxes import BoxEstimate
-from dpcube.evaluate.arrays import experiment
-from dpcube.explore import explorer_page, inlined, packed_contents
-from dpcube.explore.contents import packed
-from dpcube.explore.models import page_model
+from dpcube.core.errors import QueryError
+from dpcube.models.boxes import BoxEstimate
+from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
+from dpcube.web.explorer import explorer_page, inlined, packed_contents
+from dpcube.web.explorer.contents import packed
+from dpcube.web.explorer.models import page_model
 
 RELEASES = Path(__file__).parent / "releases"
 ADAPTIVE = RELEASES / "format1-adaptive.dpcube"
@@ -154,7 +154,7 @@ def test_the_command_writes_a_page_and_replaces_none(tmp_path: Path) -> None:
 def test_a_cube_too_large_for_a_page_is_refused_before_it_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     domain = Domain(Integer("a", 0, 1), Category("b", ["x", "y"]))
     release = experiment(np.ones((2, 2), int), epsilon="1", strategy="cells", noise=SeededNoise(1), domain=domain)
-    monkeypatch.setattr("dpcube.explore.contents.MOST_PAGE_CELLS", 3)
+    monkeypatch.setattr("dpcube.web.explorer.contents.MOST_PAGE_CELLS", 3)
     monkeypatch.setattr(dpcube.Release, "estimate", None)
     with pytest.raises(QueryError, match="the cube has 4 cells, and a page holds at most 3; leave -o out"):
         packed_contents(release, Path("r.dpcube"))

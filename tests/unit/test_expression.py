@@ -6,10 +6,10 @@ from datetime import date
 import numpy as np
 import pytest
 
-from dpcube.domain import Category, Date, Domain, Float, Integer, Selection
-from dpcube.errors import QueryError
-from dpcube.query import CountingQuery, Workload, expression, query
-from dpcube.query.expression import GRAMMAR, LONGEST_EXPRESSION, parse
+from dpcube.core.domain import Category, Date, Domain, Float, Integer, Selection
+from dpcube.core.errors import QueryError
+from dpcube.queries import CountingQuery, Workload, expression, query
+from dpcube.queries.expression import GRAMMAR, LONGEST_EXPRESSION, parse
 
 DOMAIN = Domain(
     (

@@ -10,23 +10,23 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Domain, Integer, Release
-from dpcube.arrays import Ints
-from dpcube.counter import BUDGET_UNITS
+from dpcube.core.arrays import Ints
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import DomainError, DpcubeError, InputError, MemoryLimitError, QueryError
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.gate import Gate
+from dpcube.core.grid_gate import GridGate
 from dpcube.curator import publish
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.gate import Gate
-from dpcube.curator.grid_gate import GridGate
-from dpcube.errors import DomainError, DpcubeError, InputError, MemoryLimitError, QueryError
-from dpcube.estimate import available, estimate
-from dpcube.estimate.fine_grid import GridEstimate
-from dpcube.estimate.tree_totals import consistent_totals
-from dpcube.geometry.tree import BoxTree
+from dpcube.measurements import FINE_GRID, BoxCounts, Provenance, Transcript
+from dpcube.models import available, estimate
+from dpcube.models.fine_grid import GridEstimate
+from dpcube.models.tree_totals import consistent_totals
 from dpcube.plan import planning
-from dpcube.query import Workload
-from dpcube.strategy import Cuboids, FineGrid, releasing_strategy, strategy_of
-from dpcube.strategy.fine_grid import weights_to_come
+from dpcube.queries import Workload
+from dpcube.strategies import Cuboids, FineGrid, releasing_strategy, strategy_of
+from dpcube.strategies.fine_grid import weights_to_come
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import FINE_GRID, BoxCounts, Provenance, Transcript
+from dpcube.trees.tree import BoxTree
 
 SIDE = 10**6
 FINE = Domain(Integer("x", 0, SIDE - 1), Integer("y", 0, SIDE - 1))

@@ -20,14 +20,15 @@ import pytest
 
 from dpcube import Domain
 from dpcube.cli import main
+from dpcube.core.errors import BudgetError, InputError, KeptReleaseError, LedgerError
+from dpcube.core.ledger import composition
+from dpcube.core.ledger import file as ledger_file
+from dpcube.core.ledger import ledger as ledger_module
+from dpcube.core.ledger.composition import composed_loss
+from dpcube.core.ledger.file import APPLICATION, FORMAT, SCHEMA
+from dpcube.core.ledger.ledger import LONGEST_NOTE, Ledger, _append
+from dpcube.core.period import Period
 from dpcube.curator import publish
-from dpcube.errors import BudgetError, InputError, KeptReleaseError, LedgerError
-from dpcube.privacy import composition, ledger_file
-from dpcube.privacy import ledger as ledger_module
-from dpcube.privacy.composition import composed_loss
-from dpcube.privacy.ledger import LONGEST_NOTE, Ledger, _append
-from dpcube.privacy.ledger_file import APPLICATION, FORMAT, SCHEMA
-from dpcube.privacy.period import Period
 
 TENTH = Fraction(1, 10)
 OLD = Path(__file__).parent / "ledgers" / "format1.ledger"  # made by the code before this file was written

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.exact import ExactCounts
-from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError, InputError
-from dpcube.geometry.boxes import Boxes, Partitioning
-from dpcube.privacy import regions
-from dpcube.privacy.regions import RegionBudget
+from dpcube.core import cell_budget as regions
+from dpcube.core.boxes import Boxes, Partitioning
+from dpcube.core.cell_budget import RegionBudget
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import BudgetError, InputError
+from dpcube.core.exact import ExactCounts
+from dpcube.core.gate import Gate
 
 HALF = Fraction(1, 2)
 LEFT = np.array([[0, 0]]), np.array([[2, 1]])

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcube import Domain, Release
-from dpcube.domain import Attribute, Category, Date, Float, Integer
-from dpcube.errors import DomainError, ReleaseFileError
-from dpcube.evaluate import experiment
+from dpcube.core.domain import Attribute, Category, Date, Float, Integer
+from dpcube.core.errors import DomainError, ReleaseFileError
+from dpcube.research import experiment
 from dpcube.testing import SilentNoise
 
 COUNTRIES = ("France", "Japan", "Italy", "Chad")

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.arrays import Floats
-from dpcube.estimate.cuboids.beliefs import Beliefs, calibrated, spread, summed, zero_factors
-from dpcube.estimate.cuboids.departures import departure_of
-from dpcube.estimate.cuboids.drawing import draw_rows, stratified
-from dpcube.estimate.cuboids.fitting import CountedTable, fit, pooled, total_of
-from dpcube.estimate.cuboids.junction import CliqueAxes, JunctionTree, model_cells, model_cells_with, table_cells
+from dpcube.core.arrays import Floats
+from dpcube.models.cuboids.beliefs import Beliefs, calibrated, spread, summed, zero_factors
+from dpcube.models.cuboids.departures import departure_of
+from dpcube.models.cuboids.drawing import draw_rows, stratified
+from dpcube.models.cuboids.fitting import CountedTable, fit, pooled, total_of
+from dpcube.models.cuboids.junction import CliqueAxes, JunctionTree, model_cells, model_cells_with, table_cells
 
 ALL = (0, 1, 2, 3, 4)
 Made = tuple[JunctionTree, list[CliqueAxes], list[Floats]]

@@ -15,22 +15,22 @@ from hypothesis import strategies as st
 
 import dpcube
 from dpcube import Domain, Integer, Release
-from dpcube.analyst.answer import Answer
-from dpcube.analyst.kept import counted, counting, folder, keys
-from dpcube.analyst.kept.balanced_answers import BalancedAnswers
-from dpcube.analyst.kept.tree_answers import DamagedError, TreeAnswers
-from dpcube.caches import SWITCH, cache_folder
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.gate import Gate
-from dpcube.estimate.marginals import BalancedEstimate, Components, NoisyTable
-from dpcube.estimate.marginals.components import subsets, table_over
-from dpcube.estimate.posterior import PosteriorEstimate, infer
-from dpcube.files import PART
-from dpcube.geometry.straight_cuts import straight_cuts
-from dpcube.query import CountingQueries
-from dpcube.strategy import Adaptive
+from dpcube.core.caches import SWITCH, cache_folder
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.files import PART
+from dpcube.core.gate import Gate
+from dpcube.measurements import BoxCounts, MarginalCounts, Provenance, Transcript
+from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
+from dpcube.models.marginals.components import subsets, table_over
+from dpcube.models.posterior import PosteriorEstimate, infer
+from dpcube.queries import CountingQueries
+from dpcube.release.answer import Answer
+from dpcube.release.cache import counted, counting, folder, keys
+from dpcube.release.cache.balanced_answers import BalancedAnswers
+from dpcube.release.cache.tree_answers import DamagedError, TreeAnswers
+from dpcube.strategies import Adaptive
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, MarginalCounts, Provenance, Transcript
+from dpcube.trees.straight_cuts import straight_cuts
 from random_trees import random_tree
 
 RELEASES = Path(__file__).parent / "releases"
@@ -143,7 +143,7 @@ def test_a_release_with_tables_is_kept_and_answered_alike(
         same = made.count(question or None, confidence=0.9)
         assert (answer.value, answer.low, answer.high) == pytest.approx((same.value, same.low, same.high))
     with monkeypatch.context() as patched:
-        patched.setattr("dpcube.analyst.release.Release.open", None)
+        patched.setattr("dpcube.release.release.Release.open", None)
         assert counted(tmp_path / "r.dpcube", questions, confidence=0.9) == first
 
 
@@ -176,7 +176,7 @@ def test_kept_or_not_the_answers_are_the_same(cache: Path, monkeypatch: pytest.M
     assert entry(cache).stat().st_mode & 0o777 == 0o600
     assert cache.stat().st_mode & 0o777 == 0o700
     with monkeypatch.context() as patched:
-        patched.setattr("dpcube.analyst.release.Release.open", None)  # nothing is read again
+        patched.setattr("dpcube.release.release.Release.open", None)  # nothing is read again
         assert ask() == first
     monkeypatch.setenv(SWITCH, "off")
     assert ask() == first
@@ -432,6 +432,6 @@ def test_what_a_crash_left_behind_goes_after_a_day(cache: Path) -> None:
 
 def test_a_file_that_changes_while_it_is_read_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digests = iter(["one", "another"])
-    monkeypatch.setattr("dpcube.analyst.kept.counting.digest_of", lambda _: next(digests))
+    monkeypatch.setattr("dpcube.release.cache.counting.digest_of", lambda _: next(digests))
     ask()
     assert not cache.exists()

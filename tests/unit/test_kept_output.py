@@ -9,11 +9,11 @@ from click.testing import CliRunner
 
 import dpcube
 from dpcube import Category, Domain, Integer, Release, evaluate
-from dpcube.analyst.kept import estimate_of, folder, keys, libraries, made_once
-from dpcube.analyst.kept.estimate import FEW, KeptEstimate
-from dpcube.caches import SWITCH
 from dpcube.cli import commands
-from dpcube.query import CountingQueries, Workload, query
+from dpcube.core.caches import SWITCH
+from dpcube.queries import CountingQueries, Workload, query
+from dpcube.release.cache import estimate_of, folder, keys, libraries, made_once
+from dpcube.release.cache.estimate import FEW, KeptEstimate
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(Integer("age", 20, 59), Integer("hours", 0, 9), Category("sex", ["F", "M"]))
@@ -43,7 +43,7 @@ def said(*words: object) -> str:
 
 def unread(patched: pytest.MonkeyPatch) -> None:
     """Have no file be read as a release."""
-    patched.setattr("dpcube.analyst.release.Release.open", None)
+    patched.setattr("dpcube.release.release.Release.open", None)
 
 
 COMMANDS = [

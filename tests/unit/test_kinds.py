@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 import dpcube
 from dpcube import Domain, Release
-from dpcube.analyst.plots import picture, save
-from dpcube.analyst.plots.axis import axis_of
-from dpcube.analyst.report import report
+from dpcube.core.domain import Attribute, Category, Date, Destination, Integer, Scalar
+from dpcube.core.domain.attribute import Scale
+from dpcube.core.domain.file import ATTRIBUTE_KINDS
+from dpcube.core.errors import DomainError, QueryError
 from dpcube.curator import publish
-from dpcube.domain import Attribute, Category, Date, Destination, Integer, Scalar
-from dpcube.domain.attribute import Scale
-from dpcube.domain.file import ATTRIBUTE_KINDS
-from dpcube.errors import DomainError, QueryError
+from dpcube.release.plots import picture, save
+from dpcube.release.plots.axis import axis_of
+from dpcube.release.report import report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,12 +30,12 @@ from pyiceberg.manifest import (
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType
 
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.core.errors import InputError, SourceError
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.sources import open_rows
+from dpcube.core.sources.names import listed
 from dpcube.curator import publish
-from dpcube.curator.sources import open_rows
-from dpcube.curator.sources.names import listed
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.errors import InputError, SourceError
-from dpcube.privacy.ledger import Ledger
 
 SECRET = "Zebulon"
 WARDS = ("north", "south", SECRET, "x y/z%20ä=")

@@ -12,19 +12,19 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
-from dpcube.analyst import Release
-from dpcube.domain import Category, Date, Domain, Float, Integer
-from dpcube.errors import InputError, QueryError
-from dpcube.estimate import Estimate
-from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.evaluate import experiment
+from dpcube.core.domain import Category, Date, Domain, Float, Integer
+from dpcube.core.errors import InputError, QueryError
 from dpcube.learn import CubeClassifier, HistogramID3
 from dpcube.learn.additive import Evidence, learn_additive
 from dpcube.learn.cube_tables import CubeTables
 from dpcube.learn.evidence import drawn_evenly, evidence_of_class
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms
-from dpcube.query import Workload
+from dpcube.models import Estimate
+from dpcube.models.errors.parts import ErrorParts
+from dpcube.queries import Workload
+from dpcube.release import Release
+from dpcube.research import experiment
 from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(

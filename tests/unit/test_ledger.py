@@ -26,13 +26,13 @@ import pyarrow as pa
 import pytest
 
 from dpcube.cli import main
-from dpcube.curator.request import LedgerLocation, Range, ledger_path, open_ledger
-from dpcube.curator.sources import open_rows
-from dpcube.errors import BudgetError, InputError, LedgerError
-from dpcube.privacy import ledger as ledger_module
-from dpcube.privacy import ledger_file
-from dpcube.privacy.ledger import SEALED, Ledger, Statement, _seal
-from dpcube.privacy.period import Period
+from dpcube.core.errors import BudgetError, InputError, LedgerError
+from dpcube.core.ledger import file as ledger_file
+from dpcube.core.ledger import ledger as ledger_module
+from dpcube.core.ledger.ledger import SEALED, Ledger, Statement, _seal
+from dpcube.core.period import Period
+from dpcube.core.request import LedgerLocation, Range, ledger_path, open_ledger
+from dpcube.core.sources import open_rows
 
 TENTH, THIRD = Fraction(1, 10), Fraction(1, 3)
 DIGEST = "5e" * 32
@@ -770,9 +770,9 @@ FULL_TMPFS = """
 import sys
 from fractions import Fraction
 from pathlib import Path
-from dpcube.errors import LedgerError
-from dpcube.privacy.ledger import Ledger
-from dpcube.privacy.period import Period
+from dpcube.core.errors import LedgerError
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.period import Period
 place = Path(sys.argv[1])
 ledger, kept = Ledger.create(place / "t.ledger", total=Fraction(1)), 0
 while True:

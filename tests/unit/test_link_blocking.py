@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpcube.core.boxes import Partitioning
+from dpcube.core.domain import Category, Date, Domain, Float, Integer
+from dpcube.core.errors import InputError
 from dpcube.curator.publishing import count
-from dpcube.domain import Category, Date, Domain, Float, Integer
-from dpcube.errors import InputError
-from dpcube.geometry.boxes import Partitioning
 from dpcube.link.blocking import MOST_PLANNED_BLOCKS, BlockPlan, candidate_pairs, plan_boxes
 from dpcube.link.measures import LinkCost, compared_pairs, link_quality, reduction_ratio
 

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from dpcube.errors import InputError, LinkageError
+from dpcube.core.errors import InputError, LinkageError
 from dpcube.link.program import Comparison, Program
 from dpcube.link.secure import channel as channel_module
 from dpcube.link.secure.agreement import Agreement, agree

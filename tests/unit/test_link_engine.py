@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcube.errors import InputError, LinkageError
+from dpcube.core.errors import InputError, LinkageError
 from dpcube.link.secure import environment
 from dpcube.link.secure.channel import Channel, await_peer, open_listener, reach_peer
 from dpcube.link.secure.credentials import shared_key, write_shared_key

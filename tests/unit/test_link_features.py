@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.arrays import Ints
+from dpcube.core.arrays import Ints
 from dpcube.link.features import Side, compared_text, feature_key, raw_features, side_features, written_texts
 from dpcube.link.program import check_features, matches
 from dpcube.link.rules import LARGEST_KEPT, MatchingRules

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcube.errors import LinkageError
+from dpcube.core.errors import LinkageError
 from dpcube.link.secure.frames import LARGEST_PAYLOAD, Frame, FrameKind, FrameReader, FrameWriter
 
 SESSION = bytes(range(16))

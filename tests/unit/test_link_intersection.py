@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.arrays import Bools, Ints
-from dpcube.errors import InputError, LinkageError
+from dpcube.core.arrays import Bools, Ints
+from dpcube.core.errors import InputError, LinkageError
 from dpcube.link.program import Comparison, Program, matches
 from dpcube.link.secure import step
 from dpcube.link.secure.agreement import Agreement

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcube.domain import Domain, Integer
-from dpcube.errors import DpcubeError, InputError
-from dpcube.evaluate.arrays import experiment
+from dpcube.core.domain import Domain, Integer
+from dpcube.core.errors import DpcubeError, InputError
 from dpcube.link.block_file import BlockFile
 from dpcube.link.features import compared_text, written_texts
 from dpcube.link.program import matches
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession, prepare_session
+from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(Integer("year", 1950, 1999))

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcube.arrays import Ints
-from dpcube.errors import InputError
+from dpcube.core.arrays import Ints
+from dpcube.core.errors import InputError
 from dpcube.link.program import LARGEST_COMPARED, Comparison, Kind, Program, check_features, matches
 
 

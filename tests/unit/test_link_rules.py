@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcube.errors import DpcubeError
+from dpcube.core.errors import DpcubeError
 from dpcube.link.program import Comparison
 from dpcube.link.rules import DateRule, MatchingRules, NumberRule, TextRule
 

@@ -12,22 +12,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcube.arrays import Ints
+from dpcube.core import padding
+from dpcube.core.arrays import Ints
+from dpcube.core.domain import Category, Domain, Integer
+from dpcube.core.errors import BudgetError, DpcubeError, HiddenError, InputError, MemoryLimitError
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.padding import padding_shift
+from dpcube.core.request import read_lines
+from dpcube.core.sources import CsvDialect, open_rows
 from dpcube.curator.publishing import count
-from dpcube.curator.request import read_lines
-from dpcube.curator.sources import CsvDialect, open_rows
-from dpcube.domain import Category, Domain, Integer
-from dpcube.errors import BudgetError, DpcubeError, HiddenError, InputError, MemoryLimitError
-from dpcube.evaluate.arrays import experiment
 from dpcube.link import session as session_module
 from dpcube.link.block_file import ROUNDS_AS_PAIRS, BlockFile
 from dpcube.link.features import Side, feature_key, raw_features, side_features
 from dpcube.link.program import matches
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession, prepare_session
-from dpcube.privacy import padding
-from dpcube.privacy.ledger import Ledger
-from dpcube.privacy.padding import padding_shift
+from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.arrays import Bools, Ints
+from dpcube.core.arrays import Bools, Ints
 from dpcube.link.program import LARGEST_COMPARED, Comparison, Kind, Program, matches
 from dpcube.link.secure import terms
 from dpcube.link.secure.terms import public_program, side_terms, text_places, text_shape

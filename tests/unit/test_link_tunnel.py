@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from dpcube.errors import LinkageError
+from dpcube.core.errors import LinkageError
 from dpcube.link.secure.channel import Channel, await_peer, open_listener, reach_peer
 from dpcube.link.secure.credentials import Credentials, shared_key, write_shared_key
 from dpcube.link.secure.frames import Frame, FrameKind

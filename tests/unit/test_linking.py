@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcube.arrays import Bools, Ints
+from dpcube.core.arrays import Bools, Ints
+from dpcube.core.domain import Domain, Integer
+from dpcube.core.errors import InputError, LinkageError
+from dpcube.core.sources.rows import LONGEST_RECORD
 from dpcube.curator.publishing import count
-from dpcube.curator.sources.rows import LONGEST_RECORD
-from dpcube.domain import Domain, Integer
-from dpcube.errors import InputError, LinkageError
-from dpcube.evaluate.arrays import experiment
 from dpcube.link import linking
 from dpcube.link.block_file import BlockFile
 from dpcube.link.features import Side
@@ -29,6 +28,7 @@ from dpcube.link.linking import LinkResult, check_new_result, link_records, writ
 from dpcube.link.program import Program, matches
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession, prepare_session
+from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(Integer("year", 1950, 1999))

@@ -9,20 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.gate import Gate
-from dpcube.domain import Category, Domain, Integer
-from dpcube.estimate.estimators import available, estimate
-from dpcube.strategy import Adaptive
-from dpcube.strategy.adaptive import FAINT, MANY_VALUES
-from dpcube.strategy.marginals import (
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.domain import Category, Domain, Integer
+from dpcube.core.gate import Gate
+from dpcube.measurements import MarginalCounts, Transcript
+from dpcube.models.estimators import available, estimate
+from dpcube.strategies import Adaptive
+from dpcube.strategies.adaptive import FAINT, MANY_VALUES
+from dpcube.strategies.marginals import (
     LEAST_OF_TREE,
     count_pairs,
     pairs_of_attributes,
     peak_bytes_of_tables,
     share_of_pairs,
 )
-from dpcube.strategy.one_way import (
+from dpcube.strategies.one_way import (
     COST_TO_CELLS,
     OF_RANGES,
     SPARSE_SHARE,
@@ -31,9 +32,8 @@ from dpcube.strategy.one_way import (
     counts_one_way,
     one_way_shares,
 )
-from dpcube.strategy.worth_of_tables import PILOT
+from dpcube.strategies.worth_of_tables import PILOT
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import MarginalCounts, Transcript
 
 
 def run(shape: tuple[int, ...], epsilon: Fraction = Fraction(1)) -> Transcript:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dpcube import Release
-from dpcube.arrays import Ints
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.gate import Gate
-from dpcube.errors import BudgetError, InputError, ReleaseFileError
+from dpcube.core.arrays import Ints
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import BudgetError, InputError, ReleaseFileError
+from dpcube.core.gate import Gate
+from dpcube.measurements import MarginalCounts, Provenance, Transcript
 from dpcube.plan.counter import SimulatedCounter
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import MarginalCounts, Provenance, Transcript
 from forge import DOMAIN, Change, file_of, forged, halves, make_release_of, parquet
 
 # Not square, no two counts alike, and no two tables over it alike.

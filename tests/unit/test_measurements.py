@@ -13,21 +13,22 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube import Release, memory
-from dpcube.analyst.explain import account
-from dpcube.analyst.plots.picture import picture
-from dpcube.analyst.report import report
-from dpcube.arrays import Ints
-from dpcube.candidates import BoxDistances, LargestClass, TableDistances
+from dpcube import Release
 from dpcube.cli import commands
-from dpcube.counter import BUDGET_UNITS
-from dpcube.errors import DomainError, DpcubeError, MemoryLimitError, QueryError, ReleaseFileError
-from dpcube.geometry.boxes import Boxes, add_to_boxes
-from dpcube.transcript import BoxCounts, CellCounts, Choice, MarginalCounts, Measurement, Transcript
-from dpcube.transcript.file import spent
-from dpcube.transcript.kinds import MEASUREMENT_KINDS
-from dpcube.transcript.measurements import MOST_UNITS, Columns, CountsAlike, TableForm
-from dpcube.transcript.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
+from dpcube.core import memory
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes, add_to_boxes
+from dpcube.core.candidates import BoxDistances, LargestClass, TableDistances
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, QueryError, ReleaseFileError
+from dpcube.measurements import BoxCounts, CellCounts, Choice, MarginalCounts, Measurement, Transcript
+from dpcube.measurements.file import spent
+from dpcube.measurements.kinds import MEASUREMENT_KINDS
+from dpcube.measurements.measurements import MOST_UNITS, Columns, CountsAlike, TableForm
+from dpcube.measurements.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
+from dpcube.release.explain import account
+from dpcube.release.plots.picture import picture
+from dpcube.release.report import report
 from forge import (
     DOMAIN,
     EIGHTH,

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube import Category, Domain, Integer, Release
-from dpcube.analyst.periods import merged
-from dpcube.arrays import Ints
-from dpcube.counter import BUDGET_UNITS
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import box_sums
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import InputError
+from dpcube.core.gate import Gate
 from dpcube.curator import publish
-from dpcube.curator.gate import Gate
-from dpcube.errors import InputError
-from dpcube.geometry.boxes import box_sums
+from dpcube.measurements import BoxCounts, Choice, Provenance, Transcript
 from dpcube.plan.counter import SimulatedCounter
-from dpcube.strategy import Outside, strategy_of
-from dpcube.strategy.rivals.median_tree import HIGHEST, MedianTree
+from dpcube.release.periods import merged
+from dpcube.strategies import Outside, strategy_of
+from dpcube.strategies.rivals.median_tree import HIGHEST, MedianTree
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import BoxCounts, Choice, Provenance, Transcript
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
 

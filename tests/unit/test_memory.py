@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from dpcube import Domain
+from dpcube.core.errors import MemoryLimitError
+from dpcube.core.feasible import ANSWER_BYTES
+from dpcube.core.gate import Gate
+from dpcube.core.memory import available_bytes, half_of_free
 from dpcube.curator import publish
-from dpcube.curator.gate import Gate
 from dpcube.curator.publishing import count
-from dpcube.errors import MemoryLimitError
-from dpcube.geometry.halving import AT_A_TIME
-from dpcube.memory import available_bytes, half_of_free
-from dpcube.privacy.feasible import ANSWER_BYTES
-from dpcube.strategy import BY_NAME, Adaptive, Cells, FittedStrategy, TwoPhase, seen
-from dpcube.strategy.strategy import STARTING
+from dpcube.strategies import BY_NAME, Adaptive, Cells, FittedStrategy, TwoPhase, seen
+from dpcube.strategies.strategy import STARTING
 from dpcube.testing import SeededNoise
+from dpcube.trees.halving import AT_A_TIME
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
@@ -117,11 +117,11 @@ def test_limits_of_the_process_count(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_counting_engine_gets_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.memory.available_bytes", lambda: 3 * GIB)
+    monkeypatch.setattr("dpcube.core.memory.available_bytes", lambda: 3 * GIB)
     assert half_of_free() == "1536MiB"
-    monkeypatch.setattr("dpcube.memory.available_bytes", lambda: 0)
+    monkeypatch.setattr("dpcube.core.memory.available_bytes", lambda: 0)
     assert half_of_free() == "64MiB"
-    monkeypatch.setattr("dpcube.memory.available_bytes", lambda: None)
+    monkeypatch.setattr("dpcube.core.memory.available_bytes", lambda: None)
     assert half_of_free() == "40%"
 
 
@@ -133,11 +133,11 @@ def test_a_cube_that_does_not_fit_is_refused_with_the_ledger_untouched(
     counts, domain = np.ones(shape, np.int64), Domain.of_shape(shape)
     publish(counts, domain, epsilon=1, strategy=strategy, ledger=ledger, total=3)
     before, needed = ledger.read_bytes(), BY_NAME[strategy]().peak_bytes(shape)
-    monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: needed - 1)
+    monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: needed - 1)
     with pytest.raises(MemoryLimitError):
         publish(counts, domain, epsilon=1, strategy=strategy, ledger=ledger)
     assert ledger.read_bytes() == before
-    monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: needed)
+    monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: needed)
     publish(counts, domain, epsilon=1, strategy=strategy, ledger=ledger)
 
 
@@ -145,7 +145,7 @@ def test_the_cells_that_counting_takes_are_announced_too(monkeypatch: pytest.Mon
     """Noisy cells take less than half of what is free, the other half being the counting engine's."""
     domain, cells = Domain.of_shape((10**9,)), 10**9
     assert Cells().peak_bytes((cells,)) < 2 * ANSWER_BYTES * cells
-    monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: 2 * ANSWER_BYTES * cells - 1)
+    monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: 2 * ANSWER_BYTES * cells - 1)
     with pytest.raises(MemoryLimitError, match="56 GB"):
         publish("/there/is/no/such.parquet", domain, epsilon=1, strategy="cells")
 

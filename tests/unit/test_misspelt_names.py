@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from dpcube import Category, Domain, DomainError, Integer, QueryError, Release, evaluate
-from dpcube.analyst.export import write_table
 from dpcube.cli import commands
-from dpcube.domain.text import MOST_COMPARED, meant
-from dpcube.errors import InputError
-from dpcube.query import query
+from dpcube.core.domain.text import MOST_COMPARED, meant
+from dpcube.core.errors import InputError
+from dpcube.queries import query
+from dpcube.release.export import write_table
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(Integer("age", 0, 9), Category("region", ["north", "south", "East"]))

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from dpcube.domain import Category, Domain, Integer
-from dpcube.errors import InputError
-from dpcube.evaluate import experiment
+from dpcube.core.domain import Category, Domain, Integer
+from dpcube.core.errors import InputError
 from dpcube.learn import TrainedModel
 from dpcube.learn.origin import NO_RELEASE, Origin
+from dpcube.research import experiment
 from dpcube.testing import SeededNoise
 
 

@@ -12,9 +12,9 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from dpcube.curator.sources import names, open_rows, spark
-from dpcube.domain import Domain, Integer
-from dpcube.errors import SourceError
+from dpcube.core.domain import Domain, Integer
+from dpcube.core.errors import SourceError
+from dpcube.core.sources import names, open_rows, spark
 
 AGES = Domain((Integer(name="age", min=0, max=9),))
 ROW = "age\n3\n"

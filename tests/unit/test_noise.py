@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpcube.errors import InputError
+from dpcube.core import noise, randomness
+from dpcube.core.errors import InputError
+from dpcube.core.noise import ExactNoise, Noise, digit_bounds, exp_bounds, expansion, two_sided_geometric
+from dpcube.core.randomness import RandomWords
 from dpcube.noise.law import DiscreteLaplace
-from dpcube.privacy import noise, randomness
-from dpcube.privacy.noise import ExactNoise, Noise, digit_bounds, exp_bounds, expansion, two_sided_geometric
-from dpcube.privacy.randomness import RandomWords
 
 WORD = 1 << 32
 MISS = WORD - 1  # never below a threshold: no digit has probability above 1/2

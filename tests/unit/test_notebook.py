@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dpcube import Answer, Answers, Category, Domain, Integer, Release, View, Workload, evaluate
-from dpcube.analyst.groups import AxisGroups, first_places
+from dpcube.core.errors import MemoryLimitError
 from dpcube.curator import publish
-from dpcube.errors import MemoryLimitError
-from dpcube.query import CountingQueries
+from dpcube.queries import CountingQueries
+from dpcube.release.groups import AxisGroups, first_places
 from dpcube.testing import SeededNoise
 
 HOSTILE = "<script>alert('x')</script>&\"\u202e"

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from dependent_rows import all_cells, dependent_counts
-from dpcube.arrays import Floats
-from dpcube.estimate import estimate
-from dpcube.estimate.errors.axis_weights import cells_taken_of_first, number_asked
-from dpcube.estimate.errors.biases import BIAS, LARGEST_NOISE, Biases, bias_squares, geometric_middle
-from dpcube.estimate.marginals import BalancedEstimate
-from dpcube.estimate.marginals.balanced import cells_of_table
-from dpcube.estimate.posterior.of_attributes import CELLS, TABLES, learnt_biases, some_cells, tables_over
-from dpcube.query import CountingQueries, Workload
+from dpcube.core.arrays import Floats
+from dpcube.models import estimate
+from dpcube.models.errors.axis_weights import cells_taken_of_first, number_asked
+from dpcube.models.errors.biases import BIAS, LARGEST_NOISE, Biases, bias_squares, geometric_middle
+from dpcube.models.marginals import BalancedEstimate
+from dpcube.models.marginals.balanced import cells_of_table
+from dpcube.models.posterior.of_attributes import CELLS, TABLES, learnt_biases, some_cells, tables_over
+from dpcube.queries import CountingQueries, Workload
 
 SHAPE = (3, 1, 4, 5, 2, 3, 2)
 PROBES = 8

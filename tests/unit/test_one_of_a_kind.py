@@ -20,20 +20,20 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpcube.counter import BUDGET_UNITS
+from dpcube.core import budget as budget_module
+from dpcube.core.boxes import Boxes
+from dpcube.core.budget import Account, Agent, Budget, PartitionBudget
+from dpcube.core.cell_budget import RegionBudget
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.domain import Integer
+from dpcube.core.errors import BudgetError, SourceError
+from dpcube.core.gate import Gate
+from dpcube.core.noise import ExactNoise
+from dpcube.core.randomness import RandomWords
+from dpcube.core.sources import open_rows
+from dpcube.core.unique import this_process
 from dpcube.curator import PrivateTable
-from dpcube.curator.gate import Gate
-from dpcube.curator.sources import open_rows
-from dpcube.domain import Integer
-from dpcube.errors import BudgetError, SourceError
-from dpcube.geometry.boxes import Boxes
 from dpcube.noise.law import DiscreteLaplace
-from dpcube.privacy import budget as budget_module
-from dpcube.privacy.budget import Account, Agent, Budget, PartitionBudget
-from dpcube.privacy.noise import ExactNoise
-from dpcube.privacy.randomness import RandomWords
-from dpcube.privacy.regions import RegionBudget
-from dpcube.privacy.unique import this_process
 from dpcube.testing import SilentNoise
 
 THREADS, CHARGES = 8, 400
@@ -130,7 +130,7 @@ def test_a_gate_grants_threads_its_epsilon_and_no_more(hasty: None) -> None:
 
 
 def test_sabotage_a_gate_without_its_lock_overspends(hasty: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.privacy.regions.Account", Unlocked)
+    monkeypatch.setattr("dpcube.core.cell_budget.Account", Unlocked)
 
     def once() -> int:
         return granted(gate_charges(Gate(np.array([1, 2]), ONE, noise=SilentNoise()), BUDGET_UNITS // 64), tries=64)

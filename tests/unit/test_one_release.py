@@ -10,19 +10,19 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Domain, Integer, Release
-from dpcube.curator import explain, gate, publish
+from dpcube.core import feasible, gate
+from dpcube.core.boxes import MOST_CELLS
+from dpcube.core.epsilon import SMALLEST
+from dpcube.core.errors import DomainError, InputError, MemoryLimitError, SourceError
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.request import PrivacyUnit, Range
+from dpcube.core.sources import CsvDialect
+from dpcube.curator import explain, publish
 from dpcube.curator.publishing import count
-from dpcube.curator.request import PrivacyUnit, Range
-from dpcube.curator.sources import CsvDialect
-from dpcube.errors import DomainError, InputError, MemoryLimitError, SourceError
-from dpcube.geometry.boxes import MOST_CELLS
-from dpcube.privacy import feasible
-from dpcube.privacy.epsilon import SMALLEST
-from dpcube.privacy.ledger import Ledger
-from dpcube.strategy import Cells
-from dpcube.strategy.strategy import STARTING
+from dpcube.measurements import file as release_file
+from dpcube.strategies import Cells
+from dpcube.strategies.strategy import STARTING
 from dpcube.testing import SilentNoise
-from dpcube.transcript import file as release_file
 
 PUBLISH = sys.modules["dpcube.curator.publishing"]
 DOMAIN = Domain((Integer(name="x", min=0, max=4),))

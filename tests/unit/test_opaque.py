@@ -14,21 +14,22 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Domain
-from dpcube.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
-from dpcube.candidates.classes import CRITERIA
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator import PrivateTable, gate, private_table, publish
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact import ExactCounts
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.gate import Gate
-from dpcube.curator.grid_gate import GridGate
-from dpcube.curator.sources import Rows, counts_from_frame
-from dpcube.domain import Integer
-from dpcube.errors import DpcubeError, HiddenError, SourceError
-from dpcube.geometry.boxes import Boxes
-from dpcube.privacy.seal import sealed
-from dpcube.transcript import CellCounts, MarginalCounts, Transcript
+from dpcube.core import gate, private_table
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
+from dpcube.core.candidates.classes import CRITERIA
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.domain import Integer
+from dpcube.core.errors import DpcubeError, HiddenError, SourceError
+from dpcube.core.exact import ExactCounts
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.gate import Gate
+from dpcube.core.grid_gate import GridGate
+from dpcube.core.seal import sealed
+from dpcube.core.sources import Rows, counts_from_frame
+from dpcube.curator import PrivateTable, publish
+from dpcube.measurements import CellCounts, MarginalCounts, Transcript
 from tracebacks import MANY, ROWS, SECRET, Loud, Raiser, leaks, seen, texts
 
 AGES = Domain((Integer(name="age", min=0, max=3),))
@@ -291,7 +292,7 @@ def test_a_fault_is_told_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError(MANY)
 
-    monkeypatch.setattr("dpcube.curator.exact.box_sums", broken)
+    monkeypatch.setattr("dpcube.core.exact.box_sums", broken)
     with pytest.raises(HiddenError, match=r"^internal error \(ZeroDivisionError at curator/exact\.py:\d+\); this") as e:
         publish(ARRAY, AGES, epsilon=1, ledger=None)
     assert "\n" not in str(e.value)

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from dependent_rows import all_cells, dependent_counts
-from dpcube.analyst.kept.balanced_answers import BalancedAnswers
-from dpcube.arrays import Floats
-from dpcube.estimate import estimate
-from dpcube.estimate.errors.parts import ErrorParts
-from dpcube.estimate.marginals import BalancedEstimate, Components, noisy_cells
-from dpcube.estimate.marginals.balanced import cells_of_table
-from dpcube.estimate.marginals.components import table_over
-from dpcube.estimate.marginals.pooled import pooled_errors
-from dpcube.estimate.posterior import infer, whole_count
-from dpcube.estimate.posterior.estimate import PosteriorEstimate
-from dpcube.query import CountingQueries
-from dpcube.query.random_ranges import random_ranges
-from dpcube.transcript import BoxCounts
+from dpcube.core.arrays import Floats
+from dpcube.measurements import BoxCounts
+from dpcube.models import estimate
+from dpcube.models.errors.parts import ErrorParts
+from dpcube.models.marginals import BalancedEstimate, Components, noisy_cells
+from dpcube.models.marginals.balanced import cells_of_table
+from dpcube.models.marginals.components import table_over
+from dpcube.models.marginals.pooled import pooled_errors
+from dpcube.models.posterior import infer, whole_count
+from dpcube.models.posterior.estimate import PosteriorEstimate
+from dpcube.queries import CountingQueries
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.release.cache.balanced_answers import BalancedAnswers
 
 SPARSE = (3,) * 9
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcube.errors import InputError
-from dpcube.privacy import padding
-from dpcube.privacy.noise import exp_bounds
-from dpcube.privacy.padding import draw_padding, padding_shift
+from dpcube.core import padding
+from dpcube.core.errors import InputError
+from dpcube.core.noise import exp_bounds
+from dpcube.core.padding import draw_padding, padding_shift
 
 MILLIONTH = Fraction(1, 10**6)
 

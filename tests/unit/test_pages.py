@@ -6,9 +6,9 @@ import tracemalloc
 
 import pytest
 
-from dpcube.errors import ReleaseFileError
-from dpcube.transcript import pages
-from dpcube.transcript.pages import LARGEST_FOOTER, LARGEST_HEADER, checked_rows
+from dpcube.core.errors import ReleaseFileError
+from dpcube.measurements import pages
+from dpcube.measurements.pages import LARGEST_FOOTER, LARGEST_HEADER, checked_rows
 
 LIST_OF_STRUCTS, LIST_OF_LISTS, LIST_OF_NUMBERS = 0xFC, 0xF9, 0xF5
 CELLS = 10

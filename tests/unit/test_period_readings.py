@@ -10,17 +10,17 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpcube.analyst import Release
-from dpcube.analyst.periods import merged
 from dpcube.cli import main
+from dpcube.core.domain import Date, Domain, Integer
+from dpcube.core.errors import BudgetError
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.period import Period
+from dpcube.core.request import Range
+from dpcube.core.sources import CsvDialect
 from dpcube.curator import publish
 from dpcube.curator.publishing import count
-from dpcube.curator.request import Range
-from dpcube.curator.sources import CsvDialect
-from dpcube.domain import Date, Domain, Integer
-from dpcube.errors import BudgetError
-from dpcube.privacy.ledger import Ledger
-from dpcube.privacy.period import Period
+from dpcube.release import Release
+from dpcube.release.periods import merged
 
 OLD = Path(__file__).parent / "ledgers" / "format1.ledger"
 TENTH = Fraction(1, 10)

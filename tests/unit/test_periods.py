@@ -9,13 +9,13 @@ import pytest
 
 import dpcube
 from dpcube import Category, Domain, Integer, Release, evaluate
-from dpcube.analyst.periods import merged
-from dpcube.counter import BUDGET_UNITS
-from dpcube.errors import InputError
-from dpcube.privacy.noise import Noise
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import InputError
+from dpcube.core.noise import Noise
+from dpcube.measurements import CellCounts, MarginalCounts, Provenance, Transcript
+from dpcube.measurements.file import spent
+from dpcube.release.periods import merged
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import CellCounts, MarginalCounts, Provenance, Transcript
-from dpcube.transcript.file import spent
 
 DOMAIN = Domain(Integer("age", 20, 51), Category("sex", ["F", "M", "X"]))
 MONTHS = (

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcube import Category, Date, Domain, Integer, evaluate, plan, strategy, theory
-from dpcube.counter import BUDGET_UNITS
-from dpcube.errors import BudgetError, InputError
-from dpcube.evaluate.planning import FACTOR, Compared, compare_plan
-from dpcube.geometry.boxes import Boxes
+from dpcube import Category, Date, Domain, Integer, evaluate, plan, theory
+from dpcube import strategies as strategy
+from dpcube.core.boxes import Boxes
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import BudgetError, InputError
 from dpcube.plan import predict as predicting
 from dpcube.plan.axes import PlannedAxis, at_most, axes_of, halve_longest, shape_of
 from dpcube.plan.counter import SimulatedCounter
@@ -22,7 +22,8 @@ from dpcube.plan.predict import Predictor
 from dpcube.plan.queries import QUERY_KINDS, workload_of
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.plan.stand_ins import STAND_INS, made_up_counts
-from dpcube.strategy import BY_NAME, Cells, TwoPhase
+from dpcube.research.planning import FACTOR, Compared, compare_plan
+from dpcube.strategies import BY_NAME, Cells, TwoPhase
 
 pytestmark = pytest.mark.slow
 
@@ -224,7 +225,7 @@ def test_workloads_of_each_kind() -> None:
 # --- predictions against the bundled table -------------------------------------------------------------------------
 
 
-# The whole table of docs/planning.md is `python -m dpcube.evaluate.planning`; here two cubes of it, at small cost.
+# The whole table of docs/planning.md is `python -m dpcube.research.planning`; here two cubes of it, at small cost.
 @pytest.mark.parametrize("names", [("age", "hours-per-week"), ("age", "education-num", "sex")])
 @pytest.mark.parametrize("epsilon", ["0.05", "0.1", "1"])
 def test_measured_errors_are_within_the_stated_factor(names: tuple[str, ...], epsilon: str) -> None:

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Category, Domain, Integer, plan
+from dpcube.core.errors import DomainError, InputError, MemoryLimitError
 from dpcube.curator import publish
-from dpcube.errors import DomainError, InputError, MemoryLimitError
 
 PEOPLE = Domain(Integer("age", 0, 99, width=5, null="cell"), Category("ward", ["a", "b", "c"]))
 
@@ -16,7 +16,7 @@ PEOPLE = Domain(Integer("age", 0, 99, width=5, null="cell"), Category("ward", ["
 def test_a_plan_tells_of_a_release_that_would_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Domain.of_shape((4, 4))
     assert plan.plan(shape, rows=1000, epsilon=1, strategies="cells").refusals == ()
-    monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: 100)
+    monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: 100)
     (memory,) = plan.plan(shape, rows=1000, epsilon=1, strategies="cells").refusals
     with pytest.raises(MemoryLimitError) as refused:
         publish(np.ones((4, 4), np.int64), shape, epsilon=1, strategy="cells", ledger=None)

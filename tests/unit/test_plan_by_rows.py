@@ -9,11 +9,11 @@ from click.testing import CliRunner
 
 from dpcube import Category, Domain, Integer, plan
 from dpcube.cli import commands
-from dpcube.counter import BUDGET_UNITS
-from dpcube.errors import BudgetError, InputError, MemoryLimitError
-from dpcube.estimate import estimate
-from dpcube.estimate.cuboids import CuboidsEstimate
-from dpcube.geometry.boxes import Boxes
+from dpcube.core.boxes import Boxes
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import BudgetError, InputError, MemoryLimitError
+from dpcube.models import estimate
+from dpcube.models.cuboids import CuboidsEstimate
 from dpcube.plan import by_rows
 from dpcube.plan.axes import PlannedAxis, axes_of
 from dpcube.plan.errors_by_rows import (
@@ -26,9 +26,9 @@ from dpcube.plan.errors_by_rows import (
 from dpcube.plan.made_up_rows import MadeUpRows, rows_made_up
 from dpcube.plan.row_counters import SimulatedCuboids, SimulatedGrid
 from dpcube.plan.stand_ins import STAND_INS
-from dpcube.query import Workload
-from dpcube.strategy import Cuboids, FineGrid
-from dpcube.strategy.described import what_is_done
+from dpcube.queries import Workload
+from dpcube.strategies import Cuboids, FineGrid
+from dpcube.strategies.described import what_is_done
 
 WIDE = Domain(*(Integer(f"a{j}", 0, 4 + j) for j in range(4)), Category("sex", ("f", "m"), null="cell"))
 GRID = Domain(Integer("x", 0, 10**6 - 1), Integer("y", 0, 10**5 - 1))

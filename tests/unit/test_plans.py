@@ -11,26 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpcube
-from dpcube.arrays import Ints
-from dpcube.candidates import Candidates
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.curator.gate import Gate
-from dpcube.errors import DomainError
-from dpcube.evaluate import experiment
-from dpcube.geometry.boxes import Boxes
-from dpcube.geometry.halving import depth
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import Candidates
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import DomainError
+from dpcube.core.gate import Gate
+from dpcube.measurements import BoxCounts, Transcript
 from dpcube.noise import noise_variances
-from dpcube.query.workload_model import WorkloadModel
-from dpcube.strategy import Adaptive
-from dpcube.strategy.first_look import FIRST_TOTAL, LARGEST_CHOSEN, MOST_LOOK, is_small, look_first
-from dpcube.strategy.level_budgets import LevelBudgets
-from dpcube.strategy.looking import ROOT_SHARE, look_levels, look_shares
-from dpcube.strategy.plans import ADAPTIVE, CELLS, CLEAR_AT_ONCE, LEVELS, PLANS, PlanSetting, TreePlan
-from dpcube.strategy.pseudo import PseudoCounter, discrete_noise, draw_below, noise_of_cells, ranges_of
-from dpcube.strategy.seen import ROOT, Seen
-from dpcube.strategy.simulation import AskedOfTables, choose
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.research import experiment
+from dpcube.strategies import Adaptive
+from dpcube.strategies.first_look import FIRST_TOTAL, LARGEST_CHOSEN, MOST_LOOK, is_small, look_first
+from dpcube.strategies.level_budgets import LevelBudgets
+from dpcube.strategies.looking import ROOT_SHARE, look_levels, look_shares
+from dpcube.strategies.plans import ADAPTIVE, CELLS, CLEAR_AT_ONCE, LEVELS, PLANS, PlanSetting, TreePlan
+from dpcube.strategies.pseudo import PseudoCounter, discrete_noise, draw_below, noise_of_cells, ranges_of
+from dpcube.strategies.seen import ROOT, Seen
+from dpcube.strategies.simulation import AskedOfTables, choose
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import BoxCounts, Transcript
+from dpcube.trees.halving import depth
 
 ANY = ("mixed", "mixed")
 

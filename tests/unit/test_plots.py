@@ -15,24 +15,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcube import Category, Domain, Float, Integer, Release
-from dpcube.analyst.plots import HeatMap, picture, save
-from dpcube.analyst.plots.axis import LONGEST_LABEL, axis_of, distinct, short_numbers
-from dpcube.analyst.plots.colours import RAMP
-from dpcube.analyst.plots.interactive import figure
-from dpcube.analyst.plots.interactive import plotly_page as plotly_page
-from dpcube.analyst.plots.outlines import STRENGTHS, frontier, outlines
-from dpcube.analyst.plots.picture import marginal, stages_of
-from dpcube.analyst.plots.static import draw_picture, scale_ticks
-from dpcube.analyst.report import report
-from dpcube.analyst.trust import COVERAGE, trust
-from dpcube.curator.gate import Gate
-from dpcube.domain import Attribute
-from dpcube.errors import DomainError, InputError, QueryError
-from dpcube.evaluate.report import beside_truth
-from dpcube.evaluate.trust import coverage, default_estimate
-from dpcube.strategy import BY_NAME, strategy_of
+from dpcube.core.domain import Attribute
+from dpcube.core.errors import DomainError, InputError, QueryError
+from dpcube.core.gate import Gate
+from dpcube.measurements import Provenance
+from dpcube.release.plots import HeatMap, picture, save
+from dpcube.release.plots.axis import LONGEST_LABEL, axis_of, distinct, short_numbers
+from dpcube.release.plots.colours import RAMP
+from dpcube.release.plots.interactive import figure
+from dpcube.release.plots.interactive import plotly_page as plotly_page
+from dpcube.release.plots.outlines import STRENGTHS, frontier, outlines
+from dpcube.release.plots.picture import marginal, stages_of
+from dpcube.release.plots.static import draw_picture, scale_ticks
+from dpcube.release.report import report
+from dpcube.release.trust import COVERAGE, trust
+from dpcube.research.report import beside_truth
+from dpcube.research.trust import coverage, default_estimate
+from dpcube.strategies import BY_NAME, strategy_of
 from dpcube.testing import SeededNoise
-from dpcube.transcript import Provenance
 from forge import make_release
 from random_trees import random_tree
 

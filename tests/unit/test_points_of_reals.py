@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Domain, Float, Integer, Release, evaluate
-from dpcube.analyst.plots.picture import marginal
+from dpcube.core.errors import QueryError
 from dpcube.curator.publishing import count, publish
-from dpcube.errors import QueryError
+from dpcube.release.plots.picture import marginal
 from dpcube.testing import SeededNoise, SilentNoise
 
 

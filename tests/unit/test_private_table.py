@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from dpcube.curator import PrivateTable, private_table
-from dpcube.curator.sources import CsvDialect
-from dpcube.domain import Integer
-from dpcube.errors import BudgetError, InputError, SourceError
+from dpcube.core import private_table
+from dpcube.core.domain import Integer
+from dpcube.core.errors import BudgetError, InputError, SourceError
+from dpcube.core.sources import CsvDialect
+from dpcube.curator import PrivateTable
 
 ROWS = pa.table({"age": [31, 42, 44, 90, None], "pay": [1.5, -2.5, 100.0, 7.0, 3.0]})
 TENTH = Fraction(1, 10)

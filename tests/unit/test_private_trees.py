@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcube.candidates import Candidates
-from dpcube.candidates.classes import CRITERIA, Criterion
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.gate import Gate
-from dpcube.curator.sources.counts import counts_from_array
-from dpcube.domain import Domain
-from dpcube.errors import BudgetError
-from dpcube.evaluate.classification import private_trees
-from dpcube.evaluate.classification.private_trees import interactive_id3, random_trees, votes
-from dpcube.geometry.boxes import Boxes
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import Candidates
+from dpcube.core.candidates.classes import CRITERIA, Criterion
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.domain import Domain
+from dpcube.core.errors import BudgetError
+from dpcube.core.gate import Gate
+from dpcube.core.noise import Noise
+from dpcube.core.sources.counts import counts_from_array
 from dpcube.learn import HistogramID3
 from dpcube.learn.id3 import Node
-from dpcube.privacy.noise import Noise
+from dpcube.research.classification import private_trees
+from dpcube.research.classification.private_trees import interactive_id3, random_trees, votes
 from dpcube.testing import SeededNoise, SilentNoise
 
 SHAPE, TARGET = (3, 2, 4, 2), 1

@@ -21,17 +21,17 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube import Category, Domain, Integer, Release
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core import private_table as private_table_module
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import BudgetError, DomainError, InputError, MemoryLimitError, ReleaseFileError, SourceError
+from dpcube.core.gate import Gate
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.noise import ExactNoise
+from dpcube.core.sources import open_rows
 from dpcube.curator import PrivateTable, explain, publish
-from dpcube.curator import private_table as private_table_module
-from dpcube.curator.gate import Gate
-from dpcube.curator.sources import open_rows
-from dpcube.errors import BudgetError, DomainError, InputError, MemoryLimitError, ReleaseFileError, SourceError
-from dpcube.privacy.ledger import Ledger
-from dpcube.privacy.noise import ExactNoise
-from dpcube.strategy import Cells, TwoPhase
-from dpcube.strategy.strategy import Parameter
-from dpcube.transcript import Transcript
+from dpcube.measurements import Transcript
+from dpcube.strategies import Cells, TwoPhase
+from dpcube.strategies.strategy import Parameter
 
 DOMAIN = Domain((Integer(name="age", min=20, max=49, width=10), Category(name="sex", values=("F", "M"))))
 AGES = [21, 29, 30, 31, 44, 44, 44, 45, 49, 20, 19, 50, 33]  # 19 and 50 are outside and dropped
@@ -121,7 +121,7 @@ def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Account:
             account.events.append(("draw", epsilon, size))
             return ExactNoise().draw(epsilon, size)
 
-    monkeypatch.setattr("dpcube.curator.gate.ExactNoise", Recorded)
+    monkeypatch.setattr("dpcube.core.gate.ExactNoise", Recorded)
     return account
 
 
@@ -245,7 +245,7 @@ def test_a_cube_too_large_is_refused_before_anything_is_read(strategy: str, acco
 def test_what_fits_depends_on_the_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     cells, two_phase = (strategy.peak_bytes(DOMAIN.shape) for strategy in (Cells(), TwoPhase()))
     assert cells < two_phase
-    monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: two_phase - 1)
+    monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: two_phase - 1)
     publish(TABLE, DOMAIN, epsilon=1, ledger=None, strategy="cells")
     with pytest.raises(MemoryLimitError, match=r"about 5 cells fit here\. Make it 2 times smaller"):
         publish(TABLE, DOMAIN, epsilon=1, ledger=None, strategy="dpcube")
@@ -253,7 +253,7 @@ def test_what_fits_depends_on_the_memory_there_is(monkeypatch: pytest.MonkeyPatc
 
 def test_no_memory_at_all_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container's page cache may fill its limit, and then none is free by its account."""
-    monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: 0)
+    monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: 0)
     with pytest.raises(MemoryLimitError):
         publish(TABLE, DOMAIN, epsilon=1, ledger=None)
 

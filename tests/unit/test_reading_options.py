@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dpcube.core.domain import Category, Date, Domain, Float, Integer
+from dpcube.core.domain.reading import declared
+from dpcube.core.errors import DomainError, InputError, SourceError
+from dpcube.core.sources import CsvDialect, counts_from_frame, open_rows
 from dpcube.curator.publishing import count
-from dpcube.curator.sources import CsvDialect, counts_from_frame, open_rows
-from dpcube.domain import Category, Date, Domain, Float, Integer
-from dpcube.domain.reading import declared
-from dpcube.errors import DomainError, InputError, SourceError
 
 DAYS: Any = {"name": "d", "start": "2026-01-01", "end": "2026-12-31"}
 

@@ -16,8 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcube import Domain
-from dpcube.analyst import Release
-from dpcube.analyst.registry import (
+from dpcube.cli import commands
+from dpcube.core.domain import Category, Integer
+from dpcube.core.errors import InputError
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.curator import publish
+from dpcube.release import Release
+from dpcube.release.registry import (
     REGISTRY_QUESTIONS,
     as_yaml,
     code_span,
@@ -25,11 +30,6 @@ from dpcube.analyst.registry import (
     registry_record,
     rounded_up_epsilon,
 )
-from dpcube.cli import commands
-from dpcube.curator import publish
-from dpcube.domain import Category, Integer
-from dpcube.errors import InputError
-from dpcube.privacy.ledger import Ledger
 from dpcube.testing import SilentNoise
 
 verb = import_module("dpcube.cli.registry")  # whose name the command has in its package

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcube import Domain, Integer, Release, memory
-from dpcube.counter import BUDGET_UNITS
-from dpcube.errors import DpcubeError, MemoryLimitError, ReleaseFileError
-from dpcube.transcript import file as release_file
+from dpcube import Domain, Integer, Release
+from dpcube.core import memory
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import DpcubeError, MemoryLimitError, ReleaseFileError
+from dpcube.measurements import file as release_file
 from forge import DOMAIN, Manifest, changed, forged, make_release, members_of, parquet, table_of, zipped
 
 RELEASE = make_release()

@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcube.counter import BUDGET_UNITS
-from dpcube.domain import Category, Domain, Integer
-from dpcube.errors import InputError
-from dpcube.evaluate import experiment
-from dpcube.query import Workload
-from dpcube.strategy import Adaptive
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.domain import Category, Domain, Integer
+from dpcube.core.errors import InputError
+from dpcube.measurements import MarginalCounts, Transcript
+from dpcube.queries import Workload
+from dpcube.research import experiment
+from dpcube.strategies import Adaptive
 from dpcube.testing import SeededNoise
-from dpcube.transcript import MarginalCounts, Transcript
 
 DOMAIN = Domain(
     Integer("age", 0, 63), Category("y", ["no", "yes"]), Category("k", list("abcdefgh")), Integer("hours", 0, 31)

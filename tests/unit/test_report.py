@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from dpcube import Domain
-from dpcube.analyst import Release
-from dpcube.analyst.page_parts import html_table, picture_html
-from dpcube.analyst.plots import picture
-from dpcube.analyst.report import report
-from dpcube.counter import BUDGET_UNITS
-from dpcube.domain import Category, Integer
-from dpcube.transcript import CellCounts, Provenance, Transcript
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.domain import Category, Integer
+from dpcube.measurements import CellCounts, Provenance, Transcript
+from dpcube.release import Release
+from dpcube.release.page_parts import html_table, picture_html
+from dpcube.release.plots import picture
+from dpcube.release.report import report
 
 WARDS = Category(name="ward", values=("heart", "hand", "head", "hip"))
 

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from dpcube import Category, Date, Domain, Integer
-from dpcube.curator.request import (
+from dpcube.core.errors import BudgetError, InputError
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.period import Period
+from dpcube.core.request import (
     LONGEST_READING,
     MOST_ROWS_OF_A_UNIT,
     LedgerLocation,
@@ -19,10 +22,7 @@ from dpcube.curator.request import (
     open_ledger,
     read_lines,
 )
-from dpcube.curator.sources import CsvDialect
-from dpcube.errors import BudgetError, InputError
-from dpcube.privacy.ledger import Ledger
-from dpcube.privacy.period import Period
+from dpcube.core.sources import CsvDialect
 
 BESIDE = LedgerLocation.BESIDE_TABLE
 DOMAIN = Domain((Integer(name="visits", min=0, max=9), Date(name="seen", start="2026-01-01", end="2026-12-31")))

@@ -11,23 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube import Domain, Release, evaluate
-from dpcube.arrays import Floats, Ints
-from dpcube.counter import BUDGET_UNITS
-from dpcube.errors import InputError
-from dpcube.estimate.tree_totals import least_squares_totals
-from dpcube.geometry.tree import BoxTree
-from dpcube.query import Workload
-from dpcube.query.random_ranges import random_ranges
-from dpcube.strategy import RIVALS, Strategy, strategy_names, strategy_of
-from dpcube.strategy.rivals.grids import AGrid, UGrid, parts_for
-from dpcube.strategy.rivals.hb import HB, best_branching
-from dpcube.strategy.rivals.hierarchical import Hierarchical, regular_levels
-from dpcube.strategy.rivals.hilbert import hilbert_cells, hilbert_places
-from dpcube.strategy.rivals.levels import tree_of_levels
-from dpcube.strategy.rivals.quad_tree import QuadTree, geometric_budgets
-from dpcube.strategy.rivals.uniform import Uniform
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import InputError
+from dpcube.measurements import BoxCounts, Provenance, Transcript
+from dpcube.models.tree_totals import least_squares_totals
+from dpcube.queries import Workload
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.strategies import RIVALS, Strategy, strategy_names, strategy_of
+from dpcube.strategies.rivals.grids import AGrid, UGrid, parts_for
+from dpcube.strategies.rivals.hb import HB, best_branching
+from dpcube.strategies.rivals.hierarchical import Hierarchical, regular_levels
+from dpcube.strategies.rivals.hilbert import hilbert_cells, hilbert_places
+from dpcube.strategies.rivals.levels import tree_of_levels
+from dpcube.strategies.rivals.quad_tree import QuadTree, geometric_budgets
+from dpcube.strategies.rivals.uniform import Uniform
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import BoxCounts, Provenance, Transcript
+from dpcube.trees.tree import BoxTree
 from random_trees import random_tree
 
 LEAST_SQUARES = "tree_least_squares"

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcube.arrays import Floats
-from dpcube.errors import InputError
-from dpcube.estimate.metrics import exact_answers
-from dpcube.evaluate.rivals import dawa, greedy_h, hdpview, interval_partition, mwem, p_identity, privelet, privtree
-from dpcube.evaluate.rivals.matrix_mechanism import MatrixMechanism, along_axes
-from dpcube.evaluate.rivals.registry import LISTED, rival_of
-from dpcube.evaluate.rivals.rival import NOT_PRIVATE, PURE, Rival
-from dpcube.geometry.boxes import Boxes, box_sums
-from dpcube.geometry.halving import halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.query import Workload
-from dpcube.query.random_ranges import random_ranges
-from dpcube.query.workload_model import WorkloadModel
-from dpcube.strategy import BY_NAME, RIVALS
-from dpcube.strategy.rivals.hilbert import hilbert_cells
+from dpcube.core.arrays import Floats
+from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.errors import InputError
+from dpcube.models.metrics import exact_answers
+from dpcube.queries import Workload
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.queries.workload_model import WorkloadModel
+from dpcube.research.rivals import dawa, greedy_h, hdpview, interval_partition, mwem, p_identity, privelet, privtree
+from dpcube.research.rivals.matrix_mechanism import MatrixMechanism, along_axes
+from dpcube.research.rivals.registry import LISTED, rival_of
+from dpcube.research.rivals.rival import NOT_PRIVATE, PURE, Rival
+from dpcube.strategies import BY_NAME, RIVALS
+from dpcube.strategies.rivals.hilbert import hilbert_cells
+from dpcube.trees.halving import halve
+from dpcube.trees.tree import BoxTree
 
 NOTHING = 1e9
 """An epsilon at which there is hardly any noise."""

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcube.arrays import Ints
-from dpcube.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
-from dpcube.candidates.classes import CRITERIA, MOST_ROWS, ONE, _rows_times_log
-from dpcube.candidates.distances import MOST_PREDICTED, MOST_VISITS, MOST_WEIGHT
-from dpcube.errors import InputError
-from dpcube.geometry.boxes import Boxes
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
+from dpcube.core.candidates.classes import CRITERIA, MOST_ROWS, ONE, _rows_times_log
+from dpcube.core.candidates.distances import MOST_PREDICTED, MOST_VISITS, MOST_WEIGHT
+from dpcube.core.errors import InputError
 
 ONES = np.ones(2, np.int64)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dpcube.arrays import Floats
-from dpcube.estimate.cuboids.cells_in_groups import shares_of_cells
-from dpcube.estimate.cuboids.smoothing import smoothed
+from dpcube.core.arrays import Floats
+from dpcube.models.cuboids.cells_in_groups import shares_of_cells
+from dpcube.models.cuboids.smoothing import smoothed
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 64, 100, 1000])

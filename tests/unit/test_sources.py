@@ -21,11 +21,11 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 
-from dpcube.curator.guess import Guess, read_by
-from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, counts_from_frame, open_rows
-from dpcube.curator.sources.csv import LONGEST
-from dpcube.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.errors import DpcubeError, MemoryLimitError, SourceError
+from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
+from dpcube.core.errors import DpcubeError, MemoryLimitError, SourceError
+from dpcube.core.guess import Guess, read_by
+from dpcube.core.sources import CsvDialect, Rows, counts_from_array, counts_from_frame, open_rows
+from dpcube.core.sources.csv import LONGEST
 
 DOMAIN = Domain(
     (
@@ -596,7 +596,7 @@ def test_lines_across_blocks_are_whole(tmp_path: Path, monkeypatch: pytest.Monke
     lines = ["ü,1", '"say ""so""",2', "x,3", '"p,q",1'] * 20
     expected = None
     for block in (2**22, 1, 2, 3, 7, 64):
-        monkeypatch.setattr("dpcube.curator.sources.csv.BLOCK", block)
+        monkeypatch.setattr("dpcube.core.sources.csv.BLOCK", block)
         for end in ("\n", "\r\n"):
             for multiline in (False, True):
                 content = end.join(["a,b", *lines]).encode()

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcube import Category, Date, Domain, Float, Integer, Release, evaluate
-from dpcube.analyst.sql import relation
-from dpcube.analyst.sql.order_statistics import OrderStatistics
-from dpcube.errors import DpcubeError, QueryError, RefusedError
-from dpcube.estimate import estimate as estimates
-from dpcube.estimate.boxes import BoxEstimate
+from dpcube.core.errors import DpcubeError, QueryError, RefusedError
+from dpcube.models import estimate as estimates
+from dpcube.models.boxes import BoxEstimate
+from dpcube.release.sql import relation
+from dpcube.release.sql.order_statistics import OrderStatistics
 from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(
@@ -396,7 +396,7 @@ def test_a_large_cube_is_answered_from_boxes(release: Release, monkeypatch: pyte
 def test_a_query_of_too_many_rows_is_refused() -> None:
     domain = Domain(tuple(Integer(name=name, min=0, max=2**27 - 1, width=2**20) for name in "abc"))
     made = estimates(released(domain, np.ones(domain.shape, np.int64), strategy="cells").transcript)
-    from dpcube.analyst.sql import run
+    from dpcube.release.sql import run
 
     # Quantiles of wide bins do not need each value.
     found = run("SELECT median(a) AS m FROM cube", domain, made, error=False, confidence=0.95, seconds=60)

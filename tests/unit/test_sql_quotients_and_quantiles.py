@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpcube import Category, Date, Domain, Float, Integer, Release, evaluate
-from dpcube.analyst.answer import deviations_for
-from dpcube.domain import Attribute
-from dpcube.query import CountingQueries
+from dpcube.core.domain import Attribute
+from dpcube.queries import CountingQueries
+from dpcube.release.answer import deviations_for
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(Integer("age", 20, 39), Integer("hours", 0, 9), Category("sex", ["F", "M"]))

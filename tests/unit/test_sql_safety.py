@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Domain, Release, evaluate
-from dpcube.analyst.sql.engine import engine
-from dpcube.errors import QueryError
+from dpcube.core.errors import QueryError
+from dpcube.release.sql.engine import engine
 from dpcube.testing import SilentNoise
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from dpcube import Category, Domain, Integer, Release, evaluate
 from dpcube.cli.sql import decimals
-from dpcube.errors import QueryError
-from dpcube.query import CountingQueries, query
+from dpcube.core.errors import QueryError
+from dpcube.queries import CountingQueries, query
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(Integer("age", 20, 39), Category("sex", ["F", "M"]), Category("income", ["low", "high"]))

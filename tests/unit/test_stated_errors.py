@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from dpcube.arrays import Floats
-from dpcube.estimate.errors.fixed_normals import fixed_normals
-from dpcube.estimate.errors.pooled_ranges import evenly_placed_ranges
-from dpcube.estimate.errors.within_boxes import PROBES, judge
-from dpcube.estimate.posterior import Posterior, PosteriorEstimate, infer
-from dpcube.geometry.halving import halve
-from dpcube.geometry.tree import BoxTree
-from dpcube.partition import grow
-from dpcube.query.random_ranges import random_ranges
-from dpcube.query.workload_model import MIXED, WorkloadModel
+from dpcube.core.arrays import Floats
+from dpcube.models.errors.fixed_normals import fixed_normals
+from dpcube.models.errors.pooled_ranges import evenly_placed_ranges
+from dpcube.models.errors.within_boxes import PROBES, judge
+from dpcube.models.posterior import Posterior, PosteriorEstimate, infer
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.queries.workload_model import MIXED, WorkloadModel
+from dpcube.trees.halving import halve
+from dpcube.trees.partition import grow
+from dpcube.trees.tree import BoxTree
 
 
 def halved(shape: tuple[int, ...], cuts: int) -> BoxTree:

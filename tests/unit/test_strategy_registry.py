@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from dpcube import Domain, evaluate, plan
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.errors import DpcubeError, InputError, MemoryLimitError
+from dpcube.core.ledger.ledger import Ledger
 from dpcube.curator import publish
-from dpcube.errors import DpcubeError, InputError, MemoryLimitError
-from dpcube.privacy.ledger import Ledger
-from dpcube.strategy import (
+from dpcube.measurements import CellCounts, Transcript
+from dpcube.strategies import (
     BY_NAME,
     RIVALS,
     Adaptive,
@@ -25,7 +26,6 @@ from dpcube.strategy import (
     strategy_of,
     usual_peak_bytes,
 )
-from dpcube.transcript import CellCounts, Transcript
 
 DOMAIN = Domain.of_shape((3, 4))
 COUNTS = np.arange(12).reshape(3, 4)
@@ -57,7 +57,7 @@ def module(path: Path, text: str, *, name: str = "outside_strategy") -> None:
 
 WRITTEN = """
 from dataclasses import dataclass
-from dpcube.strategy import Cells
+from dpcube.strategies import Cells
 
 @dataclass(frozen=True)
 class Mine:
@@ -117,7 +117,7 @@ def test_every_strategy_that_can_be_fitted_is_fitted_once() -> None:
 def test_what_is_not_said_of_memory_is_taken_to_be_much(monkeypatch: pytest.MonkeyPatch) -> None:
     for shape in ((400_000,), (700, 500), (90, 71, 72)):  # too large for Adaptive to run plans on made-up tables
         assert strategy_of(Plain()).peak_bytes(shape) == usual_peak_bytes(shape) >= Adaptive().peak_bytes(shape)
-    monkeypatch.setattr("dpcube.privacy.feasible.available_bytes", lambda: 2**28)
+    monkeypatch.setattr("dpcube.core.feasible.available_bytes", lambda: 2**28)
     with pytest.raises(MemoryLimitError, match="cells fit here"):
         publish(COUNTS, DOMAIN, epsilon=1, strategy=Plain(), ledger=None)
 

@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from dpcube import Domain, Release, memory
-from dpcube.analyst import export, synthesize
-from dpcube.analyst.synthesize import synthetic_rows
+from dpcube import Domain, Release
+from dpcube.core import memory
+from dpcube.core.domain import Category, Date, Float, Integer
+from dpcube.core.errors import InputError, MemoryLimitError, QueryError
+from dpcube.core.spreadsheets import spreadsheet_text
 from dpcube.curator.publishing import count
-from dpcube.domain import Category, Date, Float, Integer
-from dpcube.errors import InputError, MemoryLimitError, QueryError
-from dpcube.estimate.non_negative import non_negative
-from dpcube.evaluate import experiment
-from dpcube.spreadsheets import spreadsheet_text
-from dpcube.strategy import Cells
+from dpcube.models.non_negative import non_negative
+from dpcube.release import export, synthesize
+from dpcube.release.synthesize import synthetic_rows
+from dpcube.research import experiment
+from dpcube.strategies import Cells
 from dpcube.testing import SeededNoise, SilentNoise
 
 ODD = Domain(

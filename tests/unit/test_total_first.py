@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpcube import Domain
+from dpcube.core.errors import BudgetError, EmptyTotalError, LedgerError
+from dpcube.core.exact import ExactCounts
+from dpcube.core.feasible import TOTAL_SHARE as SHARE
+from dpcube.core.feasible import error_of_total
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.total_first import draw_total
 from dpcube.curator import publish
-from dpcube.curator.exact import ExactCounts
-from dpcube.curator.total_first import draw_total
-from dpcube.errors import BudgetError, EmptyTotalError, LedgerError
-from dpcube.privacy.feasible import TOTAL_SHARE as SHARE
-from dpcube.privacy.feasible import error_of_total
-from dpcube.privacy.ledger import Ledger
-from dpcube.transcript.file import spent
+from dpcube.measurements.file import spent
 
 DOMAIN = Domain.of_shape((2, 3))
 FULL, EMPTY = np.full((2, 3), 10_000), np.zeros((2, 3), np.int64)
@@ -55,7 +55,7 @@ def events(monkeypatch: pytest.MonkeyPatch, place: Path) -> Events:
 
     monkeypatch.setattr(Ledger, "charge_parts", charge_parts)
     monkeypatch.setattr(Ledger, "withdraw", withdraw)
-    monkeypatch.setattr("dpcube.curator.gate.ExactNoise", Silent)
+    monkeypatch.setattr("dpcube.core.gate.ExactNoise", Silent)
     return seen
 
 

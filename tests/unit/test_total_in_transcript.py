@@ -10,26 +10,26 @@ import pytest
 
 import dpcube
 from dpcube import Domain
-from dpcube.analyst import Release
-from dpcube.analyst.periods import merged
-from dpcube.arrays import Floats, Ints
-from dpcube.counter import BUDGET_UNITS
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.feasible import TOTAL_SHARE
+from dpcube.core.gate import Gate
+from dpcube.core.grid_gate import GridGate
 from dpcube.curator import publish
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.gate import Gate
-from dpcube.curator.grid_gate import GridGate
-from dpcube.estimate.estimators import ESTIMATORS
-from dpcube.estimate.marginals import BalancedEstimate
-from dpcube.estimate.posterior import PosteriorEstimate, Whole, whole_count
+from dpcube.measurements import PERIODS, MarginalCounts, Provenance, Transcript
+from dpcube.measurements.file import spent
+from dpcube.measurements.transcript import TOTAL_UNITS
+from dpcube.models.estimators import ESTIMATORS
+from dpcube.models.marginals import BalancedEstimate
+from dpcube.models.posterior import PosteriorEstimate, Whole, whole_count
 from dpcube.noise import noise_variances
-from dpcube.privacy.feasible import TOTAL_SHARE
-from dpcube.query import Workload
-from dpcube.strategy import Adaptive, Cells, Cuboids, FineGrid, Strategy, TwoPhase
+from dpcube.queries import Workload
+from dpcube.release import Release
+from dpcube.release.periods import merged
+from dpcube.strategies import Adaptive, Cells, Cuboids, FineGrid, Strategy, TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import PERIODS, MarginalCounts, Provenance, Transcript
-from dpcube.transcript.file import spent
-from dpcube.transcript.transcript import TOTAL_UNITS
 
 SHAPE = (6, 5, 4)
 DOMAIN = Domain.of_shape(SHAPE)

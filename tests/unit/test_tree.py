@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from dpcube.errors import DomainError
-from dpcube.geometry.tree import BoxTree
+from dpcube.core.errors import DomainError
+from dpcube.trees.tree import BoxTree
 
 # The cube is cut in three along its first axis; the middle part is then cut in two along the second.
 LOWER = [[0, 0], [0, 0], [1, 0], [1, 0], [1, 2], [3, 0]]

@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from dpcube import Category, Domain, Float, Integer, Release
-from dpcube.analyst.plots import picture
-from dpcube.analyst.report import report
-from dpcube.analyst.trust import COVERAGE, INTERVAL_KINDS
 from dpcube.cli import commands
-from dpcube.compiled import compiled, raised_by_compiler
+from dpcube.core.compiled import compiled, raised_by_compiler
+from dpcube.core.errors import CompilerError, MemoryLimitError, QueryError, ReleaseFileError
 from dpcube.curator.publishing import publish
-from dpcube.errors import CompilerError, MemoryLimitError, QueryError, ReleaseFileError
-from dpcube.strategy import Adaptive
-from dpcube.transcript import file as release_file
+from dpcube.measurements import file as release_file
+from dpcube.release.plots import picture
+from dpcube.release.report import report
+from dpcube.release.trust import COVERAGE, INTERVAL_KINDS
+from dpcube.strategies import Adaptive
 
 ROWS = 4000
 NAMES = ("a", "b", "c", "d")

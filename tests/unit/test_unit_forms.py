@@ -17,9 +17,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpcube.curator.sources.objects import MOST_PARTS, UNKNOWN, object_form, text
-from dpcube.curator.sources.unit import NONE, carries, form, form_type, short_enough
-from dpcube.domain.grammar import LONGEST_TEXT
+from dpcube.core.domain.grammar import LONGEST_TEXT
+from dpcube.core.sources.objects import MOST_PARTS, UNKNOWN, object_form, text
+from dpcube.core.sources.unit import NONE, carries, form, form_type, short_enough
 from unit_names import DROPPED, named
 
 DAYS = [date(1969, 12, 31), date(1970, 1, 1), date(2026, 1, 31)]

@@ -12,20 +12,20 @@ import pytest
 from click.testing import CliRunner
 
 from dpcube import Domain, Integer, Release, evaluate
-from dpcube.analyst.answer import Answers
-from dpcube.analyst.explain import account
-from dpcube.analyst.plots.interactive import figure
-from dpcube.analyst.plots.picture import picture
-from dpcube.analyst.plots.static import draw_picture
-from dpcube.analyst.report import report
-from dpcube.analyst.trust import trust
 from dpcube.cli import commands
-from dpcube.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.geometry.boxes import Boxes
-from dpcube.geometry.tree import BoxTree
-from dpcube.strategy.strategy import Parameter
+from dpcube.core.boxes import Boxes
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.measurements import BoxCounts, Transcript
+from dpcube.release.answer import Answers
+from dpcube.release.explain import account
+from dpcube.release.plots.interactive import figure
+from dpcube.release.plots.picture import picture
+from dpcube.release.plots.static import draw_picture
+from dpcube.release.report import report
+from dpcube.release.trust import trust
+from dpcube.strategies.strategy import Parameter
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, Transcript
+from dpcube.trees.tree import BoxTree
 
 SIDE, STEP = 12, 4
 WINDING = (((0, 0), (4, 8)), ((0, 8), (8, 12)), ((4, 4), (8, 8)), ((4, 0), (12, 4)), ((8, 4), (12, 12)))

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpcube import Domain, Release, View
-from dpcube.analyst import groups
-from dpcube.domain import Category, Date, Float, Integer
-from dpcube.errors import QueryError
-from dpcube.evaluate import experiment
-from dpcube.strategy import Cells, TwoPhase
+from dpcube.core.domain import Category, Date, Float, Integer
+from dpcube.core.errors import QueryError
+from dpcube.release import groups
+from dpcube.research import experiment
+from dpcube.strategies import Cells, TwoPhase
 from dpcube.testing import SeededNoise
 
 DOMAIN = Domain(

@@ -14,22 +14,22 @@ from sklearn.linear_model import LogisticRegression
 
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.errors import QueryError
-from dpcube.estimate.cuboids import CuboidsEstimate
-from dpcube.evaluate import experiment
-from dpcube.evaluate.classification.measure import score_of_release
-from dpcube.evaluate.classification.official import official_task
-from dpcube.evaluate.classification.wide import wide_release as adult_release
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.errors import QueryError
+from dpcube.core.exact_rows import ExactRows
 from dpcube.learn import TrainedModel
 from dpcube.learn.cuboid_tables import CuboidTables
 from dpcube.learn.evidence import CountsAndSquares
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Term
-from dpcube.strategy import Cuboids
+from dpcube.measurements import Provenance
+from dpcube.models.cuboids import CuboidsEstimate
+from dpcube.research import experiment
+from dpcube.research.classification.measure import score_of_release
+from dpcube.research.classification.official import official_task
+from dpcube.research.classification.wide import wide_release as adult_release
+from dpcube.strategies import Cuboids
 from dpcube.testing import SeededNoise, SilentNoise
-from dpcube.transcript import Provenance
 
 DOMAIN = Domain(Integer("x", 0, 5), Category("k", ["a", "b", "c"]), Category("y", ["no", "yes"]))
 EVERY = np.indices((6, 3)).reshape(2, -1).T

@@ -9,11 +9,10 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from dpcube import evaluate
-from dpcube.analyst import Release
-from dpcube.estimate.boxes import BoxEstimate, BoxPart
-from dpcube.estimate.errors.fixed_normals import fixed_normals
-from dpcube.estimate.errors.pooled_ranges import POOLED_RANGES, evenly_placed_ranges
-from dpcube.estimate.errors.within_boxes import (
+from dpcube.models.boxes import BoxEstimate, BoxPart
+from dpcube.models.errors.fixed_normals import fixed_normals
+from dpcube.models.errors.pooled_ranges import POOLED_RANGES, evenly_placed_ranges
+from dpcube.models.errors.within_boxes import (
     REACHED,
     Ratio,
     WithinBoxes,
@@ -21,10 +20,11 @@ from dpcube.estimate.errors.within_boxes import (
     pooled_ratio,
     posterior_mean,
 )
-from dpcube.geometry.tree import BoxTree
-from dpcube.query import Workload
-from dpcube.strategy import TwoPhase
+from dpcube.queries import Workload
+from dpcube.release import Release
+from dpcube.strategies import TwoPhase
 from dpcube.testing import SeededNoise, SilentNoise
+from dpcube.trees.tree import BoxTree
 
 
 def hills(shape: tuple[int, int], rows: int) -> NDArray[np.int64]:

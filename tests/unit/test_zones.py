@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcube.curator.sources import open_rows
-from dpcube.curator.sources.zone import offsets_of
-from dpcube.domain import Date, Domain
-from dpcube.errors import DomainError, SourceError
+from dpcube.core.domain import Date, Domain
+from dpcube.core.errors import DomainError, SourceError
+from dpcube.core.sources import open_rows
+from dpcube.core.sources.zone import offsets_of
 
 ZONES = {
     "Europe/Berlin": "s",

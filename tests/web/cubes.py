@@ -7,17 +7,17 @@ import pyarrow as pa
 
 from dependent_rows import dependent_counts
 from dpcube import Category, Date, Domain, Float, Integer, Release
-from dpcube.counter import BUDGET_UNITS
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.gate import Gate
-from dpcube.curator.sources import open_rows
-from dpcube.curator.sources.counts import counts_from_array
-from dpcube.estimate.marginals.components import subsets
-from dpcube.evaluate.arrays import experiment
-from dpcube.strategy import Adaptive, Cuboids
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.gate import Gate
+from dpcube.core.sources import open_rows
+from dpcube.core.sources.counts import counts_from_array
+from dpcube.measurements import BoxCounts, MarginalCounts, Provenance, Transcript
+from dpcube.models.marginals.components import subsets
+from dpcube.research.arrays import experiment
+from dpcube.strategies import Adaptive, Cuboids
 from dpcube.testing import SeededNoise
-from dpcube.transcript import BoxCounts, MarginalCounts, Provenance, Transcript
 
 HOSTILE = '</script><img src=x onerror="document.title=1">'
 

@@ -13,9 +13,9 @@ from test_explorer_page import ends, shown, told
 
 from chromium import Browser, Page
 from dpcube import Domain, Integer, Release
-from dpcube.evaluate.arrays import experiment
-from dpcube.explore.server import page_questions
+from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
+from dpcube.web.explorer.server import page_questions
 
 SIDE = 2048
 MAP = Domain([Integer("east", 0, SIDE - 1), Integer("north", 0, SIDE - 1)])

@@ -16,12 +16,12 @@ from cubes import EVEN, MIXED, STRANGE, released, with_its_own_tables, with_tabl
 
 from chromium import Browser, Page
 from dpcube import Answer, Domain, Release
-from dpcube.estimate.errors.biases import Biases
-from dpcube.estimate.posterior import PosteriorEstimate
-from dpcube.evaluate.arrays import experiment
-from dpcube.explore import explorer_page, packed_contents
-from dpcube.explore.models import PageModel, page_model
+from dpcube.models.errors.biases import Biases
+from dpcube.models.posterior import PosteriorEstimate
+from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
+from dpcube.web.explorer import explorer_page, packed_contents
+from dpcube.web.explorer.models import PageModel, page_model
 
 Asked = dict[int, Any]
 
@@ -212,7 +212,7 @@ def test_of_an_estimate_that_the_page_does_not_know_errors_are_unknown(
 ) -> None:
     release = released(MIXED, "cells")
     known = PageModel({"kind": "cells"}, {"cells": release.cells().reshape(-1)})
-    monkeypatch.setattr("dpcube.explore.contents.page_model", lambda *_, **__: known)
+    monkeypatch.setattr("dpcube.web.explorer.contents.page_model", lambda *_, **__: known)
     page = opened(browser, release, tmp_path)
     shown = page.run("({...document.getElementById('answer').dataset})")
     assert float(shown["value"]) == pytest.approx(release.count().value)

@@ -15,8 +15,8 @@ from test_explorer_served import run_sql
 from chromium import Browser, Page
 from dpcube import Release
 from dpcube.cli import commands
-from dpcube.domain import Domain
-from dpcube.explore.engine_package import arrow_envelope
+from dpcube.core.domain import Domain
+from dpcube.web.explorer.engine_package import arrow_envelope
 from duckdb_package import duckdb_package
 
 ROWS = (

@@ -25,13 +25,13 @@ from test_studio import Client
 from chromium import Browser, Page
 from dpcube import Release
 from dpcube.cli import commands
-from dpcube.domain import Attribute
-from dpcube.errors import QueryError
-from dpcube.explore import ExplorerServer
-from dpcube.explore.asking import PageQuestions
-from dpcube.loopback.entry import KEY_HEADER
-from dpcube.loopback.opening import leading_page
-from dpcube.spreadsheets import spreadsheet_text
+from dpcube.core.domain import Attribute
+from dpcube.core.errors import QueryError
+from dpcube.core.spreadsheets import spreadsheet_text
+from dpcube.web.explorer import ExplorerServer
+from dpcube.web.explorer.asking import PageQuestions
+from dpcube.web.loopback.entry import KEY_HEADER
+from dpcube.web.loopback.opening import leading_page
 
 
 @contextmanager

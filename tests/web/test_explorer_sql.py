@@ -15,9 +15,9 @@ from test_studio import Client
 
 from chromium import PATIENCE, Browser
 from dpcube import Release
-from dpcube.errors import DpcubeError, InputError, RefusedError
-from dpcube.explore import ExplorerServer
-from dpcube.explore.sql_process import MOST_RESULT_ROWS, MOST_WAITING, SqlProcess, SqlSettings
+from dpcube.core.errors import DpcubeError, InputError, RefusedError
+from dpcube.web.explorer import ExplorerServer
+from dpcube.web.explorer.sql_process import MOST_RESULT_ROWS, MOST_WAITING, SqlProcess, SqlSettings
 
 __all__ = ["server", "wide"]  # fixtures
 

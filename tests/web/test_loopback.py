@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from test_studio import Client
 
-from dpcube.errors import InputError
-from dpcube.loopback import Download, LoopbackServer, Site, server
+from dpcube.core.errors import InputError
+from dpcube.web.loopback import Download, LoopbackServer, Site, server
 
 LARGE = 64 * 2**20
 GIVE_UP = 300.0

@@ -7,10 +7,10 @@ import pytest
 
 from chromium import Page
 from dpcube import Domain
-from dpcube.analyst import Release, plots
-from dpcube.analyst.report import report
+from dpcube.core.domain import Category, Integer
 from dpcube.curator import publish
-from dpcube.domain import Category, Integer
+from dpcube.release import Release, plots
+from dpcube.release.report import report
 
 pytestmark = pytest.mark.slow
 LONG = "how satisfied are you with the care that you were given, all in all, this year"

@@ -20,16 +20,16 @@ from click.testing import CliRunner
 
 from chromium import Page
 from dpcube import Domain
-from dpcube.analyst import Release
 from dpcube.cli import commands
+from dpcube.core.check import check
+from dpcube.core.ledger.ledger import Ledger
 from dpcube.curator import CsvDialect
-from dpcube.curator.check import check
-from dpcube.loopback import LoopbackServer
-from dpcube.loopback.entry import HEADERS, KEY_HEADER
-from dpcube.loopback.server import LARGEST_BODY
-from dpcube.privacy.ledger import Ledger
-from dpcube.studio.desk import Desk
-from dpcube.studio.server import StudioServer
+from dpcube.release import Release
+from dpcube.web.loopback import LoopbackServer
+from dpcube.web.loopback.entry import HEADERS, KEY_HEADER
+from dpcube.web.loopback.server import LARGEST_BODY
+from dpcube.web.studio.desk import Desk
+from dpcube.web.studio.server import StudioServer
 
 HOSTILE = '<img src=x onerror="document.title=1">'
 HEADER = f'age,sex,patient_id,"{HOSTILE.replace(chr(34), chr(34) * 2)}"\n'

@@ -29,8 +29,8 @@ from dpcube.cli.reproduce import reproduce
 from dpcube.cli.sql import sql
 from dpcube.cli.studio import studio
 from dpcube.cli.tables import export, synth
-from dpcube.compiled import COMPILER_REMEDY, raised_by_compiler
-from dpcube.errors import DpcubeError, InputError
+from dpcube.core.compiled import COMPILER_REMEDY, raised_by_compiler
+from dpcube.core.errors import DpcubeError, InputError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

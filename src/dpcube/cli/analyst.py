@@ -10,8 +10,8 @@ import click
 from dpcube.cli.output import as_json, print_json, print_table, visible
 
 if TYPE_CHECKING:
-    from dpcube.analyst import Release
-    from dpcube.domain import Attribute
+    from dpcube.core.domain import Attribute
+    from dpcube.release import Release
 
 release_file = click.argument("release", type=click.Path(path_type=Path))
 
@@ -23,7 +23,7 @@ def info(release: Path, *, as_json: bool) -> None:
     """Say what a released cube holds, what was spent on it, and how far off its answers are."""
     import json
 
-    from dpcube.analyst.kept import made_once
+    from dpcube.release.cache import made_once
 
     told = json.loads(made_once(release, "info", lambda: json.dumps(_told(release)).encode()))
     facts, attributes = told["facts"], told["attributes"]
@@ -44,8 +44,8 @@ def info(release: Path, *, as_json: bool) -> None:
 
 def _told(path: Path) -> dict[str, object]:
     """Return all that is said of a release, as plain values."""
-    from dpcube.analyst import Release
-    from dpcube.analyst.explain import account
+    from dpcube.release import Release
+    from dpcube.release.explain import account
 
     opened = Release.open(path)
     told = account(opened)
@@ -76,7 +76,7 @@ def _column(fact: object) -> str:
 
 
 def _facts(release: "Release") -> dict[str, object]:
-    from dpcube.transcript.file import spent
+    from dpcube.measurements.file import spent
 
     made = release.provenance
     boxes = release.transcript.boxes
@@ -123,7 +123,7 @@ def _attributes(release: "Release") -> list[dict[str, object]]:
 
 def _irregular(attribute: "Attribute") -> str:
     """Say where values without a bin went, such as `null own cell, outside clipped, others dropped`."""
-    from dpcube.domain.attribute import IRREGULAR
+    from dpcube.core.domain.attribute import IRREGULAR
 
     given = {kind: getattr(attribute, kind) for kind in IRREGULAR if hasattr(attribute, kind)}
     kept = [f"{kind} {'clipped' if went == 'clip' else 'own cell'}" for kind, went in given.items() if went != "drop"]
@@ -149,8 +149,8 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     """
     from dataclasses import asdict
 
-    from dpcube.analyst.answer import MODELLED, said
-    from dpcube.analyst.kept import counted
+    from dpcube.release.answer import MODELLED, said
+    from dpcube.release.cache import counted
 
     asked = questions or ("",)
     answers = counted(release, asked, confidence=confidence, estimate=estimate)

@@ -35,11 +35,11 @@ def block(
     Nothing is spent and no row is read: boxes come from the cube's noisy counts, and their number weighs what padding
     at this epsilon will cost. The file is public; give it to the other party, with the rules. Then both: dpcube link.
     """
-    from dpcube.analyst import Release
-    from dpcube.errors import InputError
+    from dpcube.core.errors import InputError
+    from dpcube.core.padding import padding_shift
     from dpcube.link.block_file import BlockFile
     from dpcube.link.rules import MatchingRules
-    from dpcube.privacy.padding import padding_shift
+    from dpcube.release import Release
 
     if output.exists():
         msg = f"{output} exists, and blocks never overwrite a file; choose another name"

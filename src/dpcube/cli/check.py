@@ -11,7 +11,7 @@ from dpcube.cli.curator import choice_of_rows, csv_options, dialect_of, query_op
 from dpcube.cli.output import print_table, stage, stages_done, visible
 
 if TYPE_CHECKING:
-    from dpcube.curator.check import Look
+    from dpcube.core.check import Look
 
 PRIVATE = "PRIVATE: exact facts about the rows, in rough words. For the owner of the table; not to be passed on."
 MEANING = """\
@@ -51,11 +51,11 @@ def check(
     them, of the rows that it would count. It spends nothing and writes nothing. Domains are
     public: mend how text is read by what you see, and take bounds and values from what is publicly known.
     """
-    from dpcube.curator.check import ENDS
-    from dpcube.curator.check import check as checked
-    from dpcube.domain import Domain
-    from dpcube.errors import DomainError, InputError
-    from dpcube.privacy.feasible import check_public
+    from dpcube.core.check import ENDS
+    from dpcube.core.check import check as checked
+    from dpcube.core.domain import Domain
+    from dpcube.core.errors import DomainError, InputError
+    from dpcube.core.feasible import check_public
 
     if not sys.stdout.isatty():
         msg = "dpcube check shows private facts on a terminal only, not in a file or a pipe; nothing was read"

@@ -8,7 +8,7 @@ import click
 from dpcube.cli.output import as_json, print_json, print_table, stage, stages_done, visible
 
 if TYPE_CHECKING:
-    from dpcube.evaluate.comparison import ComparisonRow, Subject
+    from dpcube.research.comparison import ComparisonRow, Subject
 
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -70,10 +70,10 @@ def compare(  # one argument for each option
     It is not private: it looks at exact counts, charges nothing, and refuses a table that has a ledger beside it.
     Methods that are shown the questions are shown the random ranges. docs/compare.md has recorded runs.
     """
-    from dpcube.evaluate.comparison import NOT_PRIVATE_WORDS, comparison_rows
-    from dpcube.evaluate.comparison import compare as run_all
-    from dpcube.evaluate.comparison.files import COMPARISON_ENDINGS, check_new, csv_text, picture_of, write_new
-    from dpcube.evaluate.rivals import LISTED
+    from dpcube.research.comparison import NOT_PRIVATE_WORDS, comparison_rows
+    from dpcube.research.comparison import compare as run_all
+    from dpcube.research.comparison.files import COMPARISON_ENDINGS, check_new, csv_text, picture_of, write_new
+    from dpcube.research.rivals import LISTED
 
     check_new(csv_file, (".csv",))
     check_new(plot, COMPARISON_ENDINGS)
@@ -103,8 +103,8 @@ def compare(  # one argument for each option
 
 
 def _print(found: "list[ComparisonRow]") -> None:
-    from dpcube.evaluate.comparison import NOT_PRIVATE_WORDS
-    from dpcube.evaluate.comparison.rows import not_measured, terminal_tables
+    from dpcube.research.comparison import NOT_PRIVATE_WORDS
+    from dpcube.research.comparison.rows import not_measured, terminal_tables
 
     click.echo(f"{NOT_PRIVATE_WORDS}.")
     for words, header, lines in terminal_tables(found):
@@ -128,7 +128,7 @@ def _parts(words: str) -> list[str]:
 
 
 def _numbers(words: str, what: str, mark: str = ",") -> list[int]:
-    from dpcube.errors import InputError
+    from dpcube.core.errors import InputError
 
     parts = [part.strip().replace("_", "") for part in words.split(mark)]
     if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
@@ -149,9 +149,9 @@ def _subjects(
     seed: int,
 ) -> "list[Subject]":
     """Return what is compared on; options that have no place are refused, not passed over."""
-    from dpcube.errors import InputError
-    from dpcube.evaluate.comparison import subjects
-    from dpcube.evaluate.shapes import SHAPE_LAWS, SIDES
+    from dpcube.core.errors import InputError
+    from dpcube.research.comparison import subjects
+    from dpcube.research.shapes import SHAPE_LAWS, SIDES
 
     scales = [] if rows is None else _numbers(rows, "--rows")
     if shapes is None and (dims is not None or sides is not None):

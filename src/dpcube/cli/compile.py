@@ -13,7 +13,7 @@ def compile_verb(*, as_json: bool) -> None:
     It takes a minute or more, and a few seconds when there is nothing left to compile. The result is in the package's
     own folder, or in the user's cache directory if that folder cannot be written to.
     """
-    from dpcube.evaluate.ahead import compile_ahead
+    from dpcube.research.ahead import compile_ahead
 
     stage("compiling")
     made = compile_ahead()

@@ -9,8 +9,8 @@ from dpcube.cli.output import as_json, print_json, print_table, stage, stages_do
 from dpcube.cli.strategies import compared_strategies, named
 
 if TYPE_CHECKING:
-    from dpcube.evaluate.by_question import QuestionCoverage
-    from dpcube.evaluate.coverage import Coverage
+    from dpcube.research.by_question import QuestionCoverage
+    from dpcube.research.coverage import Coverage
 
 
 @click.command(short_help="Measure how often 95% intervals hold the truth.")
@@ -56,8 +56,8 @@ def coverage(  # one argument for each option
     questions, 88% for each. The answers of random ranges that are not empty are pooled, at epsilon 0.05, 0.1 and 1.
     Wanted: 93% to 99% over all of them, and 90% at least in every tenth of them by size.
     """
-    from dpcube.evaluate import by_question
-    from dpcube.evaluate import coverage as ranges
+    from dpcube.research import by_question
+    from dpcube.research import coverage as ranges
 
     given = None if epsilon is None else [one.strip() for one in epsilon.split(",")]
     strategies = named(strategy)
@@ -92,7 +92,7 @@ def coverage(  # one argument for each option
 
 
 def _print_questions(found: "list[QuestionCoverage]") -> None:
-    from dpcube.evaluate.by_question import RightIntervals, figures, question_summary
+    from dpcube.research.by_question import RightIntervals, figures, question_summary
 
     if not found:
         return
@@ -114,7 +114,7 @@ def _print_questions(found: "list[QuestionCoverage]") -> None:
 
 
 def _print_ranges(found: "list[Coverage]") -> None:
-    from dpcube.evaluate.coverage import coverage_summary
+    from dpcube.research.coverage import coverage_summary
 
     if not found:
         return

@@ -11,10 +11,10 @@ from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
 from dpcube.cli.strategies import one_strategy
 
 if TYPE_CHECKING:
+    from dpcube.core.domain import Domain
+    from dpcube.core.errors import KeptReleaseError
     from dpcube.curator import CsvDialect
-    from dpcube.domain import Domain
-    from dpcube.errors import KeptReleaseError
-    from dpcube.strategy import Cuboids, Strategy
+    from dpcube.strategies import Cuboids, Strategy
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
 
@@ -114,9 +114,9 @@ def domain(
 
     Fill in the bounds and values from what is publicly known, then run `dpcube release`.
     """
-    from dpcube.curator.draft import draft
-    from dpcube.domain.file import write_text
-    from dpcube.errors import InputError
+    from dpcube.core.domain.file import write_text
+    from dpcube.core.draft import draft
+    from dpcube.core.errors import InputError
 
     if output is not None and os.path.lexists(output):
         msg = f"{output} exists; choose another name, or remove it first"
@@ -211,10 +211,10 @@ def release(
     postgresql://user@host/database#schema.table (its password in PGPASSWORD or ~/.pgpass; or a --query without
     the #), or spark:PATH of Parquet.
     """
+    from dpcube.core.domain import Domain
+    from dpcube.core.errors import EmptyTotalError, InputError, KeptReleaseError
     from dpcube.curator import LedgerLocation, publish
     from dpcube.curator import explain as explained
-    from dpcube.domain import Domain
-    from dpcube.errors import EmptyTotalError, InputError, KeptReleaseError
 
     if no_ledger and (ledger is not None or total is not None):
         msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
@@ -270,9 +270,9 @@ def release(
 
 def _save_where_asked(kept: "KeptReleaseError") -> NoReturn:
     """Ask on a terminal for another place, until one takes a release that is in memory alone; then fail as before."""
-    from dpcube.analyst import Release
     from dpcube.cli.registry import can_ask
-    from dpcube.errors import InputError, KeptReleaseError
+    from dpcube.core.errors import InputError, KeptReleaseError
+    from dpcube.release import Release
 
     stages_done()
     while kept.path is None and isinstance(kept.release, Release) and can_ask():
@@ -309,7 +309,7 @@ def _row_words(
 
 def _command(verb: str, *words: Path | str) -> str:
     """Return a command that can be pasted; an address may name a user or a host, and stays out of it."""
-    from dpcube.analyst.pasteable import file_word, shell_word
+    from dpcube.release.pasteable import file_word, shell_word
 
     shown = (
         file_word(word) if isinstance(word, Path) else "TABLE" if "://" in word else shell_word(word) for word in words
@@ -319,8 +319,8 @@ def _command(verb: str, *words: Path | str) -> str:
 
 def _said_of_cuboids(strategy: "str | Strategy | Cuboids", declared: "Domain") -> list[str]:
     """Return what would be done, in sentences, if a release would be of cuboids or of a fine grid."""
-    from dpcube.strategy import Cuboids, FineGrid, releasing_strategy
-    from dpcube.strategy.described import what_is_done
+    from dpcube.strategies import Cuboids, FineGrid, releasing_strategy
+    from dpcube.strategies.described import what_is_done
 
     chosen = releasing_strategy(strategy, declared)
     if not isinstance(chosen, Cuboids | FineGrid):
@@ -332,8 +332,8 @@ def _fitted(
     strategy: str | None, queries: str | None, questions: Path | None, target: str | None, cuboids: str | None
 ) -> "str | Strategy | Cuboids":
     """Return the strategy for what was said to be asked."""
-    from dpcube.errors import InputError
-    from dpcube.strategy import BY_NAME, DEFAULT, WIDE_STRATEGY, Adaptive, Cuboids
+    from dpcube.core.errors import InputError
+    from dpcube.strategies import BY_NAME, DEFAULT, WIDE_STRATEGY, Adaptive, Cuboids
 
     if (cuboids is not None or strategy == WIDE_STRATEGY) and queries is None and questions is None:
         if strategy not in (None, WIDE_STRATEGY):
@@ -363,8 +363,8 @@ def _fitted(
 
 def _questions_in(path: Path) -> tuple[str, ...]:
     """Return the lines of a file that are neither empty nor comments."""
-    from dpcube.domain.file import read_text
-    from dpcube.errors import InputError
+    from dpcube.core.domain.file import read_text
+    from dpcube.core.errors import InputError
 
     lines = (line.strip() for line in read_text(path).splitlines())
     questions = tuple(line for line in lines if line and not line.startswith("#"))

@@ -12,7 +12,7 @@ from dpcube.cli.analyst import release_file
 from dpcube.cli.output import stage, stages_done, visible
 
 if TYPE_CHECKING:
-    from dpcube.explore.engine_package import PageEngine
+    from dpcube.web.explorer.engine_package import PageEngine
 
 
 @click.command(short_help="See a cube and ask it, on a page: served here, or written as one offline file.")
@@ -65,23 +65,23 @@ def explore(
 
 
 def _write(release: Path, output: Path, confidence: float, estimate: str, *, sql: bool, package: Path | None) -> None:
-    from dpcube.analyst.kept import made_once
-    from dpcube.analyst.plots.axis import printable
-    from dpcube.analyst.plots.file import check_ending, write_picture
+    from dpcube.release.cache import made_once
+    from dpcube.release.plots.axis import printable
+    from dpcube.release.plots.file import check_ending, write_picture
 
     check_ending(output, ("html",))
     engine = _engine(package) if sql else None
     stage("working out counts and their errors")
 
     def contents() -> bytes:
-        from dpcube.analyst import Release
-        from dpcube.explore import packed_contents
+        from dpcube.release import Release
+        from dpcube.web.explorer import packed_contents
 
         return packed_contents(Release.open(release), release, estimate=estimate, confidence=confidence, sql=sql)
 
     what = f"explore {release.name!r} {estimate} {confidence}" + (" sql" if sql else "")
     packed = made_once(release, what, contents)
-    from dpcube.explore import explorer_page
+    from dpcube.web.explorer import explorer_page
 
     title = f"{printable(release.stem)}: a private cube"
     write_picture(output, explorer_page(packed, title=title, engine=engine).encode())
@@ -90,15 +90,15 @@ def _write(release: Path, output: Path, confidence: float, estimate: str, *, sql
 
 
 def _engine(package: Path | None) -> "PageEngine":
-    from dpcube.explore.engine_package import page_engine
+    from dpcube.web.explorer.engine_package import page_engine
 
     stage("packing DuckDB")
     return page_engine(package)
 
 
 def _serve(release: Path, confidence: float, estimate: str, *, port: int, seconds: float, opens: bool) -> None:
-    from dpcube.explore import ExplorerServer
-    from dpcube.loopback import opened_in_browser, serve
+    from dpcube.web.explorer import ExplorerServer
+    from dpcube.web.loopback import opened_in_browser, serve
 
     stage("working out counts and their errors")
     server = ExplorerServer(release, estimate=estimate, confidence=confidence, seconds=seconds, port=port)

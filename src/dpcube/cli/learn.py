@@ -11,7 +11,7 @@ from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpcube.arrays import Ints
+    from dpcube.core.arrays import Ints
     from dpcube.learn import TrainedModel
 
 
@@ -29,8 +29,8 @@ def train(release: Path, *, target: str, output: Path, estimate: str, as_json: b
     It tells the attribute by all others and costs no privacy: nothing but the release is read. The model is a JSON
     file.
     """
-    from dpcube.analyst import Release
-    from dpcube.errors import InputError
+    from dpcube.core.errors import InputError
+    from dpcube.release import Release
 
     if output.exists():
         msg = f"{output} exists, and a model never overwrites a file; choose another name"
@@ -75,9 +75,9 @@ def predict(model: Path, rows: Path, *, output: Path | None, confidence: float, 
     """
     import sys
 
-    from dpcube.analyst.export import check_new_table, spreadsheet_batches, write_table
     from dpcube.learn import TrainedModel
     from dpcube.learn.predictions import own_rows, predictions
+    from dpcube.release.export import check_new_table, spreadsheet_batches, write_table
 
     if output is not None:
         check_new_table(output)

@@ -8,7 +8,7 @@ import click
 from dpcube.cli.output import as_json, print_json, print_table, visible
 
 if TYPE_CHECKING:
-    from dpcube.privacy.ledger import Charge, Statement
+    from dpcube.core.ledger.ledger import Charge, Statement
 
 ledger_file = click.argument("ledger", type=click.Path(path_type=Path))
 
@@ -33,7 +33,7 @@ def ledger() -> None:
 @as_json
 def show(ledger: Path, *, as_json: bool) -> None:
     """Show a ledger (also: dpcube ledger LEDGER)."""
-    from dpcube.privacy.ledger import Ledger
+    from dpcube.core.ledger.ledger import Ledger
 
     statement = Ledger(ledger).statement()
     if as_json:
@@ -62,8 +62,8 @@ def init(ledger: Path, *, total: str, delta: str | None, unit: str | None, purpo
     """Start a ledger with a total of your own, before the first release."""
     from fractions import Fraction
 
-    from dpcube.privacy.epsilon import parse_delta, parse_epsilon
-    from dpcube.privacy.ledger import Ledger
+    from dpcube.core.epsilon import parse_delta, parse_epsilon
+    from dpcube.core.ledger.ledger import Ledger
 
     allowed = Fraction(0) if delta is None else parse_delta(delta)
     made = Ledger.create(ledger, total=parse_epsilon(total), delta=allowed, unit=unit, purpose=purpose)
@@ -77,8 +77,8 @@ def init(ledger: Path, *, total: str, delta: str | None, unit: str | None, purpo
 @click.option("--purpose", required=True, help="Who decided it and why; kept in the ledger.")
 def raise_(ledger: Path, *, total: str | None, delta: str | None, purpose: str) -> None:
     """Raise the total. It stays on record."""
-    from dpcube.privacy.epsilon import parse_delta, parse_epsilon
-    from dpcube.privacy.ledger import Ledger
+    from dpcube.core.epsilon import parse_delta, parse_epsilon
+    from dpcube.core.ledger.ledger import Ledger
 
     if total is None and delta is None:
         msg = "say what is raised: --total, --delta or both"
@@ -96,10 +96,10 @@ def raise_(ledger: Path, *, total: str | None, delta: str | None, purpose: str) 
 @click.option("--charge", type=int, help="Which charge it was, as `dpcube ledger LEDGER` numbers them.")
 def complete(ledger: Path, release: Path, *, charge: int | None) -> None:
     """Enter the digest of RELEASE in the charge that paid for it, if a process died before it could."""
-    from dpcube.analyst import Release
-    from dpcube.analyst.completion import waiting_charges
-    from dpcube.errors import InputError
-    from dpcube.privacy.ledger import Ledger
+    from dpcube.core.errors import InputError
+    from dpcube.core.ledger.ledger import Ledger
+    from dpcube.release import Release
+    from dpcube.release.completion import waiting_charges
 
     opened, made = Ledger(ledger), Release.open(release)
     statement = opened.statement()

@@ -162,8 +162,8 @@ def _session(
     **how: Any,
 ) -> "tuple[LinkSession, bool]":
     """Return the session in a file, or a new one of a table; and whether it is new."""
+    from dpcube.core.errors import InputError
     from dpcube.curator import LedgerLocation
-    from dpcube.errors import InputError
     from dpcube.link.session import LinkSession, prepare_session
 
     if path.exists():

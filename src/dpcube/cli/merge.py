@@ -16,8 +16,8 @@ def merge(releases: tuple[Path, ...], *, output: Path, as_json: bool) -> None:
 
     Asked without the period it adds up, told apart by the period the releases stand side by side. This spends nothing.
     """
-    from dpcube.analyst import Release
-    from dpcube.analyst.pasteable import file_word, shell_word
+    from dpcube.release import Release
+    from dpcube.release.pasteable import file_word, shell_word
 
     made = Release.open(releases)
     digest = made.save(output)

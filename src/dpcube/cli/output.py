@@ -10,7 +10,7 @@ from functools import cache
 
 import click
 
-from dpcube.compiled import tell_when_compiling
+from dpcube.core.compiled import tell_when_compiling
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 

@@ -55,7 +55,7 @@ def plan(
     From public facts only: no table is opened. Strategies are run on made-up tables of about as many rows, and the
     error on yours is likely to lie in their range; docs/planning.md says how likely.
     """
-    from dpcube.domain import Domain
+    from dpcube.core.domain import Domain
     from dpcube.plan import draw
     from dpcube.plan import plan as planned
     from dpcube.plan.draw import check_picture

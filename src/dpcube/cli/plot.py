@@ -40,16 +40,16 @@ def plot(
     no_boxes: bool,
 ) -> None:
     """Draw a released cube: one attribute's counts, a map of two, or all attributes' counts."""
-    from dpcube.analyst.kept import libraries, made_once
-    from dpcube.analyst.plots.file import check_ending, write_picture
+    from dpcube.release.cache import libraries, made_once
+    from dpcube.release.plots.file import check_ending, write_picture
 
     ending = check_ending(output)
     stage("drawing")
 
     def drawn() -> bytes:
-        from dpcube.analyst import Release
-        from dpcube.analyst.plots import picture
-        from dpcube.analyst.plots.file import picture_bytes
+        from dpcube.release import Release
+        from dpcube.release.plots import picture
+        from dpcube.release.plots.file import picture_bytes
 
         shown = picture(
             Release.open(release),
@@ -75,15 +75,15 @@ def plot(
 @click.option("--title", default="", help="The heading; names the attributes unless given.")
 def report(release: Path, *, output: Path, title: str) -> None:
     """Write one page that says what was released, what was spent, and how far answers can be trusted."""
-    from dpcube.analyst.kept import libraries, made_once
-    from dpcube.analyst.plots.file import check_ending, write_picture
+    from dpcube.release.cache import libraries, made_once
+    from dpcube.release.plots.file import check_ending, write_picture
 
     check_ending(output, ("html",))
     stage("drawing")
 
     def page() -> bytes:
-        from dpcube.analyst import Release
-        from dpcube.analyst.report import report as made
+        from dpcube.release import Release
+        from dpcube.release.report import report as made
 
         return made(Release.open(release), title=title).encode()
 

@@ -11,7 +11,7 @@ from dpcube.cli.analyst import release_file
 from dpcube.cli.output import visible
 
 if TYPE_CHECKING:
-    from dpcube.analyst.registry import RegistryQuestion
+    from dpcube.release.registry import RegistryQuestion
 
 ANSWERED = {
     "name": "The name of the data product.",
@@ -49,10 +49,10 @@ def registry(release: Path, *, ledger: Path | None, output: Path | None, **answe
     It is YAML in the schema of opendp/deployments-registry-data, from the release and its ledger. What they do not know
     is asked on a terminal, or given by options; what is left out stays out, and lowers the tier of the record.
     """
-    from dpcube.analyst import Release
-    from dpcube.analyst.plots.file import check_ending
-    from dpcube.analyst.registry import as_yaml, missing_for_tier_three, registry_record, unanswered
-    from dpcube.privacy.ledger import Ledger
+    from dpcube.core.ledger.ledger import Ledger
+    from dpcube.release import Release
+    from dpcube.release.plots.file import check_ending
+    from dpcube.release.registry import as_yaml, missing_for_tier_three, registry_record, unanswered
 
     if output is not None:
         check_ending(output, ("yaml", "yml"))
@@ -89,7 +89,7 @@ def _ask(questions: "list[RegistryQuestion]") -> dict[str, str]:
 
 
 def _refuse_unknown(questions: "list[RegistryQuestion]") -> None:
-    from dpcube.errors import InputError
+    from dpcube.core.errors import InputError
 
     needed = [f"--{question.key.replace('_', '-')}" for question in questions if question.required]
     if needed:
@@ -101,7 +101,7 @@ def _write(output: Path | None, text: str) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    from dpcube.analyst.plots.file import write_picture
+    from dpcube.release.plots.file import write_picture
 
     write_picture(output, text.encode())
     click.echo(visible(f"wrote {output}; read it before you hand it in"))

@@ -45,13 +45,13 @@ def sql(
 
     A query is like: SELECT sex, count(*), avg(age) FROM cube WHERE age >= 30 GROUP BY sex
     """
-    from dpcube.analyst.kept import estimate_of
+    from dpcube.release.cache import estimate_of
 
     if as_csv and as_json:
         msg = "--csv and --json exclude each other"
         raise click.UsageError(msg)
     domain, chosen = estimate_of(release, estimate)
-    from dpcube.analyst.sql import run  # after the file is known to be a release
+    from dpcube.release.sql import run  # after the file is known to be a release
 
     table = run(query, domain, chosen, error=error, confidence=confidence, seconds=seconds)
     if as_json:
@@ -70,7 +70,7 @@ def _plain(value: object) -> object:
 def _print_csv(table: "pa.Table") -> None:
     import csv
 
-    from dpcube.spreadsheets import spreadsheet_text
+    from dpcube.core.spreadsheets import spreadsheet_text
 
     def printed(value: object) -> str:
         text = spreadsheet_text(value) if isinstance(value, str) else "" if value is None else str(value)

@@ -8,7 +8,7 @@ class StrategyOption(click.Option):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the option and its help, the names added."""
-        from dpcube.strategy import strategy_names
+        from dpcube.strategies import strategy_names
 
         record = super().get_help_record(ctx)
         taken = ", ".join(name for name in strategy_names() if name not in self.names_left_out())
@@ -24,7 +24,7 @@ class ComparedOption(StrategyOption):
 
     def names_left_out(self) -> tuple[str, ...]:
         """Return the names of strategies that are not compared."""
-        from dpcube.strategy import NOT_COMPARED
+        from dpcube.strategies import NOT_COMPARED
 
         return NOT_COMPARED
 
@@ -42,6 +42,6 @@ compared_strategies = click.option("--strategy", cls=ComparedOption, metavar="NA
 
 def named(strategies: str | None) -> tuple[str, ...]:
     """Return the strategies of a comma-separated list, those built in unless there is one."""
-    from dpcube.strategy import BY_NAME
+    from dpcube.strategies import BY_NAME
 
     return tuple(BY_NAME) if strategies is None else tuple(name.strip() for name in strategies.split(","))

@@ -33,8 +33,8 @@ def studio(
 
     The address that is printed opens the page once. Ctrl-C ends it. Nothing is spent before you confirm.
     """
-    from dpcube.loopback import serve
-    from dpcube.studio import Desk, StudioServer
+    from dpcube.web.loopback import serve
+    from dpcube.web.studio import Desk, StudioServer
 
     desk = Desk(table, csv=dialect_of(table, delimiter, names, null_text, encoding), query=query, ledger=ledger)
     server = StudioServer(desk, port)

@@ -11,7 +11,7 @@ from dpcube.cli.output import as_json, print_json, stage, stages_done
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
-    from dpcube.analyst import Release
+    from dpcube.release import Release
 
 output = click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The .csv or .parquet file to make."
@@ -62,8 +62,8 @@ def export(release: Path, *, output: Path, boxes: bool, errors: bool, estimate: 
 
 def _opened(release: Path, output: Path) -> "Release":
     """Open a release, once the table to be made of it can be made."""
-    from dpcube.analyst import Release
-    from dpcube.analyst.export import check_new_table
+    from dpcube.release import Release
+    from dpcube.release.export import check_new_table
 
     check_new_table(output)
     return Release.open(release)
@@ -71,7 +71,7 @@ def _opened(release: Path, output: Path) -> "Release":
 
 def _write(table: "RecordBatchReader", output: Path, *, what: str, facts: dict[str, object], as_json: bool) -> None:
     """Write a table and say what was written."""
-    from dpcube.analyst.export import write_table
+    from dpcube.release.export import write_table
 
     written = write_table(table, output)
     stages_done()

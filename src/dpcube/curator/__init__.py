@@ -8,15 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpcube.curator.private_table import PrivateTable
+    from dpcube.core.private_table import PrivateTable
+    from dpcube.core.request import LedgerLocation
+    from dpcube.core.sources import CsvDialect
     from dpcube.curator.publishing import explain, publish
-    from dpcube.curator.request import LedgerLocation
-    from dpcube.curator.sources import CsvDialect
 
 _HOMES = {
-    "CsvDialect": "dpcube.curator.sources",
-    "LedgerLocation": "dpcube.curator.request",
-    "PrivateTable": "dpcube.curator.private_table",
+    "CsvDialect": "dpcube.core.sources",
+    "LedgerLocation": "dpcube.core.request",
+    "PrivateTable": "dpcube.core.private_table",
     "explain": "dpcube.curator.publishing",
     "publish": "dpcube.curator.publishing",
 }

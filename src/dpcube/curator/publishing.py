@@ -4,10 +4,10 @@ Enters: a table, its declared domain, an epsilon. Leaves: a `Release`. The reque
 rows are counted, the budget is charged on disk, and only then is noise drawn.
 
 What a release costs. Counting reads rows and lets nothing out. The strategy sees a gate that spends the job's epsilon
-and no more (`curator/gate.py`, `privacy/regions.py`); whatever follows is computed from what the gate let out. If the
+and no more (`core/gate.py`, `core/cell_budget.py`); whatever follows is computed from what the gate let out. If the
 total comes first, it and the strategy have parts of the epsilon that add up to it, and the transcript holds both
-(`curator/total_first.py`). So each release costs the unit it protects at most its epsilon, and releases add up in the
-ledger (`privacy/ledger.py`).
+(`core/total_first.py`). So each release costs the unit it protects at most its epsilon, and releases add up in the
+ledger (`core/ledger/ledger.py`).
 """
 
 import hashlib
@@ -21,15 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube import __version__
-from dpcube.analyst import Release
-from dpcube.analyst.rescue import save_elsewhere
-from dpcube.curator.account import LedgerAccount
-from dpcube.curator.cuboid_gate import CuboidGate
-from dpcube.curator.exact import ExactCounts
-from dpcube.curator.exact_rows import ExactRows
-from dpcube.curator.gate import Gate
-from dpcube.curator.grid_gate import GridGate
-from dpcube.curator.request import (
+from dpcube.core.account import LedgerAccount
+from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.domain import Domain
+from dpcube.core.epsilon import parse_epsilon
+from dpcube.core.errors import DpcubeError, InputError, KeptReleaseError, LedgerError, MemoryLimitError
+from dpcube.core.exact import ExactCounts
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.feasible import TOTAL_SHARE, check_drawable, check_public
+from dpcube.core.gate import Gate
+from dpcube.core.grid_gate import GridGate
+from dpcube.core.noise import check_can_draw
+from dpcube.core.request import (
     Bound,
     LedgerLocation,
     PrivacyUnit,
@@ -40,20 +43,17 @@ from dpcube.curator.request import (
     query_digest,
     read_lines,
 )
-from dpcube.curator.sources import CsvDialect, Rows, counts_from_array, open_rows
-from dpcube.curator.sources.lakehouse import Snapshot
-from dpcube.curator.sources.open import pinned
-from dpcube.curator.total_first import draw_total, refuse_empty
-from dpcube.domain import Domain
-from dpcube.errors import DpcubeError, InputError, KeptReleaseError, LedgerError, MemoryLimitError
-from dpcube.privacy.epsilon import parse_epsilon
-from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_public
-from dpcube.privacy.noise import check_can_draw
-from dpcube.privacy.seal import sealed
-from dpcube.strategy import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, check_room, releasing_strategy
-from dpcube.strategy.strategy import STARTING
-from dpcube.transcript import Provenance, Transcript
-from dpcube.transcript.file import check_domain, check_parameters, check_writable
+from dpcube.core.seal import sealed
+from dpcube.core.sources import CsvDialect, Rows, counts_from_array, open_rows
+from dpcube.core.sources.lakehouse import Snapshot
+from dpcube.core.sources.open import pinned
+from dpcube.core.total_first import draw_total, refuse_empty
+from dpcube.measurements import Provenance, Transcript
+from dpcube.measurements.file import check_domain, check_parameters, check_writable
+from dpcube.release import Release
+from dpcube.release.rescue import save_elsewhere
+from dpcube.strategies import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, check_room, releasing_strategy
+from dpcube.strategies.strategy import STARTING
 
 ONE_ROW = PrivacyUnit()
 

@@ -6,7 +6,7 @@ the analyst's own.
 
 from typing import TYPE_CHECKING
 
-from dpcube.lazy import lazily
+from dpcube.core.lazy import lazily
 
 if TYPE_CHECKING:
     from dpcube.learn.classifier import CubeClassifier

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-from dpcube.arrays import Floats, Ints
+from dpcube.core.arrays import Floats, Ints
 from dpcube.learn.terms import Term, weights_by
 
 SPREAD_ALONE, SPREAD_IN_PAIRS, SURE = 1.0, 0.3, 2.0

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from dpcube.arrays import Floats, Ints
+from dpcube.core.arrays import Floats, Ints
 from dpcube.learn.features import Features
 from dpcube.learn.model import ClassModel, model_of_rows
 from dpcube.learn.origin import NO_RELEASE, Origin

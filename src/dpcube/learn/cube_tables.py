@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcube.arrays import Floats, Ints
-from dpcube.errors import QueryError
-from dpcube.estimate import Estimate
-from dpcube.estimate.non_negative import non_negative
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.errors import QueryError
+from dpcube.core.memory import check_memory
 from dpcube.learn.evidence import NO_ROWS, ClassTables, CountsAndSquares, WeightedCells, drawn_evenly
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Feature, Term
-from dpcube.memory import check_memory
-from dpcube.query import Workload
+from dpcube.models import Estimate
+from dpcube.models.non_negative import non_negative
+from dpcube.queries import Workload
 
 BYTES_OF_CELL = 48
 """The estimate, its copy without negatives and its order, the copy by class, and sums of it."""

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcube.arrays import Floats, Ints
-from dpcube.errors import QueryError
-from dpcube.estimate.cuboids.drawing import same_rows
-from dpcube.estimate.cuboids.estimate import CuboidsEstimate
-from dpcube.estimate.cuboids.fitting import CountedTable
-from dpcube.estimate.marginals.fitting import nearest_with_sums
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.errors import QueryError
 from dpcube.learn.evidence import NO_ROWS, ClassTables, CountsAndSquares, WeightedCells
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms
-from dpcube.query import CountingQueries
+from dpcube.models.cuboids.drawing import same_rows
+from dpcube.models.cuboids.estimate import CuboidsEstimate
+from dpcube.models.cuboids.fitting import CountedTable
+from dpcube.models.marginals.fitting import nearest_with_sums
+from dpcube.queries import CountingQueries
 
 
 @dataclass(frozen=True, eq=False)

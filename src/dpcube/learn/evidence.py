@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcube.arrays import Floats, Ints
+from dpcube.core.arrays import Floats, Ints
 from dpcube.learn.additive import Evidence
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms
 

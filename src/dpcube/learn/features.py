@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats, Ints
-from dpcube.domain import Attribute, Domain
-from dpcube.domain.attribute import EPOCH
-from dpcube.errors import DomainError, InputError, QueryError
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.domain import Attribute, Domain
+from dpcube.core.domain.attribute import EPOCH
+from dpcube.core.errors import DomainError, InputError, QueryError
 from dpcube.learn.rows import cells_of_rows
 
 MOST_CLASSES = 64
@@ -22,7 +22,7 @@ Encoding = Literal["numbers", "cells"]
 class Features:
     """All attributes of a domain but the target, in the order of its axes, and the target, whose bins are the classes.
 
-    >>> from dpcube.domain import Category, Integer
+    >>> from dpcube.core.domain import Category, Integer
     >>> Features.of(Domain(Integer("age", 0, 39, width=20), Category("ill", ["no", "yes"])), "ill").columns
     ('age',)
     """

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dpcube.arrays import Floats, Ints
-from dpcube.domain import Domain
-from dpcube.domain.attribute import listing
-from dpcube.errors import InputError
-from dpcube.files import is_special, new_file
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.domain import Domain
+from dpcube.core.domain.attribute import listing
+from dpcube.core.errors import InputError
+from dpcube.core.files import is_special, new_file
 from dpcube.learn.additive import MOST_PARAMETERS, Additive
 from dpcube.learn.features import Features
 from dpcube.learn.model import ClassModel

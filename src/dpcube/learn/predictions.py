@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from dpcube.arrays import Ints
-from dpcube.domain.attribute import listing
-from dpcube.errors import InputError
-from dpcube.files import is_special
+from dpcube.core.arrays import Ints
+from dpcube.core.domain.attribute import listing
+from dpcube.core.errors import InputError
+from dpcube.core.files import is_special
 from dpcube.learn.model_file import TrainedModel
 from dpcube.learn.rows import NO_CELL, cells_of
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats, Ints
-from dpcube.domain import Attribute
-from dpcube.domain.attribute import EPOCH, listing
-from dpcube.domain.grammar import LONGEST_READ
-from dpcube.domain.reading import BLANKS, Reading
-from dpcube.domain.written import TypedValues, day_written, null_values, number_written, typed
-from dpcube.errors import InputError
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.domain import Attribute
+from dpcube.core.domain.attribute import EPOCH, listing
+from dpcube.core.domain.grammar import LONGEST_READ
+from dpcube.core.domain.reading import BLANKS, Reading
+from dpcube.core.domain.written import TypedValues, day_written, null_values, number_written, typed
+from dpcube.core.errors import InputError
 
 NO_CELL = -1
 

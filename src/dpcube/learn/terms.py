@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcube.arrays import Floats, Ints
+from dpcube.core.arrays import Floats, Ints
 
 MOST_GROUPS = 32
 """Groups of a feature by itself: ordered cells are put together until there are no more, about as many rows in each."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from dpcube.domain import Domain
-from dpcube.estimate import Estimate
+from dpcube.core.domain import Domain
 from dpcube.learn.class_tables import class_tables
 from dpcube.learn.evidence import ClassTables
 from dpcube.learn.features import Features
@@ -11,6 +10,7 @@ from dpcube.learn.model import model_of_tables
 from dpcube.learn.model_file import TrainedModel
 from dpcube.learn.origin import Origin
 from dpcube.learn.quality import quality
+from dpcube.models import Estimate
 
 ESTIMATES_TRIED = ("balanced", "posterior")
 """Estimates of one tree: where a release allows both, the one is learnt from that states smaller errors by class."""

@@ -8,12 +8,12 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats, Ints
-from dpcube.errors import QueryError
-from dpcube.estimate import Estimate
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.errors import QueryError
+from dpcube.core.memory import check_memory
 from dpcube.learn.class_tables import class_tables
 from dpcube.learn.features import Encoding, Features
-from dpcube.memory import check_memory
+from dpcube.models import Estimate
 
 MOST_TRAINING_ROWS = 2**20
 """Rows of training data unless told otherwise; of more cells, so many are drawn by their weights, evenly."""

@@ -10,16 +10,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpcube.arrays import Floats
-from dpcube.domain import Domain
-from dpcube.domain.file import read_text, write_text
-from dpcube.errors import DpcubeError, InputError, MemoryLimitError
-from dpcube.geometry.boxes import Partitioning
+from dpcube.core.arrays import Floats
+from dpcube.core.boxes import Partitioning
+from dpcube.core.domain import Domain
+from dpcube.core.domain.file import read_text, write_text
+from dpcube.core.epsilon import parse_delta, parse_epsilon
+from dpcube.core.errors import DpcubeError, InputError, MemoryLimitError
+from dpcube.core.memory import check_memory
+from dpcube.core.padding import padding_shift
 from dpcube.link.blocking import MOST_PLANNED_BLOCKS, BlockPlan, plan_boxes
 from dpcube.link.rules import MatchingRules
-from dpcube.memory import check_memory
-from dpcube.privacy.epsilon import parse_delta, parse_epsilon
-from dpcube.privacy.padding import padding_shift
 
 ROUNDS_AS_PAIRS = 2048
 """What a pair of blocks is taken to cost the secure step besides its pairs, since a product takes time for each row of

@@ -5,7 +5,7 @@ Records go to the box of their cell, by the binning rules of every source. Two b
 if along every attribute they meet or lie no further apart than two matching values may (`reach`). Every pair of
 candidates is compared, empty ones too.
 
-How many boxes. Each block is padded by about k dummies (`privacy/padding.py`), so with B blocks each side has B k of
+How many boxes. Each block is padded by about k dummies (`core/padding.py`), so with B blocks each side has B k of
 them, and finer boxes save pairs of records and add pairs of dummies: n m / B + k (n + m) + B k^2 for even blocks of
 which equal ones are compared, least at B = sqrt(n m) / k. `plan_boxes` cuts the largest box in two, again and again,
 and keeps the number of boxes at which the pairs that it predicts are fewest, before any padding is paid for. A pair of
@@ -20,10 +20,10 @@ from itertools import count
 
 import numpy as np
 
-from dpcube.arrays import Bools, Floats, Ints
-from dpcube.domain import Domain
-from dpcube.errors import InputError
-from dpcube.geometry.boxes import Boxes, Partitioning, box_sums
+from dpcube.core.arrays import Bools, Floats, Ints
+from dpcube.core.boxes import Boxes, Partitioning, box_sums
+from dpcube.core.domain import Domain
+from dpcube.core.errors import InputError
 
 MOST_PLANNED_BLOCKS = 4096
 """So that all pairs of boxes can be looked at."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpcube.arrays import Bools, Floats, Ints
+from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.link.program import LARGEST_COMPARED
 from dpcube.link.rules import LARGEST_KEPT, DateRule, MatchingRule, MatchingRules, NumberRule, TextRule
 

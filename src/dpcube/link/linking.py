@@ -18,18 +18,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpcube.arrays import Bools, Ints
-from dpcube.curator.sources.rows import LONGEST_RECORD
-from dpcube.errors import InputError, LinkageError
-from dpcube.files import new_file
+from dpcube.core.arrays import Bools, Ints
+from dpcube.core.errors import InputError, LinkageError
+from dpcube.core.files import new_file
+from dpcube.core.seal import sealed
+from dpcube.core.sources.rows import LONGEST_RECORD
+from dpcube.core.spreadsheets import spreadsheet_text
 from dpcube.link.block_file import BlockFile
 from dpcube.link.features import Side
 from dpcube.link.measures import LinkCost
 from dpcube.link.program import Program
 from dpcube.link.rules import MatchingRules
 from dpcube.link.session import LinkSession
-from dpcube.privacy.seal import sealed
-from dpcube.spreadsheets import spreadsheet_text
 
 LINKING_FORMAT = "dpcube linking 1"
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcube.arrays import Ints
-from dpcube.errors import InputError
+from dpcube.core.arrays import Ints
+from dpcube.core.errors import InputError
 
 
 def compared_pairs(left: Ints, right: Ints, candidates: Ints | None = None) -> int:

@@ -23,8 +23,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from dpcube.arrays import Bools, Ints
-from dpcube.errors import InputError
+from dpcube.core.arrays import Bools, Ints
+from dpcube.core.errors import InputError
 
 Kind = Literal["exact", "number", "text"]
 MOST_COMPARISONS = 32

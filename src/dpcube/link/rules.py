@@ -31,12 +31,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dpcube.domain import Attribute, Date, Float
-from dpcube.domain.attribute import listing
-from dpcube.domain.file import read_text, toml_table
-from dpcube.domain.reading import fault_of_format
-from dpcube.domain.text import is_text, meant
-from dpcube.errors import InputError
+from dpcube.core.domain import Attribute, Date, Float
+from dpcube.core.domain.attribute import listing
+from dpcube.core.domain.file import read_text, toml_table
+from dpcube.core.domain.reading import fault_of_format
+from dpcube.core.domain.text import is_text, meant
+from dpcube.core.errors import InputError
 from dpcube.link.program import LARGEST_DENOMINATOR, MOST_COMPARISONS, MOST_TEXT_BITS, Comparison, Program
 
 LARGEST_KEPT = 10**8

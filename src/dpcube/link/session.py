@@ -8,7 +8,7 @@ the order of rows and the features themselves. A table is read when its session 
 shown is shown again, and nothing can be learnt from the difference of two runs: with the same padding a row more would
 show, and with new padding sizes would average out. Whatever is not in the file is a new session, and charged again.
 
-What it costs. Padded sizes cost (epsilon, delta) for whatever one unit can change (`privacy/padding.py`): with
+What it costs. Padded sizes cost (epsilon, delta) for whatever one unit can change (`core/padding.py`): with
 `max_rows` rows a unit and one block a record, the sensitivity is max_rows. The charge is on disk before the padding is
 drawn; a crash in between leaves a charge without a session. The order of rows is drawn for each block from fresh
 randomness, so where a row lies says nothing of what it is.
@@ -27,8 +27,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpcube.arrays import Bools, Ints
-from dpcube.curator.request import (
+from dpcube.core.arrays import Bools, Ints
+from dpcube.core.epsilon import parse_delta, parse_epsilon
+from dpcube.core.errors import InputError
+from dpcube.core.files import is_special, new_file
+from dpcube.core.memory import check_memory
+from dpcube.core.padding import draw_padding, padding_shift
+from dpcube.core.randomness import RandomWords
+from dpcube.core.request import (
     LedgerLocation,
     PrivacyUnit,
     check_left,
@@ -36,17 +42,11 @@ from dpcube.curator.request import (
     open_ledger,
     read_lines,
 )
-from dpcube.curator.sources import CsvDialect, Rows, open_rows
-from dpcube.errors import InputError
-from dpcube.files import is_special, new_file
+from dpcube.core.seal import sealed
+from dpcube.core.sources import CsvDialect, Rows, open_rows
 from dpcube.link.block_file import BlockFile
 from dpcube.link.features import Side, feature_key, raw_features, side_features, written_texts
 from dpcube.link.rules import MatchingRules, TextRule
-from dpcube.memory import check_memory
-from dpcube.privacy.epsilon import parse_delta, parse_epsilon
-from dpcube.privacy.padding import draw_padding, padding_shift
-from dpcube.privacy.randomness import RandomWords
-from dpcube.privacy.seal import sealed
 
 SESSION_FORMAT = "dpcube session 1"
 LARGEST_SESSION = 2**32  # bytes

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpcube.arrays import Floats
-from dpcube.errors import InputError
+from dpcube.core.arrays import Floats
+from dpcube.core.errors import InputError
 
 NoiseLaw = Literal["laplace", "discrete"]
 

@@ -29,7 +29,7 @@ against the closed forms: relative error below 1e-12 for n up to 10^4, scale rat
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats
+from dpcube.core.arrays import Floats
 
 Complexes = NDArray[np.complex128]
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpcube.errors import InputError
+from dpcube.core.errors import InputError
 
 
 def discrete_variance(epsilon: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:

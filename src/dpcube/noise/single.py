@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcube.arrays import Floats
+from dpcube.core.arrays import Floats
 from dpcube.noise.arguments import NoiseLaw, is_discrete, numbers, plain, positive
 from dpcube.noise.law import discrete_mean_abs, discrete_variance
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike
 
-from dpcube.arrays import Floats
+from dpcube.core.arrays import Floats
 from dpcube.noise.arguments import fraction, numbers, plain, positive, whole_numbers
 from dpcube.noise.contour import lattice_quantile, lattice_scales, log_tail, tail_point
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dpcube.plan.axes import halve_longest
 from dpcube.plan.predict import Prediction, Predictor
-from dpcube.strategy import Strategy
+from dpcube.strategies import Strategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpcube.domain import Domain
+from dpcube.core.domain import Domain
 
 
 @dataclass(frozen=True, slots=True)

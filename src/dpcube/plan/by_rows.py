@@ -11,15 +11,15 @@ from functools import cache
 
 import numpy as np
 
-from dpcube.domain import Domain
-from dpcube.estimate import estimate
-from dpcube.estimate.cuboids import CuboidsEstimate
+from dpcube.core.domain import Domain
+from dpcube.models import estimate
+from dpcube.models.cuboids import CuboidsEstimate
 from dpcube.plan.axes import axes_of
 from dpcube.plan.errors_by_rows import Found, errors_of_cuboids, errors_of_grid
 from dpcube.plan.made_up_rows import MadeUpRows, rows_made_up
 from dpcube.plan.predict import Prediction, prediction_of
 from dpcube.plan.row_counters import SimulatedCuboids, SimulatedGrid
-from dpcube.strategy import Cuboids, FineGrid
+from dpcube.strategies import Cuboids, FineGrid
 
 CHARACTERS = ("smooth", "clustered", "heavy-tailed", "even", "concentrated")
 """The stand-ins that are run, each for seconds; the first ROUGHLY of them where a rough plan will do."""

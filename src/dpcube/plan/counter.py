@@ -9,12 +9,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.candidates import Candidates, check_candidates
-from dpcube.counter import BUDGET_UNITS, check_axes
-from dpcube.geometry.boxes import Boxes, box_sums
-from dpcube.privacy.choice import chosen
-from dpcube.privacy.epsilon import check_share
-from dpcube.privacy.regions import RegionBudget, check_units
+from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.candidates import Candidates, check_candidates
+from dpcube.core.cell_budget import RegionBudget, check_units
+from dpcube.core.counter import BUDGET_UNITS, check_axes
+from dpcube.core.epsilon import check_share
+from dpcube.core.selection import chosen
 
 
 class SimulatedCounter:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcube.errors import InputError
+from dpcube.core.errors import InputError
 from dpcube.plan.planning import Plan
 from dpcube.plan.queries import IN_WORDS
 

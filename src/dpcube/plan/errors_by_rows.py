@@ -9,13 +9,13 @@ from itertools import combinations
 
 import numpy as np
 
-from dpcube.arrays import Bools, Floats, Ints
-from dpcube.estimate import Estimate
-from dpcube.estimate.cuboids import CuboidsEstimate
+from dpcube.core.arrays import Bools, Floats, Ints
+from dpcube.models import Estimate
+from dpcube.models.cuboids import CuboidsEstimate
 from dpcube.plan.made_up_rows import MadeUpRows
 from dpcube.plan.queries import QueryKind
-from dpcube.query import Workload
-from dpcube.query.random_ranges import random_ranges
+from dpcube.queries import Workload
+from dpcube.queries.random_ranges import random_ranges
 
 RANGES, MOST_PAIRS, MOST_CELLS_ASKED = 300, 60, 2**14
 MOST_RANGE_CELLS = 2**25

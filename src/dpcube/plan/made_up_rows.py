@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr
 
-from dpcube.arrays import Floats, Ints
+from dpcube.core.arrays import Floats, Ints
 from dpcube.plan.axes import Axes, PlannedAxis, shape_of
 from dpcube.plan.stand_ins import STAND_INS
 

@@ -6,20 +6,20 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 
-from dpcube.domain import Domain
-from dpcube.domain.attribute import listing
-from dpcube.errors import DomainError, InputError, MemoryLimitError
+from dpcube.core.domain import Domain
+from dpcube.core.domain.attribute import listing
+from dpcube.core.epsilon import LARGEST, SMALLEST, parse_epsilon
+from dpcube.core.errors import DomainError, InputError, MemoryLimitError
+from dpcube.core.feasible import TOTAL_SHARE, check_drawable, check_public, error_of_total
 from dpcube.plan.advice import Advice, advise
 from dpcube.plan.axes import axes_of
 from dpcube.plan.by_rows import RowPredictor
 from dpcube.plan.predict import Prediction, Predictor
 from dpcube.plan.queries import ALL_KINDS, BY_ROWS_KINDS, GRID_KINDS, QUERY_KINDS, QueryKind
 from dpcube.plan.search import least_epsilon, rounded_up
-from dpcube.privacy.epsilon import LARGEST, SMALLEST, parse_epsilon
-from dpcube.privacy.feasible import TOTAL_SHARE, check_drawable, check_public, error_of_total
-from dpcube.strategy import BY_NAME, DEFAULT, Cuboids, FineGrid, Strategy, check_room, releasing_strategy
-from dpcube.strategy.described import what_is_done
-from dpcube.strategy.strategy import FittedStrategy
+from dpcube.strategies import BY_NAME, DEFAULT, Cuboids, FineGrid, Strategy, check_room, releasing_strategy
+from dpcube.strategies.described import what_is_done
+from dpcube.strategies.strategy import FittedStrategy
 
 Planned = FittedStrategy | Cuboids | FineGrid
 Predictions = Callable[[Fraction], Mapping[str, Prediction]]

@@ -13,16 +13,16 @@ from functools import cached_property
 
 import numpy as np
 
-from dpcube.arrays import Floats
-from dpcube.estimate import estimate
-from dpcube.estimate.metrics import absolute_errors
+from dpcube.core.arrays import Floats
+from dpcube.models import estimate
+from dpcube.models.metrics import absolute_errors
 from dpcube.noise.sums import dl_sum_mean_abs
 from dpcube.plan.axes import Axes, at_most, shape_of
 from dpcube.plan.counter import SimulatedCounter
 from dpcube.plan.queries import QUERY_KINDS, QueryKind, workload_of
 from dpcube.plan.stand_ins import STAND_INS, made_up_counts
-from dpcube.query import Workload
-from dpcube.strategy import Adaptive, Cells, Strategy
+from dpcube.queries import Workload
+from dpcube.strategies import Adaptive, Cells, Strategy
 
 SIMULATED_CELLS = 2**17
 """Cubes up to this size are simulated as they are; a run takes a fraction of a second."""

@@ -5,8 +5,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.query import Workload
-from dpcube.query.random_ranges import random_ranges
+from dpcube.queries import Workload
+from dpcube.queries.random_ranges import random_ranges
 
 QueryKind = Literal["ranges", "cells", "marginals", "total", "pairs"]
 ALL_KINDS: tuple[QueryKind, ...] = get_args(QueryKind)

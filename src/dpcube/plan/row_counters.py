@@ -9,17 +9,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcube.arrays import Ints
-from dpcube.candidates import TableDistances, check_candidates
-from dpcube.counter import BUDGET_UNITS, check_axes
-from dpcube.geometry.boxes import Boxes
-from dpcube.geometry.regions_of_boxes import RegionTree
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import Boxes
+from dpcube.core.candidates import TableDistances, check_candidates
+from dpcube.core.cell_budget import RegionBudget, check_units
+from dpcube.core.counter import BUDGET_UNITS, check_axes
+from dpcube.core.epsilon import check_share
+from dpcube.core.region_budget import BoxRegionBudget
+from dpcube.core.regions import RegionTree
+from dpcube.core.selection import chosen
 from dpcube.plan.counter import seeded_noise
 from dpcube.plan.made_up_rows import MadeUpRows
-from dpcube.privacy.box_regions import BoxRegionBudget
-from dpcube.privacy.choice import chosen
-from dpcube.privacy.epsilon import check_share
-from dpcube.privacy.regions import RegionBudget, check_units
 
 
 class SimulatedCuboids:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from dpcube.privacy.epsilon import LARGEST, SMALLEST
+from dpcube.core.epsilon import LARGEST, SMALLEST
 
 SEARCH_FACTOR = 4
 NEAR = 1.05

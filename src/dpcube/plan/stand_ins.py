@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.arrays import Floats
+from dpcube.core.arrays import Floats
 from dpcube.plan.axes import Axes, PlannedAxis, shape_of
 
 Mixture = list[tuple[float, list[Floats]]]

@@ -8,7 +8,7 @@ both compare before they start, `terms.py` what a side brings to the computation
 
 from typing import TYPE_CHECKING
 
-from dpcube.lazy import lazily
+from dpcube.core.lazy import lazily
 
 if TYPE_CHECKING:
     from dpcube.link.secure.channel import Channel, await_peer, open_listener, reach_peer

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpcube.errors import InputError, LinkageError
+from dpcube.core.errors import InputError, LinkageError
 from dpcube.link.program import Program
 from dpcube.link.secure.channel import Channel
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
-from dpcube.errors import LinkageError
+from dpcube.core.errors import LinkageError
 from dpcube.link.secure.credentials import Credentials, Role
 from dpcube.link.secure.frames import LARGEST_PAYLOAD, NO_SESSION, Frame, FrameKind, FrameReader, FrameWriter
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dpcube.errors import InputError, LinkageError
+from dpcube.core.errors import InputError, LinkageError
 
 Role = Literal["listener", "connector"]
 KEY_BYTES = 32

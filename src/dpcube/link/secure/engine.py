@@ -20,8 +20,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpcube.arrays import Bools, Ints
-from dpcube.errors import LinkageError
+from dpcube.core.arrays import Bools, Ints
+from dpcube.core.errors import LinkageError
 from dpcube.link.secure import worker
 from dpcube.link.secure.agreement import Agreement
 from dpcube.link.secure.channel import SILENCE_SECONDS, Channel

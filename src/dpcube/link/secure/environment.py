@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from stat import S_IRWXG, S_IRWXO
 
-from dpcube.caches import cache_folder, is_ours
-from dpcube.errors import InputError, LinkageError
+from dpcube.core.caches import cache_folder, is_ours
+from dpcube.core.errors import InputError, LinkageError
 
 ENGINE = "spu 0.9.5, Cheetah, products of 64 bits"
 ENGINE_SWITCH = "DPCUBE_LINK_ENGINE"

@@ -10,7 +10,7 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from dpcube.errors import LinkageError
+from dpcube.core.errors import LinkageError
 
 FRAME_VERSION = 1
 LARGEST_PAYLOAD = 2**18

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dpcube.arrays import Bools, Ints
-from dpcube.errors import DpcubeError, LinkageError
+from dpcube.core.arrays import Bools, Ints
+from dpcube.core.errors import DpcubeError, LinkageError
 from dpcube.link.secure.agreement import Agreement
 from dpcube.link.secure.channel import Channel
 from dpcube.link.secure.engine import EngineWatch, run_engine

@@ -5,8 +5,8 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dpcube.arrays import Bools, Ints
-from dpcube.errors import InputError, LinkageError
+from dpcube.core.arrays import Bools, Ints
+from dpcube.core.errors import InputError, LinkageError
 from dpcube.link.program import Program, check_features
 from dpcube.link.secure.agreement import Candidate, agree
 from dpcube.link.secure.channel import SILENCE_SECONDS, Channel

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcube.arrays import Bools, Ints
+from dpcube.core.arrays import Bools, Ints
 from dpcube.link.program import NEVER, Comparison, Program
 from dpcube.link.secure.credentials import Role
 

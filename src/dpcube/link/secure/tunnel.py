@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from dpcube.errors import LinkageError
+from dpcube.core.errors import LinkageError
 from dpcube.link.secure.channel import Channel
 from dpcube.link.secure.frames import Frame, FrameKind
 

@@ -1,0 +1,22 @@
+"""Attributes and domains: what the cells of a cube stand for, declared by the table's owner."""
+
+from dpcube.core.domain.attribute import Attribute, Destination, Scalar
+from dpcube.core.domain.calendar import Date
+from dpcube.core.domain.category import Category
+from dpcube.core.domain.domain import Domain
+from dpcube.core.domain.hierarchy import Level
+from dpcube.core.domain.number import Float, Integer
+from dpcube.core.domain.selection import Selection
+
+__all__ = [
+    "Attribute",
+    "Category",
+    "Date",
+    "Destination",
+    "Domain",
+    "Float",
+    "Integer",
+    "Level",
+    "Scalar",
+    "Selection",
+]

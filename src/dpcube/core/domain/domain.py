@@ -1,0 +1,155 @@
+"""The domain of a cube: its attributes, in the order of its axes."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpcube.core.domain.attribute import Attribute, listing
+from dpcube.core.domain.encoding import ALLOWED_ENCODINGS, encoding_named
+from dpcube.core.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
+from dpcube.core.domain.number import Integer
+from dpcube.core.domain.text import is_delimiter, meant
+from dpcube.core.errors import DomainError
+
+MOST_ATTRIBUTES = 64  # as many axes as an array can have
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Domain:
+    """Attributes in the order of the cube's axes; public by nature, and declared, never read from the data.
+
+    `drafted_from_data` marks a draft whose bounds or values were looked up in the private table: it may not be used
+    for a release until somebody signs, in `signed_public_by`, that what it says is public knowledge. `multiline` says
+    that quoted fields of CSV files hold line breaks; a stray quote then joins rows, so it must be declared. `delimiter`
+    divides the fields of CSV files, and `encoding` is that of their text; other tables have none.
+
+    >>> Domain(Integer("age", 0, 9), Integer("hours", 1, 4)).shape
+    (10, 4)
+    >>> Domain([Integer("age", 0, 9)]) == Domain(Integer("age", 0, 9))
+    True
+    """
+
+    attributes: tuple[Attribute, ...]
+    drafted_from_data: bool = False
+    signed_public_by: str | None = None
+    multiline: bool = False
+    delimiter: str | None = None
+    encoding: str | None = None
+
+    def __init__(
+        self,
+        *axes: Attribute | Iterable[Attribute],
+        attributes: Iterable[Attribute] = (),
+        drafted_from_data: bool = False,
+        signed_public_by: str | None = None,
+        multiline: bool = False,
+        delimiter: str | None = None,
+        encoding: str | None = None,
+    ) -> None:
+        """Take attributes one by one or as one list: `Domain(age, sex)`, `Domain([age, sex])`."""
+        given = (*axes, attributes) if attributes else axes
+        if len(given) == 1 and isinstance(given[0], Iterable) and not isinstance(given[0], str | bytes):
+            given = tuple(given[0])
+        object.__setattr__(self, "attributes", given)
+        object.__setattr__(self, "drafted_from_data", drafted_from_data)
+        object.__setattr__(self, "signed_public_by", signed_public_by)
+        object.__setattr__(self, "multiline", multiline)
+        object.__setattr__(self, "delimiter", delimiter)
+        object.__setattr__(self, "encoding", encoding)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        if not self.attributes:
+            msg = "a domain needs at least one attribute"
+            raise DomainError(msg)
+        if wrong := [item for item in self.attributes if not isinstance(item, Attribute)]:
+            msg = f"a domain is made of attributes such as Integer(name='age', min=0, max=99), got {wrong[0]!r}"
+            raise DomainError(msg)
+        if len(self.attributes) > MOST_ATTRIBUTES:
+            msg = f"the domain declares {len(self.attributes)} attributes; a domain has at most {MOST_ATTRIBUTES}"
+            raise DomainError(msg)
+        if self.delimiter is not None and not is_delimiter(self.delimiter):
+            msg = f"delimiter must be one ASCII character that ends no line and is no quote, got {self.delimiter!r}"
+            raise DomainError(msg)
+        if self.encoding is not None and encoding_named(self.encoding) is None:
+            msg = f"encoding must be {ALLOWED_ENCODINGS}, got {self.encoding!r}"
+            raise DomainError(msg)
+        names = self.names
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            msg = f"the domain declares the attribute '{twice}' twice; give each attribute its own name"
+            raise DomainError(msg)
+
+    @classmethod
+    def of_shape(cls, shape: tuple[int, ...]) -> "Domain":
+        """Return the domain of a bare array: axes `axis0`, `axis1`, ... of whole numbers from 0."""
+        return cls(tuple(Integer(name=f"axis{j}", min=0, max=n - 1) for j, n in enumerate(shape)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Domain":
+        """Read a domain file (TOML)."""
+        text = read_text(Path(path))
+        try:
+            return cls._declared(parse_declaration(text, beside=Path(path).parent))
+        except DomainError as error:
+            msg = f"{path}: {error}"
+            raise DomainError(msg) from None
+
+    @classmethod
+    def loads(cls, text: str) -> "Domain":
+        """Read a domain from the text of a domain file."""
+        return cls._declared(parse_declaration(text))
+
+    @classmethod
+    def _declared(cls, declaration: Declaration) -> "Domain":
+        attributes, drafted, signed, multiline, delimiter, encoding = declaration
+        return cls(
+            attributes,
+            drafted_from_data=drafted,
+            signed_public_by=signed,
+            multiline=multiline,
+            delimiter=delimiter,
+            encoding=encoding,
+        )
+
+    def dumps(self) -> str:
+        """Return the text of a domain file; `loads` reads it back to an equal domain."""
+        said = (self.drafted_from_data, self.signed_public_by, self.multiline, self.delimiter, self.encoding)
+        return format_declaration((self.attributes, *said))
+
+    def save(self, path: str | Path) -> None:
+        """Write a domain file (TOML), replacing the file at `path` in one step."""
+        unsigned = self.drafted_from_data and self.signed_public_by is None
+        write_text(Path(path), self.dumps(), private=unsigned)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Attribute names in axis order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of cells along each axis."""
+        return tuple(attribute.size for attribute in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """Number of cells of the cube."""
+        return math.prod(self.shape)
+
+    def axis(self, name: str) -> int:
+        """Return the axis of an attribute; DomainError with the names there are otherwise."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            msg = f"there is no attribute '{name}'; the attributes are {listing(self.names, most=30)}"
+            msg += meant(name, self.names)
+            raise DomainError(msg) from None
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.axis(name)]
+
+    def project(self, names: tuple[str, ...]) -> "Domain":
+        """Keep the named attributes, in the order given."""
+        return replace(self, attributes=tuple(self[name] for name in names))

@@ -1,0 +1,427 @@
+"""Words in which engines differ: an expression enters, the engine's SQL for it leaves. The rules are in `sql.py`.
+
+What text is a number or a date is said in `grammar.py`: every engine matches a text before it casts it.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from decimal import Decimal, localcontext
+
+import pyarrow as pa
+
+from dpcube.core.domain.grammar import DATE, DIGITS, INFINITY, LONGEST_READ, LONGEST_TEXT, NAN, NUMBER
+from dpcube.core.domain.reading import BLANKS, LOWER, UPPER
+from dpcube.core.sources.zone import Offsets
+
+MOST_EDGES = 10_000  # of an array that is searched
+FEW_VALUES = 16  # which are compared one by one; more are looked up
+FAR = 2**31 - 1  # days: outside of every domain, in the direction of its sign
+SECONDS_A_DAY = 86_400
+UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def literal(text: str) -> str:
+    """Return text as a literal of standard SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def halved(v: str, edges: Sequence[str], values: Sequence[str]) -> str:
+    """Return `values[i]` for v from `edges[i]` up to the next edge, found by halves; v is not below the first edge."""
+    if len(values) == 1:
+        return values[0]
+    middle = len(values) // 2
+    lower, upper = halved(v, edges[:middle], values[:middle]), halved(v, edges[middle:], values[middle:])
+    return f"CASE WHEN {v} < {edges[middle]} THEN {lower} ELSE {upper} END"
+
+
+class Dialect:
+    """The words of DuckDB, where files and frames are counted."""
+
+    double = "DOUBLE"
+    text = "VARCHAR"
+    octets = "strlen"  # the number of bytes, which an engine knows without reading them
+    random = "random()"
+    divides_all = True  # whether any double may be divided, and its bin be NULL or anything if it has none
+    barrier = ""  # what ends a subquery whose expressions are to be computed once
+    fence: tuple[str, str] | None = None  # a column and a condition that always holds, to the same end
+
+    def literal(self, text: str) -> str:
+        """Return a literal of text."""
+        return literal(text)
+
+    def real(self, number: float) -> str:
+        """Return a literal of a double, bit for bit."""
+        return f"CAST('{float(number)!r}' AS {self.double})"
+
+    def is_nan(self, v: str) -> str:
+        """Say whether a double is no number."""
+        return f"isnan({v})"
+
+    def readable(self, text: str) -> str:
+        """Say whether text is short enough to be matched and cast; what can be is ASCII, a byte a character."""
+        return f"{self.octets}({text}) <= {LONGEST_READ}"
+
+    def trimmed(self, text: str) -> str:
+        """Return text without blanks around it."""
+        return f"trim({text}, {literal(BLANKS)})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Say whether the whole text matches."""
+        return f"regexp_full_match({text}, {literal(pattern)})"
+
+    def group(self, text: str, pattern: str, number: int) -> str:
+        """Return what a group of a pattern holds, of text that matches it; empty or NULL if it was passed over."""
+        return f"regexp_extract({text}, {self.literal(f'^(?:{pattern})$')}, {number})"
+
+    def whole_number(self, digits: str) -> str:
+        """Return the integer that a few digits write."""
+        return f"TRY_CAST({digits} AS BIGINT)"
+
+    def whole(self, v: str) -> str:
+        """Return a double as a 64-bit integer, NULL if it is none."""
+        return f"CASE WHEN {v} = floor({v}) THEN TRY_CAST({v} AS BIGINT) END"
+
+    def folded(self, text: str) -> str:
+        """Return text with its ASCII letters made small."""
+        return f"translate({text}, {self.literal(UPPER)}, {self.literal(LOWER)})"
+
+    def boolean(self, text: str) -> str:
+        """Return 1 or 0 for the words true and false in any case, NULL for other text."""
+        words = f"CASE {self.folded(text)} WHEN 'true' THEN 1 WHEN 'false' THEN 0 END"
+        return f"CASE WHEN {self.octets}({text}) BETWEEN 4 AND 5 THEN {words} END"
+
+    def at_midnight(self, column: str, type_: pa.DataType) -> str:
+        """Say whether a time without a zone is a day's first moment."""
+        return f"{column} % {UNITS_A_SECOND[type_.unit] * SECONDS_A_DAY} = 0"
+
+    def one_if(self, condition: str) -> str:
+        """Return 1 or 0."""
+        return f"({condition})::INTEGER"
+
+    def within(self, v: str, low: str, high: str) -> str:
+        """Return v, clamped if the engine might compute it for rows that are left out."""
+        return f"least(greatest({v}, {low}), {high})"
+
+    def search(self, v: str, edges: Sequence[float]) -> str | None:  # noqa: ARG002 (for engines that can)
+        """Return the position of the last edge that is not above v, None if the engine has no word for it."""
+        return None
+
+    def whole_part(self, a: str, b: int) -> str:
+        """Return the whole part of a / b for integers, a at least 0."""
+        return f"{a} // {b}"
+
+    def nearest_bin(self, a: str, width: float, last: int) -> str:
+        """Return a / width, rounded, and `last` if that is less; if a is no number of bins long, NULL will do."""
+        # The cast rounds; an infinite quotient is none that it can do.
+        return f"least(TRY_CAST({a} / {self.real(width)} AS BIGINT), {last})"
+
+    def cell_number(self, flat: str, cells: int) -> str:
+        """Return the number of a row's cell, or `cells` if it has none."""
+        # A narrow key fits the engine's perfect hash table, whatever it knows of the values.
+        type_ = next(type_ for type_, bits in (("USMALLINT", 16), ("UINTEGER", 32), ("UBIGINT", 64)) if cells < 2**bits)
+        return f"coalesce(TRY_CAST({flat} AS {type_}), {cells}::{type_})"
+
+    def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
+        """Return v * times / over in doubles, rounded (ties away from zero) and clamped; v is a number."""
+        scaled = f"round({v}::DOUBLE * {self.real(times)} / {self.real(over)})"
+        return f"greatest({low}, least({high}, {scaled}))"
+
+    def total(self, part: str) -> str:
+        """Return the sum of 64-bit integers, which may need more bits."""
+        return f"sum({part})"
+
+    def position(self, text: str, values: Sequence[str]) -> str:
+        """Return the position of text among values, NULL if it is none of them."""
+        # An ENUM's values are looked up in a hash table.
+        return f"enum_code(TRY_CAST({text} AS ENUM({', '.join(map(literal, values))})))::BIGINT"
+
+    def number(self, text: str) -> str:
+        """Return the double that text writes, NULL if it writes none."""
+        # Of two bytes, the engine reads by itself what the grammar does (a test tries them all); of what starts with a
+        # digit, more only if it has an underscore or a long exponent, which is seen faster than by the expression.
+        digit = f"{text} >= '0' AND {text} < ':' AND NOT contains({text}, '_')"
+        no_exponent = f"NOT contains({text}, 'e') AND NOT contains({text}, 'E')"
+        matches = f"{self.readable(text)} AND {self.matches(text, NUMBER)}"
+        short = (f"strlen({text}) <= 2", f"strlen({text}) <= 6 AND {digit}")
+        fits = (*short, f"strlen({text}) <= 300 AND {digit} AND {no_exponent}", matches)
+        return f"CASE {' '.join(f'WHEN {fit} THEN TRY_CAST({text} AS DOUBLE)' for fit in fits)} END"
+
+    def day(self, text: str) -> str:
+        """Return the day since 1970 that text writes, NULL if it writes none."""
+        fits = f"{self.matches(text, DATE)} AND NOT starts_with({self.trimmed(text)}, '0000')"
+        read = f"CASE WHEN {fits} THEN TRY_CAST({self.trimmed(text)} AS DATE) - DATE '1970-01-01' END"
+        return f"CASE WHEN {self.readable(text)} THEN {read} END"
+
+    def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:
+        """Return the day since 1970 of a date or a time; times come as the integers they are stored as (`table.py`)."""
+        if pa.types.is_date32(type_):
+            return f"{column} - DATE '1970-01-01'"
+        return self.whole_days(column, UNITS_A_SECOND["ms" if pa.types.is_date64(type_) else type_.unit], offsets)
+
+    def whole_days(self, v: str, second: int, offsets: Offsets | None) -> str:
+        """Return the day, rounded down, of a time in units of which a second has `second`."""
+        if offsets is not None:
+            v = self.moved(v, offsets, lambda seconds: str(seconds * second), lambda seconds: str(seconds * second))
+        units = second * SECONDS_A_DAY
+        return f"({self.whole_part(v, units)} - {self.one_if(f'{v} % {units} < 0')})"
+
+    def moved(self, v: str, offsets: Offsets, moment: Callable[[int], str], span: Callable[[int], str]) -> str:
+        """Return a time moved to local time, where that could matter; elsewhere the sum might overflow."""
+        edges = [moment(edge) for edge in offsets.edges]
+        kept, by = self.within(v, edges[0], edges[-1]), halved(v, edges, [span(offset) for offset in offsets.offsets])
+        return f"(CASE WHEN {v} >= {edges[0]} AND {v} < {edges[-1]} THEN {kept} + {by} ELSE {v} END)"
+
+
+class Pushed(Dialect):
+    """What the engines have in common to which SQL is sent: scans of theirs turn columns into few types (`engines.py`).
+
+    Those are text, 64-bit integers, doubles, booleans, dates and times.
+    """
+
+    octets = "octet_length"
+
+    def start(self, text: str) -> str:
+        """Return as much of text as is read."""
+        fits = f"{self.octets}({text}) <= {LONGEST_TEXT}"
+        return f"CASE WHEN {fits} THEN {text} ELSE substring({text}, 1, {LONGEST_TEXT}) END"
+
+    def whole(self, v: str) -> str:
+        """Return a double as a 64-bit integer, NULL if it is none."""
+        return f"CASE WHEN {v} = floor({v}) AND abs({v}) < {self.real(2.0**63)} THEN CAST({v} AS BIGINT) END"
+
+    def one_if(self, condition: str) -> str:
+        """Return 1 or 0."""
+        return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
+
+    def nearest_bin(self, a: str, width: float, last: int) -> str:
+        """Return a / width, rounded, and `last` if that is less."""
+        return f"least(floor({a} / {self.real(width)} + 0.5), {last})"
+
+    def cell_number(self, flat: str, cells: int) -> str:
+        """Return the number of a row's cell, or `cells` if it has none."""
+        return f"coalesce({flat}, {cells})"
+
+    def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
+        """Return v * times / over in doubles, rounded (ties away from zero) and clamped; v is a number.
+
+        The factors are below 2^54, so beyond 2^120 a number ends at a bound, and below 2^-120 at 0, without arithmetic
+        that could overflow or underflow, which PostgreSQL refuses. What is left of a double after its whole part, and
+        twice that, are exact.
+        """
+        large, small = self.real(2.0**120), self.real(2.0**-120)
+        kept = f"least(greatest(CAST({v} AS {self.double}), -{large}), {large})"
+        scaled = f"{kept} * {self.real(times)} / {self.real(over)}"
+        part = f"least(greatest({scaled}, {self.real(low)}), {self.real(high)})"
+        nearest = f"{self.truncated(part)} + {self.truncated(f'({part} - {self.truncated(part)}) * 2')}"
+        return f"CASE WHEN abs({kept}) < {small} THEN 0 ELSE {nearest} END"
+
+    def truncated(self, x: str) -> str:
+        """Return a double's whole part, towards zero."""
+        raise NotImplementedError
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Say whether the whole text matches; a dollar would let Java pass over a line's end."""
+        raise NotImplementedError
+
+    def sign(self, text: str) -> str:
+        """Return the sign that text starts with, as a double."""
+        return f"CASE WHEN {self.trimmed(text)} LIKE '-%' THEN {self.real(-1)} ELSE {self.real(1)} END"
+
+    def trimmed(self, text: str) -> str:
+        """Return text without blanks around it."""
+        return f"trim(BOTH {self.literal(BLANKS)} FROM {text})"
+
+    def finite(self, text: str) -> str:
+        """Return the double nearest to what text writes, text being `DIGITS` with a sign."""
+        raise NotImplementedError
+
+    def number(self, text: str) -> str:
+        """Return the double that text writes, NULL if it writes none."""
+        cases = {
+            DIGITS: self.finite(text),
+            INFINITY: f"{self.sign(text)} * {self.real(float('inf'))}",
+            NAN: self.real(float("nan")),
+        }
+        forms = {f"[{BLANKS}]*[+-]?{form}[{BLANKS}]*": value for form, value in cases.items()}
+        read = " ".join(f"WHEN {self.matches(text, form)} THEN {value}" for form, value in forms.items())
+        return f"CASE WHEN {self.readable(text)} THEN CASE {read} END END"
+
+    def day(self, text: str) -> str:
+        """Return the day since 1970 that text writes, NULL if it writes none."""
+        fits = f"{self.matches(text, DATE)} AND {self.trimmed(text)} NOT LIKE '0000%'"
+        read = f"CASE WHEN {fits} THEN {self.day_written(self.trimmed(text))} END"
+        return f"CASE WHEN {self.readable(text)} THEN {read} END"
+
+    def day_written(self, text: str) -> str:
+        """Return the day since 1970 of text that is a date."""
+        raise NotImplementedError
+
+    def one_by_one(self, text: str, values: Sequence[str]) -> str:
+        """Return the position of text among values by comparing."""
+        cases = " ".join(f"WHEN {self.literal(value)} THEN {i}" for i, value in enumerate(values))
+        return f"CAST(CASE {text} {cases} END AS BIGINT)"
+
+
+class PostgreSQL(Pushed):
+    """The words of PostgreSQL, whose casts and arithmetic raise on what they cannot do."""
+
+    double = "DOUBLE PRECISION"
+    text = "TEXT"
+    barrier = " OFFSET 0"
+
+    def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:
+        """Return the day since 1970; dates at infinity lie outside of every domain."""
+        if pa.types.is_timestamp(type_):
+            if offsets is not None:
+                column = self.moved(column, offsets, "to_timestamp({})".format, "INTERVAL '{} seconds'".format)
+            zone = "" if type_.tz is None else " AT TIME ZONE 'UTC'"
+            column = f"CAST({column}{zone} AS DATE)"
+        ends = f"WHEN {column} = 'infinity' THEN {FAR} WHEN {column} = '-infinity' THEN {-FAR}"
+        return f"CASE {ends} ELSE {column} - DATE '1970-01-01' END"
+
+    def at_midnight(self, column: str, type_: pa.DataType) -> str:  # noqa: ARG002 (a timestamp of one unit)
+        """Say whether a time without a zone is a day's first moment."""
+        return f"CAST(CAST({column} AS DATE) AS TIMESTAMP) = {column}"
+
+    def literal(self, text: str) -> str:
+        """Return a literal that reads the same whatever the server's setting of standard_conforming_strings."""
+        return f"E{literal(text.replace(chr(92), chr(92) * 2))}" if "\\" in text else literal(text)
+
+    def is_nan(self, v: str) -> str:
+        """Say whether a double is no number, which PostgreSQL holds to be equal to itself."""
+        return f"({v} = {self.real(float('nan'))})"
+
+    def within(self, v: str, low: str, high: str) -> str:  # noqa: ARG002 (of no use here)
+        """Return v as it is: PostgreSQL computes what is selected after what is kept, and CASE in its order."""
+        return v
+
+    def search(self, v: str, edges: Sequence[float]) -> str | None:
+        """Return the position of the last edge that is not above v; the engine halves a sorted array."""
+        if len(edges) > MOST_EDGES:
+            return None
+        whole = all(isinstance(edge, int) for edge in edges)
+        type_ = "BIGINT" if whole else self.double
+        array = f"CAST('{{{','.join(map(repr, edges))}}}' AS {type_}[])"
+        return f"(width_bucket(CAST({v} AS {type_}), {array}) - 1)"
+
+    def whole_part(self, a: str, b: int) -> str:
+        """Return the whole part of a / b for integers."""
+        return f"{a} / {b}"
+
+    def nearest_bin(self, a: str, width: float, last: int) -> str:
+        """Return a / width, rounded, but 0 without dividing where it is small: an underflow would raise."""
+        rounded = super().nearest_bin(a, width, last)
+        return f"CASE WHEN {a} < {self.real(width / 4)} THEN 0 ELSE {rounded} END"
+
+    def truncated(self, x: str) -> str:
+        """Return a double's whole part."""
+        return f"trunc({x})"
+
+    def position(self, text: str, values: Sequence[str]) -> str:
+        """Return the position of text among values; the keys of a binary JSON object are searched by halves."""
+        places = {value: i for i, value in enumerate(values) if "\0" not in value}  # which no text of theirs holds
+        if len(places) <= FEW_VALUES and len(places) == len(values):
+            return self.one_by_one(text, values)
+        keys = self.literal(json.dumps(places, ensure_ascii=False))
+        return f"CAST(jsonb_object_field_text(CAST({keys} AS JSONB), {text}) AS BIGINT)"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Say whether the whole text matches."""
+        return f"{text} ~ {self.literal(f'^(?:{pattern})$')}"
+
+    def group(self, text: str, pattern: str, number: int) -> str:
+        """Return what a group of a pattern holds."""
+        return f"(regexp_match({text}, {self.literal(f'^(?:{pattern})$')}))[{number}]"
+
+    def whole_number(self, digits: str) -> str:
+        """Return the integer that a few digits write; there are always some where this is computed."""
+        return f"CAST({digits} AS BIGINT)"
+
+    def finite(self, text: str) -> str:
+        """Return the double nearest to what text writes: at most 11,000 digits, which NUMERIC holds."""
+        return self.nearest(f"CAST({self.trimmed(text)} AS NUMERIC)")
+
+    def nearest(self, numeric: str) -> str:
+        """Return the double nearest to a NUMERIC, ties to even; the cast alone raises beyond the doubles' range."""
+        greatest, least = f"CAST('{GREATEST}' AS NUMERIC)", f"CAST('{LEAST}' AS NUMERIC)"
+        infinite = self.real(float("inf"))
+        cases = (
+            f"WHEN {numeric} = CAST('NaN' AS NUMERIC) THEN {self.real(float('nan'))} "
+            f"WHEN {numeric} >= {greatest} THEN {infinite} WHEN {numeric} <= -{greatest} THEN -{infinite} "
+            f"WHEN abs({numeric}) <= {least} THEN 0 "
+        )
+        return f"CASE {cases}ELSE CAST({numeric} AS {self.double}) END"
+
+    def day_written(self, text: str) -> str:
+        """Return the day since 1970 of text that is a date."""
+        return f"CAST({text} AS DATE) - DATE '1970-01-01'"
+
+
+def _exact(base: int, power: int) -> Decimal:
+    with localcontext() as context:
+        context.prec = 1200
+        return Decimal(base) ** power
+
+
+GREATEST = str(int(_exact(2, 1024) - _exact(2, 970)))  # from here on a number is nearer to 2^1024, which is no double
+LEAST = str(_exact(2, -1075))  # up to here a number is nearer to 0
+
+
+class Spark(Pushed):
+    """The words of Spark, the same with and without its ANSI mode."""
+
+    text = "STRING"
+    random = "rand()"
+    # Spark puts expressions where their names stand in conditions, again and again, unless a column is drawn at random.
+    fence = ("rand() AS fence", "fence >= 0")
+    divides_all = False
+
+    def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:
+        """Return the day since 1970; by itself Spark would take that of a moment in the session's time zone."""
+        if pa.types.is_timestamp(type_) and type_.tz is not None:
+            return self.whole_days(f"unix_micros({column})", UNITS_A_SECOND["us"], offsets)
+        return f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT)"
+
+    def at_midnight(self, column: str, type_: pa.DataType) -> str:  # noqa: ARG002 (a timestamp of one unit)
+        """Say whether a time without a zone is a day's first moment."""
+        return f"CAST(CAST({column} AS DATE) AS TIMESTAMP_NTZ) = {column}"
+
+    def literal(self, text: str) -> str:
+        """Return a literal that no setting of the parser reads otherwise: in hexadecimal if it has odd characters."""
+        plain = text.isprintable() and not set(text) & set("'\\${")
+        return f"'{text}'" if plain else f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+    def whole_part(self, a: str, b: int) -> str:
+        """Return the whole part of a / b for integers; a slash would divide doubles."""
+        return f"{a} DIV {b}"
+
+    def total(self, part: str) -> str:
+        """Return the sum of 64-bit integers, of which a sum of its own would overflow."""
+        return f"sum(CAST({part} AS DECIMAL(20, 0)))"
+
+    def truncated(self, x: str) -> str:
+        """Return the whole part of a double below 2^63."""
+        return f"CAST({x} AS BIGINT)"
+
+    def position(self, text: str, values: Sequence[str]) -> str:
+        """Return the position of text among values."""
+        if len(values) <= FEW_VALUES:
+            return self.one_by_one(text, values)
+        keys = ", ".join(map(self.literal, values))
+        places = ", ".join(f"{i}L" for i in range(len(values)))
+        return f"try_element_at(map_from_arrays(array({keys}), array({places})), {text})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Say whether the whole text matches: nothing follows, not even a line's end, which a dollar would allow."""
+        return f"{text} RLIKE {self.literal(f'(?s)^(?:{pattern})(?!.)')}"
+
+    def finite(self, text: str) -> str:
+        """Return the double nearest to what text writes."""
+        return f"TRY_CAST({self.trimmed(text)} AS DOUBLE)"
+
+    def day_written(self, text: str) -> str:
+        """Return the day since 1970 of text that is a date."""
+        return f"CAST(unix_date(TRY_CAST({text} AS DATE)) AS BIGINT)"
+
+
+DUCKDB, POSTGRESQL, SPARK = Dialect(), PostgreSQL(), Spark()

@@ -1,0 +1,160 @@
+"""The form of a privacy unit: a column `u` that tells apart the units of a column that says whose each row is.
+
+What attributes read of a column may be one for two values: text that is not UTF-8 gets replacement characters, decimals
+become doubles. If two people were one unit, the rows of one would decide which of the other's are counted. So a unit
+has a form of its own, of which `asked.py` asks no more than which are equal and which are null.
+
+Where types are declared apart from the rows (CSV files, whose fields are text, and PostgreSQL):
+
+- two values have the same form if and only if they are equal; -0 is 0, and text is equal if its bytes are;
+- a null has none, and NaN is a null here, as it is in pandas: it names nobody;
+- a row whose form is longer than `LONGEST_TEXT` bytes is left out of the scan, whatever becomes of nulls;
+- a column whose type has none is refused when the unit is declared (`named` in `table.py`).
+
+Elsewhere a library may have inferred the type from the rows, and one row without a unit turns whole numbers into
+doubles, one row "n/k" into text. So that no row decides who the others belong to, a value there has the same form in
+columns of every type that could hold it (`domain/written.py`): 3, 3.0, "3" and "03" are one unit, and so are a day, its
+midnight and the texts of either; the number of a text is the nearest double. A number names a unit if every such type
+tells it from its neighbours: if it is whole and below 2^53 (`LARGEST_WHOLE`). A row whose unit is any other number is
+left out of the scan, as no type can be trusted to have kept it apart from others.
+"""
+
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpcube.core.domain.grammar import LONGEST_READ, LONGEST_TEXT, NUMBER
+from dpcube.core.domain.reading import BLANKS
+from dpcube.core.domain.written import BOOLEANS, LARGEST_WHOLE
+from dpcube.core.sources.sql import kind, value_type
+
+NONE = b""  # the form of what has none
+MAY_BE_TYPED = f"^[{BLANKS}]*[-+.0-9iInN]|^[tTfF]"  # how a text begins that is a number, a boolean, a date or a time
+UNIX_EPOCH = datetime(1970, 1, 1)
+_NUMBER = re.compile(NUMBER.encode())
+_CLOCK = re.compile(rb"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]{1,9})?)?")
+_MOMENT = re.compile(
+    rb"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[tT ]([0-9]{2}:[0-9]{2})(?:(:[0-9]{2})(?:[.,]([0-9]{1,9}))?)?"
+    rb"([zZ]|[+-][0-9]{2}(?::?[0-5][0-9])?)?)?"
+)
+
+
+def carries(type_: pa.DataType) -> bool:
+    """Say whether the values of an Arrow column have a form."""
+    type_ = value_type(type_)
+    others = pa.types.is_duration(type_) or pa.types.is_decimal(type_) or isinstance(type_, pa.UuidType)
+    return kind(type_) is not None or others
+
+
+def form_type(type_: pa.DataType) -> pa.DataType:
+    """Return the type of the form of an Arrow column."""
+    type_ = value_type(type_)
+    return pa.large_binary() if kind(type_) == "text" or isinstance(type_, pa.UuidType) else pa.int64()
+
+
+def form(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the form of each value, and which rows have a form or are null."""
+    if isinstance(array.type, pa.DictionaryType):
+        forms, named = form(array.dictionary)
+        return forms.take(array.indices), pc.fill_null(named.take(array.indices), fill_value=True)
+    if isinstance(array.type, pa.UuidType):
+        return array.storage.cast(pa.large_binary()), _all(array)
+    if kind(array.type) == "text":
+        return _forms_of_texts(array.cast(pa.large_binary()))
+    if pa.types.is_temporal(array.type):
+        return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(pa.int64()), _all(array)
+    if pa.types.is_boolean(array.type):
+        return array.cast(pa.int64()), _all(array)
+    return _forms_of_numbers(array)
+
+
+def form_of_text(text: bytes) -> bytes | None:
+    """Return the form of a text: that of the number, boolean, date or time that it writes, or its own; None for NaN."""
+    if len(text) <= LONGEST_READ:
+        if text.lower() in (b"true", b"false"):
+            return form_of_boolean(value=BOOLEANS[text.lower().decode()])
+        bare = text.strip(BLANKS.encode())
+        if _NUMBER.fullmatch(text):
+            number = float(bare)
+            return None if number != number else form_of_whole(int(number)) if _is_whole(number) else NONE
+        with suppress(ValueError, OverflowError):
+            if (parts := _MOMENT.fullmatch(bare)) is not None:
+                return _form_of_moment_text(*parts.groups())
+        if _CLOCK.fullmatch(bare):
+            return form_of_clock(bare)
+    return b"s" + text if len(text) < LONGEST_TEXT else NONE
+
+
+def form_of_whole(number: int) -> bytes:
+    """Return the form of a whole number."""
+    return f"n{number:d}".encode() if abs(number) <= LARGEST_WHOLE else NONE
+
+
+def form_of_boolean(*, value: bool) -> bytes:
+    """Return the form of a boolean."""
+    return b"b1" if value else b"b0"
+
+
+def form_of_moment(seconds: int, fraction: str, *, aware: bool) -> bytes:
+    """Return the form of seconds since 1970 and the digits of a fraction; a moment in UTC is none on a wall's clock."""
+    return f"{'z' if aware else 't'}{seconds}.{fraction.rstrip('0')}".encode()
+
+
+def form_of_clock(text: bytes) -> bytes:
+    """Return the form of a time of day, such as 08:30, 08:30:00 or 08:30:00.5."""
+    seconds = text[6:8] or b"00"
+    return b"c" + text[:5] + b":" + seconds + b"." + text[9:].rstrip(b"0")
+
+
+def _is_whole(number: float) -> bool:
+    return abs(number) <= LARGEST_WHOLE and number.is_integer()
+
+
+def _form_of_moment_text(
+    day: bytes, clock: bytes | None, seconds: bytes | None, fraction: bytes | None, offset: bytes | None
+) -> bytes:
+    apart = b"+00:00" if offset in (b"z", b"Z") else offset or b""
+    moment = datetime.fromisoformat((day + b"T" + (clock or b"00:00") + (seconds or b":00") + apart).decode())
+    epoch = UNIX_EPOCH if moment.tzinfo is None else UNIX_EPOCH.replace(tzinfo=UTC)
+    since = (moment - epoch).days * 86_400 + (moment - epoch).seconds
+    return form_of_moment(since, (fraction or b"").decode(), aware=moment.tzinfo is not None)
+
+
+def _forms_of_texts(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the form of each text, made once for each that differs."""
+    encoded = texts.dictionary_encode()
+    every = encoded.dictionary
+    own = pc.binary_join_element_wise(pa.scalar(b"s", pa.large_binary()), every, pa.scalar(b"", pa.large_binary()))
+    odd = pc.or_(pc.match_substring_regex(every, MAY_BE_TYPED), pc.greater_equal(pc.binary_length(every), LONGEST_TEXT))
+    forms = [form_of_text(text) for text in every.filter(odd).to_pylist()]
+    made = pc.replace_with_mask(own, odd, pa.array(forms, pa.large_binary()))
+    of_rows = made.take(encoded.indices)
+    named = pc.not_equal(of_rows, pa.scalar(NONE, pa.large_binary()))
+    return of_rows, pc.fill_null(named, fill_value=True)
+
+
+def _forms_of_numbers(numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return whole numbers below 2^53, and which rows have one or are null; NaN is null."""
+    if pa.types.is_floating(numbers.type):
+        numbers = numbers.cast(pa.float64())
+        numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
+    doubles = numbers.cast(pa.float64(), safe=False)
+    near = pc.less_equal(pc.abs(doubles), float(LARGEST_WHOLE))
+    if pa.types.is_floating(numbers.type) or (pa.types.is_decimal(numbers.type) and numbers.type.scale > 0):
+        near = pc.and_(near, pc.equal(pc.floor(numbers), numbers))
+    named = pc.fill_null(near, fill_value=True)
+    return pc.if_else(named, doubles, None).cast(pa.int64()), named
+
+
+def _all(array: pa.Array) -> pa.Array:
+    return pa.repeat(pa.scalar(value=True), len(array))
+
+
+def short_enough(forms: pa.Array) -> pa.Array:
+    """Say which forms are not too long."""
+    if not pa.types.is_large_binary(forms.type):
+        return _all(forms)
+    return pc.fill_null(pc.less_equal(pc.binary_length(forms), LONGEST_TEXT), fill_value=True)

@@ -1,0 +1,42 @@
+"""The total first: a small part of a release's epsilon says whether the domain counts any rows worth a release.
+
+A domain that reads a table wrongly (dates in another format, another delimiter) counts next to nothing, and whoever
+finds out from the release has spent it all. So the total of the cube is drawn first, with `TOTAL_SHARE` of the epsilon,
+and a release whose noisy total is not above its error stops there, the rest of its charge given back. One that goes on
+keeps the total as the first measurement of its transcript, and every estimate uses it.
+
+Proof. The total is the count of one cell that holds every row. One row changes it by one, a unit by `max_rows` at most,
+and noise at e/max_rows costs e (`gate.py`): this costs its own epsilon, charged with the rest before it is drawn.
+Whether the release goes on is computed from that noisy number and public facts, and costs nothing more. If it goes on,
+the strategy has a gate of its own with the rest. What is published is the pair of both outputs, the noisy total and the
+strategy's transcript (`Transcript.after_total`). Their noises are independent, so the probability of the pair is that
+of the total times that of the transcript, and the two losses add up: sequential composition, to the release's epsilon,
+whatever the total said. Nothing else is seen of the rows on the way. A stopped release publishes the total, in its
+message, and nothing else: it costs the total's part.
+"""
+
+from fractions import Fraction
+
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import EmptyTotalError
+from dpcube.core.exact import ExactCounts
+from dpcube.core.exact_rows import ExactRows
+from dpcube.core.feasible import error_of_total
+from dpcube.core.gate import Gate
+
+
+def draw_total(exact_counts: ExactCounts | ExactRows, epsilon: Fraction, *, max_rows: int) -> int:
+    """Draw the noisy total of a cube, for an epsilon that has been charged."""
+    return int(Gate(exact_counts.total(), epsilon, max_rows=max_rows).count_cells(BUDGET_UNITS)[0])
+
+
+def refuse_empty(noisy_total: int, spent: Fraction, rest: Fraction, *, max_rows: int) -> None:
+    """Stop a release whose noisy total is not above its error."""
+    error = error_of_total(spent, max_rows)
+    if noisy_total > error:
+        return
+    msg = (
+        f"stopped: this domain counts about {noisy_total} rows, not above the error of {error}, so it may not read the "
+        f"table at all. Only epsilon {spent} was charged, for this total; {rest} of this release was not"
+    )
+    raise EmptyTotalError(msg)

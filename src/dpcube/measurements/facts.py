@@ -1,0 +1,47 @@
+"""Facts of a manifest: a JSON value from anywhere enters, a value of the type that it should have leaves."""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TypeVar
+
+from dpcube.core.domain.text import is_text
+from dpcube.core.errors import ReleaseFileError
+
+T = TypeVar("T")
+
+
+class FutureFormatError(ReleaseFileError):
+    """A file of a format that this version does not know yet."""
+
+
+_RATIONAL = re.compile(r"[0-9]{1,200}(/[1-9][0-9]{0,199})?")
+
+
+def value(facts: Mapping[str, object], key: str, kind: type[T]) -> T:
+    """Return the fact of this key, of exactly this type."""
+    found = facts[key]
+    # Not isinstance: true is no number. Half of a surrogate pair is no text that could be shown.
+    if type(found) is not kind or (kind is str and not is_text(found)):
+        raise _wrong(key)
+    return found
+
+
+def whole_number_list(facts: Mapping[str, object], key: str) -> tuple[int, ...]:
+    """Return a list of whole numbers."""
+    found = value(facts, key, list)
+    if any(type(number) is not int for number in found):
+        raise _wrong(key)
+    return tuple(found)
+
+
+def rational(facts: Mapping[str, object], key: str) -> Fraction:
+    """Return a rational that `str` wrote; a short text such as 1e-999999999 would stand for a very long number."""
+    text = value(facts, key, str)
+    if not _RATIONAL.fullmatch(text):
+        raise _wrong(key)
+    return Fraction(text)
+
+
+def _wrong(key: str) -> ReleaseFileError:
+    return ReleaseFileError(f"its manifest's {key} is not what it should be")

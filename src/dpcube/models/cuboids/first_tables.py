@@ -1,0 +1,77 @@
+"""The first tables of a wide release, of cells: over each attribute, or over each and a target.
+
+Enters: a transcript. Leaves: a noisy table over each attribute, and those by class. A table by class, summed over
+the classes, is one over the attribute; that of the target is told by all of them, each by its precision.
+"""
+
+import numpy as np
+
+from dpcube.core.arrays import Floats, Ints
+from dpcube.measurements import MarginalCounts, Transcript
+from dpcube.models.cuboids.fitting import CountedTable, pooled
+from dpcube.models.cuboids.junction import CliqueAxes
+from dpcube.noise import noise_variances
+
+
+def counted_table(transcript: Transcript, axes: CliqueAxes, counts: Ints, units: int) -> CountedTable:
+    """Return noisy counts with the variance of the noise of so many units."""
+    variance = float(noise_variances(np.array([units]), transcript.epsilon_per_unit)[0])
+    return CountedTable(axes, counts.astype(np.float64), variance)
+
+
+def first_tables(transcript: Transcript) -> list[CountedTable]:
+    """Return the noisy tables of cells, by their axes."""
+    found = sorted(_over_attributes(transcript), key=lambda one: one.axes)
+    return [counted_table(transcript, one.axes, one.counts, one.units) for one in found]
+
+
+def counts_of_whole(transcript: Transcript) -> list[CountedTable]:
+    """Return the counts of the whole that were measured by themselves: tables over no axes."""
+    return [counted_table(transcript, (), one.counts, one.units) for one in transcript.totals]
+
+
+def _over_attributes(transcript: Transcript) -> list[MarginalCounts]:
+    return [kept for kept in transcript.measurements if isinstance(kept, MarginalCounts) and kept.axes]
+
+
+def tables_of_one(tables: list[CountedTable]) -> list[CountedTable]:
+    """Return the table over each attribute that first tables lead to."""
+    made = pooled([_summed_to(table, axis) for table in tables for axis in table.axes])
+    return sorted(made, key=lambda table: table.axes)
+
+
+def _summed_to(table: CountedTable, axis: int) -> CountedTable:
+    others = tuple(j for j, other in enumerate(table.axes) if other != axis)
+    counts = table.counts.sum(axis=others)
+    return CountedTable((axis,), counts, table.variance * table.counts.size / counts.size)
+
+
+def in_groups(table: CountedTable, groups: tuple[Ints, ...]) -> CountedTable:
+    """Return a table with its cells put together into groups, each with as many noises as it has cells."""
+    counts, cells = table.counts, np.ones_like(table.counts)
+    for at, axis in enumerate(table.axes):
+        counts, cells = (_summed_by(groups[axis], one, at) for one in (counts, cells))
+    return CountedTable(table.axes, counts, table.variance, cells)
+
+
+def _summed_by(groups: Ints, table: Floats, at: int) -> Floats:
+    lines = np.moveaxis(table, at, 0)
+    summed = np.zeros((int(groups.max()) + 1, *lines.shape[1:]))
+    np.add.at(summed, groups, lines)
+    return np.moveaxis(summed, 0, at)
+
+
+def target_of(transcript: Transcript) -> int | None:
+    """Return the attribute that is in every first table of two, None where each is of one."""
+    axes = [set(kept.axes) for kept in _over_attributes(transcript)]
+    common = set.intersection(*axes) if axes else set()
+    return max(common) if common and all(len(one) == 2 for one in axes) else None
+
+
+def counts_every_attribute(transcript: Transcript) -> bool:
+    """Say whether the first tables of cuboids are over every attribute once, by themselves or with one target."""
+    every, target = range(len(transcript.shape)), target_of(transcript)
+    wanted = (
+        [(axis,) for axis in every] if target is None else [tuple(sorted((j, target))) for j in every if j != target]
+    )
+    return sorted(kept.axes for kept in _over_attributes(transcript)) == sorted(wanted)

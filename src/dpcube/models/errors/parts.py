@@ -1,0 +1,30 @@
+"""What the error of an answer is made of: noise, the error within boxes, and where it is known, the noise's law."""
+
+from typing import NamedTuple
+
+from dpcube.core.arrays import Bools, Floats, Ints
+
+
+class EqualNoises(NamedTuple):
+    """Laws of noise that are known exactly: multiples of sums of so many noises P(z) ~ exp(-alpha|z|).
+
+    `numbers` has one entry for each answer, 0 where its error is not known to be such a sum and nothing else.
+    """
+
+    alpha: float
+    numbers: Ints
+
+
+class ErrorParts(NamedTuple):
+    """The parts of the errors of many answers, each of shape (answers,). What is not known is NaN, never 0.
+
+    `noise_variances` is the variance that the noise of the measured counts leaves in each answer; `within_squares` the
+    expected square of the error made by spreading the count of a box over its cells, where a question takes a part of
+    the box only; `noises` tells where the law of the error is known exactly. `modelled` tells which answers say more
+    than was counted of their attributes together: none unless given.
+    """
+
+    noise_variances: Floats
+    within_squares: Floats
+    noises: EqualNoises | None = None
+    modelled: Bools | None = None

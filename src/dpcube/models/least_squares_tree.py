@@ -1,0 +1,146 @@
+"""An estimate by least squares over a whole tree: totals that add up, unbiased, with the exact variance of any answer.
+
+Let s_u be the variance of what the counts in the subtree of u say of its total, and C_v the sum of s_u over the
+children of v. Least squares gives a child h_u = z_u + (s_u/C_v)(h_v - sum of z), z what its subtree says. The error of
+h_u is (s_u/C_v) times that of h_v, plus what is independent of everything above v and has covariance diag(s) - s s'/C_v
+among the children. A question that takes the part g_u of each leaf's total takes g_v = sum of g_u s_u/C_v of an inner
+node's error, and its variance is
+
+    g_root^2 s_root + sum over inner nodes v of (sum over children of g_u^2 s_u - C_v g_v^2),
+
+where nodes of which all cells are taken alike add nothing below themselves: a walk visits only what the question cuts.
+Where a leaf of several cells is cut, no count says what lies inside. A posterior of the same counts does, with a mean m
+and a variance s of the question: given the counts, an answer a errs by (a - m)^2 + s in the square, whatever made it.
+Without a posterior the error is not known there (NaN): rows may lie anywhere in the leaf.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.boxes import filled_boxes
+from dpcube.core.compiled import compiled
+from dpcube.models.boxes import BoxPart
+from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.models.errors.axis_weights import AxisWeights, axis_weights, even_measure, everything
+from dpcube.models.errors.parts import ErrorParts
+from dpcube.models.errors.walks import common_weight, mean_weight
+from dpcube.models.protocol import DENSE_CELLS, Estimate
+from dpcube.queries import CountingQueries, Workload
+from dpcube.trees.tree import BoxTree
+
+
+@dataclass(frozen=True)
+class LeastSquaresTree:
+    """Totals of the nodes of a tree that add up, and the variances s of what each subtree says: shape (nodes,)."""
+
+    name: str
+    tree: BoxTree
+    totals: Floats
+    subtree_variance: Floats
+    posterior: Callable[[], Estimate] | None = field(default=None, kw_only=True)
+    """What makes a posterior of the same counts, where there is one; it takes a while, and is made when asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the cube."""
+        return self.tree.shape
+
+    @cached_property
+    def boxes(self) -> BoxPart:
+        """The totals of the leaves, spread evenly; the noise is stated here, for it is shared between leaves."""
+        return BoxPart(self.tree, self.totals[self.tree.leaves], np.zeros(len(self.tree.leaves)))
+
+    @cached_property
+    def _table(self) -> Floats:
+        return summed_area_table(self.cells())
+
+    def cells(self) -> Floats:
+        """Return the estimated count of every cell, in the shape of the cube."""
+        return filled_boxes(self.boxes.leaves, self.boxes.density)
+
+    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+        """Return the estimated answers of many counting queries and the parts of their errors."""
+        values, sums = self.boxes.query_sums(queries)
+        asked = axis_weights(queries, *even_measure(self.shape))
+        return values, self._errors(asked, sums.cut, values, lambda other: other.answers(queries))
+
+    def range_values(self, workload: Workload) -> Floats:
+        """Return the estimated answers of many ranges."""
+        if np.prod(self.shape, dtype=float) > DENSE_CELLS:
+            return self.boxes.range_values(workload)
+        return range_sums(self._table, workload.lower, workload.upper)
+
+    def range_errors(self, workload: Workload) -> ErrorParts:
+        """Return the parts of the errors of many ranges."""
+        asked = everything(self.shape, *even_measure(self.shape)).inside(workload)
+
+        def by_posterior(other: Estimate) -> tuple[Floats, ErrorParts]:
+            return other.range_values(workload), other.range_errors(workload)
+
+        return self._errors(asked, self.boxes.range_sums(workload).cut, self.range_values(workload), by_posterior)
+
+    @cached_property
+    def _posterior(self) -> Estimate | None:
+        return None if self.posterior is None else self.posterior()
+
+    def _errors(
+        self, asked: AxisWeights, cut: Floats, values: Floats, by: Callable[[Estimate], tuple[Floats, ErrorParts]]
+    ) -> ErrorParts:
+        """Return the errors of answers, `by` the posterior's own where they cut a leaf."""
+        noise = least_squares_variances(self.tree, self.subtree_variance, asked)
+        if not (cut > 0).any():
+            return ErrorParts(noise, np.zeros(len(cut)))
+        if self._posterior is None:
+            return ErrorParts(noise, np.where(cut > 0, np.nan, 0.0))
+        mean, errors = by(self._posterior)
+        squares = (values - mean) ** 2 + errors.noise_variances + errors.within_squares
+        return ErrorParts(noise, np.where(cut > 0, np.maximum(squares - noise, 0.0), 0.0))
+
+
+def least_squares_variances(tree: BoxTree, subtree_variance: Floats, asked: AxisWeights) -> Floats:
+    """Return the noise variance of each query, given the variance of what each subtree says of its total."""
+    return _variances(tree.lower, tree.upper, tree.end, tree.parent, subtree_variance, asked)
+
+
+@compiled
+def _variances(lower: Ints, upper: Ints, end: Ints, parent: Ints, variance: Floats, asked: AxisWeights) -> Floats:
+    """Return the variance of each query, as at the head of this module: down the tree once, and up again.
+
+    `weighted` and `squared` hold, of each node that is cut, the sums of g s and of g^2 s over its children.
+    """
+    nodes = len(end)
+    of_children, weighted, squared = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
+    for node in range(1, nodes):
+        of_children[parent[node]] += variance[node]
+    cut, found = np.empty(nodes, np.int64), np.zeros(len(asked.taken))
+    for query in range(len(asked.taken)):
+        met, node = 0, 0
+        while node < nodes:
+            taken, alike = common_weight(node, lower, upper, query, asked)
+            if not alike and end[node] > node + 1:
+                cut[met], met = node, met + 1
+                weighted[node], squared[node] = 0.0, 0.0
+                node += 1
+                continue
+            if not alike:
+                taken = mean_weight(node, lower, upper, query, asked, 0)
+            if node == 0:
+                found[query] = taken * taken * variance[0]
+            else:
+                weighted[parent[node]] += taken * variance[node]
+                squared[parent[node]] += taken * taken * variance[node]
+            node = end[node]
+        for place in range(met - 1, -1, -1):
+            node = cut[place]
+            taken = weighted[node] / of_children[node]
+            found[query] += max(squared[node] - weighted[node] * taken, 0.0)
+            if node == 0:
+                found[query] += taken * taken * variance[0]
+            else:
+                weighted[parent[node]] += taken * variance[node]
+                squared[parent[node]] += taken * taken * variance[node]
+    return found

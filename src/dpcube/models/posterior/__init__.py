@@ -1,0 +1,22 @@
+"""The posterior of a tree of noisy counts, and the estimate it makes.
+
+`inference.py` infers it, by the compiled loops of `splits.py`; `whole.py` is the count of the whole table; `even.py`
+says whether the table may be even; `contradicted.py` corrects marginals; `probes.py` holds the posterior against its
+counts, and `calibrated.py` measures by that how much more it errs than it says; `estimate.py` answers questions by it;
+`cells.py` fills in every cell.
+"""
+
+from dpcube.models.posterior.estimate import PosteriorEstimate
+from dpcube.models.posterior.inference import Learnt, Posterior, infer, with_unseen_departures
+from dpcube.models.posterior.whole import Whole, counted_apart, whole_count
+
+__all__ = [
+    "Learnt",
+    "Posterior",
+    "PosteriorEstimate",
+    "Whole",
+    "counted_apart",
+    "infer",
+    "whole_count",
+    "with_unseen_departures",
+]

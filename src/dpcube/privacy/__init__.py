@@ -1,1 +1,0 @@
-"""TRUSTED. Budgets, exact noise and randomness; the proofs stand beside the code."""

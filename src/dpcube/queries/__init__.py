@@ -1,0 +1,6 @@
+"""Questions: counting queries by keyword or expression, and workloads of ranges."""
+
+from dpcube.queries.counting import Condition, CountingQueries, CountingQuery, query
+from dpcube.queries.workload import Workload
+
+__all__ = ["Condition", "CountingQueries", "CountingQuery", "Workload", "query"]

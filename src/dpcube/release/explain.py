@@ -1,0 +1,199 @@
+"""An account of a release in plain words: what was measured, what was spent, how far off answers are."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcube.measurements import Choice
+from dpcube.measurements.measurements import CountsAlike, MarginalCounts, Measurement
+from dpcube.noise import noise_variances
+from dpcube.release.answer import MODELLED
+from dpcube.release.trust import ONE_CELL, Trust, doubts, trust
+
+if TYPE_CHECKING:
+    from dpcube.release.release import Release
+
+MOST_EXPLAINED_CELLS = 2**22
+"""Of larger cubes an account tells no errors: they would take longer than an account may."""
+MOST_UNITS = 3
+"""Tables over as many attributes that were counted with more different units are told together."""
+MOST_ATTRIBUTES, MOST_KINDS, WIDTH = 6, 8, 100  # so that an account fits one screen
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A kind of counts that were measured: how many, the share of epsilon spent on each, the noise of each."""
+
+    what: str
+    counts: int
+    share: float
+    noise: float
+
+    def __str__(self) -> str:
+        counts = f"{self.counts:,} count{'s' if self.counts > 1 else ''}"
+        return f"{self.what}: {counts}, each with {self.share:.2%} of epsilon, noise {_rows(self.noise)}"
+
+
+class MeasuredChoices(Measured):
+    """A kind of choices that were made: how many, the share of epsilon spent on each, the noise of each score."""
+
+    def __str__(self) -> str:
+        choices = f"{self.counts:,} choice{'s' if self.counts > 1 else ''}"
+        return f"{self.what}: {choices}, each with {self.share:.2%} of epsilon, noise of scores {_rows(self.noise)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAccount:
+    """What a release holds and how far its answers can be trusted."""
+
+    cube: str
+    protection: str
+    measured: tuple[Measured, ...]
+    errors: tuple[Trust, ...]
+    stamp: str
+    answers: bool
+    """Whether any estimate can answer from what was measured."""
+
+    def __str__(self) -> str:
+        parts = [self.stamp] if self.stamp else []
+        parts += [self.cube, self.protection, "Measured, once and for all (noise: standard deviation in rows)"]
+        parts += [f"  {row}" for row in self.measured]
+        if self.errors:
+            parts.append("Standard error of an answer, noise and unevenness together")
+            parts += [
+                f"  {row.question}: "
+                + ("unknown" if np.isnan(row.most) else f"{_rows(row.middle)} rows; 9 in 10 below {_rows(row.most)}")
+                + (f"; {row.modelled:.0%} {MODELLED}" if row.modelled else "")
+                for row in self.errors
+            ]
+        return "\n".join([*(line for part in parts for line in _wrapped(part)), *_wrapped(self._support())])
+
+    @property
+    def doubts(self) -> str:
+        """Why nothing can be made of the release; empty if something can, or if its errors were not worked out."""
+        if not self.answers:
+            return "No estimate of this dpcube can answer from these measurements."
+        return doubts(self.errors) if self.errors else ""
+
+    def _support(self) -> str:
+        if self.doubts:
+            return f"{self.doubts} Asking costs no privacy, however often."
+        unseen = ""
+        of_a_cell = next((row.half_width for row in self.errors if row.question == ONE_CELL), math.nan)
+        if not math.isnan(of_a_cell):
+            unseen = f"A single cell below about {_rows(of_a_cell)} rows cannot be told from an empty one. "
+        above = "totals, groups and ranges well above their errors" if self.errors else "what is well above its error"
+        return (
+            f"It supports {above}. {unseen}It says nothing reliable of any one row, and a question that cuts a bin is "
+            f"answered as if the bin were even, with an interval from none of its rows to all. One 95% interval in "
+            f"twenty misses; for many at once ask for simultaneous ones. Asking costs no privacy, however often."
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the measured counts and typical errors as plain values."""
+        return {
+            "measured": [asdict(row) for row in self.measured],
+            "standard_errors": [asdict(row) for row in self.errors],
+            "doubts": self.doubts,
+        }
+
+
+def account(release: "Release") -> ReleaseAccount:
+    """Return the account of a release."""
+    made, shape = release.provenance, release.domain.shape
+    unit = "one row" if made.unit is None else f"all rows of one {made.unit} ({made.max_rows} counted at most)"
+    names, sides = ", ".join(release.domain.names), " x ".join(map(str, shape))
+    answers = bool(release.estimates)
+    told = answers and release.domain.size <= MOST_EXPLAINED_CELLS
+    errors = trust(release, release.domain.names[:MOST_ATTRIBUTES]) if told else ()
+    return ReleaseAccount(
+        cube=f"A cube of {names}: {sides} = {release.domain.size:,} cells, by {_method(release)}.",
+        protection=f"What {unit} adds changes the chance of any outcome by a factor of exp({made.epsilon}) at most.",
+        measured=tuple(measured(release)),
+        errors=tuple(errors),
+        stamp="" if made.private else "NOT PRIVATE: this release was made with test noise or from an experiment.",
+        answers=answers,
+    )
+
+
+def _method(release: "Release") -> str:
+    """Return the strategy and the plan that it chose."""
+    strategy, plan = release.provenance.strategy, release.transcript.plan
+    return strategy if plan in (None, strategy) else f"{strategy} (plan: {plan})"
+
+
+def measured(release: "Release") -> list[Measured]:
+    """Return what was measured, measurement by measurement, and of each the counts by what was spent on them."""
+    names = release.domain.names
+    several, measurements = _tables_alike(release.transcript.measurements)
+    choices, measurements = _choices_alike(measurements, names)
+    several += choices
+    told = [alike for kept in measurements[:MOST_KINDS] for alike in kept.by_units(names, most=MOST_KINDS)]
+    others = [alike for kept in measurements[MOST_KINDS:] for alike in kept.by_units(names, most=0)]
+    if others:
+        counts, most = sum(alike.counts for alike in others), max(alike.units for alike in others)
+        told.append(CountsAlike(f"{len(measurements) - MOST_KINDS} other measurements, with at most", counts, most))
+    return [_measured(alike, release) for alike in several + told]
+
+
+def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike], list[Measurement]]:
+    """Return tables over as many attributes that were counted alike, several together, and the other measurements.
+
+    If each was counted with other units, as those of a wide table are, all over as many attributes are told together.
+    """
+    alike: dict[tuple[int, int], list[MarginalCounts]] = {}
+    for kept in measurements:
+        if isinstance(kept, MarginalCounts) and kept.axes:
+            alike.setdefault((len(kept.axes), kept.units), []).append(kept)
+    told, together = [], set()
+    for way in sorted({way for way, _ in alike}):
+        of_way = {units: tables for (axes, units), tables in alike.items() if axes == way}
+        words = f"tables over {way} attribute{'s' * (way > 1)}"
+        if len(of_way) > MOST_UNITS:
+            words += ", with at most"
+            of_way = {max(of_way): [table for tables in of_way.values() for table in tables]}
+        for units, tables in of_way.items():
+            if len(tables) > 1:
+                counts = sum(table.counts.size for table in tables)
+                told.append(CountsAlike(f"every cell of {len(tables)} {words}", counts, units))
+                together |= {id(table) for table in tables}
+    return told, [kept for kept in measurements if id(kept) not in together]
+
+
+def _choices_alike(
+    measurements: Sequence[Measurement], names: Sequence[str]
+) -> tuple[list[CountsAlike], list[Measurement]]:
+    """Return choices of one kind and cost together, as those of the levels of a tree, and the other measurements."""
+    alike: dict[CountsAlike, int] = {}
+    for kept in measurements:
+        if isinstance(kept, Choice):
+            for told in kept.by_units(names, most=1):
+                key = told._replace(counts=0)
+                alike[key] = alike.get(key, 0) + told.counts
+    others = [kept for kept in measurements if not isinstance(kept, Choice)]
+    return [key._replace(counts=counts) for key, counts in alike.items()], others
+
+
+def _measured(alike: CountsAlike, release: "Release") -> Measured:
+    made, epsilon_per_unit = release.provenance, release.transcript.epsilon_per_unit
+    variance = float(noise_variances(np.array([alike.units]), epsilon_per_unit / (alike.spread or 1))[0])
+    share = float(alike.units * epsilon_per_unit * made.max_rows / made.epsilon)
+    if alike.spread is None:
+        return Measured(alike.what, alike.counts, share, math.sqrt(variance))
+    # The noise of a score is of one side, and has half the variance.
+    return MeasuredChoices(alike.what, alike.counts, share, math.sqrt(variance / 2) / alike.one)
+
+
+def _rows(amount: float) -> str:
+    if np.isnan(amount):
+        return "unknown"
+    return f"{amount:,.0f}" if amount >= 10 else f"{amount:.2g}"
+
+
+def _wrapped(text: str) -> list[str]:
+    indent = " " * (len(text) - len(text.lstrip()))
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent + "  " if indent else "")

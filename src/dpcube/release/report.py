@@ -1,0 +1,228 @@
+"""The report of a release: one HTML page, without scripts or anything to fetch, to be mailed, printed and kept.
+
+A release enters; a page leaves that has the headline numbers first, pictures next, how far to trust them, and at the
+end how the release was made and what it cost.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from html import escape
+from itertools import combinations
+
+import numpy as np
+
+from dpcube.measurements import BoxCounts, CellCounts, Transcript
+from dpcube.measurements.cuboids import CuboidCounts
+from dpcube.measurements.measurements import MarginalCounts
+from dpcube.release.answer import MODELLED
+from dpcube.release.explain import measured
+from dpcube.release.page_parts import STYLE, html_table, pictures_html
+from dpcube.release.pasteable import example_question, shell_word
+from dpcube.release.plots.axis import LONGEST_NAME, in_rows, printable
+from dpcube.release.plots.picture import Bars, Picture, picture
+from dpcube.release.release import Release
+from dpcube.release.trust import COVERAGE, INTERVAL_KINDS, Trust, doubts, trust
+
+LONGEST_TITLE = 1000
+MOST_IN_TITLE = 6
+"""Attributes that a title names; of more it names the first, and says how many others there are."""
+PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+OF_A_MODEL = (
+    "Answers about attributes that were not all counted together are those of a model that was fitted to the noisy "
+    "tables; the last column is their share. "
+)
+
+
+def report(
+    release: Release, *, title: str = "", sections: Mapping[str, str] | None = None, with_map: bool = True
+) -> str:
+    """Return the page; `sections` are further parts of HTML by their headings, put before the pictures.
+
+    `with_map=False` leaves out the map of two attributes, for a page one of whose sections has it.
+    """
+    head = printable(title, longest=LONGEST_TITLE) or f"A private cube of {_named(release.domain.names)}"
+    made, told, marginals = release.provenance, trust(release), picture(release)
+    parts = {
+        "Headline numbers": _headline(told, marginals),
+        **(sections or {}),
+        "Pictures": pictures_html(lambda: [marginals, *(_map(release) if with_map else [])]),
+        "How far answers can be trusted": _trusted(release, told),
+        "How to ask it": _asking(release),
+        "How it was made": _made(release),
+        "What was spent": _spent(release),
+    }
+    body = "".join(f"<section><h2>{escape(heading)}</h2>{part}</section>" for heading, part in parts.items())
+    warnings = [
+        "" if made.private else "NOT PRIVATE: made with noise that can be repeated. Do not share.",
+        doubts(told),
+    ]
+    stamps = "".join(f'<p class="stamp">{escape(words)}</p>' for words in warnings if words)
+    lead = f"{release.domain.size:,} cells, released once with epsilon {_number(made.epsilon)}."
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(head)}</title><style>{STYLE}</style></head><body><main>"
+        f'<h1>{escape(head)}</h1><p class="lead">{lead}</p>{stamps}{body}'
+        f"</main><footer>Made by {escape(printable(made.library))} from the released file alone. Release "
+        f"<code>{release.digest}</code>.</footer></body></html>\n"
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the names of attributes, each whole; of very many the first, and how many others there are."""
+    shown = [printable(name, longest=LONGEST_NAME) for name in names]
+    if len(shown) <= MOST_IN_TITLE:
+        return ", ".join(shown)
+    return f"{', '.join(shown[: MOST_IN_TITLE - 1])} and {len(shown) - MOST_IN_TITLE + 1} other attributes"
+
+
+def _headline(told: Sequence[Trust], marginals: Picture) -> str:
+    """Return the total, large, and of each attribute the group that most rows are in."""
+    total = told[0]
+    tile = (
+        f'<p class="headline"><strong>{in_rows(total.answer)}</strong> rows in all, {PLUS_MINUS} '
+        f"{in_rows(total.half_width)} with 95% confidence</p>"
+    )
+    if doubts(told):
+        return tile
+    header = ("attribute", "largest group", "rows", f"95%, {PLUS_MINUS}", "of all rows")
+    rows = [_largest(bars, total.answer) for bars in marginals.panels if isinstance(bars, Bars)]
+    return tile + html_table(header, rows, numbers=3)
+
+
+def _largest(bars: Bars, total: float) -> tuple[str, ...]:
+    """Return the largest group of an attribute, and which others may be as large; or that none stands out."""
+    first = int(np.argmax(bars.values))
+    rivals = [k for k in np.argsort(-bars.values) if k != first and not bars.high[k] < bars.low[first]]
+    name = bars.axis.name
+    if len(rivals) > 2 or np.isnan(bars.low[first]):
+        return name, "none stands out", "", "", ""
+    groups = " or ".join(bars.axis.labels[k] for k in (first, *rivals))
+    value, off = float(bars.values[first]), float(bars.whiskers[:, first].max())
+    return name, groups, in_rows(value), in_rows(off), f"{100 * value / total:,.2g}%"
+
+
+def _map(release: Release) -> list[Picture]:
+    return [picture(release, *pair, stages=True) for pair in finest_pair(release)]
+
+
+def finest_pair(release: Release) -> list[tuple[str, str]]:
+    """Return the pair of attributes with most cells, that a map shows best; none if no two have three cells each."""
+    sizes = dict(zip(release.domain.names, release.domain.shape, strict=True))
+    pairs = combinations([name for name, size in sizes.items() if size >= 3], 2)
+    return sorted(pairs, key=lambda pair: -np.log2(sizes[pair[0]]) - np.log2(sizes[pair[1]]))[:1]
+
+
+def _trusted(release: Release, told: Sequence[Trust]) -> str:
+    some_modelled = any(t.modelled for t in told)
+    held = None if doubts(told) else COVERAGE.get((release.provenance.strategy, release.default_estimate))
+    on_public = "" if held is None else f" On a public table it did so {_held(held)}."
+    words = (
+        "Each answer has a standard error and an interval, reckoned from the release itself: noise added for privacy, "
+        "and counts spread over cells that were counted together. The interval should hold the truth 95 times in "
+        f"100.{on_public} A count below its {PLUS_MINUS} may as well be none. {OF_A_MODEL if some_modelled else ''}"
+        "A question that cuts a bin is "
+        "answered as if its rows were spread evenly, and its interval reaches from none of them to all, unless the "
+        "domain declares the attribute even."
+    )
+    return f"<p>{escape(words)}</p>{_trust_table(told, some_modelled=some_modelled)}"
+
+
+def _trust_table(told: Sequence[Trust], *, some_modelled: bool) -> str:
+    header = ("question", "a typical answer", f"95% interval, {PLUS_MINUS}", "of the answer", MODELLED)
+    rows = [
+        (
+            printable(t.question, longest=LONGEST_NAME),
+            in_rows(t.answer),
+            in_rows(t.half_width),
+            _share(t),
+            f"{t.modelled:.0%}",
+        )
+        for t in told
+    ]
+    columns = len(header) if some_modelled else len(header) - 1
+    return html_table(header[:columns], [row[:columns] for row in rows], numbers=columns - 1)
+
+
+def _held(percent: Mapping[str, int]) -> str:
+    said = [f"for {percent[kind]} in 100 {words}" for kind, words in INTERVAL_KINDS.items()]
+    return f"{', '.join(said[:-1])} and {said[-1]}"
+
+
+def _share(row: Trust) -> str:
+    if math.isnan(row.half_width):
+        return "unknown"
+    return f"{100 * row.half_width / row.answer:,.2g}%" if row.answer >= 1 else "more than all of it"
+
+
+def _asking(release: Release) -> str:
+    question = example_question(release.domain)
+    asked = f" {shell_word(question)}" if question else ""
+    return (
+        f"<p>With <code>pip install dpcube</code>: <code>dpcube count FILE{escape(asked)}</code>, or in Python "
+        f"<code>dpcube.open(FILE).count({escape(repr(question) if question else '')})</code>.</p>"
+    )
+
+
+def _made(release: Release) -> str:
+    words = (
+        f"Noisy counts of {escape(_counted(release.transcript))}, over a table of {len(release.domain.names)} "
+        f"attributes. The strategy <b>{escape(printable(release.provenance.strategy))}</b> selected what is counted. "
+        f"Answers come from the estimate <b>{release.default_estimate}</b>. No row is in the file."
+    )
+    rows = [
+        (printable(a.name, longest=LONGEST_NAME), a.kind, printable(a.extent(), longest=90), f"{a.size:,}")
+        for a in release.domain.attributes
+    ]
+    return f"<p>{words}</p>{html_table(('attribute', 'type', 'from ... to', 'cells'), rows, numbers=1)}"
+
+
+def _counted(transcript: Transcript) -> str:
+    """Return in words what a release counted: cells, boxes of cells, and tables over some of the attributes.
+
+    A release without boxes need not have counted cells: a wide table has far too many of them.
+    """
+    found, tables = [], Counter[int]()
+    for kept in transcript.measurements:
+        if isinstance(kept, BoxCounts):
+            found.append(f"{len(np.unique(kept.node)):,} boxes of cells")
+        elif isinstance(kept, CellCounts):
+            found.append("every cell")
+        elif isinstance(kept, MarginalCounts):
+            tables[len(kept.axes)] += 1
+        elif isinstance(kept, CuboidCounts):
+            tables.update(len(one.axes) for one in kept.cuboids)
+    for axes, many in sorted(tables.items()):
+        over = f"{axes} attribute{'s' * (axes != 1)}" + (" each" if many > 1 else "")
+        found.append(f"{many} table{'s' * (many > 1)} over {over}" if axes else "all rows")
+    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+
+
+def _spent(release: Release) -> str:
+    made = release.provenance
+    one = (
+        "one row" if made.unit is None else f"all rows of one {printable(made.unit)} (at most {made.max_rows} counted)"
+    )
+    odds = math.exp(min(float(made.epsilon), 50))
+    covered = "all rows" if made.period is None else f"the rows of {printable(made.period, longest=LONGEST_NAME)}"
+    book = "A ledger keeps account of it." if made.ledger else "No ledger keeps account of it."
+    words = (
+        f"Epsilon {_number(made.epsilon)} protects {escape(one)}: whatever anybody concludes from this file, now or "
+        f"later, is at most {odds:,.3g} times as likely as it would be had {escape(one)} been left out of the table. "
+        f"Asking the file costs nothing more. It covers {escape(covered)}. {book}"
+    )
+    header = ("counted", "counts", "of epsilon, each", "noise of each, rows")
+    rows = [
+        (printable(row.what, longest=LONGEST_NAME), f"{row.counts:,}", f"{row.share:.2%}", f"{row.noise:,.3g}")
+        for row in measured(release)
+    ]
+    return f"<p>{words}</p>{html_table(header, rows, numbers=3)}"
+
+
+def _number(value: object) -> str:
+    """Return a rational as a decimal if a short one says the same."""
+    amount = Fraction(str(value))
+    short = f"{float(amount):.6g}"
+    return short if Fraction(short) == amount else f"about {short}"

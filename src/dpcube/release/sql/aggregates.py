@@ -1,0 +1,347 @@
+"""Aggregates over weighted rows: the SQL that an aggregate of the cube is rewritten to.
+
+With w the estimated count of a row (any real number) and x the argument where it is not null:
+
+    count = sum w        sum = sum w x        avg = sum w x / sum w, null unless sum w > 0
+    var_pop = sum w (x - avg)^2 / sum w, null unless sum w > 0 and the result is not negative; var_samp has sum w - 1
+
+Variances of a bare attribute include that of rows spread evenly inside its bins. The least, the greatest and quantiles
+are found by a function of our own (`order_statistics.py`).
+"""
+
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+from sqlglot import exp
+
+from dpcube.core.domain import Attribute
+from dpcube.core.errors import QueryError
+from dpcube.release.sql.axes import Detail
+from dpcube.release.sql.names import Attr, attrs, bare, is_constant
+from dpcube.release.sql.needs import Needs
+from dpcube.release.sql.order_statistics import ORDER_STATISTIC
+from dpcube.release.sql.parse import AGGREGATES, shown, sql_of
+from dpcube.release.sql.written import QUANTILE, Written
+
+MOST_CORNERED = 3
+"""Attributes known by bins in one argument, at the corners of whose bins it is taken to find out how it varies."""
+OF_TWO = ("corr", "covar_pop", "covar_samp")
+SUPPORTED_AGGREGATES = (
+    "count(*), count(x), sum, avg, min, max, mode, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev, "
+    "corr, covar_pop, covar_samp"
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aggregate of a query: its name, its argument if any, its FILTER if any, and the quantile asked for.
+
+    `second` is the other argument of those that take two, such as corr.
+    """
+
+    name: str
+    argument: exp.Expression | None
+    condition: exp.Expression | None
+    quantile: exp.Expression | None
+    text: str
+    second: exp.Expression | None = None
+
+
+def call_of(node: exp.Expression) -> Call | None:
+    """Return the aggregate that `node`, a part of a parsed query, stands for; None if it is no aggregate."""
+    if not isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc) or isinstance(node, exp.Grouping):
+        return None
+    text, condition, quantile = shown(node), None, None
+    if isinstance(node, exp.Filter):
+        node, condition = node.this, node.expression.this
+    if isinstance(node, exp.WithinGroup):
+        return _within_group(node, condition, text)
+    if type(node) not in AGGREGATES:
+        msg = f"{text!r} is not supported; the aggregates are {SUPPORTED_AGGREGATES}"
+        raise QueryError(msg)
+    name, argument = AGGREGATES[type(node)], node.this
+    if isinstance(argument, exp.Distinct):
+        msg = f"{text!r}: nearly every value has some noisy count; GROUP BY it, with HAVING count(*) above the noise"
+        raise QueryError(msg)
+    if isinstance(argument, exp.Order):
+        msg = f"{text!r}: the order of rows means nothing to an aggregate; leave ORDER BY out of it"
+        raise QueryError(msg)
+    if name.startswith("quantile"):
+        quantile = node.args.get("quantile") or node.expression
+    second = node.expression if name in OF_TWO else None
+    if node.args.get("expressions"):
+        msg = f"{text!r} has more arguments than {name} takes"
+        raise QueryError(msg)
+    if isinstance(argument, exp.Star) or argument is None:
+        argument = None
+    return Call(name, argument, condition, quantile, text, second)
+
+
+def _within_group(node: exp.WithinGroup, condition: exp.Expression | None, text: str) -> Call:
+    kind, order = AGGREGATES.get(type(node.this), ""), node.expression.expressions
+    if not kind.startswith("quantile_") or len(order) != 1 or order[0].args.get("desc"):
+        msg = f"{text!r} is not supported; write quantile_cont(x, 0.5)"
+        raise QueryError(msg)
+    return Call(kind, order[0].this, condition, node.this.this, text)
+
+
+@dataclass
+class Writer:
+    """Writes aggregates as SQL on the columns of the weighted rows, and notes in `needs` which columns it uses.
+
+    `numbers` collects arguments that must be numbers: their SQL, and the aggregate as the user wrote it. `complete`
+    says that rows whose count is zero are there too. `decided` holds the axes of the attributes in group keys and in
+    WHERE.
+    """
+
+    needs: Needs
+    numbers: dict[str, str]
+    complete: bool
+    decided: set[int] = field(default_factory=set)
+
+    def write(
+        self,
+        call: Call,
+        argument: exp.Expression | None,
+        condition: exp.Expression | None,
+        second: exp.Expression | None = None,
+    ) -> Written:
+        """Return the SQL of a call; the others are its parts, already on the rows' own columns."""
+        filters = [] if condition is None else [f"({sql_of(condition)})"]
+        if call.name in ("count", "count_if"):
+            return self._count(call, argument, filters)
+        if call.argument is None or argument is None:
+            msg = f"{call.text!r} needs an argument, as in {call.name}(x)"
+            raise QueryError(msg)
+        if isinstance(call.quantile, exp.Array):
+            each = [replace(call, quantile=one) for one in call.quantile.expressions]
+            return Written(f"[{', '.join(self._order_statistic(one, argument, filters) for one in each)}]")
+        if call.name in ("min", "max", "median", "mode") or call.quantile is not None:
+            return self._with_share(call, self._order_statistic(call, argument, filters), filters)
+        if second is not None:
+            return Written(self._covariance(call, argument, second, filters))
+        self._need_number(call, argument)
+        x = f"CAST({sql_of(argument)} AS DOUBLE)"
+        filters = [*filters, f"{x} IS NOT NULL"]
+        keep = self._where(filters)
+        n = f"sum(w) FILTER ({keep})"
+        total = f"sum(w * {x}) FILTER ({keep})"
+        if call.name in ("sum", "avg"):
+            value = total if call.name == "sum" else f"CASE WHEN {n} > 0 THEN {total} / {n} END"
+            return replace(self._varying(argument), sql=value, kind=call.name, coefficient=x, keep=_where(filters))
+        sql = self._variance(call, argument, keep, n)
+        if not self.complete:
+            return Written(sql)
+        made = replace(self._varying(argument), corners=(), even=(), known=False, named=self._wide(argument))
+        return replace(made, sql=sql, kind=call.name, coefficient=x, keep=_where(filters))
+
+    def _wide(self, argument: exp.Expression) -> tuple[str, ...]:
+        """Return the attributes of an argument whose bins hold several values."""
+        axes = {self.needs.columns[column.name][0] for column in argument.find_all(exp.Column)}
+        attributes = [self.needs.domain.attributes[axis] for axis in sorted(axes)]
+        return tuple(attribute.name for attribute in attributes if attribute.has_wide_bins)
+
+    def _varying(self, argument: exp.Expression) -> Written:
+        """Return how an argument varies inside bins: at their ends if it is linear in each attribute, else unknown."""
+        if not self.complete:
+            return Written("")
+        domain, places = (
+            self.needs.domain,
+            {c.name: self.needs.columns[c.name] for c in argument.find_all(exp.Column)},
+        )
+        values = sorted({axis for axis, role in places.values() if role == "value"})
+        wide = [axis for axis in values if domain.attributes[axis].has_wide_bins]
+        unknown = [axis for axis in wide if not domain.attributes[axis].is_even]
+        even = [axis for axis in wide if axis not in unknown]
+        apart = {axis for axis, role in places.values() if role == "unit" and domain.attributes[axis].has_wide_bins}
+        real = {axis for axis in apart if domain.attributes[axis].is_continuous}
+        apart = {axis for axis in apart if not domain.attributes[axis].is_even}
+        named = tuple(domain.names[axis] for axis in sorted({*unknown, *apart, *real}))
+        if real or len(wide) > MOST_CORNERED:
+            return Written("", known=False, named=named)
+        return Written("", corners=self._corners(argument, unknown), even=self._corners(argument, even), named=named)
+
+    def _corners(self, argument: exp.Expression, axes: list[int]) -> tuple[str, ...]:
+        """Return `argument` as SQL at every combination of the ends of the bins of the attributes on `axes`."""
+        made = []
+        for ends in product(("least", "most"), repeat=len(axes)):
+            columns = {
+                f"value{axis}": self.needs.column(axis, end, Detail.BINS) for axis, end in zip(axes, ends, strict=True)
+            }
+
+            def at(node: exp.Expression, columns: dict[str, exp.Column] = columns) -> exp.Expression:
+                return columns[node.name].copy() if isinstance(node, exp.Column) and node.name in columns else node
+
+            made.append(f"CAST({sql_of(argument.copy().transform(at))} AS DOUBLE)")
+        return tuple(made) if axes else ()
+
+    def _count(self, call: Call, argument: exp.Expression | None, filters: list[str]) -> Written:
+        if argument is not None:
+            tested = "IS TRUE" if call.name == "count_if" else "IS NOT NULL"
+            filters = [*filters, f"({sql_of(argument)}) {tested}"]
+        keep = _where(filters or ["true"])
+        return Written(f"coalesce(sum(w) FILTER ({keep}), 0)", "count", "1.0", keep)
+
+    def _where(self, filters: list[str]) -> str:
+        """Keep the rows that are there: those of count zero are at hand only to state errors."""
+        return _where([*filters, "w <> 0"] if self.complete else filters)
+
+    def _need_number(self, call: Call, argument: exp.Expression) -> None:
+        self.numbers[sql_of(argument)] = call.text
+
+    def _variance(self, call: Call, argument: exp.Expression, keep: str, n: str) -> str:
+        """Return the second moment about the mean, shifted by the middle of the domain to keep its digits."""
+        moved, spread = self._moved(call.argument, argument)
+        first = f"sum(w * {moved}) FILTER ({keep})"
+        second = f"sum(w * ({moved} * {moved} + {spread})) FILTER ({keep})"
+        squares = f"({second} - {first} * {first} / {n})"
+        less = 0 if call.name.endswith("_pop") else 1
+        variance = f"greatest({squares}, 0) / ({n} - {less})"
+        value = f"sqrt({variance})" if call.name.startswith("stddev") else variance
+        return f"CASE WHEN {n} > {less} AND {squares} >= -1e-9 * abs({second}) THEN {value} END"
+
+    def _covariance(self, call: Call, argument: exp.Expression, second: exp.Expression, filters: list[str]) -> str:
+        """Return the second mixed moment about the means; of a correlation, over the root of the two variances."""
+        pair = [
+            self._moved(one, part) for one, part in zip((call.argument, call.second), (argument, second), strict=True)
+        ]
+        if attrs(call.argument) & attrs(call.second):
+            msg = f"{call.text!r}: its two arguments name the same attribute; take var_pop of it"
+            raise QueryError(msg)
+        self._need_number(call, argument)
+        self._need_number(call, second)
+        (x, x_spread), (y, y_spread) = pair
+        keep = self._where([*filters, f"{x} IS NOT NULL", f"{y} IS NOT NULL"])
+        n, less = f"sum(w) FILTER ({keep})", 1 if call.name == "covar_samp" else 0
+
+        def moment(a: str, b: str, spread: str = "0") -> str:
+            product = f"sum(w * ({a} * {b} + {spread})) FILTER ({keep})"
+            return f"({product} - sum(w * {a}) FILTER ({keep}) * sum(w * {b}) FILTER ({keep}) / {n})"
+
+        if call.name != "corr":
+            return f"CASE WHEN {n} > {less} THEN {moment(x, y)} / ({n} - {less}) END"
+        of_x, of_y = moment(x, x, x_spread), moment(y, y, y_spread)
+        found = f"{moment(x, y)} / (sqrt({of_x}) * sqrt({of_y}))"
+        return f"CASE WHEN {n} > 0 AND {of_x} > 0 AND {of_y} > 0 THEN greatest(-1, least(1, {found})) END"
+
+    def _moved(self, meant: exp.Expression | None, argument: exp.Expression) -> tuple[str, str]:
+        """Return an argument less the middle of its domain, and its variance inside bins: both 0 but for attributes."""
+        shift, spread, attr = 0.0, "0", None if meant is None else bare(meant)
+        if isinstance(attr, Attr):
+            edges = self.needs.domain.attributes[attr.axis].bin_edges()
+            shift = float(edges[0] + edges[-1]) / 2
+            spread = sql_of(self.needs.column(attr.axis, "variance", Detail.BINS))
+        return f"(CAST({sql_of(argument)} AS DOUBLE) - CAST('{shift!r}' AS DOUBLE))", spread
+
+    def _order_statistic(self, call: Call, argument: exp.Expression, filters: list[str]) -> str:
+        noise = self.needs.noise(self.decided | attrs(call.argument) | attrs(call.condition))
+        kind, quantile = self._kind(call)
+        attr = bare_argument(call)
+        if not isinstance(attr, Attr):
+            self._need_number(call, argument)
+            low = high = f"CAST({sql_of(argument)} AS DOUBLE)"
+            return f"{ORDER_STATISTIC}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
+        attribute = self.needs.domain.attributes[attr.axis]
+        if kind == "mode" and attribute.has_wide_bins:
+            msg = f"{call.text!r}: '{attribute.name}' is known by bins only; group by it, with count(*) descending"
+            raise QueryError(msg)
+        if not attribute.ordered and kind != "mode":
+            msg = f"{call.text!r}: attribute '{attribute.name}' has no order, so no least, greatest or middle value"
+            raise QueryError(msg)
+        low, high = (sql_of(self.needs.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
+        if kind == "cont" and attribute.scale != "number":
+            kind = "disc"  # nothing lies between two days or listed values
+        elif kind == "cont" and attribute.is_continuous:
+            kind = "even"
+        found = f"{ORDER_STATISTIC}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
+        return found if kind == "cont" else _value_at(attribute, found)
+
+    def _with_share(self, call: Call, sql: str, filters: list[str]) -> Written:
+        """Return an order statistic; a quantile of an attribute with what its errors need: the ends of each row."""
+        attr = bare_argument(call)
+        if not self.complete or not isinstance(attr, Attr) or call.name in ("min", "max", "mode"):
+            return Written(sql)
+        ends = tuple(
+            f"CAST({sql_of(self.needs.column(attr.axis, role, Detail.BINS))} AS DOUBLE)" for role in ("least", "most")
+        )
+        keep = _where([*filters, f"{ends[0]} IS NOT NULL"])
+        share = self._kind(call)[1]
+        return Written(sql, QUANTILE, ends[0], keep, corners=ends, share=share, axis=attr.axis)
+
+    def _kind(self, call: Call) -> tuple[str, float]:
+        if call.name in ("min", "max", "mode"):
+            return call.name, 0.0
+        if call.quantile is None:
+            return "cont", 0.5
+        share = self.needs.fold(call.quantile) if is_constant(call.quantile) else None
+        try:
+            quantile = float(share)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            quantile = -1.0
+        if not 0 <= quantile <= 1:
+            msg = f"{call.text!r}: the quantile must be a number from 0 to 1"
+            raise QueryError(msg)
+        return "disc" if call.name in ("quantile", "quantile_disc") else "cont", quantile
+
+
+def bare_argument(call: Call) -> exp.Expression | None:
+    """Return the argument of `call` without parentheses; None if it has none."""
+    return None if call.argument is None else bare(call.argument)
+
+
+def is_linear(node: exp.Expression, needs: Needs) -> bool:
+    """Tell whether the expression `node` at the mean of a bin is its mean over the bin; `needs` knows comparisons.
+
+    That is true of sums and of products of different attributes; comparisons with constants do not vary inside a piece.
+    """
+    node = bare(node)
+    if isinstance(node, Attr) or not attrs(node) or needs.comparison(node) is not None:
+        return True
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        left, right = node.this, node.expression
+        apart = isinstance(node, exp.Add | exp.Sub) or not attrs(left) & attrs(right)
+        divided = isinstance(node, exp.Div) and attrs(right)
+        return bool(apart and not divided and is_linear(left, needs) and is_linear(right, needs))
+    if isinstance(node, exp.Neg):
+        return is_linear(node.this, needs)
+    if isinstance(node, exp.Case) and node.this is None:
+        results = [branch.args["true"] for branch in node.args["ifs"]]
+        return all(_is_constant_in_pieces(branch.this, needs) for branch in node.args["ifs"]) and all(
+            is_linear(result, needs) for result in [*results, *filter(None, [node.args.get("default")])]
+        )
+    return False
+
+
+def _is_constant_in_pieces(node: exp.Expression, needs: Needs) -> bool:
+    """Whether a condition is made of comparisons with constants, so that it does not vary inside a piece."""
+    node = bare(node)
+    if isinstance(node, exp.And | exp.Or):
+        return _is_constant_in_pieces(node.this, needs) and _is_constant_in_pieces(node.expression, needs)
+    if isinstance(node, exp.Not):
+        return _is_constant_in_pieces(node.this, needs)
+    return not attrs(node) or needs.comparison(node) is not None
+
+
+def _value_at(attribute: Attribute, place: str) -> str:
+    """Return SQL for the value of an attribute at a place, which is counted from the attribute's origin."""
+    if attribute.is_continuous:
+        return place
+    if attribute.scale == "day":
+        return f"CAST(DATE '1970-01-01' + CAST({place} AS INTEGER) AS DATE)"
+    if attribute.scale == "position":
+        values = ", ".join(
+            sql_of(exp.convert(value)) for value in attribute.values_at(np.arange(attribute.bins)).tolist()
+        )
+        return f"list_extract([{values}], CAST({place} AS INTEGER) + 1)"
+    return f"CAST({place} AS BIGINT)"
+
+
+def _rows(low: str, high: str, noise: str, filters: list[str]) -> str:
+    keep = _where([*filters, f"{low} IS NOT NULL"])
+    row = f"{{'low': CAST({low} AS DOUBLE), 'high': CAST({high} AS DOUBLE), 'w': w, 'e': {noise}}}"
+    return f"list({row}) FILTER ({keep})"
+
+
+def _where(filters: list[str]) -> str:
+    return "WHERE " + " AND ".join(filters)

@@ -1,0 +1,210 @@
+"""Sums over rows as sums of products, for which an estimate can state errors.
+
+Enters: the rows of each result, with what the count of each row is multiplied by. Leaves: products that add up to the
+results. A product has a scale and one factor for each piece of each axis in use: the multiplier of a row is the scale
+times the factors of its pieces. A result whose multipliers are no such product is split: into one product for each
+axis if the multipliers are sums of something along each, else into the products of its distinct slices.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.core.arrays import Floats, Places
+from dpcube.core.errors import QueryError
+from dpcube.release.sql.relation import Relation
+
+MOST_PRODUCTS = 256
+ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result
+
+
+class TooManyWaysError(QueryError):
+    """A result is made of more products than errors are added up of."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factors:
+    """The factors of many products along one axis that are not 0, in the order of the products.
+
+    All arrays have shape (factors,): the product that each belongs to, its piece of the axis, and the factor.
+    """
+
+    product: Places
+    piece: Places
+    factor: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Products:
+    """Products that add up to results.
+
+    `result` and `scale` have shape (products,): the result that each is part of, and its scale. `factors` are those of
+    all products along each axis in use.
+    """
+
+    result: Places
+    scale: Floats
+    factors: dict[int, Factors]
+
+    def __len__(self) -> int:
+        return len(self.result)
+
+
+def products_of(relation: Relation, result: Places, rows: Places, factor: Floats) -> Products:
+    """Return products that add up, for each result, to the sum over its rows of a factor times the row's count.
+
+    `result`, `rows` and `factor` have shape (entries,): a result, a row of `relation` that enters it, and what the
+    count of the row is multiplied by.
+    """
+    order = np.lexsort((-np.abs(factor), result))
+    result, rows, factor = result[order], rows[order], factor[order]
+    results, pivot, group = np.unique(result, return_index=True, return_inverse=True)  # the largest factor comes first
+    some = np.abs(factor) > NOTHING * np.abs(factor[pivot])[group]
+    result, rows, factor, group = result[some], rows[some], factor[some], group[some]
+    results, pivot, group = np.unique(result, return_index=True, return_inverse=True)
+    places = {axis: relation.piece_of_row[axis][rows] for axis in relation.pieces}
+    factors = {axis: _through(pivot, places, axis, factor, group) for axis in relation.pieces}
+    alike = _are_products(relation, factors, places, factor, pivot, group)
+    simple = Products(results, factor[pivot], factors)
+    if alike.all():
+        return simple
+    weights = relation.weights[rows]
+    split = [_split_result(places, factor, weights, group == at, int(results[at])) for at in np.flatnonzero(~alike)]
+    return _joined([_kept(simple, alike), *split])
+
+
+def _through(pivot: Places, places: dict[int, Places], axis: int, factor: Floats, group: Places) -> Factors:
+    """Return the factors of each result along the line through its pivot, in units of the factor there.
+
+    `pivot`, shape (results,), is the entry of each result with the largest factor; `group`, shape (entries,), the
+    number of the result of each entry.
+    """
+    on_line = np.ones(len(factor), np.bool_)
+    for other, place in places.items():
+        if other != axis:
+            on_line &= place == place[pivot][group]
+    line = np.flatnonzero(on_line)
+    return Factors(group[line], places[axis][line], factor[line] / factor[pivot][group[line]])
+
+
+def _are_products(
+    relation: Relation,
+    factors: dict[int, Factors],
+    places: dict[int, Places],
+    factor: Floats,
+    pivot: Places,
+    group: Places,
+) -> NDArray[np.bool_]:
+    """Tell of each result whether its rows are those that its lines span, each with the product of their factors."""
+    scale = factor[pivot][group]
+    expected, spanned = scale.copy(), np.ones(len(pivot))
+    for axis, line in factors.items():
+        pieces = len(relation.pieces[axis])
+        codes = line.product * pieces + line.piece
+        order = np.argsort(codes)
+        asked = group * pieces + places[axis]
+        found = order[np.minimum(np.searchsorted(codes, asked, sorter=order), len(codes) - 1)]
+        expected *= np.where(codes[found] == asked, line.factor[found], 0.0)
+        spanned *= np.bincount(line.product, minlength=len(pivot))
+    good = np.abs(expected - factor) <= ROUNDING * np.abs(factor) + NOTHING * np.abs(scale)
+    complete = spanned == np.bincount(group, minlength=len(pivot))
+    return np.asarray(complete & (np.bincount(group[~good], minlength=len(pivot)) == 0))
+
+
+def _split_result(
+    places: dict[int, Places], factor: Floats, weights: Floats, of_result: NDArray[np.bool_], result: int
+) -> Products:
+    """Return the products of one result that is none itself."""
+    found = [np.unique(place[of_result], return_inverse=True) for place in places.values()]
+    grid, counts = np.zeros((2, *(len(used) for used, _ in found)))
+    where = tuple(at for _, at in found)
+    grid[where], counts[where] = factor[of_result], weights[of_result]
+    made = _along_axes(grid, counts) or _split(grid)
+    factors = {}
+    for number, (axis, (used, _)) in enumerate(zip(places, found, strict=True)):
+        along = np.stack([vectors[number] for _, vectors in made])
+        product, at = np.nonzero(along)
+        factors[axis] = Factors(product, used[at], along[product, at])
+    return Products(np.full(len(made), result), np.array([scale for scale, _ in made]), factors)
+
+
+def _along_axes(grid: Floats, counts: Floats) -> list[tuple[float, list[Floats]]]:
+    """Return a product for each axis if the grid is a sum of something along each; nothing if it is not.
+
+    What is along an axis is only known up to a constant. It is taken to add up to 0 over the counts, so that a large
+    number which two axes share, and which cancels in the grid, does not count in the errors of both.
+    """
+    rest, size, lines = float(grid[(0,) * grid.ndim]), np.abs(grid).max(), []
+    summed = np.zeros_like(grid)
+    for axis in range(grid.ndim):
+        line = np.moveaxis(grid, axis, -1)[(0,) * (grid.ndim - 1)] - grid[(0,) * grid.ndim]
+        along = np.moveaxis(counts, axis, -1).reshape(-1, len(line)).sum(axis=0)
+        mean = float(along @ line / along.sum()) if along.sum() else 0.0
+        lines.append(line - mean)
+        rest += mean
+        summed += np.expand_dims(lines[-1], tuple(other for other in range(grid.ndim) if other != axis))
+    if not np.allclose(summed + rest, grid, rtol=0, atol=ROUNDING * size):
+        return []
+    ones = [np.ones(extent) for extent in grid.shape]
+    made = [(1.0, [*ones[:axis], line, *ones[axis + 1 :]]) for axis, line in enumerate(lines)]
+    return [(scale, parts) for scale, parts in [*made, (rest, ones)] if abs(scale) * _size(parts) > ROUNDING * size]
+
+
+def _size(vectors: list[Floats]) -> float:
+    return float(np.prod([np.abs(vector).max() for vector in vectors]))
+
+
+def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
+    """Return products that add up to the grid: one if it is a product, else those of its distinct slices."""
+    pivot = tuple(map(int, np.unravel_index(int(np.argmax(np.abs(grid))), grid.shape)))
+    scale = float(grid[pivot])
+    if scale == 0:
+        return []
+    vectors = [np.moveaxis(grid, axis, -1)[pivot[:axis] + pivot[axis + 1 :]] / scale for axis in range(grid.ndim)]
+    if np.allclose(reduce(np.multiply.outer, vectors) * scale, grid, rtol=ROUNDING, atol=NOTHING * abs(scale)):
+        return [(scale, vectors)]
+    slices = [
+        np.unique(np.moveaxis(grid, axis, 0).reshape(n, -1), axis=0, return_inverse=True)
+        for axis, n in enumerate(grid.shape)
+    ]
+    axis = int(np.argmin([len(distinct) for distinct, _ in slices]))
+    distinct, which = slices[axis]
+    rest = grid.shape[:axis] + grid.shape[axis + 1 :]
+    made = []
+    for number, content in enumerate(distinct):
+        for part, others in _split(content.reshape(rest)):
+            made.append((part, [*others[:axis], (which == number).astype(np.float64), *others[axis:]]))
+            if len(made) > MOST_PRODUCTS:
+                msg = (
+                    "the error of this result is not known: its conditions join attributes in too many ways; "
+                    "join conditions on single attributes by AND, or ask without errors"
+                )
+                raise TooManyWaysError(msg)
+    return made
+
+
+def _kept(products: Products, kept: NDArray[np.bool_]) -> Products:
+    """Return some of the products, renumbered; `kept` has shape (products,)."""
+    number = np.cumsum(kept) - 1
+    factors = {}
+    for axis, line in products.factors.items():
+        there = kept[line.product]
+        factors[axis] = Factors(number[line.product[there]], line.piece[there], line.factor[there])
+    return Products(products.result[kept], products.scale[kept], factors)
+
+
+def _joined(parts: list[Products]) -> Products:
+    """Return all products of all parts, numbered in one sequence."""
+    first = np.cumsum([0, *(len(part) for part in parts)])
+    factors = {}
+    for axis in parts[0].factors:
+        lines = [part.factors[axis] for part in parts]
+        product = np.concatenate([line.product + at for line, at in zip(lines, first, strict=False)])
+        factors[axis] = Factors(
+            product, np.concatenate([line.piece for line in lines]), np.concatenate([line.factor for line in lines])
+        )
+    return Products(
+        np.concatenate([part.result for part in parts]), np.concatenate([part.scale for part in parts]), factors
+    )

@@ -1,0 +1,208 @@
+"""The structure of a query: which SELECTs list rows of the cube, and which hold results already.
+
+A SELECT without aggregates from the cube lists rows, and a release has none: it only serves as the source of another
+SELECT, into which it is merged. A SELECT with aggregates from the cube is rewritten to weighted rows; its result, and
+anything made from it, is an ordinary table that the engine handles by itself.
+"""
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpcube.core.errors import QueryError
+from dpcube.release.sql.names import Attr, find
+from dpcube.release.sql.parse import AGGREGATES, WINDOW_FUNCTIONS, shown, text_of
+
+CUBE = "cube"
+NO_ROWS_TO_LIST = (
+    "a release has counts and no rows to list: count them, as in SELECT sex, count(*) FROM cube GROUP BY sex, "
+    "or draw synthetic rows"
+)
+
+
+@dataclass(frozen=True)
+class CubeRows:
+    """Rows of the cube as a SELECT lists them.
+
+    `columns` are expressions of attributes, by name; `conditions` are those that every row fulfils.
+    """
+
+    columns: dict[str, exp.Expression]
+    conditions: tuple[exp.Expression, ...] = ()
+
+
+@dataclass
+class Scope:
+    """What the names of tables mean at one place of a query: `rows` of the cube, or `results`.
+
+    A result is a WITH clause that is already rewritten. Names are kept without regard to case.
+    """
+
+    rows: dict[str, CubeRows]
+    results: dict[str, exp.CTE] = field(default_factory=dict)
+
+    def copy(self) -> "Scope":
+        """Return a scope with the same names, to which names of an inner query can be added."""
+        return Scope(dict(self.rows), dict(self.results))
+
+    def define(self, cte: exp.CTE, made: "CubeRows | exp.Query") -> None:
+        """Let the name of the WITH clause `cte` mean `made`, what its query gives."""
+        name = cte.alias.casefold()
+        if name == CUBE:
+            msg = "WITH cannot name a table 'cube': that is the release; choose another name"
+            raise QueryError(msg)
+        if isinstance(made, CubeRows):
+            self.rows[name] = with_column_names(made, cte)
+            self.results.pop(name, None)
+        else:
+            cte.set("this", made)
+            self.results[name] = cte
+            self.rows.pop(name, None)
+
+    def rows_of(self, table: exp.Table) -> CubeRows | None:
+        """Return the rows of the cube that a table name means; None if it means a result."""
+        name = table.name.casefold()
+        if name in self.rows:
+            return self.rows[name]
+        if name in self.results:
+            return None
+        known = [*self.rows, *self.results]
+        find(table.name, known, what="table")
+        raise AssertionError(name)  # find knows the name or raises
+
+
+def with_column_names(rows: CubeRows, source: exp.Expression) -> CubeRows:
+    """Return `rows` with the names that an alias such as t(a, b) of their `source` gives to their first columns."""
+    alias = source.args.get("alias")
+    names = [column.name for column in alias.args.get("columns") or []] if alias else []
+    if not names:
+        return rows
+    given = [*names, *list(rows.columns)[len(names) :]]
+    return CubeRows(dict(zip(given, rows.columns.values(), strict=False)), rows.conditions)
+
+
+@dataclass(frozen=True)
+class SelectSource:
+    """The rows of the cube that a SELECT is from, and the `alias` that may stand before their columns.
+
+    `beside` are the columns of tables that they were joined with, by alias; `merged` those that USING names, which are
+    the cube's own.
+    """
+
+    rows: CubeRows
+    alias: str
+    beside: dict[str, dict[str, exp.Expression]] = field(default_factory=dict)
+    merged: frozenset[str] | set[str] = frozenset()
+
+    def resolve(self, node: exp.Expression, aliases: dict[str, exp.Expression]) -> exp.Expression:
+        """Return a copy of `node` in which each column is replaced by what it means: an expression of attributes.
+
+        A name that is no column of the rows may be one of `aliases`, the columns of the SELECT by name.
+        """
+
+        def replaced(found: exp.Expression) -> exp.Expression:
+            if isinstance(found, Attr) or not isinstance(found, exp.Column):
+                return found
+            return self._column(found, aliases)
+
+        return node.copy().transform(replaced)
+
+    def _column(self, column: exp.Column, aliases: dict[str, exp.Expression]) -> exp.Expression:
+        if column.table.casefold() in self.beside and not isinstance(column.this, exp.Star):
+            columns = self.beside[column.table.casefold()]
+            return _in_parentheses(columns[find(column.name, columns, what="column")])
+        if column.table and column.table.casefold() != self.alias.casefold():
+            msg = f"there is no table '{column.table}' beside '{self.alias}' here; a sub-query cannot name outer tables"
+            raise QueryError(msg)
+        if isinstance(column.this, exp.Star):
+            msg = f"{shown(column)!r} cannot be used here; name the columns"
+            raise QueryError(msg)
+        known = {name.casefold() for name in self.rows.columns}
+        if not column.table and (joined := self._of_joined(column.name)):
+            if column.name.casefold() in known or len(joined) > 1:
+                msg = f"'{column.name}' is a column of several tables here; write the table before it"
+                raise QueryError(msg)
+            return _in_parentheses(joined[0])
+        if column.name.casefold() not in known and not column.table:
+            for name, meant in aliases.items():
+                if name.casefold() == column.name.casefold():
+                    return _in_parentheses(meant)
+        return _in_parentheses(self.rows.columns[find(column.name, self.rows.columns, what="column")])
+
+    def _of_joined(self, name: str) -> list[exp.Expression]:
+        """Return the columns of this name of the tables that were joined, but for those that USING merges."""
+        return [
+            meant
+            for columns in self.beside.values()
+            for other, meant in columns.items()
+            if other.casefold() == name.casefold() and other not in self.merged
+        ]
+
+
+def _in_parentheses(node: exp.Expression) -> exp.Expression:
+    copied = node.copy()
+    return copied if isinstance(copied, Attr | exp.Paren) else exp.paren(copied)
+
+
+def has_aggregates(select: exp.Select) -> bool:
+    """Tell whether a SELECT groups or aggregates rows; what its sub-queries do is not asked."""
+    if select.args.get("group") or select.args.get("having"):
+        return True
+    parts = [*select.expressions, select.args.get("order"), select.args.get("qualify")]
+    return any(_contains_aggregate(part) for part in parts if part is not None)
+
+
+def grouped_if_distinct(select: exp.Select) -> exp.Select:
+    """Return SELECT DISTINCT of rows as the same grouped by all its columns: of rows, those are the same."""
+    distinct = select.args.get("distinct")
+    if distinct is None or has_aggregates(select):
+        return select
+    if distinct.args.get("on"):
+        msg = f"DISTINCT ON of rows: {NO_ROWS_TO_LIST}"
+        raise QueryError(msg)
+    select.set("distinct", None)
+    select.set("group", exp.Group(all=True))
+    return select
+
+
+def _contains_aggregate(node: exp.Expression) -> bool:
+    if isinstance(node, exp.Query):
+        return False
+    if isinstance(node, exp.AggFunc) and not _is_over_window(node):
+        return True
+    return any(map(_contains_aggregate, node.iter_expressions()))
+
+
+def _is_over_window(node: exp.Expression) -> bool:
+    """Tell whether a function is applied over a window: it takes results of groups, which are not weighted rows."""
+    parent = node.parent
+    while isinstance(parent, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
+        parent = parent.parent
+    return isinstance(parent, exp.Window) and type(node) in (*AGGREGATES, *WINDOW_FUNCTIONS)
+
+
+def listed_rows(select: exp.Select, source: SelectSource) -> CubeRows:
+    """Return the rows that a SELECT without aggregates lists, as rows of the cube that `source` is from."""
+    for part in ("order", "limit", "offset", "qualify"):
+        if select.args.get(part):
+            msg = f"{part.upper()} of rows: {NO_ROWS_TO_LIST}"
+            raise QueryError(msg)
+    if any(select.find_all(exp.Window)):
+        msg = f"a window over rows: {NO_ROWS_TO_LIST}"
+        raise QueryError(msg)
+    columns: dict[str, exp.Expression] = {}
+    for item in select.expressions:
+        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+            columns |= source.rows.columns
+        else:
+            columns[column_name(item)] = source.resolve(item.unalias(), columns)
+    where = select.args.get("where")
+    added = () if where is None else (source.resolve(where.this, columns),)
+    return CubeRows(columns, source.rows.conditions + added)
+
+
+def column_name(item: exp.Expression) -> str:
+    """Return the name of a column of a SELECT: its alias, the attribute's name, or its text."""
+    if isinstance(item, exp.Alias | exp.Column):
+        return item.alias_or_name
+    return text_of(item)

@@ -1,0 +1,86 @@
+"""Ahead-of-time compilation: every kind of release is made of the bundled table and asked once, and nothing is kept.
+
+A loop is compiled for the types that it is called with, so it is called by the strategies and estimates themselves.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from dpcube import datasets
+from dpcube.core.compiled import tell_when_compiling
+from dpcube.core.domain import Domain, Float, Integer
+from dpcube.curator.publishing import publish
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.release import Release
+from dpcube.strategies import BY_NAME, GRID_STRATEGY, WIDE_STRATEGY
+
+MANY_RANGES = 20_000
+"""Of so many ranges errors are read from tables, by loops that are compiled for each number of axes."""
+MOST_PREPARED = 6
+"""Attributes of the largest cube for which those loops are compiled ahead."""
+
+
+class KindOfRelease(NamedTuple):
+    """A kind of release: the strategy, the domain that the bundled table is counted by, and what is asked of it."""
+
+    strategy: str
+    domain: Domain
+    question: str
+    sql: str
+
+
+def kinds() -> Iterator[KindOfRelease]:
+    """Return every kind of release: dense ones by the built-in strategies, a wide one, and a fine grid."""
+    adult = Domain.load(datasets.adult_domain())
+    question = "age between 30 and 39 and sex = 'Female'"
+    sql = "SELECT count(*), avg(age) FROM cube WHERE age >= 30"
+    for strategy in (*BY_NAME, WIDE_STRATEGY):
+        yield KindOfRelease(strategy, adult, question, f"{sql} GROUP BY sex")
+    grid = Domain(*(Float(name, 0.0, 100.0, width=0.0001) for name in ("age", "hours-per-week")))
+    yield KindOfRelease(GRID_STRATEGY, grid, "age between 30 and 39.5", sql.replace(", avg(age)", ""))
+
+
+def few_cells(axes: int) -> Domain:
+    """Return a domain of so many attributes of two bins each, whatever they are."""
+    return Domain(*(Integer(f"age {axis}", 0, 99, width=50, column="age") for axis in range(axes)))
+
+
+def compile_ahead() -> int:
+    """Run what each kind of release and its answers need, and return how many loops were compiled anew."""
+    made = [0]
+
+    def count_one() -> None:
+        made[0] += 1
+
+    tell_when_compiling(count_one)
+    with TemporaryDirectory() as folder:
+        for kind in kinds():
+            path = Path(folder) / f"{kind.strategy}.dpcube"
+            _released(kind.strategy, kind.domain).save(path)
+            _ask(Release.open(path), kind)
+    for strategy, axes in product(BY_NAME, range(1, MOST_PREPARED + 1)):
+        _ask_ranges(_released(strategy, few_cells(axes)))
+    return made[0]
+
+
+def _released(strategy: str, domain: Domain) -> Release:
+    return publish(datasets.adult_table(), domain, epsilon="1", strategy=strategy, ledger=None)
+
+
+def _ask(release: Release, kind: KindOfRelease) -> None:
+    """Ask a release what analysts ask: counts, SQL with errors, groups, every cell, many ranges, synthetic rows."""
+    release.count(kind.question)
+    release.explain()
+    release.sql(kind.sql, error=True)
+    release.synthesize(1000, seed=0)
+    if kind.strategy != GRID_STRATEGY:
+        release.group_by("age").table(errors=True)
+        release.cells()
+        _ask_ranges(release)
+
+
+def _ask_ranges(release: Release) -> None:
+    release.answer(random_ranges(release.domain.shape, MANY_RANGES, seed=0))

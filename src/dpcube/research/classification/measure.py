@@ -1,0 +1,134 @@
+"""Classifiers measured on a task, run by run: rows of a CSV leave, each written as soon as it is known.
+
+A file that is there is gone on with, so a measurement that was stopped loses one run at most. Runs are the outer loop:
+a file that is not finished has about as many of every method.
+"""
+
+import csv
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # it has no types
+
+from dpcube.core.arrays import Floats
+from dpcube.core.errors import InputError
+from dpcube.curator.publishing import count
+from dpcube.release import Release
+from dpcube.research.arrays import experiment
+from dpcube.research.classification.beside import rival_score
+from dpcube.research.classification.task import SCORES, Score, Task, TrainAndTest, score
+from dpcube.strategies import Adaptive
+from dpcube.testing import SeededNoise
+
+RUN_COLUMNS = ("method", "epsilon", "run", *SCORES, "seconds")
+ANY_EPSILON = ("majority", "boosting")
+"""Methods that know no epsilon: the largest class, and a model of scikit-learn that is not private."""
+
+Classify = Callable[[Task, TrainAndTest, str, int], Score]
+
+
+def released(task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Release:
+    """Return a release of training rows that is made for the target, with noise from a seed."""
+    strategy, noise = Adaptive(target=task.target), SeededNoise(seed)
+    counts = count(rows[0], task.domain)
+    return experiment(counts, epsilon=epsilon, strategy=strategy, noise=noise, domain=task.domain)
+
+
+def default_score(task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Score:
+    """Return how well the default classifier of a release tells the classes of test rows."""
+    return score_of_release(released(task, rows, epsilon, seed), task, rows[1])
+
+
+def score_of_release(release: Release, task: Task, test: pa.Table) -> Score:
+    """Return how well the default classifier of this release does."""
+    trained = release.train(task.target)
+    chances = trained.model.probabilities(trained.features.cells(test))
+    return score(chances[:, trained.features.classes.tolist().index(task.positive)], task.truth(test))
+
+
+def majority_score(task: Task, rows: TrainAndTest, _: str, __: int) -> Score:
+    """Return the score of whoever knows the share of the positive class alone."""
+    train, test = map(task.truth, rows)
+    return score(np.full(len(test), train.mean()), test)
+
+
+def boosting_score(task: Task, rows: TrainAndTest, _: str, seed: int) -> Score:
+    """Return the score of scikit-learn's gradient boosting on the rows themselves: not private."""
+    train, test = (_as_numbers(task, part, rows[0]) for part in rows)
+    categories = [name not in task.bounds for name in rows[0].column_names if name != task.target]
+    model = HistGradientBoostingClassifier(categorical_features=categories, random_state=seed)
+    with threadpool_limits(1):  # its threads wait for each other by spinning, for minutes on a busy machine
+        model.fit(train, task.truth(rows[0]))
+    return score(np.asarray(model.predict_proba(test)[:, 1], np.float64), task.truth(rows[1]))
+
+
+def _as_numbers(task: Task, rows: pa.Table, known: pa.Table) -> Floats:
+    """Return rows as numbers: categories by their place among those known, others missing."""
+    columns = []
+    for name in (name for name in rows.column_names if name != task.target):
+        if name in task.bounds:
+            columns.append(rows[name].to_numpy().astype(np.float64))
+            continue
+        places = {value: place for place, value in enumerate(sorted({str(one) for one in known[name].to_pylist()}))}
+        columns.append(np.array([places.get(str(one), np.nan) for one in rows[name].to_pylist()], np.float64))
+    return np.stack(columns, axis=1)
+
+
+def classify_by(rivals: Mapping[str, str]) -> dict[str, Classify]:
+    """Return the methods by name; of rivals those whose interpreters are given."""
+    others = {name: partial(rival_score, name, python) for name, python in rivals.items()}
+    return {"dpcube": default_score, **others, "majority": majority_score, "boosting": boosting_score}
+
+
+def measure_runs(
+    task: Task,
+    methods: Mapping[str, Classify],
+    *,
+    epsilons: Sequence[str],
+    runs: int,
+    file: Path,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[dict[str, str]]:
+    """Measure what the file does not hold yet, and return its rows."""
+    known = {_key(row) for row in read_runs(file)} if file.exists() else set()
+    for run in range(runs):
+        asked = [(name, e) for name in methods for e in (("",) if name in ANY_EPSILON else epsilons)]
+        for name, epsilon in asked:
+            if (name, epsilon, str(run)) not in known:
+                start = time.monotonic()
+                found = methods[name](task, task.split(run), epsilon, run)
+                numbers = [f"{getattr(found, one):.6f}" for one in SCORES]
+                row = (name, epsilon, str(run), *numbers, f"{time.monotonic() - start:.1f}")
+                _append(file, row)
+                progress(",".join(row))
+    return read_runs(file)
+
+
+def _key(row: Mapping[str, str]) -> tuple[str, str, str]:
+    return row["method"], row["epsilon"], row["run"]
+
+
+def _append(file: Path, row: Sequence[str]) -> None:
+    new = not file.exists()
+    with file.open("a", encoding="utf-8", newline="") as stream:
+        lines = csv.writer(stream, lineterminator="\n")
+        if new:
+            lines.writerow(RUN_COLUMNS)
+        lines.writerow(row)
+
+
+def read_runs(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a file of runs; each is of another method, epsilon or run."""
+    with file.open(encoding="utf-8", newline="") as stream:
+        reader = csv.DictReader(stream)
+        names, rows = tuple(reader.fieldnames or ()), list(reader)
+    whole = all(None not in row and None not in row.values() for row in rows)
+    if names != RUN_COLUMNS or not whole or len(set(map(_key, rows))) != len(rows):
+        msg = f"{file} is no file of runs of classifiers; give another (--csv)"
+        raise InputError(msg)
+    return rows

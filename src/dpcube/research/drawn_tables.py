@@ -1,0 +1,118 @@
+"""Tables made up from a seed: shapes, laws and numbers of rows at random, to check claims where nobody has looked.
+
+A table has 1 to 6 attributes, 10 to 200,000 cells and 1,000 to 3,000,000 rows; of its attributes some have an order.
+Its law is one of those below. The same seed and number give the same table, whatever else is drawn.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from dpcube.core.arrays import Floats
+from dpcube.research.seeds import seed_of
+from dpcube.research.tables import PublicTable, coded_domain
+
+MOST_DRAWN_ATTRIBUTES = 6
+CELL_RANGE = (10, 200_000)
+ROW_RANGE = (1e3, 3e6)
+LEAST_SIDE = 2
+
+TableLaw = Callable[[tuple[int, ...], np.random.Generator], Floats]
+
+
+def drawn_tables(number: int, *, seed: int) -> Iterator[PublicTable]:
+    """Yield so many tables."""
+    return (drawn_table(seed, place) for place in range(number))
+
+
+def drawn_table(seed: int, place: int) -> PublicTable:
+    """Return one table of a seed, by its place."""
+    random = np.random.default_rng(seed_of("drawn table", seed, place))
+    shape = drawn_shape(random)
+    law = list(LAWS)[int(random.integers(len(LAWS)))]
+    ordered = tuple(bool(one) for one in random.random(len(shape)) < 0.5)
+    rows = round(10 ** random.uniform(*np.log10(ROW_RANGE)))
+    weights = LAWS[law](shape, random).reshape(-1)
+    exact_counts = random.multinomial(rows, weights / weights.sum()).reshape(shape).astype(np.int64)
+    domain = coded_domain(shape, ordered, tuple(f"a{axis}" for axis in range(len(shape))))
+    kinds = "x".join(f"{size}{'' if is_ordered else 'g'}" for size, is_ordered in zip(shape, ordered, strict=True))
+    return PublicTable("drawn", f"drawn {seed}.{place}: {law} {kinds}, {rows:,} rows", domain, exact_counts)
+
+
+def drawn_shape(random: np.random.Generator) -> tuple[int, ...]:
+    """Return the sides of a cube: its number of cells is spread over the powers of ten, each side over what is left."""
+    attributes = int(random.integers(1, MOST_DRAWN_ATTRIBUTES + 1))
+    cells = 10 ** random.uniform(np.log10(max(CELL_RANGE[0], LEAST_SIDE**attributes)), np.log10(CELL_RANGE[1]))
+    cells = min(cells, 10.0 ** (2 + attributes))  # nobody has an attribute of 100,000 values
+    parts = random.dirichlet(np.full(attributes, 3.0))
+    sides = np.maximum(np.rint(cells**parts), LEAST_SIDE).astype(int)
+    while sides.prod() > CELL_RANGE[1]:
+        sides[sides.argmax()] -= max(1, sides.max() // 20)
+    while sides.prod() < CELL_RANGE[0]:
+        sides[sides.argmin()] += 1
+    return tuple(int(side) for side in sides)
+
+
+def uneven(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
+    """Return independent gamma weights: cells without any pattern, the emptier the smaller the shape drawn."""
+    return random.gamma(random.choice([0.1, 0.3, 0.7, 2.0]), 1.0, shape)
+
+
+def classes(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
+    """Return a mixture of latent classes, in each of which attributes are independent and have Zipf's law."""
+    density = np.zeros(shape)
+    for part in random.dirichlet(np.full(int(random.integers(1, 8)), 1.5)):
+        sides = [random.permutation(np.arange(1.0, n + 1) ** -random.uniform(0.3, 2.0)) for n in shape]
+        together = _product(sides)
+        density += part * together / together.sum()
+    return density
+
+
+def hills(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
+    """Return a few round hills of different widths over a plain."""
+    place = np.stack([(axis + 0.5) / n for axis, n in zip(np.indices(shape), shape, strict=True)], axis=-1)
+    density = np.full(shape, random.choice([0.0, 1e-3, 0.05]) / np.prod(shape))
+    for part in random.dirichlet(np.ones(int(random.integers(1, 6)))):
+        width = 10 ** random.uniform(-1.5, -0.3)
+        hill = np.exp(-((place - random.random(len(shape))) ** 2).sum(axis=-1) / (2 * width**2)) + 1e-300
+        density += part * hill / hill.sum()
+    return density
+
+
+def spikes(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
+    """Return Zipf's law over cells at random."""
+    return random.permutation(np.arange(1.0, np.prod(shape) + 1) ** -random.uniform(0.7, 1.5)).reshape(shape)
+
+
+def departures(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
+    """Return independent attributes, times a random factor for every cell of every pair of them."""
+    log = np.log(_product([random.dirichlet(np.full(n, 0.8)) + 1e-9 for n in shape]))
+    strength = random.choice([0.2, 0.5, 1.0])
+    for first in range(len(shape)):
+        for second in range(first):
+            sides = [n if axis in (first, second) else 1 for axis, n in enumerate(shape)]
+            log = log + random.normal(0, strength, sides)
+    return np.asarray(np.exp(log - log.max()), np.float64)
+
+
+def even_or_striped(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
+    """Return the even law, or stripes across one axis."""
+    axis, period = int(random.integers(len(shape))), int(random.integers(1, 4))
+    return np.asarray(np.indices(shape)[axis] % period == 0, np.float64)
+
+
+LAWS: dict[str, TableLaw] = {
+    "uneven": uneven,
+    "classes": classes,
+    "hills": hills,
+    "spikes": spikes,
+    "departures": departures,
+    "even": even_or_striped,
+}
+
+
+def _product(sides: list[Floats]) -> Floats:
+    product = sides[0]
+    for side in sides[1:]:
+        product = np.multiply.outer(product, side)
+    return product

@@ -1,0 +1,156 @@
+"""Work in processes that are stopped when their time is up: a function and its tasks enter, what each came to leaves.
+
+A loop of machine code heeds no signal until it ends, so only a process of its own can be stopped. A process serves one
+task after another, and another one takes its place when it was stopped or died.
+"""
+
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
+
+from dpcube.core.errors import InputError
+from dpcube.strategies.outside import in_one_line
+
+READY, PART, END, FAILED = "ready", "part", "end", "failed"
+_spawn = get_context("spawn")  # what draws noise may not be copied (`core/unique.py`)
+
+
+class TaskOutcome(NamedTuple):
+    """The number of a task, what it yielded, and in words why it is not all there; "" if it is."""
+
+    task: int
+    parts: list[Any]
+    unfinished: str = ""
+
+
+@dataclass(slots=True)
+class Worker:
+    """A process, the task it is at, what came of it so far, and when its time is up."""
+
+    process: Any
+    pipe: Connection
+    task: int | None = None
+    parts: list[Any] = field(default_factory=list)
+    ends: float = float("inf")
+    is_ready: bool = False
+    is_stopped: bool = False
+
+    @classmethod
+    def start(cls, function: Callable[..., Iterable[Any]], prepare: Callable[[], None]) -> "Worker":
+        """Start a process; no time runs before it has prepared itself and says that it is ready."""
+        ours, theirs = _spawn.Pipe()
+        process = _spawn.Process(target=_serve, args=(theirs, function, prepare), daemon=True)
+        process.start()
+        theirs.close()
+        return cls(process, ours)
+
+    def stop(self) -> None:
+        """Kill the process: it may be in a loop that heeds nothing less."""
+        self.is_stopped = True
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def nothing_to_prepare() -> None:
+    """Do nothing before the first task."""
+
+
+def in_limited_processes(
+    function: Callable[..., Iterable[Any]],
+    tasks: Sequence[tuple[Any, ...]],
+    *,
+    jobs: int,
+    seconds: float | None,
+    prepare: Callable[[], None] = nothing_to_prepare,
+) -> Generator[TaskOutcome]:
+    """Yield what `function(*task)` yields for every task, as tasks end; one that takes longer is stopped.
+
+    Each process calls `prepare` once, which loads what all tasks need, and is not counted.
+    """
+    waiting = deque(enumerate(tasks))
+    workers: list[Worker] = []
+    try:
+        workers += [Worker.start(function, prepare) for _ in range(min(jobs, len(tasks)))]
+        while workers:
+            nearest = min(worker.ends for worker in workers)
+            timeout = None if nearest == float("inf") else max(0.0, nearest - time.monotonic())
+            wait([worker.pipe for worker in workers], timeout)
+            for place, worker in enumerate(workers):
+                outcome = _heard(worker, seconds)
+                if outcome is None:
+                    continue
+                yield outcome
+                if outcome.unfinished:
+                    worker.stop()
+                    workers[place] = Worker.start(function, prepare) if waiting else worker
+            workers = [worker for worker in workers if not worker.is_stopped]
+            for worker in [one for one in workers if one.is_ready and one.task is None]:
+                if waiting:
+                    _hand_out(worker, waiting.popleft(), seconds)
+                else:
+                    workers.remove(worker)
+                    worker.stop()
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _hand_out(worker: Worker, numbered: tuple[int, tuple[Any, ...]], seconds: float | None) -> None:
+    worker.task, task = numbered
+    worker.parts, worker.ends = [], float("inf") if seconds is None else time.monotonic() + seconds
+    with suppress(OSError):  # that it has died is heard next
+        worker.pipe.send(task)
+
+
+def _heard(worker: Worker, seconds: float | None) -> TaskOutcome | None:
+    """Take what a worker has sent; return its task's outcome if that is over, one way or another."""
+    try:
+        while worker.pipe.poll():
+            what, part = worker.pipe.recv()
+            if what == READY:
+                worker.is_ready = True
+            elif what == PART:
+                worker.parts.append(part)
+            else:
+                return _over(worker, f"failed: {part}" if what == FAILED else "")
+    except (EOFError, OSError):
+        worker.process.join()
+        return _over(worker, f"failed: its process ended by itself (exit code {worker.process.exitcode})")
+    if time.monotonic() >= worker.ends:
+        return _over(worker, f"stopped after {seconds:g} s")
+    return None
+
+
+def _over(worker: Worker, unfinished: str) -> TaskOutcome:
+    if worker.task is None:
+        msg = "a process that was to measure did not start; try again with one job and without a time limit"
+        raise InputError(msg)
+    outcome = TaskOutcome(worker.task, worker.parts, unfinished)
+    worker.task, worker.ends = None, float("inf")
+    return outcome
+
+
+def _serve(pipe: Connection, function: Callable[..., Iterable[Any]], prepare: Callable[[], None]) -> None:
+    """Run tasks as they come, in the worker's process; what each yields is sent at once."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who waits, and it ends its workers
+    prepare()
+    pipe.send((READY, None))
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:  # nobody waits any more
+            return
+        try:
+            for part in function(*task):
+                pipe.send((PART, part))
+        except Exception as error:  # whatever it is, it is told, and the others go on
+            pipe.send((FAILED, in_one_line(error)))
+        else:
+            pipe.send((END, None))

@@ -1,0 +1,155 @@
+"""Curves that are measured: draws enter, means with 95% intervals leave; and the same curves read back from their CSV.
+
+What is said about a figure is made from its panels alone, so that a page follows from the recorded numbers.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpcube.core.arrays import Bools, Floats
+from dpcube.core.errors import InputError
+from dpcube.research.ratios import mean_and_reach, short_number
+from dpcube.research.reproduce.census import WIDTHS
+from dpcube.research.reproduce.figure import MEASURED_COLUMNS, Curve, CurvePanel, Figure, Spacing
+
+DRAWS = 30
+"""Releases behind each mean, unless asked otherwise."""
+
+Progress = Callable[[str], None]
+Draws = Mapping[tuple[str, str], Mapping[float, Sequence[float]]]
+"""What was measured, draw by draw: by panel and curve, and by the place on the axis."""
+
+
+class Gathered(dict[tuple[str, str], dict[float, list[float]]]):
+    """Draws as they come in."""
+
+    def add(self, panel: str, curve: str, at: float, value: float) -> None:
+        """Add one draw of a point."""
+        self.setdefault((panel, curve), {}).setdefault(at, []).append(float(value))
+
+
+class CurveLook(NamedTuple):
+    """What a curve is called in a picture, and which role it has."""
+
+    label: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPlan:
+    """A panel that is still without numbers; its curves by name, in the order in which they are drawn."""
+
+    name: str
+    title: str
+    axis: str
+    axis_label: str
+    curves: Mapping[str, CurveLook]
+    log: bool = False
+    spaced: Spacing = "evenly"
+    value_label: str = ""
+
+    def panel(self, at: Floats, curves: tuple[Curve, ...]) -> CurvePanel:
+        """Return the panel with its numbers."""
+        place = self.name, self.title, self.axis, self.axis_label, at, curves
+        return CurvePanel(*place, log=self.log, spaced=self.spaced, value_label=self.value_label)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFigure:
+    """A kind of figure on each grid: its panels, how their numbers are measured, and what they say."""
+
+    plans: tuple[PanelPlan, ...]
+    measure: Callable[[str, int, Progress], Draws]
+    tell: Callable[[str, tuple[CurvePanel, ...]], Figure]
+
+    def make(self, grid: str, *, draws: int = DRAWS, progress: Progress = lambda _: None) -> Figure:
+        """Measure the figure on a grid, so many draws a point."""
+        return self.tell(grid, measured_panels(self.plans, self.measure(grid, draws, progress)))
+
+    def read(self, grid: str, text: str) -> Figure:
+        """Return the figure that was recorded as CSV."""
+        return self.tell(grid, recorded_panels(self.plans, text))
+
+    def on_every_grid(self, name: str) -> dict[str, Callable[..., Figure]]:
+        """Return the functions that make it on each grid, by the figures' names."""
+        return {f"{name}-{grid}": partial(self.make, grid) for grid in WIDTHS}
+
+
+def measured_panels(plans: Sequence[PanelPlan], draws: Draws) -> tuple[CurvePanel, ...]:
+    """Return the panels of what was measured, as they will be read back: to nine digits."""
+    panels = []
+    for plan in plans:
+        found = {name: draws[plan.name, name] for name in plan.curves}
+        at = np.array(sorted(next(iter(found.values()))))
+        curves = [_curve(name, plan.curves[name], [found[name][x] for x in at]) for name in plan.curves]
+        panels.append(plan.panel(at, tuple(curves)))
+    return tuple(panels)
+
+
+def _curve(name: str, look: CurveLook, draws: Sequence[Sequence[float]]) -> Curve:
+    means = np.array([[float(f"{number:.9g}") for number in mean_and_reach(some)] for some in draws])
+    return Curve(name, look.label, look.role, means[:, 0], means[:, 1], len(draws[0]))
+
+
+def recorded_panels(plans: Sequence[PanelPlan], text: str) -> tuple[CurvePanel, ...]:
+    """Return the panels of a recorded CSV, which must hold every curve that is planned and no other."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    known = {(plan.name, name) for plan in plans for name in plan.curves}
+    if (
+        not rows
+        or not {"value", *MEASURED_COLUMNS} <= rows[0].keys()
+        or {(r["panel"], r["curve"]) for r in rows} != known
+    ):
+        msg = "the recorded numbers are not of this figure's curves; record them anew"
+        raise InputError(msg)
+    panels = []
+    for plan in plans:
+        of = {name: [r for r in rows if (r["panel"], r["curve"]) == (plan.name, name)] for name in plan.curves}
+        at = np.array([float(row["at"]) for row in next(iter(of.values()))])
+        panels.append(plan.panel(at, tuple(_read(name, plan.curves[name], some) for name, some in of.items())))
+    return tuple(panels)
+
+
+def _read(name: str, look: CurveLook, rows: list[dict[str, Any]]) -> Curve:
+    values, reach = (np.array([float(row[column]) for row in rows]) for column in ("value", "reach"))
+    return Curve(name, look.label, look.role, values, reach, int(rows[0]["draws"]))
+
+
+def clearly_below(panel: CurvePanel, curve: str, other: str) -> Bools:
+    """Return where one curve is below another, and not by chance: beyond the 95% interval of their difference."""
+    one, two = (next(c for c in panel.curves if c.name == name) for name in (curve, other))
+    assert one.reach is not None
+    assert two.reach is not None
+    return np.asarray(two.values - one.values > np.hypot(one.reach, two.reach))
+
+
+def clearly_changes(panel: CurvePanel, curve: str, first: int, last: int) -> bool:
+    """Return whether a curve has different values at two of its places, and not by chance."""
+    drawn = next(c for c in panel.curves if c.name == curve)
+    assert drawn.reach is not None
+    return bool(abs(drawn.values[last] - drawn.values[first]) > np.hypot(drawn.reach[first], drawn.reach[last]))
+
+
+def trend(panel: CurvePanel, curve: str) -> str:
+    """Return whether a curve rises, falls or does neither from its first place to its last, beyond chance."""
+    if not clearly_changes(panel, curve, 0, -1):
+        return "does not change beyond chance"
+    return "rises" if panel[curve][-1] > panel[curve][0] else "falls"
+
+
+def from_to(panel: CurvePanel, curve: str) -> str:
+    """Return the values of a curve at both ends in words."""
+    return f"{short_number(panel[curve][0])} to {short_number(panel[curve][-1])}"
+
+
+def places(panel: CurvePanel, where: Bools) -> str:
+    """Return the places of an axis at which something is so, in words."""
+    if not where.any():
+        return "nowhere"
+    return "everywhere" if where.all() else "at " + ", ".join(f"{x:g}" for x in panel.at[where])

@@ -1,0 +1,177 @@
+"""Section 6.2 of the paper: the weighted variance of the released boxes against the threshold and against alpha1.
+
+V is the sum over boxes of weight times the variance of the exact counts inside: an exact number, for public data. The
+paper weighs by rows, the v-optimal histogram by cells (E4). Both are drawn as parts of V of one box, the whole cube.
+alpha = .2, alpha1 = .05 unless it varies. The paper's threshold is not given: xi0 is in units of 800 = 2/.05^2, the
+variance that the noise alone gives cells at alpha1 = .05 (E34).
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from dpcube.core.boxes import Partitioning
+from dpcube.core.gate import Gate
+from dpcube.research.ratios import short_number
+from dpcube.research.reproduce.census import exact_counts, size_words, table_words
+from dpcube.research.reproduce.figure import CurvePanel, Figure, Spacing, Verdict
+from dpcube.research.reproduce.measured import (
+    CurveLook,
+    Draws,
+    Gathered,
+    MeasuredFigure,
+    PanelPlan,
+    Progress,
+    from_to,
+    trend,
+)
+from dpcube.research.seeds import seed_of
+from dpcube.strategies import TwoPhase
+from dpcube.testing import SeededNoise
+from dpcube.trees.partition import grow, weighted_variance
+from dpcube.trees.partition.variance import Weight
+
+ALPHA, SHARE = Fraction(1, 5), Fraction(1, 4)
+FLOOR = 800.0
+"""The variance of the noise of a cell at alpha1 = .05, the unit of xi0."""
+THRESHOLDS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+SHARES = tuple(Fraction(k, 20) for k in (1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 19))
+"""alpha1 as a part of alpha."""
+BY_CELLS, BY_ROWS, NO_NOISE, FOLLOWING, CELLS = "V_cells", "V_rows", "V_exact", "V_follows", "V_cell_histogram"
+CELLS_LOOK = CurveLook("every cell a box (Algorithm 1)", "cells")
+
+
+def with_threshold(share: Fraction, threshold: float) -> TwoPhase:
+    """Return the paper's algorithm as it is written, with xi0 in units of the noise floor."""
+    return TwoPhase(share=share, noise_corrected=False, slack=0, threshold=threshold * FLOOR)
+
+
+def _plans() -> tuple[PanelPlan, ...]:
+    threshold: tuple[str, str, Spacing] = ("xi0", "threshold xi0, in units of 800", "log from 0")
+    budget: tuple[str, str, Spacing] = ("alpha1", "alpha1 of .2", "evenly")
+    variances = {
+        BY_CELLS: CurveLook("weighted by cells", "dpcube"),
+        BY_ROWS: CurveLook("weighted by rows, as written (E4)", "dpcube rows"),
+    }
+    no_noise = {NO_NOISE: CurveLook("by cells, boxes from exact counts", "even")}
+    follows = {FOLLOWING: CurveLook("by cells, threshold follows noise", "dpcube follows")}
+    boxes = {"boxes": CurveLook("boxes", "dpcube")}
+    boxes_follow = {"boxes_follow": CurveLook("boxes, threshold follows noise", "dpcube follows")}
+    found = []
+    for letter, (axis, label, spaced), how, curves in (
+        ("a", threshold, "xi0 varies", {**variances, **no_noise, CELLS: CELLS_LOOK}),
+        ("b", budget, "xi0 = 800", {**variances, **follows, CELLS: CELLS_LOOK}),
+    ):
+        found.append(PanelPlan(letter, f"weighted variance, {how}", axis, label, curves, spaced=spaced))
+    for letter, (axis, label, spaced), how, curves in (
+        ("c", threshold, "xi0 varies", {**boxes, "cells": CELLS_LOOK}),
+        ("d", budget, "xi0 = 800", {**boxes, **boxes_follow, "cells": CELLS_LOOK}),
+    ):
+        title = f"number of boxes, {how}"
+        found.append(PanelPlan(letter, title, axis, label, curves, log=True, spaced=spaced, value_label="boxes"))
+    return tuple(found)
+
+
+def measure_variance(grid: str, draws: int, progress: Progress) -> Draws:
+    """Measure V and the number of boxes of so many releases a point."""
+    found = Gathered()
+    for draw in range(draws):
+        progress(f"variance of boxes, {size_words(grid)}: draw {draw + 1} of {draws}")
+        for at in THRESHOLDS:
+            boxes = released_boxes(grid, with_threshold(SHARE, at), draw)
+            _add_both(found, grid, "ac", at, boxes)
+            found.add("a", NO_NOISE, at, part_of_one_box(grid, exact_boxes(grid, at)))
+        for share in SHARES:
+            at = float(share * ALPHA)
+            _add_both(found, grid, "bd", at, released_boxes(grid, with_threshold(share, 1.0), draw))
+            boxes = released_boxes(grid, TwoPhase(share=share), draw)
+            found.add("b", FOLLOWING, at, part_of_one_box(grid, boxes))
+            found.add("d", "boxes_follow", at, len(boxes))
+    return found
+
+
+def _add_both(found, grid: str, panels: str, at: float, boxes: Partitioning) -> None:  # type: ignore[no-untyped-def]
+    found.add(panels[0], BY_CELLS, at, part_of_one_box(grid, boxes))
+    found.add(panels[0], BY_ROWS, at, part_of_one_box(grid, boxes, by_rows=True))
+    found.add(panels[0], CELLS, at, 0.0)
+    found.add(panels[1], "boxes", at, len(boxes))
+    found.add(panels[1], "cells", at, exact_counts(grid).size)
+
+
+def released_boxes(grid: str, strategy: TwoPhase, draw: int) -> Partitioning:
+    """Return the boxes of one release."""
+    seed = seed_of("variance", grid, strategy.share, strategy.threshold, strategy.noise_corrected, draw)
+    measured = strategy.run(Gate(exact_counts(grid), ALPHA, noise=SeededNoise(seed))).boxes
+    assert measured is not None
+    return measured.tree.partitioning()
+
+
+def exact_boxes(grid: str, threshold: float) -> Partitioning:
+    """Return the boxes that exact counts would give, which nobody may release."""
+    return grow(exact_counts(grid), threshold=threshold * FLOOR).partitioning()
+
+
+def part_of_one_box(grid: str, boxes: Partitioning, *, by_rows: bool = False) -> float:
+    """Return V of some boxes over V of one box that is the whole cube."""
+    counts = exact_counts(grid)
+    weight: Weight = "records" if by_rows else "cells"
+    whole = Partitioning(counts.shape, np.zeros((1, counts.ndim), np.int64), np.array([counts.shape]))
+    return weighted_variance(counts, boxes, weight=weight) / weighted_variance(counts, whole, weight=weight)
+
+
+def tell_variance(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+    """Return the figure of some measured panels."""
+    a, b, c, d = panels
+    return Figure(
+        f"variance-{grid}",
+        f"Weighted variance of the boxes, {size_words(grid)}",
+        "fig:variance",
+        f"{table_words(grid)}; alpha = .2, alpha1 = .05 unless it varies; V over V of one box; means and 95% intervals "
+        f"of {a.curves[0].draws} releases",
+        panels,
+        (_against_threshold(a, c), _against_budget(b, d)),
+        "Cells: their V is 0 whatever the budget (the line at the bottom). V counts what boxes hide and nothing of the "
+        f"noise that they save, so it falls with every cut. {_weights(a)} Nor is the threshold given: xi0 is "
+        "compared with the variance of noisy cells, of which 800 is noise (E34).",
+        value_label="V, as a part of that of one box",
+        panels_a_line=2,
+    )
+
+
+def _against_threshold(a: CurvePanel, c: CurvePanel) -> Verdict:
+    few, many = short_number(c.value("boxes", 2.0)), short_number(c.value("boxes", 0.5))
+    noisy, exact = (short_number(a.value(curve, 4.0)) for curve in (BY_CELLS, NO_NOISE))
+    return Verdict(
+        "With a larger threshold less is partitioned, which increases the variance.",
+        f"V {trend(a, BY_CELLS)} with xi0, from {from_to(a, BY_CELLS)} (by cells), and the number of boxes goes from "
+        f"{from_to(c, 'boxes')}.",
+        f"Below the noise's own variance it is noise that is cut: at xi0 = 400 there are {many} boxes for "
+        f"{c['cells'][0]:,.0f} cells, at 1,600 {few}. At 3,200 V is {noisy}, where boxes from exact counts would have "
+        f"{exact}.",
+    )
+
+
+def _against_budget(b: CurvePanel, d: CurvePanel) -> Verdict:
+    goes, boxes = trend(b, BY_CELLS), from_to(d, "boxes")
+    why = (
+        f"That is no randomness: with less noise there are fewer cuts at the same xi0 ({boxes} boxes), and noise that "
+        "is cut into single cells has a small V."
+        if goes == "rises"
+        else f"But the number of boxes changes with it ({boxes}), and V counts that as well as how good they are."
+    )
+    return Verdict(
+        "At a fixed threshold the relation with alpha1 is not clear; the variance should decrease as alpha1 increases, "
+        "for better partitions.",
+        f"With a threshold that follows the noise V {trend(b, FOLLOWING)}: {from_to(b, FOLLOWING)} as alpha1 goes from "
+        ".01 to .19.",
+        f"At a fixed one V {goes}: {from_to(b, BY_CELLS)}. {why}",
+    )
+
+
+def _weights(a: CurvePanel) -> str:
+    text = f"Weighted by rows, as the paper writes (E4), V goes from {from_to(a, BY_ROWS)}"
+    most = float(a[BY_ROWS].max())
+    return f"{text}, up to {short_number(most)}: cutting can increase it." if most > 1 else f"{text}."
+
+
+VARIANCE = MeasuredFigure(_plans(), measure_variance, tell_variance)

@@ -1,0 +1,43 @@
+"""Strategies: what to measure, decided from noisy counts alone."""
+
+from dpcube.strategies.adaptive import Adaptive
+from dpcube.strategies.cells import Cells
+from dpcube.strategies.cuboids import Cuboids
+from dpcube.strategies.fine_grid import FineGrid
+from dpcube.strategies.outside import Outside, usual_peak_bytes
+from dpcube.strategies.registry import (
+    BY_NAME,
+    DEFAULT,
+    GRID_STRATEGY,
+    NOT_COMPARED,
+    RIVALS,
+    WIDE_STRATEGY,
+    check_room,
+    releasing_strategy,
+    strategy_names,
+    strategy_of,
+)
+from dpcube.strategies.strategy import FittedStrategy, Strategy
+from dpcube.strategies.two_phase import TwoPhase
+
+__all__ = [
+    "BY_NAME",
+    "DEFAULT",
+    "GRID_STRATEGY",
+    "NOT_COMPARED",
+    "RIVALS",
+    "WIDE_STRATEGY",
+    "Adaptive",
+    "Cells",
+    "Cuboids",
+    "FineGrid",
+    "FittedStrategy",
+    "Outside",
+    "Strategy",
+    "TwoPhase",
+    "check_room",
+    "releasing_strategy",
+    "strategy_names",
+    "strategy_of",
+    "usual_peak_bytes",
+]

@@ -1,0 +1,84 @@
+"""One-way marginals that are counted, cell by cell, before a tree: of which attributes, with which shares of epsilon.
+
+A cut of a box of n values gains about 1/n^2 of what the log2(n) cuts down to a single value gain together, so no split
+criterion that weighs one cut at a time ever comes to single values of an attribute of many. Their marginal states them
+at once. Shares follow from the shape, from what will be asked and from a noisy total, which are public.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.measurements import MarginalCounts
+from dpcube.models.marginals.components import axes_of_several
+
+SPARSE_SHARE = Fraction(1, 3)
+"""The share of all one-way marginals together where cells do not stand out of their noise."""
+VALUES_POWER, MOST_SHARING = 1 / 4, 2**10
+"""They divide it by this power of their numbers of values, of which no more than so many count."""
+DENSE = 1.0
+"""Rows times epsilon per cell from which cells stand out of their noise."""
+BESIDE_CELLS, LARGEST_PART = 3.0, 1 / 4
+"""There a marginal gets so many times the share that makes it as precise as a sum of cells; none if that share is
+larger than this part of epsilon."""
+LEAST_BESIDE = 1 / 15
+"""Which is not less than this, for an attribute of few values in a cube of very many cells."""
+MOST_BESIDE, COST_TO_CELLS = 1 / 4, 0.15
+"""All of them together have the first at most, and the second over epsilon: noise of cells falls exponentially with
+epsilon. If that leaves any less than precise as a sum of cells, none is counted."""
+OF_RANGES = Fraction(1, 4)
+"""The part of its share that a marginal keeps if only ranges will be asked of its attribute."""
+
+
+def counts_one_way(shape: tuple[int, ...], kinds: tuple[str, ...]) -> bool:
+    """Say whether one-way marginals are counted, given what is asked of each attribute.
+
+    From three attributes on; of two, unless ranges are asked of both: a tree has the marginals of these.
+
+    >>> counts_one_way((99, 9), ("mixed", "mixed")), counts_one_way((99, 9), ("groups", "mixed"))
+    (False, True)
+    """
+    several = axes_of_several(shape)
+    return len(several) > 2 or (len(several) == 2 and any(kinds[axis] == "groups" for axis in several))
+
+
+def one_way_shares(
+    shape: tuple[int, ...], single_values: tuple[bool, ...], *, epsilon: float, total: float
+) -> list[Fraction]:
+    """Return the share of epsilon of the marginal of each attribute, given a noisy total.
+
+    `single_values` says of which attributes single values may be asked. Where cells stand out of their noise, a value
+    of an attribute of c is a sum of cells, with the noise of sqrt(cells / c) of them; a marginal with the share
+    sqrt(c / cells) is as precise.
+    """
+    cells = math.prod(shape)
+    if total * epsilon < DENSE * cells:
+        roots = [min(values, MOST_SHARING) ** VALUES_POWER if values > 1 else 0.0 for values in shape]
+        shares = [SPARSE_SHARE * Fraction(root / sum(roots)) for root in roots]
+    else:
+        shares = list(map(Fraction, _shares_beside_cells(shape, epsilon)))
+    return [share * (1 if single else OF_RANGES) for share, single in zip(shares, single_values, strict=True)]
+
+
+def _shares_beside_cells(shape: tuple[int, ...], epsilon: float) -> list[float]:
+    cells = math.prod(shape)
+    as_precise = [math.sqrt(values / cells) for values in shape]
+    counted = [values > 1 and part <= LARGEST_PART for values, part in zip(shape, as_precise, strict=True)]
+    wanted = [max(BESIDE_CELLS * part, LEAST_BESIDE) * of for part, of in zip(as_precise, counted, strict=True)]
+    scale = min(1.0, min(MOST_BESIDE, COST_TO_CELLS / epsilon) / max(sum(wanted), 1e-9))
+    return [scale * share if scale * BESIDE_CELLS >= 1 else 0.0 for share in wanted]
+
+
+def count_one_way(counter: NoisyCounter, shares: list[Fraction]) -> list[MarginalCounts]:
+    """Count the marginal of every attribute that has a share.
+
+    Privacy: every count goes through `counter`; which are counted, and with which units, follows from the shares.
+    """
+    units = [int(share * BUDGET_UNITS) for share in shares]
+    return [MarginalCounts((axis,), counter.count_marginal((axis,), of), of) for axis, of in enumerate(units) if of > 0]
+
+
+def count_alike(counter: NoisyCounter, tables: Sequence[MarginalCounts]) -> list[MarginalCounts]:
+    """Count the same marginals with the same units by another counter, that of a simulated table."""
+    return [MarginalCounts(one.axes, counter.count_marginal(one.axes, one.units), one.units) for one in tables]

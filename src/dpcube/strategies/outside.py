@@ -1,0 +1,161 @@
+"""A strategy from outside, with what it leaves out supplied and what it says checked, before anything is spent.
+
+Enters: any object with a name and `run`. Leaves: a `FittedStrategy`, or one line that says what is missing.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+
+from dpcube.core.counter import NoisyCounter
+from dpcube.core.domain import Domain
+from dpcube.core.errors import DpcubeError, InputError
+from dpcube.measurements import Transcript
+from dpcube.strategies.marginals import peak_bytes_of_tables
+from dpcube.strategies.strategy import STARTING, Parameter, Strategy
+
+LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outside:
+    """A strategy that is not built in."""
+
+    strategy: Strategy
+    is_fitted: bool = False
+    name: str = field(init=False)
+    chosen: dict[str, Parameter] = field(init=False)
+    """Its parameters, as they were before it ran."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", _name_of(self.strategy))
+        with _told(f"strategy '{self.name}': its parameters() failed"):
+            object.__setattr__(self, "chosen", _parameters_of(self.strategy, self.name))
+
+    def for_domain(self, domain: Domain) -> "Outside":
+        """Return the strategy fitted to a domain: once, if it can be."""
+        fit = getattr(self.strategy, "for_domain", None)
+        if fit is None or self.is_fitted:
+            return self
+        with _told(f"strategy '{self.name}': its for_domain() failed"):
+            fitted = fit(domain)
+        return Outside(fitted, is_fitted=True)
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return its parameters."""
+        return dict(self.chosen)
+
+    def peak_bytes(self, shape: tuple[int, ...]) -> int:
+        """Return the memory that it announces, or that of the largest tree a strategy is likely to make."""
+        announced = getattr(self.strategy, "peak_bytes", None)
+        if announced is None:
+            return usual_peak_bytes(shape)
+        with _told(f"strategy '{self.name}': its peak_bytes() failed"):
+            needed = announced(shape)
+        if not isinstance(needed, int) or isinstance(needed, bool) or needed < 0:
+            msg = f"strategy '{self.name}': its peak_bytes() must be a whole number of bytes, got {needed!r:.50}"
+            raise InputError(msg)
+        return needed
+
+    def run(self, counter: NoisyCounter) -> Transcript:
+        """Measure, and check that the transcript is of this cube and this noise.
+
+        Of a failure only its kind is told: what it says may quote noisy counts, which were not released.
+        """
+        try:
+            found = self.strategy.run(counter)
+        except DpcubeError:
+            raise
+        except Exception as error:
+            msg = (
+                f"strategy '{self.name}' failed as it measured ({type(error).__name__}); what was charged stays "
+                "charged; dpcube plan runs it without charge"
+            )
+            raise DpcubeError(msg) from error
+        if not isinstance(found, Transcript):
+            msg = f"strategy '{self.name}' must return a Transcript of what it measured, not {type(found).__name__}"
+            raise DpcubeError(msg)
+        if (found.shape, found.epsilon_per_unit) != (counter.shape, counter.epsilon_per_unit):
+            msg = f"strategy '{self.name}' must return a Transcript of the counter's shape and epsilon_per_unit"
+            raise DpcubeError(msg)
+        return found
+
+
+def usual_peak_bytes(shape: tuple[int, ...]) -> int:
+    """Return the memory of a tree of two nodes for every cell, its bounds and all that a posterior tells of a node.
+
+    It is what `Adaptive.peak_bytes` would be if its tree had no bound and it chose no plan.
+    """
+    cells, axes = math.prod(shape), len(shape)
+    of_nodes = 2 * cells * max(200 + 16 * axes, 140 + 32 * axes)
+    return STARTING + 26 * cells + 100 * sum(shape) + peak_bytes_of_tables(shape) + of_nodes
+
+
+def _name_of(strategy: object) -> str:
+    if isinstance(strategy, type):
+        msg = f"{strategy.__name__} is a class; a strategy is an object of it: {strategy.__name__}()"
+        raise InputError(msg)
+    name = getattr(strategy, "name", None)
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        msg = f"a strategy must have a name, a text of up to {LONGEST_NAME} characters; {_kind(strategy)} has none"
+        raise InputError(msg)
+    if not callable(getattr(strategy, "run", None)):
+        msg = f"strategy '{name}' must have a method run(counter) that returns a Transcript; {_kind(strategy)} has none"
+        raise InputError(msg)
+    return name
+
+
+def _kind(strategy: object) -> str:
+    return f"this object of {type(strategy).__name__}"
+
+
+def _parameters_of(strategy: object, name: str) -> dict[str, Parameter]:
+    said = getattr(strategy, "parameters", None)
+    given = _attributes(strategy) if said is None else said()
+    if not isinstance(given, dict):
+        msg = f"strategy '{name}': its parameters() must be a dict of plain values"
+        raise InputError(msg)
+    for key, value in given.items():
+        if not isinstance(key, str) or not _is_plain(value):
+            msg = (
+                f"strategy '{name}': its parameter '{key}' is no text, number, truth value or None, so a release "
+                "cannot hold it; give it a method parameters() that returns a dict of such"
+            )
+            raise InputError(msg)
+    return dict(given)
+
+
+def _attributes(strategy: object) -> dict[str, object]:
+    """Return the public attributes of an object but its name: the fields of a dataclass, or what it was given."""
+    if is_dataclass(strategy):
+        found = {one.name: getattr(strategy, one.name) for one in fields(strategy)}
+    else:
+        found = dict(getattr(strategy, "__dict__", {}))
+    return {key: value for key, value in found.items() if key != "name" and not key.startswith("_")}
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Tell a fault of code from outside in one line; no row has been read by then."""
+    try:
+        yield
+    except DpcubeError:
+        raise
+    except Exception as error:
+        msg = f"{what}: {in_one_line(error)}"
+        raise InputError(msg) from error
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return the kind of an error and what it says, in one line.
+
+    >>> in_one_line(ValueError("no such      thing"))
+    'ValueError: no such thing'
+    """
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}"[:500] if said else type(error).__name__

@@ -1,0 +1,165 @@
+"""The strategies, by name: those built in, those that installed packages offer, and any class that is named.
+
+Enters: a name, MODULE:CLASS, or an object. Leaves: a `FittedStrategy`. A strategy of an installed package (its entry
+point in the group `dpcube.strategies`) is loaded when its name is asked for, never otherwise; to list names loads
+nothing. Whatever is loaded runs in this process with its rights: see docs/threat-model.md.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from dpcube.core.domain import Domain
+from dpcube.core.domain.attribute import listing
+from dpcube.core.errors import InputError
+from dpcube.core.feasible import check_fits
+from dpcube.core.memory import check_memory
+from dpcube.core.regions import MOST_SIZE
+from dpcube.strategies.adaptive import Adaptive
+from dpcube.strategies.cells import Cells
+from dpcube.strategies.cuboids import MOST_CELLS_OF_ONE, Cuboids
+from dpcube.strategies.fine_grid import MOST_GRID_ATTRIBUTES, FineGrid
+from dpcube.strategies.outside import Outside, in_one_line
+from dpcube.strategies.strategy import FittedStrategy, Strategy
+from dpcube.strategies.two_phase import TwoPhase
+
+BY_NAME: dict[str, type[Adaptive | Cells | TwoPhase]] = {"adaptive": Adaptive, "dpcube": TwoPhase, "cells": Cells}
+"""The strategies that are built in. Their names are theirs: an installed strategy of such a name is not reached."""
+RIVALS = {
+    "uniform": "dpcube.strategies.rivals.uniform:Uniform",
+    "hierarchical": "dpcube.strategies.rivals.hierarchical:Hierarchical",
+    "hb": "dpcube.strategies.rivals.hb:HB",
+    "quad_tree": "dpcube.strategies.rivals.quad_tree:QuadTree",
+    "ugrid": "dpcube.strategies.rivals.grids:UGrid",
+    "agrid": "dpcube.strategies.rivals.grids:AGrid",
+    "median_tree": "dpcube.strategies.rivals.median_tree:MedianTree",
+}
+"""Systems that others published, built in too (docs/rivals.md): where each is, loaded when its name is asked for."""
+DEFAULT = "adaptive"
+WIDE_STRATEGY = Cuboids().name
+"""The strategy of releases of wide tables, chosen for them unless another is named."""
+GRID_STRATEGY = FineGrid().name
+"""The strategy of releases of fine grids, chosen for few attributes of very many cells unless another is named."""
+NOT_COMPARED = (WIDE_STRATEGY, GRID_STRATEGY)
+"""Strategies that release a table and that no command compares with others."""
+MOST_CELLS_OF_A_CUBE = 2**28
+"""Domains of more cells are released as a grid's boxes, or as cuboids: a cube would take some 20 GB."""
+GROUP = "dpcube.strategies"
+"""The group of entry points by which an installed package offers strategies."""
+OF_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
+
+
+def strategy_names() -> list[str]:
+    """Return the names of all strategies of releases: ours, built-in rivals, then those of installed packages."""
+    built_in = [*BY_NAME, *NOT_COMPARED, *RIVALS]
+    return [*built_in, *sorted({one.name for one in _installed()} - set(built_in))]
+
+
+def releasing_strategy(
+    strategy: str | Strategy | Cuboids | FineGrid, domain: Domain
+) -> FittedStrategy | Cuboids | FineGrid:
+    """Return the strategy of a release: that of cuboids or of grids if it is named, or if no cube could hold it.
+
+    Whether it could follows from the domain alone, so that a table is released alike on every machine.
+    """
+    if isinstance(strategy, FineGrid) or strategy == GRID_STRATEGY:
+        return FineGrid().for_domain(domain)
+    if isinstance(strategy, Cuboids) or strategy == WIDE_STRATEGY:
+        return (strategy if isinstance(strategy, Cuboids) else Cuboids()).for_domain(domain)
+    fitted = strategy_of(strategy, domain)
+    default = Adaptive() if strategy == DEFAULT else strategy
+    if type(default) is not Adaptive or default.queries is not None or default.questions:
+        return fitted
+    if domain.size <= MOST_CELLS_OF_A_CUBE:
+        return fitted
+    few = sum(side > 1 for side in domain.shape) <= MOST_GRID_ATTRIBUTES
+    if few and domain.size <= MOST_SIZE and default.target is None:
+        return FineGrid().for_domain(domain)
+    if max(domain.shape) > MOST_CELLS_OF_ONE:
+        return fitted
+    return Cuboids(target=default.target).for_domain(domain)
+
+
+def check_room(strategy: FittedStrategy | Cuboids | FineGrid, domain: Domain) -> None:
+    """Raise MemoryLimitError if a release by a strategy needs more memory than there is."""
+    peak_bytes = strategy.peak_bytes(domain.shape)
+    if isinstance(strategy, Cuboids | FineGrid):
+        what = "cuboids" if isinstance(strategy, Cuboids) else f"a grid of {domain.size:,} cells"
+        check_memory(peak_bytes, what=f"a release of {what}", remedy="use a larger machine, or wider bins")
+    else:
+        check_fits(domain, peak_bytes=peak_bytes)
+
+
+def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> FittedStrategy:
+    """Return a strategy by name, as MODULE:CLASS or as given; fitted to the attributes of a domain if it can be."""
+    found: object = _named(strategy) if isinstance(strategy, str) else strategy
+    fitted: FittedStrategy
+    if isinstance(found, Adaptive | Cells | TwoPhase) and type(found) in BY_NAME.values():
+        fitted = found
+    else:
+        fitted = found if isinstance(found, Outside) else Outside(found)  # type: ignore[arg-type] # Outside checks it
+    fit: Callable[[Domain], FittedStrategy] | None = getattr(fitted, "for_domain", None)
+    return fitted if fit is None or domain is None else fit(domain)
+
+
+def _named(name: str) -> object:
+    if name in NOT_COMPARED:
+        what = "wide tables" if name == WIDE_STRATEGY else "fine grids"
+        msg = f"the strategy {name} makes releases of {what}, which are not compared yet; name another"
+        raise InputError(msg)
+    if name in BY_NAME:
+        return BY_NAME[name]()
+    if name in RIVALS:
+        return _attribute(RIVALS[name])()  # type: ignore[operator] # a class, as listed
+    offered = [one for one in _installed() if one.name == name]
+    if len({one.value for one in offered}) > 1:
+        places = listing(sorted({one.value for one in offered}))
+        msg = f"the strategy '{name}' is offered by several installed packages; name the one meant: {places}"
+        raise InputError(msg)
+    if offered:
+        return _loaded(offered[0].load, f"strategy '{name}' ({offered[0].value}) of an installed package")
+    if OF_MODULE.fullmatch(name):
+        return _loaded(lambda: _attribute(name), f"strategy '{name}'")
+    msg = f"there is no strategy '{name}'; the strategies are {listing(strategy_names())}, or MODULE:CLASS of your own"
+    raise InputError(msg)
+
+
+def _installed() -> list[EntryPoint]:
+    return list(entry_points(group=GROUP))
+
+
+def _attribute(name: str) -> object:
+    """Return what MODULE:CLASS names; the current directory is searched after everything that is installed."""
+    module, _, attribute = name.partition(":")
+    with _current_directory_last():
+        found: object = import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def _current_directory_last() -> Iterator[None]:
+    here = str(Path.cwd())
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        for place in range(len(sys.path) - 1, -1, -1):
+            if sys.path[place] == here:
+                del sys.path[place]
+                break
+
+
+def _loaded(load: Callable[[], object], what: str) -> object:
+    """Load what was named, and make an object of it if it is a class."""
+    try:
+        found = load()
+        return found() if isinstance(found, type) else found
+    except (Exception, SystemExit) as error:
+        msg = f"{what} cannot be loaded: {in_one_line(error)}"
+        raise InputError(msg) from error

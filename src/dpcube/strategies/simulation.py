@@ -1,0 +1,192 @@
+"""Which plan is best for a table: each is run on tables made up from what little was counted, and the least loss wins.
+
+Enters: a tree with a count of the whole table and of a few boxes. Leaves: a plan. Choosing is post-processing of noisy
+counts: it costs time and no budget. What is drawn for it comes from fixed seeds (`pseudo.py`).
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpcube.core.arrays import Floats, Ints
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.measurements import MarginalCounts
+from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.models.marginals.balanced import moved_by_departures
+from dpcube.models.marginals.components import Components, NoisyTable, tables_with_noise
+from dpcube.models.marginals.shrinkage import Departures, signals
+from dpcube.models.posterior import Posterior, PosteriorEstimate, infer, whole_count
+from dpcube.models.posterior.splits import PRIOR, PSEUDO_SPLITS, predicted_shares
+from dpcube.queries import Workload
+from dpcube.queries.workload_model import MIXED
+from dpcube.strategies.one_way import count_alike
+from dpcube.strategies.plans import ADAPTIVE, PLANS, PlanSetting, TreePlan
+from dpcube.strategies.pseudo import PseudoCounter, draw_below, noise_of_cells, ranges_of
+from dpcube.strategies.seen import Seen
+from dpcube.trees.halving import depth, halve
+
+MOST_SIMULATED, MOST_TABLES = 2**14, 4
+"""Cells of the made-up tables of one law together, and how many such tables there are at most. At least one is."""
+SIMULATED_ROUNDS = 2
+"""Rounds of inference for the estimate of a made-up table: one less than a release takes, for time."""
+FEW_EMPTY = (0.005, 0.005, 0.1, 0.89)
+"""The second law's guesses (nothing left, nothing right, anything, near the prediction) before anything is learnt.
+
+The posterior's own suppose many empty halves, which speaks for looking. Tables are made up by either law.
+"""
+ROUGH, SMOOTH = 0.3, 0.1
+"""How far shares are off their predictions, by the first law and by the second."""
+WORSE_THAN_CELLS = 2.0
+"""What it weighs to be worse than plain cells in cells or small tables, beside the error of ranges; in logarithms."""
+TOLERATED = 0.03
+"""So little worse does not count."""
+SURER = 0.15
+"""What looking is worth besides, where it is no worse than plain cells: it finds out where made-up tables are wrong."""
+HOPELESS = 1.0
+"""A plan that loses so much more than the best is not run on further tables."""
+NO_ERROR = 1e-3
+"""So many rows are no error: at a large epsilon plain cells of a small table often have none at all."""
+LEAST_OF_MEAN = 1e-3
+"""No value of a simulated table is expected to have less than this part of the mean of its attribute's values."""
+MOST_QUESTIONS = 64
+"""Of declared questions so many are asked of a made-up table, evenly chosen from the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOfTables:
+    """What is asked of a made-up table: ranges by kind, or declared questions; `any_kind` of question if undeclared."""
+
+    ranges: tuple[Workload, ...]
+    questions: tuple[Floats, ...] | None
+    any_kind: bool
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], kinds: tuple[str, ...], weights: tuple[Floats, ...] | None) -> "AskedOfTables":
+        """Return what the kinds of queries on each axis, or given questions, ask."""
+        if weights is not None:
+            chosen = np.unique(np.linspace(0, len(weights[0]) - 1, MOST_QUESTIONS).astype(np.int64))
+            return cls((), tuple(of_axis[chosen] for of_axis in weights), any_kind=False)
+        each = [
+            tuple(kind if of_axis == MIXED else of_axis for of_axis in kinds)
+            for kind in ("ranges", "prefixes", "short")
+        ]
+        any_kind = set(kinds) <= {MIXED, "groups"}
+        return cls(tuple(ranges_of(shape, one) for one in dict.fromkeys(each)), None, any_kind=any_kind)
+
+    def errors(self, wrong: Floats) -> Floats:
+        """Return the mean absolute error of each kind of question, those that are asked for first."""
+        found = [_mean_of_questions(wrong, self.questions)] if self.questions is not None else []
+        sums = summed_area_table(wrong)
+        found += [float(np.abs(range_sums(sums, asked.lower, asked.upper)).mean()) for asked in self.ranges]
+        return np.array(found + (_of_tables(wrong) if self.any_kind else []))
+
+    @property
+    def wanted(self) -> int:
+        """How many of the errors are of what is asked for."""
+        return len(self.ranges) + (self.questions is not None)
+
+
+def _mean_of_questions(wrong: Floats, questions: tuple[Floats, ...]) -> float:
+    found = 0.0
+    for weights in zip(*questions, strict=True):
+        part = wrong
+        for of_axis in weights:
+            part = np.tensordot(of_axis, part, 1)
+        found += abs(float(part))
+    return found / len(questions[0])
+
+
+def _of_tables(wrong: Floats) -> list[float]:
+    """Return the mean absolute errors of single cells, and of tables over one and over two axes."""
+    found, axes = [float(np.abs(wrong).mean())], range(wrong.ndim)
+    for way in range(1, min(3, wrong.ndim)):
+        sums = (wrong.sum(tuple(set(axes) - set(kept))) for kept in itertools.combinations(axes, way))
+        found.append(float(np.mean([np.abs(table).mean() for table in sums])))
+    return found
+
+
+def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables, ones: Sequence[MarginalCounts] = ()) -> TreePlan:
+    """Return the plan that loses least on simulated tables; a hopeless one is not run on all of them.
+
+    `ones` are one-way marginals that were counted: simulated tables have them, and they are counted there too.
+    """
+    tables = 2 * min(max(MOST_SIMULATED // int(np.prod(seen.tree.shape)), 1), MOST_TABLES)
+    wrong, loss = np.zeros((len(PLANS), tables, len(asked.errors(np.zeros(seen.tree.shape))))), np.zeros(len(PLANS))
+    plain = wrong[0].copy()
+    for number, (table, noise) in enumerate(_tables_and_noise(seen, ones, tables)):
+        plain[number] = asked.errors(noise)
+        hopeful = loss < loss.min() + HOPELESS
+        for plan in np.flatnonzero(hopeful):
+            counter = PseudoCounter(table, seen.counter.epsilon_per_unit, seed=number)
+            twin = seen.on(counter)
+            PLANS[plan].run(twin, setting)
+            wrong[plan, number] = asked.errors(_estimated(twin, count_alike(counter, ones)) - table)
+        if number % 2:  # each of the two laws has been drawn as often
+            laws = [slice(law, number + 1, 2) for law in (0, 1)]
+            by_law = [(wrong[:, law].mean(1) + NO_ERROR) / (plain[law].mean(0) + NO_ERROR) for law in laws]
+            loss = np.where(hopeful, _loss(np.log(np.array(by_law)), asked), np.inf)
+    return PLANS[int(loss.argmin())]
+
+
+def _loss(wrong: Floats, asked: AskedOfTables) -> Floats:
+    """Return the loss of each plan, given logarithms of its errors to plain cells': shape (laws, plans, kinds).
+
+    The mean error of what is asked for, and what single cells and small tables lose to plain cells by the worse law.
+    """
+    loss: Floats = wrong[:, :, : asked.wanted].mean(axis=(0, 2))
+    if not asked.any_kind:
+        return loss
+    excess = np.maximum(wrong[:, :, asked.wanted :].max(axis=0) - TOLERATED, 0).sum(axis=1)
+    looking = np.array([plan is ADAPTIVE for plan in PLANS])
+    loss += WORSE_THAN_CELLS * excess - SURER * (looking & (excess == 0))
+    return loss
+
+
+def _estimated(seen: Seen, ones: list[MarginalCounts]) -> Floats:
+    counts, epsilon_per_unit = seen.counts(), seen.counter.epsilon_per_unit
+    measured, whole = counts.by_node(epsilon_per_unit), whole_count(counts, epsilon_per_unit)
+    found = infer(seen.tree, *measured, rounds=SIMULATED_ROUNDS, whole=whole, even=None)
+    cells = PosteriorEstimate("balanced", found, *measured).cells()
+    tables = tables_with_noise(ones, epsilon_per_unit)
+    return moved_by_departures(cells, Components.of(seen.tree.shape, tables)) if tables else cells
+
+
+def _predicting_marginals(found: Posterior, shape: tuple[int, ...], tables: list[NoisyTable]) -> Floats:
+    """Return the prefix sums of a posterior's marginals, with those that tables state, shrunk, in their place."""
+    prefix, total = found.prefix.copy(), max(float(found.totals[0]), 1.0)
+    for (axis,), counts, variance in tables:
+        first, values = int(found.start[axis]), shape[axis]
+        departures = Departures(counts - counts.mean(), variance, np.zeros(values, np.int64))
+        marginal = np.maximum(total / values + signals([departures])[0], LEAST_OF_MEAN * total / values)
+        prefix[first + 1 : first + values + 1] = np.cumsum(marginal) * total / marginal.sum()
+    return prefix
+
+
+def _tables_and_noise(seen: Seen, ones: Sequence[MarginalCounts], tables: int) -> Iterator[tuple[Ints, Floats]]:
+    """Yield simulated tables, by two laws in turn, and the noise of plain cells on each."""
+    found, shape = infer(seen.tree, *seen.counts().by_node(seen.counter.epsilon_per_unit)), seen.tree.shape
+    tree, moved, _ = halve(seen.tree, seen.tree.leaves, depth(shape), seen.order)
+    places, known = tree.lower[tree.leaves], moved[seen.tree.leaves]
+    prefix = _predicting_marginals(found, shape, tables_with_noise(ones, seen.counter.epsilon_per_unit))
+    share = predicted_shares(tree.lower, tree.upper, tree.cuts.axis, prefix, found.start)
+    laws = _laws(found, int(tree.levels.max()) + 1)
+    for number in range(tables):
+        totals, table = np.zeros(len(tree), np.int64), np.zeros(shape, np.int64)
+        totals[known] = np.rint(found.totals[seen.tree.leaves])
+        draw_below(tree, totals, known, share, *laws[number % 2], seed=number)
+        table[tuple(places.T)] = totals[tree.leaves]
+        yield table, noise_of_cells(shape, places, float(BUDGET_UNITS * seen.counter.epsilon_per_unit), seed=number)
+
+
+def _laws(found: Posterior, levels: int) -> tuple[tuple[Floats, float], tuple[Floats, float]]:
+    """Return weights of the guesses by level, and how far shares are off, of two laws.
+
+    The first is what was learnt. The second has few empty halves in place of what the prior still tells of the weights.
+    """
+    learnt = found.weights[np.minimum(np.arange(levels), len(found.weights) - 1)]
+    splits = np.count_nonzero(~found.tree.is_leaf)
+    of_prior = PSEUDO_SPLITS / (PSEUDO_SPLITS + (splits + 1) / 2)  # splits of the last level that was counted
+    even = np.maximum(learnt - of_prior * (np.array(PRIOR) - np.array(FEW_EMPTY)), 1e-3)
+    return (learnt, ROUGH), (even, SMOOTH)

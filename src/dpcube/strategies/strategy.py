@@ -1,0 +1,52 @@
+"""What a strategy is: given a `NoisyCounter` it decides what to measure, and returns the transcript."""
+
+from typing import Protocol
+
+from dpcube.core.counter import NoisyCounter
+from dpcube.measurements import Transcript
+
+Parameter = str | int | float | bool | None
+STARTING = 2**28
+"""Memory that any run may take besides: libraries as they load, loops as they compile, a file's buffers."""
+
+
+class Strategy(Protocol):
+    """An untrusted algorithm: it sees noisy counts only, so nothing it does can cost more than it was given.
+
+    A name and `run` are all that a strategy must have. It may have the methods of `FittedStrategy` too, for which
+    `strategy_of` supplies what is safe, and `for_domain(domain)`, which returns the strategy with what it takes from
+    the attributes of a domain (docs/strategies.md).
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the name that the ledger, the release's manifest and tables of errors give the strategy."""
+        ...
+
+    def run(self, counter: NoisyCounter) -> Transcript:
+        """Measure, and return what was measured: every count, with the box and the units that it was asked with.
+
+        It must serve any `counter.shape`, for plans run it on smaller cubes; spend at most BUDGET_UNITS on any cell, or
+        the counter refuses; decide by nothing but the counter's answers and public facts; count every leaf of its tree,
+        or there is nothing to estimate; and never fail: by then the budget is spent.
+        """
+        ...
+
+
+class FittedStrategy(Strategy, Protocol):
+    """A strategy with all that a release asks of it before anything is spent: what `strategy_of` returns."""
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return its public parameters as plain values, for the release's manifest.
+
+        Unless it says, they are the fields of its dataclass, or its attributes, that do not begin with an underscore.
+        """
+        ...
+
+    def peak_bytes(self, shape: tuple[int, ...]) -> int:
+        """Return how much memory a run may need, whatever the rows hold: a release must not fail once charged.
+
+        From the exact counts to the saved file. `python -m benchmarks.memory` compares it with what runs take. Unless
+        it says, it is taken to need a tree of two nodes for every cell, with all that a posterior tells of each.
+        """
+        ...

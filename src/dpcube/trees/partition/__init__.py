@@ -1,0 +1,6 @@
+"""Trees of boxes learnt from noisy counts."""
+
+from dpcube.trees.partition.growth import grow
+from dpcube.trees.partition.variance import weighted_variance
+
+__all__ = ["grow", "weighted_variance"]

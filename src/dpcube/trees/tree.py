@@ -1,0 +1,252 @@
+"""The tree of boxes that a partitioning strategy grows: bounds and parents enter, a checked tree leaves.
+
+Nodes are in preorder, so the descendants of node i are i+1..end[i]-1 and a traversal needs no stack: from node i go to
+i+1 to descend and to end[i] to pass over the subtree. What follows from the bounds and parents alone (the boxes of the
+leaves, how deep each node lies, where each is cut) is the tree's to say: it is computed when first asked for, and kept.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.core.arrays import Ints
+from dpcube.core.boxes import MOST_CELLS, Boxes, Partitioning, paint_chosen
+from dpcube.core.compiled import compiled
+from dpcube.core.errors import DomainError
+from dpcube.core.memory import check_memory
+
+Item = TypeVar("Item", bound=np.generic)
+
+_FAULTS = (
+    "the first node must be the only root, with parent -1",
+    "its parent must come before it",
+    "the nodes must be in preorder: each parent, then its subtrees one after another",
+    "it must lie inside its parent",
+    "its children must have as many cells as it has",
+)
+
+
+class Cuts(NamedTuple):
+    """The cut below each node, as arrays of shape (nodes,): the axis it is across, and the first cell behind it.
+
+    Where there is no cut the axis is -1 and the place 0.
+    """
+
+    axis: Ints
+    place: Ints
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoxTree:
+    """Nested boxes in preorder: the root is the whole shape and the children of a node partition it.
+
+    `lower` and `upper` have shape (nodes, axes); `parent`, `sizes` (numbers of cells) and `end` have shape (nodes,);
+    `leaves` are the numbers of the nodes without children; a tree `is_straight` if all others have two, the lower
+    first.
+
+    >>> lower, upper = np.array([[0], [0], [1]]), np.array([[3], [1], [3]])
+    >>> BoxTree((3,), lower, upper, parent=np.array([-1, 0, 0])).leaves
+    array([1, 2])
+    """
+
+    shape: tuple[int, ...]
+    lower: Ints
+    upper: Ints
+    parent: Ints
+    sizes: Ints = field(init=False)
+    end: Ints = field(init=False)
+    leaves: Ints = field(init=False)
+    is_straight: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        boxes = Boxes(self.shape, self.lower, self.upper)
+        parent = self._checked_parent(len(boxes))
+        if len(boxes) == 0 or boxes[0].size != np.prod(boxes.shape, dtype=np.int64):
+            message = f"the first node of a tree must be the whole shape {boxes.shape}"
+            raise DomainError(message)
+        sizes, end = boxes.sizes, np.empty(len(boxes), dtype=np.int64)
+        fault, node = _first_fault(boxes.lower, boxes.upper, parent, sizes, end)
+        if fault >= 0:
+            message = f"node {node} ({boxes[node]}, parent {parent[node]}) of the tree is wrong: {_FAULTS[fault]}"
+            raise DomainError(message)
+        leaves = np.flatnonzero(_is_leaf(end))
+        in_two, is_straight = _cuts_in_two(boxes.lower, boxes.upper, end)
+        if not in_two:
+            cells = int(sizes[0])
+            check_memory(4 * min(cells, MOST_CELLS), what=f"a cube of {cells:,} cells", remedy="use a larger machine")
+            try:
+                paint_chosen(boxes, leaves)
+            except DomainError as error:
+                message = f"the leaves of the tree do not partition its shape: {error}"
+                raise DomainError(message) from None
+        for array in (sizes, end, leaves, parent):
+            array.flags.writeable = False
+        fixed = {"shape": boxes.shape, "lower": boxes.lower, "upper": boxes.upper, "parent": parent}
+        found = {"sizes": sizes, "end": end, "leaves": leaves, "is_straight": is_straight}
+        for name, value in (fixed | found).items():
+            object.__setattr__(self, name, value)
+
+    def _checked_parent(self, nodes: int) -> Ints:
+        parent = np.asarray(self.parent)
+        if parent.shape != (nodes,) or parent.dtype.kind not in "iu":
+            message = f"parents must be {nodes} whole numbers, one for each node, not {parent.dtype} {parent.shape}"
+            raise DomainError(message)
+        shared = parent.dtype == np.int64 and parent.flags.c_contiguous and not parent.flags.writeable
+        return parent if shared else np.array(parent, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def __repr__(self) -> str:
+        return f"<BoxTree: {len(self)} nodes, {len(self.leaves)} leaves in {self.shape}>"
+
+    @classmethod
+    def uncut(cls, shape: tuple[int, ...]) -> "BoxTree":
+        """Return the tree that is one box: every cell of the shape.
+
+        >>> BoxTree.uncut((4, 3))
+        <BoxTree: 1 nodes, 1 leaves in (4, 3)>
+        """
+        return cls(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]), np.array([-1]))
+
+    @cached_property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Whether each node has no children."""
+        return _kept(_is_leaf(self.end))
+
+    @cached_property
+    def leaf_boxes(self) -> Boxes:
+        """The boxes of the leaves, in the order of `leaves`."""
+        return self.boxes(self.leaves)
+
+    @cached_property
+    def levels(self) -> Ints:
+        """How many cuts lie above each node."""
+        return _kept(_levels(self.parent))
+
+    @cached_property
+    def cuts(self) -> Cuts:
+        """The cut below each node that has two children; no cut below the others."""
+        return Cuts(*map(_kept, _cuts(self.lower, self.upper, self.end)))
+
+    @cached_property
+    def is_halved(self) -> bool:
+        """Whether every node that has children is cut at the middle of an axis, the lower half coming first."""
+        inner, cuts = np.flatnonzero(~self.is_leaf), self.cuts
+        axis, left = cuts.axis[inner], inner + 1
+        middle = (self.lower[inner, axis] + self.upper[inner, axis]) // 2
+        return bool(np.all((axis >= 0) & (cuts.place[inner] == middle) & (self.upper[left, axis] == middle)))
+
+    def boxes(self, nodes: Ints) -> Boxes:
+        """Return the boxes of some nodes."""
+        return Boxes(self.shape, *self._bounds(nodes))
+
+    def partitioning(self) -> Partitioning:
+        """Return the leaves, in preorder, as a partitioning of the shape; paint its labels anew at each call."""
+        return Partitioning(self.shape, *self._bounds(self.leaves))
+
+    def _bounds(self, nodes: Ints) -> tuple[Ints, Ints]:
+        lower, upper = self.lower[nodes], self.upper[nodes]
+        lower.flags.writeable = upper.flags.writeable = False  # spares a copy
+        return lower, upper
+
+
+def _kept(array: NDArray[Item]) -> NDArray[Item]:
+    array.flags.writeable = False
+    return array
+
+
+@compiled
+def _is_leaf(end: Ints) -> NDArray[np.bool_]:
+    return np.equal(end, np.arange(1, len(end) + 1))
+
+
+@compiled
+def _first_fault(lower: Ints, upper: Ints, parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
+    """Fill `end`; return which rule of `_FAULTS` is broken first and by which node, or -1 and -1."""
+    if parent[0] != -1:
+        return 0, 0
+    for node in range(1, len(parent)):
+        if not 0 <= parent[node] < node:
+            return 1 if parent[node] >= node else 0, node
+        if not _is_next_in_preorder(parent, node):
+            return 2, node
+        for axis in range(lower.shape[1]):
+            if lower[node, axis] < lower[parent[node], axis] or upper[node, axis] > upper[parent[node], axis]:
+                return 3, node
+    return _first_leak(parent, sizes, end)
+
+
+@compiled
+def _is_next_in_preorder(parent: Ints, node: int) -> bool:
+    """Whether the parent of `node` is the node before it or one of that node's ancestors."""
+    # Each node is climbed past once at most in a whole tree, so this is linear over all nodes.
+    ancestor = node - 1
+    while ancestor > parent[node]:
+        ancestor = parent[ancestor]
+    return bool(ancestor == parent[node])
+
+
+@compiled
+def _first_leak(parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
+    """Fill `end` from the last node to the first, and check that children have all the cells of their parent."""
+    inside = np.zeros(len(parent), dtype=np.int64)
+    for node in range(len(parent)):
+        end[node] = node + 1
+    for node in range(len(parent) - 1, -1, -1):
+        if inside[node] not in (0, sizes[node]):
+            return 4, node
+        if node > 0:
+            inside[parent[node]] += sizes[node]
+            end[parent[node]] = max(end[parent[node]], end[node])
+    return -1, -1
+
+
+@compiled
+def _cuts_in_two(lower: Ints, upper: Ints, end: Ints) -> tuple[bool, bool]:
+    """Whether every node that has children has two, apart on some axis, and whether the lower one is always first.
+
+    They have as many cells as the node, so they partition it, and the leaves the shape: no cell need be painted.
+    """
+    in_order = True
+    for node in range(len(end)):
+        left = node + 1
+        if end[node] == left:
+            continue
+        right, below, above = end[left], False, False
+        if right == end[node] or end[right] != end[node]:
+            return False, False
+        for axis in range(lower.shape[1]):
+            below |= upper[left, axis] <= lower[right, axis]
+            above |= upper[right, axis] <= lower[left, axis]
+        if not (below or above):
+            return False, False
+        in_order &= below
+    return True, in_order
+
+
+@compiled
+def _levels(parent: Ints) -> Ints:
+    level = np.zeros(len(parent), np.int64)
+    for node in range(1, len(parent)):
+        level[node] = level[parent[node]] + 1
+    return level
+
+
+@compiled
+def _cuts(lower: Ints, upper: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return axis and place of every cut: the one axis on which the first of two children differs from its parent."""
+    axes, places = np.full(len(end), -1, np.int64), np.zeros(len(end), np.int64)
+    for node in range(len(end)):
+        left = node + 1
+        if end[node] == left or end[left] == end[node] or end[end[left]] != end[node]:
+            continue
+        for axis in range(lower.shape[1]):
+            if upper[left, axis] < upper[node, axis]:
+                axes[node], places[node] = axis, upper[left, axis]
+            elif lower[left, axis] > lower[node, axis]:
+                axes[node], places[node] = axis, lower[left, axis]
+    return axes, places

@@ -1,0 +1,20 @@
+"""The explorer: a release enters; a page that shows and answers it by itself leaves.
+
+`contents.py` packs what the page needs: facts of the attributes (`attributes.py`) and the arrays from which counts and
+their errors follow (`models.py`). `page/` is the page, plain modules of JavaScript; `inlined.py` makes one file of it.
+`server.py` serves it on loopback with Python behind it, which answers what a page cannot hold (`asking.py`), runs SQL
+(`sql_process.py`) and draws synthetic rows. `engine_package.py` reads the engine that a file with SQL inside has.
+"""
+
+from typing import TYPE_CHECKING
+
+from dpcube.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from dpcube.web.explorer.contents import packed_contents
+    from dpcube.web.explorer.inlined import explorer_page
+    from dpcube.web.explorer.server import ExplorerServer
+
+__all__ = ["ExplorerServer", "explorer_page", "packed_contents"]
+
+__getattr__ = lazily(__name__, {"ExplorerServer": "server", "packed_contents": "contents", "explorer_page": "inlined"})

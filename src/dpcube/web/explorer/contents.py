@@ -1,0 +1,162 @@
+"""What a page holds of a release: facts and arrays, packed into bytes that a few lines of JavaScript unpack.
+
+Packed are four bytes that say how long the head is, the head (JSON: facts, and where each array lies), and the arrays,
+each from a multiple of eight bytes on; all of it compressed by zlib. Everything follows from the released file, so the
+page is no more private than the file.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcube.core.arrays import Floats
+from dpcube.core.errors import QueryError
+from dpcube.models.protocol import DENSE_CELLS
+from dpcube.release import Release
+from dpcube.release.answer import deviations_for
+from dpcube.release.pasteable import KEYWORDS, file_word
+from dpcube.release.plots.axis import printable
+from dpcube.release.plots.outlines import outlines
+from dpcube.release.plots.picture import stages_of
+from dpcube.web.explorer.attributes import attribute_facts, drawn_axis, edges_of
+from dpcube.web.explorer.engine_package import arrow_envelope
+from dpcube.web.explorer.models import Arrays, page_model
+
+MOST_PAGE_CELLS = 2**20
+"""Cells of a cube that a page holds."""
+MOST_OUTLINED = 45
+"""Pairs of attributes for which outlines of boxes travel."""
+PACKED_KINDS = {"float64": "f8", "int32": "i4"}
+
+
+def is_held_by_a_page(release: Release) -> bool:
+    """Say whether a page can hold all of a release and answer by itself."""
+    return release.domain.size <= MOST_PAGE_CELLS and release.transcript.cuboids is None
+
+
+def packed_contents(
+    release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95, sql: bool = False
+) -> bytes:
+    """Return all that a page needs of a release, for its own SQL too if asked; commands name its file alone."""
+    if release.domain.size > MOST_PAGE_CELLS:
+        msg = f"the cube has {release.domain.size:,} cells, and a page holds at most {MOST_PAGE_CELLS:,}; "
+        msg += "leave -o out: then Python answers behind the page"
+        raise QueryError(msg)
+    model = page_model(release.estimate(estimate), confidence=confidence)
+    drawn, lines = _outlined(release)
+    facts = _facts(release, path, estimate, confidence) | {"model": model.facts, "outlines": drawn}
+    facts |= {"envelope": arrow_envelope()} if sql else {}
+    return packed(facts, {**model.arrays, **_edges(release), **lines, **_noisy_boxes(release)})
+
+
+def served_contents(release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95) -> bytes:
+    """Return what a page needs that asks a server for every count; it has the outlines of boxes."""
+    drawn, lines = _outlined(release)
+    model = {"kind": "served", "noisy": noisy_stage(release) is not None}
+    facts = _facts(release, path, estimate, confidence) | {"model": model, "outlines": drawn}
+    return packed(facts, {**_edges(release), **lines})
+
+
+def noisy_stage(release: Release) -> str | None:
+    """Return the estimate that shows what was counted, with its noise: boxes if there are, else cells, else none."""
+    if release.transcript.cuboids is not None or release.domain.size > DENSE_CELLS:
+        return None
+    stages = stages_of(release).values()
+    return next((stage for stage in ("uniform", "cells") if stage in stages), None)
+
+
+def _facts(release: Release, path: Path, estimate: str, confidence: float) -> dict[str, object]:
+    return {
+        "name": printable(path.stem),
+        "path": path.name,
+        "file": file_word(Path(path.name)),
+        "made": _made(release),
+        "cells": cells_in_words(release.domain.size),
+        "estimate": None if estimate == "auto" else estimate,
+        "confidence": confidence,
+        "deviations": deviations_for(confidence),
+        "keywords": sorted(KEYWORDS),
+        "shape": list(release.domain.shape),
+        "attributes": [attribute_facts(a) for a in release.domain.attributes],
+    }
+
+
+def _edges(release: Release) -> Arrays:
+    return {f"edges{k}": edges_of(a) for k, a in enumerate(release.domain.attributes)}
+
+
+def cells_in_words(cells: int) -> str:
+    """Return a number of cells as it is shown; a wide table has more than one would read.
+
+    >>> cells_in_words(8960), cells_in_words(45 * 10**15)
+    ('8,960', '4.5 * 10^16')
+    """
+    if cells < 10**12:
+        return f"{cells:,}"
+    power = len(str(cells)) - 1
+    return f"{cells // 10 ** (power - 1) / 10:g} * 10^{power}"
+
+
+def packed(facts: Mapping[str, object], arrays: Arrays) -> bytes:
+    """Return facts and arrays as compressed bytes."""
+    places, parts, at = {}, [], 0
+    for name, array in arrays.items():
+        content = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
+        places[name] = [PACKED_KINDS[array.dtype.name], at, array.size]
+        parts += [content, bytes(-len(content) % 8)]
+        at += len(content) + len(parts[-1])
+    head = json.dumps({"facts": facts, "arrays": places}, allow_nan=False).encode()
+    head += b" " * (-(len(head) + 4) % 8)
+    return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *parts]), 6)
+
+
+def _made(release: Release) -> dict[str, object]:
+    made, boxes = release.provenance, release.transcript.boxes
+    protects = "one row" if made.unit is None else f"all rows of one {made.unit} (at most {made.max_rows} counted)"
+    return {
+        "private": made.private,
+        "epsilon": float(made.epsilon),
+        "protects": protects,
+        "strategy": made.strategy,
+        "library": made.library,
+        "period": made.period,
+        "digest": release.digest,
+        "boxes": 0 if boxes is None else len(boxes.tree.leaves),
+    }
+
+
+def _noisy_boxes(release: Release) -> Arrays:
+    """Return the boxes that were counted and their noisy counts, if each was; else the noisy cells, if there are."""
+    stage = noisy_stage(release)
+    if stage == "uniform":
+        assert release.transcript.boxes is not None
+        tree = release.transcript.boxes.tree
+        counted, _ = release.transcript.boxes.by_node(release.transcript.epsilon_per_unit)
+        bounds = {"boxLower": tree.lower[tree.leaves], "boxUpper": tree.upper[tree.leaves]}
+        arrays: Arrays = {name: of.astype(np.int32).reshape(-1) for name, of in bounds.items()}
+        return arrays | {"boxCounts": _floats(counted[tree.leaves])}
+    return {"noisyCells": _floats(release.cells("cells")).reshape(-1)} if stage == "cells" else {}
+
+
+def _floats(numbers: NDArray[np.generic]) -> Floats:
+    return np.asarray(numbers, np.float64)
+
+
+def _outlined(release: Release) -> tuple[list[object], Arrays]:
+    """Return where boxes end on the map of each pair of attributes: how many lines of each strength, and the lines."""
+    boxes = release.transcript.boxes
+    if boxes is None:
+        return [], {}
+    axes = [drawn_axis(attribute) for attribute in release.domain.attributes]
+    drawn: list[object] = []
+    lines: list[Floats] = [np.zeros(0)]
+    for one, other in list(combinations(range(len(axes)), 2))[:MOST_OUTLINED]:
+        found = outlines(boxes.tree, (one, axes[one]), (other, axes[other]))
+        drawn.append({"axes": [one, other], "lines": [len(of) for of in found.lines], "boxes": found.boxes})
+        lines += [of.reshape(-1) for of in found.lines]
+    return drawn, {"outlines": np.concatenate(lines)}

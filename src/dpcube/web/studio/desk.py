@@ -1,0 +1,276 @@
+"""What the curator's page can do with one table, without HTTP: requests enter as JSON, answers leave as JSON.
+
+Every step is a command's own: `draft`, `plan`, `check`, `publish`. Two things are added, both to be careful. Once the
+owner has let the page look at values, every domain made here is marked as drafted from data, and nothing takes the mark
+away. And a release is prepared first, which gives a ticket for exactly that release; who brings it back with epsilon
+typed once more spends it.
+"""
+
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dpcube.core.check import ENDS, check
+from dpcube.core.domain import Domain
+from dpcube.core.domain.file import write_text
+from dpcube.core.draft import draft
+from dpcube.core.epsilon import parse_epsilon
+from dpcube.core.errors import InputError
+from dpcube.core.feasible import check_public
+from dpcube.core.ledger.ledger import Ledger
+from dpcube.core.request import PrivacyUnit, check_left, ledger_path
+from dpcube.core.sources import open_rows
+from dpcube.curator import CsvDialect, LedgerLocation, publish
+from dpcube.plan import plan
+from dpcube.plan.predict import rounded_rows
+from dpcube.release.pasteable import file_word, shell_word
+from dpcube.strategies import Adaptive
+from dpcube.web.studio.form import declared_domain, drafted, whole, word
+
+Request = Mapping[str, Any]
+Told = dict[str, Any]
+MOST_PLANNED_HERE = 2**20
+"""Cells of a cube whose errors are predicted while somebody waits; `dpcube plan` takes larger ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A release that waits for its owner's word: what `publish` will be called with."""
+
+    domain: Domain
+    domain_file: Path
+    epsilon: str
+    total: str | None
+    unit: PrivacyUnit
+    strategy: Adaptive
+    purpose: str
+    output: Path
+
+
+class Desk:
+    """One table, and what its owner has done with it so far."""
+
+    def __init__(
+        self,
+        source: Path | str,
+        *,
+        csv: CsvDialect | None = None,
+        query: str | None = None,
+        ledger: Path | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self._source, self._csv, self._query = source, csv, query
+        self._ledger: Path | LedgerLocation = ledger or LedgerLocation.BESIDE_TABLE
+        self._folder = Path.cwd() if folder is None else folder
+        self._work = threading.Lock()
+        self._newest_plan = 0
+        self._looked = False
+        self._tickets: dict[str, Prepared] = {}
+        open_rows(source, csv=csv, query=query)  # a table that cannot be opened is refused before there is a page
+
+    def __repr__(self) -> str:
+        return "<Desk>"
+
+    def table(self, _: Request) -> Told:
+        """Return the table's columns and a draft of each, from names and types alone."""
+        with self._work:
+            rows = open_rows(self._source, csv=self._csv, query=self._query)
+            text = draft(self._source, csv=self._csv, query=self._query)
+        name = self._source.name if isinstance(self._source, PathLike) else "a table of a database"
+        columns = [{"name": column, "type": rows.types[column]} for column in rows.columns]
+        return {"table": name, "columns": columns, "attributes": drafted(text), "looked": self._looked}
+
+    def look(self, request: Request) -> Told:
+        """Return a draft from the values of chosen columns: the owner's switch. Every domain is marked from now on."""
+        columns = request.get("columns")
+        if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
+            msg = "choose at least one column to look at"
+            raise InputError(msg)
+        with self._work:
+            self._looked = True
+            text = draft(self._source, columns=columns, from_data=True, csv=self._csv, query=self._query)
+        return {"attributes": drafted(text), "looked": True}
+
+    def size(self, request: Request) -> Told:
+        """Return the shape of the cube that the form declares."""
+        domain = self._domain(request)
+        return {"shape": list(domain.shape), "cells": domain.size, "signed": domain.signed_public_by}
+
+    def plan(self, request: Request) -> Told:
+        """Return predicted errors, from the form and a number of rows that the owner typed: no row is read."""
+        domain, unit = self._domain(request), self._unit(request)
+        if domain.size > MOST_PLANNED_HERE:
+            msg = f"{domain.size:,} cells are too many to plan for while you wait; declare fewer bins, or: dpcube plan"
+            raise InputError(msg)
+        rows, epsilon, strategy = whole(request, "rows"), word(request, "epsilon"), _strategy(request, domain)
+        self._newest_plan = number = self._newest_plan + 1
+        with self._work:
+            if number != self._newest_plan:
+                return {"superseded": True}
+            made = plan(domain, rows=rows, epsilon=epsilon, strategies=strategy, max_rows=unit.max_rows, roughly=True)
+        told = [
+            {
+                "question": prediction.queries,
+                "answer": rounded_rows(prediction.answer),
+                "error": rounded_rows(prediction.typical),
+                "low": rounded_rows(prediction.low),
+                "high": rounded_rows(prediction.high),
+                "stands_out": prediction.stands_out,
+            }
+            for prediction in made.predictions
+        ]
+        return {"predictions": told, "cells": domain.size, "belief": made.belief, "refusals": list(made.refusals)}
+
+    def check(self, request: Request) -> Told:
+        """Return which share of rows each attribute would keep or drop: the owner's private look, in rough words."""
+        domain, unit = self._domain(request), self._unit(request)
+        rows = {"unit": unit.column, "max_rows": unit.max_rows, "null_unit": unit.null}
+        with self._work:
+            found = check(self._source, domain, csv=self._csv, query=self._query, **rows)  # type: ignore[arg-type]
+        looks = [{"attribute": look.attribute, **dict(zip(ENDS, look.shares, strict=True))} for look in found.looks]
+        return {"ends": list(ENDS), "looks": looks, "counted": found.counted, "kept": found.kept}
+
+    def save(self, request: Request) -> Told:
+        """Write the domain file; one that was drafted from data and not signed is its owner's alone."""
+        domain, path = self._domain(request), self._new_file(request, "domain_file", ".toml")
+        write_text(path, domain.dumps(), private=domain.drafted_from_data and domain.signed_public_by is None)
+        return {"domain_file": str(path)}
+
+    def prepare(self, request: Request) -> Told:
+        """Check a release without reading a row or spending anything, and return a ticket for exactly that one."""
+        domain, unit = self._domain(request), self._unit(request)
+        path = self._folder / word(request, "domain_file")
+        if Domain.load(path) != domain:
+            msg = f"{path} says other than the page; save the domain under a new name first"
+            raise InputError(msg)
+        check_public(domain)
+        asked = Prepared(
+            domain,
+            path,
+            epsilon=word(request, "epsilon"),
+            total=word(request, "total", needed=False) or None,
+            unit=unit,
+            strategy=_strategy(request, domain),
+            purpose=word(request, "purpose", needed=False),
+            output=self._new_file(request, "output", ".dpcube"),
+        )
+        amount = parse_epsilon(asked.epsilon)
+        allowed = None if asked.total is None else parse_epsilon(asked.total)
+        place = ledger_path(self._ledger, self._source, unit=unit.column)
+        assert place is not None  # a table of files has one beside it, and one in a database must be named
+        check_left(place, amount, total=allowed, unit=unit.column, period=None)
+        left = Ledger(place).statement().remaining if os.path.lexists(place) else allowed or amount
+        ticket = secrets.token_urlsafe(32)
+        self._tickets = {ticket: asked}  # an older one is worth nothing any more
+        return {"ticket": ticket, **_summary(asked, place, left, amount), "command": self._command(asked)}
+
+    def release(self, request: Request) -> Told:
+        """Make the release that a ticket is for, if epsilon was typed once more; it is charged to the ledger."""
+        asked = self._tickets.pop(word(request, "ticket"), None)
+        if asked is None:
+            msg = "this release was not prepared, or its ticket is used up; prepare it again. Nothing was spent"
+            raise InputError(msg)
+        if word(request, "typed_epsilon", needed=False) != asked.epsilon:
+            msg = f"to confirm, type epsilon as it is: {asked.epsilon}. Nothing was spent; prepare it again"
+            raise InputError(msg)
+        with self._work:
+            if Domain.load(asked.domain_file) != asked.domain:
+                msg = f"{asked.domain_file} has changed since it was prepared; prepare it again. Nothing was spent"
+                raise InputError(msg)
+            made = publish(
+                self._source,
+                asked.domain,
+                epsilon=asked.epsilon,
+                strategy=asked.strategy,
+                ledger=self._ledger,
+                total=asked.total,
+                unit=asked.unit.column,
+                max_rows=asked.unit.max_rows,
+                null_unit=asked.unit.null,
+                purpose=asked.purpose,
+                csv=self._csv,
+                query=self._query,
+                save_to=asked.output,
+                even_if_empty=False,
+            )
+        return {"release": str(asked.output), "digest": made.digest, "epsilon": str(made.provenance.epsilon)}
+
+    def _command(self, asked: Prepared) -> str:
+        """Return the command that makes the same release; an address may name a user or a host, and stays out of it."""
+        csv, kinds, unit = self._csv or CsvDialect(), asked.strategy.queries, asked.unit
+        options = {
+            "--domain": file_word(asked.domain_file),
+            "--epsilon": shell_word(asked.epsilon),
+            "--queries": None if kinds is None else ",".join(kinds),
+            "--ledger": file_word(self._ledger) if isinstance(self._ledger, Path) else None,
+            "--total": None if asked.total is None else shell_word(asked.total),
+            "--unit": None if unit.column is None else shell_word(unit.column),
+            "--max-rows": None if unit.column is None else str(unit.max_rows),
+            "--purpose": shell_word(asked.purpose) if asked.purpose else None,
+            "--query": None if self._query is None else shell_word(self._query),
+            "--names": None if csv.columns is None else shell_word(",".join(csv.columns)),
+        }
+        words = [f"{option} {value}" for option, value in options.items() if value is not None]
+        words += [f"--null-text {shell_word(text)}" for text in csv.null_text if csv.null_text != ("",)]
+        table = file_word(self._source.absolute()) if isinstance(self._source, Path) else "TABLE"
+        return " ".join(["dpcube release", table, *words, "-o", file_word(asked.output)])
+
+    def _domain(self, request: Request) -> Domain:
+        signed = word(request, "signed_public_by", needed=False) if self._looked else ""
+        lines = {} if self._csv is None else {"delimiter": self._csv.delimiter, "encoding": self._csv.declared_encoding}
+        return declared_domain(request.get("attributes"), drafted_from_data=self._looked, signed=signed, **lines)
+
+    def _unit(self, request: Request) -> PrivacyUnit:
+        column = word(request, "unit", needed=False)
+        return PrivacyUnit(column, whole(request, "max_rows")) if column else PrivacyUnit()
+
+    def _new_file(self, request: Request, key: str, ending: str) -> Path:
+        """Return where a new file goes: in the folder where the studio was started, or where its owner says."""
+        name = word(request, key)
+        path = self._folder / name
+        if path.suffix != ending or not name.isprintable():
+            msg = f"{key.replace('_', ' ')} must be a name that ends in {ending}, got {name[:80]!r}"
+            raise InputError(msg)
+        if os.path.lexists(path):
+            msg = f"{path} exists; choose another name"
+            raise InputError(msg)
+        if not path.parent.is_dir():
+            msg = f"there is no directory to put {path.name!r} in"
+            raise InputError(msg)
+        return path
+
+
+def _strategy(request: Request, domain: Domain) -> Adaptive:
+    """Return the default strategy for what will be asked of each attribute; mixed questions unless said."""
+    asked = request.get("queries")
+    if not isinstance(asked, list) or not all(isinstance(kind, str) for kind in asked):
+        msg = "queries must be a list with a kind for each attribute; reload the page"
+        raise InputError(msg)
+    if not any(asked):
+        return Adaptive()
+    natural = Adaptive().for_domain(domain).queries
+    kinds = natural if isinstance(natural, tuple) else ("mixed",) * len(domain.attributes)
+    if len(asked) != len(kinds):
+        msg = f"queries must be one kind for each of {len(kinds)} attributes; reload the page"
+        raise InputError(msg)
+    return Adaptive(queries=tuple(kind or usual for kind, usual in zip(asked, kinds, strict=True)))
+
+
+def _summary(asked: Prepared, place: Path, left: Fraction, amount: Fraction) -> Told:
+    unit = asked.unit
+    protects = "one row" if unit.column is None else f"all rows of one {unit.column}, at most {unit.max_rows} of them"
+    return {
+        "cells": asked.domain.size,
+        "epsilon": asked.epsilon,
+        "protects": protects,
+        "ledger": str(place),
+        "left": str(left),
+        "left_after": str(left - amount),
+        "output": str(asked.output),
+    }

@@ -18,7 +18,14 @@ from types import FunctionType
 HERE = Path(__file__).parent
 # Modules that read input; function by function, for Numba cannot compile kernels that report which lines they reach.
 READERS = (
-    *("tomllib._parser", "tomllib._re", "zipfile", "dpcube.cli.analyst", "dpcube.cli.curator", "dpcube.cli.ledger"),
+    *(
+        "tomllib._parser",
+        "tomllib._re",
+        "zipfile",
+        "dpcube.cli.analyst.count",
+        "dpcube.cli.curator.release",
+        "dpcube.cli.curator.ledger",
+    ),
     *(f"dpcube.measurements.{name}" for name in ("facts", "file", "pages", "tables")),
     *("dpcube.queries.counting", "dpcube.queries.expression"),
     *(f"dpcube.core.domain.{name}" for name in ("attribute", "calendar", "category", "domain", "file", "number")),

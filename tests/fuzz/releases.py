@@ -17,7 +17,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from dpcube import Release, Workload
-from dpcube.cli.analyst import _attributes, _facts, _words
+from dpcube.cli.analyst.count import _attributes, _facts, _words
 from dpcube.core import memory
 from dpcube.core.errors import DpcubeError, MemoryLimitError, QueryError
 from forge import (

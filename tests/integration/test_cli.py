@@ -21,34 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcube import __version__, datasets
+from dpcube.cli.verbs import VERBS
 
-VERBS = (
-    "block",
-    "link",
-    "compile",
-    "demo",
-    "domain",
-    "check",
-    "plan",
-    "release",
-    "ledger",
-    "info",
-    "count",
-    "compare",
-    "sql",
-    "synth",
-    "export",
-    "plot",
-    "report",
-    "registry",
-    "studio",
-    "explore",
-    "train",
-    "predict",
-    "merge",
-    "coverage",
-    "reproduce",
-)
 EXACT = ("--epsilon", "50", "--strategy", "cells", "--no-ledger", "--even-if-empty")
 CLINIC = {
     "ward": ["north-wing", "north-wing", "south-wing", None, "east-wing", "north-wing", "south-wing"],

@@ -106,8 +106,8 @@ def interrupted(**_):
     dpcube.cli.output.stage(given[2])
     sys.argv += ["--no-ledger"] if len(given) > 3 else []
     raise KeyboardInterrupt
-dpcube.cli.commands.commands[sys.argv[1]].callback = interrupted
-dpcube.cli.commands.commands[sys.argv[1]].params = []
+command = dpcube.cli.verbs.VERBS[sys.argv[1]].command()
+command.callback, command.params = interrupted, []
 sys.argv, given = sys.argv[:2], sys.argv
 dpcube.cli.main()
 """

@@ -32,7 +32,7 @@ from dpcube.release.registry import (
 )
 from dpcube.testing import SilentNoise
 
-verb = import_module("dpcube.cli.registry")  # whose name the command has in its package
+verb = import_module("dpcube.cli.analyst.registry")  # whose name the command has in its package
 REQUIRED = {
     "name": "Visits",
     "curator": "St. Mary",

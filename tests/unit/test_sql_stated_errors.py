@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpcube import Category, Domain, Integer, Release, evaluate
-from dpcube.cli.sql import decimals
+from dpcube.cli.analyst.sql import decimals
 from dpcube.core.errors import QueryError
 from dpcube.queries import CountingQueries, query
 from dpcube.testing import SeededNoise

@@ -8,72 +8,27 @@ from contextlib import suppress
 import click
 
 from dpcube import __version__
-from dpcube.cli.analyst import count, info
-from dpcube.cli.block import block
-from dpcube.cli.check import check
-from dpcube.cli.compare import compare
-from dpcube.cli.compile import compile_verb
-from dpcube.cli.coverage import coverage
-from dpcube.cli.curator import domain, release
-from dpcube.cli.demo import demo
-from dpcube.cli.explore import explore
-from dpcube.cli.learn import predict, train
-from dpcube.cli.ledger import ledger
-from dpcube.cli.link import link
-from dpcube.cli.merge import merge
 from dpcube.cli.output import say_when_compiling, stages_begun, stages_done, visible
-from dpcube.cli.plan import plan
-from dpcube.cli.plot import plot, report
-from dpcube.cli.registry import registry
-from dpcube.cli.reproduce import reproduce
-from dpcube.cli.sql import sql
-from dpcube.cli.studio import studio
-from dpcube.cli.tables import export, synth
+from dpcube.cli.verbs import Verbs, overview
 from dpcube.core.compiled import COMPILER_REMEDY, raised_by_compiler
 from dpcube.core.errors import DpcubeError, InputError
 
+OVERVIEW = f"""Publish a private table once, as a differentially private cube, and query it for ever.
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+\b
+{overview()}
+"""
+
+
+@click.group(
+    cls=Verbs, help=OVERVIEW, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="dpcube")
 def commands() -> None:
-    """Publish a private table once, as a differentially private cube; ask the cube for ever.
-
-    \b
-    Try it:        dpcube demo
-    Own a table:   dpcube domain TABLE -o D.toml        (then edit D.toml)
-                   dpcube check TABLE --domain D.toml   (on your terminal only)
-                   dpcube plan D.toml --epsilon 0.5 --rows 10000
-                   dpcube release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube
-                   dpcube ledger TABLE.ledger
-                   dpcube studio TABLE                  (all of it on a page, in your browser)
-    Hold a cube:   dpcube info R.dpcube
-                   dpcube count R.dpcube "age between 30 and 39 and sex = 'Female'"
-                   dpcube sql R.dpcube "SELECT sex, count(*), avg(age) FROM cube GROUP BY sex"
-                   dpcube synth R.dpcube -o rows.parquet
-                   dpcube plot R.dpcube age income -o map.svg
-                   dpcube report R.dpcube -o report.html
-                   dpcube registry R.dpcube --ledger TABLE.ledger -o record.yaml
-                   dpcube explore R.dpcube [-o cube.html]
-                   dpcube train R.dpcube --target income -o model.json
-                   dpcube predict model.json rows.csv -o classes.csv
-                   dpcube merge may.dpcube june.dpcube -o all.dpcube
-    Link records:  dpcube block R.dpcube --rules rules.toml --epsilon 0.5 -o B.blocks
-                   dpcube link TABLE --blocks B.blocks --rules rules.toml ... --listen 7600
-    Trust it?      dpcube coverage
-    Rivals:        dpcube compare
-    The paper:     dpcube reproduce theory
-    """  # noqa: D301 (click's mark for "do not rewrap" is the control character itself)
+    """Run one verb of `dpcube`."""
 
 
 LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
-
-ASKING = (info, count, sql, synth, export, plot, report, explore, registry, merge, train, predict)
-LINKING = (block, link)
-for verb in (
-    *(demo, domain, check, plan, release, studio, ledger, *ASKING, *LINKING),
-    *(coverage, compare, reproduce, compile_verb),
-):
-    commands.add_command(verb)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcube.cli.analyst import release_file
+from dpcube.cli.analyst.count import release_file
 from dpcube.cli.output import as_json, print_json, stage, stages_done
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from dpcube.cli.analyst import release_file
+from dpcube.cli.analyst.count import release_file
 from dpcube.cli.output import as_json, print_json, visible
 
 

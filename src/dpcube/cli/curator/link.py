@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from dpcube.cli.curator import TableAddress, Verb, csv_options, dialect_of, query_option
+from dpcube.cli.curator.release import TableAddress, Verb, csv_options, dialect_of, query_option
 from dpcube.cli.output import as_json, print_json, stage, stages_done, visible
 
 if TYPE_CHECKING:

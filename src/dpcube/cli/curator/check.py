@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from dpcube.cli.curator import choice_of_rows, csv_options, dialect_of, query_option, table_argument
+from dpcube.cli.curator.release import choice_of_rows, csv_options, dialect_of, query_option, table_argument
 from dpcube.cli.output import print_table, stage, stages_done, visible
 
 if TYPE_CHECKING:

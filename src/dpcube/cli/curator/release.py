@@ -270,7 +270,7 @@ def release(
 
 def _save_where_asked(kept: "KeptReleaseError") -> NoReturn:
     """Ask on a terminal for another place, until one takes a release that is in memory alone; then fail as before."""
-    from dpcube.cli.registry import can_ask
+    from dpcube.cli.analyst.registry import can_ask
     from dpcube.core.errors import InputError, KeptReleaseError
     from dpcube.release import Release
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from dpcube.cli.curator import csv_options, dialect_of, query_option, table_argument
+from dpcube.cli.curator.release import csv_options, dialect_of, query_option, table_argument
 
 
 @click.command(short_help="Open a page to plan and make a release of a table.")

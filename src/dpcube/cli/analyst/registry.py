@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcube.cli.analyst import release_file
+from dpcube.cli.analyst.count import release_file
 from dpcube.cli.output import visible
 
 if TYPE_CHECKING:

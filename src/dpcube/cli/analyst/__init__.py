@@ -1,0 +1,1 @@
+"""Verbs that need a released file only."""

@@ -1,0 +1,1 @@
+"""Verbs that check the claims of this package on public data, and that compile its loops."""

@@ -168,6 +168,34 @@ def test_a_value_names_one_unit_in_columns_of_every_type(value: str, tmp_path: P
     assert kept(together) == (len(together) if kept(pairs[0]) == 2 else kept(pairs[0]))
 
 
+OCTETS = [b"a", "\u00e4".encode(), b"\xff", None, b"a" * 3_000_000]
+TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
+
+
+def text_column(type_: pa.DataType) -> pa.Array:
+    """Text that is not all UTF-8, in a type of text or a dictionary of it."""
+    if pa.types.is_dictionary(type_):
+        return pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 4], pa.int8()), text_column(type_.value_type))
+    if pa.types.is_string_view(type_):
+        return pa.array(OCTETS, pa.binary_view()).cast(type_, safe=False)
+    plain = pa.array(OCTETS, pa.large_binary() if pa.types.is_large_string(type_) else pa.binary())
+    return plain.cast(type_) if type_ in TEXT_TYPES[3:] else plain.view(type_)
+
+
+@pytest.mark.parametrize("values", TEXT_TYPES, ids=str)
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_text_of_every_type_has_the_same_cells_with_a_unit_and_without(values: pa.DataType, unit: str | None) -> None:
+    """Arrow has no filter for some of them, which Polars has for all text."""
+    domain = Domain(Category("x", ["a", "\u00e4"], **ANYTHING))
+    for type_ in (values, pa.dictionary(pa.int8(), values)):
+        table = pa.table({"x": text_column(type_), "who": range(len(OCTETS))})
+        stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+        for source in (table, stream, pl.from_arrow(table), table.to_pandas(types_mapper=pd.ArrowDtype)):
+            rows = open_rows(source)
+            limited = rows if unit is None else rows.limit(unit, max_rows=1)
+            assert limited.count_cells(domain).tolist() == [1, 1, 1, 2], (type_, type(source))
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark leaves its sockets to be collected
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

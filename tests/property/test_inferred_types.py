@@ -59,7 +59,8 @@ ATTRIBUTES: dict[str, Attribute] = {
 
 # Each value, as columns of different types hold it.
 NAIVE = (pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ns"))
-WHOLE = (pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.decimal128(20, 3))
+DECIMALS = (pa.decimal128(20, 3), pa.decimal256(60, 20))
+WHOLE = (pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), *DECIMALS)
 
 
 def written(value: Any, *texts: str, types: tuple[pa.DataType, ...]) -> list[pa.Array]:
@@ -83,7 +84,7 @@ VALUES: dict[str, list[pa.Array]] = {
     "a null's code": written(-9, "-9", "-9.0", "-09", types=WHOLE),
     "a large code": written(2**53 - 1, "9007199254740991", "9007199254740991.0", types=(pa.int64(), pa.float64())),
     "a half": written(0.5, "0.5", ".5", "5e-1", types=(pa.float32(), pa.float64())),
-    "one and a half": written(1.5, "1.5", "1.50", types=(pa.float32(), pa.float64(), pa.decimal128(20, 3))),
+    "one and a half": written(1.5, "1.5", "1.50", types=(pa.float32(), pa.float64(), *DECIMALS)),
     "infinity": written(np.inf, "inf", "Infinity", types=(pa.float32(), pa.float64())),
     "no number": written(np.nan, "nan", "NaN", types=(pa.float32(), pa.float64())),
     "yes": written(True, "True", "true", "TRUE", types=(pa.bool_(),)),
@@ -135,7 +136,7 @@ def sources_of(column: pa.Array, folder: Path) -> list[Callable[[], Any]]:
     missing = column.null_count or (pa.types.is_floating(column.type) and np.isnan(column[0].as_py()))
     if not missing:  # in pandas NaN is null
         ways += [table.to_pandas, lambda: table.to_pandas().astype({"x": object})]
-    if not pa.types.is_time(column.type):  # which Polars has in nanoseconds alone
+    if not pa.types.is_time(column.type) and not pa.types.is_decimal256(column.type):  # which Polars has not, or rounds
         ways.append(lambda: pl.from_arrow(table))
     return ways
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dpcube.curator.sources import unit
 from dpcube.curator.sources.dialect import DUCKDB, Dialect, literal
 from dpcube.curator.sources.names import identity, refuse_twice
-from dpcube.curator.sources.sql import is_binary, kind, value_type
+from dpcube.curator.sources.sql import is_binary, is_long, kind, value_type
 from dpcube.domain.grammar import LONGEST_TEXT
 from dpcube.domain.written import LARGEST_WHOLE
 from dpcube.errors import SourceError
@@ -319,7 +319,7 @@ def _sent(type_: pa.DataType) -> pa.DataType:
         return pa.int64()
     if pa.types.is_float16(type_):
         return pa.float32()
-    if is_binary(type_) or _is_view(type_):
+    if is_binary(type_) or _is_view(type_) or is_long(type_):
         return pa.large_string()
     return pa.string() if pa.types.is_null(type_) else type_
 
@@ -334,7 +334,7 @@ def _is_time(type_: pa.DataType) -> bool:
 
 def _is_converted(type_: pa.DataType) -> bool:
     """Say whether Arrow reads a column of a Parquet file, for the engine's own conversion could raise."""
-    return pa.types.is_timestamp(type_) or pa.types.is_time(type_) or is_binary(type_)
+    return pa.types.is_timestamp(type_) or pa.types.is_time(type_) or is_binary(type_) or is_long(type_)
 
 
 def _mend(array: pa.Array, type_: pa.DataType) -> pa.Array:

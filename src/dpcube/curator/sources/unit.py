@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcube.curator.sources.sql import kind, value_type
+from dpcube.curator.sources.sql import is_long, kind, value_type
 from dpcube.domain.grammar import LONGEST_READ, LONGEST_TEXT, NUMBER
 from dpcube.domain.reading import BLANKS
 from dpcube.domain.written import BOOLEANS, LARGEST_WHOLE
@@ -52,7 +52,8 @@ def carries(type_: pa.DataType) -> bool:
 def form_type(type_: pa.DataType) -> pa.DataType:
     """Return the type of the form of an Arrow column."""
     type_ = value_type(type_)
-    return pa.large_binary() if kind(type_) == "text" or isinstance(type_, pa.UuidType) else pa.int64()
+    octets = (kind(type_) == "text" and not is_long(type_)) or isinstance(type_, pa.UuidType)
+    return pa.large_binary() if octets else pa.int64()
 
 
 def form(array: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -62,7 +63,7 @@ def form(array: pa.Array) -> tuple[pa.Array, pa.Array]:
         return forms.take(array.indices), pc.fill_null(named.take(array.indices), fill_value=True)
     if isinstance(array.type, pa.UuidType):
         return array.storage.cast(pa.large_binary()), _all(array)
-    if kind(array.type) == "text":
+    if kind(array.type) == "text" and not is_long(array.type):
         return _forms_of_texts(array.cast(pa.large_binary()))
     if pa.types.is_temporal(array.type):
         return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(pa.int64()), _all(array)

@@ -161,6 +161,7 @@ def test_loops_that_were_compiled_ahead_are_read_where_nothing_can_be_written(
     module = tmp_path / "ahead.py"
     module.write_text("def loop(numbers):\n    return 2 * numbers.sum()\n")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")  # where this machine keeps its loops must not matter
     function = import_module("ahead").loop
     monkeypatch.delitem(sys.modules, "ahead")
     written, refused = compiled(function), compiled(function)

@@ -481,7 +481,6 @@ def test_a_missing_column_is_named_with_those_there_are() -> None:
         (Category(name="v", values=("a",)), pa.array([[1]]), "text, numbers, booleans or dates"),
         (Date(name="v", start=date(2026, 1, 1), end=date(2026, 1, 2)), pa.array([[1]]), "dates, times or text such as"),
         (Integer(name="v", min=0, max=1), pa.array([timedelta(1)]), "holds duration"),
-        (Integer(name="v", min=0, max=1), pa.array([Decimal(1)], pa.decimal256(70, 2)), "holds decimal256"),
     ],
 )
 def test_a_column_of_an_unusable_type_is_refused_by_its_type(

@@ -5,7 +5,7 @@ row may have two values, lie in both ranges though they do not meet, and pay twi
 table itself, whatever an attribute calls it, and the complete reading of its text; the ledger takes periods of
 different readings for periods of different columns, whose charges add up. The text of a query is part of a reading:
 by another query the column may hold another value of the same row. The type of the column is not, for a value is of one
-period in columns of every type (`domain/written.py`), and a library may infer the type from the rows: if it counted,
+period in columns of every type (`domain.written`), and a library may infer the type from the rows: if it counted,
 one row could decide whether the charges of others add up. An entry without a reading is of the plain one: text as it
 stands, days as YYYY-MM-DD, and moments by their day in UTC.
 """

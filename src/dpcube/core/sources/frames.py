@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcube.core.sources import objects, unit
-from dpcube.core.sources.table import Table, streamed_table
+from dpcube.core.sources.table import Table, kept_rows, streamed_table
 
 Convert = Callable[[Any], pa.Array]
 Forms = Callable[[Any], tuple[pa.Array, pa.Array]]  # of units, and which rows have one or are null
@@ -66,7 +66,7 @@ def _table(
         if of is not None:
             arrays["u"], kept = forms(series[of])
         table = pa.table(arrays)
-        yield from (table if kept is None else table.filter(kept)).to_batches()
+        yield from (table if kept is None else kept_rows(table, kept)).to_batches()
 
     types = map(type_, _columns(empty))
     return streamed_table(owner, pa.schema(list(zip(names, types, strict=True))), parts)

@@ -6,7 +6,7 @@ before arithmetic even where a condition leaves out those that could overflow. N
 (columns are called c0, c1, ...), and text only as literals. The rules are the same for every engine, down to the last
 bit. Engines differ in words.
 
-A value is read alike whatever type its column has (`domain/written.py`), and no type of one value a row is refused,
+A value is read alike whatever type its column has (`domain.written`), and no type of one value a row is refused,
 unless the types are declared apart from the rows (`Column.declared`): what a library infers of a column may depend on
 one row. An integer and the double nearest to it lie in one bin, for no edge is beyond 2^53.
 """
@@ -90,7 +90,7 @@ def kind(type_: pa.DataType) -> str | None:
     """Return what a column of an Arrow type holds, None if it is nothing that can be counted."""
     types = pa.types
     tests = {
-        "text": (types.is_string, types.is_large_string, types.is_string_view, types.is_null, is_binary),
+        "text": (types.is_string, types.is_large_string, types.is_string_view, types.is_null, is_binary, is_long),
         "integer": (types.is_integer,),
         "real": (types.is_floating, lambda t: types.is_decimal(t) and t.bit_width <= 128),
         "boolean": (types.is_boolean,),
@@ -98,6 +98,11 @@ def kind(type_: pa.DataType) -> str | None:
         "time": (types.is_time,),
     }
     return next((name for name, matches in tests.items() if any(match(value_type(type_)) for match in matches)), None)
+
+
+def is_long(type_: pa.DataType) -> bool:
+    """Say whether a column holds decimals of more digits than the engine has, which are read as text."""
+    return bool(pa.types.is_decimal256(type_))
 
 
 def is_binary(type_: pa.DataType) -> bool:

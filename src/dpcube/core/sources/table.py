@@ -26,11 +26,12 @@ from dpcube.core.errors import SourceError
 from dpcube.core.sources import unit
 from dpcube.core.sources.dialect import DUCKDB, Dialect, literal
 from dpcube.core.sources.names import identity, refuse_twice
-from dpcube.core.sources.sql import is_binary, kind, value_type
+from dpcube.core.sources.sql import is_binary, is_long, kind, value_type
 
 Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
 Parts = Callable[[Sequence[int], int | None], Iterable[pa.RecordBatch]]
 Start = TypeVar("Start")
+Filtered = TypeVar("Filtered", pa.RecordBatch, pa.Table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,15 @@ def arrow_table(name: str, schema: pa.Schema, batches: Batches) -> Table:
                 yield pa.record_batch(list(arrays.values()), list(arrays))
             else:
                 arrays["u"], named = unit.form(batch.column(asked.index(of)))
-                yield pa.record_batch(list(arrays.values()), list(arrays)).filter(named)
+                yield kept_rows(pa.record_batch(list(arrays.values()), list(arrays)), named)
 
     return streamed_table(name, schema, parts)
+
+
+def kept_rows(rows: Filtered, kept: pa.Array | pa.ChunkedArray) -> Filtered:
+    """Return the rows of a batch or a table that are kept; views, which Arrow does not filter, as octets."""
+    arrays = [column.cast(pa.large_binary()) if _is_view(column.type) else column for column in rows.columns]
+    return type(rows).from_arrays(arrays, rows.schema.names).filter(kept)
 
 
 def streamed_table(name: str, schema: pa.Schema, parts: Parts) -> Table:
@@ -306,15 +313,19 @@ def metadata_without_arrow(path: Path) -> pq.FileMetaData:
 def _sent(type_: pa.DataType) -> pa.DataType:
     """Return the type in which a column goes to the engine."""
     if pa.types.is_dictionary(type_) and kind(type_) == "text":
-        return type_
+        return pa.dictionary(type_.index_type, _sent(type_.value_type), type_.ordered)
     type_ = value_type(type_)
     if _is_time(type_):
         return pa.int64()
     if pa.types.is_float16(type_):
         return pa.float32()
-    if is_binary(type_):
+    if is_binary(type_) or _is_view(type_) or is_long(type_):
         return pa.large_string()
     return pa.string() if pa.types.is_null(type_) else type_
+
+
+def _is_view(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(type_) or pa.types.is_binary_view(type_))
 
 
 def _is_time(type_: pa.DataType) -> bool:
@@ -323,7 +334,7 @@ def _is_time(type_: pa.DataType) -> bool:
 
 def _is_converted(type_: pa.DataType) -> bool:
     """Say whether Arrow reads a column of a Parquet file, for the engine's own conversion could raise."""
-    return pa.types.is_timestamp(type_) or pa.types.is_time(type_) or is_binary(type_)
+    return pa.types.is_timestamp(type_) or pa.types.is_time(type_) or is_binary(type_) or is_long(type_)
 
 
 def _mend(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -333,7 +344,8 @@ def _mend(array: pa.Array, type_: pa.DataType) -> pa.Array:
         array = array.dictionary_decode()
     if _is_time(array.type):
         return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(type_)
-    array = array.cast(pa.large_binary()).view(type_) if is_binary(array.type) else array.cast(type_)
+    octets = is_binary(array.type) or _is_view(array.type)
+    array = array.cast(pa.large_binary()).view(type_) if octets else array.cast(type_)
     return _mend_text(array, type_) if kind(type_) == "text" else array
 
 

@@ -13,7 +13,7 @@ Where types are declared apart from the rows (CSV files, whose fields are text, 
 
 Elsewhere a library may have inferred the type from the rows, and one row without a unit turns whole numbers into
 doubles, one row "n/k" into text. So that no row decides who the others belong to, a value there has the same form in
-columns of every type that could hold it (`domain/written.py`): 3, 3.0, "3" and "03" are one unit, and so are a day, its
+columns of every type that could hold it (`domain.written`): 3, 3.0, "3" and "03" are one unit, and so are a day, its
 midnight and the texts of either; the number of a text is the nearest double. A number names a unit if every such type
 tells it from its neighbours: if it is whole and below 2^53 (`LARGEST_WHOLE`). A row whose unit is any other number is
 left out of the scan, as no type can be trusted to have kept it apart from others.
@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from dpcube.core.domain.grammar import LONGEST_READ, LONGEST_TEXT, NUMBER
 from dpcube.core.domain.reading import BLANKS
 from dpcube.core.domain.written import BOOLEANS, LARGEST_WHOLE
-from dpcube.core.sources.sql import kind, value_type
+from dpcube.core.sources.sql import is_long, kind, value_type
 
 NONE = b""  # the form of what has none
 MAY_BE_TYPED = f"^[{BLANKS}]*[-+.0-9iInN]|^[tTfF]"  # how a text begins that is a number, a boolean, a date or a time
@@ -52,7 +52,8 @@ def carries(type_: pa.DataType) -> bool:
 def form_type(type_: pa.DataType) -> pa.DataType:
     """Return the type of the form of an Arrow column."""
     type_ = value_type(type_)
-    return pa.large_binary() if kind(type_) == "text" or isinstance(type_, pa.UuidType) else pa.int64()
+    octets = (kind(type_) == "text" and not is_long(type_)) or isinstance(type_, pa.UuidType)
+    return pa.large_binary() if octets else pa.int64()
 
 
 def form(array: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -62,7 +63,7 @@ def form(array: pa.Array) -> tuple[pa.Array, pa.Array]:
         return forms.take(array.indices), pc.fill_null(named.take(array.indices), fill_value=True)
     if isinstance(array.type, pa.UuidType):
         return array.storage.cast(pa.large_binary()), _all(array)
-    if kind(array.type) == "text":
+    if kind(array.type) == "text" and not is_long(array.type):
         return _forms_of_texts(array.cast(pa.large_binary()))
     if pa.types.is_temporal(array.type):
         return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(pa.int64()), _all(array)

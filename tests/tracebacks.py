@@ -1,8 +1,8 @@
 """A checker of tracebacks: it raises at trusted lines, and tells where an exact count could be seen of it.
 
 It raises at a line of `core/` or `curator/`, then looks at the exception, at those it leads to, and at the locals of
-every frame, by repr and inside containers and attributes. What the caller passed is the caller's. `core/domain/` is left
-out: domains are public, and no row comes near them.
+every frame, by repr and inside containers and attributes. What the caller passed is the caller's. `core/domain/` is
+left out: domains are public, and no row comes near them.
 """
 
 import os

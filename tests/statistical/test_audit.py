@@ -33,7 +33,7 @@ import pyarrow.csv as pacsv
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
-from checks import ALARM, Values, two_sided, union
+from checks import ALARM, Values, revealed, two_sided, union
 from numpy.typing import NDArray
 from scipy import stats
 from test_gate import FromNoisyCells, SilentWhereEmpty
@@ -41,9 +41,8 @@ from test_gate import FromNoisyCells, SilentWhereEmpty
 from dpcube import Category, Domain, Integer
 from dpcube.core import noise as noise_module
 from dpcube.core.boxes import Boxes, box_sums
-from dpcube.core.budget import Account, Agent, Budget, PartitionBudget, check_positive
-from dpcube.core.cell_budget import RegionBudget
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.budget import Account, Agent, Budget, CellBudget, PartitionBudget, check_positive
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import BudgetError, SourceError
 from dpcube.core.gate import Gate
 from dpcube.core.ledger.ledger import Ledger
@@ -188,8 +187,8 @@ def regions(gate: MakeGate, *, times: int) -> Job:
     def run(exact: Values, noise: Noise) -> Said:
         counter = gate(exact, EPSILON, max_rows=1, noise=noise)
         part = Boxes(exact.shape, np.array([[0]]), np.array([[2]]))
-        said = [counter.count_cells(BUDGET_UNITS // 2)]
-        return said + [counter.count_boxes(part, np.array([BUDGET_UNITS // 4])) for _ in range(times)]
+        said = [every_cell(counter, BUDGET_UNITS // 2)]
+        return said + [counter.boxes(part, np.array([BUDGET_UNITS // 4])) for _ in range(times)]
 
     return run
 
@@ -223,14 +222,14 @@ def too_little(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noi
 class ReusesNoise(Gate):
     """The count of a box gets the noise of its first cell again."""
 
-    def count_cells(self, units: int) -> Values:
-        noisy = super().count_cells(units)
-        self._kept = noisy - self._exact_counts.reveal()
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        noisy = super().marginal(axes, units)
+        self._kept = noisy - self._exact.marginal(axes).reveal()
         return noisy
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        self._regions.charge(boxes, units)
-        noisy: Values = box_sums(self._exact_counts.reveal(), boxes) + self._kept[tuple(boxes.lower.T)]
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        self._budget.charge(boxes, units)
+        noisy: Values = box_sums(revealed(self._exact), boxes) + self._kept[tuple(boxes.lower.T)]
         return noisy
 
 
@@ -246,7 +245,7 @@ def rows_forgotten(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int,
     return Gate(exact_counts, epsilon, max_rows=max_rows, noise=Louder())
 
 
-class OneAccount(RegionBudget):
+class OneAccount(CellBudget):
     """A budget for the cube as a whole: a region may spend what others have left."""
 
     def __init__(self, shape: tuple[int, ...], units: int) -> None:
@@ -261,7 +260,7 @@ class OneAccount(RegionBudget):
 
 def one_account(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> Gate:
     gate = Gate(exact_counts, epsilon, max_rows=max_rows, noise=noise)
-    gate._regions = OneAccount(gate.shape, BUDGET_UNITS)
+    gate._budget = OneAccount(gate.shape, BUDGET_UNITS)
     return gate
 
 
@@ -347,7 +346,7 @@ def by_default(exact_counts: Values, epsilon: Fraction) -> Gate:
 
 def gate_cells(make: Callable[[Values, Fraction], Gate], runs: int) -> float:
     """A cube of many cells is many cubes of one cell: with a row, and without."""
-    rows, none = (make(np.full(runs, exact), EPSILON).count_cells(BUDGET_UNITS) >= 1 for exact in (1, 0))
+    rows, none = (every_cell(make(np.full(runs, exact), EPSILON), BUDGET_UNITS) >= 1 for exact in (1, 0))
     return max(at_least(rows, none), at_least(~none, ~rows))
 
 
@@ -358,7 +357,7 @@ def gate_phases(make: Callable[[Values, Fraction], Gate], runs: int) -> float:
     both, apart = [], []
     for exact in (1, 0):
         gate = make(np.tile([0, exact], (runs, 1)), EPSILON)
-        cells, pairs = gate.count_cells(BUDGET_UNITS // 2), gate.count_boxes(boxes, np.full(runs, BUDGET_UNITS // 2))
+        cells, pairs = every_cell(gate, BUDGET_UNITS // 2), gate.boxes(boxes, np.full(runs, BUDGET_UNITS // 2))
         both.append((cells[:, 1] >= 1) & (pairs >= 1))
         apart.append(pairs - cells[:, 0] >= 1)  # exact, if a box has the noise of its first cell
     return max(at_least(*both), at_least(*apart))
@@ -763,14 +762,14 @@ def gate_pays_first(gate: Callable[..., Gate]) -> bool:
     """A refused call draws nothing, and at every draw what was left has gone down already."""
     counts, whole = np.arange(6), Boxes((6,), np.array([[0]]), np.array([[6]]))
     left = (BUDGET_UNITS // 2, 0)
-    noise = Witness(lambda: bool(np.all(made._regions._left == left[min(1, len(noise.draws))])))
+    noise = Witness(lambda: bool(np.all(made._budget._left == left[min(1, len(noise.draws))])))
     made = gate(counts, EPSILON, noise=noise)
-    made.count_cells(BUDGET_UNITS // 2)
-    made.count_boxes(whole, np.array([BUDGET_UNITS // 2]))
+    every_cell(made, BUDGET_UNITS // 2)
+    made.boxes(whole, np.array([BUDGET_UNITS // 2]))
     with pytest.raises(BudgetError):
-        made.count_cells(BUDGET_UNITS // 4)
+        every_cell(made, BUDGET_UNITS // 4)
     with pytest.raises(BudgetError):
-        made.count_boxes(whole, np.array([BUDGET_UNITS // 4]))
+        made.boxes(whole, np.array([BUDGET_UNITS // 4]))
     return noise.draws == [True, True]
 
 
@@ -795,9 +794,10 @@ def publish_pays_first(path: Path) -> bool:
 
 
 class DrawsFirst(Gate):
-    def count_cells(self, units: int) -> Values:
-        noisy = self._exact_counts.reveal() + self._noise.draw(units * self.epsilon_per_unit, self._exact_counts.size)
-        self._regions.charge_all(units)
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        table = self._exact.marginal(axes)
+        noisy = table.plus(self._noise.draw(units * self.epsilon_per_unit, table.size))
+        self._budget.charge_all(units)
         return noisy
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import ALARM, Values, association, two_sided, union
+from checks import ALARM, Values, association, revealed, two_sided, union
 from scipy import stats
 from test_audit import EPSILON, MakeGate, Tape, Witness, rows_forgotten
 
 from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import BestSplit, BoxDistances, Candidates, LargestClass, MedianCuts, TableDistances
 from dpcube.core.candidates.classes import CRITERIA
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import BudgetError
 from dpcube.core.gate import Gate
 from dpcube.core.selection import chosen, one_sided
@@ -119,11 +119,11 @@ ATTAINED = {"medians", "medians of two boxes", "largest class", "opposite boxes"
 @pytest.mark.parametrize("name", KINDS)
 def test_no_neighbour_changes_the_law_of_a_choice_by_more_than_its_epsilon(name: str) -> None:
     candidates = KINDS[name]
-    q = BASES.get(candidates.spread, Fraction(1, 2))
+    q = BASES.get(candidates.sensitivity, Fraction(1, 2))
     worst = max(largest_ratio(candidates, table, q) for table in tables_of(candidates))
-    assert 1 < worst <= q**-candidates.spread
+    assert 1 < worst <= q**-candidates.sensitivity
     if name in ATTAINED:
-        assert worst == q**-candidates.spread  # no more noise than is needed
+        assert worst == q**-candidates.sensitivity  # no more noise than is needed
 
 
 def test_the_law_is_that_of_noise_drawn_one_by_one() -> None:
@@ -145,7 +145,7 @@ Job = Callable[[NoisyCounter], Hashable]
 
 
 def choice(candidates: Candidates) -> Job:
-    return lambda counter: tuple(counter.choose(candidates, HALF).tolist())
+    return lambda counter: tuple(counter.select(candidates, HALF).tolist())
 
 
 class Audit:
@@ -174,7 +174,7 @@ def charged(make: MakeGate, job: Job, table: Values, cell: tuple[int, ...], rows
     gate = make(table, EPSILON, max_rows=rows, noise=Tape())
     job(gate)
     assert isinstance(gate, Gate)
-    left = np.broadcast_to(np.asarray(gate._regions._left), table.shape)[cell]
+    left = np.broadcast_to(np.asarray(gate._budget._left), table.shape)[cell]
     return Fraction(BUDGET_UNITS - int(left), HALF)
 
 
@@ -224,7 +224,7 @@ EVEN = np.array([4, 3])
 def test_the_gate_chooses_by_the_law(candidates: Candidates, table: Values) -> None:
     """The gate, given all noise one by one, against the closed form."""
     base = Fraction(1, 4)
-    honest = EPSILON * Fraction(HALF, BUDGET_UNITS) / candidates.spread
+    honest = EPSILON * Fraction(HALF, BUDGET_UNITS) / candidates.sensitivity
     audit = Audit(Gate, choice(candidates), table, honest=honest, base=base, most=6, rows=1)
     assert audit.left < Fraction(1, 1000)
     (exact,) = laws(candidates, table, base)
@@ -247,78 +247,78 @@ def test_the_gate_passes_the_audit() -> None:
 class Halved(Gate):
     """Noise for half of the spread."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
-        epsilon = 2 * units * self.epsilon_per_unit / candidates.spread
-        return self._exact_counts.chosen(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
+    def select(self, candidates: Candidates, units: int) -> Values:
+        self._budget.charge_once(candidates.covered or whole(*self.shape), units)
+        epsilon = 2 * units * self.epsilon_per_unit / candidates.sensitivity
+        return self._exact.selected(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
 
 
 class FromFloats(Gate):
     """Scores and sums in floating-point arithmetic, of counts and not of what is missing."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
+    def select(self, candidates: Candidates, units: int) -> Values:
         assert isinstance(candidates, LargestClass)
-        self._regions.charge_once(candidates.covered, units)
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        scores = self._exact_counts.reveal().astype(np.float64)
+        self._budget.charge_once(candidates.covered, units)
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
+        scores = revealed(self._exact).astype(np.float64)
         return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
 
 
 class SharedNoise(Gate):
     """One noise for all candidates."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
-        epsilon = units * self.epsilon_per_unit / candidates.spread
+    def select(self, candidates: Candidates, units: int) -> Values:
+        self._budget.charge_once(candidates.covered or whole(*self.shape), units)
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         noise = np.repeat(self._noise.draw(epsilon, 1), int(candidates.sizes.sum()))
-        return self._exact_counts.chosen(candidates, noise)
+        return self._exact.selected(candidates, noise)
 
 
 class NoiseOfCells(Gate):
     """The noise that the cells were counted with is used once more for the choice."""
 
-    def count_cells(self, units: int) -> Values:
-        noisy = super().count_cells(units)
-        self._kept = noisy - self._exact_counts.reveal()
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        noisy = super().marginal(axes, units)
+        self._kept = noisy - self._exact.marginal(axes).reveal()
         return noisy
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
-        return self._exact_counts.chosen(candidates, self._kept)
+    def select(self, candidates: Candidates, units: int) -> Values:
+        self._budget.charge_once(candidates.covered or whole(*self.shape), units)
+        return self._exact.selected(candidates, self._kept)
 
 
 class ChargeForgotten(Gate):
     """Choices for nothing."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        return self._exact_counts.chosen(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
+    def select(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
+        return self._exact.selected(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
 
 
 class ChargesTheChosen(Gate):
     """Only the boxes of the candidate that was chosen are charged."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
+    def select(self, candidates: Candidates, units: int) -> Values:
         assert isinstance(candidates, BoxDistances)
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        found = self._exact_counts.chosen(candidates, self._noise.draw(epsilon, len(candidates.weights)))
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
+        found = self._exact.selected(candidates, self._noise.draw(epsilon, len(candidates.weights)))
         mine = candidates.candidate == found[0]
-        self._regions.charge_once(Boxes(self.shape, candidates.boxes.lower[mine], candidates.boxes.upper[mine]), units)
+        self._budget.charge_once(Boxes(self.shape, candidates.boxes.lower[mine], candidates.boxes.upper[mine]), units)
         return found
 
 
 class Rounded(Gate):
     """Scores are rounded to even numbers."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        scores = candidates.scores(self._exact_counts.reveal()) // 2 * 2
+    def select(self, candidates: Candidates, units: int) -> Values:
+        self._budget.charge_once(candidates.covered or whole(*self.shape), units)
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
+        scores = candidates.scores(revealed(self._exact)) // 2 * 2
         return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
 
 
 def cells_and_choice(counter: NoisyCounter) -> Hashable:
-    return tuple(counter.count_cells(HALF).tolist()), tuple(counter.choose(TWO_CLASSES, HALF).tolist())
+    return tuple(every_cell(counter, HALF).tolist()), tuple(counter.select(TWO_CLASSES, HALF).tolist())
 
 
 def test_cells_and_a_choice_pass_the_audit_together() -> None:
@@ -351,23 +351,23 @@ def test_sabotage_loses_more_than_was_charged(sabotage: str) -> None:
 
 
 class DrawsFirst(Gate):
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        found = self._exact_counts.chosen(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
+    def select(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
+        found = self._exact.selected(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
+        self._budget.charge_once(candidates.covered or whole(*self.shape), units)
         return found
 
 
 def pays_first(gate: Callable[..., Gate]) -> bool:
     """A refused choice draws nothing, and at every draw what was left has gone down already."""
     left = (HALF, 0)
-    noise = Witness(lambda: bool(np.all(made._regions._left == left[min(1, len(noise.draws))])))
+    noise = Witness(lambda: bool(np.all(made._budget._left == left[min(1, len(noise.draws))])))
     made = gate(LINE, EPSILON, noise=noise)
-    made.choose(TWO_CUTS, HALF)
-    made.choose(TWO_CUTS, HALF)
+    made.select(TWO_CUTS, HALF)
+    made.select(TWO_CUTS, HALF)
     for candidates in (TWO_CUTS, APART):
         with pytest.raises(BudgetError):
-            made.choose(candidates, 10_000)
+            made.select(candidates, 10_000)
     return noise.draws == [True, True]
 
 
@@ -393,8 +393,8 @@ def many_choices(make: Callable[..., NoisyCounter]) -> float:
     boxes = Boxes(counts.shape, lower, lower + np.array([1, ROW.size]))
     p_values = []
     for candidates in (MedianCuts(boxes, np.ones(MANY, np.int64)), LargestClass(boxes, 1)):
-        found = make(counts, LAW_EPSILON).choose(candidates, HALF)
-        q = Fraction(math.exp(-LAW_EPSILON / 2 / candidates.spread))
+        found = make(counts, LAW_EPSILON).select(candidates, HALF)
+        q = Fraction(math.exp(-LAW_EPSILON / 2 / candidates.sensitivity))
         exact = law(candidates.scores(counts)[: candidates.sizes[0]].tolist(), q)
         for k, probability in enumerate(exact):
             p_values.append(two_sided(stats.binom(MANY, float(probability)), np.count_nonzero(found == k)))
@@ -411,38 +411,38 @@ def test_choices_have_their_law() -> None:
 class TooLittle(Gate):
     """A fifth too little noise."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        return super().choose(candidates, units + units // 5)
+    def select(self, candidates: Candidates, units: int) -> Values:
+        return super().select(candidates, units + units // 5)
 
 
 class BothSides(Gate):
     """Noise of both signs."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
+    def select(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         noise = self._noise.draw(epsilon, int(candidates.sizes.sum()))
-        scores = candidates.scores(self._exact_counts.reveal()) + noise - one_sided(noise)
+        scores = candidates.scores(revealed(self._exact)) + noise - one_sided(noise)
         return chosen(scores, noise, sizes=candidates.sizes)
 
 
 class LastOfTheBest(Gate):
     """Among equals the last."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
+    def select(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         noise = one_sided(self._noise.draw(epsilon, int(candidates.sizes.sum())))
-        raised = (candidates.scores(self._exact_counts.reveal()) + noise).reshape(len(candidates.sizes), -1)
+        raised = (candidates.scores(revealed(self._exact)) + noise).reshape(len(candidates.sizes), -1)
         return np.asarray(raised.shape[1] - 1 - np.argmax(raised[:, ::-1], axis=1))
 
 
 class SameForAll(Gate):
     """The noise of the first question serves every second one too."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
+    def select(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         size = int(candidates.sizes[0])
         noise = np.repeat(self._noise.draw(epsilon, MANY // 2 * size).reshape(-1, size), 2, axis=0)
-        return self._exact_counts.chosen(candidates, noise.reshape(-1))
+        return self._exact.selected(candidates, noise.reshape(-1))
 
 
 @pytest.mark.parametrize("sabotage", [TooLittle, BothSides, LastOfTheBest, SameForAll])

@@ -14,22 +14,21 @@ from test_audit import CUBES, EPSILON, INFINITE, Job, Said, Tape, Witness, worst
 from test_marginal_audit import HalfTheNoise
 
 from dpcube.core.boxes import Boxes
+from dpcube.core.budget import CellBudget
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import BudgetError
-from dpcube.core.exact_rows import ExactRows
-from dpcube.core.grid_gate import GridGate
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.core.noise import Noise, drawn_for_units
-from dpcube.core.region_budget import BoxRegionBudget
-from dpcube.core.regions import RegionTree
 
-MakeGridGate = Callable[..., GridGate]
+MakeGridGate = Callable[..., Gate]
 HALF, QUARTER = BUDGET_UNITS // 2, BUDGET_UNITS // 4
 SQUARE = (2, 3)
 
 
-def made(gate: MakeGridGate, exact: Values, noise: Noise, max_rows: int = 1) -> GridGate:
+def made(gate: MakeGridGate, exact: Values, noise: Noise, max_rows: int = 1) -> Gate:
     cells = np.nonzero(exact)
-    return gate(ExactRows(exact.shape, cells, exact[cells]), EPSILON, max_rows=max_rows, noise=noise)
+    return gate(SparseRows(exact.shape, cells, exact[cells]), EPSILON, max_rows=max_rows, noise=noise)
 
 
 def square(*bounds: tuple[int, int, int, int]) -> Boxes:
@@ -42,30 +41,30 @@ WHOLE, LEFT, RIGHT = (0, 0, 2, 3), (0, 0, 2, 1), (0, 1, 2, 3)
 CELLS = [(row, column, row + 1, column + 1) for row in range(2) for column in range(3)]
 
 
-def boxes_job(*asked: tuple[Boxes, int | list[int]], gate: MakeGridGate = GridGate, max_rows: int = 1) -> Job:
+def boxes_job(*asked: tuple[Boxes, int | list[int]], gate: MakeGridGate = Gate, max_rows: int = 1) -> Job:
     """Calls, each with units for every box, or for each. What is said is kept as it was drawn, fewest units first."""
 
     def run(exact: Values, noise: Noise) -> Said:
         counter, said = made(gate, exact, noise, max_rows), []
         for boxes, amounts in asked:
             units = np.resize(amounts, len(boxes))
-            counts = counter.count_boxes(boxes, units)
+            counts = counter.boxes(boxes, units)
             said += [counts[units == some] for some in np.unique(units)]
         return said
 
     return run
 
 
-def refining(gate: MakeGridGate = GridGate) -> Job:
+def refining(gate: MakeGridGate = Gate) -> Job:
     """The whole, its halves, then the cells of the half that looks larger and the other half once more."""
 
     def run(exact: Values, noise: Noise) -> Said:
         counter = made(gate, exact, noise)
-        said = [counter.count_boxes(square(WHOLE), np.array([QUARTER]))]
-        said.append(counter.count_boxes(square(LEFT, RIGHT), np.full(2, QUARTER)))
+        said = [counter.boxes(square(WHOLE), np.array([QUARTER]))]
+        said.append(counter.boxes(square(LEFT, RIGHT), np.full(2, QUARTER)))
         left = said[1][0] >= said[1][1]
         finer = [cell for cell in CELLS if (cell[1] == 0) == left]
-        return [*said, counter.count_boxes(square(*finer, RIGHT if left else LEFT), np.full(len(finer) + 1, HALF))]
+        return [*said, counter.boxes(square(*finer, RIGHT if left else LEFT), np.full(len(finer) + 1, HALF))]
 
     return run
 
@@ -112,37 +111,34 @@ def test_boxes_of_different_units_in_a_call_have_the_noise_of_their_own() -> Non
     assert [(epsilon, len(values)) for epsilon, values in tape.drawn] == list(zip(shares, (1, 1, 1, 2), strict=True))
 
 
-class ChargeForgotten(GridGate):
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        regions = RegionTree(self.shape)
-        regions.part(boxes)
-        return self._exact_rows.sums(boxes, regions).plus(drawn_for_units(self._noise, units, self.epsilon_per_unit))
+class ChargeForgotten(Gate):
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        return self._exact.box_sums(boxes).plus(drawn_for_units(self._noise, units, self.epsilon_per_unit))
 
 
-class DrawsFirst(GridGate):
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        noisy = ChargeForgotten.count_boxes(self, boxes, units)  # type: ignore[arg-type]
-        self._regions.charge(boxes, units)
+class DrawsFirst(Gate):
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        noisy = ChargeForgotten.boxes(self, boxes, units)  # type: ignore[arg-type]
+        self._budget.charge(boxes, units)
         return noisy
 
 
-class SilentWhereEmpty(GridGate):
+class SilentWhereEmpty(Gate):
     """Only boxes that rows fall into get noise, as a GROUP BY would have it."""
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        noisy, regions = super().count_boxes(boxes, units), RegionTree(self.shape)
-        regions.part(boxes)
-        return np.where(self._exact_rows.sums(boxes, regions).reveal() == 0, 0, noisy)
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        noisy = super().boxes(boxes, units)
+        return np.where(self._exact.box_sums(boxes).reveal() == 0, 0, noisy)
 
 
-class MostOfABox(BoxRegionBudget):
+class MostOfABox(CellBudget):
     """Boxes of one call are taken to be apart: a cell is charged for the dearest of them alone."""
 
     def charge(self, boxes: Boxes, units: Values) -> None:
         super().charge(Boxes(boxes.shape, boxes.lower[:1], boxes.upper[:1]), units[:1])
 
 
-class NodesAlone(BoxRegionBudget):
+class NodesAlone(CellBudget):
     """A box is held against what was charged to itself, not to the boxes around it."""
 
     def charge(self, boxes: Boxes, units: Values) -> None:
@@ -150,30 +146,28 @@ class NodesAlone(BoxRegionBudget):
         super().charge(boxes, units)
 
 
-class LargestUnits(GridGate):
+class LargestUnits(Gate):
     """All boxes of a call get the noise of the box that pays the most, each for what it pays itself."""
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        regions = RegionTree(self.shape)
-        regions.part(boxes)
-        self._regions.charge(boxes, units)
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        self._budget.charge(boxes, units)
         noise = [self._noise.draw(int(units.max()) * self.epsilon_per_unit, int(n)) for n in np.unique_counts(units)[1]]
         drawn = np.empty(len(units), np.int64)
         drawn[np.argsort(units, kind="stable")] = np.concatenate(noise)
-        return self._exact_rows.sums(boxes, regions).plus(drawn)
+        return self._exact.box_sums(boxes).plus(drawn)
 
 
-def with_budget(budget: type[BoxRegionBudget]) -> MakeGridGate:
-    def gate(rows: ExactRows, epsilon: Fraction, *, max_rows: int, noise: Noise) -> GridGate:
-        made = GridGate(rows, epsilon, max_rows=max_rows, noise=noise)
-        made._regions = budget(rows.shape, BUDGET_UNITS)
+def with_budget(budget: type[CellBudget]) -> MakeGridGate:
+    def gate(rows: SparseRows, epsilon: Fraction, *, max_rows: int, noise: Noise) -> Gate:
+        made = Gate(rows, epsilon, max_rows=max_rows, noise=noise)
+        made._budget = budget(rows.shape, BUDGET_UNITS, by_cells=False)
         return made
 
     return gate
 
 
-def half_the_noise(rows: ExactRows, epsilon: Fraction, *, max_rows: int, noise: Noise) -> GridGate:
-    return GridGate(rows, epsilon, max_rows=max_rows, noise=HalfTheNoise(noise))
+def half_the_noise(rows: SparseRows, epsilon: Fraction, *, max_rows: int, noise: Noise) -> Gate:
+    return Gate(rows, epsilon, max_rows=max_rows, noise=HalfTheNoise(noise))
 
 
 TWICE = [(square(WHOLE), BUDGET_UNITS), (square(LEFT, RIGHT), BUDGET_UNITS)]
@@ -207,15 +201,15 @@ def test_what_the_twins_are_let_do_is_refused() -> None:
 def pays_first(gate: MakeGridGate) -> bool:
     """A refused call draws nothing, and at every draw what was charged has gone up already."""
     charged = (QUARTER, HALF, BUDGET_UNITS)
-    noise = Witness(lambda: counter._regions.most_charged() == charged[min(2, len(noise.draws))])
+    noise = Witness(lambda: counter._budget.most_charged() == charged[min(2, len(noise.draws))])
     counter = made(gate, CUBES["square"], noise)
     for boxes, units in TREE:
-        counter.count_boxes(boxes, np.full(len(boxes), units))
+        counter.boxes(boxes, np.full(len(boxes), units))
     with pytest.raises(BudgetError):
-        counter.count_boxes(square(WHOLE), np.array([10**6]))
+        counter.boxes(square(WHOLE), np.array([10**6]))
     return noise.draws == [True, True, True]
 
 
 def test_the_charge_comes_before_the_draw() -> None:
-    assert pays_first(GridGate)
+    assert pays_first(Gate)
     assert not pays_first(DrawsFirst)

@@ -13,7 +13,7 @@ from checks import Values
 from test_audit import CUBES, EPSILON, INFINITE, Job, MakeGate, Said, Tape, Witness, draws, rows_forgotten, worst
 
 from dpcube.core.boxes import Boxes
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import BudgetError
 from dpcube.core.gate import Gate
 from dpcube.core.noise import Noise
@@ -33,7 +33,7 @@ def tables(*asked: Asked, gate: MakeGate = Gate, max_rows: int = 1) -> Job:
 
     def run(exact: Values, noise: Noise) -> Said:
         counter = gate(exact, EPSILON, max_rows=max_rows, noise=noise)
-        return [counter.count_marginal(axes, units(share)).reshape(-1) for axes, share in asked]
+        return [counter.marginal(axes, units(share)).reshape(-1) for axes, share in asked]
 
     return run
 
@@ -77,10 +77,10 @@ def every_verb(gate: MakeGate = Gate) -> Job:
     def run(exact: Values, noise: Noise) -> Said:
         counter = gate(exact, EPSILON, max_rows=1, noise=noise)
         quarter, corner = BUDGET_UNITS // 4, np.zeros((1, exact.ndim), np.int64)
-        first = counter.count_marginal((1,), quarter)
-        said = [first, counter.count_cells(quarter).reshape(-1)]
-        said.append(counter.count_boxes(Boxes(exact.shape, corner, corner + 1), np.array([quarter])))
-        return [*said, counter.count_marginal((0,) if first[0] > first[1] else (0, 1), quarter).reshape(-1)]
+        first = counter.marginal((1,), quarter)
+        said = [first, every_cell(counter, quarter).reshape(-1)]
+        said.append(counter.boxes(Boxes(exact.shape, corner, corner + 1), np.array([quarter])))
+        return [*said, counter.marginal((0,) if first[0] > first[1] else (0, 1), quarter).reshape(-1)]
 
     return run
 
@@ -95,17 +95,17 @@ def test_tables_cells_and_boxes_lose_together_what_they_were_charged() -> None:
 class ChargeForgotten(Gate):
     """Tables for nothing."""
 
-    def count_marginal(self, axes: Axes, units: int) -> Values:
-        table = self._exact_counts.marginal(axes)
+    def marginal(self, axes: Axes, units: int) -> Values:
+        table = self._exact.marginal(axes)
         return table.plus(self._noise.draw(units * self.epsilon_per_unit, table.size))
 
 
 class SharedNoise(Gate):
     """One noise for each value of the last axis, shared by all cells of the table that have it."""
 
-    def count_marginal(self, axes: Axes, units: int) -> Values:
-        self._regions.charge_all(units)
-        table = self._exact_counts.marginal(axes).reveal()
+    def marginal(self, axes: Axes, units: int) -> Values:
+        self._budget.charge_all(units)
+        table = self._exact.marginal(axes).reveal()
         noisy: Values = table + self._noise.draw(units * self.epsilon_per_unit, table.shape[-1])
         return noisy
 
@@ -113,9 +113,9 @@ class SharedNoise(Gate):
 class Overlapping(Gate):
     """A cell of the cube is in two cells of the table: its own, and the next one on the first axis."""
 
-    def count_marginal(self, axes: Axes, units: int) -> Values:
-        self._regions.charge_all(units)
-        table = self._exact_counts.marginal(axes).reveal()
+    def marginal(self, axes: Axes, units: int) -> Values:
+        self._budget.charge_all(units)
+        table = self._exact.marginal(axes).reveal()
         noise = self._noise.draw(units * self.epsilon_per_unit, table.size).reshape(table.shape)
         noisy: Values = table + np.roll(table, 1, axis=0) + noise
         return noisy
@@ -124,20 +124,19 @@ class Overlapping(Gate):
 class SilentWhereEmpty(Gate):
     """Cells of a table without rows are published as they are."""
 
-    def count_marginal(self, axes: Axes, units: int) -> Values:
-        noisy = super().count_marginal(axes, units)
-        return np.where(self._exact_counts.marginal(axes).reveal() == 0, 0, noisy)
+    def marginal(self, axes: Axes, units: int) -> Values:
+        noisy = super().marginal(axes, units)
+        return np.where(self._exact.marginal(axes).reveal() == 0, 0, noisy)
 
 
 class FromNoisyCells(Gate):
     """A table is summed from the noisy cells that were said before."""
 
-    def count_cells(self, units: int) -> Values:
-        self._noisy = super().count_cells(units)
-        return self._noisy
-
-    def count_marginal(self, axes: Axes, units: int) -> Values:
-        self._regions.charge_all(units)
+    def marginal(self, axes: Axes, units: int) -> Values:
+        if len(axes) == len(self.shape):
+            self._noisy = super().marginal(axes, units)
+            return self._noisy
+        self._budget.charge_all(units)
         others = tuple(axis for axis in range(len(self.shape)) if axis not in axes)
         summed: Values = self._noisy.sum(axis=others)
         return summed
@@ -188,8 +187,8 @@ def measures_the_table(gate: MakeGate) -> bool:
     exact = CUBES["square"]
     for draw in draws():
         counter: NoisyCounter = gate(exact, EPSILON, max_rows=1, noise=(tape := Tape(then=draw)))
-        counter.count_cells(BUDGET_UNITS // 2)
-        noise = counter.count_marginal((1,), BUDGET_UNITS // 2) - exact.sum(axis=0)
+        every_cell(counter, BUDGET_UNITS // 2)
+        noise = counter.marginal((1,), BUDGET_UNITS // 2) - exact.sum(axis=0)
         if len(tape.drawn) != 2 or not np.array_equal(noise, tape.drawn[1][1]):
             return False
     return True
@@ -202,23 +201,23 @@ def test_a_table_is_counted_and_not_summed_from_noisy_cells() -> None:
 
 
 class DrawsFirst(Gate):
-    def count_marginal(self, axes: Axes, units: int) -> Values:
-        table = self._exact_counts.marginal(axes)
+    def marginal(self, axes: Axes, units: int) -> Values:
+        table = self._exact.marginal(axes)
         noisy = table.plus(self._noise.draw(units * self.epsilon_per_unit, table.size))
-        self._regions.charge_all(units)
+        self._budget.charge_all(units)
         return noisy
 
 
 def pays_first(gate: Callable[..., Gate]) -> bool:
     """A refused call draws nothing, and at every draw what was left has gone down already."""
     left = (BUDGET_UNITS // 2, 0)
-    noise = Witness(lambda: bool(np.all(made._regions._left == left[min(1, len(noise.draws))])))
+    noise = Witness(lambda: bool(np.all(made._budget._left == left[min(1, len(noise.draws))])))
     made = gate(CUBES["square"], EPSILON, noise=noise)
-    made.count_marginal((0,), BUDGET_UNITS // 2)
-    made.count_marginal((0, 1), BUDGET_UNITS // 2)
+    made.marginal((0,), BUDGET_UNITS // 2)
+    made.marginal((0, 1), BUDGET_UNITS // 2)
     for axes in ((0,), (1,), (0, 1)):
         with pytest.raises(BudgetError):
-            made.count_marginal(axes, 1000)
+            made.marginal(axes, 1000)
     return noise.draws == [True, True]
 
 

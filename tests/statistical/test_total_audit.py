@@ -19,7 +19,7 @@ from dpcube import Domain
 from dpcube.core import total_first
 from dpcube.core.account import LedgerAccount
 from dpcube.core.errors import EmptyTotalError, ReleaseFileError
-from dpcube.core.exact import ExactCounts
+from dpcube.core.exact import DenseCounts
 from dpcube.core.feasible import TOTAL_SHARE
 from dpcube.core.noise import Noise
 from dpcube.curator import publish, publishing
@@ -39,7 +39,7 @@ Sabotage = Callable[[pytest.MonkeyPatch], None]
 def released(counts: Values, strategy: Any, noise: Noise) -> dpcube.Release:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpcube.core.gate.ExactNoise", lambda: noise)
-        patch.setattr("dpcube.core.cuboid_gate.ExactNoise", lambda: noise)
+        patch.setattr("dpcube.core.gate.ExactNoise", lambda: noise)
         domain = Domain.of_shape(counts.shape)
         return publish(counts, domain, epsilon=EPSILON, strategy=strategy, ledger=None, even_if_empty=False)
 
@@ -97,7 +97,7 @@ def drawn_by_all_of_it(patch: pytest.MonkeyPatch) -> None:
 def without_noise(patch: pytest.MonkeyPatch) -> None:
     """The exact total is kept."""
 
-    def draw_total(exact: ExactCounts, epsilon: Fraction, *, max_rows: int) -> int:
+    def draw_total(exact: DenseCounts, epsilon: Fraction, *, max_rows: int) -> int:
         total_first.draw_total(exact, epsilon, max_rows=max_rows)
         return int(exact.total().reveal()[0])
 

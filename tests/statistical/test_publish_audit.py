@@ -1,6 +1,6 @@
 """The exact audit of whole releases of units of several rows, at each gate, and twins that forget how many rows.
 
-The auditor is that of `test_audit.py`. What is audited is `publish` from the table to the release; the strategies are
+The auditor is that of `auditor.py`. What is audited is `publish` from the table to the release; the strategies are
 the plainest that each gate has: every cell, at the whole budget. A neighbour has the rows of one unit more or fewer.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from auditor import EPSILON, Draw, Said, loss
 from checks import Values
-from test_audit import EPSILON, Draw, Said, loss
 
 from dpcube import Domain, Integer
 from dpcube.core.boxes import Boxes

@@ -1,6 +1,6 @@
 """The exact audit of a whole release whose total was drawn first, and for each way to break it a twin that fails.
 
-The auditor is that of `test_audit.py`, and what it audits is `publish`: everything that a release says, the total in
+The auditor is that of `auditor.py`, and what it audits is `publish`: everything that a release says, the total in
 its transcript and whether it went on at all included.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from auditor import EPSILON, INFINITE, Job, Said, worst
 from checks import Values
-from test_audit import EPSILON, INFINITE, Job, Said, worst
 
 import dpcube
 from dpcube import Domain

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from auditor import ChargeForgotten
 from checks import Values, revealed
 from test_adaptive_audit import Numbers, Source
-from test_choice_audit import ChargeForgotten, Halved, law
+from test_selection_audit import Halved, law
 
 from dpcube.core.boxes import Boxes, box_sums
 from dpcube.core.candidates import BestSplit, Candidates

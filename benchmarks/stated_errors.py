@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.domain import Domain, Integer
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.curator import publish
 from dpcube.measurements import Provenance
 from dpcube.models.cell_sums import range_sums, summed_area_table
@@ -136,8 +136,8 @@ def few(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
     """Yield what is measured of `cuboids` where few pairs are selected."""
     for name, weights in (("hills", hills), ("classes", classes)):
         counts, noise = drawn(weights, THREE, 30_000), SeededNoise(seed_of("few", seed))
-        rows = ExactRows(THREE, np.nonzero(counts), counts[np.nonzero(counts)])
-        transcript = Cuboids().run(CuboidGate(rows, Fraction(epsilon), noise=noise))
+        rows = SparseRows(THREE, np.nonzero(counts), counts[np.nonzero(counts)])
+        transcript = Cuboids().run(Gate(rows, Fraction(epsilon), noise=noise))
         made = Release(Domain.of_shape(THREE), transcript, Provenance("cuboids", Fraction(epsilon), "", private=False))
         assert made.transcript.cuboids is not None
         pairs = len(made.transcript.cuboids.cuboids)

@@ -10,7 +10,7 @@ from golden_file import GOLDEN
 from dpcube import Category, Domain, Release
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes, Partitioning
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import QueryError
 from dpcube.core.gate import Gate
 from dpcube.measurements import BoxCounts, CellCounts, Provenance, Transcript
@@ -54,9 +54,9 @@ def one_box(shape: tuple[int, ...]) -> BoxTree:
 def two_phase(exact: Ints, tree: BoxTree, *, epsilon: Fraction = FIFTH) -> Transcript:
     """Measure cells and leaves without noise."""
     gate = Gate(exact, epsilon, noise=SilentNoise())
-    cells = gate.count_cells(QUARTER)
+    cells = every_cell(gate, QUARTER)
     units = np.full(len(tree.leaves), BUDGET_UNITS - QUARTER)
-    boxes = gate.count_boxes(tree.partitioning(), units)
+    boxes = gate.boxes(tree.partitioning(), units)
     return Transcript(
         exact.shape, gate.epsilon_per_unit, (CellCounts(cells, QUARTER), BoxCounts(tree, tree.leaves, boxes, units))
     )
@@ -83,7 +83,7 @@ def random_query(shape: tuple[int, ...], generator: np.random.Generator) -> Coun
 def test_the_boxes_of_the_example_are_31_37_73_0() -> None:
     lower, upper = paper_boxes()
     gate = Gate(CUBE, Fraction(1, 5), noise=SilentNoise())
-    assert gate.count_boxes(Partitioning((3, 3), lower, upper), np.full(4, BUDGET_UNITS)).tolist() == [31, 37, 73, 0]
+    assert gate.boxes(Partitioning((3, 3), lower, upper), np.full(4, BUDGET_UNITS)).tolist() == [31, 37, 73, 0]
     assert EXAMPLE["HII_x"] == [31, 37, 73, 0]
     assert EXAMPLE["paper_yII"] != [31, 37, 73, 0]  # erratum E1
 
@@ -105,7 +105,7 @@ def test_golden_answers_of_the_example() -> None:
 
 
 def test_the_cells_of_the_example_come_out_as_they_are_without_noise() -> None:
-    cells = Gate(CUBE, FIFTH, noise=SilentNoise()).count_cells(BUDGET_UNITS)
+    cells = every_cell(Gate(CUBE, FIFTH, noise=SilentNoise()), BUDGET_UNITS)
     assert cells.tolist() == [[10, 21, 37], [20, 0, 0], [53, 0, 0]]
 
 
@@ -326,7 +326,7 @@ def test_without_noise_the_consistent_leaves_are_the_truth(seed: int) -> None:
     tree = random_tree((5, 4), generator, stop=0.3)
     everything = np.arange(len(tree))
     units = generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 10, len(tree))
-    truth = Gate(exact, FIFTH, noise=SilentNoise()).count_boxes(Boxes((5, 4), tree.lower, tree.upper), units)
+    truth = Gate(exact, FIFTH, noise=SilentNoise()).boxes(Boxes((5, 4), tree.lower, tree.upper), units)
     transcript = Transcript((5, 4), FIFTH / BUDGET_UNITS, (BoxCounts(tree, everything, truth, units),))
     got = estimate(transcript, "consistent")
     np.testing.assert_allclose(got.cells().sum(), exact.sum(), atol=1e-8)

@@ -131,11 +131,10 @@ def same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return said
 
-    monkeypatch.setattr(Gate, "count_cells", replaced(Gate.count_cells))
-    monkeypatch.setattr(Gate, "count_boxes", replaced(Gate.count_boxes))
-    monkeypatch.setattr(Gate, "count_marginal", replaced(Gate.count_marginal))
-    choose = Gate.choose
-    monkeypatch.setattr(Gate, "choose", lambda gate, *asked: 0 * choose(gate, *asked))
+    monkeypatch.setattr(Gate, "boxes", replaced(Gate.boxes))
+    monkeypatch.setattr(Gate, "marginal", replaced(Gate.marginal))
+    select = Gate.select
+    monkeypatch.setattr(Gate, "select", lambda gate, *asked: 0 * select(gate, *asked))
     monkeypatch.setattr(ledger_module, "datetime", StandingStill)
 
 

@@ -18,7 +18,7 @@ from dpcube import open as open_release
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes, box_sums
 from dpcube.core.candidates import Candidates
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.domain import Attribute
 from dpcube.core.domain.attribute import Destination
 from dpcube.core.gate import Gate
@@ -304,22 +304,21 @@ class Replayed:
         self.shape, self.epsilon_per_unit = noisy_cells.shape, epsilon_per_unit
         self._noisy_cells, self._box_noise = noisy_cells, box_noise
 
-    def count_cells(self, units: int) -> Ints:
-        assert 0 < units <= BUDGET_UNITS
-        return self._noisy_cells.copy()
-
-    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
+    def boxes(self, boxes: Boxes, units: Ints) -> Ints:
         assert units.shape == (len(boxes),)
         sums = [self._noisy_cells[tuple(map(slice, a, b))].sum() for a, b in zip(boxes.lower, boxes.upper, strict=True)]
         return np.array(sums, np.int64) + self._box_noise[: len(boxes)]
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+    def marginal(self, axes: tuple[int, ...], units: int) -> Ints:
         assert 0 < units <= BUDGET_UNITS
         others = tuple(axis for axis in range(len(self.shape)) if axis not in axes)
         table: Ints = np.sum(self._noisy_cells, axis=others, dtype=np.int64)
         return table
 
-    def choose(self, candidates: Candidates, units: int) -> Ints:
+    def grouped(self, groups: object) -> NoisyCounter:
+        raise AssertionError(groups)
+
+    def select(self, candidates: Candidates, units: int) -> Ints:
         raise AssertionError(candidates, units)
 
 

@@ -1,6 +1,6 @@
 """The exact audit of a whole release whose total was drawn first, and for each way to break it a twin that fails.
 
-The auditor is that of `test_audit.py`, and what it audits is `publish`: everything that a release says, the total in
+The auditor is that of `auditor.py`, and what it audits is `publish`: everything that a release says, the total in
 its transcript and whether it went on at all included.
 """
 
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from auditor import EPSILON, INFINITE, Job, Said, worst
 from checks import Values
-from test_audit import EPSILON, INFINITE, Job, Said, worst
 
 import dpcube
 from dpcube import Domain
 from dpcube.core import total_first
 from dpcube.core.account import LedgerAccount
 from dpcube.core.errors import EmptyTotalError, ReleaseFileError
-from dpcube.core.exact import ExactCounts
+from dpcube.core.exact import DenseCounts
 from dpcube.core.feasible import TOTAL_SHARE
 from dpcube.core.noise import Noise
 from dpcube.curator import publish, publishing
@@ -39,7 +39,7 @@ Sabotage = Callable[[pytest.MonkeyPatch], None]
 def released(counts: Values, strategy: Any, noise: Noise) -> dpcube.Release:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpcube.core.gate.ExactNoise", lambda: noise)
-        patch.setattr("dpcube.core.cuboid_gate.ExactNoise", lambda: noise)
+        patch.setattr("dpcube.core.gate.ExactNoise", lambda: noise)
         domain = Domain.of_shape(counts.shape)
         return publish(counts, domain, epsilon=EPSILON, strategy=strategy, ledger=None, even_if_empty=False)
 
@@ -97,7 +97,7 @@ def drawn_by_all_of_it(patch: pytest.MonkeyPatch) -> None:
 def without_noise(patch: pytest.MonkeyPatch) -> None:
     """The exact total is kept."""
 
-    def draw_total(exact: ExactCounts, epsilon: Fraction, *, max_rows: int) -> int:
+    def draw_total(exact: DenseCounts, epsilon: Fraction, *, max_rows: int) -> int:
         total_first.draw_total(exact, epsilon, max_rows=max_rows)
         return int(exact.total().reveal()[0])
 

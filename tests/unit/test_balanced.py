@@ -258,7 +258,7 @@ def made(
     singles = [(axis,) for axis in range(3)]
     units = BUDGET_UNITS // 20
     counted = [
-        MarginalCounts(axes, gate.count_marginal(axes, units), units)
+        MarginalCounts(axes, gate.marginal(axes, units), units)
         for axes in [*singles, *itertools.combinations(range(3), 2)]
     ]
     tree = Adaptive().run(Gate(table, epsilon * Fraction(7, 10), noise=SeededNoise(seed + 1))).boxes

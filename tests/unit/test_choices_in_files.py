@@ -62,7 +62,7 @@ def test_choices_come_back_as_they_were(tmp_path: Path) -> None:
         assert (type(one.candidates), one.units) == (type(other.candidates), other.units)
         assert one.chosen.tolist() == other.chosen.tolist()
         assert one.candidates.sizes.tolist() == other.candidates.sizes.tolist()
-        assert (one.candidates.spread, one.facts()) == (other.candidates.spread, other.facts())
+        assert (one.candidates.sensitivity, one.facts()) == (other.candidates.sensitivity, other.facts())
         assert one.candidates.scores(counts).tolist() == other.candidates.scores(counts).tolist()
         for name, column in one.tables()["choice"].items():
             np.testing.assert_array_equal(column, other.tables()["choice"][name])

@@ -14,10 +14,10 @@ import dpcube
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.epsilon import SMALLEST, SMALLEST_SHARE
 from dpcube.core.errors import DomainError, DpcubeError, InputError, QueryError, ReleaseFileError
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.curator import publish
 from dpcube.measurements import CellCounts, Cuboid, CuboidCounts, MarginalCounts, Provenance, Transcript
 from dpcube.models import estimate
@@ -49,15 +49,15 @@ def wide_table() -> pa.Table:
     return pa.table({**columns, "kind": kind, "same": kind})
 
 
-def exact_rows() -> ExactRows:
+def exact_rows() -> SparseRows:
     from dpcube.core.sources import open_rows
 
-    return ExactRows(WIDE_DOMAIN.shape, *open_rows(wide_table()).count_alike(WIDE_DOMAIN))
+    return SparseRows(WIDE_DOMAIN.shape, *open_rows(wide_table()).count_alike(WIDE_DOMAIN))
 
 
 def made(epsilon: str = "1", *, strategy: Cuboids | None = None, seed: int | None = 3) -> Release:
     noise = SilentNoise() if seed is None else SeededNoise(seed)
-    gate = CuboidGate(exact_rows(), Fraction(epsilon), noise=noise)
+    gate = Gate(exact_rows(), Fraction(epsilon), noise=noise)
     transcript = (strategy or Cuboids()).for_domain(WIDE_DOMAIN).run(gate)
     return Release(WIDE_DOMAIN, transcript, Provenance("cuboids", Fraction(epsilon), "test", private=False))
 
@@ -137,7 +137,7 @@ def test_intervals_hold_where_two_pairs_were_chosen() -> None:
     exact = range_sums(summed_area_table(table.astype(np.float64)), asked.lower, asked.upper)
     for seed in range(8):
         cells = np.nonzero(table)
-        gate = CuboidGate(ExactRows(shape, cells, table[cells]), Fraction(1, 10), noise=SeededNoise(seed))
+        gate = Gate(SparseRows(shape, cells, table[cells]), Fraction(1, 10), noise=SeededNoise(seed))
         transcript = Cuboids().run(gate)
         assert transcript.cuboids is not None
         assert len(transcript.cuboids.cuboids) < 3
@@ -197,9 +197,9 @@ def test_cells_by_target_are_measured_and_their_intervals_hold() -> None:
 @pytest.mark.parametrize("names", [("kind",), ("x0", "kind"), ("kind", "x0", "same")])
 def test_a_target_beside_few_attributes(names: tuple[str, ...], tmp_path: Path) -> None:
     domain = WIDE_DOMAIN.project(names)
-    rows = ExactRows(domain.shape, [np.zeros(3, np.int64)] * len(names), np.full(3, 500))
+    rows = SparseRows(domain.shape, [np.zeros(3, np.int64)] * len(names), np.full(3, 500))
     strategy = Cuboids(target="kind").for_domain(domain)
-    transcript = strategy.run(CuboidGate(rows, Fraction(1), noise=SeededNoise(1)))
+    transcript = strategy.run(Gate(rows, Fraction(1), noise=SeededNoise(1)))
     made_of = Release(domain, transcript, Provenance("cuboids", Fraction(1), "test", private=False))
     made_of.save(tmp_path / "r.dpcube")
     opened = Release.open(tmp_path / "r.dpcube")
@@ -231,8 +231,8 @@ def test_without_noise_tables_are_exact_and_the_model_agrees_with_them() -> None
 @pytest.mark.parametrize("epsilon", [str(SMALLEST), "0.001", "1", "99"])
 @pytest.mark.parametrize("strategy", [Cuboids(), Cuboids(cuboids=(("x0", "x1", "x2", "x3"),)), Cuboids(target="same")])
 def test_no_epsilon_makes_a_run_fail_once_it_is_charged(epsilon: str, strategy: Cuboids) -> None:
-    empty = ExactRows(WIDE_DOMAIN.shape, [np.empty(0, np.int64)] * 14, np.empty(0, np.int64))
-    transcript = strategy.for_domain(WIDE_DOMAIN).run(CuboidGate(empty, Fraction(epsilon), noise=SeededNoise(1)))
+    empty = SparseRows(WIDE_DOMAIN.shape, [np.empty(0, np.int64)] * 14, np.empty(0, np.int64))
+    transcript = strategy.for_domain(WIDE_DOMAIN).run(Gate(empty, Fraction(epsilon), noise=SeededNoise(1)))
     release = Release(WIDE_DOMAIN, transcript, Provenance("cuboids", Fraction(epsilon), "test", private=False))
     assert math.isfinite(release.count(kind="red").value)
 
@@ -252,8 +252,8 @@ FOUR_FINE = Domain([Integer(f"x{j}", 0, 199) for j in range(4)])
 def test_what_was_named_can_be_asked_once_it_is_charged(strategy: Cuboids) -> None:
     """Many rows at a large epsilon make many groups; of tables of several the model must still be held."""
     rng = np.random.default_rng(1)
-    rows = ExactRows(FOUR_FINE.shape, list(rng.integers(0, 200, (4, 3000))), np.full(3000, 10**6))
-    transcript = strategy.for_domain(FOUR_FINE).run(CuboidGate(rows, Fraction(20), noise=SeededNoise(1)))
+    rows = SparseRows(FOUR_FINE.shape, list(rng.integers(0, 200, (4, 3000))), np.full(3000, 10**6))
+    transcript = strategy.for_domain(FOUR_FINE).run(Gate(rows, Fraction(20), noise=SeededNoise(1)))
     release = Release(FOUR_FINE, transcript, Provenance("cuboids", Fraction(20), "test", private=False))
     assert release.estimates[:1] == ("cuboids",)
     assert release.count(x1=(0, 99)).value == pytest.approx(3000 * 10**6 / 2, rel=0.1)
@@ -273,10 +273,8 @@ def test_tables_that_no_model_could_hold_are_refused_before_anything() -> None:
 @pytest.mark.slow
 def test_a_domain_of_many_or_of_single_cells_can_be_released() -> None:
     for shape in ((1,), (1, 1), (2,) * 64, (1,) * 30 + (5,)):
-        rows = ExactRows(shape, [np.zeros(3, np.int64)] * len(shape), np.ones(3, np.int64))
-        transcript = (
-            Cuboids().for_domain(Domain.of_shape(shape)).run(CuboidGate(rows, Fraction(2), noise=SeededNoise(1)))
-        )
+        rows = SparseRows(shape, [np.zeros(3, np.int64)] * len(shape), np.ones(3, np.int64))
+        transcript = Cuboids().for_domain(Domain.of_shape(shape)).run(Gate(rows, Fraction(2), noise=SeededNoise(1)))
         release = Release(Domain.of_shape(shape), transcript, Provenance("cuboids", Fraction(2), "test", private=False))
         assert math.isfinite(release.count().value)
         assert release.synthesize(5, seed=1).num_rows == 5
@@ -360,7 +358,7 @@ def cuboids_of(rows: np.ndarray, side: int) -> tuple[Cuboid, ...]:
     """The cuboids that a release counts at epsilon 1; nearly all of the budget is spent on them and on attributes."""
     shape = (side,) * rows.shape[1]
     codes, alike = np.unique(rows, axis=0, return_counts=True)
-    gate = CuboidGate(ExactRows(shape, list(codes.T), alike), Fraction(1), noise=SeededNoise(5))
+    gate = Gate(SparseRows(shape, list(codes.T), alike), Fraction(1), noise=SeededNoise(5))
     domain = Domain(*(Integer(f"a{j}", 0, side - 1) for j in range(len(shape))))
     transcript = Cuboids().for_domain(domain).run(gate)
     assert transcript.cuboids is not None
@@ -596,11 +594,11 @@ def test_the_command_releases_and_explains_cuboids(tmp_path: Path) -> None:
 @pytest.mark.parametrize("max_rows", [0, -1, 1.5, float("nan"), "2", None])
 def test_a_unit_has_a_whole_number_of_rows(max_rows: Any) -> None:
     with pytest.raises(InputError, match="whole number of rows"):
-        CuboidGate(exact_rows(), Fraction(1), max_rows=max_rows)
+        Gate(exact_rows(), Fraction(1), max_rows=max_rows)
 
 
 @pytest.mark.parametrize("max_rows", [1, 4])
 def test_a_person_with_many_rows_gets_the_more_noise_for_each_count_of_a_wide_table(max_rows: int) -> None:
-    gate = CuboidGate(exact_rows(), Fraction(1, 2), max_rows=max_rows)
+    gate = Gate(exact_rows(), Fraction(1, 2), max_rows=max_rows)
     assert gate.epsilon_per_unit == Fraction(1, 2) / max_rows / BUDGET_UNITS
     assert gate.grouped([np.zeros(side, np.int64) for side in gate.shape]).epsilon_per_unit == gate.epsilon_per_unit

@@ -13,9 +13,8 @@ from dpcube import Domain, Integer, Release
 from dpcube.core.arrays import Ints
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import DomainError, DpcubeError, InputError, MemoryLimitError, QueryError
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
-from dpcube.core.grid_gate import GridGate
 from dpcube.curator import publish
 from dpcube.measurements import FINE_GRID, BoxCounts, Provenance, Transcript
 from dpcube.models import available, estimate
@@ -44,8 +43,8 @@ def clumps(rows: int, axes: int = 2) -> Ints:
 
 
 def transcript_of(places: Ints, *, epsilon: Fraction = Fraction(1), seed: int = 1) -> Transcript:
-    rows = ExactRows((SIDE,) * places.shape[1], list(places.T), np.ones(len(places), np.int64))
-    return FineGrid().run(GridGate(rows, epsilon, noise=SeededNoise(seed)))
+    rows = SparseRows((SIDE,) * places.shape[1], list(places.T), np.ones(len(places), np.int64))
+    return FineGrid().run(Gate(rows, epsilon, noise=SeededNoise(seed)))
 
 
 def release_of(places: Ints, epsilon: str = "1") -> Release:
@@ -111,8 +110,8 @@ def test_a_heap_keeps_its_rows_and_an_interval_reaches_what_was_counted() -> Non
     around = Workload(shape, place - reach, place + reach)
     held, off = {"grid": list[bool](), "divided": list[bool]()}, []
     for seed in range(8):
-        heap = ExactRows(shape, list(place[:, None]), np.array([rows]))
-        transcript = FineGrid().run(GridGate(heap, Fraction(1), noise=SeededNoise(seed)))
+        heap = SparseRows(shape, list(place[:, None]), np.array([rows]))
+        transcript = FineGrid().run(Gate(heap, Fraction(1), noise=SeededNoise(seed)))
         made, boxes = estimate(transcript, "grid"), transcript.boxes
         assert isinstance(made, GridEstimate)
         assert boxes is not None
@@ -211,7 +210,7 @@ def test_all_rows_in_one_cell_are_found_there() -> None:
 def test_a_small_cube_is_measured_as_by_the_gate_of_cubes() -> None:
     exact = np.random.default_rng(2).integers(0, 30, (37, 20))
     cells = np.nonzero(exact)
-    fine = GridGate(ExactRows(exact.shape, cells, exact[cells]), Fraction(1), noise=SeededNoise(6))
+    fine = Gate(SparseRows(exact.shape, cells, exact[cells]), Fraction(1), noise=SeededNoise(6))
     first, second = FineGrid().run(fine).boxes, FineGrid().run(Gate(exact, Fraction(1), noise=SeededNoise(6))).boxes
     assert first is not None
     assert second is not None

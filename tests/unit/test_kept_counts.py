@@ -125,7 +125,7 @@ def test_a_release_with_tables_is_kept_and_answered_alike(
     exact = np.random.default_rng(4).poisson(8 * np.random.default_rng(3).gamma(0.5, 2.0, shape))
     gate = Gate(exact, Fraction(1), noise=SeededNoise(1))
     axes = [axes for axes in subsets((0, 1, 2)) if len(axes) in (1, 2)]
-    tables = [MarginalCounts(of, gate.count_marginal(of, units), units) for of in axes]
+    tables = [MarginalCounts(of, gate.marginal(of, units), units) for of in axes]
     tree = Adaptive().run(Gate(exact, Fraction(7, 10), noise=SeededNoise(2))).boxes
     assert tree is not None
     boxes = BoxCounts(tree.tree, tree.node, tree.counts, tree.units * 7 // 10)

@@ -18,10 +18,10 @@ from dpcube.core.errors import InputError
 from dpcube.core.gate import Gate
 from dpcube.curator import publish
 from dpcube.measurements import BoxCounts, Choice, Provenance, Transcript
-from dpcube.plan.counter import SimulatedCounter
 from dpcube.release.periods import merged
 from dpcube.strategies import Outside, strategy_of
 from dpcube.strategies.rivals.median_tree import HIGHEST, MedianTree
+from dpcube.strategies.simulated import simulated_gate
 from dpcube.testing import SeededNoise, SilentNoise
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
@@ -79,7 +79,7 @@ def test_any_shape_is_served_within_the_budget(
     strategy = MedianTree(height=height, axis=axis, leftovers=leftovers)
     for counter in (
         Gate(exact, Fraction(1, 3), noise=SeededNoise(seed)),
-        SimulatedCounter(exact, Fraction(1, 3), seed=seed),
+        simulated_gate(exact, Fraction(1, 3), seed=seed),
     ):
         transcript = strategy.run(counter)
         boxes = boxes_of(transcript)

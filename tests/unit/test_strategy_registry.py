@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpcube import Domain, evaluate, plan
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import DpcubeError, InputError, MemoryLimitError
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.curator import publish
@@ -39,7 +39,7 @@ class Plain:
     share: float = 0.5
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        cells = CellCounts(counter.count_cells(BUDGET_UNITS), BUDGET_UNITS)
+        cells = CellCounts(every_cell(counter, BUDGET_UNITS), BUDGET_UNITS)
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 

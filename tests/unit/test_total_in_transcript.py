@@ -12,11 +12,9 @@ import dpcube
 from dpcube import Domain
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.core.cuboid_gate import CuboidGate
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
 from dpcube.core.feasible import TOTAL_SHARE
 from dpcube.core.gate import Gate
-from dpcube.core.grid_gate import GridGate
 from dpcube.curator import publish
 from dpcube.measurements import PERIODS, MarginalCounts, Provenance, Transcript
 from dpcube.measurements.file import spent
@@ -50,9 +48,9 @@ def measured(kind: str, *, seed: int | None, epsilon: Fraction = EPSILON) -> Tra
     noise = SilentNoise() if seed is None else SeededNoise(seed)
     rest, occupied = epsilon * (1 - TOTAL_SHARE), np.nonzero(TABLE)
     if kind == "fine_grid":
-        return FineGrid().run(GridGate(ExactRows(SHAPE, occupied, TABLE[occupied]), rest, noise=noise))
+        return FineGrid().run(Gate(SparseRows(SHAPE, occupied, TABLE[occupied]), rest, noise=noise))
     if kind == "cuboids":
-        return Cuboids().run(CuboidGate(ExactRows(SHAPE, occupied, TABLE[occupied]), rest, noise=noise))
+        return Cuboids().run(Gate(SparseRows(SHAPE, occupied, TABLE[occupied]), rest, noise=noise))
     dense: dict[str, Strategy] = {"cells": Cells(), "dpcube": TwoPhase(), "adaptive": Adaptive()}
     return dense[kind].run(Gate(TABLE, rest, noise=noise))
 

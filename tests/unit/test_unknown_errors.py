@@ -59,7 +59,7 @@ class Grid:
         tree = BoxTree(counter.shape, lower, upper, parent)
         node = np.concatenate([[0], tree.leaves]) if self.with_total else tree.leaves
         units = np.full(len(node), BUDGET_UNITS // 2)
-        noisy = counter.count_boxes(Boxes(counter.shape, lower[node], upper[node]), units)
+        noisy = counter.boxes(Boxes(counter.shape, lower[node], upper[node]), units)
         return Transcript(counter.shape, counter.epsilon_per_unit, (BoxCounts(tree, node, noisy, units),))
 
 

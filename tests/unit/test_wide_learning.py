@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
-from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.errors import QueryError
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.learn import TrainedModel
 from dpcube.learn.cuboid_tables import CuboidTables
 from dpcube.learn.evidence import CountsAndSquares
@@ -39,9 +39,9 @@ def wide_release(
     counts: np.ndarray, domain: Domain, strategy: Cuboids, *, epsilon: str = "50", seed: int | None = None
 ) -> Release:
     places = np.argwhere(counts > 0)
-    rows = ExactRows(counts.shape, list(places.T), counts[counts > 0].astype(np.int64))
+    rows = SparseRows(counts.shape, list(places.T), counts[counts > 0].astype(np.int64))
     noise = SilentNoise() if seed is None else SeededNoise(seed)
-    transcript = strategy.for_domain(domain).run(CuboidGate(rows, Fraction(epsilon), noise=noise))
+    transcript = strategy.for_domain(domain).run(Gate(rows, Fraction(epsilon), noise=noise))
     return Release(domain, transcript, Provenance("cuboids", Fraction(epsilon), "test", private=False))
 
 

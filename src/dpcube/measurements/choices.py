@@ -98,7 +98,7 @@ class Choice(Measurement):
         asked = self.candidates
         fine = isinstance(asked, BestSplit) and asked.criterion != "max"
         what = CHOICE_FORMS[asked.score].words(asked, names)
-        return [CountsAlike(what, len(self.chosen), self.units, spread=asked.spread, one=ONE if fine else 1)]
+        return [CountsAlike(what, len(self.chosen), self.units, spread=asked.sensitivity, one=ONE if fine else 1)]
 
     def facts(self) -> dict[str, object]:
         """Return the score, the units and what else a manifest says of the candidates."""

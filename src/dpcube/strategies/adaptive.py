@@ -150,7 +150,7 @@ class Adaptive:
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count a little and one-way marginals, choose a plan by these, and count as it says, with pairs or without.
 
-        Privacy: every count goes through `counter`, which refuses what any cell cannot pay (core/cell_budget.py), and
+        Privacy: every count goes through `counter`, which refuses what any cell cannot pay (core/budget.py), and
         what is asked follows from earlier answers, the shape and constants alone: choosing a plan is post-processing of
         answers. So the loss is at most the job's epsilon.
         """

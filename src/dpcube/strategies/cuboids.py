@@ -4,7 +4,7 @@ A table over one attribute each comes first, or over each and a target that a cl
 of every attribute are put into groups that hold enough rows to be told from noise. Then, round after round, the gate
 chooses the pair of attributes whose table departs most from the model's, beyond what its noise would cost, and counts
 it; the model learns it (`models/cuboids/`). All of the budget is spent on whole tables, so what a row costs is the
-sum of what the calls cost (`core/cuboid_gate.py`).
+sum of what the calls cost (`core/gate.py`).
 """
 
 import itertools
@@ -18,7 +18,7 @@ import numpy as np
 
 from dpcube.core.arrays import Ints
 from dpcube.core.candidates import TableDistances
-from dpcube.core.counter import BUDGET_UNITS, MOST_TABLE_CELLS, CuboidCounter
+from dpcube.core.counter import BUDGET_UNITS, MOST_TABLE_CELLS, NoisyCounter
 from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
 from dpcube.core.epsilon import SMALLEST_SHARE
@@ -122,14 +122,12 @@ class Cuboids:
         classes = 1 if self.target_axis is None else shape[self.target_axis]
         return STARTING + 64 * MOST_LEARNT + 64 * classes * sum(shape) + 40 * pairs
 
-    def run(self, counter: CuboidCounter) -> Transcript:
+    def run(self, counter: NoisyCounter) -> Transcript:
         """Count each attribute, then tables of several, until the budget is spent."""
         shape, per = counter.shape, counter.epsilon_per_unit
         first = self.first_axes(len(shape))
         units = units_of_ones(shape, per) if self.target_axis is None else units_by_target(len(first))
-        firsts = [
-            MarginalCounts(axes, counter.count_marginal(axes, of), of) for axes, of in zip(first, units, strict=True)
-        ]
+        firsts = [MarginalCounts(axes, counter.marginal(axes, of), of) for axes, of in zip(first, units, strict=True)]
         counted = [_noisy(one.axes, one.counts, one.units, per) for one in firsts]
         noisy = tables_of_one(counted)
         share = Fraction(0) if self.named else CHOICE_SHARE if self.target_axis is None else CHOICE_SHARE_BESIDE
@@ -154,9 +152,9 @@ class Cuboids:
                 purse.turns = min(purse.turns, len(candidates))  # the last have all that is left
                 if not purse.turns:
                     break
-                among, axes = len(candidates), learnt.choose(candidates, of_choice)
+                among, axes = len(candidates), learnt.select(candidates, of_choice)
                 of_table = purse.spend(axes)
-            counts = coarse.count_marginal(axes, of_table)
+            counts = coarse.marginal(axes, of_table)
             cuboids.append(Cuboid(axes, counts, of_table, among, 0 if self.named else of_choice))
             if not self.named and turn < rounds - 1:
                 learnt.learn(_noisy(axes, counts, of_table, per))
@@ -211,7 +209,7 @@ class Cuboids:
 class _Learnt:
     """What is known of a coarser cube so far."""
 
-    counter: CuboidCounter
+    counter: NoisyCounter
     tables: list[CountedTable]
     model: FittedModel
     purse: "_Purse"
@@ -223,7 +221,7 @@ class _Learnt:
     """By what the squares of each table's departures exceed those of its noise, in variances, and its cells."""
 
     @classmethod
-    def of(cls, counter: CuboidCounter, tables: list[CountedTable], purse: "_Purse", target: int | None) -> "_Learnt":
+    def of(cls, counter: NoisyCounter, tables: list[CountedTable], purse: "_Purse", target: int | None) -> "_Learnt":
         return cls(counter, tables, fit(counter.shape, tables), purse, target)
 
     def learn(self, table: CountedTable) -> None:
@@ -260,14 +258,14 @@ class _Learnt:
             self.beyond |= {pair for pair, most in zip(tying, cells.tolist(), strict=True) if most > MOST_LEARNT}
         return [pair for pair in pairs if pair not in self.beyond]
 
-    def choose(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:
+    def select(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:
         """Let the counter choose the table that departs most from the model, beyond what its noise would cost."""
         shape = self.counter.shape
         predicted = tuple(np.rint(table).astype(np.int64) for table in self.model.beliefs.marginals(candidates))
         costs = np.array([round(self.purse.noise(axes) * table_cells(shape, axes)) for axes in candidates], np.int64)
         alike = np.ones(len(candidates), np.int64)
         asked = TableDistances(shape, tuple(candidates), predicted, alike, costs)
-        return candidates[int(self.counter.choose(asked, units)[0])]
+        return candidates[int(self.counter.select(asked, units)[0])]
 
 
 @dataclass

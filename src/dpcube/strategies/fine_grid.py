@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dpcube.core.arrays import Bools, Floats, Ints
-from dpcube.core.counter import BUDGET_UNITS, BoxCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.domain import Domain
 from dpcube.core.epsilon import SMALLEST_SHARE
 from dpcube.core.errors import DomainError
@@ -64,10 +64,10 @@ class FineGrid:
         nodes = min(largest_tree(shape), MOST_GRID_NODES + SPARE)
         return STARTING + 200 * sum(shape) + nodes * (450 + 100 * len(shape))
 
-    def run(self, counter: BoxCounter) -> Transcript:
+    def run(self, counter: NoisyCounter) -> Transcript:
         """Look down from the whole, then count the boxes that fit best with all that is left.
 
-        Privacy: every count goes through `counter`, which refuses what any cell cannot pay (core/region_budget.py),
+        Privacy: every count goes through `counter`, which refuses what any cell cannot pay (core/budget.py),
         and what is asked follows from earlier answers, the shape and constants alone. So the loss is at most the job's
         epsilon.
         """

@@ -58,7 +58,7 @@ def count_class_tables(counter: NoisyCounter, target: int) -> list[MarginalCount
 
 
 def _counted(counter: NoisyCounter, tables: list[TableAxes], units: int) -> list[MarginalCounts]:
-    return [MarginalCounts(axes, counter.count_marginal(axes, units), units) for axes in tables]
+    return [MarginalCounts(axes, counter.marginal(axes, units), units) for axes in tables]
 
 
 def peak_bytes_of_tables(shape: tuple[int, ...]) -> int:

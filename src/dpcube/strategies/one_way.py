@@ -76,9 +76,9 @@ def count_one_way(counter: NoisyCounter, shares: list[Fraction]) -> list[Margina
     Privacy: every count goes through `counter`; which are counted, and with which units, follows from the shares.
     """
     units = [int(share * BUDGET_UNITS) for share in shares]
-    return [MarginalCounts((axis,), counter.count_marginal((axis,), of), of) for axis, of in enumerate(units) if of > 0]
+    return [MarginalCounts((axis,), counter.marginal((axis,), of), of) for axis, of in enumerate(units) if of > 0]
 
 
 def count_alike(counter: NoisyCounter, tables: Sequence[MarginalCounts]) -> list[MarginalCounts]:
     """Count the same marginals with the same units by another counter, that of a simulated table."""
-    return [MarginalCounts(one.axes, counter.count_marginal(one.axes, one.units), one.units) for one in tables]
+    return [MarginalCounts(one.axes, counter.marginal(one.axes, one.units), one.units) for one in tables]

@@ -1,7 +1,7 @@
 """Which plan is best for a table: each is run on tables made up from what little was counted, and the least loss wins.
 
 Enters: a tree with a count of the whole table and of a few boxes. Leaves: a plan. Choosing is post-processing of noisy
-counts: it costs time and no budget. What is drawn for it comes from fixed seeds (`pseudo.py`).
+counts: it costs time and no budget. What is drawn for it comes from fixed seeds (`simulated.py`).
 """
 
 import itertools
@@ -23,8 +23,8 @@ from dpcube.queries import Workload
 from dpcube.queries.workload_model import MIXED
 from dpcube.strategies.one_way import count_alike
 from dpcube.strategies.plans import ADAPTIVE, PLANS, PlanSetting, TreePlan
-from dpcube.strategies.pseudo import PseudoCounter, draw_below, noise_of_cells, ranges_of
 from dpcube.strategies.seen import Seen
+from dpcube.strategies.simulated import draw_below, noise_of_cells, ranges_of, simulated_gate
 from dpcube.trees.halving import depth, halve
 
 MOST_SIMULATED, MOST_TABLES = 2**14, 4
@@ -119,7 +119,7 @@ def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables, ones: Sequenc
         plain[number] = asked.errors(noise)
         hopeful = loss < loss.min() + HOPELESS
         for plan in np.flatnonzero(hopeful):
-            counter = PseudoCounter(table, seen.counter.epsilon_per_unit, seed=number)
+            counter = simulated_gate(table, seen.counter.epsilon_per_unit * BUDGET_UNITS, seed=number)
             twin = seen.on(counter)
             PLANS[plan].run(twin, setting)
             wrong[plan, number] = asked.errors(_estimated(twin, count_alike(counter, ones)) - table)

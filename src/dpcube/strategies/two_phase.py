@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, share_units
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell, share_units
 from dpcube.core.errors import InputError
 from dpcube.measurements import BoxCounts, CellCounts, Transcript
 from dpcube.measurements.tables import ROWS_AT_A_TIME
@@ -84,7 +84,7 @@ class TwoPhase:
         are disjoint, so phase II costs what is left of it. The sum is the whole budget (sequential composition).
         """
         cell_units = share_units(self.share)
-        noisy_cells = counter.count_cells(cell_units)
+        noisy_cells = every_cell(counter, cell_units)
         noise_variance = DiscreteLaplace(cell_units * counter.epsilon_per_unit).variance
         tree = grow(
             np.clip(noisy_cells, 0 if self.partition_on == "records" else -LARGEST_CELL, LARGEST_CELL),
@@ -98,7 +98,7 @@ class TwoPhase:
             max_boxes=self.max_boxes,
         )
         box_units = np.full(len(tree.leaves), BUDGET_UNITS - cell_units, np.int64)
-        noisy_boxes = counter.count_boxes(tree.partitioning(), box_units)
+        noisy_boxes = counter.boxes(tree.partitioning(), box_units)
         return Transcript(
             counter.shape,
             counter.epsilon_per_unit,

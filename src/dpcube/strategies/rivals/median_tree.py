@@ -120,7 +120,7 @@ class GrowingTree:
         if len(boxes) == 0:
             return np.empty(0, np.int64)
         each = np.full(len(boxes), units)
-        noisy = self._counter.count_boxes(self._bounds(boxes), each)
+        noisy = self._counter.boxes(self._bounds(boxes), each)
         self._counted.append((len(self._levels) - 1, boxes, noisy, each))
         return noisy
 
@@ -128,7 +128,7 @@ class GrowingTree:
         """Cut some boxes of the last level at their private medians; their halves, lower ones first, are the next."""
         asked = self._bounds(boxes)
         cuts = MedianCuts(asked, axes)
-        chosen = self._counter.choose(cuts, units)
+        chosen = self._counter.select(cuts, units)
         self._choices.append(Choice(cuts, chosen, units))
         lower, upper = np.repeat(asked.lower, 2, axis=0), np.repeat(asked.upper, 2, axis=0)
         low, places = np.arange(0, 2 * len(boxes), 2), cuts.places(chosen)

@@ -1,4 +1,4 @@
-"""The exact audit of private choices, and for each way to break them a gate that the audit does not pass.
+"""The exact audit of private selections over every store, and for each way to break them a gate it does not pass.
 
 A choice with noise at epsilon a has the law of whole powers of q = exp(-a). So q is taken to be a rational number, and
 probabilities are rational numbers too: nothing is sampled and nothing rounded, and a bound exp(e) is a power of q.
@@ -13,19 +13,32 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import ALARM, Values, association, two_sided, union
+from auditor import (
+    EPSILON,
+    STORES,
+    ChargeForgotten,
+    MakeGate,
+    SharedNoise,
+    Tape,
+    charge_selection,
+    left_of,
+    over,
+    rows_forgotten,
+)
+from checks import ALARM, Values, association, revealed, two_sided, union
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
-from test_audit import EPSILON, MakeGate, Tape, Witness, rows_forgotten
 
 from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import BestSplit, BoxDistances, Candidates, LargestClass, MedianCuts, TableDistances
 from dpcube.core.candidates.classes import CRITERIA
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.core.errors import BudgetError
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.gate import Gate
 from dpcube.core.selection import chosen, one_sided
 
 HALF = BUDGET_UNITS // 2
+BY_STORE = pytest.mark.parametrize("store", list(STORES))
 ONES, ZEROS = np.ones(3, np.int64), np.zeros(3, np.int64)
 
 
@@ -119,11 +132,11 @@ ATTAINED = {"medians", "medians of two boxes", "largest class", "opposite boxes"
 @pytest.mark.parametrize("name", KINDS)
 def test_no_neighbour_changes_the_law_of_a_choice_by_more_than_its_epsilon(name: str) -> None:
     candidates = KINDS[name]
-    q = BASES.get(candidates.spread, Fraction(1, 2))
+    q = BASES.get(candidates.sensitivity, Fraction(1, 2))
     worst = max(largest_ratio(candidates, table, q) for table in tables_of(candidates))
-    assert 1 < worst <= q**-candidates.spread
+    assert 1 < worst <= q**-candidates.sensitivity
     if name in ATTAINED:
-        assert worst == q**-candidates.spread  # no more noise than is needed
+        assert worst == q**-candidates.sensitivity  # no more noise than is needed
 
 
 def test_the_law_is_that_of_noise_drawn_one_by_one() -> None:
@@ -145,7 +158,7 @@ Job = Callable[[NoisyCounter], Hashable]
 
 
 def choice(candidates: Candidates) -> Job:
-    return lambda counter: tuple(counter.choose(candidates, HALF).tolist())
+    return lambda counter: tuple(counter.select(candidates, HALF).tolist())
 
 
 class Audit:
@@ -174,7 +187,7 @@ def charged(make: MakeGate, job: Job, table: Values, cell: tuple[int, ...], rows
     gate = make(table, EPSILON, max_rows=rows, noise=Tape())
     job(gate)
     assert isinstance(gate, Gate)
-    left = np.broadcast_to(np.asarray(gate._regions._left), table.shape)[cell]
+    left = left_of(gate)[cell]
     return Fraction(BUDGET_UNITS - int(left), HALF)
 
 
@@ -221,24 +234,26 @@ EVEN = np.array([4, 3])
 @pytest.mark.parametrize(
     ("candidates", "table"), [(TWO_CUTS, LINE), (APART, LINE), (TWO_CLASSES, EVEN), (TWO_CLASSES, np.array([0, 0]))]
 )
-def test_the_gate_chooses_by_the_law(candidates: Candidates, table: Values) -> None:
+@BY_STORE
+def test_the_gate_chooses_by_the_law(candidates: Candidates, table: Values, store: str) -> None:
     """The gate, given all noise one by one, against the closed form."""
     base = Fraction(1, 4)
-    honest = EPSILON * Fraction(HALF, BUDGET_UNITS) / candidates.spread
-    audit = Audit(Gate, choice(candidates), table, honest=honest, base=base, most=6, rows=1)
+    honest = EPSILON * Fraction(HALF, BUDGET_UNITS) / candidates.sensitivity
+    audit = Audit(over(store), choice(candidates), table, honest=honest, base=base, most=6, rows=1)
     assert audit.left < Fraction(1, 1000)
     (exact,) = laws(candidates, table, base)
     for k, probability in enumerate(exact):
         assert audit.said.get((k,), Fraction(0)) <= probability <= audit.said.get((k,), Fraction(0)) + audit.left
 
 
-def test_the_gate_passes_the_audit() -> None:
-    assert not loses_too_much(Gate, choice(TWO_CUTS), LINE, spread=2)
-    assert not loses_too_much(Gate, choice(APART), LINE, spread=2)
-    assert not loses_too_much(Gate, choice(opposite(3, 9)), LINE, spread=2)
-    assert not loses_too_much(Gate, choice(TWO_CLASSES), EVEN, spread=1)
-    assert not loses_too_much(Gate, choice(TWO_CLASSES), EVEN, spread=1, rows=2)
-    assert not loses_too_much(Gate, choice(TWO_CLASSES), np.array([2**53 + 1, 2**53]), spread=1)
+@BY_STORE
+def test_the_gate_passes_the_audit(store: str) -> None:
+    assert not loses_too_much(over(store), choice(TWO_CUTS), LINE, spread=2)
+    assert not loses_too_much(over(store), choice(APART), LINE, spread=2)
+    assert not loses_too_much(over(store), choice(opposite(3, 9)), LINE, spread=2)
+    assert not loses_too_much(over(store), choice(TWO_CLASSES), EVEN, spread=1)
+    assert not loses_too_much(over(store), choice(TWO_CLASSES), EVEN, spread=1, rows=2)
+    assert not loses_too_much(over(store), choice(TWO_CLASSES), np.array([2**53 + 1, 2**53]), spread=1)
 
 
 # The sabotages that the audit sees.
@@ -247,88 +262,71 @@ def test_the_gate_passes_the_audit() -> None:
 class Halved(Gate):
     """Noise for half of the spread."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
-        epsilon = 2 * units * self.epsilon_per_unit / candidates.spread
-        return self._exact_counts.chosen(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
+    def select(self, candidates: Candidates, units: int) -> Values:
+        charge_selection(self, candidates, units)
+        epsilon = 2 * units * self.epsilon_per_unit / candidates.sensitivity
+        return self._exact.selected(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
 
 
 class FromFloats(Gate):
     """Scores and sums in floating-point arithmetic, of counts and not of what is missing."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
+    def select(self, candidates: Candidates, units: int) -> Values:
         assert isinstance(candidates, LargestClass)
-        self._regions.charge_once(candidates.covered, units)
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        scores = self._exact_counts.reveal().astype(np.float64)
+        self._budget.charge_once(candidates.covered, units)
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
+        scores = revealed(self._exact).astype(np.float64)
         return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
-
-
-class SharedNoise(Gate):
-    """One noise for all candidates."""
-
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        noise = np.repeat(self._noise.draw(epsilon, 1), int(candidates.sizes.sum()))
-        return self._exact_counts.chosen(candidates, noise)
 
 
 class NoiseOfCells(Gate):
     """The noise that the cells were counted with is used once more for the choice."""
 
-    def count_cells(self, units: int) -> Values:
-        noisy = super().count_cells(units)
-        self._kept = noisy - self._exact_counts.reveal()
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        noisy = super().marginal(axes, units)
+        self._kept = noisy - self._exact.marginal(axes).reveal()
         return noisy
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
-        return self._exact_counts.chosen(candidates, self._kept)
-
-
-class ChargeForgotten(Gate):
-    """Choices for nothing."""
-
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        return self._exact_counts.chosen(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
+    def select(self, candidates: Candidates, units: int) -> Values:
+        charge_selection(self, candidates, units)
+        return self._exact.selected(candidates, self._kept)
 
 
 class ChargesTheChosen(Gate):
     """Only the boxes of the candidate that was chosen are charged."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
+    def select(self, candidates: Candidates, units: int) -> Values:
         assert isinstance(candidates, BoxDistances)
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        found = self._exact_counts.chosen(candidates, self._noise.draw(epsilon, len(candidates.weights)))
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
+        found = self._exact.selected(candidates, self._noise.draw(epsilon, len(candidates.weights)))
         mine = candidates.candidate == found[0]
-        self._regions.charge_once(Boxes(self.shape, candidates.boxes.lower[mine], candidates.boxes.upper[mine]), units)
+        self._budget.charge_once(Boxes(self.shape, candidates.boxes.lower[mine], candidates.boxes.upper[mine]), units)
         return found
 
 
 class Rounded(Gate):
     """Scores are rounded to even numbers."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        scores = candidates.scores(self._exact_counts.reveal()) // 2 * 2
+    def select(self, candidates: Candidates, units: int) -> Values:
+        charge_selection(self, candidates, units)
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
+        scores = candidates.scores(revealed(self._exact)) // 2 * 2
         return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
 
 
 def cells_and_choice(counter: NoisyCounter) -> Hashable:
-    return tuple(counter.count_cells(HALF).tolist()), tuple(counter.choose(TWO_CLASSES, HALF).tolist())
+    return tuple(every_cell(counter, HALF).tolist()), tuple(counter.select(TWO_CLASSES, HALF).tolist())
 
 
-def test_cells_and_a_choice_pass_the_audit_together() -> None:
+@BY_STORE
+def test_cells_and_a_choice_pass_the_audit_together(store: str) -> None:
     settings: dict[str, Any] = {"spread": 1, "base": Fraction(1, 8)}
-    assert not loses_too_much(Gate, cells_and_choice, np.array([1, 0]), **settings, most=2)
-    assert loses_too_much(NoiseOfCells, cells_and_choice, np.array([1, 0]), **settings, most=5)
+    assert not loses_too_much(over(store), cells_and_choice, np.array([1, 0]), **settings, most=2)
+    assert loses_too_much(over(store, NoiseOfCells), cells_and_choice, np.array([1, 0]), **settings, most=5)
 
 
 FLOATS = np.array([2**53 + 1, 2**53])
-CAUGHT: dict[str, tuple[MakeGate, Job, Values, int, int]] = {
+CAUGHT: dict[str, tuple[Callable[..., NoisyCounter], Job, Values, int, int]] = {
     "noise for half of the spread, ranks": (Halved, choice(TWO_CUTS), LINE, 2, 1),
     "noise for half of the spread, distances": (Halved, choice(opposite(3, 9)), LINE, 2, 1),
     "noise for half of the spread, classes": (Halved, choice(TWO_CLASSES), EVEN, 1, 1),
@@ -341,42 +339,11 @@ CAUGHT: dict[str, tuple[MakeGate, Job, Values, int, int]] = {
 }
 
 
+@BY_STORE
 @pytest.mark.parametrize("sabotage", CAUGHT)
-def test_sabotage_loses_more_than_was_charged(sabotage: str) -> None:
+def test_sabotage_loses_more_than_was_charged(sabotage: str, store: str) -> None:
     make, job, table, spread, rows = CAUGHT[sabotage]
-    assert loses_too_much(make, job, table, spread=spread, rows=rows)
-
-
-# What no audit for too much loss sees: the order of charge and draw.
-
-
-class DrawsFirst(Gate):
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
-        found = self._exact_counts.chosen(candidates, self._noise.draw(epsilon, int(candidates.sizes.sum())))
-        self._regions.charge_once(candidates.covered or whole(*self.shape), units)
-        return found
-
-
-def pays_first(gate: Callable[..., Gate]) -> bool:
-    """A refused choice draws nothing, and at every draw what was left has gone down already."""
-    left = (HALF, 0)
-    noise = Witness(lambda: bool(np.all(made._regions._left == left[min(1, len(noise.draws))])))
-    made = gate(LINE, EPSILON, noise=noise)
-    made.choose(TWO_CUTS, HALF)
-    made.choose(TWO_CUTS, HALF)
-    for candidates in (TWO_CUTS, APART):
-        with pytest.raises(BudgetError):
-            made.choose(candidates, 10_000)
-    return noise.draws == [True, True]
-
-
-def test_the_charge_comes_before_the_draw() -> None:
-    assert pays_first(Gate)
-
-
-def test_sabotage_a_charge_after_the_draw_is_caught() -> None:
-    assert not pays_first(DrawsFirst)
+    assert loses_too_much(over(store, make), job, table, spread=spread, rows=rows)
 
 
 # The real noise: choices have the law that was audited.
@@ -393,8 +360,8 @@ def many_choices(make: Callable[..., NoisyCounter]) -> float:
     boxes = Boxes(counts.shape, lower, lower + np.array([1, ROW.size]))
     p_values = []
     for candidates in (MedianCuts(boxes, np.ones(MANY, np.int64)), LargestClass(boxes, 1)):
-        found = make(counts, LAW_EPSILON).choose(candidates, HALF)
-        q = Fraction(math.exp(-LAW_EPSILON / 2 / candidates.spread))
+        found = make(counts, LAW_EPSILON).select(candidates, HALF)
+        q = Fraction(math.exp(-LAW_EPSILON / 2 / candidates.sensitivity))
         exact = law(candidates.scores(counts)[: candidates.sizes[0]].tolist(), q)
         for k, probability in enumerate(exact):
             p_values.append(two_sided(stats.binom(MANY, float(probability)), np.count_nonzero(found == k)))
@@ -411,40 +378,94 @@ def test_choices_have_their_law() -> None:
 class TooLittle(Gate):
     """A fifth too little noise."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        return super().choose(candidates, units + units // 5)
+    def select(self, candidates: Candidates, units: int) -> Values:
+        return super().select(candidates, units + units // 5)
 
 
 class BothSides(Gate):
     """Noise of both signs."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
+    def select(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         noise = self._noise.draw(epsilon, int(candidates.sizes.sum()))
-        scores = candidates.scores(self._exact_counts.reveal()) + noise - one_sided(noise)
+        scores = candidates.scores(revealed(self._exact)) + noise - one_sided(noise)
         return chosen(scores, noise, sizes=candidates.sizes)
 
 
 class LastOfTheBest(Gate):
     """Among equals the last."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
+    def select(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         noise = one_sided(self._noise.draw(epsilon, int(candidates.sizes.sum())))
-        raised = (candidates.scores(self._exact_counts.reveal()) + noise).reshape(len(candidates.sizes), -1)
+        raised = (candidates.scores(revealed(self._exact)) + noise).reshape(len(candidates.sizes), -1)
         return np.asarray(raised.shape[1] - 1 - np.argmax(raised[:, ::-1], axis=1))
 
 
 class SameForAll(Gate):
     """The noise of the first question serves every second one too."""
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
-        epsilon = units * self.epsilon_per_unit / candidates.spread
+    def select(self, candidates: Candidates, units: int) -> Values:
+        epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         size = int(candidates.sizes[0])
         noise = np.repeat(self._noise.draw(epsilon, MANY // 2 * size).reshape(-1, size), 2, axis=0)
-        return self._exact_counts.chosen(candidates, noise.reshape(-1))
+        return self._exact.selected(candidates, noise.reshape(-1))
 
 
 @pytest.mark.parametrize("sabotage", [TooLittle, BothSides, LastOfTheBest, SameForAll])
 def test_sabotage_of_the_law_of_choices_is_caught(sabotage: Callable[..., NoisyCounter]) -> None:
     assert many_choices(sabotage) < ALARM
+
+
+# The noise is for the sensitivity of the scores, and is the same by every store.
+
+CUBE_TABLES: dict[tuple[int, ...], list[tuple[int, ...]]] = {
+    (4,): [(0,)],
+    (2, 3): [(0,), (1,), (0, 1)],
+    (2, 2, 2): [(0, 1), (1, 2), (2,)],
+}
+
+
+def weighted(shape: tuple[int, ...]) -> TableDistances:
+    """Tables of a cube, with weights from 3 on."""
+    axes = CUBE_TABLES[shape]
+    predicted = tuple(np.ones([shape[axis] for axis in some], np.int64) for some in axes)
+    many = np.arange(len(axes))
+    return TableDistances(shape, tuple(axes), predicted, 3 + many, 2 * many)
+
+
+class SensitivityForgotten(Gate):
+    def select(self, candidates: Candidates, units: int) -> Values:
+        charge_selection(self, candidates, units)
+        noise = self._noise.draw(units * self.epsilon_per_unit, int(candidates.sizes.sum()))
+        return self._exact.selected(candidates, noise)
+
+
+def has_noise_of_its_sensitivity(make: MakeGate) -> bool:
+    for shape, axes in CUBE_TABLES.items():
+        counter = make(np.arange(math.prod(shape)).reshape(shape), EPSILON, max_rows=1, noise=(tape := Tape()))
+        counter.select(weighted(shape), HALF)
+        largest_weight = 2 + len(axes)
+        asked = [(epsilon, len(drawn)) for epsilon, drawn in tape.drawn]
+        if asked != [(EPSILON / 2 / (2 * largest_weight), len(axes))]:
+            return False
+    return True
+
+
+@BY_STORE
+def test_selections_have_the_noise_of_their_sensitivity(store: str) -> None:
+    assert has_noise_of_its_sensitivity(over(store))
+    assert not has_noise_of_its_sensitivity(over(store, SensitivityForgotten))
+
+
+@given(noise=st.lists(st.integers(-40, 40), min_size=24, max_size=24), data=st.data())
+def test_a_selection_is_the_same_by_every_store(noise: list[int], data: st.DataObject) -> None:
+    candidates = data.draw(st.sampled_from([*map(weighted, CUBE_TABLES), *KINDS.values()]))
+    cells = math.prod(candidates.shape)
+    exact = np.array(data.draw(st.lists(st.integers(0, 9), min_size=cells, max_size=cells))).reshape(candidates.shape)
+    told = np.array(noise[: int(candidates.sizes.sum())])
+    gates = [over(store)(exact, 10**6 * EPSILON, max_rows=1, noise=Tape([told])) for store in STORES]
+    one, other = (gate.select(candidates, BUDGET_UNITS // 10**6) for gate in gates)
+    np.testing.assert_array_equal(one, other)
+    charged = [left_of(gate) for gate in gates if isinstance(gate, Gate)]
+    np.testing.assert_array_equal(charged[0], charged[1])

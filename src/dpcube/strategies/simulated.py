@@ -1,7 +1,8 @@
-"""Everything that is drawn at random to choose a plan: made-up tables, noise on them, questions about them.
+"""Simulated tables, seeded noise on them and random questions: all that is drawn at random to choose a plan.
 
-All of it comes from fixed seeds, so the same counts lead to the same plan. It protects nobody and nobody is in it: what
-enters was counted with noise before. This is the one module of strategies that draws, and the gate cannot import it.
+All of it comes from fixed seeds, so the same counts lead to the same plan. It protects nobody and nobody is in it:
+simulated tables are made from noisy counts or public facts. They are measured by the very gate of a release, which this
+module of strategies alone may make, over such tables; no module of the curator's path may import it directly.
 """
 
 import math
@@ -10,10 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.core.boxes import Boxes, box_sums
-from dpcube.core.candidates import Candidates, check_candidates
-from dpcube.core.counter import check_axes
-from dpcube.core.selection import chosen
+from dpcube.core.exact import ExactData
+from dpcube.core.gate import Gate
 from dpcube.queries import Workload
 from dpcube.trees.tree import BoxTree
 
@@ -24,38 +23,26 @@ CLUMPING = 0.3
 """Shape of the gamma law, of mean 1, by which the cells of a clumped cube are multiplied."""
 
 
-class PseudoCounter:
-    """A `NoisyCounter` of a made-up table. It keeps no account: the plans that it serves are run again by the gate."""
+class ScaledNoise:
+    """Two-sided geometric noise from a seed; the same seed at another epsilon gives the same noise, scaled.
 
-    def __init__(self, table: Ints, epsilon_per_unit: Fraction, *, seed: int) -> None:
-        self.shape, self.epsilon_per_unit = table.shape, epsilon_per_unit
-        self._table, self._generator = table, np.random.default_rng(seed)
+    It is the difference of the whole parts of two exponential variables divided by epsilon, which has the law of the
+    gate's noise, P(z) ~ exp(-epsilon |z|), but for the rounding of floats. It protects nobody.
+    """
 
-    def count_cells(self, units: int) -> Ints:
-        """Return a noisy count of every cell."""
-        return self._noisy(self._table, np.full(self._table.shape, units))
+    private = False
 
-    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
-        """Return a noisy count of each box."""
-        return self._noisy(box_sums(self._table, boxes), units)
+    def __init__(self, seed: int | tuple[int, ...]) -> None:
+        self._generator = np.random.default_rng(seed)
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
-        """Return a noisy table over some axes."""
-        check_axes(axes, self.shape)
-        sums = self._table.sum(axis=tuple(set(range(len(self.shape))) - set(axes)))
-        return self._noisy(sums, np.full(sums.shape, units))
+    def draw(self, epsilon: Fraction, size: int) -> Ints:
+        """Return `size` values."""
+        return discrete_noise(np.full(size, float(epsilon)), self._generator)
 
-    def choose(self, candidates: Candidates, units: int) -> Ints:
-        """Return the candidate chosen for each question."""
-        check_candidates(candidates, self.shape)
-        epsilon = units * float(self.epsilon_per_unit) / candidates.spread
-        one_sided = np.floor(self._generator.exponential(1 / epsilon, int(candidates.sizes.sum()))).astype(np.int64)
-        return chosen(candidates.scores(self._table), one_sided, sizes=candidates.sizes)
 
-    def _noisy(self, counts: Ints, units: Ints) -> Ints:
-        epsilon = (units * float(self.epsilon_per_unit)).astype(np.float64)
-        noisy: Ints = counts + discrete_noise(epsilon, self._generator)
-        return noisy
+def simulated_gate(exact: ExactData | Ints, epsilon: Fraction, *, seed: int | tuple[int, ...]) -> Gate:
+    """Return a gate over a simulated table, so that plans run real strategies on the real mechanism."""
+    return Gate(exact, epsilon, noise=ScaledNoise(seed))
 
 
 def discrete_noise(epsilon: Floats, generator: np.random.Generator) -> Ints:

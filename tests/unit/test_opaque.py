@@ -29,7 +29,7 @@ from dpcube.core.grid_gate import GridGate
 from dpcube.core.seal import sealed
 from dpcube.core.sources import Rows, counts_from_frame
 from dpcube.curator import PrivateTable, publish
-from dpcube.measurements import CellCounts, MarginalCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from tracebacks import MANY, ROWS, SECRET, Loud, Raiser, leaks, seen, texts
 
 AGES = Domain((Integer(name="age", min=0, max=3),))
@@ -64,7 +64,7 @@ class Tables:
 
     def run(self, counter: NoisyCounter) -> Transcript:
         third = BUDGET_UNITS // 3
-        counted = [MarginalCounts(axes, counter.count_marginal(axes, third), third) for axes in ((0,), (1,), (0, 1))]
+        counted = [Marginal(axes, counter.count_marginal(axes, third), third) for axes in ((0,), (1,), (0, 1))]
         return Transcript(counter.shape, counter.epsilon_per_unit, tuple(counted))
 
 
@@ -83,7 +83,7 @@ class Chooser:
         counter.choose(TableDistances((3, 2), ((0,), (1,)), (np.arange(3), np.arange(2)), two, two), units)
         for criterion in CRITERIA:
             counter.choose(BestSplit(whole, 1, (0,), criterion), units)
-        cells = CellCounts(counter.count_cells(8 * units), 8 * units)
+        cells = Marginal.of_cells(counter.count_cells(8 * units), 8 * units)
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 

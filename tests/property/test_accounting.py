@@ -20,7 +20,7 @@ from dpcube.core.candidates import BoxDistances, LargestClass
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import BudgetError, DomainError
 from dpcube.core.gate import Gate
-from dpcube.measurements import CellCounts
+from dpcube.measurements import Marginal
 from dpcube.testing import SilentNoise
 from dpcube.trees.partition import grow
 
@@ -554,4 +554,4 @@ def test_what_one_region_leaves_another_cannot_take() -> None:
 
 def test_cells_cannot_claim_more_than_the_whole_budget() -> None:
     with pytest.raises(DomainError, match="units"):
-        CellCounts(np.zeros(4, np.int64), BUDGET_UNITS + 1)
+        Marginal.of_cells(np.zeros(4, np.int64), BUDGET_UNITS + 1)

@@ -22,7 +22,7 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.domain import Attribute
 from dpcube.core.domain.attribute import Destination
 from dpcube.core.gate import Gate
-from dpcube.measurements import BoxCounts, CellCounts, Provenance, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
 from dpcube.models import Estimate, available, estimate
 from dpcube.models.boxes import BoxEstimate, part
 from dpcube.models.errors.within_boxes import REACHED
@@ -50,7 +50,7 @@ def random_transcript(shape: tuple[int, ...], generator: np.random.Generator) ->
             generator.integers(-20, 60, shape),
             generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 2),
         )
-        cells = [CellCounts(noisy, int(cell_units))]
+        cells = [Marginal.of_cells(noisy, int(cell_units))]
     epsilon_per_unit = Fraction(int(generator.integers(1, 40)), 10 * BUDGET_UNITS)
     return Transcript(shape, epsilon_per_unit, (*cells, BoxCounts(tree, node, counts, units)))
 
@@ -267,7 +267,7 @@ def _one_more_in_each_count(transcript: Transcript) -> Iterator[tuple[Transcript
     if cells is not None:
         for k in range(cells.counts.size):
             one = (np.arange(cells.counts.size) == k).reshape(transcript.shape)
-            more = (CellCounts(cells.counts + one, cells.units), boxes)
+            more = (Marginal.of_cells(cells.counts + one, cells.units), boxes)
             yield Transcript(transcript.shape, epsilon_per_unit, more), law(cells.units)
 
 

@@ -15,7 +15,7 @@ from dpcube.core.boxes import Boxes, Partitioning
 from dpcube.core.candidates import Candidates, LargestClass
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.gate import Gate
-from dpcube.measurements import CellCounts, Choice, MarginalCounts, Transcript
+from dpcube.measurements import Marginal, Selection, Transcript
 from dpcube.strategies import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
 from dpcube.strategies.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise, SilentNoise
@@ -120,10 +120,10 @@ def bits(transcript: Transcript) -> tuple[object, ...]:
         arrays = (boxes.node, boxes.counts, boxes.units, boxes.tree.lower, boxes.tree.upper, boxes.tree.parent)
         parts += ["boxes", *itertools.chain.from_iterable((array.dtype, array.tobytes()) for array in arrays)]
     for table in transcript.measurements:
-        if isinstance(table, MarginalCounts):
+        if isinstance(table, Marginal):
             parts += ["marginal", table.axes, table.units, table.counts.dtype, table.counts.tobytes()]
-        if isinstance(table, Choice):
-            parts += [asked_choice(table.candidates, table.units), table.chosen.dtype, table.chosen.tobytes()]
+        if isinstance(table, Selection):
+            parts += [table.score, table.units, table.sensitivity, *(one.tobytes() for one in table.arrays().values())]
     return tuple(parts)
 
 
@@ -180,18 +180,18 @@ def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, str
         assert asked == ("marginal", tuple(range(counts.ndim)), transcript.cells.units)
         np.testing.assert_array_equal(transcript.cells.counts, noisy)
         units += transcript.cells.units
-    for table in (kept for kept in transcript.measurements if isinstance(kept, MarginalCounts)):
+    for table in (kept for kept in transcript.marginals if kept is not transcript.cells):
         told = [noisy for asked, noisy in said if asked == ("marginal", table.axes, table.units)]
         said = [(asked, noisy) for asked, noisy in said if asked != ("marginal", table.axes, table.units)]
         assert len(told) == 1
         np.testing.assert_array_equal(table.counts, told[0])
         units += table.units
-    for choice in (kept for kept in transcript.measurements if isinstance(kept, Choice)):
-        asked = asked_choice(choice.candidates, choice.units)
+    for selection in transcript.selections:
+        asked = next(one for one, _ in said if one[0] == "choice" and one[-1] == selection.units)
         told = [chosen for one, chosen in said if one == asked]
         said = [(one, chosen) for one, chosen in said if one != asked]
         assert len(told) == 1
-        np.testing.assert_array_equal(choice.chosen, told[0])
+        np.testing.assert_array_equal(selection.chosen, told[0])
     if transcript.boxes is None:
         assert not said
         return
@@ -217,7 +217,9 @@ def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
         exact = getattr(getattr(counter, "counter", None), "_exact", None)
         if exact is None:
             return honest
-        return Transcript(honest.shape, honest.epsilon_per_unit, (CellCounts(exact.reveal().copy(), BUDGET_UNITS),))
+        return Transcript(
+            honest.shape, honest.epsilon_per_unit, (Marginal.of_cells(exact.reveal().copy(), BUDGET_UNITS),)
+        )
 
     recording = Recording(Gate(np.arange(50), Fraction(1, 10), noise=SeededNoise(3)))
     transcript = peek(recording)

@@ -24,7 +24,7 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.errors import BudgetError
 from dpcube.core.gate import Gate
 from dpcube.core.noise import ExactNoise, Noise
-from dpcube.measurements import CellCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from dpcube.strategies import Adaptive, Strategy, adaptive, first_look
 from dpcube.strategies.plans import ADAPTIVE, CELLS, PLANS, TreePlan
 from dpcube.strategies.seen import Seen
@@ -316,7 +316,9 @@ class Peeking(Adaptive):
         lower = np.zeros((1, len(counter.shape)), np.int64)
         counter.boxes(Boxes(counter.shape, lower, lower + (1 if rows > 10 else 2)), np.array([BUDGET_UNITS]))
         return Transcript(
-            counter.shape, counter.epsilon_per_unit, (CellCounts(np.zeros(counter.shape, np.int64), BUDGET_UNITS),)
+            counter.shape,
+            counter.epsilon_per_unit,
+            (Marginal.of_cells(np.zeros(counter.shape, np.int64), BUDGET_UNITS),),
         )
 
 

@@ -20,7 +20,7 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.gate import Gate
 from dpcube.core.noise import Noise
 from dpcube.curator import publish, publishing
-from dpcube.measurements import CellCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from dpcube.strategies import Cuboids, FineGrid
 
 SHAPE = (2, 2)
@@ -32,7 +32,7 @@ STRATEGIES = ("cells", "cuboids", "fine_grid")
 
 
 def whole(counter: Any, counts: Values) -> Transcript:
-    return Transcript(SHAPE, counter.epsilon_per_unit, (CellCounts(counts, BUDGET_UNITS),))
+    return Transcript(SHAPE, counter.epsilon_per_unit, (Marginal.of_cells(counts, BUDGET_UNITS),))
 
 
 def one_table(_: Cuboids, counter: NoisyCounter) -> Transcript:

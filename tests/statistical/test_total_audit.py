@@ -23,7 +23,7 @@ from dpcube.core.exact import DenseCounts
 from dpcube.core.feasible import TOTAL_SHARE
 from dpcube.core.noise import Noise
 from dpcube.curator import publish, publishing
-from dpcube.measurements import Transcript
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.strategies import Cells, Cuboids, TwoPhase
 
 FULL, NEAR = np.array([[40, 0, 3], [1, 2, 0]]), np.array([[13, 0, 6], [0, 1, 0]])
@@ -46,14 +46,11 @@ def released(counts: Values, strategy: Any, noise: Noise) -> dpcube.Release:
 
 def said_by(transcript: Transcript) -> Said:
     """Every noisy count, in the order in which they were drawn, then what was chosen by them."""
-    counts, chosen = [one.counts.reshape(-1) for one in transcript.totals], []
+    counts = [one.counts.reshape(-1) for one in transcript.totals]
     for kept in transcript.measurements[len(counts) :]:
-        if kept.kind == "cuboids":
-            assert transcript.cuboids is not None
-            counts += [one.counts.reshape(-1) for one in transcript.cuboids.cuboids]
-            chosen += list(transcript.cuboids.groups)
-        else:
-            counts.append(kept.counts.reshape(-1))  # type: ignore[attr-defined]
+        if isinstance(kept, Marginal | BoxCounts):
+            counts.append(kept.counts.reshape(-1))
+    chosen = [] if transcript.groups is None else list(transcript.groups.of_axis)
     if transcript.boxes is not None:
         chosen.append(np.concatenate([transcript.boxes.tree.lower, transcript.boxes.tree.upper]).reshape(-1))
     return counts + chosen

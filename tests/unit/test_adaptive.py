@@ -17,7 +17,7 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import InputError, QueryError
 from dpcube.core.gate import Gate
 from dpcube.curator import publish
-from dpcube.measurements import BoxCounts, MarginalCounts, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models.posterior import infer
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.queries.workload_model import WorkloadModel
@@ -51,7 +51,7 @@ def charged(boxes: BoxCounts) -> Ints:
 
 def charged_by_all(transcript: Transcript) -> Ints:
     """The units that every cell was charged by the tree and by the tables over some attributes."""
-    tables = [kept for kept in transcript.measurements if isinstance(kept, MarginalCounts)]
+    tables = [kept for kept in transcript.measurements if isinstance(kept, Marginal)]
     assert len(tables) == len(transcript.measurements) - 1
     spent: Ints = charged(boxes_of(transcript)) + sum(table.units for table in tables)
     return spent

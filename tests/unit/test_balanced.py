@@ -2,9 +2,7 @@
 
 import itertools
 import math
-from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-import dpcube
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.gate import Gate
-from dpcube.measurements import BoxCounts, MarginalCounts, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models import estimate
 from dpcube.models.errors.fixed_normals import fixed_normals
 from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
@@ -258,8 +255,7 @@ def made(
     singles = [(axis,) for axis in range(3)]
     units = BUDGET_UNITS // 20
     counted = [
-        MarginalCounts(axes, gate.marginal(axes, units), units)
-        for axes in [*singles, *itertools.combinations(range(3), 2)]
+        Marginal(axes, gate.marginal(axes, units), units) for axes in [*singles, *itertools.combinations(range(3), 2)]
     ]
     tree = Adaptive().run(Gate(table, epsilon * Fraction(7, 10), noise=SeededNoise(seed + 1))).boxes
     assert tree is not None
@@ -358,19 +354,6 @@ def test_one_cell_of_a_table_is_a_range() -> None:
     np.testing.assert_array_equal(asked.lower, [[0, 0, 0], [0, 1, 0], [0, 2, 0]])
     np.testing.assert_array_equal(asked.upper, [[2, 1, 4], [2, 2, 4], [2, 3, 4]])
     assert len(cells_of_table((2, 3, 4), ())) == 1
-
-
-def test_an_old_file_gets_the_better_estimate_and_keeps_its_old_answers() -> None:
-    release = dpcube.open(Path(__file__).parent / "releases" / "format1-adaptive.dpcube")
-    assert release.default_estimate == "balanced"
-    np.testing.assert_array_equal(release.cells("as-released"), release.cells("posterior"))
-    assert not np.array_equal(release.cells("as-released"), release.cells())
-
-
-def test_a_new_release_is_as_released() -> None:
-    _, transcript, found = made()
-    planned = replace(transcript, plan="adaptive")
-    np.testing.assert_array_equal(estimate(planned, "as-released").cells(), found.cells())
 
 
 def test_tables_alike_are_told_together() -> None:

@@ -24,7 +24,7 @@ from dpcube.web.explorer.contents import packed
 from dpcube.web.explorer.models import page_model
 
 RELEASES = Path(__file__).parent / "releases"
-ADAPTIVE = RELEASES / "format1-adaptive.dpcube"
+ADAPTIVE = RELEASES / "adaptive.dpcube"
 
 
 def unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
@@ -138,7 +138,7 @@ def test_the_command_writes_a_page_and_replaces_none(tmp_path: Path) -> None:
     done = CliRunner().invoke(commands, ["explore", str(ADAPTIVE), "-o", str(output), "--confidence", "0.9"])
     assert (done.exit_code, done.output) == (0, f"Wrote {output}.\n")
     facts, _ = unpacked(embedded(output.read_text(encoding="utf-8")))
-    assert (facts["name"], facts["path"], facts["confidence"]) == ("format1-adaptive", ADAPTIVE.name, 0.9)
+    assert (facts["name"], facts["path"], facts["confidence"]) == ("adaptive", ADAPTIVE.name, 0.9)
     assert str(ADAPTIVE.parent) not in json.dumps(facts)
     again = CliRunner().invoke(commands, ["explore", str(ADAPTIVE), "-o", str(output)])
     assert "exists, and is not replaced" in str(again.exception)

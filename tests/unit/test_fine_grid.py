@@ -16,7 +16,7 @@ from dpcube.core.errors import DomainError, DpcubeError, InputError, MemoryLimit
 from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
 from dpcube.curator import publish
-from dpcube.measurements import FINE_GRID, BoxCounts, Provenance, Transcript
+from dpcube.measurements import BoxCounts, Provenance, Transcript
 from dpcube.models import available, estimate
 from dpcube.models.fine_grid import GridEstimate
 from dpcube.models.tree_totals import consistent_totals
@@ -246,7 +246,7 @@ def whole() -> BoxCounts:
 def test_a_file_that_would_need_every_cell_is_refused(tmp_path: Path) -> None:
     """Two trees are added up over every cell: of a trillion there is no room, and none is asked for."""
     per = Fraction(1, BUDGET_UNITS)
-    assert Release.open(saved(tmp_path / "one", Transcript(FINE.shape, per, (whole(),), plan=FINE_GRID)))
+    assert Release.open(saved(tmp_path / "one", Transcript(FINE.shape, per, (whole(),), layout="grid")))
     made = Transcript(FINE.shape, per, (whole(), whole()))
     with pytest.raises(MemoryLimitError):
         Release.open(saved(tmp_path / "two", made))
@@ -261,7 +261,7 @@ def test_a_tree_that_is_not_cut_in_two_is_refused() -> None:
 
 
 def test_a_plan_alone_makes_no_grid(tmp_path: Path) -> None:
-    transcript = Transcript(FINE.shape, Fraction(1, BUDGET_UNITS), (whole(),), plan=FINE_GRID)
+    transcript = Transcript(FINE.shape, Fraction(1, BUDGET_UNITS), (whole(),), layout="grid")
     opened = Release.open(saved(tmp_path / "whole", transcript))
     assert opened.count().value == 1
     assert 0 < opened.count(x=(0, SIDE // 2)).within < math.inf

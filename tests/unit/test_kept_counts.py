@@ -19,7 +19,7 @@ from dpcube.core.caches import SWITCH, cache_folder
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.files import PART
 from dpcube.core.gate import Gate
-from dpcube.measurements import BoxCounts, MarginalCounts, Provenance, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
 from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
 from dpcube.models.marginals.components import subsets, table_over
 from dpcube.models.posterior import PosteriorEstimate, infer
@@ -34,7 +34,7 @@ from dpcube.trees.straight_cuts import straight_cuts
 from random_trees import random_tree
 
 RELEASES = Path(__file__).parent / "releases"
-ADAPTIVE = RELEASES / "format1-adaptive.dpcube"
+ADAPTIVE = RELEASES / "adaptive.dpcube"
 
 
 def estimate(shape: tuple[int, ...], seed: int) -> PosteriorEstimate:
@@ -125,7 +125,7 @@ def test_a_release_with_tables_is_kept_and_answered_alike(
     exact = np.random.default_rng(4).poisson(8 * np.random.default_rng(3).gamma(0.5, 2.0, shape))
     gate = Gate(exact, Fraction(1), noise=SeededNoise(1))
     axes = [axes for axes in subsets((0, 1, 2)) if len(axes) in (1, 2)]
-    tables = [MarginalCounts(of, gate.marginal(of, units), units) for of in axes]
+    tables = [Marginal(of, gate.marginal(of, units), units) for of in axes]
     tree = Adaptive().run(Gate(exact, Fraction(7, 10), noise=SeededNoise(2))).boxes
     assert tree is not None
     boxes = BoxCounts(tree.tree, tree.node, tree.counts, tree.units * 7 // 10)
@@ -185,7 +185,7 @@ def test_kept_or_not_the_answers_are_the_same(cache: Path, monkeypatch: pytest.M
     assert first[1].stderr == pytest.approx(release.count("age >= 30").stderr)
 
 
-@pytest.mark.parametrize("name", ["format1-cells.dpcube", "format1-dpcube.dpcube"])
+@pytest.mark.parametrize("name", ["cells.dpcube", "dpcube.dpcube"])
 def test_estimates_of_other_kinds_are_answered_and_not_kept(cache: Path, name: str) -> None:
     (found,) = counted(RELEASES / name, ("",), confidence=0.95)
     assert found == dpcube.open(RELEASES / name).count()

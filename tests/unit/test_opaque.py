@@ -26,7 +26,7 @@ from dpcube.core.gate import Gate
 from dpcube.core.seal import sealed
 from dpcube.core.sources import Rows, counts_from_frame
 from dpcube.curator import PrivateTable, publish
-from dpcube.measurements import CellCounts, MarginalCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from tracebacks import MANY, ROWS, SECRET, Loud, Raiser, leaks, seen, texts
 
 AGES = Domain((Integer(name="age", min=0, max=3),))
@@ -61,7 +61,7 @@ class Tables:
 
     def run(self, counter: NoisyCounter) -> Transcript:
         third = BUDGET_UNITS // 3
-        counted = [MarginalCounts(axes, counter.marginal(axes, third), third) for axes in ((0,), (1,), (0, 1))]
+        counted = [Marginal(axes, counter.marginal(axes, third), third) for axes in ((0,), (1,), (0, 1))]
         return Transcript(counter.shape, counter.epsilon_per_unit, tuple(counted))
 
 
@@ -80,7 +80,7 @@ class Chooser:
         counter.select(TableDistances((3, 2), ((0,), (1,)), (np.arange(3), np.arange(2)), two, two), units)
         for criterion in CRITERIA:
             counter.select(BestSplit(whole, 1, (0,), criterion), units)
-        cells = CellCounts(every_cell(counter, 8 * units), 8 * units)
+        cells = Marginal.of_cells(every_cell(counter, 8 * units), 8 * units)
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 

@@ -12,8 +12,8 @@ from dpcube import Category, Domain, Integer, Release, evaluate
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import InputError
 from dpcube.core.noise import Noise
-from dpcube.measurements import CellCounts, MarginalCounts, Provenance, Transcript
-from dpcube.measurements.file import spent
+from dpcube.measurements import Marginal, Provenance, Transcript
+from dpcube.measurements.manifest import spent
 from dpcube.release.periods import merged
 from dpcube.testing import SeededNoise, SilentNoise
 
@@ -146,14 +146,14 @@ def test_tables_over_some_attributes_stand_side_by_side() -> None:
     """A release may have measured its total by itself."""
 
     def of_total(total: int, month: str) -> Release:
-        cells = CellCounts(np.full(DOMAIN.shape, total), BUDGET_UNITS // 2)
-        measured = (MarginalCounts((), np.array(total), BUDGET_UNITS // 4), cells)
+        cells = Marginal.of_cells(np.full(DOMAIN.shape, total), BUDGET_UNITS // 2)
+        measured = (Marginal((), np.array(total), BUDGET_UNITS // 4), cells)
         transcript = Transcript(DOMAIN.shape, Fraction(1, BUDGET_UNITS), measured)
         return Release(DOMAIN, transcript, Provenance("x", Fraction(1), "test", period=month, private=False))
 
     whole = merged([of_total(7, MONTHS[0]), of_total(9, MONTHS[1])])
     total = whole.transcript.measurements[0]
-    assert isinstance(total, MarginalCounts)
+    assert isinstance(total, Marginal)
     assert (total.axes, total.counts.tolist(), total.units) == ((0,), [7, 9], BUDGET_UNITS // 4)
 
 
@@ -215,7 +215,7 @@ def test_releases_of_different_epsilons_add_up_with_their_own_errors(
 
 def test_tables_that_not_all_have_are_left_out() -> None:
     first, second = (release(k) for k in range(2))
-    table = MarginalCounts((0,), counts(0).sum(axis=1), 10_000)
+    table = Marginal((0,), counts(0).sum(axis=1), 10_000)
     more = Transcript(DOMAIN.shape, first.transcript.epsilon_per_unit, (table, *first.transcript.measurements))
     whole = merged([Release(DOMAIN, more, first.provenance), second])
     assert [one.kind for one in whole.transcript.measurements] == ["boxes"]

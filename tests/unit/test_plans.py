@@ -111,12 +111,8 @@ class Recorder:
 def test_everything_counted_is_in_the_transcript(exact: Ints) -> None:
     counter = Recorder(Gate(exact, Fraction(1, 2), noise=SeededNoise(4)))
     transcript = Adaptive().run(counter)
-    kept = [count for one in transcript.measurements for table in one.tables().values() for count in said_of(table)]
+    kept = [count for one in transcript.measurements for count in one.arrays()["counts"].reshape(-1).tolist()]
     assert sorted(kept) == sorted(counter.given)
-
-
-def said_of(table: dict[str, Ints]) -> list[int]:
-    return next((column.tolist() for name, column in table.items() if name.startswith("noisy_count")), [])
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
@@ -164,9 +160,8 @@ def test_the_choice_depends_on_what_was_counted_alone() -> None:
     np.random.default_rng().random()
     assert one.plan == again.plan
     for first, second in zip(one.measurements, again.measurements, strict=True):
-        for name, columns in first.tables().items():
-            for column, values in columns.items():
-                np.testing.assert_array_equal(values, second.tables()[name][column])
+        for name, array in first.arrays().items():
+            np.testing.assert_array_equal(array, second.arrays()[name])
 
 
 def test_the_first_look_is_nearly_free() -> None:

@@ -18,7 +18,7 @@ from dpcube.core.feasible import error_of_total
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.total_first import draw_total
 from dpcube.curator import publish
-from dpcube.measurements.file import spent
+from dpcube.measurements.manifest import spent
 
 DOMAIN = Domain.of_shape((2, 3))
 FULL, EMPTY = np.full((2, 3), 10_000), np.zeros((2, 3), np.int64)

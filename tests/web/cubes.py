@@ -12,7 +12,7 @@ from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
 from dpcube.core.sources import open_rows
 from dpcube.core.sources.counts import counts_from_array
-from dpcube.measurements import BoxCounts, MarginalCounts, Provenance, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
 from dpcube.models.marginals.components import subsets
 from dpcube.research.arrays import experiment
 from dpcube.strategies import Adaptive, Cuboids
@@ -60,7 +60,7 @@ def with_tables(domain: Domain) -> Release:
     exact, units = exact_counts(domain.shape), BUDGET_UNITS // 20
     gate = Gate(counts_from_array(exact, domain), Fraction(1), noise=SeededNoise(1))
     axes = [axes for axes in subsets((0, 1, 2)) if len(axes) in (1, 2)]
-    tables = [MarginalCounts(of, gate.marginal(of, units), units) for of in axes]
+    tables = [Marginal(of, gate.marginal(of, units), units) for of in axes]
     apart = Gate(counts_from_array(exact, domain), Fraction(7, 10), noise=SeededNoise(2))
     tree = Adaptive().run(apart).boxes
     assert tree is not None

@@ -46,7 +46,8 @@ from dpcube.core.sources.lakehouse import Snapshot
 from dpcube.core.sources.open import pinned
 from dpcube.core.total_first import draw_total, refuse_empty
 from dpcube.measurements import Provenance, Transcript
-from dpcube.measurements.file import check_domain, check_parameters, check_writable
+from dpcube.measurements.file import check_domain, check_writable
+from dpcube.measurements.manifest import check_parameters
 from dpcube.release import Release
 from dpcube.release.rescue import save_elsewhere
 from dpcube.strategies import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, check_room, releasing_strategy

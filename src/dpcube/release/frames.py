@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Floats
 from dpcube.core.domain.attribute import EPOCH
 from dpcube.core.errors import InputError, QueryError
-from dpcube.measurements import FINE_GRID
 from dpcube.queries import Workload
 from dpcube.release.answer import Answers
 from dpcube.release.groups import AxisGroups, check_rows, group_answers, group_values
@@ -112,7 +111,7 @@ def boxes(release: "Release", *, estimate: str, confidence: float) -> pa.Table:
     """Return a row for each box of a release: its first and last cell on each axis, noisy count and estimate."""
     measured = release.transcript.boxes
     if measured is None:
-        only = "cells" if release.transcript.cuboids is None else "cuboids"
+        only = "marginals" if release.transcript.is_wide else "cells"
         msg = f"this release has no boxes, it measured {only} alone; use table, to_pandas or to_polars for its cells"
         raise QueryError(msg)
     tree, leaves = measured.tree, measured.tree.leaves
@@ -141,7 +140,7 @@ def _measures(view: "View", axes: Sequence[AxisGroups], *, errors: bool, confide
 
 def _row_values(view: "View", axes: Sequence[AxisGroups]) -> Floats:
     """Return the estimated count of every row: from all cells, or row by row of a grid that has too many."""
-    if view.release.transcript.plan == FINE_GRID:
+    if view.release.transcript.layout == "grid":
         return group_answers(axes, view.release, view.estimate).values
     return group_values(axes, view.release.cells(view.estimate))
 

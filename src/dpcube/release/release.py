@@ -14,7 +14,7 @@ from dpcube.core.boxes import MOST_CELLS
 from dpcube.core.domain import Domain, Scalar
 from dpcube.core.errors import QueryError
 from dpcube.core.memory import check_memory
-from dpcube.measurements import FINE_GRID, Provenance, Transcript
+from dpcube.measurements import Provenance, Transcript
 from dpcube.measurements import file as release_file
 from dpcube.models import Estimate, available, estimate
 from dpcube.models.cuboids.estimate import CuboidsEstimate
@@ -154,7 +154,7 @@ class Release:
 
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
-        if self.transcript.cuboids is None:
+        if not self.transcript.is_wide:
             remedy = "ask for ranges, for groups of values, or for synthetic rows"
             check_memory(8 * self.domain.size, what=f"a table of all {self.domain.size:,} cells", remedy=remedy)
         return self.estimate(estimate).cells()
@@ -286,8 +286,8 @@ class Release:
         from dpcube.learn.features import Features
 
         features = Features.of(self.domain, target)
-        size, is_grid = self.domain.size, self.transcript.plan == FINE_GRID
-        if self.transcript.cuboids is None and size > (release_file.LARGEST_HELD if is_grid else MOST_CELLS):
+        size, is_grid = self.domain.size, self.transcript.layout == "grid"
+        if not self.transcript.is_wide and size > (release_file.LARGEST_HELD if is_grid else MOST_CELLS):
             msg = (
                 f"a grid of {size:,} cells is too fine to learn a classifier from its boxes; train a library's "
                 "classifier on synthetic rows (dpcube synth), or release the table with --target "

@@ -23,7 +23,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
 from dpcube.core.epsilon import SMALLEST_SHARE
 from dpcube.core.errors import DomainError, InputError
-from dpcube.measurements import Cuboid, CuboidCounts, MarginalCounts, Transcript
+from dpcube.measurements import Groups, Marginal, Measurement, Selection, Transcript
 from dpcube.models.cuboids.estimate import MOST_MODEL_CELLS
 from dpcube.models.cuboids.first_tables import in_groups, tables_of_one
 from dpcube.models.cuboids.fitting import CountedTable, FittedModel, fit, total_of
@@ -127,7 +127,7 @@ class Cuboids:
         shape, per = counter.shape, counter.epsilon_per_unit
         first = self.first_axes(len(shape))
         units = units_of_ones(shape, per) if self.target_axis is None else units_by_target(len(first))
-        firsts = [MarginalCounts(axes, counter.marginal(axes, of), of) for axes, of in zip(first, units, strict=True)]
+        firsts = [Marginal(axes, counter.marginal(axes, of), of) for axes, of in zip(first, units, strict=True)]
         counted = [_noisy(one.axes, one.counts, one.units, per) for one in firsts]
         noisy = tables_of_one(counted)
         share = Fraction(0) if self.named else CHOICE_SHARE if self.target_axis is None else CHOICE_SHARE_BESIDE
@@ -144,23 +144,28 @@ class Cuboids:
         coarse = counter.grouped(groups)
         purse = _Purse(int(left * (1 - share)), rounds, coarse.shape, per)
         learnt = _Learnt.of(coarse, [in_groups(table, tuple(groups)) for table in counted], purse, self.target_axis)
-        cuboids = []
+        measured, grouped = list[Measurement](firsts), Groups(tuple(groups))
         for turn in range(rounds):
-            among, axes = 1, self.named[turn] if self.named else None
+            axes = self.named[turn] if self.named else None
             if axes is None:
                 candidates = learnt.candidates()
                 purse.turns = min(purse.turns, len(candidates))  # the last have all that is left
                 if not purse.turns:
                     break
-                among, axes = len(candidates), learnt.select(candidates, of_choice)
+                selection = learnt.select(candidates, of_choice)
+                measured.append(selection)
+                axes = candidates[int(selection.chosen[0])]
                 of_table = purse.spend(axes)
             counts = coarse.marginal(axes, of_table)
-            cuboids.append(Cuboid(axes, counts, of_table, among, 0 if self.named else of_choice))
+            measured.append(Marginal(axes, counts, of_table, grouped))
             if not self.named and turn < rounds - 1:
                 learnt.learn(_noisy(axes, counts, of_table, per))
                 if turn + 1 == FIRST_TABLES and not learnt.tells:
                     purse.leave(max(few - FIRST_TABLES, 1), of_choice)
-        return Transcript(shape, per, (*firsts, CuboidCounts(tuple(groups), tuple(cuboids))), plan=self.name)
+        if len(measured) == len(firsts):  # there was no pair to count: one of the first again, with what is left
+            axes = max(first, key=lambda one: table_cells(coarse.shape, one))
+            measured.append(Marginal(axes, coarse.marginal(axes, left), left, grouped))
+        return Transcript(shape, per, tuple(measured), plan=self.name)
 
     def first_axes(self, attributes: int) -> list[CliqueAxes]:
         """Return the axes of the first tables: each by itself, or each with the target if there is any other."""
@@ -258,14 +263,15 @@ class _Learnt:
             self.beyond |= {pair for pair, most in zip(tying, cells.tolist(), strict=True) if most > MOST_LEARNT}
         return [pair for pair in pairs if pair not in self.beyond]
 
-    def select(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:
-        """Let the counter choose the table that departs most from the model, beyond what its noise would cost."""
+    def select(self, candidates: list[CliqueAxes], units: int) -> Selection:
+        """Let the counter select the table that departs most from the model, beyond what its noise would cost."""
         shape = self.counter.shape
         predicted = tuple(np.rint(table).astype(np.int64) for table in self.model.beliefs.marginals(candidates))
         costs = np.array([round(self.purse.noise(axes) * table_cells(shape, axes)) for axes in candidates], np.int64)
         alike = np.ones(len(candidates), np.int64)
         asked = TableDistances(shape, tuple(candidates), predicted, alike, costs)
-        return candidates[int(self.counter.select(asked, units)[0])]
+        chosen = self.counter.select(asked, units)
+        return Selection.among(asked, chosen, [candidates[int(chosen[0])]], units)
 
 
 @dataclass

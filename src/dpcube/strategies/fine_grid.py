@@ -18,7 +18,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.epsilon import SMALLEST_SHARE
 from dpcube.core.errors import DomainError
 from dpcube.core.regions import MOST_SIZE
-from dpcube.measurements import FINE_GRID, Transcript
+from dpcube.measurements import Transcript
 from dpcube.queries.workload_model import MIXED, WorkloadModel
 from dpcube.strategies.looking import (
     ABOVE_PEAK,
@@ -87,7 +87,7 @@ class FineGrid:
             seen.count(fresh, sums_to(seen.tree.parent, of_nodes)[fresh])
             active = worth_a_look(seen, fresh, model)
         seen.count(*best_boxes(seen, model))
-        return Transcript(shape, counter.epsilon_per_unit, (seen.counts(),), plan=FINE_GRID)
+        return Transcript(shape, counter.epsilon_per_unit, (seen.counts(),), layout="grid")
 
 
 def grid_levels(deepest: int) -> Iterator[tuple[int, int]]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell, share_units
 from dpcube.core.errors import InputError
-from dpcube.measurements import BoxCounts, CellCounts, Transcript
-from dpcube.measurements.tables import ROWS_AT_A_TIME
+from dpcube.measurements import BoxCounts, Marginal, Transcript
+from dpcube.measurements.file import NUMBERS_AT_A_TIME
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.strategies.strategy import STARTING, Parameter
 from dpcube.trees.partition import grow
@@ -69,7 +69,7 @@ class TwoPhase:
         waiting = 0 if self.max_boxes is None else boxes * (160 + 16 * axes)
         growing = 48 * cells + 64 * boxes + 64 * sum(shape) + waiting
         counting = 20 * cells + (112 + 48 * axes) * boxes
-        saving = 28 * cells + (84 + 36 * axes) * boxes + 8 * (2 * axes + 1) * min(2 * boxes, ROWS_AT_A_TIME)
+        saving = 28 * cells + (84 + 36 * axes) * boxes + 8 * (2 * axes + 1) * min(2 * boxes, NUMBERS_AT_A_TIME)
         return STARTING + max(growing, counting, saving)
 
     def _most_boxes(self, cells: int) -> int:
@@ -102,7 +102,7 @@ class TwoPhase:
         return Transcript(
             counter.shape,
             counter.epsilon_per_unit,
-            (CellCounts(noisy_cells, cell_units), BoxCounts(tree, tree.leaves, noisy_boxes, box_units)),
+            (Marginal.of_cells(noisy_cells, cell_units), BoxCounts(tree, tree.leaves, noisy_boxes, box_units)),
         )
 
     def _check(self, holds: bool, parameter: str, allowed: str) -> None:  # noqa: FBT001

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpcube.core.arrays import Floats
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.measurements import BoxCounts, MarginalCounts, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models.marginals.balanced import moved_by_departures
 from dpcube.models.marginals.components import Components, noisy_tables, table_over
 from dpcube.models.marginals.entropy import most_even_cube
@@ -35,11 +35,11 @@ MANY_ATTRIBUTES = 6
 MOST_TRIPLES = 10
 """Tables over three attributes, evenly chosen, that errors are taken of."""
 
-TablesAndTree = tuple[list[MarginalCounts], BoxCounts]
+TablesAndTree = tuple[list[Marginal], BoxCounts]
 
 
 def tables_are_worth_it(
-    pilot: list[MarginalCounts],
+    pilot: list[Marginal],
     share: Fraction,
     counter: NoisyCounter,
     asked: AskedOfTables,

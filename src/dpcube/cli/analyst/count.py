@@ -76,7 +76,7 @@ def _column(fact: object) -> str:
 
 
 def _facts(release: "Release") -> dict[str, object]:
-    from dpcube.measurements.file import spent
+    from dpcube.measurements.manifest import spent
 
     made = release.provenance
     boxes = release.transcript.boxes
@@ -139,7 +139,7 @@ def _irregular(attribute: "Attribute") -> str:
     "--estimate",
     default="auto",
     show_default=True,
-    help="Estimate to answer from; `info` lists them, as-released is the old one.",
+    help="Estimate to answer from; `info` lists them.",
 )
 @as_json
 def count(release: Path, questions: tuple[str, ...], *, confidence: float, estimate: str, as_json: bool) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--estimate",
     default="auto",
     show_default=True,
-    help="Estimate to answer from; `info` lists them, as-released is the old one.",
+    help="Estimate to answer from; `info` lists them.",
 )
 @click.option("--seconds", default=60.0, show_default=True, help="Longest that the query may run.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the result as CSV.")

@@ -62,13 +62,11 @@ class CuboidsEstimate:
     @classmethod
     def of(cls, name: str, transcript: Transcript) -> "CuboidsEstimate":
         """Return the estimate of a transcript of cuboids."""
-        measured = transcript.cuboids
-        assert measured is not None  # as declared
-
-        counted = [counted_table(transcript, one.axes, one.counts, one.units) for one in measured.cuboids]
+        counted = [counted_table(transcript, one) for one in transcript.marginals if one.groups is not None]
         firsts, wholes = first_tables(transcript), counts_of_whole(transcript)
-        selected = any(one.choice_units for one in measured.cuboids)
-        return cls(name, transcript.shape, measured.groups, tuple(firsts), tuple(counted), tuple(wholes), selected)
+        selected, groups = bool(transcript.selections), transcript.groups
+        of_axis = tuple(map(np.arange, transcript.shape)) if groups is None else groups.of_axis
+        return cls(name, transcript.shape, of_axis, tuple(firsts), tuple(counted), tuple(wholes), selected)
 
     @cached_property
     def ones(self) -> tuple[CountedTable, ...]:
@@ -307,10 +305,9 @@ class _Asked:
 
 def makes_a_small_model(transcript: Transcript) -> bool:
     """Say whether the model of cuboids can be held."""
-    measured = transcript.cuboids
-    assert measured is not None  # as declared
-    axes = [first.axes for first in first_tables(transcript)] + [cuboid.axes for cuboid in measured.cuboids]
-    return model_cells(measured.sides, axes) <= MOST_MODEL_CELLS
+    axes = [one.axes for one in transcript.marginals if one.axes]
+    sides = transcript.shape if transcript.groups is None else transcript.groups.sides
+    return model_cells(sides, axes) <= MOST_MODEL_CELLS
 
 
 def _ranges(workload: Workload) -> CountingQueries:

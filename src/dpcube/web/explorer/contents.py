@@ -36,7 +36,7 @@ PACKED_KINDS = {"float64": "f8", "int32": "i4"}
 
 def is_held_by_a_page(release: Release) -> bool:
     """Say whether a page can hold all of a release and answer by itself."""
-    return release.domain.size <= MOST_PAGE_CELLS and release.transcript.cuboids is None
+    return release.domain.size <= MOST_PAGE_CELLS and not release.transcript.is_wide
 
 
 def packed_contents(
@@ -64,7 +64,7 @@ def served_contents(release: Release, path: Path, *, estimate: str = "auto", con
 
 def noisy_stage(release: Release) -> str | None:
     """Return the estimate that shows what was counted, with its noise: boxes if there are, else cells, else none."""
-    if release.transcript.cuboids is not None or release.domain.size > DENSE_CELLS:
+    if release.transcript.is_wide or release.domain.size > DENSE_CELLS:
         return None
     stages = stages_of(release).values()
     return next((stage for stage in ("uniform", "cells") if stage in stages), None)

@@ -104,8 +104,8 @@ def test_ranges_agree_by_table_by_sum_and_by_descent(shape: tuple[int, ...], see
         cells = got.cells()
         direct = workload.matrix() @ cells.reshape(-1)
         slices = [tuple(map(slice, a, b)) for a, b in zip(workload.lower, workload.upper, strict=True)]
-        np.testing.assert_allclose(got.range_values(workload), [cells[where].sum() for where in slices], atol=1e-8)
-        np.testing.assert_allclose(got.range_values(workload), direct, atol=1e-8)
+        np.testing.assert_allclose(got.values(workload), [cells[where].sum() for where in slices], atol=1e-8)
+        np.testing.assert_allclose(got.values(workload), direct, atol=1e-8)
         if isinstance(got, BoxEstimate) and got.boxes is not None and got.detail is None:
             np.testing.assert_allclose(got.boxes.range_values(workload), direct, atol=1e-8)
 
@@ -118,7 +118,7 @@ def test_single_answers_agree_with_many(shape: tuple[int, ...], seed: int) -> No
     transcript = random_transcript(shape, generator)
     workload = random_workload(shape, generator)
     for got in every_estimate(transcript):
-        values, variances = got.range_values(workload), range_variances(transcript, got.name, workload)
+        values, variances = got.values(workload), range_variances(transcript, got.name, workload)
         for asked, value, variance in zip(queries_of(workload), values, variances, strict=True):
             alone, errors = got.answers(CountingQueries.of(asked))
             assert alone == pytest.approx(value, abs=1e-8)
@@ -139,7 +139,7 @@ def test_estimates_state_the_errors_that_they_declare(shape: tuple[int, ...], se
     declared = {one.name: one.states(transcript) for one in ESTIMATORS if one.lacking(transcript) is None}
     for name, states in declared.items():
         for asked in (random_workload(shape, generator), Workload(shape, cells, cells + 1)):
-            errors = estimate(transcript, name).range_errors(asked)
+            errors = estimate(transcript, name).errors(asked)
             for name_of_part, stated in (("noise", errors.noise_variances), ("within", errors.within_squares)):
                 assert name_of_part not in states or np.isfinite(stated).all()
                 assert name_of_part in states or asked.sizes.max() > 1 or np.isnan(stated).any()
@@ -213,10 +213,10 @@ def test_tables_know_whole_boxes_as_a_walk_does(monkeypatch: pytest.MonkeyPatch)
     assert got.boxes is not None
     tree, nodes = got.boxes.tree, np.arange(len(got.boxes.tree))
     whole_boxes = Workload(tree.shape, tree.lower[nodes], tree.upper[nodes])
-    by_table = got.range_errors(whole_boxes)
+    by_table = got.errors(whole_boxes)
     assert "_tables" in got.boxes.__dict__
     monkeypatch.setattr(part, "worthwhile", lambda *_: False)
-    by_walk = got.range_errors(whole_boxes)
+    by_walk = got.errors(whole_boxes)
     assert by_table.noises is not None
     assert by_walk.noises is not None
     np.testing.assert_array_equal(by_table.noises.numbers, by_walk.noises.numbers)
@@ -243,7 +243,7 @@ def test_variances_are_those_of_the_noise_that_enters_each_estimate(shape: tuple
     }:  # what these cut at zero depends on noise
         expected: Floats = np.zeros(4)
         for moved, variance in _one_more_in_each_count(transcript):
-            effect = estimate(moved, name).range_values(workload) - estimate(transcript, name).range_values(workload)
+            effect = estimate(moved, name).values(workload) - estimate(transcript, name).values(workload)
             expected += effect**2 * variance
         np.testing.assert_allclose(range_variances(transcript, name, workload), expected, rtol=1e-6, atol=1e-6)
 
@@ -347,7 +347,7 @@ def test_permuting_attributes_permutes_everything(shape: tuple[int, ...], seed: 
     for name in available(straight):
         one, other = estimate(straight, name), estimate(turned, name)
         np.testing.assert_allclose(one.cells().transpose(axes), other.cells(), rtol=1e-12, atol=1e-6)
-        np.testing.assert_allclose(one.range_values(workload), other.range_values(moved), rtol=1e-9, atol=1e-4)
+        np.testing.assert_allclose(one.values(workload), other.values(moved), rtol=1e-9, atol=1e-4)
         variances = range_variances(straight, name, workload), range_variances(turned, name, moved)
         np.testing.assert_allclose(*variances, rtol=1e-9)
 

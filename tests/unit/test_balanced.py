@@ -285,8 +285,8 @@ def test_answers_agree_however_they_are_asked() -> None:
     for k, (low, high) in enumerate(zip(ranges.lower, ranges.upper, strict=True)):
         box = cells[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
         assert values[k] == pytest.approx(box.sum(), rel=1e-9)
-    np.testing.assert_allclose(found.range_values(ranges), values, rtol=1e-9)
-    by_range = found.range_errors(ranges)
+    np.testing.assert_allclose(found.values(ranges), values, rtol=1e-9)
+    by_range = found.errors(ranges)
     np.testing.assert_allclose(by_range.noise_variances, errors.noise_variances, rtol=1e-6)
     np.testing.assert_allclose(by_range.within_squares, errors.within_squares, rtol=1e-6, atol=1e-9)
 
@@ -297,7 +297,7 @@ def test_every_pair_and_bar_of_the_cube_agree() -> None:
     assert (cells >= 0).all()
     for axes in [(0,), (1, 2)]:
         ranges = cells_of_table(found.shape, axes)
-        np.testing.assert_allclose(found.range_values(ranges), table_over(cells, axes).ravel(), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found.values(ranges), table_over(cells, axes).ravel(), rtol=1e-9, atol=1e-9)
 
 
 def test_precise_tables_win_and_faint_ones_change_next_to_nothing() -> None:
@@ -330,8 +330,8 @@ def test_intervals_of_bars_and_pairs_hold() -> None:
         table, _, found = made(seed=10 * seed)
         for axes in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]:
             ranges = cells_of_table(found.shape, axes)
-            errors = found.range_errors(ranges)
-            wrong = np.abs(found.range_values(ranges) - table_over(table, axes).ravel())
+            errors = found.errors(ranges)
+            wrong = np.abs(found.values(ranges) - table_over(table, axes).ravel())
             stated = np.sqrt(errors.noise_variances + errors.within_squares)
             held.append(wrong <= 2.118 * stated)
             halved.append(wrong <= 2.118 * stated / 2)
@@ -401,14 +401,14 @@ def test_the_error_of_a_moved_answer_has_a_part_of_the_trees_and_a_part_of_the_t
         cells = (ranges.upper - ranges.lower).astype(np.float64)
         of_tables = found.tables.question_variances(cells, cells)
         own = found._moved.factors[axes] * found.tree.own_squares(ranges)
-        tree, errors = found.tree.range_errors(ranges), found.range_errors(ranges)
+        tree, errors = found.tree.errors(ranges), found.errors(ranges)
         for k in range(len(ranges)):
             way = own[k] / (own[k] + of_tables[k])
             noise = max(tree.noise_variances[k], own[k] - tree.within_squares[k])
             assert errors.noise_variances[k] == pytest.approx((1 - way) ** 2 * noise + way**2 * of_tables[k])
             assert errors.within_squares[k] == pytest.approx((1 - way) ** 2 * tree.within_squares[k])
         assert (errors.noise_variances < tree.noise_variances + tree.within_squares).any()
-    single = found.range_errors(cells_of_table(found.shape, (0,)))
+    single = found.errors(cells_of_table(found.shape, (0,)))
     np.testing.assert_array_equal(single.noise_variances, found.of_values[0])
     assert not single.within_squares.any()
 

@@ -89,7 +89,7 @@ def test_huge_noise_of_a_first_look_does_not_widen_what_is_known_to_be_small() -
     posterior = infer(tree, measured + np.where(vague, look, 0.0), variance)
     estimate = PosteriorEstimate("balanced", posterior, measured, variance, doubting=True)
     cells = np.arange(32, 64)
-    errors = estimate.range_errors(Workload((64,), cells[:, None], cells[:, None] + 1))
+    errors = estimate.errors(Workload((64,), cells[:, None], cells[:, None] + 1))
     assert np.sqrt(errors.noise_variances + errors.within_squares).max() < 60
 
 

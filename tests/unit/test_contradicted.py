@@ -113,8 +113,8 @@ def test_nothing_is_taken_for_known_of_the_inside_of_boxes_that_were_never_cut()
     np.testing.assert_allclose(found.uneven[tree.leaves], expected)
     stated = PosteriorEstimate("balanced", with_unseen_departures(found, *told), *told)
     column = Workload(SHAPE, np.array([[0, 4]]), np.array([[16, 5]]))
-    off = abs(float(stated.range_values(column)[0]) - 3200)
-    parts = stated.range_errors(column)
+    off = abs(float(stated.values(column)[0]) - 3200)
+    parts = stated.errors(column)
     assert off > 1500
     assert off < 1.96 * float(np.sqrt(parts.noise_variances + parts.within_squares)[0])
 

@@ -142,7 +142,7 @@ def test_intervals_hold_where_two_pairs_were_chosen() -> None:
         assert transcript.cuboids is not None
         assert len(transcript.cuboids.cuboids) < 3
         found = estimate(transcript)
-        low, high = Answers.of(found.range_values(asked), found.range_errors(asked)).interval()
+        low, high = Answers.of(found.values(asked), found.errors(asked)).interval()
         held.append(np.mean((low <= exact) & (exact <= high)))
     assert np.mean(held) >= 0.93
 

@@ -117,11 +117,11 @@ def test_a_heap_keeps_its_rows_and_an_interval_reaches_what_was_counted() -> Non
         assert isinstance(made, GridEstimate)
         assert boxes is not None
         divided = consistent_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))
-        off += np.abs(made.range_values(around) - rows).tolist()
+        off += np.abs(made.values(around) - rows).tolist()
         for name, one in (("grid", made), ("divided", replace(made, totals=divided))):
-            errors = one.range_errors(around)
+            errors = one.errors(around)
             deviation = np.sqrt(errors.noise_variances + errors.within_squares)
-            held[name] += (np.abs(one.range_values(around) - rows) <= 2 * deviation).tolist()
+            held[name] += (np.abs(one.values(around) - rows) <= 2 * deviation).tolist()
     assert np.mean(off) < 15
     assert np.mean(held["grid"]) >= 0.9
     assert np.mean(held["divided"]) >= 0.9
@@ -204,7 +204,7 @@ def test_any_table_is_measured_whole_within_its_budget(places: Ints, epsilon: Fr
 def test_all_rows_in_one_cell_are_found_there() -> None:
     grid = estimate(transcript_of(np.full((5000, 2), 123_456)))
     cell = np.full((1, 2), 123_456)
-    near = grid.range_values(Workload((SIDE, SIDE), cell - 500, cell + 500))
+    near = grid.values(Workload((SIDE, SIDE), cell - 500, cell + 500))
     assert near[0] == pytest.approx(5000, abs=250)
 
 
@@ -224,7 +224,7 @@ def test_without_noise_the_estimate_is_what_was_counted() -> None:
     transcript = FineGrid().run(Gate(exact, Fraction(50), noise=SilentNoise()))
     lower = np.array([[0, 0], [0, 0]])
     upper = np.array([[16, 8], [8, 8]])
-    values = estimate(transcript, "grid").range_values(Workload((16, 8), lower, upper))
+    values = estimate(transcript, "grid").values(Workload((16, 8), lower, upper))
     np.testing.assert_allclose(values, [exact.sum(), exact[:8].sum()], rtol=1e-6)
 
 

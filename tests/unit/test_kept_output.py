@@ -116,12 +116,12 @@ def test_the_kept_estimate_answers_as_the_estimate_does(file: Path) -> None:
         assert isinstance(kept, KeptEstimate)
         assert (kept.shape, kept.name) == (whole.shape, whole.name)
         np.testing.assert_allclose(kept.cells(), whole.cells(), rtol=1e-9)
-        np.testing.assert_allclose(kept.range_values(ranges), whole.range_values(ranges))
-        for found, expected in zip(kept.range_errors(ranges)[:2], whole.range_errors(ranges)[:2], strict=True):
+        np.testing.assert_allclose(kept.values(ranges), whole.values(ranges))
+        for found, expected in zip(kept.errors(ranges)[:2], whole.errors(ranges)[:2], strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
         assert kept.answers(asked)[0] == pytest.approx(whole.answers(asked)[0])
     nothing = np.zeros((0, 3), np.int64)
-    assert kept.range_errors(Workload(DOMAIN.shape, nothing, nothing)).noise_variances.shape == (0,)
+    assert kept.errors(Workload(DOMAIN.shape, nothing, nothing)).noise_variances.shape == (0,)
 
 
 def test_forged_cells_are_not_used(cache: Path, file: Path) -> None:

@@ -142,9 +142,9 @@ def held(found: BalancedEstimate, table: Floats) -> float:
         for second in range(first):
             cells = cells_of_table(table.shape, (second, first))
             truth = table.sum(tuple(axis for axis in range(table.ndim) if axis not in (first, second))).reshape(-1)
-            errors = found.range_errors(cells)
+            errors = found.errors(cells)
             stated = np.sqrt(errors.noise_variances + errors.within_squares)
-            inside.append(np.abs(found.range_values(cells) - truth) <= 1.96 * stated + 0.5)
+            inside.append(np.abs(found.values(cells) - truth) <= 1.96 * stated + 0.5)
     return float(np.mean(np.concatenate(inside)))
 
 

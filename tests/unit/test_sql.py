@@ -15,7 +15,6 @@ from dpcube import Category, Date, Domain, Float, Integer, Release, evaluate
 from dpcube.core.errors import DpcubeError, QueryError, RefusedError
 from dpcube.models import estimate as estimates
 from dpcube.models.boxes import BoxEstimate
-from dpcube.release.sql import relation
 from dpcube.release.sql.order_statistics import OrderStatistics
 from dpcube.testing import SeededNoise, SilentNoise
 
@@ -379,7 +378,7 @@ def test_a_large_cube_is_answered_from_boxes(release: Release, monkeypatch: pyte
         "WHERE dose > 0.3 GROUP BY sex ORDER BY sex"
     )
     dense = release.sql(query).to_pylist()
-    monkeypatch.setattr(relation, "DENSE_CELLS", 1)
+    monkeypatch.setattr("dpcube.models.cellwise.DENSE_CELLS", 1)
     monkeypatch.setattr(sys.modules[BoxEstimate.__module__], "DENSE_CELLS", 1)
 
     def refuse(_estimate: BoxEstimate) -> np.ndarray:

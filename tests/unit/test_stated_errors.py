@@ -98,7 +98,7 @@ def test_the_stated_variance_of_a_range_is_that_of_its_splits_and_of_its_total()
     places = zip(posterior.start.tolist(), (8, 4), strict=True)
     marginals = [np.diff(posterior.prefix[base : base + n + 1]) for base, n in places]
     ranges = random_ranges((8, 4), 12, seed=5)
-    errors = estimate.range_errors(ranges)
+    errors = estimate.errors(ranges)
     for k, (low, high) in enumerate(zip(ranges.lower, ranges.upper, strict=True)):
         mask = np.zeros((8, 4))
         mask[low[0] : high[0], low[1] : high[1]] = 1
@@ -168,6 +168,6 @@ def test_halves_may_come_in_either_order() -> None:
         measured, variance = counts[order], np.full(5, 9.0)
         estimate = PosteriorEstimate("posterior", infer(tree, measured, variance), measured, variance)
         ranges = random_ranges((4, 2), 20, seed=1)
-        answers.append((estimate.range_values(ranges), estimate.posterior.splits.sum(), estimate.cells()))
+        answers.append((estimate.values(ranges), estimate.posterior.splits.sum(), estimate.cells()))
     for one, other in zip(*answers, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)

@@ -117,7 +117,7 @@ def test_cells_with_a_total_are_least_squares_of_both() -> None:
     for row, low, high in zip(rows, asked.lower, asked.upper, strict=True):
         row[tuple(map(slice, low, high))] = 1
     flat = rows.reshape(3, -1)
-    variances = made.estimate().range_errors(asked).noise_variances
+    variances = made.estimate().errors(asked).noise_variances
     np.testing.assert_allclose(variances, np.einsum("qi,ij,qj->q", flat, covariance, flat))
 
 

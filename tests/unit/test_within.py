@@ -47,7 +47,7 @@ def test_without_noise_the_guess_is_the_error() -> None:
     estimate = release.estimate("uniform")
     assert isinstance(estimate, BoxEstimate)
     assert estimate.within is not None
-    wrong = estimate.range_values(every) - evaluate.exact_answers(counts, every)
+    wrong = estimate.values(every) - evaluate.exact_answers(counts, every)
     np.testing.assert_allclose(estimate.within.range_guesses(every), -wrong, atol=1e-9)
     assert np.abs(wrong).max() > 5  # three boxes cannot follow these counts
 
@@ -117,8 +117,8 @@ def test_rows_at_one_place_are_covered_however_little_is_known() -> None:
     )
     for start, stop in ((0, 13), (0, 32), (0, 63), (1, 64), (20, 52)):
         ranges = Workload((64,), np.array([[start]]), np.array([[stop]]))
-        reach = 2 * np.sqrt(estimate.range_errors(ranges)[1])
-        value = estimate.range_values(ranges)
+        reach = 2 * np.sqrt(estimate.errors(ranges)[1])
+        value = estimate.values(ranges)
         assert value - reach <= 0  # the place is outside
         assert value + reach >= 100  # it is inside
 

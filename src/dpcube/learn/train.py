@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from dpcube.core.domain import Domain
-from dpcube.learn.class_tables import class_tables
-from dpcube.learn.evidence import ClassTables
+from dpcube.learn.class_tables import ClassTables, class_tables
 from dpcube.learn.features import Features
 from dpcube.learn.model import model_of_tables
 from dpcube.learn.model_file import TrainedModel

@@ -13,7 +13,7 @@ v1/(v2 + n v1) when each count is weighted by its precision (paper's H+, spec 4.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -447,15 +447,7 @@ def estimate(transcript: Transcript, name: str = "auto", *, unordered: tuple[int
     if lacking is not None:
         msg = f"the estimate '{name}' cannot be had: this release {lacking}; it has {_listed(transcript)}"
         raise QueryError(msg)
-    return _with_unordered(chosen.make(transcript), unordered)
-
-
-def _with_unordered(made: Estimate, unordered: tuple[int, ...]) -> Estimate:
-    if isinstance(made, PosteriorEstimate):
-        return replace(made, unordered=unordered)
-    if isinstance(made, BalancedEstimate):
-        return replace(made, unordered=unordered, tree=replace(made.tree, unordered=unordered))
-    return made
+    return chosen.make(transcript).without_order(unordered)
 
 
 def _listed(transcript: Transcript) -> str:

@@ -11,18 +11,22 @@ answer departs from what that says by more than its noise, the departure is stat
 from the answer to what the counts say, and beyond.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from dpcube.core.arrays import Floats
+from dpcube.core.arrays import Floats, Places
 from dpcube.measurements import BoxCounts
 from dpcube.models.errors.axis_weights import AxisWeights, axis_weights, even_measure, everything
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.errors.walks import node_sums, split_sums
 from dpcube.models.least_squares_tree import LeastSquaresTree, least_squares_variances
 from dpcube.models.posterior import infer
+from dpcube.models.protocol import DENSE_CELLS
+from dpcube.models.sampling import Generator, rows_to_draw, stratified_places
 from dpcube.models.tree_totals import least_squares_totals
 from dpcube.queries import CountingQueries, Workload
 
@@ -47,7 +51,7 @@ class GridEstimate(LeastSquaresTree):
         posterior = infer(boxes.tree, measured, variance, rounds=GRID_ROUNDS, evenly=True)
         return cls(name, boxes.tree, posterior.totals, noise, posterior.uneven, unbiased)
 
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+    def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         asked = axis_weights(queries, *even_measure(self.shape))
         values, within = self._walked(asked)
@@ -62,6 +66,18 @@ class GridEstimate(LeastSquaresTree):
         asked = self._everything.inside(workload)
         values, within = self._walked(asked)
         return ErrorParts(self._noise(asked, values), within)
+
+    @property
+    def is_materialisable(self) -> bool:
+        """Whether every cell can be laid out; of a finer grid only boxes are."""
+        return math.prod(self.shape) <= DENSE_CELLS
+
+    def draw(self, rows: int | None, generator: Generator, *, batch: int | None = None) -> Iterator[tuple[Places, ...]]:
+        """Return the cells of synthetic rows: in each leaf its share of them, evenly placed."""
+        leaves = self.tree.leaf_boxes
+        expected = np.maximum(self.totals[self.tree.leaves], 0.0)
+        drawn = stratified_places(expected, rows_to_draw(rows, float(expected.sum())), generator, batch=batch)
+        return (tuple(generator.integers(leaves.lower[of], leaves.upper[of]).T) for of in drawn)
 
     @cached_property
     def _everything(self) -> AxisWeights:

@@ -25,6 +25,7 @@ from dpcube.core.boxes import filled_boxes
 from dpcube.core.compiled import compiled
 from dpcube.models.boxes import BoxPart
 from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import AxisWeights, axis_weights, even_measure, everything
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.errors.walks import common_weight, mean_weight
@@ -34,7 +35,7 @@ from dpcube.trees.tree import BoxTree
 
 
 @dataclass(frozen=True)
-class LeastSquaresTree:
+class LeastSquaresTree(CellwiseEstimate):
     """Totals of the nodes of a tree that add up, and the variances s of what each subtree says: shape (nodes,)."""
 
     name: str
@@ -62,7 +63,7 @@ class LeastSquaresTree:
         """Return the estimated count of every cell, in the shape of the cube."""
         return filled_boxes(self.boxes.leaves, self.boxes.density)
 
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+    def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         values, sums = self.boxes.query_sums(queries)
         asked = axis_weights(queries, *even_measure(self.shape))
@@ -79,7 +80,7 @@ class LeastSquaresTree:
         asked = everything(self.shape, *even_measure(self.shape)).inside(workload)
 
         def by_posterior(other: Estimate) -> tuple[Floats, ErrorParts]:
-            return other.range_values(workload), other.range_errors(workload)
+            return other.answers(workload)
 
         return self._errors(asked, self.boxes.range_sums(workload).cut, self.range_values(workload), by_posterior)
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,11 @@ from dpcube.models.errors.parts import EqualNoises, ErrorParts
 from dpcube.queries import CountingQueries
 from dpcube.queries.cuts import cut_queries, slopes_where_even, squared_where_even
 
+if TYPE_CHECKING:
+    from dpcube.models import Estimate
+
 MODELLED = "by the model"
 """How an answer is marked, wherever it is printed, that is a model's and not that of counts (docs/wide.md)."""
-
-
-class Answering(Protocol):
-    """What gives answers: an estimate, or the part of one that counting needs."""
-
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
-        """Return the estimated answers of many counting queries, shape (queries,), and the parts of their errors."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,7 @@ class Answers:
     modelled: Bools | None = None
 
     @classmethod
-    def asked(cls, domain: Domain, estimate: Answering, queries: CountingQueries) -> "Answers":
+    def asked(cls, domain: Domain, estimate: "Estimate", queries: CountingQueries) -> "Answers":
         """Return the answers of counting queries by shares of cells: the one way in which cut bins are answered."""
         answers, cut = cls._spread(domain, estimate, queries), cut_queries(domain, queries)
         if cut is None:
@@ -123,12 +118,12 @@ class Answers:
         return replace(answers, cuts=CutAnswers(cut.at, least, most, cut.words))
 
     @classmethod
-    def _spread(cls, domain: Domain, estimate: Answering, queries: CountingQueries) -> "Answers":
+    def _spread(cls, domain: Domain, estimate: "Estimate", queries: CountingQueries) -> "Answers":
         """Return answers that take rows to fall evenly into the bins that are cut."""
         values, errors = estimate.answers(queries)
         squared = squared_where_even(domain, queries)
         if squared is not None:
-            by_chance = np.maximum(values - estimate.answers(squared)[0], 0.0)
+            by_chance = np.maximum(values - estimate.values(squared), 0.0)
             by_slope = slope_squares(domain, estimate, queries)
             errors = errors._replace(within_squares=errors.within_squares + by_chance + by_slope)
         return cls.of(values, errors)
@@ -240,11 +235,11 @@ class Answers:
         return np.maximum(self.values - half_width, 0.0), np.maximum(self.values + half_width, least)
 
 
-def slope_squares(domain: Domain, estimate: Answering, queries: CountingQueries) -> Floats:
+def slope_squares(domain: Domain, estimate: "Estimate", queries: CountingQueries) -> Floats:
     """Return the squared error of each query by slopes inside the even bins that it cuts, as seen from bin to bin."""
     squares = np.zeros(len(queries))
     for signed in slopes_where_even(domain, queries):
-        squares += np.maximum(*(estimate.answers(of)[0] ** 2 for of in signed))
+        squares += np.maximum(*(estimate.values(of) ** 2 for of in signed))
     return squares
 
 

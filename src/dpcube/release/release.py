@@ -17,16 +17,13 @@ from dpcube.core.memory import check_memory
 from dpcube.measurements import FINE_GRID, Provenance, Transcript
 from dpcube.measurements import file as release_file
 from dpcube.models import Estimate, available, estimate
-from dpcube.models.cuboids.estimate import CuboidsEstimate
-from dpcube.models.fine_grid import GridEstimate
 from dpcube.queries import Condition, CountingQueries, Workload, query
 from dpcube.queries.counting import query_of
 from dpcube.release import frames
 from dpcube.release.answer import Answer, Answers
-from dpcube.release.drawing import modelled_rows, rows_of_boxes
 from dpcube.release.explain import account
 from dpcube.release.pasteable import shell_word
-from dpcube.release.synthesize import BYTES_A_CELL, BYTES_A_SYNTHETIC_VALUE, synthetic_rows
+from dpcube.release.synthesize import BYTES_A_SYNTHETIC_VALUE, synthetic_rows
 from dpcube.release.view import View
 
 if TYPE_CHECKING:
@@ -130,8 +127,7 @@ class Release:
         if workload.shape != self.domain.shape:
             msg = f"a workload on shape {workload.shape} cannot be asked of a cube of shape {self.domain.shape}"
             raise QueryError(msg)
-        chosen = self.estimate(estimate)
-        return Answers.of(chosen.range_values(workload), chosen.range_errors(workload))
+        return Answers.of(*self.estimate(estimate).answers(workload))
 
     def sql(
         self,
@@ -178,13 +174,7 @@ class Release:
             "dpcube.synthetic_rows_of": self.digest,  # so that nobody takes them for the table
             "dpcube.private": str(self.provenance.private).lower(),
         }
-        if isinstance(modelled := self.estimate(estimate), CuboidsEstimate):
-            return modelled_rows(self.domain, modelled, rows, seed, origin=origin)
-        if isinstance(modelled, GridEstimate):
-            return rows_of_boxes(self.domain, modelled, rows, seed, origin=origin)
-        needed = self.domain.size * BYTES_A_CELL
-        check_memory(needed, what=f"a cube of {self.domain.size:,} cells", remedy="use a larger machine")
-        return synthetic_rows(self.domain, self.cells(estimate), rows, seed, origin=origin)
+        return synthetic_rows(self.domain, self.estimate(estimate), rows, seed, origin=origin)
 
     def view(self, *, estimate: str = "auto") -> View:
         """Return the whole cube as a view, with every attribute at its cells."""

@@ -20,6 +20,7 @@ from dpcube.core.arrays import Floats
 from dpcube.core.boxes import filled_boxes
 from dpcube.models.boxes.part import BoxPart, BoxSums
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
+from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import equal_weights, squared_weights
 from dpcube.models.errors.parts import EqualNoises, ErrorParts
 from dpcube.models.errors.within_boxes import WithinBoxes
@@ -28,7 +29,7 @@ from dpcube.queries import CountingQueries, Workload
 
 
 @dataclass(frozen=True)
-class BoxEstimate:
+class BoxEstimate(CellwiseEstimate):
     """An estimate by totals of boxes and details of cells, each linear in what was measured."""
 
     name: str
@@ -54,7 +55,7 @@ class BoxEstimate:
         cells = filled_boxes(self.boxes.leaves, self.boxes.density)
         return cells if self.detail is None else cells + self.detail
 
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+    def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         values = np.zeros(len(queries)) if self.detail is None else weighted_sums(self.detail, queries)
         cell_noise = self.cell_variance * squared_weights(queries)

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
+from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.marginals.components import Components, TableAxes, centred, table_over
 from dpcube.models.marginals.entropy import independent_cube
@@ -35,7 +36,7 @@ EVERYWHERE = 1e-5
 
 
 @dataclass(frozen=True)
-class BalancedEstimate:
+class BalancedEstimate(CellwiseEstimate):
     """An estimate of the whole cube: a posterior of a tree, moved to the components of noisy tables."""
 
     name: str
@@ -53,13 +54,20 @@ class BalancedEstimate:
         """Return the estimated count of every cell, in the shape of the cube."""
         return self._moved.cells.copy()
 
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+    def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
-        _, errors = self.tree.answers(queries)
         own, asked = self.tree.own_squares(queries), weight_sums(queries)
-        pooled = self._pooled(errors, own, *asked)
+        pooled = self._pooled(self.tree.errors(queries), own, *asked)
         errors = with_values(pooled, values_taken(self.of_values, queries), *asked, shape=self.shape)
-        return weighted_sums(self._moved.cells, queries), errors
+        return self.weighed_values(queries), errors
+
+    def weighed_values(self, queries: CountingQueries) -> Floats:
+        """Return the estimated answers of counting queries."""
+        return weighted_sums(self._moved.cells, queries)
+
+    def without_order(self, axes: tuple[int, ...]) -> "BalancedEstimate":
+        """Return the estimate for a cube on some of whose axes values have no order."""
+        return replace(self, unordered=axes, tree=self.tree.without_order(axes))
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""

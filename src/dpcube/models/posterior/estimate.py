@@ -9,6 +9,7 @@ import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import (
     AxisWeights,
     axis_weights,
@@ -37,7 +38,7 @@ of every cell for each probe."""
 
 
 @dataclass(frozen=True)
-class PosteriorEstimate:
+class PosteriorEstimate(CellwiseEstimate):
     """An estimate of the whole cube by a posterior, inferred from the counts `measured` and their noise `variance`.
 
     The first error asked of it takes a while, as inference runs again to see how noise moves it: see `probed`.
@@ -79,7 +80,7 @@ class PosteriorEstimate:
         fill_cells(cells.reshape(-1), strides, lower, upper, totals[leaves], posterior.prefix, posterior.start)
         return cells
 
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+    def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         asked = axis_weights(queries, self.posterior.prefix, self.posterior.start)
         values, variances, within_squares = self._walked(asked, self._stated_splits).T
@@ -93,6 +94,15 @@ class PosteriorEstimate:
                 largest=largest_weights(queries),
             )
         return values, ErrorParts(variances, within_squares + self._hidden(asked))
+
+    def weighed_values(self, queries: CountingQueries) -> Floats:
+        """Return the estimated answers of counting queries, which take no probes."""
+        asked = axis_weights(queries, self.posterior.prefix, self.posterior.start)
+        return self._walked(asked, self.posterior.splits)[:, 0]
+
+    def without_order(self, axes: tuple[int, ...]) -> "PosteriorEstimate":
+        """Return the estimate for a cube on some of whose axes values have no order."""
+        return replace(self, unordered=axes)
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""

@@ -83,6 +83,10 @@ class BalancedAnswers:
         pooled = with_values(pooled, values_taken(self.of_values, queries), *asked, shape=self.tree.shape)
         return np.array([self._value(queries, query) for query in range(len(queries))]), pooled
 
+    def values(self, queries: CountingQueries) -> Floats:
+        """Return the answers alone."""
+        return self.answers(queries)[0]
+
     def _value(self, queries: CountingQueries, query: int) -> float:
         """Return the sum of cells times weights, of the smallest sub-cube that holds all with a weight."""
         weights = [of_axis[queries.chosen[query, axis]] for axis, of_axis in enumerate(queries.weights)]

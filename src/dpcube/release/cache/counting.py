@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpcube.core.caches import cache_folder
 from dpcube.core.domain import Domain
 from dpcube.core.errors import DpcubeError
 from dpcube.queries import CountingQueries, query
-from dpcube.release.answer import Answer, Answering, Answers
+from dpcube.release.answer import Answer, Answers
 from dpcube.release.cache import folder
 from dpcube.release.cache.keys import digest_of, key_of
 from dpcube.release.cache.tree_answers import DamagedError, TreeAnswers
@@ -50,7 +50,7 @@ class Counts:
     """A release as far as counting goes: its domain, and what answers come from."""
 
     domain: Domain
-    source: Answering
+    source: Any
     kind: bytes | None = None
     whole: "Estimate | None" = None
     """The estimate itself, if the file was read."""
@@ -89,7 +89,7 @@ class Counts:
         if self.kind is None:
             return None
         text = self.domain.dumps().encode()
-        return b"".join([self.kind, len(text).to_bytes(8, "little"), text, self.source.to_bytes()])  # type: ignore[attr-defined]
+        return b"".join([self.kind, len(text).to_bytes(8, "little"), text, self.source.to_bytes()])
 
     def answers(self, questions: Sequence[str], confidence: float) -> list[Answer]:
         """Return the answer of each question."""

@@ -5,14 +5,16 @@ are compiled; it is then made from the file.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from dpcube.core.arrays import Floats
+from dpcube.core.arrays import Floats, Ints
 from dpcube.core.domain import Domain
+from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.protocol import Estimate
 from dpcube.queries import CountingQueries, Workload
@@ -34,7 +36,7 @@ def estimate_of(path: Path, name: str) -> tuple[Domain, Estimate]:
     made = KeptEstimate(path, name, found.source)
     if found.whole is not None:
         made.__dict__["whole"] = found.whole  # the file was read just now, and need not be again
-    return found.domain, made
+    return found.domain, made  # type: ignore[return-value]
 
 
 @dataclass
@@ -71,6 +73,10 @@ class KeptEstimate:
             return self.whole.cells()
         return np.frombuffer(made, "<f8").reshape(self.shape)
 
+    def marginal(self, axes: Sequence[int], starts: Sequence[Ints] | None = None) -> Floats:
+        """Return the table over some axes."""
+        return CellwiseEstimate.marginal(self, axes, starts)  # type: ignore[arg-type]
+
     def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the answers of counting queries and the parts of their errors."""
         if 0 < len(queries) <= FEW:
@@ -80,16 +86,18 @@ class KeptEstimate:
                 pass
         return self.whole.answers(queries)
 
-    def range_values(self, workload: Workload) -> Floats:
+    def values(self, workload: Workload | CountingQueries) -> Floats:
         """Return the answers of ranges."""
-        return self.whole.range_values(workload)
+        return self.whole.values(workload) if isinstance(workload, Workload) else self.answers(workload)[0]
 
-    def range_errors(self, workload: Workload) -> ErrorParts:
+    def errors(self, workload: Workload | CountingQueries) -> ErrorParts:
         """Return the parts of the errors of ranges."""
+        if not isinstance(workload, Workload):
+            return self.answers(workload)[1]
         if len(workload) == 0:
             return ErrorParts(np.zeros(0), np.zeros(0))
         if len(workload) > FEW:
-            return self.whole.range_errors(workload)
+            return self.whole.errors(workload)
         return self.answers(_queries(workload))[1]
 
 

@@ -136,6 +136,10 @@ class TreeAnswers:
         values, errors, _ = self.walked(queries)
         return values, errors
 
+    def values(self, queries: CountingQueries) -> Floats:
+        """Return the answers alone."""
+        return self.answers(queries)[0]
+
     def walked(self, queries: CountingQueries) -> tuple[Floats, ErrorParts, Floats]:
         """Return the same, and the squared errors without any bias."""
         asked = axis_weights(queries, self.measure, axis_starts(self.shape))

@@ -199,7 +199,7 @@ def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:
         lower[:, axis], upper[:, axis], whole = _bounds(relation, axis, line, number)
         is_range &= whole
     workload = Workload(relation.shape, lower[is_range], upper[is_range])
-    found = [relation.estimate.range_errors(workload)]
+    found = [relation.estimate.errors(workload)]
     others = np.flatnonzero(~is_range)
     found += [_query_errors(relation, asked, kind) for asked in _queries(relation, products, others)]
     back = np.argsort(np.concatenate([np.flatnonzero(is_range), others]))
@@ -215,7 +215,7 @@ def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:
 
 
 def _query_errors(relation: Relation, asked: CountingQueries, kind: str) -> ErrorParts:
-    errors = relation.estimate.answers(asked)[1]
+    errors = relation.estimate.errors(asked)
     if kind != "count":  # weights are no shares of cells
         return errors
     return errors._replace(

@@ -15,7 +15,6 @@ from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.core.domain import Attribute, Domain, Selection
 from dpcube.core.errors import QueryError
 from dpcube.models import Estimate
-from dpcube.models.cuboids.estimate import CuboidsEstimate
 from dpcube.models.protocol import DENSE_CELLS
 from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answers, deviations_for
@@ -112,7 +111,7 @@ class PageQuestions:
 
     @property
     def _is_dense(self) -> bool:
-        return self._domain.size <= DENSE_CELLS and not isinstance(self._estimate, CuboidsEstimate)
+        return self._domain.size <= DENSE_CELLS and self._estimate.is_materialisable
 
     def _axis(self, request: Mapping[str, Any], key: str) -> int:
         axis = request.get(key)

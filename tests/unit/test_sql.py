@@ -398,12 +398,12 @@ def test_a_query_of_too_many_rows_is_refused() -> None:
     from dpcube.release.sql import run
 
     # Quantiles of wide bins do not need each value.
-    found = run("SELECT median(a) AS m FROM cube", domain, made, error=False, confidence=0.95, seconds=60)
+    found = run("SELECT median(a) AS m FROM cube", domain, lambda: made, error=False, confidence=0.95, seconds=60)
     assert found["m"].to_pylist() == pytest.approx([2**26], rel=0.01)
     asked = {"error": False, "confidence": 0.95, "seconds": 60}
     with pytest.raises(QueryError, match=r"needs each of its 134,217,728 values; at most 20,000,000"):
-        run("SELECT a % 3, count(*) FROM cube GROUP BY 1", domain, made, **asked)  # type: ignore[arg-type]
-    assert run("SELECT count(*) FROM cube WHERE a < 7 AND b = 5", domain, made, **asked).num_rows == 1  # type: ignore[arg-type]
+        run("SELECT a % 3, count(*) FROM cube GROUP BY 1", domain, lambda: made, **asked)  # type: ignore[arg-type]
+    assert run("SELECT count(*) FROM cube WHERE a < 7 AND b = 5", domain, lambda: made, **asked).num_rows == 1  # type: ignore[arg-type]
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------
@@ -478,3 +478,20 @@ def test_a_hostile_query_is_stopped(release: Release) -> None:
         release.sql(query, seconds=0.3)
     with pytest.raises(RefusedError, match="stopped after 0 seconds"):
         release.sql("SELECT count(*) FROM cube", seconds=0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELEC count(*) FROM cube",
+        "SELECT agee FROM cube",
+        "SELECT count(*) FROM cube WHERE sex = 'f'",
+        "SELECT sex, count(*) FROM cube GROUP BY seks",
+    ],
+)
+def test_a_mistake_in_a_query_costs_no_inference(release: Release, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(Release, "estimate", lambda _, name: asked.append(name))
+    with pytest.raises(QueryError):
+        release.sql(text)
+    assert asked == []

@@ -37,6 +37,8 @@ class CellwiseEstimate:
     A subclass has `range_values` and `range_errors` for ranges, and `weighed` for both of counting queries.
     """
 
+    is_inferred = False
+
     @property
     def is_materialisable(self: Estimate) -> bool:
         """Whether every cell can be laid out."""

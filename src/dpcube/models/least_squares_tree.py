@@ -23,6 +23,7 @@ import numpy as np
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import filled_boxes
 from dpcube.core.compiled import compiled
+from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
 from dpcube.models.boxes import BoxPart
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.cellwise import CellwiseEstimate
@@ -83,6 +84,19 @@ class LeastSquaresTree(CellwiseEstimate):
             return other.answers(workload)
 
         return self._errors(asked, self.boxes.range_sums(workload).cut, self.range_values(workload), by_posterior)
+
+    def to_arrays(self) -> EstimateArrays:
+        """Return the tree, its totals and variances, and the posterior of the same counts, if there is one."""
+        tree = self.tree
+        facts: dict[str, object] = {"name": self.name, "shape": list(self.shape), "posterior": None}
+        bounds = {"end": tree.end, "lower": tree.lower, "upper": tree.upper}
+        arrays: Arrays = {name: small_ints(of) for name, of in bounds.items()}
+        arrays |= {"totals": self.totals, "subtree": self.subtree_variance}
+        if self._posterior is not None:
+            of_posterior = self._posterior.to_arrays()
+            facts["posterior"] = [of_posterior.kind, of_posterior.facts]
+            arrays |= {f"posterior {name}": array for name, array in of_posterior.arrays.items()}
+        return EstimateArrays("least squares", facts, arrays)
 
     @cached_property
     def _posterior(self) -> Estimate | None:

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints, Places
+from dpcube.models.arrays import EstimateArrays
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.marginal_model import MarginalModel
 from dpcube.models.sampling import Generator
@@ -38,6 +39,11 @@ class Estimate(Protocol):
     @property
     def is_materialisable(self) -> bool:
         """Whether `cells` can lay out every cell."""
+        ...
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether it takes long to make and is therefore cached (`to_arrays`)."""
         ...
 
     def cells(self) -> Floats:
@@ -78,6 +84,10 @@ class Estimate(Protocol):
     @property
     def marginal_model(self) -> MarginalModel | None:
         """The model of noisy marginals that it is, with their groups and errors; None if it estimates every cell."""
+        ...
+
+    def to_arrays(self) -> EstimateArrays:
+        """Return all that answers need as plain arrays: see `models/arrays.py`, which has the inverse."""
         ...
 
 

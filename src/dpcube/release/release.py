@@ -145,8 +145,10 @@ class Release:
         """
         from dpcube.release import sql
 
-        chosen = self.estimate(estimate)
-        return sql.run(query, self.domain, chosen, error=error, confidence=confidence, seconds=seconds)
+        def infer() -> Estimate:
+            return self.estimate(estimate)
+
+        return sql.run(query, self.domain, infer, error=error, confidence=confidence, seconds=seconds)
 
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats
 from dpcube.core.boxes import filled_boxes
+from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
 from dpcube.models.boxes.part import BoxPart, BoxSums
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.models.cellwise import CellwiseEstimate
@@ -77,6 +78,23 @@ class BoxEstimate(CellwiseEstimate):
             return self._cell_errors(cell_noise, workload.sizes)
         sums = self.boxes.range_sums(workload)
         return self._box_errors(cell_noise, sums, lambda within: within.range_guesses(workload))
+
+    def to_arrays(self) -> EstimateArrays:
+        """Return totals of boxes, details of cells, and what tells how uneven boxes are, as far as there are any."""
+        facts = {"name": self.name, "shape": list(self.shape), "alpha": self.alpha}
+        arrays: Arrays = {"cellVariance": np.array([float(self.cell_variance)])}
+        if self.detail is not None:
+            arrays["detail"] = self.detail.reshape(-1)
+        if self.boxes is not None:
+            tree = self.boxes.tree
+            bounds = {"end": tree.end, "lower": tree.lower, "upper": tree.upper}
+            arrays |= {name: small_ints(of) for name, of in bounds.items()}
+            arrays["below"] = self.boxes.below.reshape(-1)
+        if self.within is not None:
+            ratio = self.within.ratio
+            arrays["ratio"] = np.array([self.within.cell_variance, ratio.least, ratio.low, ratio.power])
+            arrays["deviation"] = self.within.deviation.reshape(-1)
+        return EstimateArrays("boxes", facts, arrays)
 
     def _cell_errors(self, cell_noise: Floats, numbers: NDArray[np.int64]) -> ErrorParts:
         """Return the errors of sums of noisy cells: noise alone."""

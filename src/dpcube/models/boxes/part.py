@@ -76,14 +76,14 @@ class BoxPart:
         return sums[:, VALUE], _box_sums(sums, largest_weights(queries))
 
     def _walked(self, asked: AxisWeights) -> Floats:
-        return leaf_sums(self.tree, self._below, asked)
+        return leaf_sums(self.tree, self.below, asked)
 
     @cached_property
     def _everything(self) -> AxisWeights:
         return everything(self.tree.shape, *even_measure(self.tree.shape))
 
     @cached_property
-    def _below(self) -> Floats:
+    def below(self) -> Floats:
         """Totals, variances and numbers of the leaves of every subtree, shape (nodes, 3)."""
         of_node = np.zeros((len(self.tree), 3))
         of_node[self.tree.leaves] = np.stack([self.totals, self.variances, np.ones(len(self.totals))], axis=1)

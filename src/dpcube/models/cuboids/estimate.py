@@ -9,14 +9,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dpcube.core.arrays import Bools, Floats, Ints, Places
 from dpcube.core.errors import QueryError
-from dpcube.measurements import Transcript
-from dpcube.models.cell_sums import weighted_sums
+from dpcube.models.arrays import EstimateArrays
+from dpcube.models.cell_sums import few_weighted_sums, weighted_sums
 from dpcube.models.cuboids.beliefs import Beliefs, spread
 from dpcube.models.cuboids.cells_in_groups import shares_of_cells
 from dpcube.models.cuboids.departures import Departure, departure_of
@@ -29,16 +29,20 @@ from dpcube.models.cuboids.first_tables import (
 )
 from dpcube.models.cuboids.fitting import CountedTable, fit, variance_of_total
 from dpcube.models.cuboids.junction import CliqueAxes, model_cells, table_cells
+from dpcube.models.errors.axis_weights import ranges_by_weights
+from dpcube.models.errors.level_walk import FEW
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.protocol import Queries, marginal_cells
 from dpcube.models.sampling import BATCH_ROWS, Generator, modelled_cells, rows_to_draw
 from dpcube.queries import CountingQueries, Workload
 
+if TYPE_CHECKING:
+    from dpcube.measurements import Transcript
+
 MOST_MODEL_CELLS = 2**20
 """Cells of all cliques of a model that is fitted; strategies stay far below it."""
 MOST_JOINT_CELLS = 2**20
 """Cells of a table over the attributes of many questions; larger ones are asked one by one."""
-MOST_RANGE_WEIGHTS = 2**26
 Way = Literal["weighed", "taken", "squared"]
 WAYS: tuple[Way, ...] = ("weighed", "taken", "squared")
 """How rows add up: by a query's weights, each that has one as 1, or by the squares of weights."""
@@ -62,8 +66,10 @@ class CuboidsEstimate:
     selected: bool = True
     """Whether the tables over groups were selected by how far they depart from the model, and not named."""
 
+    is_inferred = True
+
     @classmethod
-    def of(cls, name: str, transcript: Transcript) -> "CuboidsEstimate":
+    def of(cls, name: str, transcript: "Transcript") -> "CuboidsEstimate":
         """Return the estimate of a transcript of cuboids."""
         measured = transcript.cuboids
         assert measured is not None  # as declared
@@ -150,6 +156,12 @@ class CuboidsEstimate:
     def without_order(self, axes: tuple[int, ...]) -> "CuboidsEstimate":  # noqa: ARG002 (the same for any order)
         """Return the estimate itself: groups say which values are alike."""
         return self
+
+    def to_arrays(self) -> EstimateArrays:
+        """Return the cliques of the model, the shares of cells, the noisy tables, and how far it departs from them."""
+        from dpcube.models.cuboids.stored import written_cuboids
+
+        return written_cuboids(self)
 
     @property
     def marginal_model(self) -> "CuboidsEstimate":
@@ -321,9 +333,8 @@ class _Asked:
         if not axes:
             return np.full(len(at), float(table))
         weights = tuple(self.folded[way][axis] for axis in axes)
-        return weighted_sums(
-            np.ascontiguousarray(table), CountingQueries(weights, self.chosen[np.ix_(at, np.array(axes))])
-        )
+        queries = CountingQueries(weights, self.chosen[np.ix_(at, np.array(axes))])
+        return few_weighted_sums(table, queries) if len(at) <= FEW else weighted_sums(table, queries)
 
     def counted(self, table: CountedTable, axes: CliqueAxes, at: Ints) -> tuple[Floats, Floats]:
         """Return what a noisy table counts of queries about some of its axes, and the sums of squared weights."""
@@ -343,7 +354,7 @@ class _Asked:
         return counts.reshape(-1), np.asarray(squares, np.float64)
 
 
-def makes_a_small_model(transcript: Transcript) -> bool:
+def makes_a_small_model(transcript: "Transcript") -> bool:
     """Say whether the model of cuboids can be held."""
     measured = transcript.cuboids
     assert measured is not None  # as declared
@@ -354,19 +365,3 @@ def makes_a_small_model(transcript: Transcript) -> bool:
 def _weights(queries: Queries) -> CountingQueries:
     """Return queries as weights along axes, ranges too."""
     return ranges_by_weights(queries) if isinstance(queries, Workload) else queries
-
-
-def ranges_by_weights(workload: Workload) -> CountingQueries:
-    """Return ranges as counting queries."""
-    weights, chosen = [], []
-    for axis, side in enumerate(workload.shape):
-        ends, which = np.unique(
-            np.stack([workload.lower[:, axis], workload.upper[:, axis]], axis=1), axis=0, return_inverse=True
-        )
-        if len(ends) * side > MOST_RANGE_WEIGHTS:
-            msg = f"{len(ends):,} ranges of an attribute of {side:,} cells are too many at once; ask for fewer"
-            raise QueryError(msg)
-        cells = np.arange(side)
-        weights.append(((cells >= ends[:, :1]) & (cells < ends[:, 1:])).astype(np.float64))
-        chosen.append(which.reshape(-1))
-    return CountingQueries(tuple(weights), np.stack(chosen, axis=1))

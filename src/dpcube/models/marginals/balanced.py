@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
+from dpcube.models.arrays import EstimateArrays
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.parts import ErrorParts
@@ -24,7 +25,7 @@ from dpcube.models.marginals.fitting import fitted, one_way_tables, two_way_tabl
 from dpcube.models.marginals.one_way import SURPRISE, MovedValues, OneWay
 from dpcube.models.marginals.pooled import pooled_errors, values_inside, values_taken, weight_sums, with_values
 from dpcube.models.marginals.shrinkage import Departures, groups_by_size, signals
-from dpcube.models.posterior import PosteriorEstimate
+from dpcube.models.posterior import TreeEstimate
 from dpcube.queries import CountingQueries, Workload
 
 MOST_FITTED = 2**23
@@ -40,10 +41,12 @@ class BalancedEstimate(CellwiseEstimate):
     """An estimate of the whole cube: a posterior of a tree, moved to the components of noisy tables."""
 
     name: str
-    tree: PosteriorEstimate
+    tree: TreeEstimate
     tables: Components
     unordered: tuple[int, ...] = ()
     """Axes of attributes whose values have no order."""
+
+    is_inferred = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -56,8 +59,8 @@ class BalancedEstimate(CellwiseEstimate):
 
     def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
-        own, asked = self.tree.own_squares(queries), weight_sums(queries)
-        pooled = self._pooled(self.tree.errors(queries), own, *asked)
+        asked = weight_sums(queries)
+        pooled = self._pooled(*self.tree.errors_beside_own(queries), *asked)
         errors = with_values(pooled, values_taken(self.of_values, queries), *asked, shape=self.shape)
         return self.weighed_values(queries), errors
 
@@ -104,17 +107,27 @@ class BalancedEstimate(CellwiseEstimate):
                     return True
         return False
 
+    def to_arrays(self) -> EstimateArrays:
+        """Return the cells, the tree, how precisely tables were known, and by what they raised the tree's errors."""
+        _, facts, arrays = self.tree.to_arrays()
+        facts |= {"name": self.name, "values": sorted(self.of_values)}
+        facts["precisions"] = [[list(axes), precision] for axes, precision in self.tables.precisions.items()]
+        facts["factors"] = [[list(axes), factor] for axes, factor in self.factors.items()]
+        facts["ofTree"] = sorted(map(list, self.tables.of_tree))
+        arrays |= {f"values{axis}": squares for axis, squares in self.of_values.items()}
+        return EstimateArrays("balanced", facts, arrays | {"cells": self._moved.cells.reshape(-1)})
+
     @cached_property
     def _summed(self) -> Floats:
         return summed_area_table(self._moved.cells)
 
     @cached_property
-    def _moved(self) -> "_Moved":
-        return _Moved.of(self.tree, self.tables, self.unordered)
+    def _moved(self) -> "MovedCells":
+        return MovedCells.of(self.tree, self.tables, self.unordered)
 
 
 @dataclass(frozen=True)
-class _Moved:
+class MovedCells:
     """The cells of a cube that was moved to its tables, and by what factor each table raised the tree's errors."""
 
     cells: Floats
@@ -123,7 +136,7 @@ class _Moved:
     """The squared errors of the values of attributes whose marginals were counted."""
 
     @classmethod
-    def of(cls, tree: PosteriorEstimate, tables: Components, unordered: tuple[int, ...]) -> "_Moved":
+    def of(cls, tree: TreeEstimate, tables: Components, unordered: tuple[int, ...]) -> "MovedCells":
         """Move the total, then the 1-way and at last the 2-way tables of a tree's cube."""
         shape, cube = tree.shape, tree.cells()
         factors: dict[TableAxes, float] = {}
@@ -166,7 +179,7 @@ class _HeldAgainst:
         return centred(self.own + self.departures * squares / (squares + self.variance))
 
 
-def _held_against(cube: Floats, tree: PosteriorEstimate, tables: Components, of: list[TableAxes]) -> list[_HeldAgainst]:
+def _held_against(cube: Floats, tree: TreeEstimate, tables: Components, of: list[TableAxes]) -> list[_HeldAgainst]:
     """Return components of one order, with the factors of the tree's errors."""
     held = []
     for axes in of:
@@ -179,7 +192,7 @@ def _held_against(cube: Floats, tree: PosteriorEstimate, tables: Components, of:
 
 
 def _moved_components(
-    cube: Floats, tree: PosteriorEstimate, tables: Components, of: list[TableAxes], factors: dict[TableAxes, float]
+    cube: Floats, tree: TreeEstimate, tables: Components, of: list[TableAxes], factors: dict[TableAxes, float]
 ) -> dict[TableAxes, Floats]:
     """Return components of a cube, moved to those of the tables; note the factors of the tree's errors."""
     moved = {axes: centred(table_over(cube, axes)) for axes in of}
@@ -190,7 +203,7 @@ def _moved_components(
 
 def _moved_ones(
     cube: Floats,
-    tree: PosteriorEstimate,
+    tree: TreeEstimate,
     tables: Components,
     unordered: tuple[int, ...],
     factors: dict[TableAxes, float],

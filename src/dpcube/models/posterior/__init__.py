@@ -6,7 +6,7 @@ counts, and `calibrated.py` measures by that how much more it errs than it says;
 `cells.py` fills in every cell.
 """
 
-from dpcube.models.posterior.estimate import PosteriorEstimate
+from dpcube.models.posterior.estimate import PosteriorEstimate, TreeEstimate
 from dpcube.models.posterior.inference import Learnt, Posterior, infer, with_unseen_departures
 from dpcube.models.posterior.whole import Whole, counted_apart, whole_count
 
@@ -14,6 +14,7 @@ __all__ = [
     "Learnt",
     "Posterior",
     "PosteriorEstimate",
+    "TreeEstimate",
     "Whole",
     "counted_apart",
     "infer",

@@ -7,7 +7,6 @@ such bias: its marginal adds up the noise of many boxes, but not their errors.
 """
 
 import numpy as np
-from scipy.special import chdtri
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.models.posterior.splits import add_marginals
@@ -26,6 +25,8 @@ def moved_marginals(
     bias has the variance by which the two marginals are apart more than noise explains, and each value is moved by its
     part of that and of its noise together.
     """
+    from scipy.special import chdtri  # an estimate that was stored needs none
+
     leaves, moved = tree.leaves, marginals.copy()
     plain = add_marginals(tree.lower, tree.upper, leaves, linear, prefix, start)
     for axis, (base, extent) in enumerate(zip(start.tolist(), tree.shape, strict=True)):

@@ -12,7 +12,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.models.tree_totals import pooled_counts
@@ -63,6 +62,8 @@ class EvenTable(NamedTuple):
     @property
     def _is_large_together(self) -> bool:
         """Whether squares of noise down to some level rarely add up to so much."""
+        from scipy.special import chdtri  # an estimate that was stored needs none
+
         sums, number = np.cumsum(np.bincount(self.levels, self.squares)), np.cumsum(np.bincount(self.levels))
         return bool(np.any(sums > chdtri(number, RARE)))
 

@@ -7,12 +7,12 @@ from typing import Protocol
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints, Places
-from dpcube.core.boxes import MOST_CELLS
+from dpcube.core.boxes import MOST_CELLS, Boxes
 from dpcube.core.memory import check_memory
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.non_negative import non_negative
 from dpcube.models.protocol import DENSE_CELLS, Estimate, Queries, marginal_cells
-from dpcube.models.sampling import Generator, rows_to_draw, stratified_places
+from dpcube.models.sampling import Generator, cells_in_boxes, rows_to_draw, stratified_places
 from dpcube.queries import CountingQueries, Workload
 
 BYTES_TO_SUM, BYTES_TO_DRAW = 16, 32
@@ -29,6 +29,8 @@ class _Answering(Estimate, Protocol):
     def weighed_values(self, queries: CountingQueries) -> Floats: ...
 
     def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]: ...
+
+    def evenly_spread(self) -> tuple[Boxes, Floats] | None: ...
 
 
 class CellwiseEstimate:
@@ -76,11 +78,17 @@ class CellwiseEstimate:
             table = np.add.reduceat(table, first, axis=place)
         return table
 
+    def evenly_spread(self) -> tuple[Boxes, Floats] | None:
+        """Return the boxes that rows are spread evenly in, and their totals, if the estimate is no more than these."""
+        return None
+
     def draw(
-        self: Estimate, rows: int | None, generator: Generator, *, batch: int | None = None
+        self: _Answering, rows: int | None, generator: Generator, *, batch: int | None = None
     ) -> Iterator[tuple[Places, ...]]:
         """Return the cells of synthetic rows, by counts of cells of which none is below zero."""
-        size = math.prod(self.shape)
+        size, spread = math.prod(self.shape), self.evenly_spread()
+        if size > MOST_CELLS and spread is not None:
+            return cells_in_boxes(*spread, rows, generator, batch=batch)
         check_memory(size * BYTES_TO_DRAW, what=f"a cube of {size:,} cells", remedy="use a larger machine")
         expected = non_negative(self.cells())
         drawn = stratified_places(expected, rows_to_draw(rows, float(expected.sum())), generator, batch=batch)

@@ -30,7 +30,7 @@ from dpcube.models.errors.walks import node_sums, split_sums
 from dpcube.models.least_squares_tree import least_squares_variances
 from dpcube.models.posterior import infer
 from dpcube.models.protocol import DENSE_CELLS
-from dpcube.models.sampling import Generator, rows_to_draw, stratified_places
+from dpcube.models.sampling import Generator, cells_in_boxes
 from dpcube.models.tree_totals import least_squares_totals
 from dpcube.queries import CountingQueries, Workload
 from dpcube.trees.cut_tree import CutTree
@@ -91,10 +91,7 @@ class GridTree(CellwiseEstimate):
 
     def draw(self, rows: int | None, generator: Generator, *, batch: int | None = None) -> Iterator[tuple[Places, ...]]:
         """Return the cells of synthetic rows: in each leaf its share of them, evenly placed."""
-        leaves = self.tree.leaf_boxes
-        expected = np.maximum(self.totals[self.tree.leaves], 0.0)
-        drawn = stratified_places(expected, rows_to_draw(rows, float(expected.sum())), generator, batch=batch)
-        return (tuple(generator.integers(leaves.lower[of], leaves.upper[of]).T) for of in drawn)
+        return cells_in_boxes(self.tree.leaf_boxes, self.totals[self.tree.leaves], rows, generator, batch=batch)
 
     def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.core.boxes import filled_boxes
+from dpcube.core.boxes import Boxes, filled_boxes
 from dpcube.core.compiled import compiled
 from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
 from dpcube.models.boxes import BoxPart
@@ -84,6 +84,10 @@ class LeastSquaresTree(CellwiseEstimate):
             return other.answers(workload)
 
         return self._errors(asked, self.boxes.range_sums(workload).cut, self.range_values(workload), by_posterior)
+
+    def evenly_spread(self) -> tuple[Boxes, Floats]:
+        """Return the leaves and their totals."""
+        return self.boxes.leaves, self.boxes.totals
 
     def to_arrays(self) -> EstimateArrays:
         """Return the tree, its totals and variances, and the posterior of the same counts, if there is one."""

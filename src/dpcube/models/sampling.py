@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints, Places
+from dpcube.core.boxes import Boxes
 from dpcube.core.errors import QueryError
+from dpcube.models.non_negative import non_negative
 
 if TYPE_CHECKING:
     from dpcube.models.cuboids.beliefs import Beliefs
@@ -67,6 +69,15 @@ def stratified_places(expected: Floats, rows: int, generator: Generator, *, batc
         cells = occupied[np.minimum(found, len(ends) - 1)]
         generator.shuffle(cells)
         yield cells
+
+
+def cells_in_boxes(
+    boxes: Boxes, totals: Floats, rows: int | None, generator: Generator, *, batch: int | None = None
+) -> Iterator[tuple[Places, ...]]:
+    """Return the cells of rows on every axis: in each box its share of them, evenly placed."""
+    expected = non_negative(totals)
+    drawn = stratified_places(expected, rows_to_draw(rows, float(expected.sum())), generator, batch=batch)
+    return (tuple(generator.integers(boxes.lower[of], boxes.upper[of]).T) for of in drawn)
 
 
 def modelled_cells(

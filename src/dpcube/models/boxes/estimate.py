@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats
-from dpcube.core.boxes import filled_boxes
+from dpcube.core.boxes import Boxes, filled_boxes
 from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
 from dpcube.models.boxes.part import BoxPart, BoxSums
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
@@ -78,6 +78,10 @@ class BoxEstimate(CellwiseEstimate):
             return self._cell_errors(cell_noise, workload.sizes)
         sums = self.boxes.range_sums(workload)
         return self._box_errors(cell_noise, sums, lambda within: within.range_guesses(workload))
+
+    def evenly_spread(self) -> tuple[Boxes, Floats] | None:
+        """Return the boxes and their totals, where cells have no details of their own."""
+        return None if self.boxes is None or self.detail is not None else (self.boxes.leaves, self.boxes.totals)
 
     def to_arrays(self) -> EstimateArrays:
         """Return totals of boxes, details of cells, and what tells how uneven boxes are, as far as there are any."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.models.arrays import EstimateArrays, estimate_of_arrays, packed, unpacked
+from dpcube.models.arrays import EstimateArrays, arrays_of_bytes, arrays_to_bytes, estimate_of_arrays
 from dpcube.models.errors.axis_weights import ranges_by_weights
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.protocol import Estimate, marginal_cells
@@ -116,7 +116,7 @@ def _some_ranges(shape: tuple[int, ...], chance: np.random.Generator) -> Workloa
 
 
 def _through_bytes(written: EstimateArrays) -> EstimateArrays:
-    facts, arrays = unpacked(packed({"kind": written.kind, "facts": written.facts}, written.arrays))
+    facts, arrays = arrays_of_bytes(arrays_to_bytes({"kind": written.kind, "facts": written.facts}, written.arrays))
     return EstimateArrays(facts["kind"], facts["facts"], arrays)
 
 

@@ -18,7 +18,7 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.files import PART
 from dpcube.core.gate import Gate
 from dpcube.measurements import BoxCounts, MarginalCounts, Provenance, Transcript
-from dpcube.models.arrays import DamagedError, EstimateArrays, estimate_of_arrays, packed, unpacked
+from dpcube.models.arrays import DamagedError, EstimateArrays, arrays_of_bytes, arrays_to_bytes, estimate_of_arrays
 from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
 from dpcube.models.marginals.components import subsets, table_over
 from dpcube.models.posterior import PosteriorEstimate, infer
@@ -56,11 +56,11 @@ def some_queries(shape: tuple[int, ...], seed: int) -> CountingQueries:
 
 
 def to_bytes(written: EstimateArrays) -> bytes:
-    return packed({"kind": written.kind, "facts": written.facts}, written.arrays)
+    return arrays_to_bytes({"kind": written.kind, "facts": written.facts}, written.arrays)
 
 
 def from_bytes(content: bytes) -> EstimateArrays:
-    facts, arrays = unpacked(content)
+    facts, arrays = arrays_of_bytes(content)
     return EstimateArrays(facts["kind"], facts["facts"], arrays)
 
 
@@ -250,11 +250,11 @@ def test_a_forged_tree_is_found_out_and_the_file_read(cache: Path, name: str) ->
     first = ask()
     content = store.read_entry(cache, key_of(ADAPTIVE))
     assert content is not None
-    facts, arrays = unpacked(content)
+    facts, arrays = arrays_of_bytes(content)
     field, node, value = FORGERIES[name]
     forged = arrays[field].copy()
     forged[node] = value
-    forge(entry(cache), key_of(ADAPTIVE), packed(facts, arrays | {field: forged}))
+    forge(entry(cache), key_of(ADAPTIVE), arrays_to_bytes(facts, arrays | {field: forged}))
     assert ask() == first
     assert store.read_entry(cache, key_of(ADAPTIVE)) == content  # and it is put right
 
@@ -285,8 +285,8 @@ def test_nodes_that_no_walk_would_reach_are_no_tree() -> None:
         b"\xff" * 40,
         (5).to_bytes(4, "little") + b"hello{}\n",
         (2**32 - 1).to_bytes(4, "little") + b"format = 1",
-        packed({"domain": "format = 1", "kind": "x", "facts": {}}, {}),
-        packed({"domain": 7}, {}),
+        arrays_to_bytes({"domain": "format = 1", "kind": "x", "facts": {}}, {}),
+        arrays_to_bytes({"domain": 7}, {}),
     ],
 )
 def test_forged_bytes_are_found_out_and_the_file_read(cache: Path, content: bytes) -> None:

@@ -74,7 +74,7 @@ def small_ints(array: Ints) -> NDArray[np.int32]:
     return array.astype(np.int32).reshape(-1)
 
 
-def packed(facts: Mapping[str, object], arrays: Arrays) -> bytes:
+def arrays_to_bytes(facts: Mapping[str, object], arrays: Arrays) -> bytes:
     """Return facts and arrays as bytes."""
     places, parts, at = {}, [], 0
     for name, array in arrays.items():
@@ -87,8 +87,8 @@ def packed(facts: Mapping[str, object], arrays: Arrays) -> bytes:
     return b"".join([len(head).to_bytes(4, "little"), head, *parts])
 
 
-def unpacked(content: bytes | memoryview) -> tuple[dict[str, Any], Arrays]:
-    """Return the facts and the arrays of `packed`; DamagedError if these bytes are none."""
+def arrays_of_bytes(content: bytes | memoryview) -> tuple[dict[str, Any], Arrays]:
+    """Return the facts and the arrays of `arrays_to_bytes`; DamagedError if these bytes are none."""
     view = memoryview(content)
     start = 4 + int.from_bytes(view[:4], "little")
     try:

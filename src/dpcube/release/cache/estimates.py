@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dpcube.core.caches import cache_folder
 from dpcube.core.domain import Domain
 from dpcube.core.errors import DpcubeError
-from dpcube.models.arrays import DamagedError, EstimateArrays, estimate_of_arrays, packed, unpacked
+from dpcube.models.arrays import DamagedError, EstimateArrays, arrays_of_bytes, arrays_to_bytes, estimate_of_arrays
 from dpcube.queries import CountingQueries, query
 from dpcube.release.answer import Answer, Answers
 from dpcube.release.cache.store import digest_of, key_of, read_entry, write_entry
@@ -62,7 +62,7 @@ def _inferred(release: "Release", name: str) -> "tuple[Estimate, bytes | None]":
         return made, None
     written = made.to_arrays()
     facts = {"domain": release.domain.dumps(), "kind": written.kind, "facts": written.facts}
-    return estimate_of_arrays(written), packed(facts, written.arrays)
+    return estimate_of_arrays(written), arrays_to_bytes(facts, written.arrays)
 
 
 def _cached(place: Path, key: str) -> "tuple[Domain, Estimate] | None":
@@ -71,7 +71,7 @@ def _cached(place: Path, key: str) -> "tuple[Domain, Estimate] | None":
     if content is None:
         return None
     try:
-        facts, arrays = unpacked(content)
+        facts, arrays = arrays_of_bytes(content)
         domain = Domain.loads(facts["domain"])
         found = estimate_of_arrays(EstimateArrays(facts["kind"], facts["facts"], arrays))
     except (DpcubeError, DamagedError, ValueError, TypeError, KeyError, AttributeError):

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats
 from dpcube.core.errors import QueryError
-from dpcube.models.arrays import Arrays
-from dpcube.models.arrays import packed as arrays_packed
+from dpcube.models.arrays import Arrays, arrays_to_bytes
 from dpcube.models.protocol import DENSE_CELLS
 from dpcube.release import Release
 from dpcube.release.answer import deviations_for
@@ -103,7 +102,7 @@ def cells_in_words(cells: int) -> str:
 
 def packed(facts: Mapping[str, object], arrays: Arrays) -> bytes:
     """Return facts and arrays as compressed bytes."""
-    return zlib.compress(arrays_packed(facts, arrays), 6)
+    return zlib.compress(arrays_to_bytes(facts, arrays), 6)
 
 
 def _made(release: Release) -> dict[str, object]:

@@ -78,10 +78,8 @@ def measure(epsilon: str, seed: int, domain: Domain, exact: ExactRows, rows: Int
     release = Release(domain, transcript, Provenance("cuboids", Fraction(epsilon), "benchmark", private=False))
     estimate = release.estimate()
     assert isinstance(estimate, CuboidsEstimate)
-    drawn = np.stack(
-        modelled_cells(estimate.beliefs, estimate.groups, estimate.shares, len(rows), np.random.default_rng(seed)),
-        axis=1,
-    )
+    (places,) = estimate.draw(len(rows), np.random.default_rng(seed), batch=len(rows))
+    drawn = np.stack(places, axis=1)
     figures = {"seconds": seconds}
     for way in (1, 2, 3):
         sets = list(itertools.combinations(range(len(domain.shape)), way))

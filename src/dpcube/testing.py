@@ -102,7 +102,7 @@ def _check_rows(estimate: Estimate, chance: np.random.Generator) -> None:
 
 
 def _check_errors(errors: ErrorParts, queries: int) -> None:
-    for part in (errors.noise_variances, errors.within_squares):
+    for part in (errors.noise_variances, errors.nonuniformity_squares):
         _check(part.shape == (queries,), "there is an error for each query")
         _check(bool((np.isnan(part) | (part >= 0)).all()), "an error is NaN or not below zero")
 

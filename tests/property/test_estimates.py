@@ -25,7 +25,7 @@ from dpcube.core.gate import Gate
 from dpcube.measurements import BoxCounts, CellCounts, Provenance, Transcript
 from dpcube.models import Estimate, available, estimate
 from dpcube.models.boxes import BoxEstimate, part
-from dpcube.models.errors.within_boxes import REACHED
+from dpcube.models.errors.nonuniformity import REACHED
 from dpcube.models.estimators import ESTIMATORS
 from dpcube.queries import CountingQueries, CountingQuery
 from dpcube.research import experiment
@@ -140,7 +140,10 @@ def test_estimates_state_the_errors_that_they_declare(shape: tuple[int, ...], se
     for name, states in declared.items():
         for asked in (random_workload(shape, generator), Workload(shape, cells, cells + 1)):
             errors = estimate(transcript, name).errors(asked)
-            for name_of_part, stated in (("noise", errors.noise_variances), ("within", errors.within_squares)):
+            for name_of_part, stated in (
+                ("noise", errors.noise_variances),
+                ("nonuniformity", errors.nonuniformity_squares),
+            ):
                 assert name_of_part not in states or np.isfinite(stated).all()
                 assert name_of_part in states or asked.sizes.max() > 1 or np.isnan(stated).any()
     default, *others = available(transcript)
@@ -169,15 +172,15 @@ def test_weighted_queries_are_dense_rows(shape: tuple[int, ...], seed: int) -> N
         np.testing.assert_allclose(values, [(row.dense() * got.cells()).sum() for row in rows], atol=1e-8)
         for k, row in enumerate(rows):
             alone = got.answers(CountingQueries.of(row))[1]
-            stated = alone.noise_variances[0], alone.within_squares[0]
-            np.testing.assert_array_equal((errors.noise_variances[k], errors.within_squares[k]), stated)
+            stated = alone.noise_variances[0], alone.nonuniformity_squares[0]
+            np.testing.assert_array_equal((errors.noise_variances[k], errors.nonuniformity_squares[k]), stated)
             assert np.isfinite(errors.noise_variances[k]) == states_noise(got.name, transcript)
         if isinstance(got, BoxEstimate):
             np.testing.assert_allclose(
                 errors.noise_variances, [variance_of(got, row) for row in rows], rtol=1e-9, atol=1e-9
             )
             np.testing.assert_allclose(
-                errors.within_squares, [within_of(got, row) for row in rows], rtol=1e-7, atol=1e-9
+                errors.nonuniformity_squares, [within_of(got, row) for row in rows], rtol=1e-7, atol=1e-9
             )
 
 
@@ -221,7 +224,7 @@ def test_tables_know_whole_boxes_as_a_walk_does(monkeypatch: pytest.MonkeyPatch)
     assert by_walk.noises is not None
     np.testing.assert_array_equal(by_table.noises.numbers, by_walk.noises.numbers)
     assert (by_table.noises.numbers > 0).all()
-    assert (by_table.within_squares == 0).all()
+    assert (by_table.nonuniformity_squares == 0).all()
     np.testing.assert_allclose(by_table.noise_variances, by_walk.noise_variances)
 
 
@@ -289,9 +292,9 @@ def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -
             counted = release.count(conditions, estimate=name)
             assert counted.value == pytest.approx(answers.values[k], abs=1e-8)
             assert counted.stderr == pytest.approx(answers.stderrs[k], rel=1e-6, abs=1e-9, nan_ok=True)
-            assert counted.within == pytest.approx(answers.withins[k], rel=1e-6, abs=1e-6, nan_ok=True)
+            assert counted.nonuniformity == pytest.approx(answers.nonuniformities[k], rel=1e-6, abs=1e-6, nan_ok=True)
             assert counted.value == pytest.approx(rows[k] @ cells.reshape(-1), abs=1e-8)
-            known = np.isfinite(counted.stderr + counted.within)
+            known = np.isfinite(counted.stderr + counted.nonuniformity)
             assert known == (counted.interval != "unknown") == (counted.low <= max(counted.value, 0) <= counted.high)
             assert (counted.low, counted.high) == pytest.approx((low[k], high[k]), rel=1e-6, abs=1e-6, nan_ok=True)
     np.testing.assert_array_equal(release.cells(), release.cells(release.estimates[0]))

@@ -241,7 +241,7 @@ def test_cells_ranges_and_answers_agree(shape: tuple[int, ...], seed: int) -> No
     np.testing.assert_allclose(estimate.values(asked), expected, rtol=1e-9, atol=1e-6)
     from_tree = estimate._walked(estimate._everything.inside(asked), estimate.posterior.splits)
     np.testing.assert_allclose(from_tree[:, 0], expected, rtol=1e-9, atol=1e-6)
-    variances, withins, *_ = estimate.errors(asked)
+    variances, nonuniformities, *_ = estimate.errors(asked)
     for number in range(len(asked)):
         inside = [
             ((np.arange(n) >= low) & (np.arange(n) < high)).astype(np.float64)
@@ -250,7 +250,7 @@ def test_cells_ranges_and_answers_agree(shape: tuple[int, ...], seed: int) -> No
         value, errors = estimate.answers(CountingQueries.of(CountingQuery(tuple(inside))))
         assert value == pytest.approx(expected[number], rel=1e-9, abs=1e-6)
         assert errors.noise_variances == pytest.approx(variances[number], rel=1e-6, abs=1e-6)
-        assert errors.within_squares == pytest.approx(withins[number], rel=1e-6, abs=1e-6)
+        assert errors.nonuniformity_squares == pytest.approx(nonuniformities[number], rel=1e-6, abs=1e-6)
 
 
 @quick

@@ -288,7 +288,7 @@ def test_answers_agree_however_they_are_asked() -> None:
     np.testing.assert_allclose(found.values(ranges), values, rtol=1e-9)
     by_range = found.errors(ranges)
     np.testing.assert_allclose(by_range.noise_variances, errors.noise_variances, rtol=1e-6)
-    np.testing.assert_allclose(by_range.within_squares, errors.within_squares, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(by_range.nonuniformity_squares, errors.nonuniformity_squares, rtol=1e-6, atol=1e-9)
 
 
 def test_every_pair_and_bar_of_the_cube_agree() -> None:
@@ -332,7 +332,7 @@ def test_intervals_of_bars_and_pairs_hold() -> None:
             ranges = cells_of_table(found.shape, axes)
             errors = found.errors(ranges)
             wrong = np.abs(found.values(ranges) - table_over(table, axes).ravel())
-            stated = np.sqrt(errors.noise_variances + errors.within_squares)
+            stated = np.sqrt(errors.noise_variances + errors.nonuniformity_squares)
             held.append(wrong <= 2.118 * stated)
             halved.append(wrong <= 2.118 * stated / 2)
     assert 0.92 < np.concatenate(held).mean() < 0.995
@@ -404,13 +404,13 @@ def test_the_error_of_a_moved_answer_has_a_part_of_the_trees_and_a_part_of_the_t
         tree, errors = found.tree.errors(ranges), found.errors(ranges)
         for k in range(len(ranges)):
             way = own[k] / (own[k] + of_tables[k])
-            noise = max(tree.noise_variances[k], own[k] - tree.within_squares[k])
+            noise = max(tree.noise_variances[k], own[k] - tree.nonuniformity_squares[k])
             assert errors.noise_variances[k] == pytest.approx((1 - way) ** 2 * noise + way**2 * of_tables[k])
-            assert errors.within_squares[k] == pytest.approx((1 - way) ** 2 * tree.within_squares[k])
-        assert (errors.noise_variances < tree.noise_variances + tree.within_squares).any()
+            assert errors.nonuniformity_squares[k] == pytest.approx((1 - way) ** 2 * tree.nonuniformity_squares[k])
+        assert (errors.noise_variances < tree.noise_variances + tree.nonuniformity_squares).any()
     single = found.errors(cells_of_table(found.shape, (0,)))
     np.testing.assert_array_equal(single.noise_variances, found.of_values[0])
-    assert not single.within_squares.any()
+    assert not single.nonuniformity_squares.any()
 
 
 def test_departures_beyond_all_scales_are_real() -> None:

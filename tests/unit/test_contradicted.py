@@ -116,7 +116,7 @@ def test_nothing_is_taken_for_known_of_the_inside_of_boxes_that_were_never_cut()
     off = abs(float(stated.values(column)[0]) - 3200)
     parts = stated.errors(column)
     assert off > 1500
-    assert off < 1.96 * float(np.sqrt(parts.noise_variances + parts.within_squares)[0])
+    assert off < 1.96 * float(np.sqrt(parts.noise_variances + parts.nonuniformity_squares)[0])
 
 
 def test_the_errors_stated_of_an_even_table_have_room_for_what_noise_hides() -> None:

@@ -95,7 +95,7 @@ def test_a_measured_question_has_a_measured_interval_and_another_says_that_it_is
     assert three.modelled
     assert "by the model" in str(three)
     assert three.low <= ((table.kind == "red") & (table.x0 <= 4)).sum() <= three.high
-    assert three.within > 0
+    assert three.nonuniformity > 0
     assert not release.count().modelled
 
 

@@ -101,7 +101,7 @@ def test_answers_are_near_and_their_intervals_hold(release: Release, places: Int
     assert np.mean((low <= truth) & (truth <= high)) > 0.85
     assert np.mean(np.abs(answers.values - truth)) < 40
     assert np.isfinite(answers.stderrs).all()
-    assert np.isfinite(answers.withins).all()
+    assert np.isfinite(answers.nonuniformities).all()
 
 
 def test_a_heap_keeps_its_rows_and_an_interval_reaches_what_was_counted() -> None:
@@ -120,7 +120,7 @@ def test_a_heap_keeps_its_rows_and_an_interval_reaches_what_was_counted() -> Non
         off += np.abs(made.values(around) - rows).tolist()
         for name, one in (("grid", made), ("divided", replace(made, totals=divided))):
             errors = one.errors(around)
-            deviation = np.sqrt(errors.noise_variances + errors.within_squares)
+            deviation = np.sqrt(errors.noise_variances + errors.nonuniformity_squares)
             held[name] += (np.abs(one.values(around) - rows) <= 2 * deviation).tolist()
     assert np.mean(off) < 15
     assert np.mean(held["grid"]) >= 0.9
@@ -132,7 +132,7 @@ def test_a_count_is_the_same_as_a_range(release: Release) -> None:
     same = release.answer(Workload(FINE.shape, np.array([[100_000, 0]]), np.array([[400_000, 500_001]])))
     assert one.value == pytest.approx(float(same.values[0]))
     assert one.stderr == pytest.approx(float(same.stderrs[0]))
-    assert one.within == pytest.approx(float(same.withins[0]))
+    assert one.nonuniformity == pytest.approx(float(same.nonuniformities[0]))
 
 
 def test_a_file_holds_it(release: Release, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_plan_alone_makes_no_grid(tmp_path: Path) -> None:
     transcript = Transcript(FINE.shape, Fraction(1, BUDGET_UNITS), (whole(),), plan=FINE_GRID)
     opened = Release.open(saved(tmp_path / "whole", transcript))
     assert opened.count().value == 1
-    assert 0 < opened.count(x=(0, SIDE // 2)).within < math.inf
+    assert 0 < opened.count(x=(0, SIDE // 2)).nonuniformity < math.inf
 
 
 def test_a_plan_does_not_say_that_a_grid_would_be_refused() -> None:

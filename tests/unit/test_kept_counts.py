@@ -73,7 +73,9 @@ def test_the_walk_by_levels_equals_the_compiled_walk(shape: tuple[int, ...], see
     scale = float(np.abs(made.posterior.totals).max()) + 1
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * scale)
     np.testing.assert_allclose(errors.noise_variances, parts.noise_variances, rtol=1e-9, atol=1e-9 * scale)
-    np.testing.assert_allclose(errors.within_squares, parts.within_squares, rtol=1e-9, atol=1e-9 * scale**2)
+    np.testing.assert_allclose(
+        errors.nonuniformity_squares, parts.nonuniformity_squares, rtol=1e-9, atol=1e-9 * scale**2
+    )
 
 
 def balanced(shape: tuple[int, ...], seed: int) -> BalancedEstimate:
@@ -99,7 +101,9 @@ def test_what_is_kept_of_a_balanced_estimate_answers_as_it_does(shape: tuple[int
         found, errors = estimate_of_arrays(written).answers(asked)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * scale)
         np.testing.assert_allclose(errors.noise_variances, parts.noise_variances, rtol=1e-8, atol=1e-9 * scale)
-        np.testing.assert_allclose(errors.within_squares, parts.within_squares, rtol=1e-8, atol=1e-9 * scale**2)
+        np.testing.assert_allclose(
+            errors.nonuniformity_squares, parts.nonuniformity_squares, rtol=1e-8, atol=1e-9 * scale**2
+        )
 
 
 @pytest.mark.parametrize(

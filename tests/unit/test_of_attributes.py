@@ -143,7 +143,7 @@ def held(found: BalancedEstimate, table: Floats) -> float:
             cells = cells_of_table(table.shape, (second, first))
             truth = table.sum(tuple(axis for axis in range(table.ndim) if axis not in (first, second))).reshape(-1)
             errors = found.errors(cells)
-            stated = np.sqrt(errors.noise_variances + errors.within_squares)
+            stated = np.sqrt(errors.noise_variances + errors.nonuniformity_squares)
             inside.append(np.abs(found.values(cells) - truth) <= 1.96 * stated + 0.5)
     return float(np.mean(np.concatenate(inside)))
 

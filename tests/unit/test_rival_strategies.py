@@ -236,8 +236,8 @@ def test_totals_and_variances_are_those_of_dense_least_squares(shape: tuple[int,
     stated = found.estimate(LEAST_SQUARES).errors(workload)
     np.testing.assert_allclose(stated.noise_variances, np.einsum("ij,jk,ik->i", weights, covariance, weights))
     whole = np.isin(weights, (0, 1)).all(axis=1)
-    assert np.all(stated.within_squares[~whole] >= 0)
-    np.testing.assert_array_equal(stated.within_squares[whole], 0)
+    assert np.all(stated.nonuniformity_squares[~whole] >= 0)
+    np.testing.assert_array_equal(stated.nonuniformity_squares[whole], 0)
 
 
 def _overlap(tree: BoxTree, leaf: int, workload: Workload, query: int) -> float:
@@ -305,7 +305,7 @@ def test_measured_errors_are_those_that_are_stated(strategy: Strategy) -> None:
     assert np.abs(wrong.mean(axis=0) / sigma).max() < 5 / math.sqrt(releases)
     ratio = (wrong / sigma) ** 2
     assert abs(ratio.mean() - 1) < 5 * ratio.mean(axis=1).std() / math.sqrt(releases)
-    assert (stated.within_squares == 0).all()
+    assert (stated.nonuniformity_squares == 0).all()
 
 
 def test_a_release_by_a_rival_has_least_squares_beside_its_default() -> None:

@@ -173,9 +173,9 @@ def test_a_count_is_that_of_count(release: Release, condition: str) -> None:
         answer = release.count(condition, estimate=estimate)
         query = f"SELECT count(*) AS n FROM cube WHERE {condition}"
         (row,) = release.sql(query, error=True, estimate=estimate).to_pylist()
-        assert list(row) == ["n", "n_stderr", "n_within", "n_low", "n_high", *(["n_cut"] if answer.cut else [])]
+        assert list(row) == ["n", "n_stderr", "n_nonuniformity", "n_low", "n_high", *(["n_cut"] if answer.cut else [])]
         assert row.get("n_cut", "") == answer.cut
-        expected = [answer.value, answer.stderr, answer.within]
+        expected = [answer.value, answer.stderr, answer.nonuniformity]
         assert list(row.values())[:3] == pytest.approx(expected, rel=1e-7, abs=1e-6)
         assert (row["n_low"], row["n_high"]) == pytest.approx((answer.low, answer.high), rel=1e-7, abs=1e-6)
     assert release.sql(query, estimate="cells")["n"].to_pylist() == pytest.approx([answer.value], rel=1e-9)

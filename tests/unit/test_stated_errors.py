@@ -8,8 +8,8 @@ from scipy.integrate import quad
 
 from dpcube.core.arrays import Floats
 from dpcube.models.errors.fixed_normals import fixed_normals
+from dpcube.models.errors.nonuniformity import PROBES, judge
 from dpcube.models.errors.pooled_ranges import evenly_placed_ranges
-from dpcube.models.errors.within_boxes import PROBES, judge
 from dpcube.models.posterior import Posterior, PosteriorEstimate, infer
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import MIXED, WorkloadModel
@@ -119,7 +119,7 @@ def test_the_stated_variance_of_a_range_is_that_of_its_splits_and_of_its_total()
             likely.append(part * math.exp(-(apart**2) / (2 * (prior + noise))) / math.sqrt(prior + noise))
         stated += float(np.average(told, weights=likely))
         assert errors.noise_variances[k] == pytest.approx(stated, rel=1e-6)
-        assert errors.within_squares[k] == pytest.approx(0.0, abs=1e-9)
+        assert errors.nonuniformity_squares[k] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_boxes_are_judged_by_plain_sums_over_ranges() -> None:

@@ -128,7 +128,7 @@ def squares(kind: str, *, runs: int, epsilon: Fraction = EPSILON) -> tuple[Float
     for seed in range(runs):
         noisy = ROWS + int(SeededNoise(1000 + seed).draw(share, 1)[0])
         found = release(kind, measured(kind, seed=seed, epsilon=epsilon).after_total(noisy)).count()
-        errors.append((found.value - ROWS) ** 2 / (found.stderr**2 + found.within**2))
+        errors.append((found.value - ROWS) ** 2 / (found.stderr**2 + found.nonuniformity**2))
         widths.append((found.high - found.low) / 2)
     return np.array(errors), np.array(widths)
 

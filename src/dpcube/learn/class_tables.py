@@ -169,7 +169,7 @@ class CellTables(ClassTables):
         lower[:, self.axes[-1]] = np.tile(np.arange(self.classes), term.size)
         upper[:, self.axes[-1]] = lower[:, self.axes[-1]] + 1
         errors = self.estimate.errors(Workload(shape, lower, upper))
-        squares = np.nan_to_num(errors.noise_variances) + np.nan_to_num(errors.within_squares)
+        squares = np.nan_to_num(errors.noise_variances) + np.nan_to_num(errors.nonuniformity_squares)
         return np.asarray(squares.reshape(term.size, self.classes))
 
 
@@ -265,7 +265,7 @@ class ModelTables(ClassTables):
         asked = CountingQueries(tuple(weights), chosen.reshape(-1, len(weights)))
         values, errors = self.estimate.answers(asked)
         counts = np.maximum(values, 0).reshape(term.size, self.classes)
-        squares = (errors.noise_variances + errors.within_squares).reshape(counts.shape)
+        squares = (errors.noise_variances + errors.nonuniformity_squares).reshape(counts.shape)
         # A count whose error nobody knows may be anything up to its group's rows.
         anything = np.broadcast_to(counts.sum(axis=1, keepdims=True) ** 2, counts.shape)
         return counts, np.where(np.isnan(squares), anything, squares)

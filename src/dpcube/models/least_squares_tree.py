@@ -116,7 +116,7 @@ class LeastSquaresTree(CellwiseEstimate):
         if self._posterior is None:
             return ErrorParts(noise, np.where(cut > 0, np.nan, 0.0))
         mean, errors = by(self._posterior)
-        squares = (values - mean) ** 2 + errors.noise_variances + errors.within_squares
+        squares = (values - mean) ** 2 + errors.noise_variances + errors.nonuniformity_squares
         return ErrorParts(noise, np.where(cut > 0, np.maximum(squares - noise, 0.0), 0.0))
 
 

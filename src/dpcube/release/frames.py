@@ -103,7 +103,9 @@ def to_hist(view: "View", *, errors: bool) -> Any:
     answers = group_answers(axes, view.release, view.estimate)
     histogram = hist.Hist(*made, storage=hist.storage.Weight())
     histogram.view().value[...] = answers.values.reshape(shape)
-    histogram.view().variance[...] = (answers.stderrs**2 + answers.withins**2 + answers.cut_reach() ** 2).reshape(shape)
+    histogram.view().variance[...] = (
+        answers.stderrs**2 + answers.nonuniformities**2 + answers.cut_reach() ** 2
+    ).reshape(shape)
     return histogram
 
 

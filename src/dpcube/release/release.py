@@ -140,8 +140,8 @@ class Release:
     ) -> "pa.Table":
         """Return the result of a SELECT on the table `cube`, whose columns are the attributes (docs/sql.md).
 
-        `error=True` adds columns `_stderr`, `_within`, `_low` and `_high` to counts, sums, averages, ratios, medians;
-        `seconds` is the longest the query may run.
+        `error=True` adds columns `_stderr`, `_nonuniformity`, `_low` and `_high` to counts, sums, averages, ratios and
+        medians; `seconds` is the longest the query may run.
         """
         from dpcube.release import sql
 

@@ -23,8 +23,8 @@ from dpcube.models.boxes.part import BoxPart, BoxSums
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import equal_weights, squared_weights
+from dpcube.models.errors.nonuniformity import NonUniformity
 from dpcube.models.errors.parts import EqualNoises, ErrorParts
-from dpcube.models.errors.within_boxes import WithinBoxes
 from dpcube.models.protocol import DENSE_CELLS
 from dpcube.queries import CountingQueries, Workload
 
@@ -39,7 +39,7 @@ class BoxEstimate(CellwiseEstimate):
     detail: Floats | None = None
     """What is added to each cell, in the shape of the cube."""
     cell_variance: float = 0.0
-    within: WithinBoxes | None = None
+    within: NonUniformity | None = None
     """What tells the error of spreading boxes evenly, where something does."""
     alpha: float | None = None
     """Of the noise, where the estimate is one kind of counts, each measured once and alike: cells, or boxes."""
@@ -104,18 +104,18 @@ class BoxEstimate(CellwiseEstimate):
         """Return the errors of sums of noisy cells: noise alone."""
         return ErrorParts(cell_noise, np.zeros(len(cell_noise)), self._equal(numbers))
 
-    def _box_errors(self, cell_noise: Floats, sums: BoxSums, guesses: Callable[[WithinBoxes], Floats]) -> ErrorParts:
+    def _box_errors(self, cell_noise: Floats, sums: BoxSums, guesses: Callable[[NonUniformity], Floats]) -> ErrorParts:
         """Return the errors of what is taken of boxes: noise, and where boxes are cut that of spreading them evenly.
 
         That one is 0 if cells have details of their own; without details it is expected from the noisy cells, if there
         are any, and else unknown.
         """
-        within_squares = np.zeros(len(cell_noise))
+        nonuniformity_squares = np.zeros(len(cell_noise))
         if self.within is not None:
-            within_squares = self.within.expected_square(guesses(self.within), sums.cut, sums.worst)
+            nonuniformity_squares = self.within.expected_square(guesses(self.within), sums.cut, sums.worst)
         elif self.detail is None:
-            within_squares = np.where(sums.cut > 0, np.nan, 0.0)
-        return ErrorParts(np.maximum(cell_noise + sums.variance, 0.0), within_squares, self._equal(sums.number))
+            nonuniformity_squares = np.where(sums.cut > 0, np.nan, 0.0)
+        return ErrorParts(np.maximum(cell_noise + sums.variance, 0.0), nonuniformity_squares, self._equal(sums.number))
 
     def _equal(self, numbers: NDArray[np.int64] | Floats) -> EqualNoises | None:
         return None if self.alpha is None else EqualNoises(self.alpha, numbers.astype(np.int64))

@@ -10,7 +10,7 @@ from dpcube.core.errors import DpcubeError
 from dpcube.models.arrays import DamagedError, EstimateArrays, estimate_of_arrays
 from dpcube.models.boxes.estimate import BoxEstimate
 from dpcube.models.boxes.part import BoxPart
-from dpcube.models.errors.within_boxes import Ratio, WithinBoxes
+from dpcube.models.errors.nonuniformity import NonUniformity, Ratio
 from dpcube.models.least_squares_tree import LeastSquaresTree
 from dpcube.trees.tree import BoxTree
 
@@ -30,7 +30,7 @@ def stored_boxes(written: EstimateArrays) -> BoxEstimate:
     if "ratio" in arrays:
         assert boxes is not None
         noise, *ratio = written.floats("ratio", 1 + len(fields(Ratio))).tolist()
-        within = WithinBoxes(np.zeros(shape, np.int64), boxes.tree, noise)
+        within = NonUniformity(np.zeros(shape, np.int64), boxes.tree, noise)
         within.__dict__.update(ratio=Ratio(*ratio), deviation=written.floats("deviation", *shape))
     alpha = None if facts["alpha"] is None else float(facts["alpha"])
     return BoxEstimate(str(facts["name"]), shape, boxes, detail, cell_variance, within, alpha)

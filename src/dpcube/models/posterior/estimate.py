@@ -127,18 +127,20 @@ class TreeEstimate(CellwiseEstimate):
     def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         asked = axis_weights(queries, self.measure, self._starts)
-        values, variances, within_squares = self._walked(asked, self.splits).T
+        values, variances, nonuniformity_squares = self._walked(asked, self.splits).T
         if self.biases is not None:
-            variances = self._biased(queries, variances, within_squares, self._apart(asked))
-        return values, ErrorParts(variances, within_squares + self._hidden(asked))
+            variances = self._biased(queries, variances, nonuniformity_squares, self._apart(asked))
+        return values, ErrorParts(variances, nonuniformity_squares + self._hidden(asked))
 
-    def _biased(self, queries: CountingQueries, variances: Floats, within_squares: Floats, apart: Floats) -> Floats:
+    def _biased(
+        self, queries: CountingQueries, variances: Floats, nonuniformity_squares: Floats, apart: Floats
+    ) -> Floats:
         """Return variances raised by biases, if these are judged."""
         if self.biases is None:
             return variances
         return self.biases.added(
             variances,
-            within_squares,
+            nonuniformity_squares,
             apart,
             asked=number_asked(queries),
             periods=cells_taken_of_first(queries),
@@ -158,11 +160,11 @@ class TreeEstimate(CellwiseEstimate):
     def range_errors(self, workload: Workload) -> ErrorParts:
         """Return the parts of the errors of many ranges: from a table for very many, else by a walk for each."""
         if self.tree.is_halved and worthwhile(HalvingTable.numbers(self.shape), len(workload)):
-            variances, within_squares = self._error_table.variances(workload)
-            return self._with_biases(variances, within_squares, lambda: self._many_apart(workload), workload)
+            variances, nonuniformity_squares = self._error_table.variances(workload)
+            return self._with_biases(variances, nonuniformity_squares, lambda: self._many_apart(workload), workload)
         asked = self._everything.inside(workload)
-        _, variances, within_squares = self._walked(asked, self.splits).T
-        return self._with_biases(variances, within_squares, lambda: self._apart(asked), workload)
+        _, variances, nonuniformity_squares = self._walked(asked, self.splits).T
+        return self._with_biases(variances, nonuniformity_squares, lambda: self._apart(asked), workload)
 
     def own_squares(self, asked: CountingQueries | Workload) -> Floats:
         """Return the squared errors that the posterior states by itself, without any bias."""
@@ -178,15 +180,15 @@ class TreeEstimate(CellwiseEstimate):
         return self.errors(queries), self.own_squares(queries)
 
     def _with_biases(
-        self, variances: Floats, within_squares: Floats, apart: Callable[[], Floats], workload: Workload
+        self, variances: Floats, nonuniformity_squares: Floats, apart: Callable[[], Floats], workload: Workload
     ) -> ErrorParts:
         """Return the parts of the errors of ranges, biases among the noise, given what is apart."""
         if self.biases is not None:
             taken = workload.upper - workload.lower
             asked: Ints = np.sum(taken != self.shape, axis=1)
             periods = np.maximum(taken[:, 0], 1).astype(np.float64)
-            variances = self.biases.added(variances, within_squares, apart(), asked=asked, periods=periods)
-        return ErrorParts(variances, within_squares + self._hidden(self._everything.inside(workload)))
+            variances = self.biases.added(variances, nonuniformity_squares, apart(), asked=asked, periods=periods)
+        return ErrorParts(variances, nonuniformity_squares + self._hidden(self._everything.inside(workload)))
 
     def _hidden(self, asked: AxisWeights) -> Floats:
         """Return what squared errors within leaves have beyond those of the prior, where values have no order."""

@@ -293,7 +293,9 @@ class Session:
                     else quantile_errors(relation, *taken[0], of=of, confidence=self.confidence)
                 )
             except TooManyWaysError:
-                found = dict.fromkeys(("stderr", "within", "low", "high"), pa.array(np.full(len(taken[0][0]), np.nan)))
+                found = dict.fromkeys(
+                    ("stderr", "nonuniformity", "low", "high"), pa.array(np.full(len(taken[0][0]), np.nan))
+                )
         return scaled_errors(found, scale=of.scale, offset=of.offset)
 
 

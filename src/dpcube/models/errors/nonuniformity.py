@@ -44,7 +44,7 @@ LARGEST_CLIPPED = 2**30
 
 
 @dataclass(frozen=True)
-class WithinBoxes:
+class NonUniformity:
     """What tells how uneven boxes are: noisy cells, the tree whose leaves are spread evenly, a cell's noise."""
 
     noisy: NDArray[np.int64]

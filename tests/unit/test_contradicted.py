@@ -11,8 +11,7 @@ from dpcube.core.gate import Gate
 from dpcube.models import estimate
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.posterior import Posterior, PosteriorEstimate, infer, with_unseen_departures
-from dpcube.models.posterior.contradicted import moved_marginals, noise_along
-from dpcube.models.posterior.even import RARE, EvenTable
+from dpcube.models.posterior.inference import RARE, EvenTable, moved_marginals, noise_along
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import WorkloadModel

@@ -10,7 +10,7 @@ from dpcube.models.errors.axis_weights import cells_taken_of_first, number_asked
 from dpcube.models.errors.biases import BIAS, LARGEST_NOISE, Biases, bias_squares, geometric_middle
 from dpcube.models.marginals import BalancedEstimate
 from dpcube.models.marginals.balanced import cells_of_table
-from dpcube.models.posterior.of_attributes import CELLS, TABLES, learnt_biases, some_cells, tables_over
+from dpcube.models.posterior.calibration import CELLS, TABLES, learnt_biases, some_cells, tables_over
 from dpcube.queries import CountingQueries, Workload
 
 SHAPE = (3, 1, 4, 5, 2, 3, 2)

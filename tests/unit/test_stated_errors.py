@@ -7,9 +7,8 @@ import pytest
 from scipy.integrate import quad
 
 from dpcube.core.arrays import Floats
-from dpcube.models.errors.fixed_normals import fixed_normals
+from dpcube.models.errors.fixed_inputs import evenly_placed_ranges, fixed_normals
 from dpcube.models.errors.nonuniformity import PROBES, judge
-from dpcube.models.errors.pooled_ranges import evenly_placed_ranges
 from dpcube.models.posterior import Posterior, PosteriorEstimate, infer
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import MIXED, WorkloadModel

@@ -39,9 +39,9 @@ from dpcube.models.posterior import (
     whole_count,
     with_unseen_departures,
 )
+from dpcube.models.posterior.inference import UnseenInside
 from dpcube.models.protocol import Estimate
 from dpcube.models.tree_totals import consistent_totals, least_squares_totals
-from dpcube.models.unseen import UnseenInside
 from dpcube.trees.straight_cuts import straight_cuts
 from dpcube.trees.tree import BoxTree
 

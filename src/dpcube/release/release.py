@@ -291,7 +291,7 @@ class Release:
     def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":
         """Return the default model of a target, to be saved: `dpcube train` (docs/classification.md)."""
         from dpcube.learn.origin import Origin
-        from dpcube.learn.train import ESTIMATES_TRIED, train
+        from dpcube.learn.training import ESTIMATES_TRIED, train
 
         self._features_for(target)
         made = self.provenance

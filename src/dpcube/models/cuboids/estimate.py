@@ -18,7 +18,6 @@ from dpcube.core.errors import QueryError
 from dpcube.models.arrays import EstimateArrays
 from dpcube.models.cell_sums import few_weighted_sums, weighted_sums
 from dpcube.models.cuboids.beliefs import Beliefs, spread
-from dpcube.models.cuboids.cells_in_groups import shares_of_cells
 from dpcube.models.cuboids.departures import Departure, departure_of
 from dpcube.models.cuboids.first_tables import (
     counted_table,
@@ -29,6 +28,7 @@ from dpcube.models.cuboids.first_tables import (
 )
 from dpcube.models.cuboids.fitting import CountedTable, fit, variance_of_total
 from dpcube.models.cuboids.junction import CliqueAxes, model_cells, table_cells
+from dpcube.models.cuboids.shares import shares_of_cells
 from dpcube.models.errors.axis_weights import ranges_by_weights
 from dpcube.models.errors.level_walk import FEW
 from dpcube.models.errors.parts import ErrorParts

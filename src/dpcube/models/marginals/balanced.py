@@ -20,8 +20,7 @@ from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.marginals.components import Components, TableAxes, centred, table_over
-from dpcube.models.marginals.entropy import independent_cube
-from dpcube.models.marginals.fitting import fitted, one_way_tables, two_way_tables
+from dpcube.models.marginals.fitting import fitted, independent_cube, one_way_tables, two_way_tables
 from dpcube.models.marginals.one_way import SURPRISE, MovedValues, OneWay
 from dpcube.models.marginals.pooled import pooled_errors, values_inside, values_taken, weight_sums, with_values
 from dpcube.models.marginals.shrinkage import Departures, groups_by_size, signals

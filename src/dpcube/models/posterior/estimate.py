@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
+from dpcube.core.compiled import compiled
 from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.cellwise import CellwiseEstimate
@@ -26,15 +27,44 @@ from dpcube.models.errors.box_tables import worthwhile
 from dpcube.models.errors.halving_table import HalvingTable
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.errors.walks import hidden_squares, node_sums, split_sums
-from dpcube.models.posterior.calibrated import calibrated_splits
-from dpcube.models.posterior.cells import fill_cells
+from dpcube.models.posterior.calibration import Probes, calibrated_splits, learnt_biases, probed
 from dpcube.models.posterior.inference import Posterior
-from dpcube.models.posterior.of_attributes import learnt_biases
-from dpcube.models.posterior.probes import Probes, probed
 from dpcube.models.posterior.whole import Whole
 from dpcube.models.protocol import DENSE_CELLS
 from dpcube.queries import CountingQueries, Workload
 from dpcube.trees.tree import BoxTree
+
+
+@compiled
+def fill_cells(
+    cells: Floats, strides: Ints, lower: Ints, upper: Ints, total: Floats, prefix: Floats, start: Ints
+) -> None:
+    """Write into every cell of every box its part of the box's total, in proportion to the product of the marginals.
+
+    `cells` is the flat cube and `strides` how far apart neighbours on each axis are in it; `lower` and `upper` have
+    shape (boxes, axes), `total` (boxes,). Axis j's prefix sums of its marginal begin at `start[j]` of `prefix`.
+    """
+    dims = lower.shape[1]
+    index = np.empty(dims, np.int64)
+    for box in range(len(lower)):
+        density = total[box]
+        for axis in range(dims):
+            index[axis] = lower[box, axis]
+            density /= prefix[start[axis] + upper[box, axis]] - prefix[start[axis] + lower[box, axis]]
+        while index[0] < upper[box, 0]:
+            part, at = density, 0
+            for axis in range(dims - 1):
+                part *= prefix[start[axis] + index[axis] + 1] - prefix[start[axis] + index[axis]]
+                at += index[axis] * strides[axis]
+            last = start[dims - 1]
+            for cell in range(lower[box, dims - 1], upper[box, dims - 1]):
+                cells[at + cell] = part * (prefix[last + cell + 1] - prefix[last + cell])
+            index[dims - 1] = upper[box, dims - 1]
+            for axis in range(dims - 1, 0, -1):
+                if index[axis] == upper[box, axis]:
+                    index[axis] = lower[box, axis]
+                    index[axis - 1] += 1
+
 
 MOST_PROBED = 2**22
 """In cubes up to so many cells every answer is held against its counts; in larger ones none is, for that takes a table

@@ -69,7 +69,7 @@ def totals(epsilon: str, runs: int) -> Iterator[str]:
         found = [
             publish(source, domain, epsilon=epsilon, ledger=None, even_if_empty=False).count() for _ in range(runs)
         ]
-        squares = [(one.value - rows) ** 2 / (one.stderr**2 + one.within**2) for one in found]
+        squares = [(one.value - rows) ** 2 / (one.stderr**2 + one.nonuniformity**2) for one in found]
         held = np.mean([one.low <= rows <= one.high for one in found])
         width = max((one.high - one.low) / 2 for one in found) * float(epsilon)
         wrong = np.mean([abs(one.value - rows) for one in found]) * float(epsilon)

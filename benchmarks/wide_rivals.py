@@ -35,7 +35,6 @@ from dpcube.core.domain import Domain
 from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
 from dpcube.models.cuboids.beliefs import Beliefs
-from dpcube.models.cuboids.drawing import drawn_cells
 from dpcube.models.cuboids.estimate import CuboidsEstimate
 from dpcube.models.cuboids.junction import JunctionTree
 from dpcube.strategies import Cuboids
@@ -232,7 +231,7 @@ def cuboids(rows: Ints, domain: Domain, epsilon: float, seed: int) -> tuple[Ints
     exact = SparseRows(domain.shape, list(codes.T), alike)
     gate = Gate(exact, Fraction(str(epsilon)), noise=SeededNoise(seed))
     estimate = CuboidsEstimate.of("cuboids", Cuboids().for_domain(domain).run(gate))
-    drawn = drawn_cells(estimate, len(rows), np.random.default_rng(seed))
+    (drawn,) = estimate.draw(len(rows), np.random.default_rng(seed), batch=len(rows))
     return np.stack(drawn, axis=1), f"{len(estimate.cuboids)} cuboids"
 
 

@@ -20,7 +20,6 @@ from dpcube.core.gate import Gate
 from dpcube.core.sources import open_rows
 from dpcube.datasets import adult_domain, adult_table
 from dpcube.measurements import Provenance
-from dpcube.models.cuboids.drawing import drawn_cells
 from dpcube.models.cuboids.estimate import CuboidsEstimate
 from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answers
@@ -79,7 +78,8 @@ def measure(epsilon: str, seed: int, domain: Domain, exact: SparseRows, rows: In
     release = Release(domain, transcript, Provenance("cuboids", Fraction(epsilon), "benchmark", private=False))
     estimate = release.estimate()
     assert isinstance(estimate, CuboidsEstimate)
-    drawn = np.stack(drawn_cells(estimate, len(rows), np.random.default_rng(seed)), axis=1)
+    (places,) = estimate.draw(len(rows), np.random.default_rng(seed), batch=len(rows))
+    drawn = np.stack(places, axis=1)
     figures = {"seconds": seconds}
     for way in (1, 2, 3):
         sets = list(itertools.combinations(range(len(domain.shape)), way))

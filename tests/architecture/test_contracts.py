@@ -85,7 +85,7 @@ CHILD = "the engine's environment is met in a child process only"
         ("cli/analyst/plan.py", "from dpcube.curator.publishing import count", ANALYST),
         ("strategies/cells.py", "import dpcube.plan", LAYERS),
         ("core/gate.py", "from dpcube.release.synthesize import synthetic_rows", TRUSTED),
-        ("strategies/cells.py", "from dpcube.models.cuboids.drawing import drawn", SYNTHETIC),
+        ("strategies/cells.py", "from dpcube.models.sampling import same_rows", SYNTHETIC),
         ("core/noise.py", "import random", TRUSTED),
         ("link/session.py", "import random", CURATOR),
         ("link/session.py", "from dpcube.testing import SilentNoise", CURATOR),
@@ -180,7 +180,7 @@ def test_only_tests_experiments_and_synthetic_rows_use_seeded_randomness() -> No
         "plan/",
         "queries/random_ranges.py",
         "release/synthesize.py",
-        "models/cuboids/drawing.py",
+        "models/sampling.py",
         CHOOSING,
     )
     used = {name: found for name, tree in parsed() if (found := random_uses(tree))}

@@ -79,7 +79,7 @@ def test_any_shape_epsilon_and_counts(shape: tuple[int, ...], epsilon: str, larg
     assert np.isfinite(cells).all()
     assert (cells >= 0).all()
     answers = release.answer(random_ranges(shape, 20, seed=3))
-    for numbers in (answers.values, answers.stderrs, answers.withins):
+    for numbers in (answers.values, answers.stderrs, answers.nonuniformities):
         assert np.isfinite(numbers).all()
     assert release.estimates[0] == "balanced"
 
@@ -260,7 +260,7 @@ def test_a_saved_release_answers_the_same(tmp_path: Path) -> None:
     assert opened.digest == release.digest
     np.testing.assert_array_equal(opened.cells(), release.cells())
     asked = random_ranges((40, 33), 50, seed=2)
-    for name in ("values", "stderrs", "withins"):
+    for name in ("values", "stderrs", "nonuniformities"):
         np.testing.assert_array_equal(getattr(opened.answer(asked), name), getattr(release.answer(asked), name))
 
 

@@ -95,7 +95,7 @@ def test_a_measured_question_has_a_measured_interval_and_another_says_that_it_is
     assert three.modelled
     assert "by the model" in str(three)
     assert three.low <= ((table.kind == "red") & (table.x0 <= 4)).sum() <= three.high
-    assert three.within > 0
+    assert three.nonuniformity > 0
     assert not release.count().modelled
 
 
@@ -141,7 +141,7 @@ def test_intervals_hold_where_two_pairs_were_chosen() -> None:
         transcript = Cuboids().run(gate)
         assert 1 <= len(measured(transcript)) < 3
         found = estimate(transcript)
-        low, high = Answers.of(found.range_values(asked), found.range_errors(asked)).interval()
+        low, high = Answers.of(found.values(asked), found.errors(asked)).interval()
         held.append(np.mean((low <= exact) & (exact <= high)))
     assert np.mean(held) >= 0.93
 

@@ -16,6 +16,7 @@ import dpcube
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
 from dpcube.core.errors import QueryError
+from dpcube.models.arrays import EstimateArrays
 from dpcube.models.boxes import BoxEstimate
 from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
@@ -74,6 +75,9 @@ def test_an_estimate_of_another_kind_gives_its_cells_and_no_errors() -> None:
     class Other:
         def cells(self) -> np.ndarray[Any, Any]:
             return np.ones((2, 3))
+
+        def to_arrays(self) -> EstimateArrays:
+            return EstimateArrays("other", {}, {})
 
     model = page_model(Other(), confidence=0.95)  # type: ignore[arg-type]
     assert model.facts == {"kind": "cells"}

@@ -100,7 +100,7 @@ def test_answers_are_near_and_their_intervals_hold(release: Release, places: Int
     assert np.mean((low <= truth) & (truth <= high)) > 0.85
     assert np.mean(np.abs(answers.values - truth)) < 40
     assert np.isfinite(answers.stderrs).all()
-    assert np.isfinite(answers.withins).all()
+    assert np.isfinite(answers.nonuniformities).all()
 
 
 def test_a_heap_keeps_its_rows_and_an_interval_reaches_what_was_counted() -> None:
@@ -116,11 +116,11 @@ def test_a_heap_keeps_its_rows_and_an_interval_reaches_what_was_counted() -> Non
         assert isinstance(made, GridEstimate)
         assert boxes is not None
         divided = consistent_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))
-        off += np.abs(made.range_values(around) - rows).tolist()
+        off += np.abs(made.values(around) - rows).tolist()
         for name, one in (("grid", made), ("divided", replace(made, totals=divided))):
-            errors = one.range_errors(around)
-            deviation = np.sqrt(errors.noise_variances + errors.within_squares)
-            held[name] += (np.abs(one.range_values(around) - rows) <= 2 * deviation).tolist()
+            errors = one.errors(around)
+            deviation = np.sqrt(errors.noise_variances + errors.nonuniformity_squares)
+            held[name] += (np.abs(one.values(around) - rows) <= 2 * deviation).tolist()
     assert np.mean(off) < 15
     assert np.mean(held["grid"]) >= 0.9
     assert np.mean(held["divided"]) >= 0.9
@@ -131,7 +131,7 @@ def test_a_count_is_the_same_as_a_range(release: Release) -> None:
     same = release.answer(Workload(FINE.shape, np.array([[100_000, 0]]), np.array([[400_000, 500_001]])))
     assert one.value == pytest.approx(float(same.values[0]))
     assert one.stderr == pytest.approx(float(same.stderrs[0]))
-    assert one.within == pytest.approx(float(same.withins[0]))
+    assert one.nonuniformity == pytest.approx(float(same.nonuniformities[0]))
 
 
 def test_a_file_holds_it(release: Release, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_any_table_is_measured_whole_within_its_budget(places: Ints, epsilon: Fr
 def test_all_rows_in_one_cell_are_found_there() -> None:
     grid = estimate(transcript_of(np.full((5000, 2), 123_456)))
     cell = np.full((1, 2), 123_456)
-    near = grid.range_values(Workload((SIDE, SIDE), cell - 500, cell + 500))
+    near = grid.values(Workload((SIDE, SIDE), cell - 500, cell + 500))
     assert near[0] == pytest.approx(5000, abs=250)
 
 
@@ -223,7 +223,7 @@ def test_without_noise_the_estimate_is_what_was_counted() -> None:
     transcript = FineGrid().run(Gate(exact, Fraction(50), noise=SilentNoise()))
     lower = np.array([[0, 0], [0, 0]])
     upper = np.array([[16, 8], [8, 8]])
-    values = estimate(transcript, "grid").range_values(Workload((16, 8), lower, upper))
+    values = estimate(transcript, "grid").values(Workload((16, 8), lower, upper))
     np.testing.assert_allclose(values, [exact.sum(), exact[:8].sum()], rtol=1e-6)
 
 
@@ -264,7 +264,7 @@ def test_a_plan_alone_makes_no_grid(tmp_path: Path) -> None:
     transcript = Transcript(FINE.shape, Fraction(1, BUDGET_UNITS), (whole(),), layout="grid")
     opened = Release.open(saved(tmp_path / "whole", transcript))
     assert opened.count().value == 1
-    assert 0 < opened.count(x=(0, SIDE // 2)).within < math.inf
+    assert 0 < opened.count(x=(0, SIDE // 2)).nonuniformity < math.inf
 
 
 def test_a_plan_does_not_say_that_a_grid_would_be_refused() -> None:

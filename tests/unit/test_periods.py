@@ -95,9 +95,9 @@ def test_an_adaptive_whole_keeps_its_kind_and_states_errors_that_add_up() -> Non
     assert whole.transcript.boxes.tree.is_halved  # so that boxes are as even as the parts say
     for question in (None, "age < 40", "sex = 'M' and age between 25 and 35"):
         found, answers = whole.count(question), [one.count(question) for one in parts]
-        together = float(np.sqrt(sum(answer.stderr**2 + answer.within**2 for answer in answers)))
+        together = float(np.sqrt(sum(answer.stderr**2 + answer.nonuniformity**2 for answer in answers)))
         assert abs(found.value - sum(answer.value for answer in answers)) < 3 * together
-        assert 0.5 * together < np.hypot(found.stderr, found.within) < 2 * together
+        assert 0.5 * together < np.hypot(found.stderr, found.nonuniformity) < 2 * together
 
 
 @pytest.mark.slow

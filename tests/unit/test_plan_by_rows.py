@@ -138,7 +138,7 @@ def test_errors_of_a_grid_are_of_each_size_that_holds_a_cell() -> None:
     sizes = ["", "25% of the grid", "5% of the grid", "1% of the grid"]
     assert [about for kind, about in errors if kind == "ranges"] == sizes
     whole = Workload(made.shape, np.array([[0, 0]]), np.array([made.shape]))
-    assert errors["total", ""] == (abs(found.range_values(whole)[0] - 500), 1.0)
+    assert errors["total", ""] == (abs(found.values(whole)[0] - 500), 1.0)
 
 
 # Plans.

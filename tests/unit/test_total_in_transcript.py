@@ -109,7 +109,7 @@ def test_cells_with_a_total_are_least_squares_of_both() -> None:
     for row, low, high in zip(rows, asked.lower, asked.upper, strict=True):
         row[tuple(map(slice, low, high))] = 1
     flat = rows.reshape(3, -1)
-    variances = made.estimate().range_errors(asked).noise_variances
+    variances = made.estimate().errors(asked).noise_variances
     np.testing.assert_allclose(variances, np.einsum("qi,ij,qj->q", flat, covariance, flat))
 
 
@@ -120,7 +120,7 @@ def squares(kind: str, *, runs: int, epsilon: Fraction = EPSILON) -> tuple[Float
     for seed in range(runs):
         noisy = ROWS + int(SeededNoise(1000 + seed).draw(share, 1)[0])
         found = release(kind, measured(kind, seed=seed, epsilon=epsilon).after_total(noisy)).count()
-        errors.append((found.value - ROWS) ** 2 / (found.stderr**2 + found.within**2))
+        errors.append((found.value - ROWS) ** 2 / (found.stderr**2 + found.nonuniformity**2))
         widths.append((found.high - found.low) / 2)
     return np.array(errors), np.array(widths)
 

@@ -13,7 +13,7 @@ v1/(v2 + n v1) when each count is weighted by its precision (paper's H+, spec 4.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models.boxes import BoxEstimate, BoxPart
 from dpcube.models.cuboids.estimate import CuboidsEstimate, makes_a_small_model
 from dpcube.models.cuboids.first_tables import counts_every_attribute
-from dpcube.models.errors import WithinBoxes, deviations_from_means
+from dpcube.models.errors import NonUniformity, deviations_from_means
 from dpcube.models.fine_grid import GridEstimate
 from dpcube.models.least_squares_tree import LeastSquaresTree
 from dpcube.models.marginals import LEAST_AXES, MOST_FITTED, BalancedEstimate, Components, noisy_cells, noisy_tables
@@ -39,13 +39,13 @@ from dpcube.models.posterior import (
     whole_count,
     with_unseen_departures,
 )
+from dpcube.models.posterior.inference import UnseenInside
 from dpcube.models.protocol import Estimate
 from dpcube.models.tree_totals import consistent_totals, least_squares_totals
-from dpcube.models.unseen import UnseenInside
 from dpcube.trees.straight_cuts import straight_cuts
 from dpcube.trees.tree import BoxTree
 
-Part = Literal["noise", "within"]
+Part = Literal["noise", "nonuniformity"]
 """A part of an error: that of the noise, and that of spreading boxes over their cells."""
 
 
@@ -240,7 +240,7 @@ def _evenly_spread(
     part = BoxPart(boxes.tree, totals, variance / boxes.tree.leaf_boxes.sizes.astype(np.float64) ** 2)
     within = None
     if transcript.cells is not None:
-        within = WithinBoxes(transcript.cells.counts, boxes.tree, transcript.cell_variance)
+        within = NonUniformity(transcript.cells.counts, boxes.tree, transcript.cell_variance)
     return BoxEstimate(name, transcript.shape, part, within=within, alpha=alpha)
 
 
@@ -310,21 +310,21 @@ def _counts_leaves_only(transcript: Transcript) -> bool:
 
 
 def _states_everything(_: Transcript) -> frozenset[Part]:
-    return frozenset({"noise", "within"})
+    return frozenset({"noise", "nonuniformity"})
 
 
 def _states_of_uniform(transcript: Transcript) -> frozenset[Part]:
     """Noise; and what even spreading misses if cells can tell, or if no box has more than one cell."""
     tree = _boxes_of(transcript).tree
     tells = transcript.cells is not None or tree.sizes[tree.leaves].max() == 1
-    return frozenset({"noise", "within"}) if tells else frozenset({"noise"})
+    return frozenset({"noise", "nonuniformity"}) if tells else frozenset({"noise"})
 
 
 def _states_of_tree(transcript: Transcript) -> frozenset[Part]:
     """Noise; and what even spreading misses if a posterior can tell, or if no box has more than one cell."""
     tree = _boxes_of(transcript).tree
     tells = _has_posterior(transcript) or tree.sizes[tree.leaves].max() == 1
-    return frozenset({"noise", "within"}) if tells else frozenset({"noise"})
+    return frozenset({"noise", "nonuniformity"}) if tells else frozenset({"noise"})
 
 
 def _states_of_consistent(transcript: Transcript) -> frozenset[Part]:
@@ -441,15 +441,7 @@ def estimate(transcript: Transcript, name: str = "auto", *, unordered: tuple[int
     if lacking is not None:
         msg = f"the estimate '{name}' cannot be had: this release {lacking}; it has {_listed(transcript)}"
         raise QueryError(msg)
-    return _with_unordered(chosen.make(transcript), unordered)
-
-
-def _with_unordered(made: Estimate, unordered: tuple[int, ...]) -> Estimate:
-    if isinstance(made, PosteriorEstimate):
-        return replace(made, unordered=unordered)
-    if isinstance(made, BalancedEstimate):
-        return replace(made, unordered=unordered, tree=replace(made.tree, unordered=unordered))
-    return made
+    return chosen.make(transcript).without_order(unordered)
 
 
 def _listed(transcript: Transcript) -> str:

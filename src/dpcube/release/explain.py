@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_EXPLAINED_CELLS = 2**22
 """Of larger cubes an account tells no errors: they would take longer than an account may."""
-MOST_UNITS = 3
+MOST_SHARES = 3
 """Tables over as many attributes that were counted with more different units are told together."""
 MOST_ATTRIBUTES, MOST_KINDS, WIDTH = 6, 8, 100  # so that an account fits one screen
 
@@ -154,7 +154,7 @@ def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike
         of_way = {key[2]: tables for key, tables in alike.items() if key[:2] == (way, grouped)}
         every = "every group of cells" if grouped else "every cell"
         words = f"tables over {way} attribute{'s' * (way > 1)}"
-        if len(of_way) > MOST_UNITS:
+        if len(of_way) > MOST_SHARES:
             words += ", with at most"
             of_way = {max(of_way): [table for tables in of_way.values() for table in tables]}
         for units, tables in of_way.items():

@@ -88,7 +88,7 @@ def _spaced(cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def _told(question: str, answers: Answers) -> Trust:
-    middle, most = np.quantile(np.hypot(answers.stderrs, answers.withins), (0.5, 0.9))
+    middle, most = np.quantile(np.hypot(answers.stderrs, answers.nonuniformities), (0.5, 0.9))
     value, half_width = np.median(answers.values), np.median(answers.half_width(0.95))
     modelled = 0.0 if answers.modelled is None else float(answers.modelled.mean())
     return Trust(question, float(value), float(half_width), float(middle), float(most), modelled)

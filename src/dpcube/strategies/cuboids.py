@@ -28,7 +28,7 @@ from dpcube.models.cuboids.estimate import MOST_MODEL_CELLS
 from dpcube.models.cuboids.first_tables import in_groups, tables_of_one
 from dpcube.models.cuboids.fitting import CountedTable, FittedModel, fit, total_of
 from dpcube.models.cuboids.junction import CliqueAxes, model_cells, model_cells_with, table_cells
-from dpcube.models.cuboids.smoothing import smoothed
+from dpcube.models.cuboids.shares import smoothed
 from dpcube.noise import noise_variances
 from dpcube.strategies.groups_of_cells import groups_beside_large_cells, groups_of_cells
 from dpcube.strategies.strategy import STARTING, Parameter

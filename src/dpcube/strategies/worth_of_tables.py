@@ -21,7 +21,7 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models.marginals.balanced import moved_by_departures
 from dpcube.models.marginals.components import Components, noisy_tables, table_over
-from dpcube.models.marginals.entropy import most_even_cube
+from dpcube.models.marginals.fitting import most_even_cube
 from dpcube.models.posterior import PosteriorEstimate, infer
 from dpcube.strategies.simulated import clumped, made_up_rows, simulated_gate
 from dpcube.strategies.simulation import AskedOfTables

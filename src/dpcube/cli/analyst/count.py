@@ -157,10 +157,10 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     if as_json:
         print_json([{"question": text, **asdict(answer)} for text, answer in zip(asked, answers, strict=True)])
         return
-    other = MODELLED if all(a.modelled for a in answers) else "within boxes"
+    other = MODELLED if all(a.modelled for a in answers) else "nonuniformity"
     header = ["question", "count", "noise", other, f"{100 * confidence:.4g}% interval", "note"]
     rows = [
-        [text or "(all)", f"{a.value:,.1f}", said(a.stderr), said(a.within), a.interval, a.note]
+        [text or "(all)", f"{a.value:,.1f}", said(a.stderr), said(a.nonuniformity), a.interval, a.note]
         for text, a in zip(asked, answers, strict=True)
     ]
     columns = slice(None if any(a.note for a in answers) else -1)

@@ -29,8 +29,7 @@ from dpcube.core.arrays import Floats
 from dpcube.core.boxes import Boxes, box_sums, filled_boxes
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
 from dpcube.models.errors.axis_weights import even_measure, everything
-from dpcube.models.errors.fixed_normals import fixed_normals
-from dpcube.models.errors.pooled_ranges import evenly_placed_ranges
+from dpcube.models.errors.fixed_inputs import evenly_placed_ranges, fixed_normals
 from dpcube.models.errors.walks import CUT, leaf_sums
 from dpcube.queries import CountingQueries, Workload
 from dpcube.trees.partition import grow
@@ -44,7 +43,7 @@ LARGEST_CLIPPED = 2**30
 
 
 @dataclass(frozen=True)
-class WithinBoxes:
+class NonUniformity:
     """What tells how uneven boxes are: noisy cells, the tree whose leaves are spread evenly, a cell's noise."""
 
     noisy: NDArray[np.int64]

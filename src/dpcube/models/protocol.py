@@ -18,6 +18,8 @@ from dpcube.queries import CountingQueries, Workload
 
 DENSE_CELLS = 2**27
 """Cubes up to this size are answered from a table of every cell (1 GiB); larger ones from their boxes if they can."""
+LARGEST_CUBE = 2**28
+"""Cells of the largest cube whose cells are counted one by one; beyond, a cube is a wide table or a fine grid."""
 Queries = CountingQueries | Workload
 """Queries about cells: products of weights along the axes, or ranges."""
 

@@ -107,7 +107,7 @@ CLASSIFIER = Feature(
     "dpcube train",
     refused={
         Kind.GRID: f"{_LARGE_GRID}train a library's classifier on synthetic rows (dpcube synth), or release the table "
-        "with wider bins"
+        "with --target, which measures marginals by class, or with wider bins"
     },
 )
 MERGE = Feature(

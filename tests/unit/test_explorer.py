@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import dpcube
-from dpcube import Category, Domain, Integer, Release
+from dpcube import Domain, Integer, Release
 from dpcube.cli import commands
 from dpcube.core.errors import QueryError
 from dpcube.models.arrays import EstimateArrays
@@ -156,9 +156,8 @@ def test_the_command_writes_a_page_and_replaces_none(tmp_path: Path) -> None:
 
 
 def test_a_cube_too_large_for_a_page_is_refused_before_it_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    domain = Domain(Integer("a", 0, 1), Category("b", ["x", "y"]))
-    release = experiment(np.ones((2, 2), int), epsilon="1", strategy="cells", noise=SeededNoise(1), domain=domain)
-    monkeypatch.setattr("dpcube.web.explorer.contents.MOST_PAGE_CELLS", 3)
+    domain = Domain(Integer("a", 0, 2**20))
+    release = experiment(np.ones(2**20 + 1, int), epsilon="1", strategy="cells", noise=SeededNoise(1), domain=domain)
     monkeypatch.setattr(dpcube.Release, "estimate", None)
-    with pytest.raises(QueryError, match="the cube has 4 cells, and a page holds at most 3; leave -o out"):
+    with pytest.raises(QueryError, match="the cube has 1,048,577 cells, and the most is 1,048,576; leave -o out"):
         packed_contents(release, Path("r.dpcube"))

@@ -211,7 +211,7 @@ def test_a_classifier_of_a_fine_grid_is_refused_with_remedies_that_work(grid: Re
     """It said "needs 960 GB of memory; use a larger machine", and the check for it was called from nowhere."""
     for learn in (grid.train, grid.to_training, grid.classifier):
         with pytest.raises(
-            QueryError, match=r"a grid of 20,000,000,000 cells is too fine .* --target side, .*wider bins"
+            QueryError, match=r"a fine grid has more cells than can be materialised; .* --target, .*wider bins"
         ):
             learn("side")
     drawn = grid.synthesize(500, seed=1)

@@ -16,6 +16,7 @@ from dpcube.core.domain.attribute import EPOCH
 from dpcube.core.errors import InputError, QueryError
 from dpcube.queries import Workload
 from dpcube.release.answer import Answers
+from dpcube.release.capabilities import BOXES, require
 from dpcube.release.groups import AxisGroups, check_rows, group_answers, group_values, row_values
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def to_hist(view: "View", *, errors: bool) -> Any:
 
 def boxes(release: "Release", *, estimate: str, confidence: float) -> pa.Table:
     """Return a row for each box of a release: its first and last cell on each axis, noisy count and estimate."""
+    require(BOXES, release)
     measured = release.transcript.boxes
     if measured is None:
         only = "marginals" if release.transcript.is_wide else "cells"

@@ -27,6 +27,7 @@ from dpcube.core.domain import Category, Domain
 from dpcube.core.errors import InputError
 from dpcube.core.memory import check_memory
 from dpcube.measurements import BoxCounts, Marginal, Measurement, Provenance, Selection, Transcript
+from dpcube.release.capabilities import MERGE, refusal
 from dpcube.trees.tree import BoxTree
 
 if TYPE_CHECKING:
@@ -94,9 +95,9 @@ def merged(releases: Sequence["Release"], names: Sequence[str] | None = None) ->
             raise InputError(msg)
     ordered = [releases[place] for place in order]
     domain = _domain(ordered[0].domain, [str(covered[place]) for place in order])
-    if any(one.transcript.groups is not None for one in releases):
-        msg = "releases of wide tables cannot be put together yet; ask each by itself and add up what it answers"
-        raise InputError(msg)
+    for one in releases:
+        if (refused := refusal(MERGE, one)) is not None:
+            raise InputError(refused)
     check_memory(16 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="put fewer releases together")
     words = f"{covered[0].column} from {covered[order[0]].first} to {covered[order[-1]].last}"
     return Release(domain, _transcript(ordered, domain.shape), _provenance(ordered, words))

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.core.boxes import MOST_CELLS
 from dpcube.core.domain import Domain, Scalar
 from dpcube.core.errors import QueryError
 from dpcube.core.memory import check_memory
@@ -21,8 +20,8 @@ from dpcube.queries import Condition, CountingQueries, Workload, query
 from dpcube.queries.counting import query_of
 from dpcube.release import frames
 from dpcube.release.answer import Answer, Answers
+from dpcube.release.capabilities import CELLS, CLASSIFIER, TABLE, require
 from dpcube.release.explain import account
-from dpcube.release.pasteable import shell_word
 from dpcube.release.synthesize import BYTES_A_SYNTHETIC_VALUE, synthetic_rows
 from dpcube.release.view import View
 
@@ -152,9 +151,9 @@ class Release:
 
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
-        if not self.transcript.is_wide:
-            remedy = "ask for ranges, for groups of values, or for synthetic rows"
-            check_memory(8 * self.domain.size, what=f"a table of all {self.domain.size:,} cells", remedy=remedy)
+        require(CELLS, self)
+        remedy = "ask for ranges, for groups of values, or for synthetic rows"
+        check_memory(8 * self.domain.size, what=f"a table of all {self.domain.size:,} cells", remedy=remedy)
         return self.estimate(estimate).cells()
 
     def synthesize(self, rows: int | None = None, seed: int | None = None, *, estimate: str = "auto") -> pa.Table:
@@ -214,7 +213,12 @@ class Release:
 
     def table(self, *, errors: bool = False) -> pa.Table:
         """Return every cell as a row: the names of its bins, its value, and with errors stderr, low and high."""
-        return self.view().table(errors=errors)
+        return self._whole_table().table(errors=errors)
+
+    def _whole_table(self) -> View:
+        """Return the view of every cell, if a table can list them."""
+        require(TABLE, self)
+        return self.view()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Give the cells, without errors, to any library that reads Arrow streams."""
@@ -222,19 +226,19 @@ class Release:
 
     def to_pandas(self, *, errors: bool = False) -> Any:
         """Return every cell as a row of a pandas DataFrame."""
-        return self.view().to_pandas(errors=errors)
+        return self._whole_table().to_pandas(errors=errors)
 
     def to_polars(self, *, errors: bool = False) -> Any:
         """Return every cell as a row of a Polars DataFrame."""
-        return self.view().to_polars(errors=errors)
+        return self._whole_table().to_polars(errors=errors)
 
     def to_xarray(self, *, errors: bool = False) -> Any:
         """Return the cube as an xarray Dataset."""
-        return self.view().to_xarray(errors=errors)
+        return self._whole_table().to_xarray(errors=errors)
 
     def to_hist(self, *, errors: bool = False) -> Any:
         """Return the cube as a Scikit-HEP histogram."""
-        return self.view().to_hist(errors=errors)
+        return self._whole_table().to_hist(errors=errors)
 
     def plot(
         self,
@@ -278,14 +282,7 @@ class Release:
         from dpcube.learn.features import Features
 
         features = Features.of(self.domain, target)
-        size, is_grid = self.domain.size, self.transcript.layout == "grid"
-        if not self.transcript.is_wide and size > (release_file.LARGEST_HELD if is_grid else MOST_CELLS):
-            msg = (
-                f"a grid of {size:,} cells is too fine to learn a classifier from its boxes; train a library's "
-                "classifier on synthetic rows (dpcube synth), or release the table with --target "
-                f"{shell_word(target)}, which counts tables by class, or with wider bins"
-            )
-            raise QueryError(msg)
+        require(CLASSIFIER, self)
         return features
 
     def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":

@@ -54,7 +54,10 @@ def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, es
 @as_json
 def export(release: Path, *, output: Path, boxes: bool, errors: bool, estimate: str, as_json: bool) -> None:
     """Write the estimated cube as a table that any tool reads: a row for each cell, or for each box."""
+    from dpcube.release.capabilities import BOXES, TABLE, require
+
     opened = _opened(release, output)
+    require(BOXES if boxes else TABLE, opened)
     stage("estimating")
     table = opened.boxes(estimate=estimate) if boxes else opened.view(estimate=estimate).table(errors=errors)
     _write(table.to_reader(), output, what="boxes" if boxes else "cells", facts={}, as_json=as_json)

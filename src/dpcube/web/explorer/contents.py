@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats
-from dpcube.core.errors import QueryError
 from dpcube.models.arrays import Arrays, arrays_to_bytes
 from dpcube.models.protocol import DENSE_CELLS
 from dpcube.release import Release
 from dpcube.release.answer import deviations_for
+from dpcube.release.capabilities import OFFLINE_PAGE, refusal, require
 from dpcube.release.pasteable import KEYWORDS, file_word
 from dpcube.release.plots.axis import printable
 from dpcube.release.plots.outlines import outlines
@@ -26,25 +26,20 @@ from dpcube.web.explorer.attributes import attribute_facts, drawn_axis, edges_of
 from dpcube.web.explorer.engine_package import arrow_envelope
 from dpcube.web.explorer.models import page_model
 
-MOST_PAGE_CELLS = 2**20
-"""Cells of a cube that a page holds."""
 MOST_OUTLINED = 45
 """Pairs of attributes for which outlines of boxes travel."""
 
 
 def is_held_by_a_page(release: Release) -> bool:
     """Say whether a page can hold all of a release and answer by itself."""
-    return release.domain.size <= MOST_PAGE_CELLS and not release.transcript.is_wide
+    return refusal(OFFLINE_PAGE, release) is None
 
 
 def packed_contents(
     release: Release, path: Path, *, estimate: str = "auto", confidence: float = 0.95, sql: bool = False
 ) -> bytes:
     """Return all that a page needs of a release, for its own SQL too if asked; commands name its file alone."""
-    if release.domain.size > MOST_PAGE_CELLS:
-        msg = f"the cube has {release.domain.size:,} cells, and a page holds at most {MOST_PAGE_CELLS:,}; "
-        msg += "leave -o out: then Python answers behind the page"
-        raise QueryError(msg)
+    require(OFFLINE_PAGE, release)
     model = page_model(release.estimate(estimate), confidence=confidence)
     drawn, lines = _outlined(release)
     facts = _facts(release, path, estimate, confidence) | {"model": model.facts, "outlines": drawn}

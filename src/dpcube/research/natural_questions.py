@@ -15,17 +15,8 @@ from dpcube.queries.cuts import cut_queries
 from dpcube.research.tables import PublicTable
 
 ALL_ROWS = "all rows"
-OF_THE_DEMO = (
-    "age between 30 and 39",
-    "age between 30 and 39 and sex = 'Female'",
-    "hours-per-week >= 50 and income = '>50K'",
-    "marital-status = 'Divorced' and age < 40",
-    "sex = 'Male' and marital-status in ('Widowed', 'Separated')",
-    "age >= 60 and hours-per-week < 20 and income = '<=50K'",
-)
-"""What `dpcube demo` asks."""
 OF_THE_BUNDLED = (
-    *OF_THE_DEMO,
+    *datasets.ADULT_QUESTIONS,
     "age < 20",
     "age >= 65 and income = '>50K'",
     "hours-per-week = 40",

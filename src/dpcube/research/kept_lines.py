@@ -34,10 +34,11 @@ def keep_lines(path: Path | None, code: str, found: Iterable[Mapping[str, Any]])
 
 
 def code_digest(left_out: tuple[str, ...]) -> str:
-    """Return what stands for the code: it changes with any file of the package that is not in a folder left out."""
+    """Return a digest of all modules of the package but those below some folders."""
     root = Path(dpcube.__file__).parent
-    files = sorted(p for p in root.rglob("*.py") if p.relative_to(root).parts[0] not in left_out)
+    files = sorted((path.relative_to(root).as_posix(), path) for path in root.rglob("*.py"))
     together = hashlib.sha256()
-    for path in files:
-        together.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, path in files:
+        if not any(name.startswith(f"{folder}/") for folder in left_out):
+            together.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return together.hexdigest()[:16]

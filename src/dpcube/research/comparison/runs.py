@@ -261,7 +261,7 @@ def _memory(what: str) -> float:
 
 @cache
 def _code() -> str:
-    return code_digest(("cli", "theory"))
+    return code_digest(("cli", "research/accuracy", "research/reproduce", "research/theory"))
 
 
 def _known(path: Path | None) -> dict[ComparisonKey, ComparisonRun]:

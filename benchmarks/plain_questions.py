@@ -26,7 +26,7 @@ from dpcube.datasets import adult_domain, adult_table
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.marginals.balanced import cells_of_table
 from dpcube.queries import Workload
-from dpcube.research.accuracy.kinds import errors_by_kind, laplace_error
+from dpcube.research.accuracy.runs import errors_by_kind, laplace_error
 from dpcube.research.arrays import experiment
 from dpcube.research.drawn_tables import classes, hills
 from dpcube.research.ratios import MeanError

@@ -1,4 +1,4 @@
-"""Errors of strategies beside plain noisy cells and rivals, by group of tables: `python -m dpcube.research.accuracy`."""
+"""Errors of strategies beside plain cells and rivals, by group of tables: `python -m dpcube.research.accuracy`."""
 
 import csv
 import sys

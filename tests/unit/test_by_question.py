@@ -13,7 +13,6 @@ from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answers
 from dpcube.research import by_question
 from dpcube.research.by_question import RightIntervals, Tally, cover_questions, summed_up, tally_releases
-from dpcube.research.drawn_tables import CELL_RANGE, LAWS, drawn_table, drawn_tables
 from dpcube.research.natural_questions import (
     ALL_ROWS,
     OF_THE_BUNDLED,
@@ -21,7 +20,8 @@ from dpcube.research.natural_questions import (
     bundled_questions,
     natural_questions,
 )
-from dpcube.research.parallel import in_processes
+from dpcube.research.processes import in_processes
+from dpcube.research.simulated_tables import CELL_RANGE, LAWS, drawn_table, drawn_tables
 from dpcube.research.tables import PublicTable, coded_questions, coded_tables, demo_table
 
 

@@ -18,11 +18,11 @@ from scipy import stats
 from dpcube.core.arrays import Bools, Floats
 from dpcube.release.answer import Answers
 from dpcube.research.arrays import experiment
-from dpcube.research.drawn_tables import drawn_tables
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.natural_questions import Questions, bundled_questions, natural_questions
-from dpcube.research.parallel import in_processes
+from dpcube.research.processes import in_processes
 from dpcube.research.ratios import CHANCE
-from dpcube.research.seeds import seed_of
+from dpcube.research.simulated_tables import drawn_tables
 from dpcube.research.tables import PublicTable, coded_tables, demo_table
 from dpcube.strategies import Strategy, strategy_of
 from dpcube.testing import SeededNoise

@@ -151,7 +151,7 @@ def _subjects(
     """Return what is compared on; options that have no place are refused, not passed over."""
     from dpcube.core.errors import InputError
     from dpcube.research.comparison import subjects
-    from dpcube.research.shapes import SHAPE_LAWS, SIDES
+    from dpcube.research.simulated_tables import SHAPE_LAWS, SIDES
 
     scales = [] if rows is None else _numbers(rows, "--rows")
     if shapes is None and (dims is not None or sides is not None):

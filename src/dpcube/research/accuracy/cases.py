@@ -17,8 +17,8 @@ from dpcube.core.domain import Domain
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.research.accuracy import dpbench, held_out_tables
-from dpcube.research.drawn_tables import drawn_tables
-from dpcube.research.seeds import seed_of
+from dpcube.research.kept_runs import seed_of
+from dpcube.research.simulated_tables import drawn_tables
 from dpcube.research.tables import PublicTable, bundled_cube, coded_questions, coded_tables
 
 CASE_GROUPS = ("dense", "dpbench", "wide", "even", "drawn", "held-out")

@@ -20,11 +20,10 @@ from dpcube.models.metrics import absolute_errors
 from dpcube.queries import Workload
 from dpcube.research.accuracy.cases import AccuracyCase
 from dpcube.research.arrays import experiment
-from dpcube.research.kept_lines import code_digest, keep_lines, kept_lines
-from dpcube.research.parallel import in_processes
+from dpcube.research.kept_runs import code_digest, keep_lines, kept_lines, seed_of
+from dpcube.research.processes import in_processes
 from dpcube.research.ratios import ErrorRatio, MeanError
 from dpcube.research.rivals.privtree import PrivTree
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import Adaptive, FittedStrategy, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 

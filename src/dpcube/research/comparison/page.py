@@ -11,8 +11,8 @@ from statistics import median
 from typing import NamedTuple
 
 from dpcube.core.memory import in_words
-from dpcube.research.comparison.questions import QUESTION_KINDS
 from dpcube.research.comparison.rows import MEASURED
+from dpcube.research.comparison.subjects import QUESTION_KINDS
 from dpcube.research.ratios import LEAST_ERROR, MeanError, geometric_mean, short_number
 from dpcube.strategies import DEFAULT
 

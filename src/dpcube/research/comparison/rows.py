@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dpcube.core.memory import in_words
-from dpcube.research.comparison.questions import QUESTION_KINDS
 from dpcube.research.comparison.runs import ComparisonRun, KindErrors, listed_method
+from dpcube.research.comparison.subjects import QUESTION_KINDS
 from dpcube.research.ratios import mean_and_reach, short_number
 
 MEASURED, ALL_KINDS = "measured", "all"

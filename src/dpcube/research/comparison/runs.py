@@ -20,12 +20,10 @@ from dpcube.models.metrics import errors, exact_answers
 from dpcube.queries import Workload
 from dpcube.release import Release
 from dpcube.research.arrays import experiment
-from dpcube.research.comparison.questions import compared_questions
-from dpcube.research.comparison.subjects import Subject
-from dpcube.research.kept_lines import code_digest, keep_lines, kept_lines
-from dpcube.research.limited import TaskOutcome, in_limited_processes
+from dpcube.research.comparison.subjects import Subject, compared_questions
+from dpcube.research.kept_runs import code_digest, keep_lines, kept_lines, seed_of
+from dpcube.research.processes import TaskOutcome, in_limited_processes
 from dpcube.research.rivals import LISTED, Listed, OfStrategy, rival_of
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import strategy_of
 from dpcube.strategies.outside import in_one_line
 from dpcube.testing import SeededNoise

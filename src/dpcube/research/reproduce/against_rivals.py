@@ -18,8 +18,8 @@ from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.models.metrics import absolute_errors
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.ratios import short_number
-from dpcube.research.reproduce.census import domain_of, exact_counts, size_words, table_words
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Verdict
 from dpcube.research.reproduce.measured import (
     CurveLook,
@@ -29,14 +29,17 @@ from dpcube.research.reproduce.measured import (
     PanelPlan,
     Progress,
     clearly_below,
+    domain_of,
+    exact_counts,
     from_to,
     places,
+    size_words,
+    table_words,
     trend,
 )
 from dpcube.research.reproduce.query_error import queries
 from dpcube.research.reproduce.variance import SHARE, THRESHOLDS
 from dpcube.research.rivals import OfStrategy, Rival, rival_of
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import DEFAULT, TwoPhase
 from dpcube.strategies.rivals.hierarchical import Hierarchical
 from dpcube.strategies.rivals.median_tree import MedianTree

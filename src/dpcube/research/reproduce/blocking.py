@@ -24,6 +24,7 @@ from dpcube.link.blocking import plan_boxes
 from dpcube.link.measures import reduction_ratio
 from dpcube.research.arrays import experiment
 from dpcube.research.classification.official import official_split
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.reproduce.classifiers import whole_rows
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Spacing, Verdict
 from dpcube.research.reproduce.measured import (
@@ -39,7 +40,6 @@ from dpcube.research.reproduce.measured import (
     recorded_panels,
     trend,
 )
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import Strategy, TwoPhase
 from dpcube.strategies.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise

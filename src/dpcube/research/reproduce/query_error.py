@@ -14,8 +14,8 @@ from dpcube.models.metrics import absolute_errors
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.research.arrays import experiment
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.ratios import short_number
-from dpcube.research.reproduce.census import domain_of, exact_counts, size_words, table_words
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Verdict
 from dpcube.research.reproduce.measured import (
     CurveLook,
@@ -26,10 +26,13 @@ from dpcube.research.reproduce.measured import (
     Progress,
     clearly_below,
     clearly_changes,
+    domain_of,
+    exact_counts,
     places,
+    size_words,
+    table_words,
 )
 from dpcube.research.reproduce.variance import ALPHA, SHARE, SHARES, THRESHOLDS, with_threshold
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import DEFAULT, FittedStrategy, TwoPhase, strategy_of
 from dpcube.testing import SeededNoise
 

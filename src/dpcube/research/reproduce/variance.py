@@ -12,8 +12,8 @@ import numpy as np
 
 from dpcube.core.boxes import Partitioning
 from dpcube.core.gate import Gate
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.ratios import short_number
-from dpcube.research.reproduce.census import exact_counts, size_words, table_words
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Spacing, Verdict
 from dpcube.research.reproduce.measured import (
     CurveLook,
@@ -22,10 +22,12 @@ from dpcube.research.reproduce.measured import (
     MeasuredFigure,
     PanelPlan,
     Progress,
+    exact_counts,
     from_to,
+    size_words,
+    table_words,
     trend,
 )
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import TwoPhase
 from dpcube.testing import SeededNoise
 from dpcube.trees.partition import grow, weighted_variance

@@ -1,21 +1,51 @@
-"""Work in processes that are stopped when their time is up: a function and its tasks enter, what each came to leaves.
+"""Work on several cores, in order or with a time limit for each task.
 
-A loop of machine code heeds no signal until it ends, so only a process of its own can be stopped. A process serves one
-task after another, and another one takes its place when it was stopped or died.
+A loop of machine code heeds no signal until it ends, so only a process of its own can be stopped. Processes are
+spawned, not forked: what draws noise may not be copied (`core/unique.py`).
 """
 
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dpcube.core.errors import InputError
 from dpcube.strategies.outside import in_one_line
+
+TaskResult = TypeVar("TaskResult")
+
+AHEAD = 2
+"""Tasks that wait for each process: a task may hold a table, so that not all of them are laid out at once."""
+
+
+def in_processes(
+    function: Callable[..., TaskResult], tasks: Iterable[tuple[Any, ...]], *, jobs: int = 1
+) -> Iterator[TaskResult]:
+    """Yield `function(*task)` for every task in order; with more than one job, in processes of their own.
+
+    Processes are spawned, not forked: what draws noise may not be copied (`core/unique.py`).
+    """
+    if jobs == 1:
+        yield from (function(*task) for task in tasks)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting: deque[Future[TaskResult]] = deque()
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(function, *task))
+                if len(waiting) >= AHEAD * jobs:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
 
 READY, PART, END, FAILED = "ready", "part", "end", "failed"
 _spawn = get_context("spawn")  # what draws noise may not be copied (`core/unique.py`)

@@ -1,6 +1,7 @@
-"""What was measured, kept in a file, a line of JSON for each run: a run that was stopped goes on where it was.
+"""Seeds that follow from what is measured, and files of measured runs, from which a stopped measurement continues.
 
-A line counts for the code that made it: it carries a digest that changes with every file that the run depends on.
+A file has a line of JSON for each run. A line counts for the code that made it: it carries a digest that changes with
+every file on which the run depends.
 """
 
 import hashlib
@@ -10,6 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import dpcube
+
+
+def seed_of(*what: object) -> int:
+    """Return the seed of what is named, whatever else is run beside it.
+
+    >>> seed_of("age x sex", "0.1", "cells", 3) == seed_of("age x sex", "0.1", "cells", 3)
+    True
+    >>> seed_of("age x sex", 13) == seed_of("age x sex", 1, 3)
+    False
+    """
+    named = "\x1f".join(map(str, what))
+    return int.from_bytes(hashlib.blake2b(named.encode(), digest_size=7).digest())
 
 
 def kept_lines(path: Path | None, code: str) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,6 @@
-"""Releases of a grid of 10^6 x 10^6 cells beside PrivTree: `python -m benchmarks.fine_grid [EPSILON] [RUNS] [ROWS]`.
+"""Accuracy, time and memory of a grid of 10^6 x 10^6 cells, beside PrivTree.
+
+    python -m benchmarks.fine_grid [EPSILON] [RUNS] [ROWS]
 
 Rows are clusters of many sizes with some rows anywhere, read from a Parquet file. Printed are the mean errors of 500
 ranges, a hundred of each of five sizes, half of them around rows; how often intervals of 95% held the truth; and what a

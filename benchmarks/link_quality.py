@@ -234,7 +234,7 @@ def links_of(program: Program, sides: Sequence[Ints], ids: Sequence[Sequence[str
 
 
 def measured(prepared: Prepared, found: Links) -> dict[str, Any]:
-    """Return what blocks save and what links are worth."""
+    """Return the reduction by blocks and the quality of links."""
     tables, true, candidates = prepared.known.tables, prepared.known.true_links(), prepared.candidates
     first, second = (one.sizes for one in prepared.sessions)
     ours, theirs = prepared.ids()

@@ -1,4 +1,4 @@
-"""How long commands take, beside a bare interpreter: in processor time, which a busy machine stretches less."""
+"""Processor time of commands, beside that of a bare interpreter."""
 
 import os
 import resource
@@ -33,7 +33,7 @@ def run() -> Iterator[str]:
 
 
 def commands(where: Path) -> Iterator[tuple[str, list[str], int]]:
-    """Yield words, a command and how often to run it; made-up tables and the bundled one are released on the way."""
+    """Yield a name, a command and how often to run it; simulated tables and the bundled one are released in between."""
     dpcube = [sys.executable, "-m", "dpcube"]
     yield "--help", [*dpcube, "--help"], 15
     yield "demo", [*dpcube, "demo", "-o", str(where)], 3

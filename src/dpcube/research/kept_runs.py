@@ -14,7 +14,7 @@ import dpcube
 
 
 def seed_of(*what: object) -> int:
-    """Return the seed of what is named, whatever else is run beside it.
+    """Return a seed that depends on the given values alone.
 
     >>> seed_of("age x sex", "0.1", "cells", 3) == seed_of("age x sex", "0.1", "cells", 3)
     True
@@ -26,7 +26,7 @@ def seed_of(*what: object) -> int:
 
 
 def kept_lines(path: Path | None, code: str) -> Iterator[dict[str, Any]]:
-    """Yield what each line says that this code made; lines of other code, and those cut short, are passed over."""
+    """Yield the content of each line written by the same code; lines of other code, and partial ones, are skipped."""
     if path is None or not path.is_file():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -39,7 +39,7 @@ def kept_lines(path: Path | None, code: str) -> Iterator[dict[str, Any]]:
 
 
 def keep_lines(path: Path | None, code: str, found: Iterable[Mapping[str, Any]]) -> None:
-    """Add a line for each of what was found, in the file at once; without a file it is kept nowhere."""
+    """Append a line for each run to the file at once, if there is a file."""
     if path is not None:
         lines = [json.dumps({"code": code, **one}) for one in found]
         with path.open("a", encoding="utf-8") as file:

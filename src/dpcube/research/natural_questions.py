@@ -1,4 +1,4 @@
-"""What people ask of a cube: a public table enters; its total, bars and cells of pairs leave, with the truth."""
+"""Natural questions about a public table with their true answers: its total, and all 1-way and 2-way marginals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

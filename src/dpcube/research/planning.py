@@ -1,4 +1,4 @@
-"""How good plans are: predicted errors beside those measured on cubes of the bundled table.
+"""Errors predicted by plans beside measured errors, on cubes of the bundled table.
 
 `python -m dpcube.research.planning` prints the table of docs/planning.md.
 """

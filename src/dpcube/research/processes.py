@@ -21,7 +21,7 @@ from dpcube.strategies.outside import in_one_line
 TaskResult = TypeVar("TaskResult")
 
 AHEAD = 2
-"""Tasks that wait for each process: a task may hold a table, so that not all of them are laid out at once."""
+"""Tasks that wait for each process; not all of them at once, for a task may contain a table."""
 
 
 def in_processes(
@@ -29,7 +29,7 @@ def in_processes(
 ) -> Iterator[TaskResult]:
     """Yield `function(*task)` for every task in order; with more than one job, in processes of their own.
 
-    Processes are spawned, not forked: what draws noise may not be copied (`core/unique.py`).
+    Tasks are taken as processes become free, so that few of their tables exist at once.
     """
     if jobs == 1:
         yield from (function(*task) for task in tasks)
@@ -52,7 +52,7 @@ _spawn = get_context("spawn")  # what draws noise may not be copied (`core/uniqu
 
 
 class TaskOutcome(NamedTuple):
-    """The number of a task, what it yielded, and in words why it is not all there; "" if it is."""
+    """The number of a task, the parts that it yielded, and the reason if it is unfinished."""
 
     task: int
     parts: list[Any]
@@ -61,7 +61,7 @@ class TaskOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Worker:
-    """A process, the task it is at, what came of it so far, and when its time is up."""
+    """A process, its current task with the parts received so far, and the end of its time."""
 
     process: Any
     pipe: Connection
@@ -168,7 +168,7 @@ def _over(worker: Worker, unfinished: str) -> TaskOutcome:
 
 
 def _serve(pipe: Connection, function: Callable[..., Iterable[Any]], prepare: Callable[[], None]) -> None:
-    """Run tasks as they come, in the worker's process; what each yields is sent at once."""
+    """Run tasks in the worker's process and send each part at once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who waits, and it ends its workers
     prepare()
     pipe.send((READY, None))

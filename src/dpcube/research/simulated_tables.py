@@ -24,7 +24,7 @@ TableLaw = Callable[[tuple[int, ...], np.random.Generator], Floats]
 
 
 def drawn_tables(number: int, *, seed: int) -> Iterator[PublicTable]:
-    """Yield so many tables."""
+    """Yield a number of tables."""
     return (drawn_table(seed, place) for place in range(number))
 
 
@@ -138,7 +138,7 @@ STRIPE = 4  # cells from one stripe to the next
 
 
 def shape_shares(law: str, sides: tuple[int, ...], *, seed: int) -> Floats:
-    """Return the share of the rows in each cell of a made-up table.
+    """Return the share of the rows in each cell of a simulated table.
 
     >>> shape_shares("uniform", (2, 2), seed=0).tolist()
     [[0.25, 0.25], [0.25, 0.25]]
@@ -173,7 +173,7 @@ def _smooth(sides: tuple[int, ...], random: np.random.Generator) -> Floats:
 
 
 def _spiky(sides: tuple[int, ...], random: np.random.Generator) -> Floats:
-    """Return Zipf's law over cells at random: no cell is empty, and a few hold most rows."""
+    """Return Zipf's law over cells in random order: no cell is empty, and a few have most rows."""
     return random.permutation(np.arange(1.0, math.prod(sides) + 1) ** -1.1).reshape(sides)
 
 
@@ -188,7 +188,7 @@ def _uniform(sides: tuple[int, ...], random: np.random.Generator) -> Floats:  # 
 
 
 def _gaussians(sides: tuple[int, ...], random: np.random.Generator, number: int, widths: tuple[float, float]) -> Floats:
-    """Return so many round hills: places and parts at random, widths between the two."""
+    """Return round hills of random places and weights, of widths between the two."""
     density = np.zeros(sides)
     for part in random.dirichlet(np.ones(number)):
         centre, width = random.random(len(sides)), random.uniform(*widths)

@@ -148,7 +148,7 @@ def _subjects(
     rows: str | None,
     seed: int,
 ) -> "list[Subject]":
-    """Return what is compared on; options that have no place are refused, not passed over."""
+    """Return the subjects of the comparison; options without effect are refused."""
     from dpcube.core.errors import InputError
     from dpcube.research.comparison import subjects
     from dpcube.research.simulated_tables import SHAPE_LAWS, SIDES

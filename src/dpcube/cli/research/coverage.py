@@ -1,4 +1,4 @@
-"""How often intervals hold the truth, on public tables."""
+"""`dpcube coverage`: coverage of 95% confidence intervals on public tables."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpcube.research.coverage import Coverage
 
 
-@click.command(short_help="Measure how often 95% intervals hold the truth.")
+@click.command(short_help="Measure the coverage of 95% confidence intervals.")
 @click.option(
     "--arrays",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Directory of NAME.npz tables of coded rows that are public: natural questions of them too.",
 )
-@click.option("--drawn", type=click.IntRange(min=1), help="Natural questions of so many made-up tables too.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Which made-up tables are drawn.")
+@click.option("--drawn", type=click.IntRange(min=1), help="Also ask natural questions of this many simulated tables.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulated tables.")
 @click.option("--releases", type=click.IntRange(min=1), default=20, show_default=True, help="Releases to pool.")
 @click.option("--epsilon", metavar="LIST", help="Comma-separated, instead of those of docs/coverage.md.")
 @click.option(
     "--only", type=click.Choice(["questions", "ranges"]), help="Ask natural questions alone, or ranges alone."
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to run.")
-@click.option("--each", type=click.Path(path_type=Path, dir_okay=False), help="CSV file to make of every question.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
+@click.option("--each", type=click.Path(path_type=Path, dir_okay=False), help="CSV file of every question to write.")
 @compared_strategies
 @as_json
 def coverage(  # one argument for each option
@@ -49,7 +49,7 @@ def coverage(  # one argument for each option
     strategy: str | None,
     as_json: bool,
 ) -> None:
-    """Measure how often 95% intervals hold the truth: the bundled table, and other public ones.
+    """Measure the coverage of 95% confidence intervals on the bundled table and other public ones.
 
     Natural questions (the total, every bar of every attribute, every cell of every pair, the demo's) are counted one by
     one over the releases, at epsilon 0.1 and 1. Wanted: 93% to 98.5% over all of them, 85% in the worst tenth of the

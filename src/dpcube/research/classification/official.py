@@ -1,4 +1,4 @@
-"""The official split of the Adult table, and what a classifier learns of it from one released cube.
+"""The official split of the Adult table, and the cube that is released of its training rows.
 
 The cube follows from a rule that looks at no row, and was committed before the test rows were first scored:
 

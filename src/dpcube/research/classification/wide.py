@@ -59,5 +59,5 @@ def wide_release(train: pa.Table, epsilon: str, seed: int) -> Release:
 
 
 def wide_score(task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Score:
-    """Return how well the default classifier of a wide release tells the classes of test rows."""
+    """Return the score of the default classifier of a wide release on test rows."""
     return score_of_release(wide_release(rows[0], epsilon, seed), task, rows[1])

@@ -1,6 +1,6 @@
-"""The page of recorded comparisons: the rows of each as CSV and how they were made enter, Markdown leaves.
+"""The page of recorded comparisons, docs/benchmark.md, from the CSV of each.
 
-Everything on the page follows from what is recorded, failures and losses too, so that a test can hold it to that.
+Everything on the page follows from the recorded rows, failures and losses too, so that a test can check it.
 """
 
 import csv
@@ -50,7 +50,7 @@ class Loss(NamedTuple):
 
 
 def benchmark_page(runs: Sequence[RecordedComparison]) -> str:
-    """Return the page of some runs."""
+    """Return the page of some recorded comparisons."""
     parts = [HEAD, _what_was_run(runs), _not_measured(runs)]
     parts += [_results(run) for run in runs]
     return "\n".join([*parts, _where_we_lose(runs)])

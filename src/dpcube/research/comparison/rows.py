@@ -1,4 +1,4 @@
-"""The table of a comparison: runs enter; a row for each table, epsilon, method and kind of question leaves."""
+"""The table of a comparison: a row for each table, epsilon, method and kind of question."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -31,7 +31,7 @@ QUESTION_KINDS = ("ranges", "prefixes", "1-way", "2-way", "3-way", "cells")
 
 
 def compared_questions(domain: Domain, number: int, *, seed: int) -> dict[str, Workload]:
-    """Return at most about so many questions of each kind that the domain has; marginals of all axes are its cells.
+    """Return about `number` questions of each kind that the domain has; the marginal over all axes is its cells.
 
     Where there are more prefixes or cells than that, some are drawn; so of each marginal, an equal number if it has it.
     """
@@ -51,7 +51,7 @@ def compared_questions(domain: Domain, number: int, *, seed: int) -> dict[str, W
 
 
 def _some_cells(shape: tuple[int, ...], axes: tuple[int, ...], number: int, random: np.random.Generator) -> Ints:
-    """Return the indices of all cells of a marginal, or of so many of them, each at most once."""
+    """Return the indices of all cells of a marginal, or of a random sample of them without replacement."""
     sides = tuple(shape[axis] for axis in axes)
     size = math.prod(sides)
     flat = np.arange(size) if size <= number else np.sort(random.choice(size, number, replace=False))
@@ -89,13 +89,13 @@ class Subject:
 
     @property
     def digest(self) -> str:
-        """What stands for the weights and the domain, so that nothing kept of another table is taken for this one's."""
+        """Digest of the weights and the domain, by which kept runs of other tables are recognised."""
         content = np.ascontiguousarray(self.weights).tobytes() + repr(self.domain).encode()
         return hashlib.sha256(content).hexdigest()[:16]
 
 
 def public_subject(source: Path, domain: Path | None, *, public: str | None) -> Subject:
-    """Return a table with its domain file, or an array of counts, that somebody says is public."""
+    """Return a table with its domain file, or an array of counts, that a named person declares public."""
     if public is None or not (is_text(public) and public.strip()):
         msg = (
             f"compare shows errors that are not private, so {source} must be public itself, and somebody must say so: "
@@ -115,7 +115,7 @@ def public_subject(source: Path, domain: Path | None, *, public: str | None) -> 
 
 
 def refuse_ledger(source: Path) -> None:
-    """Refuse a table that has a ledger beside it, or of which that cannot be told: its rows were private once."""
+    """Refuse a table with a ledger beside it, or where that cannot be determined: its rows were private."""
     try:
         place = ledger_path(LedgerLocation.BESIDE_TABLE, source)
     except InputError as error:
@@ -158,7 +158,7 @@ def made_up_subjects(laws: Iterable[str], sides: Iterable[tuple[int, ...]], *, s
 
 
 def at_scales(subjects: Iterable[Subject], scales: Sequence[int]) -> list[Subject]:
-    """Return subjects with so many rows drawn from each; as they are if no scale is given."""
+    """Return subjects with each of some numbers of rows drawn from them; unchanged if no number is given."""
     if any(not 1 <= rows <= MOST_DRAWN for rows in scales):
         msg = f"a number of rows to draw is from 1 to {MOST_DRAWN:,}, got {', '.join(map(str, scales))}"
         raise InputError(msg)

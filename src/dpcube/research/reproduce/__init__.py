@@ -34,9 +34,9 @@ from dpcube.research.reproduce.measured import DRAWS, WIDTHS, MeasuredFigure, Pr
 
 
 class Group(NamedTuple):
-    """Figures of one section of the paper: what they are, and the functions that make them by their names.
+    """Figures of one section of the paper: a description, and the functions that make them, by name.
 
-    Those that are measured take how many draws they are to make, and whom to tell how far they are.
+    Functions of measured figures take the number of draws and a progress callback.
     """
 
     about: str
@@ -72,7 +72,7 @@ GROUPS = {
 
 
 def figure_groups() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return what can be made: for each group what it is, and the names of its figures."""
+    """Return the description of each group and the names of its figures."""
     return {name: (group.about, tuple(group.figures)) for name, group in GROUPS.items()}
 
 

@@ -46,9 +46,9 @@ from dpcube.strategies.rivals.median_tree import MedianTree
 
 EPSILONS_OF_FIGURE = tuple(map(Fraction, ("0.05", "0.1", "0.2", "0.5", "1")))
 SIZES_AT = Fraction("0.2")
-"""The epsilon at which errors are told by size."""
+"""The epsilon at which errors are shown by size."""
 SHOWN_RANGES = 1000
-"""Queries that systems are shown which ask for them (`dawa`, `mwem`)."""
+"""Queries given to systems that need them (`dawa`, `mwem`)."""
 A_SIZE = 2000
 """Queries of each size, at most."""
 HEIGHTS = (4, 6, 8, 10)
@@ -86,7 +86,7 @@ ADDED = {**BOTH, **{name: CurveLook(name, name) for name in ADDED_NAMES}}
 
 @cache
 def queries_by_size(grid: str) -> tuple[Workload, Ints]:
-    """Return random queries of every size, at most so many of each, and of each the power of two below its cells."""
+    """Return random queries of every size, at most `A_SIZE` of each, and the power of two below each one's cells."""
     asked = random_ranges(domain_of(grid).shape, 1_000_000, seed=1)
     power = np.floor(np.log2((asked.upper - asked.lower).prod(axis=1))).astype(np.int64)
     kept = np.concatenate([np.flatnonzero(power == k)[:A_SIZE] for k in np.unique(power)])
@@ -122,7 +122,7 @@ def _literal(epsilon: Fraction, *, threshold: float) -> Rival:
 
 
 def measure_rivals(grid: str, draws: int, progress: Progress) -> Draws:
-    """Measure the errors of so many releases of every system at every epsilon."""
+    """Measure the errors of `draws` releases of every system at every epsilon."""
     found, every = Gathered(), systems(grid)
     for done, (name, choices) in enumerate(every.items()):
         for epsilon in EPSILONS_OF_FIGURE:

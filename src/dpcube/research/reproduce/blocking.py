@@ -81,7 +81,7 @@ Blocker = Callable[[TwoParties, Fraction, Fraction, int], Boxes]
 
 @cache
 def two_parties(attributes: int) -> TwoParties:
-    """Deal the rows to two parties, and count them over the first so many attributes."""
+    """Split the rows between two parties, and count them over the first attributes."""
     rows = whole_rows(official_split()[0])
     order = np.random.default_rng(seed_of("two parties")).permutation(len(rows))
     whole = Domain.load(adult_domain(full=True)).project(LINKED_ATTRIBUTES[:attributes])
@@ -195,7 +195,7 @@ def recorded_blocking(text: str) -> Figure:
 
 
 def told_blocking(panels: tuple[CurvePanel, ...]) -> Figure:
-    """Return the figure of these panels with what they say."""
+    """Return the figure of these panels with its verdicts."""
     by_epsilon, by_attributes, padded, wide = panels
     return Figure(
         "blocking",
@@ -218,7 +218,7 @@ def _percent(panel: CurvePanel, curve: str, place: int) -> str:
 
 
 def _ends(panel: CurvePanel) -> str:
-    """Return what each of the paper's methods has at both ends, and whether it rises or falls."""
+    """Return the values of the paper's methods at both ends, and whether each rises or falls."""
     return "; ".join(
         f"{name} {trend(panel, curve)} ({_percent(panel, curve, 0)} to {_percent(panel, curve, -1)})"
         for curve, name in _NAMES.items()

@@ -182,7 +182,7 @@ def _number_logarithms(axis: Any, panel: CurvePanel) -> None:
 
 
 def _label_ends(axis: Any, panel: CurvePanel, label_gap: float) -> None:
-    """Write each curve's name beside its end, with a piece of it, moved up or down where two would touch."""
+    """Write each curve's name and line style beside its end, moved up or down where two would touch."""
     ends = np.array([curve.values[-1] for curve in panel.curves])
     low, high = axis.get_ylim()
     places = np.log(ends / low) / np.log(high / low) if panel.log else (ends - low) / (high - low)

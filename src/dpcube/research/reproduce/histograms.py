@@ -38,7 +38,7 @@ def release(grid: str, strategy: FittedStrategy, *, seed: int) -> Release:
 
 
 def histograms(grid: str) -> Maps:
-    """Return the four histograms on one grid, and what they are worth."""
+    """Return the four histograms on one grid, with verdicts."""
     made, exact = release(grid, TwoPhase(share=SHARE), seed=1), exact_counts(grid)
     titles = {
         "b": "cell histogram, alpha1 = .05",

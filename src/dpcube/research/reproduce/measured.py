@@ -2,8 +2,8 @@
 
 The sentences about a figure are made from its panels alone, so that a page follows from the recorded numbers. The table
 of the paper's experiments is the first 10^4 rows of Adult on two attributes, on three grids (spec 5). The paper takes
-Age and Income; Adult has no numeric income (E32), so hours-per-week stands in for it. The paper does not give the number
-of cells, which matters more than anything else, so there are three grids.
+Age and Income; Adult has no numeric income (E32), so hours-per-week replaces it. The paper does not give the number of
+cells, which matters more than anything else, so there are three grids.
 """
 
 import csv
@@ -96,14 +96,14 @@ class PanelPlan:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFigure:
-    """A kind of figure on each grid: its panels, how their numbers are measured, and what they say."""
+    """A kind of figure on each grid: its panels, how they are measured, and the sentences about them."""
 
     plans: tuple[PanelPlan, ...]
     measure: Callable[[str, int, Progress], Draws]
     tell: Callable[[str, tuple[CurvePanel, ...]], Figure]
 
     def make(self, grid: str, *, draws: int = DRAWS, progress: Progress = lambda _: None) -> Figure:
-        """Measure the figure on a grid, so many draws a point."""
+        """Measure the figure on a grid, each point by a number of draws."""
         return self.tell(grid, measured_panels(self.plans, self.measure(grid, draws, progress)))
 
     def read(self, grid: str, text: str) -> Figure:
@@ -116,7 +116,7 @@ class MeasuredFigure:
 
 
 def measured_panels(plans: Sequence[PanelPlan], draws: Draws) -> tuple[CurvePanel, ...]:
-    """Return the panels of what was measured, as they will be read back: to nine digits."""
+    """Return the measured panels with nine digits, as they will be read back."""
     panels = []
     for plan in plans:
         found = {name: draws[plan.name, name] for name in plan.curves}
@@ -132,7 +132,7 @@ def _curve(name: str, look: CurveLook, draws: Sequence[Sequence[float]]) -> Curv
 
 
 def recorded_panels(plans: Sequence[PanelPlan], text: str) -> tuple[CurvePanel, ...]:
-    """Return the panels of a recorded CSV, which must hold every curve that is planned and no other."""
+    """Return the panels of a recorded CSV, which must have exactly the planned curves."""
     rows = list(csv.DictReader(io.StringIO(text)))
     known = {(plan.name, name) for plan in plans for name in plan.curves}
     if (

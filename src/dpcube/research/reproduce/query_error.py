@@ -65,7 +65,7 @@ def errors_of_estimates(
 
 
 def measure_query_error(grid: str, draws: int, progress: Progress) -> Draws:
-    """Measure the errors of so many releases a point."""
+    """Measure the errors of `draws` releases for each point."""
     found = Gathered()
     for draw in range(draws):
         progress(f"query error, {size_words(grid)}: draw {draw + 1} of {draws}")

@@ -75,7 +75,7 @@ def _plans() -> tuple[PanelPlan, ...]:
 
 
 def measure_variance(grid: str, draws: int, progress: Progress) -> Draws:
-    """Measure V and the number of boxes of so many releases a point."""
+    """Measure V and the number of boxes of `draws` releases for each point."""
     found = Gathered()
     for draw in range(draws):
         progress(f"variance of boxes, {size_words(grid)}: draw {draw + 1} of {draws}")

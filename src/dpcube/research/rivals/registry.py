@@ -1,7 +1,7 @@
-"""The rivals and the strategies in one list, by name, for whatever compares them.
+"""Registry of rivals and strategies by name, for comparisons.
 
-A name leads to a `Listed`: where the system comes from, what it promises, whether it can make a real release or is
-research code, whether it is shown the questions that it will be asked, and how to make it for a workload.
+A `Listed` states the source of a system, its privacy definition, whether it can make a real release or is research
+code, whether it needs the questions, and how to make it for a workload.
 """
 
 from collections.abc import Callable

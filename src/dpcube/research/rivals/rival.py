@@ -61,7 +61,7 @@ class OfStrategy:
 
 
 def checked(counts: Ints, epsilon: float) -> Floats:
-    """Return the counts as floats; refuse what is no array of counts, and an epsilon that is not above 0."""
+    """Return the counts as floats; refuse anything but counts, and an epsilon that is not above 0."""
     array = np.asarray(counts)
     if array.ndim == 0 or array.size == 0 or array.dtype.kind not in "iu" or (array < 0).any():
         msg = f"a rival needs an array of whole numbers from 0 with at least one cell, got {array.dtype} {array.shape}"

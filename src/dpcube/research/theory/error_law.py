@@ -1,4 +1,4 @@
-"""The law of the error of any linear estimate: scales and multiplicities of its noises enter, error figures leave.
+"""The law of the error of any linear estimate, from the scales and multiplicities of its noises.
 
 An estimate that adds weights times independent noises errs by X = sum over i of b_i S_i, where S_i is the sum of k_i
 independent Lap(1) and b_i = |weight_i|/alpha_i (spec 4.2; the paper's lemma on multiples of Z lacks the bars, E14).

@@ -171,12 +171,12 @@ def test_the_formula_of_plain_laplace_tables_is_what_the_noise_has() -> None:
 
 
 def test_ratios_and_their_chance() -> None:
-    ratio = ErrorRatio.of("t", MeanError(3.0, 0.3), MeanError(2.0, 0.1))
+    ratio = ErrorRatio.between("t", MeanError(3.0, 0.3), MeanError(2.0, 0.1))
     assert ratio.value == 1.5
     assert ratio.stderr == pytest.approx(1.5 * math.hypot(0.1, 0.05))
     assert ratio.is_above(1.1)
     assert not ratio.is_above(1.2)
-    assert ErrorRatio.of("t", MeanError(0.0), MeanError(0.0)).value == 1
+    assert ErrorRatio.between("t", MeanError(0.0), MeanError(0.0)).value == 1
     mean = mean_ratio("all", [ErrorRatio("a", 1.0, 0.2), ErrorRatio("b", 4.0, 0.0)])
     assert [mean.value, mean.stderr] == pytest.approx([2, 2 * 0.2 / 2])
 

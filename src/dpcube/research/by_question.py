@@ -53,7 +53,7 @@ class Tally:
         return cls(np.zeros((7, questions)))
 
     @classmethod
-    def of(cls, answers: Answers, truths: Floats, *, counted: Bools | bool = True) -> "Tally":
+    def of_release(cls, answers: Answers, truths: Floats, *, counted: Bools | bool = True) -> "Tally":
         """Tally one release; questions that are not `counted` are left out."""
         low, high = answers.interval(ASKED_CONFIDENCE)
         known = ~np.isnan(low + high)
@@ -236,7 +236,7 @@ def tally_releases(
         noise = SeededNoise(seed_of(table.name, epsilon, fitted.name, draw))
         released = experiment(table.exact_counts, epsilon=epsilon, strategy=fitted, noise=noise, domain=table.domain)
         answers = Answers.asked(table.domain, released.estimate(), questions.queries)
-        tally += Tally.of(answers, questions.truths)
+        tally += Tally.of_release(answers, questions.truths)
     return tally
 
 

@@ -92,7 +92,7 @@ def measure_coverage(
         some = truth > 0
         released = experiment(exact_counts, epsilon=epsilon, strategy=strategy, noise=SeededNoise(seed))
         answers = released.answer(asked)
-        one = Tally.of(answers, truth, counted=some)
+        one = Tally.of_release(answers, truth, counted=some)
         held.append(one.sums[2, some] > 0)
         sizes.append(asked.sizes[some])
         error += float(np.abs(answers.values - truth)[some].sum())

@@ -57,7 +57,7 @@ class ErrorRatio:
     stderr: float
 
     @classmethod
-    def of(cls, name: str, error: MeanError, other: MeanError) -> "ErrorRatio":
+    def between(cls, name: str, error: MeanError, other: MeanError) -> "ErrorRatio":
         """Return one error over another."""
         mean, least = max(error.mean, LEAST_ERROR), max(other.mean, LEAST_ERROR)
         return cls(name, mean / least, mean / least * math.hypot(error.stderr / mean, other.stderr / least))

@@ -98,12 +98,12 @@ def _print_questions(found: "list[QuestionCoverage]") -> None:
         return
     print_table(*figures(found))
     click.echo(
-        "\nEach in %: natural questions that hold, the tenth of them that holds least, those held less than 90%,"
+        "\nEach in %: coverage of natural questions, of the tenth of them that is covered least, the share covered less"
     )
     click.echo(
-        "those off by more than a quarter of the stated standard error in the mean, and how many empty questions"
+        "than 90%, the share biased by more than a quarter of the stated standard error, and the coverage of empty"
     )
-    click.echo("and questions that cut bins hold; * not as wanted.")
+    click.echo("questions and of questions that cut bins; * not as wanted.")
     right = RightIntervals.over(found[0].releases)
     click.echo(
         f"Over {found[0].releases} releases chance alone makes the worst tenth {right.worst_tenth:.1%} and puts "
@@ -125,8 +125,8 @@ def _print_ranges(found: "list[Coverage]") -> None:
     rows = [(table, epsilon, *told) for (table, epsilon), told in by_setting.items()]
     print_table(("random ranges of", "epsilon", *strategies), rows)
     click.echo(
-        "\nEach: coverage in %, that of the worst tenth by size, that of the tenth of ranges that hold least, the"
+        "\nEach: coverage in %, that of the worst tenth by size, that of the tenth of ranges that is covered least, the"
     )
-    click.echo("share of ranges held less than 90%, width of an interval over the mean error; * not as wanted.")
+    click.echo("share of ranges covered less than 90%, width of an interval over the mean error; * not as wanted.")
     for line in coverage_summary(found):
         click.echo(line)

@@ -215,7 +215,7 @@ def _to_best(one: Setting, algorithm: str, kind: ErrorKind, recorded: Recorded) 
     others = _others(one, kind, recorded)
     among = {LAPLACE: others[LAPLACE]} if kind == "m1" else {n: e for n, e in others.items() if n != LAPLACE}
     best = min(among, key=lambda name: among[name].mean)
-    return ErrorRatio.of(best, error_of(one.by_algorithm[algorithm], kind), among[best])
+    return ErrorRatio.between(best, error_of(one.by_algorithm[algorithm], kind), among[best])
 
 
 def beside_each_other(found: Sequence[Setting], algorithm: str) -> list[str]:
@@ -229,7 +229,7 @@ def beside_each_other(found: Sequence[Setting], algorithm: str) -> list[str]:
         for kind in [kind for kind in kinds if has(one.any, kind)]:
             errors, case = {name: error_of(one.by_algorithm[name], kind) for name in names}, one.any.case
             best = min((name for name in names if name != algorithm), key=lambda name: errors[name].mean)
-            ratio = ErrorRatio.of(case.name, errors[algorithm], errors[best])
+            ratio = ErrorRatio.between(case.name, errors[algorithm], errors[best])
             ratios.setdefault((ERROR_WORDS[kind], case.family, case.epsilon), []).append(ratio)
             shown = " | ".join(str(errors[name]) for name in names)
             lines.append(f"| {case.name} | {case.epsilon} | {ERROR_WORDS[kind]} | {shown} | {ratio} ({best}) |")

@@ -263,7 +263,7 @@ class Setting:
 
     def ratio(self, algorithm: str, other: str, kind: ErrorKind) -> ErrorRatio:
         """Return the error of one algorithm over that of another."""
-        return ErrorRatio.of(
+        return ErrorRatio.between(
             self.name, error_of(self.by_algorithm[algorithm], kind), error_of(self.by_algorithm[other], kind)
         )
 

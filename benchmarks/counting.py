@@ -86,7 +86,7 @@ def by_hand(source: str, first: str, second: str, where: str) -> dict[str, np.nd
     """Count in a connection of its own, as ours is.
 
     From a Parquet file's statistics, which leave NaN out, the engine may conclude that NaN lies between bounds, and
-    even that isnan() is false: who wants a real number's NaN counted right must tell it not to.
+    even that isnan() is false; so statistics are turned off for real numbers.
     """
     setting = "SET disabled_optimizers = 'statistics_propagation'; " if "dose" in second else ""
     sql = f"{setting}SELECT {first} AS i, {second} AS j, count(*) AS n FROM {source} WHERE {where} GROUP BY 1, 2"

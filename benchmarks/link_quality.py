@@ -121,7 +121,7 @@ class KnownLinks:
 
 
 def known_links(name: str, rows: int | None = None) -> KnownLinks:
-    """Return `adult`, or FEBRL 4 from its folder: of so many rows, or all that there are."""
+    """Return `adult`, or FEBRL 4 from its folder: all rows, or the first of them."""
     if name == "adult":
         domain = Domain.load(adult_domain(full=True)).project(ADULT_BLOCKED_ON)
         return KnownLinks(adult_halves(rows or 6000), domain, ADULT_RULES, "id")
@@ -250,7 +250,7 @@ def measured(prepared: Prepared, found: Links) -> dict[str, Any]:
         "reduction_ratio": reduction_ratio(left, right, candidates),
         "reduction_ratio_padded": reduction_ratio(first, second, candidates, records=rows),
         "pairs_completeness": len(placed) / len(true),
-        "with_blocks": told(found, true),
+        "with_blocks": quality_of(found, true),
     }
 
 
@@ -258,7 +258,7 @@ def true_sizes(side: Sequence[Sequence[str | None]]) -> Ints:
     return np.array([sum(one is not None for one in block) for block in side])
 
 
-def told(found: Links, true: Links) -> dict[str, float]:
+def quality_of(found: Links, true: Links) -> dict[str, float]:
     quality = link_quality(found, true)
     return {"links": len(found), "recall": quality.recall, "precision": quality.precision, "f1": quality.f1}
 
@@ -287,7 +287,7 @@ def linked_in_secret(prepared: Prepared, clear: Links) -> dict[str, Any]:
     return {
         "links_are_those_of_the_clear": set(ours) == clear and len(ours) == len(set(ours)),
         "both_wrote_the_same": theirs == [(b, a) for a, b in ours],
-        **told(set(ours), prepared.known.true_links()),
+        **quality_of(set(ours), prepared.known.true_links()),
         "pairs": cost["pairs"],
         "bytes": cost["bytes"],
         "bytes_a_pair": cost["bytes"] / cost["pairs"],
@@ -319,7 +319,7 @@ def main() -> None:
         found = {"epsilon": given.epsilon, **measured(prepared, clear)}
         print(json.dumps(found, indent=1), flush=True)
         if given.without_blocks:
-            every = told(prepared.links_without_blocks(), known.true_links())
+            every = quality_of(prepared.links_without_blocks(), known.true_links())
             print(json.dumps({"without_blocks": every}, indent=1), flush=True)
         if given.in_secret:
             print(json.dumps({"in_secret": linked_in_secret(prepared, clear)}, indent=1))

@@ -63,10 +63,10 @@ def two_parties(case: dict[str, Any]) -> dict[str, float]:
         write_shared_key(Path(folder, "key"))
         port = free.getsockname()[1]
         free.close()
-        told = [json.dumps({**case, "role": role, "port": port, "key": f"{folder}/key"}) for role in ROLES]
+        cases = [json.dumps({**case, "role": role, "port": port, "key": f"{folder}/key"}) for role in ROLES]
         running = [
             subprocess.Popen([sys.executable, "-m", "benchmarks.linkage", one], stdout=subprocess.PIPE, text=True)
-            for one in told
+            for one in cases
         ]
         made = [json.loads(process.communicate()[0]) for process in running]
     added = {name: sum(one[name] for one in made) for name in ("cpu", "bytes")}
@@ -113,5 +113,5 @@ if __name__ == "__main__":
         print(json.dumps(party(json.loads(sys.argv[1]))))
     else:
         os.environ.setdefault("DPCUBE_LINK_ENGINE", str(engine_python()))
-        for told in run():
-            print(told, flush=True)
+        for result in run():
+            print(result, flush=True)

@@ -1,8 +1,8 @@
 """Coverage and bias of each question over many releases.
 
 An average over questions hides the one that fails every time. So each is asked of every release, and counted by itself.
-Questions whose true answer is 0 and questions that cut bins are told apart: the interval of the first is hard to miss,
-and that of the second reaches from none of the rows of a bin to all of them.
+Questions whose true answer is 0 and questions that cut bins are reported apart: the interval of the first is hard to
+miss, and that of the second reaches from none of the rows of a bin to all of them.
 """
 
 import csv

@@ -44,7 +44,7 @@ def natural_questions(
 ) -> Questions:
     """Return the total, each bar of each attribute, each cell of each pair of attributes, and the expressions.
 
-    The truths of expressions must be given where some cut bins: the counts of a cube do not tell them.
+    The truths of expressions must be given where some cut bins: they do not follow from the counts of a cube.
     """
     domain, exact_counts = table.domain, table.exact_counts
     words, chosen, exact = [ALL_ROWS], [np.zeros((1, exact_counts.ndim), np.int64)], [np.array([exact_counts.sum()])]

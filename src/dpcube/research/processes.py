@@ -180,7 +180,7 @@ def _serve(pipe: Connection, function: Callable[..., Iterable[Any]], prepare: Ca
         try:
             for part in function(*task):
                 pipe.send((PART, part))
-        except Exception as error:  # whatever it is, it is told, and the others go on
+        except Exception as error:  # any error is reported, and the other tasks continue
             pipe.send((FAILED, in_one_line(error)))
         else:
             pipe.send((END, None))

@@ -129,7 +129,7 @@ SIDES: dict[int, tuple[int, ...]] = {
     5: (8, 8, 8, 8, 4),
     6: (8, 8, 4, 4, 4, 4),
 }
-"""The sides of a cube of so many dimensions: DPBench's in 1-D and 2-D, and as many cells from there on."""
+"""The sides of a cube by its number of dimensions: DPBench's in 1-D and 2-D, and as many cells from there on."""
 MOST_SHAPE_CELLS = 2**24
 FULL_PART = 0.02  # of the cells of a sparse shape
 CLUMPS, CLUMP_WIDTHS = 10, (0.01, 0.05)  # widths as parts of an axis

@@ -152,7 +152,7 @@ def generated() -> Iterator[PublicTable]:
 def _drawn(
     name: str, weights: Ints | Floats, random: np.random.Generator, *, rows: int = GENERATED_ROWS, ordered: bool = True
 ) -> PublicTable:
-    """Return a table of so many rows, each in a cell by its weight."""
+    """Return a table of rows drawn by the weights of the cells."""
     domain = Domain.of_shape(weights.shape)
     if not ordered:
         domain = Domain(tuple(_codes(a.name, a.size) for a in domain.attributes))

@@ -23,7 +23,7 @@ TrainAndTest = tuple[pa.Table, pa.Table]
 class Task:
     """A table whose class `target` is `positive` or not; `domain` is the cube that is released of it.
 
-    `bounds` are the columns of numbers with the public bounds that rivals are told; other columns are categories.
+    `bounds` are the columns of numbers with the public bounds that rivals are given; other columns are categories.
     """
 
     name: str

@@ -19,7 +19,7 @@ from dpcube.strategies import DEFAULT
 Row = Mapping[str, str]
 SHOWN_KIND = "ranges"
 FEW_TABLES = 2
-"""Up to so many tables a run is shown by kinds of questions, beyond that by tables."""
+"""Runs of at most this many tables are shown by kind of question, others by table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,7 @@ def run_method(subject: Subject, keys: Sequence[ComparisonKey]) -> Iterator[Comp
     kind_of_run = keys[0].method, len(subject.domain.shape)
     if kind_of_run not in _warm:
         _warm.add(kind_of_run)
-        with suppress(Exception):  # what fails will fail again, and be told then
+        with suppress(Exception):  # what fails will fail again, and be reported then
             _released(subject, subject.sample(0, seed=keys[0].seed), keys[0], asked["ranges"])
     for key in keys:
         yield _run(subject, key, asked)

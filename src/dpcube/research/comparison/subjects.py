@@ -119,7 +119,7 @@ def refuse_ledger(source: Path) -> None:
     try:
         place = ledger_path(LedgerLocation.BESIDE_TABLE, source)
     except InputError as error:
-        msg = f"compare is for public tables without a ledger, and that cannot be told here: {error}"
+        msg = f"compare is for public tables without a ledger, which cannot be verified here: {error}"
         raise InputError(msg) from None
     if place is not None and os.path.lexists(place):
         msg = (

@@ -81,7 +81,7 @@ def make_figures(
 ) -> list[Figure | Maps]:
     """Make figures by their own names, those of their groups, or "all"; each once, in the paper's order.
 
-    Points of figures that are measured are means over so many `draws`.
+    Points of measured figures are means over `draws` releases.
 
     >>> [figure.name for figure in make_figures(["inconsistency", "query-size"])]
     ['query-size', 'inconsistency']

@@ -162,7 +162,7 @@ def _points(
                 yield against_size, float(2**k), [float(one[place]) for one in by_size]
 
 
-def tell_rivals(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+def figure_of_rivals(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of some measured panels."""
     a, b, c, d = panels
     return Figure(
@@ -265,4 +265,4 @@ def _plans() -> tuple[PanelPlan, ...]:
     )
 
 
-AGAINST_RIVALS = MeasuredFigure(_plans(), measure_rivals, tell_rivals)
+AGAINST_RIVALS = MeasuredFigure(_plans(), measure_rivals, figure_of_rivals)

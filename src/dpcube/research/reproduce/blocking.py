@@ -186,15 +186,15 @@ def blocking_figure(
 ) -> Figure:
     """Return the paper's two panels, and the same with blocks as they are really compared."""
     found = measured_reductions(draws, progress, epsilons, most_attributes, tuple(BLOCKERS))
-    return told_blocking(measured_panels(BLOCKING_PLANS, found))
+    return figure_of_blocking(measured_panels(BLOCKING_PLANS, found))
 
 
 def recorded_blocking(text: str) -> Figure:
     """Return the figure that was recorded as CSV."""
-    return told_blocking(recorded_panels(BLOCKING_PLANS, text))
+    return figure_of_blocking(recorded_panels(BLOCKING_PLANS, text))
 
 
-def told_blocking(panels: tuple[CurvePanel, ...]) -> Figure:
+def figure_of_blocking(panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of these panels with its verdicts."""
     by_epsilon, by_attributes, padded, wide = panels
     return Figure(

@@ -192,15 +192,15 @@ def classification(
     *, draws: int = DRAWS, progress: Progress = lambda _: None, epsilons: tuple[str, ...] = CLASSIFIER_EPSILONS
 ) -> Figure:
     """Return the paper's experiment, and the same with more informative attributes."""
-    return told_classification(measured_panels(CLASSIFIER_PLANS, measured_points(draws, progress, epsilons)))
+    return figure_of_classification(measured_panels(CLASSIFIER_PLANS, measured_points(draws, progress, epsilons)))
 
 
 def recorded_classification(text: str) -> Figure:
     """Return the figure that was recorded as CSV."""
-    return told_classification(recorded_panels(CLASSIFIER_PLANS, text))
+    return figure_of_classification(recorded_panels(CLASSIFIER_PLANS, text))
 
 
-def told_classification(panels: tuple[CurvePanel, ...]) -> Figure:
+def figure_of_classification(panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of these panels with its verdicts."""
     first, second = panels
     draws = first.curves[0].draws

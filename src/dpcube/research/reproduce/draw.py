@@ -1,6 +1,6 @@
 """Figures as pictures, with matplotlib: SVG and PNG from one drawing, without a browser.
 
-Curves are told apart by dash and marker as well as by colour (Okabe and Ito's, which colour-blind readers tell apart),
+Curves differ by dash and marker as well as by colour (Okabe and Ito's, which colour-blind readers distinguish),
 and named beside their ends. Text becomes outlines, so that an SVG looks the same everywhere.
 """
 

@@ -20,7 +20,7 @@ MEASURED_COLUMNS = ("reach", "draws")
 class Curve:
     """A named line of a panel. Curves of one role look the same in every figure.
 
-    One that was measured has means for values, with 95% intervals of `reach` to both sides over so many `draws`; one
+    One that was measured has means for values, with 95% intervals of `reach` to both sides over `draws`; one
     that was computed has none.
     """
 

@@ -100,15 +100,15 @@ class MeasuredFigure:
 
     plans: tuple[PanelPlan, ...]
     measure: Callable[[str, int, Progress], Draws]
-    tell: Callable[[str, tuple[CurvePanel, ...]], Figure]
+    figure: Callable[[str, tuple[CurvePanel, ...]], Figure]
 
     def make(self, grid: str, *, draws: int = DRAWS, progress: Progress = lambda _: None) -> Figure:
         """Measure the figure on a grid, each point by a number of draws."""
-        return self.tell(grid, measured_panels(self.plans, self.measure(grid, draws, progress)))
+        return self.figure(grid, measured_panels(self.plans, self.measure(grid, draws, progress)))
 
     def read(self, grid: str, text: str) -> Figure:
         """Return the figure that was recorded as CSV."""
-        return self.tell(grid, recorded_panels(self.plans, text))
+        return self.figure(grid, recorded_panels(self.plans, text))
 
     def on_every_grid(self, name: str) -> dict[str, Callable[..., Figure]]:
         """Return the functions that make it on each grid, by the figures' names."""

@@ -91,7 +91,7 @@ def _settings() -> list[tuple[str, float, TwoPhase]]:
     return [*against_threshold, *(("b", float(share * ALPHA), with_threshold(share, 1.0)) for share in SHARES)]
 
 
-def tell_query_error(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+def figure_of_query_error(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of some measured panels."""
     a, b = panels
     return Figure(
@@ -179,4 +179,4 @@ def _plans() -> tuple[PanelPlan, ...]:
     )
 
 
-QUERY_ERROR = MeasuredFigure(_plans(), measure_query_error, tell_query_error)
+QUERY_ERROR = MeasuredFigure(_plans(), measure_query_error, figure_of_query_error)

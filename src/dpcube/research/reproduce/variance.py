@@ -121,7 +121,7 @@ def part_of_one_box(grid: str, boxes: Partitioning, *, by_rows: bool = False) ->
     return weighted_variance(counts, boxes, weight=weight) / weighted_variance(counts, whole, weight=weight)
 
 
-def tell_variance(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+def figure_of_variance(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of some measured panels."""
     a, b, c, d = panels
     return Figure(
@@ -176,4 +176,4 @@ def _weights(a: CurvePanel) -> str:
     return f"{text}, up to {short_number(most)}: cutting can increase it." if most > 1 else f"{text}."
 
 
-VARIANCE = MeasuredFigure(_plans(), measure_variance, tell_variance)
+VARIANCE = MeasuredFigure(_plans(), measure_variance, figure_of_variance)

@@ -24,7 +24,7 @@ AxisWorkload = Literal["ranges", "prefixes"]
 LONGEST_AXIS = 256
 """Longer axes take the strategy of a shorter one, its rows stretched: the optimum itself would take minutes."""
 SEARCH_STARTS = ((16, 1.0), (16, 0.1), (8, 1.0))
-"""Where searches start: one row of T for so many cells (HDMM has 16 for ranges), of numbers up to so much."""
+"""Starts of the search: cells for each row of T (HDMM has 16 for ranges), and the largest entry."""
 MOST_ITERATIONS = 300
 
 

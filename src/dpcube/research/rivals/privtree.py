@@ -22,7 +22,7 @@ from dpcube.strategies.rivals.levels import BoxLevel, parted, root_level
 from dpcube.trees.halving import CutOrder
 
 MOST_AXES = 3
-"""Cut so many axes at a time, in turn, where a cube has more: 2^axes boxes at once are too many."""
+"""Axes cut at a time, in turn, where a cube has more: 2^axes boxes at once are too many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Listed:
     released_by_gate: bool = False
     """Whether `dpcube release --strategy NAME` makes a private release of it; else it is research code."""
     shown_workload: bool = False
-    """Whether it is told the questions before it measures, which a release for unknown questions is not."""
+    """Whether it needs the questions before it measures, which no release for unknown questions can have."""
 
 
 CITATIONS = {

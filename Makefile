@@ -39,7 +39,7 @@ bench: $(COMPILED)    ## speed, as ratios measured in one run
 
 DPBENCH ?= ../shared/data/dpbench
 accuracy: $(COMPILED) ## errors with fresh noise beside those of the rivals, on DPBench's arrays (not ours to give away)
-	$(BIN)/python -m dpcube.research.accuracy --data $(DPBENCH) $(ACCURACY)
+	$(BIN)/python -m dpcube.research.accuracy --groups dpbench --data $(DPBENCH) $(ACCURACY)
 
 FUZZ_SECONDS ?= 60
 fuzz: $(READY)        ## hostile files, questions and commands, guided by coverage, this long for each target

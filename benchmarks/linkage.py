@@ -1,8 +1,8 @@
-"""The secure step between two processes on loopback: pairs that are compared a second, and bytes for each.
+"""Cost of the secure step between two processes on loopback: pairs compared a second, and bytes a pair.
 
-Figures are of both parties together, in processor time. Starting an engine (imports, keys, the first oblivious
-transfers) is told apart: each case runs at two sizes, and what the larger takes more is divided by its further pairs.
-Needs the engine (DPCUBE_LINK_ENGINE, or `install_engine`). Equality is measured by `link_intersection.py`.
+Figures are of both parties together, in processor time. Each case runs at two sizes, so that the start of the engine
+(imports, keys, the first oblivious transfers) is reported apart from the cost of further pairs. Needs the engine
+(DPCUBE_LINK_ENGINE, or `dpcube link --install-engine`).
 """
 
 import json
@@ -28,7 +28,6 @@ from dpcube.link.secure import (
     reach_peer,
     secure_matches,
     shared_key,
-    step,
     write_shared_key,
 )
 
@@ -64,10 +63,10 @@ def two_parties(case: dict[str, Any]) -> dict[str, float]:
         write_shared_key(Path(folder, "key"))
         port = free.getsockname()[1]
         free.close()
-        told = [json.dumps({**case, "role": role, "port": port, "key": f"{folder}/key"}) for role in ROLES]
+        cases = [json.dumps({**case, "role": role, "port": port, "key": f"{folder}/key"}) for role in ROLES]
         running = [
             subprocess.Popen([sys.executable, "-m", "benchmarks.linkage", one], stdout=subprocess.PIPE, text=True)
-            for one in told
+            for one in cases
         ]
         made = [json.loads(process.communicate()[0]) for process in running]
     added = {name: sum(one[name] for one in made) for name in ("cpu", "bytes")}
@@ -81,24 +80,15 @@ def party(case: dict[str, Any]) -> dict[str, float]:
     """One side of a case, in a process of its own."""
     key, port, rows = shared_key(case["key"]), case["port"], case["rows"]
     draw = np.random.default_rng(ROLES.index(case["role"]))
-    if "engine" in case:
-        program = Program((Comparison("exact", 1, 1),), 1)
-        if case["engine"] == "openmined":
-            step.usable_engines = lambda *_: {step.OPENMINED: Path()}
-        features = half_in_common(rows, ROLES.index(case["role"]))
-    else:
-        program = PROGRAMS[case["program"]]
-        features = made_up(draw, program, rows)
+    program = PROGRAMS[case["program"]]
+    features = simulated(draw, program, rows)
     if case["role"] == "listener":
         channel = await_peer(open_listener("127.0.0.1", port), key)
     else:
         channel = reach_peer("127.0.0.1", port, key)
     begun = time.monotonic()
     with channel:
-        if "engine" in case:
-            count_equal(channel, program, features)
-        else:
-            secure_matches(channel, program, [features], [(0, 0)])
+        secure_matches(channel, program, [features], [(0, 0)])
         sent = channel.bytes_sent
     wall = time.monotonic() - begun
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -110,23 +100,7 @@ def party(case: dict[str, Any]) -> dict[str, float]:
     }
 
 
-ROWS_OF_A_BLOCK = 200
-
-
-def half_in_common(rows: int, side: int) -> Ints:
-    """Return records of which half of each block are in the other side's block of the same number."""
-    block, place = np.divmod(np.arange(rows), ROWS_OF_A_BLOCK)
-    return np.stack([np.ones(rows, int), 2 * ROWS_OF_A_BLOCK * block + place + ROWS_OF_A_BLOCK // 2 * side], axis=1)
-
-
-def count_equal(channel: Any, program: Program, features: Ints) -> None:
-    """Equality over many blocks, as blocking makes them: the match bits of one block of all would not fit."""
-    blocks = np.split(features, range(ROWS_OF_A_BLOCK, len(features), ROWS_OF_A_BLOCK))
-    found = secure_matches(channel, program, blocks, [(number, number) for number in range(len(blocks))])
-    assert sum(int(one.sum()) for one in found) == len(features) // 2
-
-
-def made_up(draw: np.random.Generator, program: Program, rows: int) -> Ints:
+def simulated(draw: np.random.Generator, program: Program, rows: int) -> Ints:
     columns = [np.ones((rows, 1), int)]
     for one in program.comparisons:
         bits = draw.random((rows, one.columns)) < 0.3
@@ -139,5 +113,5 @@ if __name__ == "__main__":
         print(json.dumps(party(json.loads(sys.argv[1]))))
     else:
         os.environ.setdefault("DPCUBE_LINK_ENGINE", str(engine_python()))
-        for told in run():
-            print(told, flush=True)
+        for result in run():
+            print(result, flush=True)

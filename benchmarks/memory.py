@@ -1,4 +1,4 @@
-"""How much memory a release takes at most, predicted and measured, by strategy and number of attributes.
+"""Peak memory of a release, predicted and measured, by strategy and number of attributes.
 
 `python -m benchmarks.memory` measures every shape below (about 10^6 cells each), `python -m benchmarks.memory adaptive
 5 5 5 5` one. Each run is a process of its own that releases a table and saves it. Tables are made to take the most:
@@ -94,7 +94,7 @@ def _measure_here(strategy: str, table: str, shape: tuple[int, ...]) -> int:
 
 
 def _reset_peak() -> int:
-    """Forget the most memory held so far, and return what is held now."""
+    """Reset the peak of memory, and return the present memory."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return peak_bytes()
 

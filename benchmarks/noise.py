@@ -1,4 +1,4 @@
-"""How fast exact noise is, beside OpenDP's exact sampler and NumPy's inexact one, on one thread in one run."""
+"""Time of exact noise, beside OpenDP's exact sampler and NumPy's inexact one, and of the exact laws of its sums."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,10 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
 
+from benchmarks.timing import seconds
+from dpcube import theory
 from dpcube.core.noise import ExactNoise, two_sided_geometric
+from dpcube.research.theory import NoiseLaw
 
 EPSILON = Fraction(1, 10)
 SIZES = (1_000_000, 10_000_000)
@@ -20,10 +23,18 @@ SIZE_BY_VALUE = 20_000
 REPEATS = 7
 LEAST_OVER_OPENDP = 30
 MOST_OVER_NUMPY = 6
+TARGET_MS, QUANTILE_MS = 1.0, 10.0
+CALLS = 50
+A1, A2 = 0.05, 0.15
 
 
 def run() -> list[str]:
-    """Measure every sampler and return the lines of a report."""
+    """Measure samplers and laws."""
+    return [*samplers(), *laws()]
+
+
+def samplers() -> list[str]:
+    """Measure every sampler."""
     exact = {size: _seconds_per_value(lambda n: ExactNoise().draw(EPSILON, n), size) for size in SIZES}
     rng = np.random.default_rng()
     inexact = {
@@ -31,8 +42,8 @@ def run() -> list[str]:
     }
     opendp = _seconds_per_value(_opendp_sampler(), OPENDP_SIZE)
     lines = [f"two-sided geometric noise at epsilon {EPSILON}, one thread, median of {REPEATS} runs"]
-    lines += [_line(f"dpcube exact, {size:,} values", seconds) for size, seconds in exact.items()]
-    lines += [_line(f"numpy laplace (inexact), {size:,} values", seconds) for size, seconds in inexact.items()]
+    lines += [_line(f"dpcube exact, {size:,} values", taken) for size, taken in exact.items()]
+    lines += [_line(f"numpy laplace (inexact), {size:,} values", taken) for size, taken in inexact.items()]
     lines.append(_line(f"OpenDP exact vector Laplace, {OPENDP_SIZE:,} values", opendp))
     slowest = max(exact.values())
     over_numpy = max(exact[size] / inexact[size] for size in SIZES)
@@ -81,16 +92,65 @@ def _opendp_sampler() -> Callable[[int], object]:
 
 def _seconds_per_value(sampler: Callable[[int], object], size: int) -> float:
     sampler(1000)  # compiles, and fills caches of thresholds
-    seconds = []
+    times = []
     for _ in range(REPEATS):
         start = time.perf_counter()
         sampler(size)
-        seconds.append(time.perf_counter() - start)
-    return median(seconds) / size
+        times.append(time.perf_counter() - start)
+    return median(times) / size
 
 
-def _line(name: str, seconds: float) -> str:
-    return f"{name:45} {seconds * 1e9:10.1f} ns per value {1 / seconds:14,.0f} values/s"
+def _line(name: str, taken: float) -> str:
+    return f"{name:45} {taken * 1e9:10.1f} ns per value {1 / taken:14,.0f} values/s"
+
+
+def laws() -> list[str]:
+    """Measure the error of least squares over one, two and three boxes, and of the uniform estimate over three."""
+    one, two = theory.ls_terms(11, 5, a1=A1, a2=A2), theory.ls_terms([7, 11], [3, 5], a1=A1, a2=A2)
+    three = theory.gls_terms([7, 11, 20], [3, 5, 9], a1=A1, a2=A2, noise="discrete")
+    parts = np.array([3 / 7, 5 / 11, 9 / 20])
+    uniform = theory.Terms(parts / A2, np.ones(3), parts)
+    cases: tuple[tuple[str, theory.Terms, NoiseLaw], ...] = (
+        ("Laplace, least squares, one box", one, "laplace"),
+        ("discrete, least squares, one box", one, "discrete"),
+        ("discrete, uniform, three boxes", uniform, "discrete"),
+        ("discrete, least squares, two boxes", two, "discrete"),
+        ("discrete, weighted, three boxes", three, "discrete"),
+    )
+    return [
+        f"expected absolute error of one query (target: under {TARGET_MS:g} ms)",
+        *(
+            f"{name:36s} {np.unique(terms.weights).size} weights {1e3 * _seconds(terms, noise):6.2f} ms"
+            for name, terms, noise in cases
+        ),
+        f"95% quantile of an error, discrete noise (target: under {QUANTILE_MS:g} ms)",
+        *(f"{name:46s} {1e3 * seconds(ask) / CALLS:6.2f} ms" for name, ask in _quantiles().items()),
+    ]
+
+
+def _quantiles() -> dict[str, Callable[[], None]]:
+    """Return what asks for `CALLS` quantiles of each kind."""
+    sizes = np.unique(np.random.default_rng(1).integers(1, 10**6, 3000))
+    asked: dict[str, Callable[[], object]] = {
+        f"{count:,} equal noises": partial(theory.dl_sum_quantile, 0.95, count, alpha=A1) for count in (1, 10_000)
+    }
+    asked[f"{sizes.size:,} numbers of equal noises at once"] = partial(theory.dl_sum_quantile, 0.95, sizes, alpha=A1)
+    for number in (2, 3, 6, 30):
+        weights = np.linspace(0.1, 1, number) ** 1.1
+        terms = weights / A2, np.ones(number), 0.95
+        asked[f"{number} weights"] = partial(theory.error_quantile, *terms, noise="discrete", weights=weights)
+    return {name: partial(_repeat, ask) for name, ask in asked.items()}
+
+
+def _seconds(terms: theory.Terms, noise: NoiseLaw) -> float:
+    scales, counts, weights = (part.ravel() for part in terms)
+    ask = partial(theory.mean_abs, scales, counts, noise=noise, weights=weights)
+    return seconds(partial(_repeat, ask)) / CALLS
+
+
+def _repeat(ask: Callable[[], object]) -> None:
+    for _ in range(CALLS):
+        ask()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Plain questions of the default, beside plain noisy tables: `python -m benchmarks.plain_questions [NAME ...]`.
+"""Errors and coverage of single values, groups and ranges, beside plain noisy tables.
+
+    python -m benchmarks.plain_questions [NAME ...]
 
 Zipf categories of 300 to 30,000 values alone and by 4 kinds, drawn tables of two to six attributes and a cube of the
 bundled table are released with seeded noise. Printed for each table and epsilon, with standard errors over releases:
@@ -26,11 +28,11 @@ from dpcube.datasets import adult_domain, adult_table
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.marginals.balanced import cells_of_table
 from dpcube.queries import Workload
-from dpcube.research.accuracy.kinds import errors_by_kind, laplace_error
+from dpcube.research.accuracy.runs import errors_by_kind, laplace_error
 from dpcube.research.arrays import experiment
-from dpcube.research.drawn_tables import classes, hills
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.ratios import MeanError
-from dpcube.research.seeds import seed_of
+from dpcube.research.simulated_tables import classes, hills
 from dpcube.research.tables import coded_domain
 from dpcube.strategies.simulated import ranges_of
 from dpcube.testing import SeededNoise
@@ -115,7 +117,7 @@ def measured(domain: Domain, counts: Ints, epsilon: str, seed: int) -> list[floa
 
 
 def main() -> None:
-    """Print a row for each table and epsilon, as it is known."""
+    """Print a row for each table and epsilon."""
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("names", nargs="*", help="tables to measure; all by default")
     parser.add_argument("--tables", type=Path, help="directory of further tables")

@@ -1,4 +1,4 @@
-"""How long commands take, beside a bare interpreter: in processor time, which a busy machine stretches less."""
+"""Processor time of commands, beside that of a bare interpreter."""
 
 import os
 import resource
@@ -33,12 +33,12 @@ def run() -> Iterator[str]:
 
 
 def commands(where: Path) -> Iterator[tuple[str, list[str], int]]:
-    """Yield words, a command and how often to run it; made-up tables and the bundled one are released on the way."""
+    """Yield a name, a command and how often to run it; simulated tables and the bundled one are released in between."""
     dpcube = [sys.executable, "-m", "dpcube"]
     yield "--help", [*dpcube, "--help"], 15
     yield "demo", [*dpcube, "demo", "-o", str(where)], 3
     publish(datasets.adult_table(), datasets.adult_domain(), epsilon=1, ledger=None).save(where / "small.dpcube")
-    publish(made_up(), large(), epsilon=1, ledger=None).save(where / "large.dpcube")
+    publish(simulated(), large(), epsilon=1, ledger=None).save(where / "large.dpcube")
     for name, of in (("small", ""), ("large", " of 2 million cells")):
         asked = [*dpcube, "count", str(where / f"{name}.dpcube"), "age >= 65"]
         yield f"count{of}", asked, 1
@@ -50,7 +50,7 @@ def large() -> Domain:
     return Domain(Integer("age", 0, 127), Integer("hours", 0, 127), Integer("income", 0, 127))
 
 
-def made_up(rows: int = 500_000) -> Any:
+def simulated(rows: int = 500_000) -> Any:
     generator = np.random.default_rng(1)
     columns = {
         "age": generator.normal(50, 20, rows),

@@ -1,4 +1,6 @@
-"""How far stated errors are true: `python -m benchmarks.stated_errors [PART ...] [--runs N] [--epsilons E,E]`.
+"""Coverage and calibration of stated errors.
+
+    python -m benchmarks.stated_errors [PART ...] [--runs N] [--epsilons E,E]
 
 * `totals`: all rows of releases as the command makes them (exact noise, the total first) of cubes of three and six
   attributes, a wide table and a fine grid: the half-width of the 95% interval times epsilon, how many intervals hold,
@@ -30,8 +32,8 @@ from dpcube.queries.random_ranges import random_ranges
 from dpcube.release import Release
 from dpcube.release.periods import merged
 from dpcube.research.arrays import experiment
-from dpcube.research.drawn_tables import classes, hills
-from dpcube.research.seeds import seed_of
+from dpcube.research.kept_runs import seed_of
+from dpcube.research.simulated_tables import classes, hills
 from dpcube.strategies import Cuboids
 from dpcube.testing import SeededNoise
 
@@ -41,7 +43,7 @@ Weights = Callable[[tuple[int, ...], np.random.Generator], Floats]
 
 
 def drawn(weights: Weights, shape: tuple[int, ...], rows: int) -> Ints:
-    """Return counts of so many rows by a law."""
+    """Return counts of a number of rows, drawn by a law."""
     random = np.random.default_rng(seed_of("stated errors", weights.__name__, shape))
     shares = weights(shape, random)
     return random.multinomial(rows, shares.ravel() / shares.sum()).reshape(shape).astype(np.int64)
@@ -80,7 +82,7 @@ def totals(epsilon: str, runs: int) -> Iterator[str]:
 
 
 def released_periods(tables: list[Ints], epsilon: str, seed: int) -> Release:
-    """Return releases of tables, each of a period, put together."""
+    """Return the merged release of tables, each of a period."""
     made = []
     for number, counts in enumerate(tables):
         one = experiment(counts, epsilon=epsilon, noise=SeededNoise(seed_of("period", seed, number)))
@@ -112,7 +114,7 @@ def of_one_attribute(shape: tuple[int, ...]) -> Workload:
 
 
 def periods(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
-    """Yield what is measured of ranges over all periods."""
+    """Yield the figures of ranges over all periods."""
     for name, weights, shape, rows in (("hills", hills, THREE, 8000), ("classes", classes, (12, 10, 8, 4), 10_000)):
         law = weights(shape, np.random.default_rng(seed_of(name)))
         random = np.random.default_rng(seed_of(name, "rows"))
@@ -124,7 +126,7 @@ def periods(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
 
 
 def leaves(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
-    """Yield what is measured of `tree_least_squares` of the default's releases."""
+    """Yield the figures of `tree_least_squares` of the default's releases."""
     for name, weights, shape, rows in (("hills", hills, (64, 64), 5000), ("classes", classes, THREE, 30_000)):
         counts = drawn(weights, shape, rows)
         made = experiment(counts, epsilon=epsilon, noise=SeededNoise(seed_of("leaves", seed)))
@@ -133,7 +135,7 @@ def leaves(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
 
 
 def few(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
-    """Yield what is measured of `cuboids` where few pairs are selected."""
+    """Yield the figures of `cuboids` where few pairs are selected."""
     for name, weights in (("hills", hills), ("classes", classes)):
         counts, noise = drawn(weights, THREE, 30_000), SeededNoise(seed_of("few", seed))
         rows = SparseRows(THREE, np.nonzero(counts), counts[np.nonzero(counts)])
@@ -144,7 +146,7 @@ def few(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
 
 
 def groups(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
-    """Yield what is measured of groups of one attribute of six."""
+    """Yield the figures of groups of one attribute of six."""
     for name, weights in (("hills", hills), ("classes", classes)):
         counts = drawn(weights, SIX, 60_000)
         made = experiment(counts, epsilon=epsilon, noise=SeededNoise(seed_of("groups", seed)))
@@ -155,7 +157,7 @@ PARTS = {"periods": periods, "leaves": leaves, "few": few, "groups": groups}
 
 
 def main() -> None:
-    """Print a row for each table and epsilon, as it is known."""
+    """Print a row for each table and epsilon."""
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("parts", nargs="*", help=f"totals, {', '.join(PARTS)}; all by default")
     parser.add_argument("--runs", type=int, default=24)

@@ -1,4 +1,4 @@
-"""How a step is timed: once to warm up, then the median of several runs; two steps in turns, so that load hits both."""
+"""Median times of steps after a warm-up; several steps take turns, so that the load of the machine affects all."""
 
 import time
 from collections.abc import Callable

@@ -52,6 +52,7 @@ LAYERS = "each layer imports only layers below it"
 ANALYST = "the analyst's verbs never reach private rows"
 ROWS = "private rows are opened by curator, web.studio, link and research only"
 STRATEGIES = "strategies and models see noisy counts only"
+RESEARCH = "research serves only the verbs of research"
 CURATOR = "the curator's path draws exact noise only"
 SIMULATED = "simulated tables and their seeded noise stay with plans"
 SYNTHETIC = "synthetic rows, drawn from a seed, are post-processing only"
@@ -68,8 +69,10 @@ CHILD = "the engine's environment is met in a child process only"
         ("cli/analyst/count.py", "from dpcube.core.sources import open_rows", ANALYST),
         ("cli/analyst/tables.py", "from dpcube.research import distances", ANALYST),
         ("cli/analyst/sql.py", "from dpcube.curator import publish", ANALYST),
-        ("cli/analyst/plot.py", "from dpcube.research.report import beside_truth", ANALYST),
+        ("cli/analyst/plot.py", "from dpcube.demo import beside_truth", ANALYST),
         ("release/plots/picture.py", "from dpcube.curator.publishing import count", ROWS),
+        ("cli/curator/release.py", "from dpcube.research import distances", RESEARCH),
+        ("demo.py", "from dpcube.theory import ls_error", RESEARCH),
         ("strategies/two_phase.py", "from dpcube.core.noise import ExactNoise", STRATEGIES),
         ("strategies/cells.py", "import dpcube.core.randomness", STRATEGIES),
         ("strategies/cells.py", "from dpcube.core.gate import Gate", STRATEGIES),

@@ -15,10 +15,10 @@ from dpcube.research.reproduce.blocking import (
     BLOCKERS,
     BLOCKING_PLANS,
     blocking_figure,
+    figure_of_blocking,
     measured_reductions,
     planned_boxes,
     recorded_blocking,
-    told_blocking,
     two_parties,
 )
 from dpcube.research.reproduce.measured import DRAWS, measured_panels
@@ -65,7 +65,7 @@ def test_a_recorded_figure_is_read_back_with_what_it_says(tmp_path: Path) -> Non
         for plan in BLOCKING_PLANS
         for number, curve in enumerate(plan.curves, 1)
     }
-    made = told_blocking(measured_panels(BLOCKING_PLANS, draws))
+    made = figure_of_blocking(measured_panels(BLOCKING_PLANS, draws))
     again = recorded_blocking(made.csv())
     assert again.csv() == made.csv()
     assert again.verdicts == made.verdicts

@@ -126,12 +126,12 @@ def test_any_weights_of_discrete_noise_against_enumeration(weights: tuple[float,
 def two_laws(weights: list[float], alphas: list[float], counts: list[float]) -> tuple[LatticePoints, ManyLattices]:
     """The same law from its points and from its series."""
     w, a, k = (np.array(part, np.float64) for part in (weights, alphas, counts))
-    lattices = [Lattice.of(step, a[i : i + 1], k[i : i + 1], most=1 << 15) for i, step in enumerate(weights)]
+    lattices = [Lattice.of_noises(step, a[i : i + 1], k[i : i + 1], most=1 << 15) for i, step in enumerate(weights)]
     few = [lattice for lattice in lattices if lattice is not None]
-    points = LatticePoints.of(few)
+    points = LatticePoints.of_sum(few)
     assert points is not None
     assert len(few) == len(weights)
-    return points, ManyLattices.of(w, a, k, atom=float(np.prod([lattice.mass[0] for lattice in few])), shift=9.0)
+    return points, ManyLattices.of_noises(w, a, k, atom=float(np.prod([lattice.mass[0] for lattice in few])), shift=9.0)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_every_function_has_a_doctest_and_all_of_them_hold() -> None:
 def work(call: Callable[[], object]) -> tuple[int, int]:
     """How many calls an evaluation makes, of Python and of C, and the most bytes that it has at a time.
 
-    No clock: milliseconds are measured by `benchmarks/theory.py`, on a machine that does nothing else.
+    No clock: milliseconds are measured by `benchmarks/noise.py`, on a machine that does nothing else.
     """
     call()  # imports, and what is remembered
     calls = 0

@@ -130,7 +130,7 @@ import numpy as np, pyarrow as pa
 from dpcube import Category, Domain, Float, Integer
 from dpcube.core.compiled import _Compiled
 from dpcube.curator.publishing import publish
-from dpcube.research.ahead import compile_ahead
+from dpcube.ahead import compile_ahead
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.strategies import Adaptive
 

@@ -13,7 +13,6 @@ from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answers
 from dpcube.research import by_question
 from dpcube.research.by_question import RightIntervals, Tally, cover_questions, summed_up, tally_releases
-from dpcube.research.drawn_tables import CELL_RANGE, LAWS, drawn_table, drawn_tables
 from dpcube.research.natural_questions import (
     ALL_ROWS,
     OF_THE_BUNDLED,
@@ -21,7 +20,8 @@ from dpcube.research.natural_questions import (
     bundled_questions,
     natural_questions,
 )
-from dpcube.research.parallel import in_processes
+from dpcube.research.processes import in_processes
+from dpcube.research.simulated_tables import CELL_RANGE, LAWS, drawn_table, drawn_tables
 from dpcube.research.tables import PublicTable, coded_questions, coded_tables, demo_table
 
 
@@ -78,7 +78,7 @@ def answers(values: list[float], stderrs: list[float]) -> Answers:
 def test_a_tally_by_hand(table: PublicTable) -> None:
     truths = np.array([100.0, 50.0, 0.0, 10.0])
     right, far = answers([101, 50, 0, 10], [10, 10, 10, math.nan]), answers([103, 200, 0, 10], [10, 10, 10, math.nan])
-    tally = Tally.of(right, truths) + Tally.of(far, truths)
+    tally = Tally.of_release(right, truths) + Tally.of_release(far, truths)
     assert tally.sums[:3].tolist() == [[2, 2, 2, 2], [2, 2, 2, 0], [2, 1, 2, 0]]
     np.testing.assert_allclose(tally.biases, [2, 75, 0, 0])
     np.testing.assert_allclose(tally.deviations, [math.sqrt(2), 150 / math.sqrt(2), 0, 0])
@@ -97,7 +97,7 @@ def test_a_tally_by_hand(table: PublicTable) -> None:
 
 
 def test_questions_that_do_not_count_are_not_asked() -> None:
-    tally = Tally.of(answers([1, 2], [1, 1]), np.array([0.0, 2.0]), counted=np.array([False, True]))
+    tally = Tally.of_release(answers([1, 2], [1, 1]), np.array([0.0, 2.0]), counted=np.array([False, True]))
     assert tally.asked.tolist() == [False, True]
     assert tally.shares(tally.asked).tolist() == [1]
 
@@ -138,14 +138,14 @@ def test_one_question_that_fails_is_found_among_many_that_hold(
     table: PublicTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sabotage that an average hides: one of 24 answers is moved by three of its standard errors."""
-    honest = Tally.of
+    honest = Tally.of_release
 
     def moved(these: Answers, truths: NDArray[np.float64], *, counted: bool = True) -> Tally:
         values = these.values.copy()
         values[5] += 3 * these.stderrs[5]
         return honest(Answers(values, these.stderrs, these.nonuniformities, these.noises), truths, counted=counted)
 
-    monkeypatch.setattr(Tally, "of", moved)
+    monkeypatch.setattr(Tally, "of_release", moved)
     found = covered(table, releases=100)
     assert found.overall > 0.9
     assert found.worst.words == natural_questions(table).words[5] == found.most_biased.words

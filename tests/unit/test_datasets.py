@@ -154,6 +154,6 @@ def test_full_domain_lists_exactly_the_values_that_occur(table: pa.Table) -> Non
 
 
 def test_public_names() -> None:
-    assert datasets.__all__ == ["adult_domain", "adult_table"]
+    assert datasets.__all__ == ["ADULT_QUESTIONS", "adult_domain", "adult_table"]
     assert (adult_domain().name, adult_domain(full=True).name) == ("adult.toml", "adult-full.toml")
     assert (adult_table().parent / "LICENSE.md").is_file()

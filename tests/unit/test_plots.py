@@ -18,6 +18,7 @@ from dpcube import Category, Domain, Float, Integer, Release
 from dpcube.core.domain import Attribute
 from dpcube.core.errors import DomainError, InputError, QueryError
 from dpcube.core.gate import Gate
+from dpcube.demo import beside_truth
 from dpcube.measurements import Provenance
 from dpcube.release.plots import HeatMap, picture, save
 from dpcube.release.plots.axis import LONGEST_LABEL, axis_of, distinct, short_numbers
@@ -29,7 +30,6 @@ from dpcube.release.plots.picture import marginal, stages_of
 from dpcube.release.plots.static import draw_picture, scale_ticks
 from dpcube.release.report import report
 from dpcube.release.trust import COVERAGE, trust
-from dpcube.research.report import beside_truth
 from dpcube.research.trust import coverage, default_estimate
 from dpcube.strategies import BY_NAME, strategy_of
 from dpcube.testing import SeededNoise

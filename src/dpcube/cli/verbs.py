@@ -23,7 +23,7 @@ class Verb:
 
 
 SECTIONS: dict[str, tuple[Verb, ...]] = {
-    "Try it": (Verb("demo", "research.demo:demo", "demo"),),
+    "Try it": (Verb("demo", "curator.demo:demo", "demo"),),
     "Own a table": (
         Verb("domain", "curator.release:domain", "domain TABLE -o D.toml", "then edit D.toml"),
         Verb("check", "curator.check:check", "check TABLE --domain D.toml", "on your terminal only"),
@@ -54,7 +54,7 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb("coverage", "research.coverage:coverage", "coverage"),
         Verb("compare", "research.compare:compare", "compare"),
         Verb("reproduce", "research.reproduce:reproduce", "reproduce theory"),
-        Verb("compile", "research.compile:compile_verb"),
+        Verb("compile", "curator.compile:compile_verb"),
     ),
 }
 """The verbs by section of the overview."""

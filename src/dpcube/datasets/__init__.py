@@ -1,12 +1,22 @@
 """The public table that comes with the package: UCI's Adult census extract of 1994.
 
-Nothing enters; paths of installed files leave. `adult/LICENSE.md` says whose table it is, and what was changed.
+`adult/LICENSE.md` says whose table it is, and what was changed.
 """
 
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["adult_domain", "adult_table"]
+__all__ = ["ADULT_QUESTIONS", "adult_domain", "adult_table"]
+
+ADULT_QUESTIONS = (
+    "age between 30 and 39",
+    "age between 30 and 39 and sex = 'Female'",
+    "hours-per-week >= 50 and income = '>50K'",
+    "marital-status = 'Divorced' and age < 40",
+    "sex = 'Male' and marital-status in ('Widowed', 'Separated')",
+    "age >= 60 and hours-per-week < 20 and income = '<=50K'",
+)
+"""Questions of `dpcube demo` about the demo's five attributes."""
 
 
 def adult_table() -> Path:

@@ -1,4 +1,7 @@
-"""Truth against release, for public data: experiments with seeded noise, rivals, theory, the paper's figures."""
+"""Evaluation on public data: experiments with seeded noise, rivals, the paper's theory and figures.
+
+Nothing that production imports is here but through the verbs of research; what is made here is not private.
+"""
 
 from typing import TYPE_CHECKING
 

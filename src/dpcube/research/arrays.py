@@ -1,6 +1,6 @@
-"""The researcher's door: the same strategies on an array of exact counts, with noise from a seed.
+"""Releases of arrays of exact counts with noise from a seed, for experiments.
 
-For public data only: everything made here is stamped "not private".
+For public data only: every release made here is stamped "not private".
 """
 
 from fractions import Fraction
@@ -40,9 +40,9 @@ def experiment(
     noise: Noise,
     domain: Domain | None = None,
 ) -> Release:
-    """Return the release of an array of exact counts under a given noise, stamped as that noise says.
+    """Return the release of an array of exact counts under a given noise.
 
-    Its axes are numbered and ordered unless a domain says what they are: a strategy may heed that.
+    Without a domain its axes are ordered attributes of whole numbers; a strategy may depend on the domain.
     """
     array = np.asarray(counts)
     domain = Domain.of_shape(array.shape) if domain is None else domain

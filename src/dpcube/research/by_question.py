@@ -1,8 +1,8 @@
-"""Coverage question by question: answers of many releases enter, how each question fares over all of them leaves.
+"""Coverage and bias of each question over many releases.
 
 An average over questions hides the one that fails every time. So each is asked of every release, and counted by itself.
-Questions whose true answer is 0 and questions that cut bins are told apart: the interval of the first is hard to miss,
-and that of the second reaches from none of the rows of a bin to all of them.
+Questions whose true answer is 0 and questions that cut bins are reported apart: the interval of the first is hard to
+miss, and that of the second reaches from none of the rows of a bin to all of them.
 """
 
 import csv
@@ -18,11 +18,11 @@ from scipy import stats
 from dpcube.core.arrays import Bools, Floats
 from dpcube.release.answer import Answers
 from dpcube.research.arrays import experiment
-from dpcube.research.drawn_tables import drawn_tables
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.natural_questions import Questions, bundled_questions, natural_questions
-from dpcube.research.parallel import in_processes
+from dpcube.research.processes import in_processes
 from dpcube.research.ratios import CHANCE
-from dpcube.research.seeds import seed_of
+from dpcube.research.simulated_tables import drawn_tables
 from dpcube.research.tables import PublicTable, coded_tables, demo_table
 from dpcube.strategies import Strategy, strategy_of
 from dpcube.testing import SeededNoise
@@ -53,8 +53,8 @@ class Tally:
         return cls(np.zeros((7, questions)))
 
     @classmethod
-    def of(cls, answers: Answers, truths: Floats, *, counted: Bools | bool = True) -> "Tally":
-        """Tally one release; questions that are not `counted` are as good as not asked."""
+    def of_release(cls, answers: Answers, truths: Floats, *, counted: Bools | bool = True) -> "Tally":
+        """Tally one release; questions that are not `counted` are left out."""
         low, high = answers.interval(ASKED_CONFIDENCE)
         known = ~np.isnan(low + high)
         held = known & (low <= truths) & (truths <= high)
@@ -67,11 +67,11 @@ class Tally:
 
     @property
     def asked(self) -> Bools:
-        """Which questions were asked at all."""
+        """Which questions were counted at least once."""
         return np.asarray(self.sums[0] > 0)
 
     def shares(self, where: Bools) -> Floats:
-        """Return how often each question held of those whose interval was known, NaN where none was."""
+        """Return how often the interval of each question held where it was stated, NaN where it never was."""
         _, known, held = self.sums[:3, where]
         shares: Floats = np.divide(held, known, out=np.full(len(known), np.nan), where=known > 0)
         return shares
@@ -95,12 +95,12 @@ class Tally:
 
     @property
     def half_widths(self) -> Floats:
-        """The mean half-width of each question's interval, where it was known."""
+        """The mean half-width of each question's interval, where it was stated."""
         return np.asarray(self.sums[5] / np.maximum(self.sums[1], 1))
 
     @property
     def stated_errors(self) -> Floats:
-        """The mean standard error that answers to each question state, where it was known."""
+        """The mean standard error that answers to each question state, where they state one."""
         return np.asarray(self.sums[6] / np.maximum(self.sums[1], 1))
 
     @property
@@ -151,7 +151,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Questions that are told apart: how many there are, and how often they held."""
+    """Questions reported apart: their number, and how often their intervals held."""
 
     questions: int
     overall: float
@@ -201,7 +201,7 @@ class QuestionCoverage:
 
 @dataclass(frozen=True, slots=True)
 class RightIntervals:
-    """What intervals that hold 95% of the time, each question for itself, would show over so many releases."""
+    """The figures of exact 95% intervals over a number of releases: what chance alone makes of them."""
 
     under: float
     worst_tenth: float
@@ -236,7 +236,7 @@ def tally_releases(
         noise = SeededNoise(seed_of(table.name, epsilon, fitted.name, draw))
         released = experiment(table.exact_counts, epsilon=epsilon, strategy=fitted, noise=noise, domain=table.domain)
         answers = Answers.asked(table.domain, released.estimate(), questions.queries)
-        tally += Tally.of(answers, questions.truths)
+        tally += Tally.of_release(answers, questions.truths)
     return tally
 
 
@@ -308,7 +308,7 @@ def _every(questions: Questions, tally: Tally) -> tuple[AskedQuestion, ...]:
 
 
 def asked_tables(directory: Path | None, *, drawn: int, seed: int) -> list[tuple[PublicTable, Questions]]:
-    """Return the demo's cube, the tables of a directory and some made-up ones, each with its natural questions."""
+    """Return the demo's cube, the tables of a directory and some simulated ones, each with its natural questions."""
     demo = demo_table()
     others = [*([] if directory is None else coded_tables(directory)), *drawn_tables(drawn, seed=seed)]
     return [(demo, bundled_questions(demo)), *((table, natural_questions(table)) for table in others)]

@@ -1,4 +1,4 @@
-"""How often intervals hold the truth: exact counts of public tables enter, a table of coverage leaves.
+"""Coverage of 95% confidence intervals for random ranges of public tables.
 
 For each table, epsilon and strategy, a number of seeded releases answer the same random ranges by the default estimate;
 ranges whose true answer is zero are left out. `dpcube coverage` prints the table of docs/coverage.md, and beside it
@@ -24,7 +24,7 @@ from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.research.arrays import experiment
 from dpcube.research.by_question import UNDER, Tally, worst_part
-from dpcube.research.parallel import in_processes
+from dpcube.research.processes import in_processes
 from dpcube.strategies import BY_NAME, Strategy, strategy_of
 from dpcube.testing import SeededNoise
 
@@ -39,7 +39,7 @@ BUNDLED = "Adult (bundled)"
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How the intervals of one table, epsilon and strategy did, over all ranges and by tenths of the ranges' sizes.
+    """Coverage for one table, epsilon and strategy, over all ranges and by tenths of the ranges' sizes.
 
     `width` is the mean width of an interval over the mean absolute error: 4.9 if errors were normal and all alike, 6
     for one Laplace noise; more where errors of some ranges cannot be foreseen. `worst_ranges` is the mean of the tenth
@@ -79,7 +79,7 @@ def measure_coverage(
     releases: int = RELEASES,
     asked: Workload | None = None,
 ) -> Coverage:
-    """Release a table many times over, each sample of it in turn, and see how often intervals hold the truth.
+    """Release a table many times, its samples in turn, and measure how often intervals hold the truth.
 
     Random ranges are asked unless others are given.
     """
@@ -92,7 +92,7 @@ def measure_coverage(
         some = truth > 0
         released = experiment(exact_counts, epsilon=epsilon, strategy=strategy, noise=SeededNoise(seed))
         answers = released.answer(asked)
-        one = Tally.of(answers, truth, counted=some)
+        one = Tally.of_release(answers, truth, counted=some)
         held.append(one.sums[2, some] > 0)
         sizes.append(asked.sizes[some])
         error += float(np.abs(answers.values - truth)[some].sum())

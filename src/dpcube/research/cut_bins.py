@@ -1,4 +1,4 @@
-"""How often intervals of questions that cut bins hold the truth, and how wide they are: on public or made-up tables.
+"""Coverage and width of intervals of questions that cut bins, on public or simulated tables.
 
 `python -m dpcube.research.cut_bins` prints the table of docs/coverage.md. A table of single values is released in bins
 of five and asked about single values and about ranges of them, by `count` and by SQL. Of real numbers, whose bins hold
@@ -30,7 +30,7 @@ ValueRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableOfValues:
-    """Counts of single values of two attributes, and the ranges of the second that are asked about.
+    """Counts of single values of two attributes, and the queried ranges of the second.
 
     The second attribute is one of real numbers if `real`; its values are whole all the same.
     """
@@ -62,7 +62,7 @@ class TableOfValues:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Percent of intervals that held the truth, and their mean width: noise alone (as it was), `count`, and SQL."""
+    """Percentage of intervals that hold the truth, and mean width: of the noise alone, of `count`, and of SQL."""
 
     noise_alone: tuple[float, float]
     counted: tuple[float, float]

@@ -1,4 +1,4 @@
-"""What people ask of a cube: a public table enters; its total, bars and cells of pairs leave, with the truth."""
+"""Natural questions about a public table with their true answers: its total, and all 1-way and 2-way marginals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,17 +15,8 @@ from dpcube.queries.cuts import cut_queries
 from dpcube.research.tables import PublicTable
 
 ALL_ROWS = "all rows"
-OF_THE_DEMO = (
-    "age between 30 and 39",
-    "age between 30 and 39 and sex = 'Female'",
-    "hours-per-week >= 50 and income = '>50K'",
-    "marital-status = 'Divorced' and age < 40",
-    "sex = 'Male' and marital-status in ('Widowed', 'Separated')",
-    "age >= 60 and hours-per-week < 20 and income = '<=50K'",
-)
-"""What `dpcube demo` asks."""
 OF_THE_BUNDLED = (
-    *OF_THE_DEMO,
+    *datasets.ADULT_QUESTIONS,
     "age < 20",
     "age >= 65 and income = '>50K'",
     "hours-per-week = 40",
@@ -53,7 +44,7 @@ def natural_questions(
 ) -> Questions:
     """Return the total, each bar of each attribute, each cell of each pair of attributes, and the expressions.
 
-    The truths of expressions must be given where some cut bins: the counts of a cube do not tell them.
+    The truths of expressions must be given where some cut bins: they do not follow from the counts of a cube.
     """
     domain, exact_counts = table.domain, table.exact_counts
     words, chosen, exact = [ALL_ROWS], [np.zeros((1, exact_counts.ndim), np.int64)], [np.array([exact_counts.sum()])]

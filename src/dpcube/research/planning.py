@@ -1,4 +1,4 @@
-"""How good plans are: predicted errors beside those measured on cubes of the bundled table.
+"""Errors predicted by plans beside measured errors, on cubes of the bundled table.
 
 `python -m dpcube.research.planning` prints the table of docs/planning.md.
 """
@@ -33,7 +33,7 @@ RUNS = 5
 PLANNED_ROWS = 50_000
 SHOWN = ("ranges", "cells", "marginals")  # a total is one number, whose error differs from run to run
 FACTOR = 2
-"""Measured errors are at most so many times above the predicted range, and below it but for near-constant tables."""
+"""The largest ratio of a measured error to the predicted range, or of the range to it but for near-constant tables."""
 
 
 @dataclass(frozen=True, slots=True)

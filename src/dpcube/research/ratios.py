@@ -1,19 +1,19 @@
-"""Mean errors and their ratios: errors with standard errors enter, ratios and geometric means with theirs leave."""
+"""Mean errors, their ratios and geometric means, with standard errors to first order."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 LEAST_ERROR = 1e-9
-"""Errors below it are taken for it: a few draws on a table of one row may have none at all."""
+"""Smaller errors are replaced by it: a few draws on a table of one row may have no error at all."""
 CHANCE = 2
-"""Standard errors that chance is given."""
+"""Standard errors within which a difference is put down to chance."""
 CONFIDENCE = 0.95
-"""How often an interval of a mean holds it."""
+"""Confidence of the interval of a mean."""
 
 
 def mean_and_reach(draws: Sequence[float]) -> tuple[float, float]:
-    """Return a mean and how far its 95% interval reaches by Student's law; one draw has none (NaN).
+    """Return a mean and the half-width of its 95% interval by Student's t; NaN for one draw.
 
     >>> mean, reach = mean_and_reach([1.0, 3.0])
     >>> mean, round(reach, 3)
@@ -39,7 +39,7 @@ def short_number(number: float, *, digits: int = 3) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MeanError:
-    """A mean error and its standard error; a formula has none."""
+    """A mean error and its standard error, 0 for a formula."""
 
     mean: float
     stderr: float = 0.0
@@ -50,14 +50,14 @@ class MeanError:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRatio:
-    """An error over another, its standard error to first order, and what it is of."""
+    """The ratio of two errors, its standard error to first order, and a name."""
 
     name: str
     value: float
     stderr: float
 
     @classmethod
-    def of(cls, name: str, error: MeanError, other: MeanError) -> "ErrorRatio":
+    def between(cls, name: str, error: MeanError, other: MeanError) -> "ErrorRatio":
         """Return one error over another."""
         mean, least = max(error.mean, LEAST_ERROR), max(other.mean, LEAST_ERROR)
         return cls(name, mean / least, mean / least * math.hypot(error.stderr / mean, other.stderr / least))

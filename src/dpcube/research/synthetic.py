@@ -1,4 +1,4 @@
-"""How good synthetic rows are: their distances to their release and to the truth, for public data."""
+"""Quality of synthetic rows: their distances from the release and from the exact counts of public data."""
 
 import itertools
 from dataclasses import dataclass

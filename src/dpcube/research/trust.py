@@ -1,4 +1,4 @@
-"""How often intervals hold the truth, on the demo's cube of the bundled table, which is public.
+"""Coverage of 95% confidence intervals on the demo's cube of the bundled table.
 
 `python -m dpcube.research.trust` prints the percentages that reports quote (`release/trust.py`).
 """

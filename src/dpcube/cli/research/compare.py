@@ -15,33 +15,33 @@ NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.command(short_help="Compare strategies and rivals on a PUBLIC table.")
 @click.argument("table", type=click.Path(path_type=Path), required=False)
-@click.option("--public", metavar="NAME", help="Who says that TABLE is public; without it TABLE is refused.")
+@click.option("--public", metavar="NAME", help="Name of the person who declares TABLE public; required with TABLE.")
 @click.option("--domain", "domain_file", type=click.Path(path_type=Path), help="The domain file of TABLE.")
 @click.option(
-    "--shapes", metavar="LIST", help="Made-up shapes: sparse, clumped, spiky, smooth, striped, uniform; or all."
+    "--shapes", metavar="LIST", help="Simulated shapes: sparse, clumped, spiky, smooth, striped, uniform; or all."
 )
 @click.option("--dims", metavar="LIST", help="Dimensions of the shapes, 1 to 6.  [default: 2]")
 @click.option("--sides", metavar="LIST", help="Sides of the shapes instead, such as 64x64,16x8x8.")
 @click.option(
-    "--rows", metavar="LIST", help="Draw so many rows like the table's.  [default: the table; 100000 of shapes]"
+    "--rows", metavar="LIST", help="Draw this many rows like the table's.  [default: the table; 100000 of shapes]"
 )
 @click.option("--epsilon", metavar="LIST", default="0.1,1", show_default=True, help="Comma-separated.")
-@click.option("--method", metavar="LIST", help="Methods by name, or MODULE:CLASS of your own; all unless given.")
+@click.option("--method", metavar="LIST", help="Methods by name, or MODULE:CLASS of your own.  [default: all]")
 @click.option("--draws", type=click.IntRange(min=1), default=5, show_default=True, help="Releases of each method.")
 @click.option(
     "--questions", type=click.IntRange(min=1), default=1000, show_default=True, help="Most questions of each kind."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of shapes, rows, questions and noise.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to run.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of shapes, rows, questions and noise.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
 @click.option(
     "--time-limit",
     type=float,
     metavar="SECONDS",
     help="Stop a method that takes longer for its draws on one table at one epsilon; its row says so.",
 )
-@click.option("--cache", type=NEW_FILE, help="File that keeps what was run: a run that was stopped goes on.")
-@click.option("--csv", "csv_file", type=NEW_FILE, help="CSV file to make, a row for each kind of question.")
-@click.option("--plot", type=NEW_FILE, help="Picture to make (.svg, .png): errors of ranges over epsilon.")
+@click.option("--cache", type=NEW_FILE, help="File of the finished runs, from which a stopped comparison continues.")
+@click.option("--csv", "csv_file", type=NEW_FILE, help="CSV file to write, a row for each kind of question.")
+@click.option("--plot", type=NEW_FILE, help="Picture to write (.svg, .png): errors of ranges over epsilon.")
 @as_json
 def compare(  # one argument for each option
     *,
@@ -64,11 +64,11 @@ def compare(  # one argument for each option
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare strategies and rivals on a PUBLIC table: errors, intervals that hold, seconds, memory.
+    """Compare strategies and rivals on a PUBLIC table: errors, coverage of intervals, seconds, memory.
 
     TABLE is a public table with its --domain, or a .npy array of counts; without it and --shapes, the bundled table.
-    It is not private: it looks at exact counts, charges nothing, and refuses a table that has a ledger beside it.
-    Methods that are shown the questions are shown the random ranges. docs/compare.md has recorded runs.
+    It is not private: it uses exact counts, charges nothing, and refuses a table that has a ledger beside it.
+    Methods that need the questions are given the random ranges. docs/compare.md has recorded runs.
     """
     from dpcube.research.comparison import NOT_PRIVATE_WORDS, comparison_rows
     from dpcube.research.comparison import compare as run_all
@@ -110,13 +110,9 @@ def _print(found: "list[ComparisonRow]") -> None:
     for words, header, lines in terminal_tables(found):
         click.echo(f"\n{words}: mean absolute error with its 95% interval")
         print_table(header, lines, left=(0, len(header) - 1))
-    click.echo(
-        "\nscaled L2 and held are of ranges (--csv and --json have them of every kind). held: stated 95% intervals"
-    )
-    click.echo(
-        "that hold the truth, over questions that are not empty. seconds: the median; memory: the most, above what"
-    )
-    click.echo("the process had.")
+    click.echo("\nscaled L2 and held are those of ranges; --csv and --json have them for every kind of question.")
+    click.echo("held: the share of stated 95% confidence intervals that hold the truth, over questions with rows.")
+    click.echo("seconds: the median; memory: the peak above what the process had before.")
     if missing := not_measured(found):
         click.echo(f"\nNot measured ({len(missing)}):")
         for line in missing:
@@ -148,17 +144,17 @@ def _subjects(
     rows: str | None,
     seed: int,
 ) -> "list[Subject]":
-    """Return what is compared on; options that have no place are refused, not passed over."""
+    """Return the subjects of the comparison; options without effect are refused."""
     from dpcube.core.errors import InputError
     from dpcube.research.comparison import subjects
-    from dpcube.research.shapes import SHAPE_LAWS, SIDES
+    from dpcube.research.simulated_tables import SHAPE_LAWS, SIDES
 
     scales = [] if rows is None else _numbers(rows, "--rows")
     if shapes is None and (dims is not None or sides is not None):
-        msg = "--dims and --sides are those of made-up shapes; add --shapes, or leave them out"
+        msg = "--dims and --sides are those of simulated shapes; add --shapes, or leave them out"
         raise InputError(msg)
     if table is None and (public is not None or domain_file is not None):
-        msg = "--public and --domain speak of a TABLE, and none is given"
+        msg = "--public and --domain belong to a TABLE, and none is given"
         raise InputError(msg)
     if shapes is None:
         if table is None:

@@ -1,4 +1,4 @@
-"""How often intervals hold the truth, on public tables."""
+"""`dpcube coverage`: coverage of 95% confidence intervals on public tables."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpcube.research.coverage import Coverage
 
 
-@click.command(short_help="Measure how often 95% intervals hold the truth.")
+@click.command(short_help="Measure the coverage of 95% confidence intervals.")
 @click.option(
     "--arrays",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Directory of NAME.npz tables of coded rows that are public: natural questions of them too.",
 )
-@click.option("--drawn", type=click.IntRange(min=1), help="Natural questions of so many made-up tables too.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Which made-up tables are drawn.")
+@click.option("--drawn", type=click.IntRange(min=1), help="Also ask natural questions of this many simulated tables.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulated tables.")
 @click.option("--releases", type=click.IntRange(min=1), default=20, show_default=True, help="Releases to pool.")
 @click.option("--epsilon", metavar="LIST", help="Comma-separated, instead of those of docs/coverage.md.")
 @click.option(
     "--only", type=click.Choice(["questions", "ranges"]), help="Ask natural questions alone, or ranges alone."
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to run.")
-@click.option("--each", type=click.Path(path_type=Path, dir_okay=False), help="CSV file to make of every question.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
+@click.option("--each", type=click.Path(path_type=Path, dir_okay=False), help="CSV file of every question to write.")
 @compared_strategies
 @as_json
 def coverage(  # one argument for each option
@@ -49,7 +49,7 @@ def coverage(  # one argument for each option
     strategy: str | None,
     as_json: bool,
 ) -> None:
-    """Measure how often 95% intervals hold the truth: the bundled table, and other public ones.
+    """Measure the coverage of 95% confidence intervals on the bundled table and other public ones.
 
     Natural questions (the total, every bar of every attribute, every cell of every pair, the demo's) are counted one by
     one over the releases, at epsilon 0.1 and 1. Wanted: 93% to 98.5% over all of them, 85% in the worst tenth of the
@@ -98,12 +98,12 @@ def _print_questions(found: "list[QuestionCoverage]") -> None:
         return
     print_table(*figures(found))
     click.echo(
-        "\nEach in %: natural questions that hold, the tenth of them that holds least, those held less than 90%,"
+        "\nEach in %: coverage of natural questions, of the tenth of them that is covered least, the share covered less"
     )
     click.echo(
-        "those off by more than a quarter of the stated standard error in the mean, and how many empty questions"
+        "than 90%, the share biased by more than a quarter of the stated standard error, and the coverage of empty"
     )
-    click.echo("and questions that cut bins hold; * not as wanted.")
+    click.echo("questions and of questions that cut bins; * not as wanted.")
     right = RightIntervals.over(found[0].releases)
     click.echo(
         f"Over {found[0].releases} releases chance alone makes the worst tenth {right.worst_tenth:.1%} and puts "
@@ -125,8 +125,8 @@ def _print_ranges(found: "list[Coverage]") -> None:
     rows = [(table, epsilon, *told) for (table, epsilon), told in by_setting.items()]
     print_table(("random ranges of", "epsilon", *strategies), rows)
     click.echo(
-        "\nEach: coverage in %, that of the worst tenth by size, that of the tenth of ranges that hold least, the"
+        "\nEach: coverage in %, that of the worst tenth by size, that of the tenth of ranges that is covered least, the"
     )
-    click.echo("share of ranges held less than 90%, width of an interval over the mean error; * not as wanted.")
+    click.echo("share of ranges covered less than 90%, width of an interval over the mean error; * not as wanted.")
     for line in coverage_summary(found):
         click.echo(line)

@@ -1,4 +1,4 @@
-"""The paper's figures, made again: pictures, numbers, and what of the paper's claims holds."""
+"""`dpcube reproduce`: the paper's figures as pictures and numbers, with verdicts on its claims."""
 
 import textwrap
 from pathlib import Path

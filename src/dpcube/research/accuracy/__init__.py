@@ -1,10 +1,10 @@
-"""How accurate the strategies are, measured: `python -m dpcube.research.accuracy`, or `make accuracy`.
+"""Accuracy of strategies by groups of public and simulated tables: `python -m dpcube.research.accuracy`.
 
-Enters: arrays of the DPBench study with its results for other algorithms, or the bundled table. Leaves: errors with
-fresh noise beside those of the rivals (`dpbench`), over epsilon and the number of rows (`sweeps`), on cubes of more
-attributes (`cubes`), and with one part of the adaptive strategy left out at a time (`ablation`).
+cases            the groups of tables, with an epsilon and the ranges to ask
+dpbench          the arrays of the DPBench study and the recorded errors of its algorithms
+held_out_tables  public tables on which nothing was tuned
+runs             seeded releases and their errors by kind of query, kept in a file if one is named
+report           the errors as tables, beside plain noisy cells and rivals
 """
 
-from dpcube.research.accuracy.dpbench import Bench, measure_errors, summaries
-
-__all__ = ["Bench", "measure_errors", "summaries"]
+__all__: list[str] = []

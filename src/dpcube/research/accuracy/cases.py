@@ -1,7 +1,8 @@
-"""What the default is measured on: groups of tables, each with an epsilon and ranges to ask.
+"""Groups of tables on which accuracy is measured, each table with an epsilon and the ranges to ask.
 
-`dense` are small cubes of made-up counts and of the bundled table, `dpbench` the arrays of DPBench, `wide` cubes of
-several attributes, `even` tables without structure, `drawn` tables made up from a seed that nobody tuned on.
+`dense` are small simulated cubes and cubes of the bundled table, `dpbench` the arrays of DPBench, `wide` cubes of
+several attributes, `even` tables without structure, `drawn` tables simulated from a seed that nobody tuned on,
+`held-out` tables on which nothing was tuned.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,13 +15,13 @@ import numpy as np
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.domain import Domain
 from dpcube.queries import Workload
-from dpcube.research.accuracy import cubes, dpbench, held_out_tables
-from dpcube.research.accuracy.cubes import asked_ranges
-from dpcube.research.drawn_tables import drawn_tables
-from dpcube.research.seeds import seed_of
+from dpcube.queries.random_ranges import random_ranges
+from dpcube.research.accuracy import dpbench, held_out_tables
+from dpcube.research.kept_runs import seed_of
+from dpcube.research.simulated_tables import drawn_tables
 from dpcube.research.tables import PublicTable, bundled_cube, coded_questions, coded_tables
 
-CASE_GROUPS = ("dense", "dpbench", "wide", "even", "drawn")
+CASE_GROUPS = ("dense", "dpbench", "wide", "even", "drawn", "held-out")
 DENSE_SHAPES = ((10,), (64,), (256,), (8, 8), (16, 15), (32, 32), (64, 64), (6, 5, 4), (10, 10, 10), (5, 4, 3, 3))
 SIZES = ((1e3, "0.1"), (1e3, "1"), (1e5, "0.1"), (1e5, "1"), (1e7, "0.1"))
 SMALL_CUBES = (
@@ -32,20 +33,29 @@ SMALL_CUBES = (
     ("age",),
     ("marital-status", "race"),
 )
+CUBES = (
+    ("age", "hours-per-week", "education-num"),
+    ("age", "education-num", "sex"),
+    ("occupation", "education", "native-country"),
+    ("age", "education-num", "race", "sex"),
+    ("age", "marital-status", "occupation", "income"),
+    ("age", "education-num", "marital-status", "sex", "income"),
+    ("age", "education-num", "workclass", "relationship", "income"),
+    ("education-num", "workclass", "marital-status", "race", "sex", "income"),
+    ("education", "occupation", "relationship", "race", "sex", "income"),
+)
+"""Cubes of three to six attributes of the bundled table."""
 WIDE_EPSILONS = ("0.1", "1", "3")
 EVEN_TABLES, EVEN_EPSILONS = ("uniform, 2-D", "stripes, 2-D"), ("0.01", "0.1")
-RECORDED_AS = {
-    "age x hours-per-week x education-num": "adult3",
-    "education-num x workclass x marital-status x race x sex x income": "adult6",
-}
-"""Cubes of the bundled table by the names that recorded results of rivals have for them."""
+HELD_OUT_EPSILONS = ("0.01", "0.1", "1")
+RANGES = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccuracyCase:
-    """A table, perhaps drawn several times over, with its domain, an epsilon, and the ranges asked of it.
+    """A table, perhaps in several samples, with its domain, an epsilon, and the ranges asked of it.
 
-    `family` is what cases are taken together by: the shape of a dense cube, the scale of DPBench's arrays.
+    Means are taken over the cases of a `family`: the shape of a dense cube, the scale of DPBench's arrays.
     """
 
     group: str
@@ -55,6 +65,19 @@ class AccuracyCase:
     samples: tuple[Ints, ...]
     epsilon: str
     asked: Workload
+    recorded: dpbench.Key | None = None
+
+
+def asked_ranges(domain: Domain, number: int = RANGES, *, seed: int) -> Workload:
+    """Return random ranges; of an attribute without an order, one value or all of them."""
+    random = random_ranges(domain.shape, number, seed=seed)
+    lower, upper = random.lower.copy(), random.upper.copy()
+    every = np.random.default_rng(seed).random((number, len(domain.shape))) < 0.5
+    for axis, attribute in enumerate(domain.attributes):
+        if not attribute.ordered:
+            lower[:, axis] = np.where(every[:, axis], 0, lower[:, axis])
+            upper[:, axis] = np.where(every[:, axis], attribute.size, lower[:, axis] + 1)
+    return Workload(domain.shape, lower, upper)
 
 
 def dense() -> Iterator[AccuracyCase]:
@@ -71,19 +94,20 @@ def dense() -> Iterator[AccuracyCase]:
 
 
 def dpbench_cases(directory: Path) -> Iterator[AccuracyCase]:
-    """Yield DPBench's arrays with its own random ranges, all trials of a set and scale together."""
+    """Yield DPBench's arrays with each kind of its queries, all trials of a set and scale together."""
     bench = dpbench.Bench(directory)
-    for dims in (2, 1):
-        asked, domain = bench.workload(dims, "randomrange"), Domain.of_shape(dpbench.BENCH_SHAPES[dims])
+    for dims, queries in dpbench.QUERY_FILES:
+        asked, domain = bench.workload(dims, queries), Domain.of_shape(dpbench.BENCH_SHAPES[dims])
         for scale, name in product(dpbench.BENCH_SCALES, bench.sets(dims)):
             trials = tuple(bench.counts(dims, name, scale, trial) for trial in range(dpbench.TRIALS))
-            family = f"{dims}-D N={scale:.0e}"
-            yield AccuracyCase("dpbench", family, f"{name} {family}", domain, trials, dpbench.EPSILON, asked)
+            family = f"{dims}-D {'' if queries == 'randomrange' else f'{queries} '}N={scale:.0e}"
+            key = dpbench.Key(dims, queries, scale, name)
+            yield AccuracyCase("dpbench", family, f"{name} {family}", domain, trials, dpbench.EPSILON, asked, key)
 
 
 def wide(directory: Path | None) -> Iterator[AccuracyCase]:
     """Yield cubes of several attributes: those of the bundled table, then the tables of a directory."""
-    for names in cubes.CUBES:
+    for names in CUBES:
         table = bundled_cube(names)
         yield from (_case("wide", table.name, table, epsilon) for epsilon in WIDE_EPSILONS)
     for table in [] if directory is None else coded_tables(directory):
@@ -92,16 +116,22 @@ def wide(directory: Path | None) -> Iterator[AccuracyCase]:
 
 
 def even_cases() -> Iterator[AccuracyCase]:
-    """Yield tables without structure: a smart strategy has nothing to find there, and must not pay for looking."""
+    """Yield tables without structure, in which an adaptive strategy has nothing to find."""
     for table in held_out_tables.generated():
         if table.name in EVEN_TABLES:
             yield from (_case("even", table.name, table, epsilon) for epsilon in EVEN_EPSILONS)
 
 
 def drawn(number: int, *, seed: int) -> Iterator[AccuracyCase]:
-    """Yield tables made up from a seed."""
+    """Yield tables that are simulated from a seed."""
     for table in drawn_tables(number, seed=seed):
         yield from (_case("drawn", table.name, table, epsilon) for epsilon in ("0.1", "1"))
+
+
+def held_out() -> Iterator[AccuracyCase]:
+    """Yield tables on which nothing was tuned, those of packages that are installed and simulated ones."""
+    for table in held_out_tables.held_out_tables():
+        yield from (_case("held-out", table.origin, table, epsilon) for epsilon in HELD_OUT_EPSILONS)
 
 
 def _case(group: str, family: str, table: PublicTable, epsilon: str, asked: Workload | None = None) -> AccuracyCase:

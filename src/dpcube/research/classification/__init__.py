@@ -1,4 +1,4 @@
-"""Classifiers measured on public data, beside private classifiers of others.
+"""Evaluation of classifiers on public data, beside private classifiers of others.
 
 task       a table with a class, its split, what is public of it; scores
 official   the official split of the Adult table, and its cube by a rule that was written before any run

@@ -1,4 +1,4 @@
-"""`python -m dpcube.research.classification`: the default classifier of releases of a public table, beside rivals."""
+"""The default classifier of releases of a public table beside rivals: `python -m dpcube.research.classification`."""
 
 import argparse
 from functools import partial
@@ -12,7 +12,7 @@ from dpcube.research.classification.wide import wide_score
 
 
 def main() -> None:
-    """Measure, and print a row for each method, epsilon and run as it is known."""
+    """Measure, and print a row for each method, epsilon and run as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", nargs="?", default="adult", choices=("adult", *TARGETS))
     parser.add_argument("--epsilon", default="0.1,0.5,1,4")
@@ -20,7 +20,9 @@ def main() -> None:
     parser.add_argument(
         "--methods", help="Some of dpcube, wide (adult only), majority, boosting and the rivals; all that can be run."
     )
-    parser.add_argument("--csv", type=Path, default=Path("classification.csv"), help="Rows; gone on with if it exists.")
+    parser.add_argument(
+        "--csv", type=Path, default=Path("classification.csv"), help="File of the rows; an existing one is continued."
+    )
     for rival in CLASSIFIER_RIVALS:
         parser.add_argument(f"--{rival}", metavar="PYTHON", help=f"The interpreter of an environment with {rival}.")
     parser.add_argument("--tables", metavar="PYTHON", help="One with statsmodels, for tables other than adult.")

@@ -1,7 +1,7 @@
-"""Classifiers measured on a task, run by run: rows of a CSV leave, each written as soon as it is known.
+"""Scores of classifiers on a task, run by run, in a CSV file to which each row is written at once.
 
-A file that is there is gone on with, so a measurement that was stopped loses one run at most. Runs are the outer loop:
-a file that is not finished has about as many of every method.
+A measurement that was stopped continues from its file and loses one run at most. Runs are the outer loop, so that an
+unfinished file has about as many of every method.
 """
 
 import csv
@@ -27,7 +27,7 @@ from dpcube.testing import SeededNoise
 
 RUN_COLUMNS = ("method", "epsilon", "run", *SCORES, "seconds")
 ANY_EPSILON = ("majority", "boosting")
-"""Methods that know no epsilon: the largest class, and a model of scikit-learn that is not private."""
+"""Methods without an epsilon: the largest class, and a model of scikit-learn that is not private."""
 
 Classify = Callable[[Task, TrainAndTest, str, int], Score]
 
@@ -40,19 +40,19 @@ def released(task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Release
 
 
 def default_score(task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Score:
-    """Return how well the default classifier of a release tells the classes of test rows."""
+    """Return the score of the default classifier of a release on test rows."""
     return score_of_release(released(task, rows, epsilon, seed), task, rows[1])
 
 
 def score_of_release(release: Release, task: Task, test: pa.Table) -> Score:
-    """Return how well the default classifier of this release does."""
+    """Return the score of the default classifier of this release."""
     trained = release.train(task.target)
     chances = trained.model.probabilities(trained.features.cells(test))
     return score(chances[:, trained.features.classes.tolist().index(task.positive)], task.truth(test))
 
 
 def majority_score(task: Task, rows: TrainAndTest, _: str, __: int) -> Score:
-    """Return the score of whoever knows the share of the positive class alone."""
+    """Return the score of the share of the positive class as the only prediction."""
     train, test = map(task.truth, rows)
     return score(np.full(len(test), train.mean()), test)
 
@@ -68,7 +68,7 @@ def boosting_score(task: Task, rows: TrainAndTest, _: str, seed: int) -> Score:
 
 
 def _as_numbers(task: Task, rows: pa.Table, known: pa.Table) -> Floats:
-    """Return rows as numbers: categories by their place among those known, others missing."""
+    """Return rows as numbers: categories by their place among those of `known`, others as missing."""
     columns = []
     for name in (name for name in rows.column_names if name != task.target):
         if name in task.bounds:
@@ -94,7 +94,7 @@ def measure_runs(
     file: Path,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[dict[str, str]]:
-    """Measure what the file does not hold yet, and return its rows."""
+    """Measure the runs that the file lacks, and return all its rows."""
     known = {_key(row) for row in read_runs(file)} if file.exists() else set()
     for run in range(runs):
         asked = [(name, e) for name in methods for e in (("",) if name in ANY_EPSILON else epsilons)]

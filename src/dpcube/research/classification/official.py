@@ -1,4 +1,4 @@
-"""The official split of the Adult table, and what a classifier learns of it from one released cube.
+"""The official split of the Adult table, and the cube that is released of its training rows.
 
 The cube follows from a rule that looks at no row, and was committed before the test rows were first scored:
 
@@ -32,7 +32,7 @@ BOUNDS = {
     **{"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 99_999)},
     **{"capital-loss": (0, 4_999), "hours-per-week": (1, 99)},
 }
-"""Bounds of the numbers, which rivals are told."""
+"""Public bounds of the numbers, for rivals."""
 
 
 def official_split() -> tuple[pa.Table, pa.Table]:

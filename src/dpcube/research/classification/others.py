@@ -1,4 +1,4 @@
-"""Two public tables that no classifier here was developed on, which statsmodels carries; they are not in dpcube.
+"""Two public tables of statsmodels on which no classifier here was developed.
 
 * `fair`: Fair's survey of 6,366 married women (JPE 1978), "included with permission of the author": whether there was
   an affair;

@@ -1,4 +1,4 @@
-"""What docs/classification.md says of recorded runs: their rows enter, a table and a few sentences leave."""
+"""Tables and sentences of docs/classification.md, from the rows of recorded runs."""
 
 from collections.abc import Mapping, Sequence
 

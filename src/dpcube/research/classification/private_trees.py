@@ -1,4 +1,4 @@
-"""Private decision trees of others: a noisy counter of a cube enters, a tree that tells the class leaves.
+"""Differentially private decision trees of others, grown with a noisy counter.
 
 Interactive ID3 of Friedman and Schuster (KDD 2010), by noisy counts (SuLQ) or by private choices, and the random trees
 of Jagannathan, Pillaipakkamnatt and Wright (ICDMW 2009). Privacy: all that depends on rows comes from the counter,
@@ -65,7 +65,7 @@ def interactive_id3(
 
 
 def _is_worth_splitting(one: _Open, rows: int, target: int, deviation: float, counter: NoisyCounter) -> bool:
-    """Say whether a node has axes left, and enough rows that the classes of its parts stand out of the noise."""
+    """Whether a node has axes left, and enough rows that the classes of its parts stand out of the noise."""
     if not one.axes:
         return False
     largest = max(counter.shape[axis] for axis in one.axes)
@@ -99,7 +99,7 @@ def _count_classes(counter: NoisyCounter, leaves: Sequence[_Open], target: int, 
 def _by_choice(
     counter: NoisyCounter, level: Sequence[_Open], target: int, units: int, criterion: Criterion, most_rows: int
 ) -> list[int]:
-    """Return the axis of each node by one private choice; nodes with the same axes are asked about together."""
+    """Return the axis of each node by one private selection; nodes with the same axes share a call."""
     chosen = [0] * len(level)
     for axes in sorted({one.axes for one in level}):
         alike = [k for k, one in enumerate(level) if one.axes == axes]
@@ -147,7 +147,7 @@ def _children(one: _Open, axis: int, target: int) -> list[_Open]:
 def random_trees(
     counter: NoisyCounter, target: int, *, trees: int = 10, height: int | None = None, seed: int = 0
 ) -> list[Node]:
-    """Return trees that were made without a look at the rows; each counts the classes of its leaves with its part.
+    """Return trees of random shape; each counts the classes of its leaves with an equal part of the budget.
 
     A record is in one leaf of each tree, and has one class: each tree costs its part. The seed decides the shapes,
     which are public. The height is half the number of attributes unless given.

@@ -1,4 +1,4 @@
-"""A task for classifiers: a public table with a class of two values, how it is split, and what is public of it.
+"""Binary classification tasks: a public table, its target, its split into training and test rows, and public bounds.
 
 Nothing of a task depends on a test row: bins and bounds are from the table's description, the split is fixed or follows
 from a seed.
@@ -16,14 +16,14 @@ from dpcube.core.arrays import Bools, Floats
 from dpcube.core.domain import Domain
 
 TrainAndTest = tuple[pa.Table, pa.Table]
-"""Rows to learn from, and rows to be told the class of."""
+"""Training rows, and test rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """A table whose class `target` is `positive` or not; `domain` is the cube that is released of it.
 
-    `bounds` are the columns of numbers with the public bounds that rivals are told; other columns are categories.
+    `bounds` are the columns of numbers with the public bounds that rivals are given; other columns are categories.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Task:
     split: Callable[[int], TrainAndTest]
 
     def truth(self, rows: pa.Table) -> Bools:
-        """Tell which rows are of the positive class."""
+        """Return which rows are of the positive class."""
         return np.array([value == self.positive for value in rows[self.target].to_pylist()], np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How well the classes of test rows were told."""
+    """Accuracy, area under the ROC curve and logarithmic loss on test rows."""
 
     accuracy: float
     auc: float
@@ -51,7 +51,7 @@ SCORES = ("accuracy", "auc", "log_loss")
 
 
 def score(chances: Floats, truth: Bools) -> Score:
-    """Return how well probabilities of the positive class fit what is true.
+    """Return the score of probabilities of the positive class.
 
     >>> score(np.array([0.1, 0.8, 0.6]), np.array([False, True, False])).auc
     1.0

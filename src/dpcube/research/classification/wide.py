@@ -1,7 +1,7 @@
 """The same split released as a wide table: all attributes but the survey's weight, in one file of cuboids.
 
 The bins are public conventions, chosen without a look at any row: ages by five years; hours as the US Bureau of Labor
-Statistics tells them apart (15, 30, 35, 40, 41, 49, 60); money at 0, 1, and in each decade from a thousand on at 1, 2
+Statistics divides them (15, 30, 35, 40, 41, 49, 60); money at 0, 1, and in each decade from a thousand on at 1, 2
 and 5; all other values as UCI lists them. What is counted follows from `Cuboids(target=...)` alone.
 """
 
@@ -59,5 +59,5 @@ def wide_release(train: pa.Table, epsilon: str, seed: int) -> Release:
 
 
 def wide_score(task: Task, rows: TrainAndTest, epsilon: str, seed: int) -> Score:
-    """Return how well the default classifier of a wide release tells the classes of test rows."""
+    """Return the score of the default classifier of a wide release on test rows."""
     return score_of_release(wide_release(rows[0], epsilon, seed), task, rows[1])

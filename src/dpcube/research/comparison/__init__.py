@@ -1,7 +1,10 @@
-"""Strategies and rivals beside each other on public data: `dpcube compare`. Nothing that is made here is private.
+"""Comparison of strategies and rivals on public data: `dpcube compare`. Its results are not private.
 
-`subjects` are what they are run on, `questions` what is asked, `runs` one release of each and what it errs, `rows` the
-table of it all, `files` that table as CSV and as a picture, `page` what was recorded as docs/benchmark.md.
+subjects  the tables and the questions
+runs      releases, their errors, seconds and memory
+rows      the results as a table
+files     that table as CSV and as a picture
+page      recorded comparisons as docs/benchmark.md
 """
 
 from dpcube.research.comparison.rows import ComparisonRow, comparison_rows

@@ -1,4 +1,4 @@
-"""A comparison as files: the rows as CSV, and a picture of errors over epsilon. Names that are taken are refused."""
+"""A comparison as files: the rows as CSV, and a picture of errors over epsilon. Existing files are not replaced."""
 
 import csv
 import io
@@ -22,7 +22,7 @@ PANEL_WIDTH, PANEL_HEIGHT, PANELS_A_LINE = 5.5, 4.0, 3
 
 
 def check_new(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse a file to make that is there already, or is of no kind that can be made, before anything is run."""
+    """Refuse an output file that exists or has another ending, before anything is run."""
     if path is None:
         return
     if path.suffix.lower() not in endings:
@@ -32,12 +32,12 @@ def check_new(path: Path | None, endings: tuple[str, ...]) -> None:
         msg = f"{path} exists; choose another name, or remove it first"
         raise InputError(msg)
     if not path.absolute().parent.is_dir():
-        msg = f"{path} lies in no directory that is there; make {path.parent} first"
+        msg = f"there is no directory {path.parent}; make it first"
         raise InputError(msg)
 
 
 def csv_text(rows: Sequence[ComparisonRow]) -> str:
-    """Return the rows as CSV; what is not known is left empty."""
+    """Return the rows as CSV, with empty cells for missing values."""
     file = io.StringIO()
     names = [*(field.name for field in fields(ComparisonRow)), "private"]
     writer = csv.DictWriter(file, names, lineterminator="\n")
@@ -48,14 +48,14 @@ def csv_text(rows: Sequence[ComparisonRow]) -> str:
 
 
 def _csv_cell(value: object) -> object:
-    """Return a value as CSV has it: nothing for what is not known, six digits of a measured number."""
+    """Return a value as written to CSV: empty if missing, six digits of a measured number."""
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return "" if value is None else value
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a file whole, under a name that is free."""
+    """Write a new file."""
     try:
         with new_file(path) as part:
             part.write_bytes(content)

@@ -1,6 +1,6 @@
-"""The page of recorded comparisons: the rows of each as CSV and how they were made enter, Markdown leaves.
+"""The page of recorded comparisons, docs/benchmark.md, from the CSV of each.
 
-Everything on the page follows from what is recorded, failures and losses too, so that a test can hold it to that.
+Everything on the page follows from the recorded rows, failures and losses too, so that a test can check it.
 """
 
 import csv
@@ -11,15 +11,15 @@ from statistics import median
 from typing import NamedTuple
 
 from dpcube.core.memory import in_words
-from dpcube.research.comparison.questions import QUESTION_KINDS
 from dpcube.research.comparison.rows import MEASURED
+from dpcube.research.comparison.subjects import QUESTION_KINDS
 from dpcube.research.ratios import LEAST_ERROR, MeanError, geometric_mean, short_number
 from dpcube.strategies import DEFAULT
 
 Row = Mapping[str, str]
 SHOWN_KIND = "ranges"
 FEW_TABLES = 2
-"""Up to so many tables a run is shown by kinds of questions, beyond that by tables."""
+"""Runs of at most this many tables are shown by kind of question, others by table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Loss(NamedTuple):
 
 
 def benchmark_page(runs: Sequence[RecordedComparison]) -> str:
-    """Return the page of some runs."""
+    """Return the page of some recorded comparisons."""
     parts = [HEAD, _what_was_run(runs), _not_measured(runs)]
     parts += [_results(run) for run in runs]
     return "\n".join([*parts, _where_we_lose(runs)])

@@ -1,4 +1,4 @@
-"""The table of a comparison: runs enter; a row for each table, epsilon, method and kind of question leaves."""
+"""The table of a comparison: a row for each table, epsilon, method and kind of question."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dpcube.core.memory import in_words
-from dpcube.research.comparison.questions import QUESTION_KINDS
 from dpcube.research.comparison.runs import ComparisonRun, KindErrors, listed_method
+from dpcube.research.comparison.subjects import QUESTION_KINDS
 from dpcube.research.ratios import mean_and_reach, short_number
 
 MEASURED, ALL_KINDS = "measured", "all"

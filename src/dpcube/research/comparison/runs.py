@@ -1,4 +1,4 @@
-"""One release of each method on each subject, and how it errs: subjects and names of methods enter, runs leave."""
+"""Runs of `dpcube compare`: releases of each method on each table, with their errors, seconds and memory."""
 
 import ctypes
 import math
@@ -20,12 +20,10 @@ from dpcube.models.metrics import errors, exact_answers
 from dpcube.queries import Workload
 from dpcube.release import Release
 from dpcube.research.arrays import experiment
-from dpcube.research.comparison.questions import compared_questions
-from dpcube.research.comparison.subjects import Subject
-from dpcube.research.kept_lines import code_digest, keep_lines, kept_lines
-from dpcube.research.limited import TaskOutcome, in_limited_processes
+from dpcube.research.comparison.subjects import Subject, compared_questions
+from dpcube.research.kept_runs import code_digest, keep_lines, kept_lines, seed_of
+from dpcube.research.processes import TaskOutcome, in_limited_processes
 from dpcube.research.rivals import LISTED, Listed, OfStrategy, rival_of
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import strategy_of
 from dpcube.strategies.outside import in_one_line
 from dpcube.testing import SeededNoise
@@ -92,7 +90,7 @@ def compare(
     kept: Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[ComparisonRun]:
-    """Run every method on every subject at every epsilon so many times; what is kept in a file is not run again.
+    """Run every method on every subject at every epsilon, `draws` times; runs kept in a file are not repeated.
 
     A method that takes longer than `time_limit` seconds for its draws on one subject at one epsilon is stopped.
     Failures and what was stopped are runs too, but they are not kept: the next time they are tried again.
@@ -150,7 +148,7 @@ def _measured(
 
 
 def _progress_words(key: ComparisonKey, done: int, of: int, seconds: float) -> str:
-    """Return how far it is, and how long the rest takes if it goes on as it did."""
+    """Return the progress, and the remaining time if the rest is as fast."""
     left = seconds / done * (of - done)
     words = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
     return f"{done} of {of} done ({key.method} on {key.table}, epsilon {key.epsilon}); about {words} left"
@@ -178,14 +176,14 @@ def _run_on_few(method: str, shape: tuple[int, ...]) -> None:
 
 
 def run_method(subject: Subject, keys: Sequence[ComparisonKey]) -> Iterator[ComparisonRun]:
-    """Run one method on one subject for some draws, and yield what each came to."""
+    """Run one method on one subject for some draws, and yield each run."""
     asked = compared_questions(
         subject.domain, keys[0].questions, seed=seed_of("questions", subject.domain.shape, keys[0].seed)
     )
     kind_of_run = keys[0].method, len(subject.domain.shape)
     if kind_of_run not in _warm:
         _warm.add(kind_of_run)
-        with suppress(Exception):  # what fails will fail again, and be told then
+        with suppress(Exception):  # what fails will fail again, and be reported then
             _released(subject, subject.sample(0, seed=keys[0].seed), keys[0], asked["ranges"])
     for key in keys:
         yield _run(subject, key, asked)
@@ -241,7 +239,7 @@ def _errors_of_kind(
 
 
 def _reset_peak() -> float:
-    """Begin to watch the peak of this process's memory anew, and return what it holds; NaN where that is not told."""
+    """Reset the peak of this process's memory and return its present memory, NaN where it is not reported."""
     with suppress(OSError, AttributeError):  # glibc alone gives back what was freed
         ctypes.CDLL(None).malloc_trim(0)
     try:
@@ -261,13 +259,13 @@ def _memory(what: str) -> float:
 
 @cache
 def _code() -> str:
-    return code_digest(("cli", "theory"))
+    return code_digest(("cli", "research/accuracy", "research/reproduce", "research/theory"))
 
 
 def _known(path: Path | None) -> dict[ComparisonKey, ComparisonRun]:
     """Return the runs that a file keeps; refuse a file of something else, to which lines would be added."""
     if path is not None and not path.absolute().parent.is_dir():
-        msg = f"{path} lies in no directory that is there; make {path.parent} first"
+        msg = f"there is no directory {path.parent}; make it first"
         raise InputError(msg)
     known = {}
     for line in kept_lines(path, _code()):

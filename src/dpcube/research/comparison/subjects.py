@@ -1,12 +1,15 @@
-"""What methods are compared on: a public table, a public array, the bundled table, or made-up shapes.
+"""Tables and questions of `dpcube compare`: a public table or array, the bundled table, or simulated shapes.
 
-A subject is a table as it is, or so many rows drawn from its shares, afresh for every draw of noise.
+A subject is a table as it is, or a number of rows drawn from its shares, anew for every draw of noise. Questions are
+ranges of each kind, from a seed; a cell of a marginal is a range one cell wide on some axes and whole on the others.
 """
 
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +21,49 @@ from dpcube.core.errors import InputError
 from dpcube.core.request import LedgerLocation, ledger_path
 from dpcube.core.sources.counts import counts_from_array
 from dpcube.curator.publishing import count
-from dpcube.research.seeds import seed_of
-from dpcube.research.shapes import shape_shares
+from dpcube.queries import Workload
+from dpcube.research.accuracy.cases import asked_ranges
+from dpcube.research.kept_runs import seed_of
+from dpcube.research.simulated_tables import shape_shares
 from dpcube.research.tables import demo_table
+
+QUESTION_KINDS = ("ranges", "prefixes", "1-way", "2-way", "3-way", "cells")
+
+
+def compared_questions(domain: Domain, number: int, *, seed: int) -> dict[str, Workload]:
+    """Return about `number` questions of each kind that the domain has; the marginal over all axes is its cells.
+
+    Where there are more prefixes or cells than that, some are drawn; so of each marginal, an equal number if it has it.
+    """
+    shape, random = domain.shape, np.random.default_rng(seed)
+    asked = {"ranges": asked_ranges(domain, number, seed=seed)}
+    ends = _some_cells(shape, tuple(range(len(shape))), number, random)
+    asked["prefixes"] = Workload(shape, np.zeros_like(ends), ends + 1)
+    for ways in range(1, min(len(shape), 4)):
+        chosen = list(combinations(range(len(shape)), ways))
+        each = math.ceil(number / len(chosen))
+        tables = [_of_marginal(shape, axes, _some_cells(shape, axes, each, random)) for axes in chosen]
+        lower, upper = (np.concatenate(ends) for ends in zip(*tables, strict=True))
+        asked[f"{ways}-way"] = Workload(shape, lower, upper)
+    cells = _some_cells(shape, tuple(range(len(shape))), number, random)
+    asked["cells"] = Workload(shape, cells, cells + 1)
+    return {kind: asked[kind] for kind in QUESTION_KINDS if kind in asked}
+
+
+def _some_cells(shape: tuple[int, ...], axes: tuple[int, ...], number: int, random: np.random.Generator) -> Ints:
+    """Return the indices of all cells of a marginal, or of a random sample of them without replacement."""
+    sides = tuple(shape[axis] for axis in axes)
+    size = math.prod(sides)
+    flat = np.arange(size) if size <= number else np.sort(random.choice(size, number, replace=False))
+    return np.stack(np.unravel_index(flat, sides), axis=1).astype(np.int64)
+
+
+def _of_marginal(shape: tuple[int, ...], axes: tuple[int, ...], cells: Ints) -> tuple[Ints, Ints]:
+    lower = np.zeros((len(cells), len(shape)), np.int64)
+    upper = np.tile(np.array(shape, np.int64), (len(cells), 1))
+    lower[:, axes], upper[:, axes] = cells, cells + 1
+    return lower, upper
+
 
 NOT_PRIVATE_WORDS = "NOT PRIVATE: made from the exact counts of public data; nothing was released and nothing charged"
 MOST_DRAWN = 10**12
@@ -46,13 +89,13 @@ class Subject:
 
     @property
     def digest(self) -> str:
-        """What stands for the weights and the domain, so that nothing kept of another table is taken for this one's."""
+        """Digest of the weights and the domain, by which kept runs of other tables are recognised."""
         content = np.ascontiguousarray(self.weights).tobytes() + repr(self.domain).encode()
         return hashlib.sha256(content).hexdigest()[:16]
 
 
 def public_subject(source: Path, domain: Path | None, *, public: str | None) -> Subject:
-    """Return a table with its domain file, or an array of counts, that somebody says is public."""
+    """Return a table with its domain file, or an array of counts, that a named person declares public."""
     if public is None or not (is_text(public) and public.strip()):
         msg = (
             f"compare shows errors that are not private, so {source} must be public itself, and somebody must say so: "
@@ -72,11 +115,11 @@ def public_subject(source: Path, domain: Path | None, *, public: str | None) -> 
 
 
 def refuse_ledger(source: Path) -> None:
-    """Refuse a table that has a ledger beside it, or of which that cannot be told: its rows were private once."""
+    """Refuse a table with a ledger beside it, or where that cannot be determined: its rows were private."""
     try:
         place = ledger_path(LedgerLocation.BESIDE_TABLE, source)
     except InputError as error:
-        msg = f"compare is for public tables without a ledger, and that cannot be told here: {error}"
+        msg = f"compare is for public tables without a ledger, which cannot be verified here: {error}"
         raise InputError(msg) from None
     if place is not None and os.path.lexists(place):
         msg = (
@@ -115,7 +158,7 @@ def made_up_subjects(laws: Iterable[str], sides: Iterable[tuple[int, ...]], *, s
 
 
 def at_scales(subjects: Iterable[Subject], scales: Sequence[int]) -> list[Subject]:
-    """Return subjects with so many rows drawn from each; as they are if no scale is given."""
+    """Return subjects with each of some numbers of rows drawn from them; unchanged if no number is given."""
     if any(not 1 <= rows <= MOST_DRAWN for rows in scales):
         msg = f"a number of rows to draw is from 1 to {MOST_DRAWN:,}, got {', '.join(map(str, scales))}"
         raise InputError(msg)

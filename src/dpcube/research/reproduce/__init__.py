@@ -1,10 +1,9 @@
-"""The paper's figures, made again: names enter, figures (numbers, the paper's claims, what holds) leave.
+"""Reproduction of the paper's figures: their numbers, the paper's claims, and which of them hold.
 
-    figure          a figure as numbers and verdicts, drawn by nothing yet
+    figure          a figure as numbers and verdicts
     theory          section 6.1, the simulation figures, from exact formulas
-    census          the table of the experiments, on three grids
     histograms      section 6.2, original and released histograms
-    measured        curves that are measured: means with intervals, and read back from what was recorded
+    measured        measured curves: the table and its three grids, means with intervals, recorded CSV
     variance        section 6.2, the weighted variance of boxes against threshold and budget
     query_error     section 6.3, the error of random queries against threshold and budget
     against_rivals  section 6.3, the same beside other systems, against epsilon and query size
@@ -13,7 +12,7 @@
     draw            figures as SVG and PNG (needs matplotlib)
     files           a directory of pictures, numbers and one page that explains them
 
-`GROUPS` lists the groups of figures, each with what it is and the functions that make its figures.
+`GROUPS` lists the groups of figures, each with a description and the functions that make its figures.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,6 @@ from dpcube.core.errors import InputError
 from dpcube.research.reproduce import (
     against_rivals,
     blocking,
-    census,
     classifiers,
     histograms,
     query_error,
@@ -32,13 +30,13 @@ from dpcube.research.reproduce import (
     variance,
 )
 from dpcube.research.reproduce.figure import Curve, CurvePanel, Figure, Maps, Verdict
-from dpcube.research.reproduce.measured import DRAWS, MeasuredFigure, Progress
+from dpcube.research.reproduce.measured import DRAWS, WIDTHS, MeasuredFigure, Progress
 
 
 class Group(NamedTuple):
-    """Figures of one section of the paper: what they are, and the functions that make them by their names.
+    """Figures of one section of the paper: a description, and the functions that make them, by name.
 
-    Those that are measured take how many draws they are to make, and whom to tell how far they are.
+    Functions of measured figures take the number of draws and a progress callback.
     """
 
     about: str
@@ -74,7 +72,7 @@ GROUPS = {
 
 
 def figure_groups() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return what can be made: for each group what it is, and the names of its figures."""
+    """Return the description of each group and the names of its figures."""
     return {name: (group.about, tuple(group.figures)) for name, group in GROUPS.items()}
 
 
@@ -83,7 +81,7 @@ def make_figures(
 ) -> list[Figure | Maps]:
     """Make figures by their own names, those of their groups, or "all"; each once, in the paper's order.
 
-    Points of figures that are measured are means over so many `draws`.
+    Points of measured figures are means over `draws` releases.
 
     >>> [figure.name for figure in make_figures(["inconsistency", "query-size"])]
     ['query-size', 'inconsistency']
@@ -119,7 +117,7 @@ def recorded_figures(directory: Path) -> list[Figure]:
     on_grids = [
         kind.read(grid, (directory / f"{name}-{grid}.csv").read_text(encoding="utf-8"))
         for name, kind in MEASURED.items()
-        for grid in census.WIDTHS
+        for grid in WIDTHS
     ]
     accuracy = classifiers.recorded_classification((directory / "classification.csv").read_text(encoding="utf-8"))
     blocks = blocking.recorded_blocking((directory / "blocking.csv").read_text(encoding="utf-8"))

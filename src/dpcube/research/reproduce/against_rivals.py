@@ -18,8 +18,8 @@ from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.models.metrics import absolute_errors
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.ratios import short_number
-from dpcube.research.reproduce.census import domain_of, exact_counts, size_words, table_words
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Verdict
 from dpcube.research.reproduce.measured import (
     CurveLook,
@@ -29,23 +29,26 @@ from dpcube.research.reproduce.measured import (
     PanelPlan,
     Progress,
     clearly_below,
+    domain_of,
+    exact_counts,
     from_to,
     places,
+    size_words,
+    table_words,
     trend,
 )
 from dpcube.research.reproduce.query_error import queries
 from dpcube.research.reproduce.variance import SHARE, THRESHOLDS
 from dpcube.research.rivals import OfStrategy, Rival, rival_of
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import DEFAULT, TwoPhase
 from dpcube.strategies.rivals.hierarchical import Hierarchical
 from dpcube.strategies.rivals.median_tree import MedianTree
 
 EPSILONS_OF_FIGURE = tuple(map(Fraction, ("0.05", "0.1", "0.2", "0.5", "1")))
 SIZES_AT = Fraction("0.2")
-"""The epsilon at which errors are told by size."""
+"""The epsilon at which errors are shown by size."""
 SHOWN_RANGES = 1000
-"""Queries that systems are shown which ask for them (`dawa`, `mwem`)."""
+"""Queries given to systems that need them (`dawa`, `mwem`)."""
 A_SIZE = 2000
 """Queries of each size, at most."""
 HEIGHTS = (4, 6, 8, 10)
@@ -83,7 +86,7 @@ ADDED = {**BOTH, **{name: CurveLook(name, name) for name in ADDED_NAMES}}
 
 @cache
 def queries_by_size(grid: str) -> tuple[Workload, Ints]:
-    """Return random queries of every size, at most so many of each, and of each the power of two below its cells."""
+    """Return random queries of every size, at most `A_SIZE` of each, and the power of two below each one's cells."""
     asked = random_ranges(domain_of(grid).shape, 1_000_000, seed=1)
     power = np.floor(np.log2((asked.upper - asked.lower).prod(axis=1))).astype(np.int64)
     kept = np.concatenate([np.flatnonzero(power == k)[:A_SIZE] for k in np.unique(power)])
@@ -119,7 +122,7 @@ def _literal(epsilon: Fraction, *, threshold: float) -> Rival:
 
 
 def measure_rivals(grid: str, draws: int, progress: Progress) -> Draws:
-    """Measure the errors of so many releases of every system at every epsilon."""
+    """Measure the errors of `draws` releases of every system at every epsilon."""
     found, every = Gathered(), systems(grid)
     for done, (name, choices) in enumerate(every.items()):
         for epsilon in EPSILONS_OF_FIGURE:
@@ -159,7 +162,7 @@ def _points(
                 yield against_size, float(2**k), [float(one[place]) for one in by_size]
 
 
-def tell_rivals(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+def figure_of_rivals(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of some measured panels."""
     a, b, c, d = panels
     return Figure(
@@ -262,4 +265,4 @@ def _plans() -> tuple[PanelPlan, ...]:
     )
 
 
-AGAINST_RIVALS = MeasuredFigure(_plans(), measure_rivals, tell_rivals)
+AGAINST_RIVALS = MeasuredFigure(_plans(), measure_rivals, figure_of_rivals)

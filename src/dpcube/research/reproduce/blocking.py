@@ -24,6 +24,7 @@ from dpcube.link.blocking import plan_boxes
 from dpcube.link.measures import reduction_ratio
 from dpcube.research.arrays import experiment
 from dpcube.research.classification.official import official_split
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.reproduce.classifiers import whole_rows
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Spacing, Verdict
 from dpcube.research.reproduce.measured import (
@@ -39,7 +40,6 @@ from dpcube.research.reproduce.measured import (
     recorded_panels,
     trend,
 )
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import Strategy, TwoPhase
 from dpcube.strategies.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise
@@ -81,7 +81,7 @@ Blocker = Callable[[TwoParties, Fraction, Fraction, int], Boxes]
 
 @cache
 def two_parties(attributes: int) -> TwoParties:
-    """Deal the rows to two parties, and count them over the first so many attributes."""
+    """Split the rows between two parties, and count them over the first attributes."""
     rows = whole_rows(official_split()[0])
     order = np.random.default_rng(seed_of("two parties")).permutation(len(rows))
     whole = Domain.load(adult_domain(full=True)).project(LINKED_ATTRIBUTES[:attributes])
@@ -186,16 +186,16 @@ def blocking_figure(
 ) -> Figure:
     """Return the paper's two panels, and the same with blocks as they are really compared."""
     found = measured_reductions(draws, progress, epsilons, most_attributes, tuple(BLOCKERS))
-    return told_blocking(measured_panels(BLOCKING_PLANS, found))
+    return figure_of_blocking(measured_panels(BLOCKING_PLANS, found))
 
 
 def recorded_blocking(text: str) -> Figure:
     """Return the figure that was recorded as CSV."""
-    return told_blocking(recorded_panels(BLOCKING_PLANS, text))
+    return figure_of_blocking(recorded_panels(BLOCKING_PLANS, text))
 
 
-def told_blocking(panels: tuple[CurvePanel, ...]) -> Figure:
-    """Return the figure of these panels with what they say."""
+def figure_of_blocking(panels: tuple[CurvePanel, ...]) -> Figure:
+    """Return the figure of these panels with its verdicts."""
     by_epsilon, by_attributes, padded, wide = panels
     return Figure(
         "blocking",
@@ -218,7 +218,7 @@ def _percent(panel: CurvePanel, curve: str, place: int) -> str:
 
 
 def _ends(panel: CurvePanel) -> str:
-    """Return what each of the paper's methods has at both ends, and whether it rises or falls."""
+    """Return the values of the paper's methods at both ends, and whether each rises or falls."""
     return "; ".join(
         f"{name} {trend(panel, curve)} ({_percent(panel, curve, 0)} to {_percent(panel, curve, -1)})"
         for curve, name in _NAMES.items()

@@ -191,17 +191,17 @@ def measured_points(draws: int, progress: Progress, epsilons: tuple[str, ...]) -
 def classification(
     *, draws: int = DRAWS, progress: Progress = lambda _: None, epsilons: tuple[str, ...] = CLASSIFIER_EPSILONS
 ) -> Figure:
-    """Return the paper's experiment, and the same with attributes that tell more."""
-    return told_classification(measured_panels(CLASSIFIER_PLANS, measured_points(draws, progress, epsilons)))
+    """Return the paper's experiment, and the same with more informative attributes."""
+    return figure_of_classification(measured_panels(CLASSIFIER_PLANS, measured_points(draws, progress, epsilons)))
 
 
 def recorded_classification(text: str) -> Figure:
     """Return the figure that was recorded as CSV."""
-    return told_classification(recorded_panels(CLASSIFIER_PLANS, text))
+    return figure_of_classification(recorded_panels(CLASSIFIER_PLANS, text))
 
 
-def told_classification(panels: tuple[CurvePanel, ...]) -> Figure:
-    """Return the figure of these panels with what they say."""
+def figure_of_classification(panels: tuple[CurvePanel, ...]) -> Figure:
+    """Return the figure of these panels with its verdicts."""
     first, second = panels
     draws = first.curves[0].draws
     return Figure(
@@ -218,7 +218,7 @@ def told_classification(panels: tuple[CurvePanel, ...]) -> Figure:
 
 
 def _verdicts(first: CurvePanel, second: CurvePanel) -> tuple[Verdict, ...]:
-    """Return the paper's claims beside what the numbers say."""
+    """Return the paper's claims beside the measured numbers."""
     plain, unseen, best = (MAJORITY + first[key][0] for key in ("id3", "id3_unseen_wrong", "ceiling"))
     below = {key: places(first, clearly_below(first, key, "id3")) for key in _OURS}
     rises = "; ".join(

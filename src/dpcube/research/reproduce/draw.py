@@ -1,6 +1,6 @@
 """Figures as pictures, with matplotlib: SVG and PNG from one drawing, without a browser.
 
-Curves are told apart by dash and marker as well as by colour (Okabe and Ito's, which colour-blind readers tell apart),
+Curves differ by dash and marker as well as by colour (Okabe and Ito's, which colour-blind readers distinguish),
 and named beside their ends. Text becomes outlines, so that an SVG looks the same everywhere.
 """
 
@@ -182,7 +182,7 @@ def _number_logarithms(axis: Any, panel: CurvePanel) -> None:
 
 
 def _label_ends(axis: Any, panel: CurvePanel, label_gap: float) -> None:
-    """Write each curve's name beside its end, with a piece of it, moved up or down where two would touch."""
+    """Write each curve's name and line style beside its end, moved up or down where two would touch."""
     ends = np.array([curve.values[-1] for curve in panel.curves])
     low, high = axis.get_ylim()
     places = np.log(ends / low) / np.log(high / low) if panel.log else (ends - low) / (high - low)

@@ -1,4 +1,4 @@
-"""A figure as numbers: panels of curves, or maps of counts, and what the paper says about them beside what is so."""
+"""Figures as numbers: panels of curves or maps of counts, with the paper's claims and verdicts on them."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ MEASURED_COLUMNS = ("reach", "draws")
 class Curve:
     """A named line of a panel. Curves of one role look the same in every figure.
 
-    One that was measured has means for values, with 95% intervals of `reach` to both sides over so many `draws`; one
+    One that was measured has means for values, with 95% intervals of `reach` to both sides over `draws`; one
     that was computed has none.
     """
 
@@ -34,7 +34,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class CurvePanel:
-    """Curves over one axis; `mark` is a place on the axis worth a vertical line, with its label.
+    """Curves over one axis; `mark` is the place of a vertical line on the axis, with its label.
 
     `spaced` says how places lie along the axis: by their numbers, by logarithms, or by logarithms from 0 on.
     `value_label` stands at a panel that does not show what the figure's others do.
@@ -62,7 +62,7 @@ class CurvePanel:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Something the paper claims, what of it holds and what does not."""
+    """A claim of the paper, the part that holds and the part that does not."""
 
     claim: str
     holds: str
@@ -124,7 +124,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Maps:
-    """A figure of the paper that shows counts over two attributes, with what is said about it as in `Figure`."""
+    """A figure of the paper that shows counts over two attributes, with verdicts as in `Figure`."""
 
     name: str
     title: str
@@ -181,5 +181,5 @@ def _told(figure: Figure | Maps, panels: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def curve(name: str, label: str, role: str, values: ArrayLike, at: Floats) -> Curve:
-    """Return a curve over the places `at`; one value stands for a horizontal line."""
+    """Return a curve over the places `at`; a single value makes a horizontal line."""
     return Curve(name, label, role, np.broadcast_to(np.asarray(values, np.float64), at.shape))

@@ -1,4 +1,4 @@
-"""Figures as files: for each a picture twice (SVG, PNG) and its numbers (CSV), and one page that explains them all."""
+"""Figures as files: each as SVG, PNG and CSV, and one page that explains them all."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,7 +54,7 @@ def reproduction_page(figures: Sequence[Figure | Maps], *, pictures: str = "") -
 
 
 def verdicts(figure: Figure | Maps) -> list[tuple[str, str]]:
-    """Return what is to be said about a figure, each with what it is: claims, what holds, what does not, left out."""
+    """Return the sentences about a figure under their headings: claims, what holds, what does not, left out."""
     said = [
         pair
         for verdict in figure.verdicts

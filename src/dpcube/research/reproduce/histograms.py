@@ -1,6 +1,6 @@
 """Section 6.2 of the paper: the original histogram of the census table, and the three that are released (spec 5).
 
-The table and the three grids are those of `census`. alpha1 = .05 for cells and alpha2 = .15 for boxes as in section
+The table and the three grids are those of `measured`. alpha1 = .05 for cells and alpha2 = .15 for boxes as in section
 6.1; boxes are split by the default threshold, which follows from the noise. Noise is drawn from a seed: the table is
 public.
 """
@@ -19,8 +19,8 @@ from dpcube.queries.random_ranges import random_ranges
 from dpcube.release import Release
 from dpcube.release.plots import HeatMap, Picture
 from dpcube.release.plots.picture import heat_map
-from dpcube.research.reproduce.census import WIDTHS, domain_of, exact_counts, size_words, table_words
 from dpcube.research.reproduce.figure import Maps, Verdict
+from dpcube.research.reproduce.measured import WIDTHS, domain_of, exact_counts, size_words, table_words
 from dpcube.strategies import FittedStrategy, TwoPhase
 from dpcube.strategies.cells import Cells
 from dpcube.testing import SeededNoise
@@ -38,7 +38,7 @@ def release(grid: str, strategy: FittedStrategy, *, seed: int) -> Release:
 
 
 def histograms(grid: str) -> Maps:
-    """Return the four histograms on one grid, and what they are worth."""
+    """Return the four histograms on one grid, with verdicts."""
     made, exact = release(grid, TwoPhase(share=SHARE), seed=1), exact_counts(grid)
     titles = {
         "b": "cell histogram, alpha1 = .05",

@@ -1,22 +1,56 @@
-"""Curves that are measured: draws enter, means with 95% intervals leave; and the same curves read back from their CSV.
+"""Figures whose curves are measured: means of releases with 95% intervals, also read back from recorded CSV.
 
-What is said about a figure is made from its panels alone, so that a page follows from the recorded numbers.
+The sentences about a figure are made from its panels alone, so that a page follows from the recorded numbers. The table
+of the paper's experiments is the first 10^4 rows of Adult on two attributes, on three grids (spec 5). The paper takes
+Age and Income; Adult has no numeric income (E32), so hours-per-week replaces it. The paper does not give the number of
+cells, which matters more than anything else, so there are three grids.
 """
 
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
 
-from dpcube.core.arrays import Bools, Floats
+from dpcube import datasets
+from dpcube.core.arrays import Bools, Floats, Ints
+from dpcube.core.domain import Domain, Integer
 from dpcube.core.errors import InputError
+from dpcube.curator.publishing import count
 from dpcube.research.ratios import mean_and_reach, short_number
-from dpcube.research.reproduce.census import WIDTHS
 from dpcube.research.reproduce.figure import MEASURED_COLUMNS, Curve, CurvePanel, Figure, Spacing
+
+ROWS = 10_000
+WIDTHS = {"coarse": (10, 10), "middle": (4, 5), "fine": (1, 1)}
+"""Years of age and hours per week in a bin."""
+
+
+def domain_of(grid: str) -> Domain:
+    """Return the two attributes on one of the three grids."""
+    years, hours = WIDTHS[grid]
+    age = Integer(name="age", min=17, max=90, width=years)
+    return Domain((age, Integer(name="hours-per-week", min=1, max=99, width=hours)))
+
+
+@cache
+def exact_counts(grid: str) -> Ints:
+    """Return the counts of the first rows of the bundled table, which is public."""
+    return count(pq.read_table(datasets.adult_table()).slice(0, ROWS), domain_of(grid))
+
+
+def size_words(grid: str) -> str:
+    """Return how many cells a grid has along its axes."""
+    return "{} x {} cells".format(*domain_of(grid).shape)
+
+
+def table_words(grid: str) -> str:
+    """Return which table it is, on which grid."""
+    return f"age and hours-per-week of the first 10,000 rows of Adult, {size_words(grid)}"
+
 
 DRAWS = 30
 """Releases behind each mean, unless asked otherwise."""
@@ -62,19 +96,19 @@ class PanelPlan:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFigure:
-    """A kind of figure on each grid: its panels, how their numbers are measured, and what they say."""
+    """A kind of figure on each grid: its panels, how they are measured, and the sentences about them."""
 
     plans: tuple[PanelPlan, ...]
     measure: Callable[[str, int, Progress], Draws]
-    tell: Callable[[str, tuple[CurvePanel, ...]], Figure]
+    figure: Callable[[str, tuple[CurvePanel, ...]], Figure]
 
     def make(self, grid: str, *, draws: int = DRAWS, progress: Progress = lambda _: None) -> Figure:
-        """Measure the figure on a grid, so many draws a point."""
-        return self.tell(grid, measured_panels(self.plans, self.measure(grid, draws, progress)))
+        """Measure the figure on a grid, each point by a number of draws."""
+        return self.figure(grid, measured_panels(self.plans, self.measure(grid, draws, progress)))
 
     def read(self, grid: str, text: str) -> Figure:
         """Return the figure that was recorded as CSV."""
-        return self.tell(grid, recorded_panels(self.plans, text))
+        return self.figure(grid, recorded_panels(self.plans, text))
 
     def on_every_grid(self, name: str) -> dict[str, Callable[..., Figure]]:
         """Return the functions that make it on each grid, by the figures' names."""
@@ -82,7 +116,7 @@ class MeasuredFigure:
 
 
 def measured_panels(plans: Sequence[PanelPlan], draws: Draws) -> tuple[CurvePanel, ...]:
-    """Return the panels of what was measured, as they will be read back: to nine digits."""
+    """Return the measured panels with nine digits, as they will be read back."""
     panels = []
     for plan in plans:
         found = {name: draws[plan.name, name] for name in plan.curves}
@@ -98,7 +132,7 @@ def _curve(name: str, look: CurveLook, draws: Sequence[Sequence[float]]) -> Curv
 
 
 def recorded_panels(plans: Sequence[PanelPlan], text: str) -> tuple[CurvePanel, ...]:
-    """Return the panels of a recorded CSV, which must hold every curve that is planned and no other."""
+    """Return the panels of a recorded CSV, which must have exactly the planned curves."""
     rows = list(csv.DictReader(io.StringIO(text)))
     known = {(plan.name, name) for plan in plans for name in plan.curves}
     if (

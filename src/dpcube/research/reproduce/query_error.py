@@ -14,8 +14,8 @@ from dpcube.models.metrics import absolute_errors
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.research.arrays import experiment
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.ratios import short_number
-from dpcube.research.reproduce.census import domain_of, exact_counts, size_words, table_words
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Verdict
 from dpcube.research.reproduce.measured import (
     CurveLook,
@@ -26,10 +26,13 @@ from dpcube.research.reproduce.measured import (
     Progress,
     clearly_below,
     clearly_changes,
+    domain_of,
+    exact_counts,
     places,
+    size_words,
+    table_words,
 )
 from dpcube.research.reproduce.variance import ALPHA, SHARE, SHARES, THRESHOLDS, with_threshold
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import DEFAULT, FittedStrategy, TwoPhase, strategy_of
 from dpcube.testing import SeededNoise
 
@@ -62,7 +65,7 @@ def errors_of_estimates(
 
 
 def measure_query_error(grid: str, draws: int, progress: Progress) -> Draws:
-    """Measure the errors of so many releases a point."""
+    """Measure the errors of `draws` releases for each point."""
     found = Gathered()
     for draw in range(draws):
         progress(f"query error, {size_words(grid)}: draw {draw + 1} of {draws}")
@@ -88,7 +91,7 @@ def _settings() -> list[tuple[str, float, TwoPhase]]:
     return [*against_threshold, *(("b", float(share * ALPHA), with_threshold(share, 1.0)) for share in SHARES)]
 
 
-def tell_query_error(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+def figure_of_query_error(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of some measured panels."""
     a, b = panels
     return Figure(
@@ -176,4 +179,4 @@ def _plans() -> tuple[PanelPlan, ...]:
     )
 
 
-QUERY_ERROR = MeasuredFigure(_plans(), measure_query_error, tell_query_error)
+QUERY_ERROR = MeasuredFigure(_plans(), measure_query_error, figure_of_query_error)

@@ -12,8 +12,8 @@ import numpy as np
 
 from dpcube.core.boxes import Partitioning
 from dpcube.core.gate import Gate
+from dpcube.research.kept_runs import seed_of
 from dpcube.research.ratios import short_number
-from dpcube.research.reproduce.census import exact_counts, size_words, table_words
 from dpcube.research.reproduce.figure import CurvePanel, Figure, Spacing, Verdict
 from dpcube.research.reproduce.measured import (
     CurveLook,
@@ -22,10 +22,12 @@ from dpcube.research.reproduce.measured import (
     MeasuredFigure,
     PanelPlan,
     Progress,
+    exact_counts,
     from_to,
+    size_words,
+    table_words,
     trend,
 )
-from dpcube.research.seeds import seed_of
 from dpcube.strategies import TwoPhase
 from dpcube.testing import SeededNoise
 from dpcube.trees.partition import grow, weighted_variance
@@ -73,7 +75,7 @@ def _plans() -> tuple[PanelPlan, ...]:
 
 
 def measure_variance(grid: str, draws: int, progress: Progress) -> Draws:
-    """Measure V and the number of boxes of so many releases a point."""
+    """Measure V and the number of boxes of `draws` releases for each point."""
     found = Gathered()
     for draw in range(draws):
         progress(f"variance of boxes, {size_words(grid)}: draw {draw + 1} of {draws}")
@@ -119,7 +121,7 @@ def part_of_one_box(grid: str, boxes: Partitioning, *, by_rows: bool = False) ->
     return weighted_variance(counts, boxes, weight=weight) / weighted_variance(counts, whole, weight=weight)
 
 
-def tell_variance(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
+def figure_of_variance(grid: str, panels: tuple[CurvePanel, ...]) -> Figure:
     """Return the figure of some measured panels."""
     a, b, c, d = panels
     return Figure(
@@ -174,4 +176,4 @@ def _weights(a: CurvePanel) -> str:
     return f"{text}, up to {short_number(most)}: cutting can increase it." if most > 1 else f"{text}."
 
 
-VARIANCE = MeasuredFigure(_plans(), measure_variance, tell_variance)
+VARIANCE = MeasuredFigure(_plans(), measure_variance, figure_of_variance)

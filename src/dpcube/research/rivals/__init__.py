@@ -1,4 +1,4 @@
-"""Systems to compare with, strategies included, by name: research code whose output is not private."""
+"""Published systems to compare with, by name, strategies included: research code whose output is not private."""
 
 from dpcube.research.rivals.registry import LISTED, Listed, rival_of
 from dpcube.research.rivals.rival import NOT_PRIVATE, OfStrategy, Rival

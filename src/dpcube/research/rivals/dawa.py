@@ -25,7 +25,7 @@ from dpcube.strategies.rivals.hilbert import hilbert_places
 
 @dataclass(frozen=True, slots=True)
 class Dawa:
-    """Both stages, for the workload that will be asked. `share` of epsilon goes to the first.
+    """Both stages of DAWA for a workload; `share` of epsilon goes to the first.
 
     Unless given, the share is 1/4, and 1/2 in one dimension, as in the public code. Every bucket costs `penalty` times
     the largest scale of the noise besides: without a floor under noisy costs, which would break the proof, the cheapest

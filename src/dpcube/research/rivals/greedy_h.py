@@ -42,7 +42,7 @@ def greedy_tree(questions: Floats) -> WeightedTree:
 
 
 def _levels(questions: Floats) -> list[BoxLevel]:
-    """Return the levels of halves, ending at single counts and at runs that no question tells apart."""
+    """Return the levels of halves, ending at single counts and at runs that no question divides."""
     differs = np.concatenate([[0], np.cumsum((questions[:, 1:] != questions[:, :-1]).any(axis=0))])
     levels = [root_level((questions.shape[1],))]
     while True:

@@ -25,8 +25,7 @@ import numpy as np
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes, box_sums, filled_boxes
 from dpcube.core.compiled import compiled
-from dpcube.research.rivals.rival import PURE, checked
-from dpcube.research.rivals.runs_of_cells import goes_on, place_of
+from dpcube.research.rivals.rival import PURE, checked, goes_on, place_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.core.compiled import compiled
 from dpcube.models.metrics import exact_answers
 from dpcube.queries import Workload
-from dpcube.research.rivals.rival import PURE, checked
-from dpcube.research.rivals.runs_of_cells import goes_on, place_of
+from dpcube.research.rivals.rival import PURE, checked, goes_on, place_of
 
 ROUNDS_BY_SCALE = {
     1: ((0, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7), (2, 2, 4, 8, 12, 60, 80, 140)),

@@ -1,4 +1,4 @@
-"""Strategies of the matrix mechanism that are worth measuring: p-identity matrices, optimised for ranges or prefixes.
+"""p-Identity strategies of the matrix mechanism, optimised for ranges or prefixes.
 
 From McKenna, Miklau, Hay and Machanavajjhala ("Optimizing error of high-dimensional statistical queries", PVLDB 2018).
 A p-identity matrix is A = [I; T] D for a T >= 0 of p rows, D dividing each column by 1 + its sum in T, so that every
@@ -24,7 +24,7 @@ AxisWorkload = Literal["ranges", "prefixes"]
 LONGEST_AXIS = 256
 """Longer axes take the strategy of a shorter one, its rows stretched: the optimum itself would take minutes."""
 SEARCH_STARTS = ((16, 1.0), (16, 0.1), (8, 1.0))
-"""Where searches start: one row of T for so many cells (HDMM has 16 for ranges), of numbers up to so much."""
+"""Starts of the search: cells for each row of T (HDMM has 16 for ranges), and the largest entry."""
 MOST_ITERATIONS = 300
 
 
@@ -36,7 +36,7 @@ class PIdentity:
 
     @property
     def scale(self) -> Floats:
-        """What each column is divided by: 1 + its sum in T, shape (cells,)."""
+        """The divisor of each column: 1 + its sum in T, shape (cells,)."""
         scale: Floats = 1 + self.rows.sum(axis=0)
         return scale
 
@@ -54,7 +54,7 @@ class PIdentity:
 
 
 def gram_of(cells: int, asked: AxisWorkload) -> Floats:
-    """Return the Gram matrix of all ranges or all prefixes of an axis: how many of them hold both of two cells.
+    """Return the Gram matrix of all ranges or all prefixes of an axis: how many of them contain both of two cells.
 
     >>> gram_of(3, "ranges")
     array([[3., 2., 1.],

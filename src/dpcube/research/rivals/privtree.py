@@ -22,7 +22,7 @@ from dpcube.strategies.rivals.levels import BoxLevel, parted, root_level
 from dpcube.trees.halving import CutOrder
 
 MOST_AXES = 3
-"""Cut so many axes at a time, in turn, where a cube has more: 2^axes boxes at once are too many."""
+"""Axes cut at a time, in turn, where a cube has more: 2^axes boxes at once are too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def noise_and_bias(fan_out: int, epsilon: float) -> tuple[float, float]:
 
 
 def halves(level: BoxLevel, is_cut: Bools, axes: int) -> Ints:
-    """Return the parts of each box: two on its longest axes, at most so many, that have more than one cell."""
+    """Return the parts of each box: two along its longest axes of more than one cell, at most `axes` of them."""
     lengths = level.upper - level.lower
     rank = np.argsort(np.argsort(-lengths, axis=1, kind="stable"), axis=1, kind="stable")
     return np.where(is_cut[:, None] & (lengths > 1) & (rank < axes), 2, 1)

@@ -1,7 +1,7 @@
-"""The rivals and the strategies in one list, by name, for whatever compares them.
+"""Registry of rivals and strategies by name, for comparisons.
 
-A name leads to a `Listed`: where the system comes from, what it promises, whether it can make a real release or is
-research code, whether it is shown the questions that it will be asked, and how to make it for a workload.
+A `Listed` states the source of a system, its privacy definition, whether it can make a real release or is research
+code, whether it needs the questions, and how to make it for a workload.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Listed:
     released_by_gate: bool = False
     """Whether `dpcube release --strategy NAME` makes a private release of it; else it is research code."""
     shown_workload: bool = False
-    """Whether it is told the questions before it measures, which a release for unknown questions is not."""
+    """Whether it needs the questions before it measures, which no release for unknown questions can have."""
 
 
 CITATIONS = {

@@ -1,7 +1,8 @@
-"""What a rival is: given exact counts of public data it returns estimated counts, as its release would.
+"""The interface of a rival: exact counts of public data and an epsilon to estimated counts.
 
-Research code: noise comes from a seeded generator of floats, so what is made here is **not private**, whatever the
-definition that each system proves. For public data only.
+Research code: the noise is of floats from a seeded generator, so the results are **not private**, whatever definition a
+system satisfies in its proof. For public data only. Boxes of a flat array are visited by runs: the cells of a box that
+lie side by side in the array, along the last axis.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
+from dpcube.core.compiled import compiled
 from dpcube.core.errors import InputError
 from dpcube.research.arrays import experiment
 from dpcube.strategies import FittedStrategy
@@ -59,7 +61,7 @@ class OfStrategy:
 
 
 def checked(counts: Ints, epsilon: float) -> Floats:
-    """Return the counts as floats; refuse what is no array of counts, and an epsilon that is not above 0."""
+    """Return the counts as floats; refuse anything but counts, and an epsilon that is not above 0."""
     array = np.asarray(counts)
     if array.ndim == 0 or array.size == 0 or array.dtype.kind not in "iu" or (array < 0).any():
         msg = f"a rival needs an array of whole numbers from 0 with at least one cell, got {array.dtype} {array.shape}"
@@ -68,3 +70,23 @@ def checked(counts: Ints, epsilon: float) -> Floats:
         msg = f"a rival needs an epsilon above 0, got {epsilon!r}"
         raise InputError(msg)
     return array.astype(np.float64)
+
+
+@compiled
+def place_of(index: Ints, shape: Ints) -> int:
+    """Return the place in the flat array of the cell with this index."""
+    place = 0
+    for axis in range(len(shape)):
+        place = place * shape[axis] + index[axis]
+    return place
+
+
+@compiled
+def goes_on(index: Ints, low: Ints, high: Ints) -> bool:
+    """Move an index, in place, from the start of a run to that of the next run of the box; False after the last."""
+    for axis in range(len(low) - 2, -1, -1):
+        index[axis] += 1
+        if index[axis] < high[axis]:
+            return True
+        index[axis] = low[axis]
+    return False

@@ -1,4 +1,4 @@
-"""Algorithm 1, noise in every cell: its expected error and what alpha makes it useful (spec 4.3).
+"""Algorithm 1, noise in every cell: expected error, and the alpha that makes it useful (spec 4.3).
 
 Usefulness: (eps, delta)-useful means |error| <= eps for all queries in question with probability 1 - delta. The paper's
 condition (Theorem cell usefulness) is valid but loose (E13); the exact conditions beside it say for which queries.

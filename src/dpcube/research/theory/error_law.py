@@ -1,4 +1,4 @@
-"""The law of the error of any linear estimate: scales and multiplicities of its noises enter, error figures leave.
+"""The law of the error of any linear estimate, from the scales and multiplicities of its noises.
 
 An estimate that adds weights times independent noises errs by X = sum over i of b_i S_i, where S_i is the sum of k_i
 independent Lap(1) and b_i = |weight_i|/alpha_i (spec 4.2; the paper's lemma on multiples of Z lacks the bars, E14).
@@ -203,9 +203,9 @@ def _discrete_law(b: Floats, k: Floats, w: Floats, *, shift: float) -> Law:
         return OneLattice(float(weights[0]), alphas, counts)
     ends = zip(starts, [*starts[1:], None], strict=True)
     most = LARGEST_OF_TWO if starts.size == 2 else LARGEST_OF_MORE
-    lattices = [Lattice.of(float(weights[i]), alphas[i:j], counts[i:j], most=most) for i, j in ends]
+    lattices = [Lattice.of_noises(float(weights[i]), alphas[i:j], counts[i:j], most=most) for i, j in ends]
     few = [lattice for lattice in lattices if lattice is not None]
-    points = LatticePoints.of(few) if len(few) == len(lattices) else None
+    points = LatticePoints.of_sum(few) if len(few) == len(lattices) else None
     # A lattice of too many points has next to none of its probability at 0.
     atom = float(np.prod([lattice.mass[0] if lattice is not None else 0.0 for lattice in lattices]))
-    return points or ManyLattices.of(weights, alphas, counts, atom=atom, shift=shift)
+    return points or ManyLattices.of_noises(weights, alphas, counts, atom=atom, shift=shift)

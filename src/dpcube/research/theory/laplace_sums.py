@@ -1,4 +1,4 @@
-"""Sums of n independent Lap(1/alpha): n and alpha enter; density, tail and expected sizes leave (spec 4.1 and 4.2).
+"""Sums of n independent Lap(1/alpha): density, tail and expected absolute values (spec 4.1 and 4.2).
 
 The paper's f_n (eq. fml-baliteral-gamma) is correct, but typed in as printed it overflows from n = 50 on. Here the same
 law is integrated along a path on which nothing overflows or cancels (`dpcube.noise.contour`).

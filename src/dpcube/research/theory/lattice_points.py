@@ -36,7 +36,7 @@ class Lattice:
     mass: Floats
 
     @classmethod
-    def of(cls, step: float, alphas: Floats, multiplicities: Floats, *, most: int) -> "Lattice | None":
+    def of_noises(cls, step: float, alphas: Floats, multiplicities: Floats, *, most: int) -> "Lattice | None":
         """Return `step` times a sum of discrete Laplace variables, or None if it has more than `most` points."""
         largest = reach(alphas, multiplicities)
         return None if largest > most else cls(step, _mass(alphas, multiplicities, int(largest) + 1))
@@ -53,7 +53,7 @@ class LatticePoints:
     unlikely: float
 
     @classmethod
-    def of(cls, lattices: Sequence[Lattice]) -> "LatticePoints | None":
+    def of_sum(cls, lattices: Sequence[Lattice]) -> "LatticePoints | None":
         """Return the law of the sum of two lattices or more, or None if it has too many likely points."""
         first, second, *others = sorted(lattices, key=lambda lattice: -lattice.mass.size)
         sizes = [2.0 * lattice.mass.size for lattice in (second, *others)]

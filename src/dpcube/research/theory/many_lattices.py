@@ -54,7 +54,7 @@ class ManyLattices:
     atom: float
 
     @classmethod
-    def of(
+    def of_noises(
         cls, weights: Floats, alphas: Floats, multiplicities: Floats, *, atom: float, shift: float = 0.0
     ) -> "ManyLattices":
         """Return the law of sum of weights * noises.

@@ -134,7 +134,7 @@ def uniform_error_eta(eta: ArrayLike, s: ArrayLike, *, a1: ArrayLike) -> Floats:
     It takes eta = (s/n_p) y_p - Q y_I for independent of the cell noise that eta contains. The true expected error does
     not depend on a1 at all: it is `uniform_error_exact`, 3.03 at the paper's defaults where this gives 49.39. What the
     paper reads off the curve (growing with s, E23; spend on cells, E25; still above least squares at eta = 10, E26) is
-    about the curve only. For what a release tells about the error use `uniform_risk_estimate`.
+    about the curve only. For an estimate of the error from a release use `uniform_risk_estimate`.
 
     >>> print(f"{uniform_error_eta(5, 5, a1=.05):.4f}")
     49.3895

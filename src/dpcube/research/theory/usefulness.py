@@ -1,4 +1,4 @@
-"""How surely the uniform estimate errs by at most eps: exact, and in the worst case over gamma-smooth data (spec 4.4).
+"""Usefulness of the uniform estimate: the probability of an error of at most eps, exact and worst case (spec 4.4).
 
 (eps, delta)-useful means P(|b + c N| <= eps) >= 1 - delta, in the notation of `dpcube.research.theory.uniform`.
 For Laplace noise the probability falls with |b| (Anderson's theorem, which the paper's "symmetry" stands for: E10), so

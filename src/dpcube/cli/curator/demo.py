@@ -22,12 +22,11 @@ from dpcube.cli.strategies import one_strategy
 @as_json
 def demo(*, epsilon: str, strategy: str | None, output: Path, as_json: bool) -> None:
     """Release the bundled census table and ask it a few questions, beside the truth."""
+    from dpcube.demo import run_demo
     from dpcube.release.pasteable import file_word, shell_word
-    from dpcube.research.demo import run_demo
-    from dpcube.research.natural_questions import OF_THE_DEMO
     from dpcube.strategies import DEFAULT
 
-    shown = run_demo(OF_THE_DEMO, output, epsilon=epsilon, strategy=strategy or DEFAULT, progress=stage)
+    shown = run_demo(output, epsilon=epsilon, strategy=strategy or DEFAULT, progress=stage)
     stages_done()
     if as_json:
         print_json(shown.as_dict())

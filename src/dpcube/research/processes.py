@@ -1,28 +1,58 @@
-"""Work in processes that are stopped when their time is up: a function and its tasks enter, what each came to leaves.
+"""Work on several cores, in order or with a time limit for each task.
 
-A loop of machine code heeds no signal until it ends, so only a process of its own can be stopped. A process serves one
-task after another, and another one takes its place when it was stopped or died.
+A loop of machine code heeds no signal until it ends, so only a process of its own can be stopped. Processes are
+spawned, not forked: what draws noise may not be copied (`core/unique.py`).
 """
 
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dpcube.core.errors import InputError
 from dpcube.strategies.outside import in_one_line
+
+TaskResult = TypeVar("TaskResult")
+
+AHEAD = 2
+"""Tasks that wait for each process; not all of them at once, for a task may contain a table."""
+
+
+def in_processes(
+    function: Callable[..., TaskResult], tasks: Iterable[tuple[Any, ...]], *, jobs: int = 1
+) -> Iterator[TaskResult]:
+    """Yield `function(*task)` for every task in order; with more than one job, in processes of their own.
+
+    Tasks are taken as processes become free, so that few of their tables exist at once.
+    """
+    if jobs == 1:
+        yield from (function(*task) for task in tasks)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting: deque[Future[TaskResult]] = deque()
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(function, *task))
+                if len(waiting) >= AHEAD * jobs:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
 
 READY, PART, END, FAILED = "ready", "part", "end", "failed"
 _spawn = get_context("spawn")  # what draws noise may not be copied (`core/unique.py`)
 
 
 class TaskOutcome(NamedTuple):
-    """The number of a task, what it yielded, and in words why it is not all there; "" if it is."""
+    """The number of a task, the parts that it yielded, and the reason if it is unfinished."""
 
     task: int
     parts: list[Any]
@@ -31,7 +61,7 @@ class TaskOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Worker:
-    """A process, the task it is at, what came of it so far, and when its time is up."""
+    """A process, its current task with the parts received so far, and the end of its time."""
 
     process: Any
     pipe: Connection
@@ -138,7 +168,7 @@ def _over(worker: Worker, unfinished: str) -> TaskOutcome:
 
 
 def _serve(pipe: Connection, function: Callable[..., Iterable[Any]], prepare: Callable[[], None]) -> None:
-    """Run tasks as they come, in the worker's process; what each yields is sent at once."""
+    """Run tasks in the worker's process and send each part at once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who waits, and it ends its workers
     prepare()
     pipe.send((READY, None))
@@ -150,7 +180,7 @@ def _serve(pipe: Connection, function: Callable[..., Iterable[Any]], prepare: Ca
         try:
             for part in function(*task):
                 pipe.send((PART, part))
-        except Exception as error:  # whatever it is, it is told, and the others go on
+        except Exception as error:  # any error is reported, and the other tasks continue
             pipe.send((FAILED, in_one_line(error)))
         else:
             pipe.send((END, None))

@@ -1,4 +1,4 @@
-"""What was measured of the default, as tables: ratios to plain cells, to recorded rivals and to the best of others."""
+"""Measured errors as tables: ratios to plain noisy cells, to recorded rivals and to the best of the others."""
 
 import csv
 import math
@@ -9,16 +9,27 @@ import numpy as np
 
 from dpcube.core.errors import InputError
 from dpcube.research.accuracy import dpbench
-from dpcube.research.accuracy.cases import RECORDED_AS
-from dpcube.research.accuracy.kinds import ERROR_KINDS, ERROR_WORDS, ErrorKind, laplace_error
-from dpcube.research.accuracy.runs import PLAIN_CELLS
-from dpcube.research.accuracy.settings import Setting, error_of, has
+from dpcube.research.accuracy.runs import (
+    ERROR_KINDS,
+    ERROR_WORDS,
+    PLAIN_CELLS,
+    ErrorKind,
+    Setting,
+    error_of,
+    has,
+    laplace_error,
+)
 from dpcube.research.ratios import ErrorRatio, MeanError, geometric_mean, mean_ratio
 
 MOST_OVER_CELLS = 1.10
 SHOWN_ABOVE = 12
 WIDE_KINDS: tuple[ErrorKind, ...] = ("m1", "m2", "tv3", "ranges", "cells")
 LAPLACE = "Laplace"
+RECORDED_AS = {
+    "age x hours-per-week x education-num": "adult3",
+    "education-num x workclass x marital-status x race x sex x income": "adult6",
+}
+"""Names in recorded results of rivals of two cubes of the bundled table."""
 COLUMNS: dict[ErrorKind, str] = {"ranges": "range", "cells": "cell", "m1": "m1", "m2": "m2", "m3": "m3", "tv3": "tv3"}
 """Columns of recorded results of rivals."""
 
@@ -50,7 +61,7 @@ def to_plain_cells(found: Sequence[Setting], algorithm: str) -> list[str]:
 
 
 def _families(found: Sequence[Setting], algorithm: str, kind: ErrorKind) -> list[ErrorRatio]:
-    """Return the geometric means of what is taken together."""
+    """Return the geometric mean ratio of each family of cases."""
     names = dict.fromkeys(one.any.case.family for one in found)
     return [
         mean_ratio(
@@ -82,14 +93,14 @@ def _magnitude(one: Setting) -> int:
 def dpbench_section(found: Sequence[Setting], algorithms: Sequence[str], bench: dpbench.Bench) -> list[str]:
     """Return geometric means of errors by scale, beside plain cells (with the worst set) and the recorded rivals."""
     lines = []
-    for dims in dict.fromkeys(one.any.case.asked.lower.shape[1] for one in found):
-        chosen, rivals = [one for one in found if one.any.case.asked.lower.shape[1] == dims], dpbench.SHOWN_RIVALS[dims]
-        columns = ["strategy", "ranges", "of cells (worst)", "single cells", "of cells (worst)", *rivals]
-        lines += ["", f"| {dims}-D | {' | '.join(columns)} |"]
-        lines += [f"|{'---|' * (6 + len(rivals))}"]
+    for dims, queries in dict.fromkeys(_recorded_key(one)[:2] for one in found):
+        chosen, rivals = [one for one in found if _recorded_key(one)[:2] == (dims, queries)], dpbench.SHOWN_RIVALS[dims]
+        columns = ["strategy", queries, "of cells (worst)", "single cells", "of cells (worst)", *rivals]
+        lines += ["", f"| {dims}-D | {' | '.join([*columns, 'worst to the best rival'])} |"]
+        lines += [f"|{'---|' * (7 + len(rivals))}"]
         for family in dict.fromkeys(one.any.case.family for one in chosen):
             of = [one for one in chosen if one.any.case.family == family]
-            others = [f"{_recorded_mean(of, dims, rival, bench):.4g}" for rival in rivals]
+            others = [f"{_recorded_mean(of, rival, bench):.4g}" for rival in rivals]
             for algorithm in algorithms:
                 figures: list[str] = []
                 for kind in ("ranges", "cells"):
@@ -97,17 +108,31 @@ def dpbench_section(found: Sequence[Setting], algorithms: Sequence[str], bench: 
                     ratios = [one.ratio(algorithm, PLAIN_CELLS, kind) for one in of]
                     worst = max(ratio.value for ratio in ratios)
                     figures += [str(mean), f"{mean_ratio('', ratios)} ({worst:.2f})"]
-                lines.append(f"| {family} | {algorithm} | {' | '.join([*figures, *others])} |")
+                figures += [*others, _worst_to_best(of, algorithm, bench)]
+                lines.append(f"| {family} | {algorithm} | {' | '.join(figures)} |")
     return lines[1:]
 
 
-def _recorded_mean(found: Sequence[Setting], dims: int, rival: str, bench: dpbench.Bench) -> float:
-    """Return the geometric mean of a rival's errors of random ranges over the same sets."""
-    errors = []
-    for one in found:
-        name, scale = one.any.case.name.split(" ")[0], int(float(one.any.case.family.split("=")[1]))
-        errors.append(bench.rivals[dpbench.Key(dims, "randomrange", scale, name, rival)])
+def _recorded_key(one: Setting) -> dpbench.Key:
+    key = one.any.case.recorded
+    assert key is not None
+    return key
+
+
+def _recorded_mean(found: Sequence[Setting], rival: str, bench: dpbench.Bench) -> float:
+    """Return the geometric mean of a rival's recorded errors over the same sets."""
+    errors = [bench.rivals[_recorded_key(one)._replace(algorithm=rival)] for one in found]
     return float(np.exp(np.mean(np.log(errors))))
+
+
+def _worst_to_best(found: Sequence[Setting], algorithm: str, bench: dpbench.Bench) -> str:
+    """Return the largest ratio of errors to those of the best rival of a set, with the set and the rival."""
+    ratios = []
+    for one in found:
+        rival, least = bench.best_rival(_recorded_key(one))
+        ratios.append((error_of(one.by_algorithm[algorithm], "ranges").mean / least, rival, _recorded_key(one).name))
+    ratio, rival, name = max(ratios)
+    return f"{ratio:.2f} ({name}, {rival})"
 
 
 def recorded_rivals(path: Path, names: Sequence[str]) -> Recorded:
@@ -190,22 +215,33 @@ def _to_best(one: Setting, algorithm: str, kind: ErrorKind, recorded: Recorded) 
     others = _others(one, kind, recorded)
     among = {LAPLACE: others[LAPLACE]} if kind == "m1" else {n: e for n, e in others.items() if n != LAPLACE}
     best = min(among, key=lambda name: among[name].mean)
-    return ErrorRatio.of(best, error_of(one.by_algorithm[algorithm], kind), among[best])
+    return ErrorRatio.between(best, error_of(one.by_algorithm[algorithm], kind), among[best])
 
 
 def beside_each_other(found: Sequence[Setting], algorithm: str) -> list[str]:
-    """Return errors of ranges and cells of every algorithm, and the ratio of one to the best of the others."""
+    """Return errors of every algorithm, and the ratios of one to the best of the others, chosen after the fact."""
     names = list(found[0].by_algorithm)
     lines = [f"| table | epsilon | queries | {' | '.join(names)} | {algorithm} to the best |"]
     lines += [f"|{'---|' * (4 + len(names))}"]
-    kinds: tuple[ErrorKind, ...] = ("ranges", "cells", "m1")
+    kinds: tuple[ErrorKind, ...] = ("ranges", "cells", "m1", "m2")
+    ratios: dict[tuple[str, str, str], list[ErrorRatio]] = {}
     for one in found:
         for kind in [kind for kind in kinds if has(one.any, kind)]:
-            errors = {name: error_of(one.by_algorithm[name], kind) for name in names}
+            errors, case = {name: error_of(one.by_algorithm[name], kind) for name in names}, one.any.case
             best = min((name for name in names if name != algorithm), key=lambda name: errors[name].mean)
-            ratio, case = ErrorRatio.of(best, errors[algorithm], errors[best]), one.any.case
+            ratio = ErrorRatio.between(case.name, errors[algorithm], errors[best])
+            ratios.setdefault((ERROR_WORDS[kind], case.family, case.epsilon), []).append(ratio)
             shown = " | ".join(str(errors[name]) for name in names)
             lines.append(f"| {case.name} | {case.epsilon} | {ERROR_WORDS[kind]} | {shown} | {ratio} ({best}) |")
+    lines += [
+        "",
+        f"| queries | family | epsilon | {algorithm} to the best | above 1 | worst |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (queries, family, epsilon), of in ratios.items():
+        worst, above = max(of, key=lambda ratio: ratio.value), sum(ratio.is_above(1) for ratio in of)
+        figures = f"{mean_ratio('', of)} | {above} of {len(of)} | {worst} {worst.name}"
+        lines.append(f"| {queries} | {family} | {epsilon} | {figures} |")
     return lines
 
 

@@ -1,6 +1,7 @@
-"""Ahead-of-time compilation: every kind of release is made of the bundled table and asked once, and nothing is kept.
+"""Ahead-of-time compilation of the numerical loops, for `dpcube compile`.
 
-A loop is compiled for the types that it is called with, so it is called by the strategies and estimates themselves.
+A loop is compiled for the types that it is called with. So every kind of release is made of the bundled table and
+queried once, by the strategies and estimates themselves; nothing of it is kept.
 """
 
 from collections.abc import Iterator
@@ -18,13 +19,13 @@ from dpcube.release import Release
 from dpcube.strategies import BY_NAME, GRID_STRATEGY, WIDE_STRATEGY
 
 MANY_RANGES = 20_000
-"""Of so many ranges errors are read from tables, by loops that are compiled for each number of axes."""
+"""Errors of this many ranges are read from tables, by loops that are compiled for each number of axes."""
 MOST_PREPARED = 6
 """Attributes of the largest cube for which those loops are compiled ahead."""
 
 
 class KindOfRelease(NamedTuple):
-    """A kind of release: the strategy, the domain that the bundled table is counted by, and what is asked of it."""
+    """A kind of release: its strategy, the domain by which the bundled table is counted, and queries of it."""
 
     strategy: str
     domain: Domain
@@ -44,12 +45,12 @@ def kinds() -> Iterator[KindOfRelease]:
 
 
 def few_cells(axes: int) -> Domain:
-    """Return a domain of so many attributes of two bins each, whatever they are."""
+    """Return a domain of some attributes of two bins each."""
     return Domain(*(Integer(f"age {axis}", 0, 99, width=50, column="age") for axis in range(axes)))
 
 
 def compile_ahead() -> int:
-    """Run what each kind of release and its answers need, and return how many loops were compiled anew."""
+    """Make and query every kind of release, and return how many loops were compiled anew."""
     made = [0]
 
     def count_one() -> None:
@@ -71,7 +72,7 @@ def _released(strategy: str, domain: Domain) -> Release:
 
 
 def _ask(release: Release, kind: KindOfRelease) -> None:
-    """Ask a release what analysts ask: counts, SQL with errors, groups, every cell, many ranges, synthetic rows."""
+    """Query a release as analysts do: counts, SQL with errors, groups, every cell, many ranges, synthetic rows."""
     release.count(kind.question)
     release.explain()
     release.sql(kind.sql, error=True)

@@ -18,7 +18,7 @@ from bounds import bounded
 from dpcube import Category, Domain, Integer, Release
 from dpcube.core import memory
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.core.domain.file import DEEPEST_KEY
+from dpcube.core.domain.limits import MAX_KEY_DEPTH
 from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.curator import publish
 from dpcube.measurements.pages import checked_rows
@@ -54,7 +54,7 @@ def refusal(place: Path, content: bytes) -> str:
 )
 def test_keys_of_many_parts_are_refused_before_they_are_parsed(deep: str) -> None:
     """The parser's work grows with their square: 40 kB took 4 seconds, and a file may have 400 times as much."""
-    with bounded(seconds=2), pytest.raises(DomainError, match=f"nests keys {DEEPEST_KEY} deep"):
+    with bounded(seconds=2), pytest.raises(DomainError, match=f"nests keys {MAX_KEY_DEPTH} deep"):
         Domain.loads(AGE + deep)
 
 

@@ -189,7 +189,7 @@ def test_categories_fall_where_they_are_listed(values: list[str], others: list[s
 
     expected = list(map(expected_cell, rows))
     if TypedValues.of(attribute).same is not None:
-        with pytest.raises(SourceError, match="are one value"):
+        with pytest.raises(SourceError, match="denote one value"):
             cells_by_engine(attribute, pa.array(rows, pa.string()))
         return
     for column in (pa.array(rows, pa.string()), pa.array(rows, pa.string()).dictionary_encode()):

@@ -19,7 +19,7 @@ import pytest
 from dpcube.core.arrays import Bools, Ints
 from dpcube.core.domain import Domain, Integer
 from dpcube.core.errors import InputError, LinkageError
-from dpcube.core.sources.rows import LONGEST_RECORD
+from dpcube.core.sources.limits import MAX_RECORD_TEXT
 from dpcube.curator.publishing import count
 from dpcube.link import linking
 from dpcube.link.block_file import BlockFile
@@ -263,7 +263,7 @@ def test_without_blocks_the_padding_is_there_once() -> None:
     assert linking._in_one_block([3], 5) == 5
 
 
-LONGEST = "x" * LONGEST_RECORD
+LONGEST = "x" * MAX_RECORD_TEXT
 
 
 @pytest.mark.parametrize("ids", [[], ["a", ""], ["a", LONGEST], ["\u00e9", "\U0001f600"]])

@@ -139,7 +139,7 @@ def test_an_attribute_may_have_another_name_than_its_column() -> None:
     table = pa.table({"Age (years)": [3, 4, 4]})
     domain = Domain(Integer("age", 0, 9, column="Age (years)"), Integer("twice", 4, 5, column="Age (years)"))
     assert open_rows(table).count_cells(domain)[4].tolist() == [2, 0]
-    with pytest.raises(SourceError, match=r'name attributes after columns, or say column = "..." beside them'):
+    with pytest.raises(SourceError, match=r'name each attribute after its column, or add column = "..." to it'):
         open_rows(table).count_cells(Domain(Integer("age", 0, 9)))
 
 

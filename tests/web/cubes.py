@@ -12,7 +12,7 @@ from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.exact_rows import ExactRows
 from dpcube.core.gate import Gate
 from dpcube.core.sources import open_rows
-from dpcube.core.sources.counts import counts_from_array
+from dpcube.core.sources.open import counts_from_array
 from dpcube.measurements import BoxCounts, MarginalCounts, Provenance, Transcript
 from dpcube.models.marginals.components import subsets
 from dpcube.research.arrays import experiment

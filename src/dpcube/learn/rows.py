@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.domain import Attribute
 from dpcube.core.domain.attribute import EPOCH, listing
-from dpcube.core.domain.grammar import LONGEST_READ
+from dpcube.core.domain.limits import MAX_PARSED_TEXT
 from dpcube.core.domain.reading import BLANKS, Reading
 from dpcube.core.domain.written import TypedValues, day_written, null_values, number_written, typed
 from dpcube.core.errors import InputError
@@ -147,7 +147,7 @@ def _coordinate_cell(attribute: Attribute) -> Callable[[str | None], int]:
 
     def cell(text: str | None) -> int:
         trimmed = _trimmed(attribute.reading, text)
-        value = None if trimmed is None or len(trimmed) > LONGEST_READ else read(trimmed)
+        value = None if trimmed is None or len(trimmed) > MAX_PARSED_TEXT else read(trimmed)
         of = np.array([math.nan if value is None else value])
         return int(_binned(attribute, of, np.array([trimmed is None]), trimmed is not None and value is None)[0])
 

@@ -22,7 +22,7 @@ from dpcube.core.arrays import Bools, Ints
 from dpcube.core.errors import InputError, LinkageError
 from dpcube.core.files import new_file
 from dpcube.core.seal import sealed
-from dpcube.core.sources.rows import LONGEST_RECORD
+from dpcube.core.sources.limits import MAX_RECORD_TEXT
 from dpcube.core.spreadsheets import spreadsheet_text
 from dpcube.link.block_file import BlockFile
 from dpcube.link.features import Side
@@ -130,7 +130,7 @@ def _ids_of_peer(told: bytes, number: int) -> list[str]:
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_RECORD and value.encode(errors="ignore").decode() == value
+    return isinstance(value, str) and len(value) <= MAX_RECORD_TEXT and value.encode(errors="ignore").decode() == value
 
 
 def _peer_sizes(side: Side, candidates: Sequence[tuple[int, int]], bits: Sequence[Bools]) -> list[int]:

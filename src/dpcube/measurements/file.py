@@ -28,7 +28,7 @@ import numpy as np
 from dpcube.core.compiled import COMPILER_REMEDY, raised_by_compiler
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain import Domain
-from dpcube.core.domain.file import LARGEST_DOMAIN_FILE
+from dpcube.core.domain.limits import MAX_DOMAIN_FILE
 from dpcube.core.domain.text import is_text
 from dpcube.core.errors import CompilerError, DomainError, DpcubeError, InputError, MemoryLimitError, ReleaseFileError
 from dpcube.core.files import is_special, largest_file, new_file
@@ -100,9 +100,9 @@ def check_writable(path: Path, *, needed: int) -> None:
 def check_domain(domain: Domain) -> None:
     """Raise DomainError if a file of this domain could not be read again; asked before anything is spent."""
     size = len(domain.dumps().encode())
-    if size > LARGEST_DOMAIN_FILE:
+    if size > MAX_DOMAIN_FILE:
         msg = (
-            f"the domain takes {in_words(size)} of text and a release holds {in_words(LARGEST_DOMAIN_FILE)}; shorten it"
+            f"the domain takes {in_words(size)} of text and a release holds {in_words(MAX_DOMAIN_FILE)}; shorten it"
         )
         raise DomainError(msg)
 
@@ -381,7 +381,7 @@ def _checked_members(archive: zipfile.ZipFile, listed: dict[str, str], wanted: s
         raise ReleaseFileError(msg)
     content = {}
     for name, sha256 in listed.items():
-        content[name] = _member(archive, name, LARGEST_DOMAIN_FILE if name == DOMAIN else None)
+        content[name] = _member(archive, name, MAX_DOMAIN_FILE if name == DOMAIN else None)
         if hashlib.sha256(content[name]).hexdigest() != sha256:
             msg = f"its member {name} is not what its manifest says"
             raise ReleaseFileError(msg)

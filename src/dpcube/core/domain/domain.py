@@ -8,11 +8,10 @@ from pathlib import Path
 from dpcube.core.domain.attribute import Attribute, listing
 from dpcube.core.domain.encoding import ALLOWED_ENCODINGS, encoding_named
 from dpcube.core.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
+from dpcube.core.domain.limits import MAX_ATTRIBUTES
 from dpcube.core.domain.number import Integer
 from dpcube.core.domain.text import is_delimiter, meant
 from dpcube.core.errors import DomainError
-
-MOST_ATTRIBUTES = 64  # as many axes as an array can have
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -66,8 +65,8 @@ class Domain:
         if wrong := [item for item in self.attributes if not isinstance(item, Attribute)]:
             msg = f"a domain is made of attributes such as Integer(name='age', min=0, max=99), got {wrong[0]!r}"
             raise DomainError(msg)
-        if len(self.attributes) > MOST_ATTRIBUTES:
-            msg = f"the domain declares {len(self.attributes)} attributes; a domain has at most {MOST_ATTRIBUTES}"
+        if len(self.attributes) > MAX_ATTRIBUTES:
+            msg = f"the domain declares {len(self.attributes)} attributes; a domain has at most {MAX_ATTRIBUTES}"
             raise DomainError(msg)
         if self.delimiter is not None and not is_delimiter(self.delimiter):
             msg = f"delimiter must be one ASCII character that ends no line and is no quote, got {self.delimiter!r}"

@@ -19,20 +19,19 @@ from typing import Any
 from dpcube.core.domain.attribute import Attribute, listing
 from dpcube.core.domain.calendar import Date
 from dpcube.core.domain.category import Category
+from dpcube.core.domain.limits import MAX_DOMAIN_FILE, MAX_KEY_DEPTH
 from dpcube.core.domain.number import Float, Integer
 from dpcube.core.domain.text import meant
 from dpcube.core.errors import DomainError
 from dpcube.core.files import is_special, place_beside
 
 DOMAIN_FORMAT = 1
-LARGEST_DOMAIN_FILE = 16 * 2**20
 ATTRIBUTE_KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
 Declaration = tuple[
     tuple[Attribute, ...], bool, str | None, bool, str | None, str | None
 ]  # the fields of a Domain, in order
 # The work of tomllib grows with the square of the number of parts of a dotted key, of which a domain file has none.
-DEEPEST_KEY = 16
-_DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{DEEPEST_KEY}}}', re.ASCII)
+_DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{MAX_KEY_DEPTH}}}', re.ASCII)
 _LITERAL = re.compile(
     r'''
       """ (?: [^"\\] | \\. | "(?!"") )*+ "{3,5}+ | \'\'\' (?: [^'] | '(?!'') )*+ '{3,5}+
@@ -74,7 +73,7 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
 def toml_table(text: str, *, of: str) -> dict[str, Any]:
     """Read TOML in time that grows with its length; DomainError if it is none, or nests keys as no such file does."""
     if _DEEP_KEY.search(_LITERAL.sub('""', text)):
-        msg = f"not a TOML file of {of}: it nests keys {DEEPEST_KEY} deep or deeper"
+        msg = f"not a TOML file of {of}: it nests keys {MAX_KEY_DEPTH} deep or deeper"
         raise DomainError(msg)
     try:
         return tomllib.loads(text)
@@ -157,8 +156,8 @@ def read_text(path: Path) -> str:
         if is_special(path):
             msg = f"cannot read {path}: it is not a regular file"
             raise DomainError(msg)
-        if path.stat().st_size > LARGEST_DOMAIN_FILE:
-            msg = f"{path} is larger than {LARGEST_DOMAIN_FILE // 2**20} MiB, too large for a domain file"
+        if path.stat().st_size > MAX_DOMAIN_FILE:
+            msg = f"{path} is larger than {MAX_DOMAIN_FILE // 2**20} MiB, too large for a domain file"
             raise DomainError(msg)
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

@@ -9,8 +9,8 @@ file and another in a database, and no cast meets text that it refuses:
 - a date (`DATE`): a day of the Gregorian calendar from 0001-01-01 to 9999-12-31, as YYYY-MM-DD; blanks around it.
   With a time behind it (`ISO` in `reading.py`) it is a date too: the day of that moment.
 
-Either has at most `LONGEST_READ` characters in all, and no pattern or cast is tried on longer text: on hundreds of
-megabytes, some engines' raise. Of other text the first `LONGEST_TEXT` characters are read, so that no row is larger
+Either has at most `MAX_PARSED_TEXT` characters in all, and no pattern or cast is tried on longer text: on hundreds of
+megabytes, some engines' raise. Of other text the first `MAX_TEXT` characters are read, so that no row is larger
 than an engine can hold together, whatever it is made of.
 
 The day of a time without a time zone is the one it says; of one with a zone, its day in UTC, or in a declared zone.
@@ -26,8 +26,6 @@ INFINITY = "[iI][nN][fF](?:[iI][nN][iI][tT][yY])?"
 NAN = "[nN][aA][nN]"
 NUMBER = f"[{BLANKS}]*[+-]?(?:{DIGITS}|{INFINITY}|{NAN})[{BLANKS}]*"
 WHOLE_NUMBER = f"[{BLANKS}]*([0-9]+)[.]0*[{BLANKS}]*"  # a whole number with a fraction of zeros; its digits are a group
-LONGEST_READ = 1000  # characters of text that is read as a number or a date
-LONGEST_TEXT = 2**20  # of any other text, characters that are read; bytes of a unit's name
 
 _LONG = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
 _SHORT = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"

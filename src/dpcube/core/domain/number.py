@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 
 from dpcube.core.domain.attribute import Attribute, Destination, Scalar, Scale, Within
 from dpcube.core.domain.hierarchy import Level, checked_edges, group_of_bins, named_levels
+from dpcube.core.domain.limits import MAX_BINS, MAX_DECIMALS, MAX_LEVEL_BINS, MAX_NUMBER
 from dpcube.core.domain.reading import DECIMALS, THOUSANDS, Reading, fault_of_sign
 from dpcube.core.errors import DomainError, QueryError
 
-LARGEST_NUMBER = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
-MOST_DECIMALS = 22  # 10^22 is the largest power of ten that doubles carry
-MOST_BINS = 2**31
-MOST_BINS_IN_LEVELS = 2**20
 NUMBERS = (int, float, np.integer, np.floating)
 
 
@@ -149,8 +146,8 @@ class Number(Attribute):
                 raise DomainError(msg)
 
     def _check_hierarchy(self) -> None:
-        if self.hierarchy and self.bins > MOST_BINS_IN_LEVELS:  # a hostile file must not have them laid out
-            msg = f"attribute '{self.name}' has {self.bins} bins; a hierarchy is for at most {MOST_BINS_IN_LEVELS}"
+        if self.hierarchy and self.bins > MAX_LEVEL_BINS:  # a hostile file must not have them laid out
+            msg = f"attribute '{self.name}' has {self.bins} bins; a hierarchy is for at most {MAX_LEVEL_BINS}"
             raise DomainError(msg)
         levels = []
         finer = self.bin_edges() if self.hierarchy else np.zeros(0)
@@ -181,7 +178,7 @@ class Number(Attribute):
         if self._stop() <= self.min:
             msg = f"attribute '{self.name}': max {self.max!r} must be above min {self.min!r}"
             raise DomainError(msg)
-        if (self._stop() - self.min) / self.width > MOST_BINS:
+        if (self._stop() - self.min) / self.width > MAX_BINS:
             msg = f"attribute '{self.name}' would have more than 2^31 bins; use a larger width than {self.width!r}"
             raise DomainError(msg)
 
@@ -196,7 +193,7 @@ class Number(Attribute):
             raise DomainError(msg)
 
     def _check_number(self, key: str, value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST_NUMBER:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_NUMBER:
             msg = f"attribute '{self.name}': {key} must be a number between -2^53 and 2^53, got {value!r}"
             raise DomainError(msg)
 
@@ -296,7 +293,7 @@ def _in_decimals(first: float, width: float, bins: int) -> tuple[int, int, int] 
     """
     decimals = -min(0, _exponent(first), _exponent(width))
     whole, wide = (int(Fraction(repr(number)) * 10**decimals) for number in (first, width))
-    if decimals > MOST_DECIMALS or abs(whole) + bins * wide > LARGEST_NUMBER:
+    if decimals > MAX_DECIMALS or abs(whole) + bins * wide > MAX_NUMBER:
         return None
     return whole, wide, 10**decimals
 

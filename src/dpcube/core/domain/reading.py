@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any, Literal
 from unicodedata import category
 
+from dpcube.core.domain.limits import MAX_FORMAT, MAX_LISTED_TEXTS, MAX_SIGN
 from dpcube.core.domain.text import is_text
 
 Case = Literal["exact", "ignore"]
@@ -22,9 +23,6 @@ Case = Literal["exact", "ignore"]
 BLANKS = " \t\n\v\f\r"
 ISO = "iso"
 DECIMALS, THOUSANDS = (".", ","), (".", ",", "'", " ", "_")
-LONGEST_SIGN = 20  # characters of what stands beside a number
-MOST_TEXTS = 1000
-LONGEST_FORMAT = 100
 DIRECTIVES = "YymbBdaAHIpMSfz"
 NEEDS = {"p": "I", "I": "p", "M": "HI", "S": "M", "f": "S", "z": "HI"}  # one of what each part of a time needs
 AT_MOST_ONE = ("HI", "aA")
@@ -107,8 +105,8 @@ def fault_of_format(form: str) -> str | None:
     """Return what keeps a format from being read alike by every engine, None if nothing does."""
     if form == ISO:
         return None
-    if len(form) > LONGEST_FORMAT or not (form.isascii() and form.isprintable()):
-        return f"a format has at most {LONGEST_FORMAT} printable ASCII characters"
+    if len(form) > MAX_FORMAT or not (form.isascii() and form.isprintable()):
+        return f"a format has at most {MAX_FORMAT} printable ASCII characters"
     parts = pieces(form)
     marks = re.findall("%(.?)", form.replace("%%", ""))
     if strange := [mark for mark in marks if mark == "" or mark not in DIRECTIVES]:
@@ -134,10 +132,10 @@ def fault_of_sign(sign: object) -> str | None:
     if (
         not isinstance(sign, str)
         or not is_text(sign)
-        or not 1 <= len(sign) <= LONGEST_SIGN
+        or not 1 <= len(sign) <= MAX_SIGN
         or any(category(mark) == "Cc" for mark in sign)
     ):
-        return f"is a text of 1 to {LONGEST_SIGN} characters"
+        return f"is a text of 1 to {MAX_SIGN} characters"
     if sign != sign.strip(BLANKS) or set(sign) & set("0123456789+-"):
         return "has no blanks around it, no digit, + or -"
     return None if set(sign) - {*DECIMALS, *THOUSANDS} else "is more than the marks inside numbers"
@@ -146,7 +144,7 @@ def fault_of_sign(sign: object) -> str | None:
 def listed_texts(given: object) -> tuple[str, ...] | None:
     """Return a text, or a list of texts, as a tuple; None if it is neither."""
     texts = (given,) if isinstance(given, str) else given
-    if not isinstance(texts, list | tuple) or len(texts) > MOST_TEXTS or not all(map(is_text, texts)):
+    if not isinstance(texts, list | tuple) or len(texts) > MAX_LISTED_TEXTS or not all(map(is_text, texts)):
         return None
     return tuple(texts)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-MOST_COMPARED = 2000
+from dpcube.core.domain.limits import MAX_SPELLING_WORDS
 
 
 def is_text(value: object) -> bool:
@@ -23,7 +23,7 @@ def meant(wrong: object, known: Sequence[str]) -> str:
     """
     from difflib import get_close_matches  # for messages only
 
-    if not isinstance(wrong, str) or len(known) > MOST_COMPARED:
+    if not isinstance(wrong, str) or len(known) > MAX_SPELLING_WORDS:
         return ""
     folded = {word.casefold(): word for word in known}
     near = get_close_matches(wrong.casefold(), folded, n=1, cutoff=0.6)

@@ -19,11 +19,11 @@ from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from dpcube.core.domain.attribute import EPOCH, Attribute
-from dpcube.core.domain.grammar import CLOCK, LONGEST_READ, MIDNIGHT, NUMBER, WHOLE_NUMBER
+from dpcube.core.domain.grammar import CLOCK, MIDNIGHT, NUMBER, WHOLE_NUMBER
+from dpcube.core.domain.limits import MAX_PARSED_TEXT
 from dpcube.core.domain.reading import BLANKS, ISO, Reading, is_digits
 
 BOOLEANS = {"true": True, "false": False}
-LARGEST_WHOLE = 2**53 - 1  # up to here every whole number is a double of its own
 _NUMBER, _MIDNIGHT, _CLOCK, _WHOLE = map(re.compile, (NUMBER, MIDNIGHT, CLOCK, WHOLE_NUMBER))
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(
@@ -46,7 +46,7 @@ def typed(text: str) -> Typed | None:
     (Typed(kind='number', value=3.0), Typed(kind='boolean', value=True), Typed(kind='day', value=1), \
 Typed(kind='clock', value=30600), None)
     """
-    if len(text) > LONGEST_READ or not text.isascii():
+    if len(text) > MAX_PARSED_TEXT or not text.isascii():
         return None
     if (word := text.lower()) in BOOLEANS:
         return Typed("boolean", BOOLEANS[word])

@@ -18,9 +18,9 @@ from itertools import accumulate
 
 from dpcube.core.budget import check_positive
 from dpcube.core.errors import InputError, LedgerError
+from dpcube.core.ledger.limits import MAX_DENOMINATOR_BITS
 from dpcube.core.period import Period
 
-MOST_BITS = 2**14  # of what all amounts have as a common denominator
 WHOLE = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
 DELTA = " delta "  # between the epsilon and the delta of an amount
 
@@ -70,7 +70,7 @@ def _common_denominator(amounts: Iterable[Fraction]) -> int:
     common = 1
     for amount in amounts:
         common = math.lcm(common, amount.denominator)
-        if common.bit_length() > MOST_BITS:
+        if common.bit_length() > MAX_DENOMINATOR_BITS:
             msg = "the amounts have too many digits together to be added up exactly; ask for one such as 1/10"
             raise LedgerError(msg)
     return common

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from dpcube.core.errors import LedgerError
+from dpcube.core.ledger.limits import MAX_STEPS, MAX_VALUE
 
 APPLICATION = 0x64706375  # "dpcu": marks the file as ours
 FORMAT = 1
-LONGEST_VALUE = 2**20  # bytes of one value
-MOST_STEPS = 10**8  # of SQLite's machine; a ledger of 16 MiB takes a hundredth
 STEPS_AT_A_TIME = 10**5
 SCHEMA = f"""
 CREATE TABLE entry (
@@ -48,10 +47,10 @@ PRAGMA user_version = {FORMAT};
 
 def bound(connection: sqlite3.Connection) -> None:
     """Let the file do and cost no more than a ledger does."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     turns = count(1)
-    connection.set_progress_handler(lambda: next(turns) * STEPS_AT_A_TIME > MOST_STEPS, STEPS_AT_A_TIME)
+    connection.set_progress_handler(lambda: next(turns) * STEPS_AT_A_TIME > MAX_STEPS, STEPS_AT_A_TIME)
     connection.execute("PRAGMA trusted_schema = OFF")
 
 

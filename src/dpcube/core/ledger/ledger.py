@@ -35,12 +35,10 @@ from dpcube.core.errors import BudgetError, InputError, LedgerError
 from dpcube.core.files import new_file, number_of_names
 from dpcube.core.ledger.composition import amount_text, composed_loss, exact_sum, parse_amount
 from dpcube.core.ledger.file import SCHEMA, bound, check_ours, refuse_wal
+from dpcube.core.ledger.limits import KEPT_FREE, MAX_FILE, MAX_NOTE
 from dpcube.core.period import Period
 
 PATIENCE = 60  # seconds to wait for another process's transaction
-LARGEST_FILE = 16 * 2**20  # bytes: tens of thousands of releases
-KEPT_FREE = 2**20  # of these, for what follows a charge
-LONGEST_NOTE = 10_000  # characters of a name or a note that is written; what is read may be longer
 NOTHING_DRAWN = "nothing was drawn"
 WITHDRAWN = "withdrawn"  # in place of a digest: the charge is not spent, for nothing was drawn for it
 
@@ -171,7 +169,7 @@ class Ledger:
         placed = {} if period is None else dict(zip(PERIOD, period.columns, strict=True))
         terms = {"kind": "charge", "unit": unit, "domain": domain, "purpose": purpose, **placed}
         with self._transaction() as connection:
-            if self.path.stat().st_size > LARGEST_FILE - KEPT_FREE:
+            if self.path.stat().st_size > MAX_FILE - KEPT_FREE:
                 msg = f"{self.path} is full: what is left of its total goes into a new one (dpcube ledger init)"
                 raise LedgerError(msg)
             self._refuse_over(_statement(connection), whole, unit, period, delta)
@@ -286,8 +284,8 @@ class Ledger:
         if number_of_names(self.path) > 1:
             msg = f"{self.path} has another name (a hard link), by which it could be overspent; remove one of them"
             raise LedgerError(msg)
-        if self.path.stat().st_size > LARGEST_FILE:
-            msg = f"{self.path} is larger than a ledger can be ({LARGEST_FILE // 2**20} MiB)"
+        if self.path.stat().st_size > MAX_FILE:
+            msg = f"{self.path} is larger than a ledger can be ({MAX_FILE // 2**20} MiB)"
             raise LedgerError(msg)
         if any(self.path.with_name(f"{self.path.name}{end}").exists() for end in ("-wal", "-shm")):
             refuse_wal(self.path)
@@ -298,8 +296,8 @@ def _append(connection: sqlite3.Connection, **columns: object) -> int:
     number, seal = (1, "") if last is None else (last[0] + 1, last[1])
     columns |= {"number": number, "time": datetime.now(UTC).isoformat(timespec="seconds")}
     entry = [columns.get(name) for name in SEALED]
-    if long := [name for name, value in columns.items() if isinstance(value, str) and len(value) > LONGEST_NOTE]:
-        msg = f"the {long[0]} is longer than the {LONGEST_NOTE:,} characters that a ledger keeps; shorten it"
+    if long := [name for name, value in columns.items() if isinstance(value, str) and len(value) > MAX_NOTE]:
+        msg = f"the {long[0]} is longer than the {MAX_NOTE:,} characters that a ledger keeps; shorten it"
         raise InputError(msg)
     marks = ", ".join("?" for _ in SEALED)
     connection.execute(

@@ -1,31 +1,112 @@
-"""Rows to be asked, and questions to them as SQL: a select list and cells enter, the columns of the answer leave.
+"""Aggregate queries over selected rows of a table, as SQL, and the embedded engine that runs them.
 
-A question is one pass over the rows, where they are: sent to the database that holds them (`engines.py`), or run in
-the embedded engine (`embedded.py`).
+A query is one pass over the rows where they are: the database that stores them runs it, or DuckDB in this process.
+
+**Grouping keys.** A row's cell is one 64-bit integer, or several where the domain has too many cells for one.
+
+**Embedded engine.** Each query has its own DuckDB connection, which can open only the table's files, and installs and
+logs nothing. Rows that do not fit in memory while the rows of a privacy unit are limited spill to a directory that only
+this user may enter; it is removed with the connection.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
+import duckdb
+import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.core.domain import Attribute, Domain
 from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.text import meant
 from dpcube.core.errors import SourceError
-from dpcube.core.sources.embedded import run_in_duckdb
-from dpcube.core.sources.header import HEADER_REMEDY
-from dpcube.core.sources.keys import key_name, key_runs
+from dpcube.core.memory import half_of_free
+from dpcube.core.sources.csv import HEADER_REMEDY
+from dpcube.core.sources.dialect import literal
+from dpcube.core.sources.limits import MAX_KEY
 from dpcube.core.sources.names import delimiter_hint
 from dpcube.core.sources.sql import Cell, Column, cell, day, kind, number
 from dpcube.core.sources.table import Scan, Table
 
 
+def key_runs(shape: tuple[int, ...]) -> list[range]:
+    """Return the axes in runs, each with few enough cells for one 64-bit key.
+
+    >>> key_runs((4, 2**40, 2**30, 2))
+    [range(0, 2), range(2, 4)]
+    """
+    starts, size = [0], 1
+    for axis, side in enumerate(shape):
+        size *= side
+        if size > MAX_KEY:
+            starts.append(axis)
+            size = side
+    return [range(*ends) for ends in pairwise([*starts, len(shape)])]
+
+
+def key_name(number: int) -> str:
+    """Return the name of a run's key in a query: `cell` of the first."""
+    return f"cell{number or ''}"
+
+
+def coded(answer: Mapping[str, NDArray[Any]], shape: tuple[int, ...]) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
+    """Return the cell index on each axis for every group of a result, and its value; drop groups without a cell."""
+    rows, codes = np.asarray(answer["answer"]).astype(np.int64), []
+    counted = np.ones(len(rows), np.bool_)
+    for place, axes in enumerate(key_runs(shape)):
+        rest = np.asarray(answer[key_name(place)]).astype(np.int64)
+        counted &= rest < math.prod(shape[axis] for axis in axes)
+        places = []
+        for axis in reversed(axes):
+            rest, index = np.divmod(rest, shape[axis])
+            places.append(index.astype(np.min_scalar_type(shape[axis] - 1)))
+        codes += reversed(places)
+    return [code[counted] for code in codes], rows[counted]
+
+
+CONFIG: dict[str, Any] = {"autoload_known_extensions": False, "autoinstall_known_extensions": False}
+SETTINGS = """
+SET enable_external_access = false;
+SET python_enable_replacements = false;
+SET enable_progress_bar = false;
+SET perfect_ht_threshold = 20;
+SET disabled_optimizers = '{disabled}';
+SET lock_configuration = true;
+"""
+# Filters stay where they are written: pushed down, each would compute anew the expressions that it is about. A Parquet
+# file's statistics leave NaN out, and from them the engine would conclude that NaN lies between bounds that hold for
+# all other rows, and that isnan() is false: then one row more could move every NaN to another cell.
+
+
+def run_in_duckdb(scan: Scan, sql: str) -> dict[str, NDArray[Any]]:
+    """Run a query in DuckDB, in a thread: the caller's thread only waits, so that Ctrl-C can interrupt the engine."""
+    allowed = ", ".join(map(literal, scan.paths))
+    disabled = "filter_pushdown" if scan.bounds_hold else "filter_pushdown,statistics_propagation"
+    with (
+        TemporaryDirectory(prefix="dpcube-") as spilled,  # which nobody else may enter
+        duckdb.connect(config={"memory_limit": half_of_free(), **CONFIG, "temp_directory": spilled}) as connection,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        connection.execute(f"SET allowed_paths = [{allowed}]; {SETTINGS.format(disabled=disabled)}")
+        if scan.stream is not None:
+            connection.register("stream", scan.stream())
+        asked = thread.submit(lambda: connection.execute(sql).fetchnumpy())
+        try:
+            return asked.result()
+        finally:
+            while not asked.done():
+                connection.interrupt()
+                wait([asked], timeout=0.01)
+
+
 class Limit(NamedTuple):
-    """At most `max_rows` rows of each value of a column; what becomes of rows without one."""
+    """Contribution bound: at most `max_rows` rows of each privacy unit, and the treatment of rows without a unit."""
 
     column: str
     max_rows: int
@@ -33,8 +114,8 @@ class Limit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AskedRows:
-    """Rows of a table that fall in chosen cells of some attributes, limited for each unit, and how they are asked."""
+class SelectedRows:
+    """Selection of rows by cells of some attributes and a limit per privacy unit, and the queries that aggregate it."""
 
     table: Table
     within: tuple[tuple[Attribute, tuple[int, ...]], ...] = ()
@@ -47,11 +128,11 @@ class AskedRows:
 
     @property
     def kinds(self) -> dict[str, str | None]:
-        """What each column holds by its type: "text", "integer", "real", "boolean", "date", or None if unusable."""
+        """Kind of each column: "text", "integer", "real", "boolean", "date", "time", or None if unusable."""
         return {field.name: kind(field.type) for field in self.table.schema}
 
     def by_cell(self, domain: Domain, aggregate: str, *, n: str | None = None) -> dict[str, Any]:
-        """Return the arguments of `ask` that aggregate the rows of each cell."""
+        """Return the arguments of `aggregate` that group the rows by cell."""
         self.check_columns([attribute.source_column for attribute in domain.attributes])
         cells = [self.cell(attribute, str(j), labelled=n is not None) for j, attribute in enumerate(domain.attributes)]
         keys, present, runs = [], [], key_runs(domain.shape)
@@ -68,17 +149,17 @@ class AskedRows:
         tail = f"GROUP BY {', '.join(str(k + 1) for k in range(len(runs)))}"
         return {"select": select, "names": names, "cells": cells, "n": n, "where": where, "tail": tail}
 
-    def ask(self, select: str, names: Sequence[str], **question: Any) -> dict[str, NDArray[Any]]:
-        """Return the columns of the answer to a question, as `queries` puts it."""
-        return self.first_answer(self.queries(select, names, **question))
+    def aggregate(self, select: str, names: Sequence[str], **clauses: Any) -> dict[str, NDArray[Any]]:
+        """Return the columns of the result of an aggregate query; the parameters are those of `queries`."""
+        return self.first_result(self.queries(select, names, **clauses))
 
-    def first_answer(self, queries: Iterable[tuple[Scan, str]]) -> dict[str, NDArray[Any]]:
-        """Return the answer to the first query that can be run."""
+    def first_result(self, queries: Iterable[tuple[Scan, str]]) -> dict[str, NDArray[Any]]:
+        """Return the result of the first query that can be run."""
         for scan, sql in queries:
-            # What the engine says may quote a row: it goes no further, not even as the context of another error.
+            # The engine's message may quote a row: it goes no further, not even as the context of another error.
             with suppress(Exception):
                 return run_in_duckdb(scan, sql) if scan.run is None else scan.run(sql)
-        msg = f"{self.table.name} could not be read to its end; check that it is whole and that memory suffices"
+        msg = f"{self.table.name} could not be read to its end; check that it is complete and that memory suffices"
         raise SourceError(msg)
 
     def queries(
@@ -92,13 +173,13 @@ class AskedRows:
         tail: str = "",
         once: bool = False,
     ) -> Iterator[tuple[Scan, str]]:
-        """Yield ways to query the rows, to be tried in turn.
+        """Yield equivalent queries over the rows, to be tried in turn.
 
-        `cells` are called v0, v1, ... in `select`, what is computed before them t0, t1, ..., and the number in the
+        `cells` are called v0, v1, ... in `select`, expressions computed before them t0, t1, ..., and the number in the
         column `n` is called n.
 
-        Rows that are not `where` need not be counted: a unit's limited number of rows is chosen among those that are.
-        With `once`, rows that hold the same come once, and `times` says how many there are; limited rows cannot.
+        Rows that do not meet `where` need not be counted: a unit's limited number of rows is chosen among those that
+        do. With `once`, identical rows come once, and `times` is their number; limited rows cannot be grouped so.
         """
         limit = self.limit
         within = [self.cell(attribute, f"w{j}") for j, (attribute, _) in enumerate(self.within)]
@@ -118,7 +199,7 @@ class AskedRows:
         steps = [part.steps for part in (*cells, *within)]
         named = [name for of_part in steps for name, _ in of_part]
         inner = ", ".join([*held, *named, *values])
-        # An engine may put an expression wherever its name is; one that takes time is computed once, behind a barrier.
+        # An engine may inline an expression wherever its name stands; a barrier makes it compute expensive ones once.
         parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
         barrier, fence = (self.table.dialect.barrier, self.table.dialect.fence) if parsed else ("", None)
         if fence is not None:
@@ -138,14 +219,14 @@ class AskedRows:
             yield scan, f"SELECT {select} FROM {kept} {tail}"
 
     def _limited(self, kept: str, limit: Limit) -> str:
-        """Return the kept rows that come first in a random order of their unit's rows."""
+        """Return the kept rows that come first in a random order of their privacy unit's rows."""
         drawn = f"(SELECT *, {self.table.dialect.random} AS draw FROM {kept}) AS d"
         turns = f"SELECT *, row_number() OVER (PARTITION BY u ORDER BY draw) AS turn FROM {drawn}"
         null = "false" if limit.null == "drop" else "true"
         return f"({turns}) AS t WHERE CASE WHEN u IS NULL THEN {null} ELSE turn <= {limit.max_rows} END"
 
     def cell(self, attribute: Attribute, place: str, *, labelled: bool = False) -> Cell:
-        """Return the SQL of an attribute's cell, whose value is called v`place`; a label may stand for a cell."""
+        """Return the SQL of an attribute's cell, whose value is called v`place`; text may be the label of a cell."""
         return cell(attribute, self.column(attribute.source_column), f"v{place}", t=f"t{place}", labelled=labelled)
 
     def _number(self, name: str) -> str:
@@ -153,26 +234,26 @@ class AskedRows:
         return day(column, owner=owner) if column.kind == "date" else number(column, owner=owner)[0]
 
     def column(self, name: str) -> Column:
-        """Return a column as the SQL of a scan calls it."""
+        """Return a column under its name in the SQL of a scan."""
         i = self.position(name)
         return Column(f"c{i}", self.table.schema.types[i], self.table.dialect, declared=self.table.declared)
 
     def position(self, name: str) -> int:
-        """Return a column's place among the columns, or raise if there is none of that name."""
+        """Return the position of a column; SourceError if there is none of that name."""
         self.check_columns([name])
         return self.columns.index(name)
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Refuse names of columns that are not all there.
+        """Refuse a name that no column has.
 
-        The columns that are there are listed, unless they may be a row: the first line of a file that has none of them.
+        The message lists the columns, unless they may be a row: the first line of a file that has none of the names.
         """
         lacking = [name for name in names if name not in self.columns]
         if not lacking:
             return
-        remedy = delimiter_hint(self.columns) or 'name attributes after columns, or say column = "..." beside them'
+        remedy = delimiter_hint(self.columns) or 'name each attribute after its column, or add column = "..." to it'
         if self.table.in_first_line and len(lacking) == len(names):
-            there = f"its first line is not shown, for it may be a row: {HEADER_REMEDY}; if it has one"
+            there = f"its first line is not shown because it may be a row: {HEADER_REMEDY}; if it has a header"
             near = ""
         else:
             there = f"its columns are {listing(self.columns, most=30)}"
@@ -182,5 +263,5 @@ class AskedRows:
 
 
 def _and_then(first: str, second: str) -> str:
-    """Say whether both hold; the second is not computed unless the first does."""
+    """Return the conjunction of two conditions; the second is not computed unless the first is true."""
     return f"CASE WHEN {first} THEN {second} ELSE false END"

@@ -29,8 +29,8 @@ import numpy as np
 from benchmarks.link_tables import KnownLinks, Links, known_links, together
 from dpcube.core.arrays import Ints
 from dpcube.curator import publish
-from dpcube.link.block_file import BlockFile
-from dpcube.link.measures import compared_pairs, link_quality, reduction_ratio
+from dpcube.link.blocking import BlockFile
+from dpcube.link.linking import compared_pairs, link_quality, reduction_ratio
 from dpcube.link.program import Program
 from dpcube.link.program import matches as pair_matches
 from dpcube.link.secure import write_shared_key

@@ -22,9 +22,8 @@ from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, box_sums
 from dpcube.core.padding import padding_shift
 from dpcube.curator.publishing import count
-from dpcube.link.block_file import ROUNDS_AS_PAIRS
-from dpcube.link.blocking import candidate_pairs, plan_boxes
-from dpcube.link.measures import compared_pairs
+from dpcube.link.blocking import ROUNDS_AS_PAIRS, candidate_pairs, plan_boxes
+from dpcube.link.linking import compared_pairs
 from dpcube.research.arrays import experiment
 from dpcube.research.seeds import seed_of
 from dpcube.strategies.rivals.median_tree import MedianTree

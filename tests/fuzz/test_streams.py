@@ -137,7 +137,7 @@ def closed() -> Iterator[Path]:
         (("release", "open.csv", *GOOD, "n.dpcube"), 2, "is not a directory that can be written to"),
         (("domain", "shut.csv"), 2, "check that it is complete and that you may read it"),
         (("domain", "open.csv", "-o", "n.toml"), 2, "cannot write n.toml: Permission denied"),
-        (("ledger", "init", "l.ledger", "--total", "1"), 1, "cannot make the ledger l.ledger"),
+        (("ledger", "init", "l.ledger", "--total", "1"), 1, "cannot create the ledger l.ledger"),
         (("ledger", "open.csv"), 1, "cannot use the ledger open.csv"),
     ],
 )

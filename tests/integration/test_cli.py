@@ -558,10 +558,10 @@ BAD = {
     "queries of cells": (
         (*ASK, "--strategy", "cells", "--queries", "short"),
         2,
-        "--queries, --questions and --target are for the strategy adaptive",
+        "--queries, --questions and --target are options of the strategy adaptive",
     ),
     "questions in no file": ((*ASK, "--questions", "none.txt"), 2, "cannot read none.txt: No such file or directory"),
-    "no questions": ((*ASK, "--questions", "empty.dpcube"), 2, "empty.dpcube has no questions; write one a line"),
+    "no questions": ((*ASK, "--questions", "empty.dpcube"), 2, "empty.dpcube has no questions; write one per line"),
     "questions and queries": (
         (*ASK, "--questions", "questions.txt", "--queries", "short"),
         2,
@@ -572,8 +572,12 @@ BAD = {
         2,
         "there is no attribute 'agee'; the attributes are 'ward', 'age'",
     ),
-    "delimiter": ((*ASK, "--delimiter", ";;"), 2, "the delimiter of a CSV dialect must be one ASCII character .*got ';;'"),
-    "ledger and none": ((*ASK, "--ledger", "l", "--no-ledger"), 2, "--no-ledger keeps no account, so --ledger and"),
+    "delimiter": (
+        (*ASK, "--delimiter", ";;"),
+        2,
+        "the delimiter of a CSV dialect must be one ASCII character .*got ';;'",
+    ),
+    "ledger and none": ((*ASK, "--ledger", "l", "--no-ledger"), 2, "--no-ledger cannot be combined with --ledger or"),
     "no domain given": (ASK[:2], 2, r"Missing option '--domain' \(see dpcube release --help\)"),
     "no table given": (("release",), 2, r"Missing argument 'TABLE' \(see dpcube release --help\)"),
     "verb": (("relase",), 2, r"No such command 'relase'.* \(see dpcube --help\)"),
@@ -624,7 +628,7 @@ BAD = {
     "outside the domain": (
         ("count", "clinic.dpcube", "age > 59"),
         2,
-        "attribute 'age' has nothing above 59; its domain is 20 to 59",
+        "attribute 'age' has no values above 59; its domain is 20 to 59",
     ),
     "no such attribute": (
         ("count", "clinic.dpcube", "agee > 5"),
@@ -767,7 +771,7 @@ def test_an_interruption_while_writing_leaves_no_part_of_a_file(tmp_path: Path) 
     arguments = ("release", "t.csv", "--domain", "ages.toml", *EXACT, "-o", "t.dpcube")
     stopped = run(*arguments, cwd=tmp_path, command=(sys.executable, "-c", INTERRUPTED_WHILE_WRITING))
     assert re.fullmatch(r"\['\.[^ ]*\.part'\]\n", stopped.out)  # there was one
-    assert (stopped.code, stopped.err.strip()) == (130, "dpcube: interrupted; files appear whole or not at all")
+    assert (stopped.code, stopped.err.strip()) == (130, "dpcube: interrupted; no output file is incomplete")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ages.toml", "t.csv"]
 
 
@@ -792,6 +796,6 @@ def test_an_interruption_at_work_on_a_terminal(tmp_path: Path) -> None:
         assert process.stdout.read() == b""
     os.close(terminal)
     assert b"counting the rows ..." in said  # progress is shown on a terminal
-    assert said.endswith(b"dpcube: interrupted; files appear whole or not at all\r\n")
+    assert said.endswith(b"dpcube: interrupted; no output file is incomplete\r\n")
     assert b"Traceback" not in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "wide.toml"]

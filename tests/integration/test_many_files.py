@@ -99,8 +99,8 @@ def with_type(type_: pa.DataType) -> Callable[[Path], None]:
     [
         ({}, "there is no data file in .*data; a table without rows still needs a file"),
         ({".hidden.csv": b"x"}, "there is no data file in .*data;"),
-        ({"a.csv": b"age\n", "b.tsv": b"age\n"}, "contains a.csv and b.tsv, but the files of a table must be of one kind"),
-        ({"a.csv": b"age\n", "b.parquet": with_type(pa.int8())}, "has a.csv as well as b.parquet; .* as '\\*.csv'"),
+        ({"a.csv": b"age\n", "b.tsv": b"age\n"}, "contains a.csv and b.tsv, but .* must be of one kind"),
+        ({"a.csv": b"age\n", "b.parquet": with_type(pa.int8())}, "contains a.csv and b.parquet, .* as '\\*.csv'"),
         ({"a.csv": b"age\n", "read.me": b""}, "read.me has no known extension"),
         ({"a.csv": b"age,b\n", "b.csv": b"b,age\n"}, r"b.csv has other columns than .*a.csv; the files of a"),
         ({"a.csv": b"age\n", "b.csv": b""}, "b.csv has other columns than .*a.csv"),

@@ -285,7 +285,10 @@ def test_a_query_that_fails_on_a_row_says_nothing_of_it(visits: str, server: psy
 
 
 def test_where_a_query_has_no_place(visits: str, tmp_path: Path) -> None:
-    sources = {visits: "with a query, .* must end in the database", "spark:x": "pass the DataFrame of the query instead"}
+    sources = {
+        visits: "with a query, .* must end in the database",
+        "spark:x": "pass the DataFrame of the query instead",
+    }
     for source, match in {**sources, str(tmp_path / "t.csv"): "query needs the address of a database"}.items():
         with pytest.raises(SourceError, match=match):
             open_rows(source, query="SELECT 1 AS v")

@@ -156,7 +156,7 @@ def test_so_many_bins_in_a_file() -> None:
         axis.format("integer", 0, 9, "2.5"),
         axis.format("float", 0, 9, "true"),
     ):
-        with pytest.raises(DomainError, match="bins is a whole number above 0"):
+        with pytest.raises(DomainError, match="bins must be a whole number above 0"):
             Domain.loads(wrong)
     with pytest.raises(DomainError, match="without width or edges"):
         Domain.loads(axis.format("integer", 0, 9, 3) + "width = 2\n")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube.core.domain import Category, Domain, Integer
-from dpcube.core.domain.encoding import BYTE_ENCODINGS, ENCODINGS, WIDE_ENCODINGS, encoding_named
+from dpcube.core.domain.text import BYTE_ENCODINGS, ENCODINGS, WIDE_ENCODINGS, encoding_named
 from dpcube.core.draft import draft
 from dpcube.core.errors import DomainError, InputError, SourceError
 from dpcube.core.request import Range, read_lines
@@ -119,7 +119,9 @@ def test_what_a_header_shows_of_a_wrong_encoding_is_told(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["gbk", "shift_jis", "utf-7", "unicode_escape", "rot13", "", "../x", "é", 3])
 def test_other_encodings_are_refused_by_name(name: str) -> None:
     for made in (lambda: CsvDialect(encoding=name), lambda: Domain(CITIES.attributes, encoding=name)):
-        with pytest.raises((SourceError, DomainError), match="encoding (of a CSV dialect )?must be utf-8, utf-16, windows-1252"):
+        with pytest.raises(
+            (SourceError, DomainError), match=r"encoding (of a CSV dialect )?must be utf-8, utf-16, windows-1252"
+        ):
             made()
 
 

@@ -482,7 +482,7 @@ def test_an_iceberg_table_that_cannot_be_read_exactly_is_refused(catalog: Any) -
         open_rows(by_value)
     later = metadata.with_name("00009-v3.metadata.json")
     later.write_text(metadata.read_text().replace('"format-version":2', '"format-version":3'))
-    with pytest.raises(SourceError, match=r"version 3 of the format|cannot be read"):
+    with pytest.raises(SourceError, match=r"format version 3|cannot be read"):
         open_rows(later)
     metadata.write_text("{")
     with pytest.raises(SourceError, match="cannot be read"):

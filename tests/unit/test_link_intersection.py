@@ -185,5 +185,5 @@ def test_no_engine_in_common_is_said(key: Credentials, monkeypatch: pytest.Monke
     with session(key) as ends:
         ends[1].send(told)
         ends[1].flush()
-        with pytest.raises(LinkageError, match="no engine in common; this one has one"):
+        with pytest.raises(LinkageError, match="no engine in common; this side has one"):
             secure_matches(ends[0], PROGRAM, [], [])

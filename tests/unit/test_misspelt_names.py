@@ -119,5 +119,5 @@ def test_an_interrupted_release_says_that_a_charge_stays(words: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED, "release", *words.split(" --")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 130
-    assert done.stderr.strip().startswith("dpcube: interrupted; files appear whole or not at all")
+    assert done.stderr.strip().startswith("dpcube: interrupted; no output file is incomplete")
     assert ("stays spent: dpcube ledger" in done.stderr) == (words == "measuring")

@@ -92,7 +92,7 @@ def test_files_that_cannot_be_told_apart_are_refused(tmp_path: Path, monkeypatch
     monkeypatch.setattr(names, "identity", lambda _: (1, 0))
     assert count(tmp_path / "d") == 1
     write(tmp_path / "d" / "b.csv")
-    with pytest.raises(SourceError, match="file system that gives files no identity .inode.; copy the table"):
+    with pytest.raises(SourceError, match=r"file system that gives files no identity .inode.; copy the table"):
         open_rows(tmp_path / "d")
 
 

@@ -479,7 +479,11 @@ def test_a_missing_column_is_named_with_those_there_are() -> None:
             "numbers, booleans or text, but its column has the type struct",
         ),
         (Category(name="v", values=("a",)), pa.array([[1]]), "text, numbers, booleans or dates"),
-        (Date(name="v", start=date(2026, 1, 1), end=date(2026, 1, 2)), pa.array([[1]]), "dates, timestamps or text such as"),
+        (
+            Date(name="v", start=date(2026, 1, 1), end=date(2026, 1, 2)),
+            pa.array([[1]]),
+            "dates, timestamps or text such as",
+        ),
         (Integer(name="v", min=0, max=1), pa.array([timedelta(1)]), "has the type duration"),
     ],
 )
@@ -723,7 +727,9 @@ def test_a_header_that_is_not_utf_8_is_refused_and_rows_are_not_asked(
     path = tmp_path / "t.csv"
     path.write_bytes("größe;stadt\n1;Köln\n".encode(encoding))
     if named:
-        with pytest.raises(SourceError, match=f"is not text in UTF-8; if it is {named}, declare it: --encoding {named}"):
+        with pytest.raises(
+            SourceError, match=f"is not text in UTF-8; if it is {named}, declare it: --encoding {named}"
+        ):
             open_rows(path)
     path.write_bytes(b"v\n" + "1\nKöln\n".encode(encoding))
     assert open_rows(path).columns == ("v",)  # whatever the rows are

@@ -63,7 +63,7 @@ class ExactCounts(Unique):
         """Return the exact count of each cell of the table over some axes, which are checked and ascending.
 
         No sum wraps around: no count is negative, and the sources keep all of a cube together below 2^63
-        (`sources/rows.py`, `sources/counts.py`), so the sum of any of them is in between.
+        (`sources/rows.py`, `sources/open.py`), so the sum of any of them is in between.
         """
         others = tuple(axis for axis in range(len(self.shape)) if axis not in axes)
         return ExactCounts(np.add.reduce(self._hold(), axis=others, dtype=np.int64))

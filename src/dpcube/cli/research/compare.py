@@ -1,4 +1,4 @@
-"""Strategies and rivals beside each other on public data."""
+"""Command `compare`: accuracy of strategies and rival methods on public data."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,35 +13,43 @@ if TYPE_CHECKING:
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command(short_help="Compare strategies and rivals on a PUBLIC table.")
+@click.command(short_help="Compare strategies and rival methods on a PUBLIC table.")
 @click.argument("table", type=click.Path(path_type=Path), required=False)
-@click.option("--public", metavar="NAME", help="Who says that TABLE is public; without it TABLE is refused.")
-@click.option("--domain", "domain_file", type=click.Path(path_type=Path), help="The domain file of TABLE.")
+@click.option("--public", metavar="NAME", help="NAME declares that TABLE is public. Required with TABLE.")
+@click.option("--domain", "domain_file", type=click.Path(path_type=Path), help="Domain file of TABLE.")
 @click.option(
-    "--shapes", metavar="LIST", help="Made-up shapes: sparse, clumped, spiky, smooth, striped, uniform; or all."
+    "--shapes", metavar="LIST", help="Simulated shapes: sparse, clumped, spiky, smooth, striped, uniform; or all."
 )
 @click.option("--dims", metavar="LIST", help="Dimensions of the shapes, 1 to 6.  [default: 2]")
-@click.option("--sides", metavar="LIST", help="Sides of the shapes instead, such as 64x64,16x8x8.")
+@click.option("--sides", metavar="LIST", help="Side lengths of the shapes instead of --dims, such as 64x64,16x8x8.")
 @click.option(
-    "--rows", metavar="LIST", help="Draw so many rows like the table's.  [default: the table; 100000 of shapes]"
+    "--rows", metavar="LIST", help="Sample tables of these sizes.  [default: the table itself; 100000 for shapes]"
 )
-@click.option("--epsilon", metavar="LIST", default="0.1,1", show_default=True, help="Comma-separated.")
-@click.option("--method", metavar="LIST", help="Methods by name, or MODULE:CLASS of your own; all unless given.")
-@click.option("--draws", type=click.IntRange(min=1), default=5, show_default=True, help="Releases of each method.")
+@click.option("--epsilon", metavar="LIST", default="0.1,1", show_default=True, help="Comma-separated privacy budgets.")
+@click.option("--method", metavar="LIST", help="Methods by name, or MODULE:CLASS of your own. All by default.")
 @click.option(
-    "--questions", type=click.IntRange(min=1), default=1000, show_default=True, help="Most questions of each kind."
+    "--draws", type=click.IntRange(min=1), default=5, show_default=True, help="Number of releases of each method."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of shapes, rows, questions and noise.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to run.")
+@click.option(
+    "--questions",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Maximum number of questions of each kind.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Random seed of shapes, rows, questions and noise."
+)
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
 @click.option(
     "--time-limit",
     type=float,
     metavar="SECONDS",
-    help="Stop a method that takes longer for its draws on one table at one epsilon; its row says so.",
+    help="Time limit of a method for its draws on one table at one epsilon. Its row states the timeout.",
 )
-@click.option("--cache", type=NEW_FILE, help="File that keeps what was run: a run that was stopped goes on.")
-@click.option("--csv", "csv_file", type=NEW_FILE, help="CSV file to make, a row for each kind of question.")
-@click.option("--plot", type=NEW_FILE, help="Picture to make (.svg, .png): errors of ranges over epsilon.")
+@click.option("--cache", type=NEW_FILE, help="File of finished runs, to resume an interrupted comparison.")
+@click.option("--csv", "csv_file", type=NEW_FILE, help="New CSV file, with a row for each kind of question.")
+@click.option("--plot", type=NEW_FILE, help="New picture (.svg, .png) of errors of ranges against epsilon.")
 @as_json
 def compare(  # one argument for each option
     *,
@@ -64,11 +72,13 @@ def compare(  # one argument for each option
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare strategies and rivals on a PUBLIC table: errors, intervals that hold, seconds, memory.
+    """Compare strategies and rival methods on a PUBLIC table: errors, coverage of intervals, seconds, memory.
 
-    TABLE is a public table with its --domain, or a .npy array of counts; without it and --shapes, the bundled table.
-    It is not private: it looks at exact counts, charges nothing, and refuses a table that has a ledger beside it.
-    Methods that are shown the questions are shown the random ranges. docs/compare.md has recorded runs.
+    TABLE is a public table with its --domain, or a .npy array of counts. Without TABLE and --shapes, the bundled table
+    is used. The comparison is not private: it reads exact counts, charges nothing, and refuses a table with a ledger
+    beside it. Methods that take a workload get the random ranges. docs/compare.md has recorded runs.
+
+    Example: dpcube compare --shapes smooth,spiky --epsilon 1
     """
     from dpcube.research.comparison import NOT_PRIVATE_WORDS, comparison_rows
     from dpcube.research.comparison import compare as run_all
@@ -111,12 +121,12 @@ def _print(found: "list[ComparisonRow]") -> None:
         click.echo(f"\n{words}: mean absolute error with its 95% interval")
         print_table(header, lines, left=(0, len(header) - 1))
     click.echo(
-        "\nscaled L2 and held are of ranges (--csv and --json have them of every kind). held: stated 95% intervals"
+        "\nscaled L2 and held are for ranges (--csv and --json have them for every kind). held: coverage of the stated"
     )
     click.echo(
-        "that hold the truth, over questions that are not empty. seconds: the median; memory: the most, above what"
+        "95% confidence intervals, over questions that are not empty. seconds: the median; memory: the maximum above"
     )
-    click.echo("the process had.")
+    click.echo("that of the process at its start.")
     if missing := not_measured(found):
         click.echo(f"\nNot measured ({len(missing)}):")
         for line in missing:
@@ -132,7 +142,7 @@ def _numbers(words: str, what: str, mark: str = ",") -> list[int]:
 
     parts = [part.strip().replace("_", "") for part in words.split(mark)]
     if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
-        msg = f"{what} takes whole numbers, got {words!r}"
+        msg = f"{what} must be whole numbers, got {words!r}"
         raise InputError(msg)
     return [int(part) for part in parts]
 
@@ -148,28 +158,28 @@ def _subjects(
     rows: str | None,
     seed: int,
 ) -> "list[Subject]":
-    """Return what is compared on; options that have no place are refused, not passed over."""
+    """Return the tables of a comparison; options that do not apply are refused, not ignored."""
     from dpcube.core.errors import InputError
     from dpcube.research.comparison import subjects
     from dpcube.research.shapes import SHAPE_LAWS, SIDES
 
     scales = [] if rows is None else _numbers(rows, "--rows")
     if shapes is None and (dims is not None or sides is not None):
-        msg = "--dims and --sides are those of made-up shapes; add --shapes, or leave them out"
+        msg = "--dims and --sides need --shapes; add it, or leave them out"
         raise InputError(msg)
     if table is None and (public is not None or domain_file is not None):
-        msg = "--public and --domain speak of a TABLE, and none is given"
+        msg = "--public and --domain need a TABLE; add it, or leave them out"
         raise InputError(msg)
     if shapes is None:
         if table is None:
             return subjects.at_scales([subjects.bundled_subject()], scales)
         return subjects.at_scales([subjects.public_subject(table, domain_file, public=public)], scales)
     if table is not None or (dims is not None and sides is not None):
-        msg = "give a TABLE or --shapes, and of --dims and --sides one"
+        msg = "give either a TABLE or --shapes, and at most one of --dims and --sides"
         raise InputError(msg)
     wanted = _numbers(dims or "2", "--dims")
     if unknown := [one for one in wanted if one not in SIDES]:
-        msg = f"--dims takes 1 to {max(SIDES)}, got {unknown[0]}"
+        msg = f"--dims must be from 1 to {max(SIDES)}, got {unknown[0]}"
         raise InputError(msg)
     cubes = [SIDES[one] for one in wanted]
     if sides is not None:

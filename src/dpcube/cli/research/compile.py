@@ -1,17 +1,19 @@
-"""Compiling ahead, for whoever installs."""
+"""Command `compile`: compiles all Numba functions in advance."""
 
 import click
 
 from dpcube.cli.output import as_json, print_json, stage, stages_done
 
 
-@click.command("compile", short_help="Compile once now what would else compile later.")
+@click.command("compile", short_help="Compile all Numba functions in advance.")
 @as_json
 def compile_verb(*, as_json: bool) -> None:
-    """Compile ahead what would else be compiled when it is first used: run it once after installing.
+    """Compile all functions that would otherwise compile on first use. Run it once after installing.
 
-    It takes a minute or more, and a few seconds when there is nothing left to compile. The result is in the package's
-    own folder, or in the user's cache directory if that folder cannot be written to.
+    It takes a minute or more, and a few seconds if everything is compiled already. The result is stored in the
+    directory of the package, or in the user's cache directory if the former is read-only.
+
+    Example: dpcube compile
     """
     from dpcube.research.ahead import compile_ahead
 
@@ -21,4 +23,4 @@ def compile_verb(*, as_json: bool) -> None:
     if as_json:
         print_json({"compiled": made})
     else:
-        click.echo(f"compiled {made:,} loops" if made else "nothing was left to compile")
+        click.echo(f"compiled {made:,} functions" if made else "everything is compiled already")

@@ -1,4 +1,4 @@
-"""How often intervals hold the truth, on public tables."""
+"""Command `coverage`: empirical coverage of confidence intervals on public tables."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,26 +13,32 @@ if TYPE_CHECKING:
     from dpcube.research.coverage import Coverage
 
 
-@click.command(short_help="Measure how often 95% intervals hold the truth.")
+@click.command(short_help="Measure the coverage of 95% confidence intervals.")
 @click.option(
     "--arrays",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Directory of x_NAME.npz files of exact counts that are public: random ranges of them too.",
+    help="Directory of x_NAME.npz files of public exact counts, for further random ranges.",
 )
 @click.option(
     "--tables",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Directory of NAME.npz tables of coded rows that are public: natural questions of them too.",
+    help="Directory of NAME.npz files of public coded rows, for further natural questions.",
 )
-@click.option("--drawn", type=click.IntRange(min=1), help="Natural questions of so many made-up tables too.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Which made-up tables are drawn.")
-@click.option("--releases", type=click.IntRange(min=1), default=20, show_default=True, help="Releases to pool.")
-@click.option("--epsilon", metavar="LIST", help="Comma-separated, instead of those of docs/coverage.md.")
 @click.option(
-    "--only", type=click.Choice(["questions", "ranges"]), help="Ask natural questions alone, or ranges alone."
+    "--drawn", type=click.IntRange(min=1), metavar="TABLES", help="Number of simulated tables for natural questions."
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to run.")
-@click.option("--each", type=click.Path(path_type=Path, dir_okay=False), help="CSV file to make of every question.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the simulated tables.")
+@click.option(
+    "--releases", type=click.IntRange(min=1), default=20, show_default=True, help="Number of releases to pool."
+)
+@click.option(
+    "--epsilon", metavar="LIST", help="Comma-separated privacy budgets. By default those of docs/coverage.md."
+)
+@click.option("--only", type=click.Choice(["questions", "ranges"]), help="Measure only natural questions, or ranges.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
+@click.option(
+    "--each", type=click.Path(path_type=Path, dir_okay=False), help="New CSV file with a row for every question."
+)
 @compared_strategies
 @as_json
 def coverage(  # one argument for each option
@@ -49,12 +55,14 @@ def coverage(  # one argument for each option
     strategy: str | None,
     as_json: bool,
 ) -> None:
-    """Measure how often 95% intervals hold the truth: the bundled table, and other public ones.
+    """Measure how often 95% confidence intervals contain the truth, on the bundled table and other public ones.
 
-    Natural questions (the total, every bar of every attribute, every cell of every pair, the demo's) are counted one by
-    one over the releases, at epsilon 0.1 and 1. Wanted: 93% to 98.5% over all of them, 85% in the worst tenth of the
-    questions, 88% for each. The answers of random ranges that are not empty are pooled, at epsilon 0.05, 0.1 and 1.
-    Wanted: 93% to 99% over all of them, and 90% at least in every tenth of them by size.
+    The coverage of natural questions (the total, every bar of every attribute, every cell of every pair, those of the
+    demo) is measured one by one over the releases, at epsilon 0.1 and 1. Targets: 93% to 98.5% over all questions, 85%
+    in the worst tenth, 88% for each. Random ranges that are not empty are pooled, at epsilon 0.05, 0.1 and 1. Targets:
+    93% to 99% over all ranges, and at least 90% in every tenth of them by size.
+
+    Example: dpcube coverage --only questions --releases 100
     """
     from dpcube.research import by_question
     from dpcube.research import coverage as ranges
@@ -98,16 +106,14 @@ def _print_questions(found: "list[QuestionCoverage]") -> None:
         return
     print_table(*figures(found))
     click.echo(
-        "\nEach in %: natural questions that hold, the tenth of them that holds least, those held less than 90%,"
+        "\nIn %: coverage of natural questions, of the tenth with the lowest coverage, share with coverage below 90%,"
     )
-    click.echo(
-        "those off by more than a quarter of the stated standard error in the mean, and how many empty questions"
-    )
-    click.echo("and questions that cut bins hold; * not as wanted.")
+    click.echo("share with a bias above a quarter of the stated standard error, and coverage of empty questions and of")
+    click.echo("questions that cut bins; * misses its target.")
     right = RightIntervals.over(found[0].releases)
     click.echo(
-        f"Over {found[0].releases} releases chance alone makes the worst tenth {right.worst_tenth:.1%} and puts "
-        f"{right.under:.1%} under 90%."
+        f"With {found[0].releases} releases, exact intervals would have {right.worst_tenth:.1%} in the worst tenth and "
+        f"{right.under:.1%} below 90%, by chance alone."
     )
     for line in question_summary(found):
         click.echo(line)
@@ -125,8 +131,8 @@ def _print_ranges(found: "list[Coverage]") -> None:
     rows = [(table, epsilon, *told) for (table, epsilon), told in by_setting.items()]
     print_table(("random ranges of", "epsilon", *strategies), rows)
     click.echo(
-        "\nEach: coverage in %, that of the worst tenth by size, that of the tenth of ranges that hold least, the"
+        "\nCoverage in %, of the worst tenth by size, of the tenth of ranges with the lowest coverage, share of ranges"
     )
-    click.echo("share of ranges held less than 90%, width of an interval over the mean error; * not as wanted.")
+    click.echo("with coverage below 90%, and interval width over mean error; * misses its target.")
     for line in coverage_summary(found):
         click.echo(line)

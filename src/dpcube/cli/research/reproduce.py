@@ -1,4 +1,4 @@
-"""The paper's figures, made again: pictures, numbers, and what of the paper's claims holds."""
+"""Command `reproduce`: the figures of the paper as pictures and numbers, and verdicts on its claims."""
 
 import textwrap
 from pathlib import Path
@@ -10,25 +10,27 @@ from dpcube.cli.output import as_json, print_json, stage, stages_done
 DIRECTORY = Path("dpcube-figures")
 
 
-@click.command(short_help="Make figures of the paper.")
+@click.command(short_help="Reproduce figures of the paper.")
 @click.argument("figure", nargs=-1)
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help=f"Directory for the pictures (SVG, PNG), numbers (CSV) and the page.  [default: {DIRECTORY}]",
+    help=f"Directory for pictures (SVG, PNG), numbers (CSV) and a page.  [default: {DIRECTORY}]",
 )
 @click.option(
     "--draws",
     type=click.IntRange(min=1),
-    help="Releases behind each point of the figures that are measured.  [default: 30]",
+    help="Number of releases for each measured point.  [default: 30]",
 )
-@click.option("--replace", is_flag=True, help="Replace files of the same names in the directory.")
+@click.option("--replace", is_flag=True, help="Replace existing files in the directory.")
 @as_json
 def reproduce(*, figure: tuple[str, ...], output: Path | None, draws: int | None, replace: bool, as_json: bool) -> None:
-    """Make figures of the paper: give names of figures, of groups, or all; without names, list them.
+    """Reproduce figures of the paper, given by names of figures, names of groups, or all. Without names, list them.
 
-    With --json the numbers and verdicts are printed, and files are written only if -o is given.
+    With --json the numbers and verdicts are printed, and files are written only with -o.
+
+    Example: dpcube reproduce theory
     """
     from dpcube.research.reproduce import DRAWS, figure_groups, make_figures, named_figures
 

@@ -1,7 +1,7 @@
-"""The domain file: TOML, one `[[attribute]]` table per axis whose keys are the fields of its class.
+"""Domain file reader and writer: TOML with one `[[attribute]]` table per axis.
 
-Enters: a path or text. Leaves: the fields of a `Domain`, or one DomainError that names the attribute, the key and
-what is allowed.
+The keys of a table are the fields of the attribute's class. A fault raises a DomainError that names the attribute, the
+key and the allowed values.
 """
 
 import io
@@ -44,15 +44,15 @@ HEADER = ("format", "drafted_from_data", "signed_public_by", "multiline", "delim
 
 
 def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
-    """Read a domain's fields from text.
+    """Parse the fields of a domain.
 
-    Category lists named by `values_from` are read in the directory `beside`, one value a line; without a directory
-    they are refused, so that the domain inside a released file cannot make its reader open other files.
+    Category lists named by `values_from` are read from files in the directory `beside`, one value per line. Without a
+    directory they are refused, so that the domain inside a release file cannot make its reader open other files.
     """
     table = toml_table(text, of="a domain")
     _check_keys(table, HEADER, owner="a domain file")
     if table.get("format", DOMAIN_FORMAT) != DOMAIN_FORMAT or table.get("format") is True:
-        msg = f"format must be {DOMAIN_FORMAT}, got {table['format']!r}; a newer dpcube may read it"
+        msg = f"format must be {DOMAIN_FORMAT}, got {table['format']!r}; a newer version of dpcube may read it"
         raise DomainError(msg)
     declared = table.get("attribute", [])
     if not isinstance(declared, list) or not all(isinstance(item, dict) for item in declared):
@@ -71,9 +71,9 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
 
 
 def toml_table(text: str, *, of: str) -> dict[str, Any]:
-    """Read TOML in time that grows with its length; DomainError if it is none, or nests keys as no such file does."""
+    """Parse TOML in linear time; DomainError if it is invalid, or has dotted keys that are too deep for such a file."""
     if _DEEP_KEY.search(_LITERAL.sub('""', text)):
-        msg = f"not a TOML file of {of}: it nests keys {MAX_KEY_DEPTH} deep or deeper"
+        msg = f"not a TOML file of {of}: it has dotted keys of {MAX_KEY_DEPTH} or more parts"
         raise DomainError(msg)
     try:
         return tomllib.loads(text)
@@ -108,18 +108,18 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
         msg = f"{owner} needs {listing(missing)}"
         raise DomainError(msg)
     for key in ("start", "end"):
-        if isinstance(given.get(key), str):  # TOML has dates; in Python a text will do
+        if isinstance(given.get(key), str):  # TOML has dates; only the Python API accepts text
             msg = f"attribute '{name}': {key} must be a date such as 2026-01-31 without quotes, got {given[key]!r}"
             raise DomainError(msg)
     return ATTRIBUTE_KINDS[kind](**given)  # type: ignore[arg-type]
 
 
 def _width(given: dict[str, object], kind: type[Attribute], *, owner: str) -> float:
-    """Return the width of so many bins from min to max; of whole numbers there may be fewer, none of them empty."""
+    """Return the width of `bins` bins from min to max; whole numbers may get fewer bins, so that none is empty."""
     low, high, bins = (given.get(key) for key in ("min", "max", "bins"))
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
     if not numbers or "width" in given or "edges" in given or type(bins) is not int or bins < 1:
-        msg = f"{owner}: bins is a whole number above 0, with min and max and without width or edges, got {bins!r}"
+        msg = f"{owner}: bins must be a whole number above 0, with min and max and without width or edges, got {bins!r}"
         raise DomainError(msg)
     span = high - low + kind.step  # type: ignore[operator]
     return -int(-span // bins) if kind.step else span / bins
@@ -137,9 +137,9 @@ def _listed_values(path: object, beside: Path | None, *, owner: str) -> list[str
         msg = f"{owner}: values_from must be the name of a file, got {path!r}"
         raise DomainError(msg)
     if beside is None:
-        msg = f"{owner}: values_from can be used in a domain file only; list the values instead"
+        msg = f"{owner}: values_from is possible in a domain file only; list the values instead"
         raise DomainError(msg)
-    # Not splitlines(), which also cuts at the separators that Unicode has inside text.
+    # Not splitlines(), which also splits at Unicode separators inside a value.
     return [line.removesuffix("\n") for line in io.StringIO(read_text(beside / path))]
 
 
@@ -151,13 +151,13 @@ def _check_keys(table: dict[str, object], allowed: Sequence[str], *, owner: str)
 
 
 def read_text(path: Path) -> str:
-    """Read a file of UTF-8 text that is not unreasonably large; DomainError otherwise."""
+    """Read a regular file of UTF-8 text of limited size; DomainError otherwise."""
     try:
         if is_special(path):
             msg = f"cannot read {path}: it is not a regular file"
             raise DomainError(msg)
         if path.stat().st_size > MAX_DOMAIN_FILE:
-            msg = f"{path} is larger than {MAX_DOMAIN_FILE // 2**20} MiB, too large for a domain file"
+            msg = f"{path} is larger than {MAX_DOMAIN_FILE // 2**20} MiB, the limit for a domain file"
             raise DomainError(msg)
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -169,7 +169,7 @@ def read_text(path: Path) -> str:
 
 
 def format_declaration(declaration: Declaration) -> str:
-    """Write a domain's fields as text that `parse_declaration` reads back."""
+    """Format the fields of a domain as text that `parse_declaration` reads back."""
     attributes, drafted, signed, multiline, delimiter, encoding = declaration
     lines = [f"format = {DOMAIN_FORMAT}"]
     if drafted:
@@ -192,7 +192,7 @@ def format_declaration(declaration: Declaration) -> str:
 
 
 def _hierarchy(levels: Any) -> list[str]:
-    """Write the levels of an attribute as tables below its own; their order is that of the file."""
+    """Format the levels of an attribute as tables below its own; their order is that of the file."""
     lines = []
     for name, held in levels:
         if isinstance(held[0], tuple):
@@ -203,9 +203,9 @@ def _hierarchy(levels: Any) -> list[str]:
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
-    """Write a file in one step: a reader sees the old file or the new one, never half of one.
+    """Write a file atomically: a reader sees the old file or the new one, never a partial one.
 
-    A private file is its owner's alone from the moment it exists.
+    A private file is accessible to its owner only from the moment it exists.
     """
     part = place_beside(path)
     try:

@@ -41,8 +41,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.core.domain.encoding import ALLOWED_ENCODINGS, BYTE_ENCODINGS, encoding_named
-from dpcube.core.domain.text import is_text
+from dpcube.core.domain.text import ALLOWED_ENCODINGS, BYTE_ENCODINGS, encoding_named, is_text
 from dpcube.core.errors import SourceError
 from dpcube.core.sources.dialect import literal
 from dpcube.core.sources.limits import MAX_LINE

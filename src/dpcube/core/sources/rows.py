@@ -8,15 +8,14 @@ inside shows neither rows nor results (`core/seal.py`).
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcube.core.domain import Attribute, Domain
-from dpcube.core.domain.attribute import EPOCH, listing
+from dpcube.core.domain import Attribute, Domain, Scalar
+from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import MemoryLimitError, SourceError
 from dpcube.core.seal import sealed
 from dpcube.core.sources.aggregates import Limit, SelectedRows, coded
@@ -267,7 +266,7 @@ class Rows:
         return values if len(values) <= most else None
 
     @sealed
-    def extremes(self, attribute: Attribute) -> tuple[float, float] | tuple[date, date] | None:
+    def extremes(self, attribute: Attribute) -> tuple[Scalar, Scalar] | None:
         """Return the minimum and maximum that an attribute reads inside its bounds, None if there is no value.
 
         Private: for drafts that are marked so.
@@ -279,9 +278,7 @@ class Rows:
         low, high = answer["min"].tolist()[0], answer["max"].tolist()[0]
         if not isinstance(low, str) or not isinstance(high, str):
             return None
-        if attribute.scale == "day":
-            return date.fromordinal(int(low) + EPOCH), date.fromordinal(int(high) + EPOCH)
-        return (int(float(low)), int(float(high))) if attribute.step else (float(low), float(high))
+        return attribute.value_at(float(low) + attribute.origin), attribute.value_at(float(high) + attribute.origin)
 
     @sealed
     def quantiles(self, attribute: Attribute, bins: int) -> list[float] | None:

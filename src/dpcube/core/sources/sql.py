@@ -171,7 +171,7 @@ def _listed(attribute: Attribute, column: Column, v: str, t: str, labels: list[s
         _refuse(column, "text, numbers, booleans or dates", owner=owner)
     if column.declared and column.kind in ("date", "time"):
         _refuse(column, "text, numbers or booleans", owner=owner)
-    typed = TypedValues.of(attribute)
+    typed = TypedValues.from_attribute(attribute)
     steps: Steps = ()
     texts, name = list(map(attribute.reading.folded, attribute.texts())), column.name
     if column.kind == "text":
@@ -340,7 +340,7 @@ def _refuse_ambiguous(attribute: Attribute, column: Column) -> None:
     if column.declared:
         return
     fault = None
-    if attribute.scale == "position" and (same := TypedValues.of(attribute).same):
+    if attribute.scale == "position" and (same := TypedValues.from_attribute(attribute).same):
         fault = f"'{same[0]}' and '{same[1]}' denote one value"
     elif attribute.scale == "number" and attribute.reading.thousands == ".":
         fault = "with thousands = '.', 1.234 is ambiguous"

@@ -137,7 +137,7 @@ def test_an_honest_peer_is_believed(key: Credentials) -> None:
 def test_rows_that_cannot_be_are_refused(key: Credentials, numbers: list[int]) -> None:
     error = rows_told(key, lambda _: struct.pack(f">{len(numbers)}I", *numbers))
     assert isinstance(error, LinkageError)
-    assert "rows" in str(error)
+    assert "row numbers" in str(error)
 
 
 def test_bytes_that_are_no_rows_are_refused(key: Credentials) -> None:

@@ -290,7 +290,7 @@ class BlockFile:
     def dumps(self) -> str:
         """Return the text of the file."""
         plan = self.plan
-        told = {
+        fields = {
             "format": BLOCKS_FORMAT,
             "domain": plan.domain.dumps(),
             "lower": plan.boxes.lower.tolist(),
@@ -303,7 +303,7 @@ class BlockFile:
             "release": self.release,
             "rules": self.rules,
         }
-        return json.dumps(told, indent=1, sort_keys=True) + "\n"
+        return json.dumps(fields, indent=1, sort_keys=True) + "\n"
 
     @cached_property
     def digest(self) -> str:
@@ -328,14 +328,14 @@ class BlockFile:
             raise InputError(msg) from None
 
     @classmethod
-    def _read(cls, told: Any) -> "BlockFile":
-        if not isinstance(told, dict) or set(told) != _KEYS or told["format"] != BLOCKS_FORMAT:
+    def _read(cls, fields: Any) -> "BlockFile":
+        if not isinstance(fields, dict) or set(fields) != _KEYS or fields["format"] != BLOCKS_FORMAT:
             msg = f"its format is not '{BLOCKS_FORMAT}'"
             raise InputError(msg)
-        domain = Domain.loads(told["domain"])
+        domain = Domain.loads(fields["domain"])
         check_memory(24 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="ask for fewer attributes")
-        lower, upper = (np.array(told[key], np.int64) for key in ("lower", "upper"))
-        reach = tuple(float(apart) for apart in told["reach"])
+        lower, upper = (np.array(fields[key], np.int64) for key in ("lower", "upper"))
+        reach = tuple(float(apart) for apart in fields["reach"])
         if (
             not 1 <= len(lower) <= MAX_PLANNED_BLOCKS
             or len(reach) != len(domain.names)
@@ -344,7 +344,11 @@ class BlockFile:
             msg = f"it must have 1 to {MAX_PLANNED_BLOCKS:,} boxes and a reach for each attribute"
             raise InputError(msg)
         plan = BlockPlan(
-            domain, Partitioning(domain.shape, lower, upper), reach, float(told["pairs"]), float(told["pairs_without"])
+            domain,
+            Partitioning(domain.shape, lower, upper),
+            reach,
+            float(fields["pairs"]),
+            float(fields["pairs_without"]),
         )
-        digests = [str(told[key]) for key in ("release", "rules")]
-        return cls(plan, parse_epsilon(str(told["epsilon"])), parse_delta(str(told["delta"])), *digests)
+        digests = [str(fields[key]) for key in ("release", "rules")]
+        return cls(plan, parse_epsilon(str(fields["epsilon"])), parse_delta(str(fields["delta"])), *digests)

@@ -35,7 +35,7 @@ _MIDNIGHT = re.compile(r"(?<=-[0-9]{2})[ T]00:00:00$")
 _UNIT_OF_TYPE = re.compile(r"\[(s|ms|us|ns)[\],]")
 
 
-def written_texts(values: Sequence[object], held: str | None, type_name: str = "") -> list[str | None]:
+def written_texts(values: Sequence[object], kind: str | None, type_name: str = "") -> list[str | None]:
     """Normalise values to the texts that a file would contain, by the kind and type of their column.
 
     One party's 800 may be text or a whole number, and the other's, in a column with nulls, a real number. Times come as
@@ -47,11 +47,11 @@ def written_texts(values: Sequence[object], held: str | None, type_name: str = "
     ['2001-02-03', '2001-02-03 00:00:01']
     """
     texts = [value if isinstance(value, str) else None for value in values]
-    if held not in _ZEROS:
+    if kind not in _ZEROS:
         return texts
-    unit = _UNIT_OF_TYPE.search(type_name) if held == "date" else None
+    unit = _UNIT_OF_TYPE.search(type_name) if kind == "date" else None
     timed = [text if text is None or unit is None else _moment(text, unit[1]) for text in texts]
-    return [None if text is None else _MIDNIGHT.sub("", _ZEROS[held].sub(r"\1", text)) for text in timed]
+    return [None if text is None else _MIDNIGHT.sub("", _ZEROS[kind].sub(r"\1", text)) for text in timed]
 
 
 def _moment(text: str, unit: str) -> str:
@@ -133,5 +133,5 @@ def _bloom(text: str, rule: TextRule, key: bytes) -> Ints:
 
 def _hash(key: bytes, name: str, text: str) -> int:
     """Return 64 bits of a keyed hash."""
-    said = f"{len(name)} {name} {text}".encode(errors="replace")
-    return int.from_bytes(hashlib.blake2b(said, digest_size=8, key=key).digest(), "big")
+    salted = f"{len(name)} {name} {text}".encode(errors="replace")
+    return int.from_bytes(hashlib.blake2b(salted, digest_size=8, key=key).digest(), "big")

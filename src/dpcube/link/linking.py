@@ -189,9 +189,9 @@ def link_records(
 def _compare_plans(peer: Peer, blocks: BlockFile, rules: MatchingRules) -> None:
     """Refuse a peer that has other rules or blocks, before anything about rows is sent."""
     own = {"format": LINKING_FORMAT, "rules": rules.digest, "blocks": blocks.digest}
-    told = peer.exchange(json.dumps(own, sort_keys=True).encode())
+    received = peer.exchange(json.dumps(own, sort_keys=True).encode())
     try:
-        theirs = json.loads(told)
+        theirs = json.loads(received)
     except (ValueError, RecursionError):
         theirs = None
     if theirs != own:
@@ -217,10 +217,10 @@ def _matched_ids(
     return found
 
 
-def _ids_of_peer(told: bytes, number: int) -> list[str]:
+def _ids_of_peer(received: bytes, number: int) -> list[str]:
     """Parse the ids that the peer sent: one for each match, each a text of limited length."""
     try:
-        ids = json.loads(told)
+        ids = json.loads(received)
     except (ValueError, RecursionError):
         ids = None
     if not isinstance(ids, list) or len(ids) != number or not all(_is_id(one) for one in ids):

@@ -118,8 +118,8 @@ class Program:
 
     def canonical(self) -> bytes:
         """Return the program as bytes that are equal for equal programs."""
-        told = [CANONICAL_FORM, [asdict(one) for one in self.comparisons], self.threshold]
-        return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+        fields = [CANONICAL_FORM, [asdict(one) for one in self.comparisons], self.threshold]
+        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
     def digest(self) -> bytes:
         """Return the SHA-256 of the program."""
@@ -157,19 +157,19 @@ def matches(program: Program, left: Ints, right: Ints) -> Bools:
 
 
 def _holds(one: Comparison, left: Ints, right: Ints) -> Bools:
-    held: Bools
+    holds: Bools
     if one.kind == "text":
         sizes_left, sizes_right = left.sum(axis=1)[:, None], right.sum(axis=1)[None, :]
         numerator, denominator = one.dice
         enough = 2 * denominator * (left @ right.T) >= numerator * (sizes_left + sizes_right)
-        held = enough & (sizes_left > 0) & (sizes_right > 0)
+        holds = enough & (sizes_left > 0) & (sizes_right > 0)
     elif one.kind == "number":
-        held = np.abs(left - right.T) <= one.tolerance
+        holds = np.abs(left - right.T) <= one.tolerance
     else:
-        held = np.ones((len(left), len(right)), bool)
+        holds = np.ones((len(left), len(right)), bool)
         for column in range(one.columns):
-            held &= left[:, column, None] == right[None, :, column]
-    return held
+            holds &= left[:, column, None] == right[None, :, column]
+    return holds
 
 
 def _check_whole(name: str, value: int, least: int, most: int) -> None:

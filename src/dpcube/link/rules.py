@@ -76,8 +76,8 @@ class MatchingRule:
 
     def meaning(self) -> dict[str, object]:
         """Return what both parties must agree on: all but this party's column and its text format."""
-        told = {key: value for key, value in asdict(self).items() if key not in ("column", "format")}
-        return {"kind": self.kind, **{key: value if key == "name" else str(value) for key, value in told.items()}}
+        agreed = {key: value for key, value in asdict(self).items() if key not in ("column", "format")}
+        return {"kind": self.kind, **{key: value if key == "name" else str(value) for key, value in agreed.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +168,13 @@ class TextRule(MatchingRule):
     hashes: int = 2
 
     def __post_init__(self) -> None:
-        told = f"comparison '{self.name}': "
+        owner = f"comparison '{self.name}': "
         ok = 0 < self.similar <= 1 and self.similar.denominator <= MAX_DENOMINATOR
-        _check(ok, f"{told}similar must be above 0 and at most 1, of up to 3 decimals, got {float(self.similar):g}")
+        _check(ok, f"{owner}similar must be above 0 and at most 1, of up to 3 decimals, got {float(self.similar):g}")
         for key, least, most in (("grams", 1, 4), ("bits", 8, MAX_TEXT_BITS), ("hashes", 1, 16)):
             value = getattr(self, key)
             ok = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-            _check(ok, f"{told}{key} must be a whole number from {least} to {most}, got {value!r}")
+            _check(ok, f"{owner}{key} must be a whole number from {least} to {most}, got {value!r}")
 
     @property
     def comparison(self) -> Comparison:
@@ -248,9 +248,9 @@ class MatchingRules:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of what both parties must agree on; the key enters as its digest."""
-        told = [rule.meaning() for rule in self.rules]
+        meanings = [rule.meaning() for rule in self.rules]
         key = hashlib.sha256(self.key.encode()).hexdigest()
-        text = json.dumps(["dpcube rules 2", told, self.threshold, key], sort_keys=True)
+        text = json.dumps(["dpcube rules 2", meanings, self.threshold, key], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def reach_along(self, name: str) -> float:

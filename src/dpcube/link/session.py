@@ -81,8 +81,8 @@ class LinkSession:
     @sealed
     def open(cls, path: Path, blocks: BlockFile, rules: MatchingRules) -> "LinkSession":
         """Reopen a session; InputError unless it was made for these blocks and rules."""
-        told, rows = _read(path)
-        facts = SessionFacts(**told["facts"])
+        fields, rows = _read(path)
+        facts = SessionFacts(**fields["facts"])
         if (facts.blocks, facts.rules) != (blocks.digest, rules.digest):
             msg = f"the session {path} was made for other blocks or rules; use those, or make a new session under "
             msg += "another name, which is charged again"
@@ -95,9 +95,9 @@ class LinkSession:
         real = self._rows["real"].to_numpy().astype(np.int64)
         columns = [real[:, None]]
         for place, rule in enumerate(rules.rules):
-            held = self._rows[f"f{place}"]
-            there = ~held.is_null().to_numpy()
-            columns.append(side_features(rule, _unpacked(held, rule.comparison.columns, rule), there, side))
+            column = self._rows[f"f{place}"]
+            there = ~column.is_null().to_numpy()
+            columns.append(side_features(rule, _unpacked(column, rule.comparison.columns, rule), there, side))
         whole = np.concatenate(columns, axis=1)
         whole[real == 0] = 0
         return np.split(whole, np.cumsum(self.sizes)[:-1])
@@ -221,12 +221,12 @@ def _packed(made: Ints, there: Bools, rule: object) -> pa.Array:
     return pa.array(made[:, 0], pa.int64(), mask=~there)
 
 
-def _unpacked(held: pa.ChunkedArray, columns: int, rule: object) -> Ints:
+def _unpacked(column: pa.ChunkedArray, columns: int, rule: object) -> Ints:
     if isinstance(rule, TextRule):
         empty = bytes(-(-columns // 8))
-        octets = np.frombuffer(b"".join(value or empty for value in held.to_pylist()), np.uint8)
-        return np.unpackbits(octets.reshape(len(held), -1), axis=1, count=columns).astype(np.int64)
-    return np.asarray(held.fill_null(0).to_numpy(), np.int64)[:, None]
+        octets = np.frombuffer(b"".join(value or empty for value in column.to_pylist()), np.uint8)
+        return np.unpackbits(octets.reshape(len(column), -1), axis=1, count=columns).astype(np.int64)
+    return np.asarray(column.fill_null(0).to_numpy(), np.int64)[:, None]
 
 
 def _padded(records: pa.Table, dummies: Ints) -> pa.Table:
@@ -245,8 +245,8 @@ def _sizes(blocks: Ints, number: int) -> Ints:
 
 
 def _write(path: Path, facts: SessionFacts, rows: pa.Table) -> None:
-    told = {"format": SESSION_FORMAT, "facts": {name: getattr(facts, name) for name in facts.__slots__}}
-    marked = rows.replace_schema_metadata({"dpcube.session": json.dumps(told)})
+    fields = {"format": SESSION_FORMAT, "facts": {name: getattr(facts, name) for name in facts.__slots__}}
+    marked = rows.replace_schema_metadata({"dpcube.session": json.dumps(fields)})
     with new_file(path, private=True) as part:
         pq.write_table(marked, part, compression="zstd")
 
@@ -259,8 +259,8 @@ def _read(path: Path) -> tuple[dict[str, Any], pa.Table]:
                 msg = f"the session {path} can be read by other users; restrict it: chmod 600 {path.name}"
                 raise InputError(msg)
             rows = pq.read_table(path)
-            told = json.loads(rows.schema.metadata[b"dpcube.session"])
-            if told["format"] == SESSION_FORMAT and set(told["facts"]) == set(SessionFacts.__slots__):
-                return told, rows
+            fields = json.loads(rows.schema.metadata[b"dpcube.session"])
+            if fields["format"] == SESSION_FORMAT and set(fields["facts"]) == set(SessionFacts.__slots__):
+                return fields, rows
     msg = f"{path} is not a complete session file of `dpcube link`"
     raise InputError(msg)

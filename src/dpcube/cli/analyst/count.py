@@ -28,16 +28,16 @@ def info(release: Path, *, as_json: bool) -> None:
 
     from dpcube.release.cache import made_once
 
-    told = json.loads(made_once(release, "info", lambda: json.dumps(_told(release)).encode()))
-    facts, attributes = told["facts"], told["attributes"]
+    contents = json.loads(made_once(release, "info", lambda: json.dumps(_contents(release)).encode()))
+    facts, attributes = contents["facts"], contents["attributes"]
     if as_json:
-        print_json({**facts, "attributes": attributes, **told["account"]})
+        print_json({**facts, "attributes": attributes, **contents["account"]})
         return
     facts["spent_on"] = _by_kind(facts["spent_on"])
     for name, fact in facts.items():
         click.echo(f"{name.replace('_', ' '):<12} {visible(_words(fact))}".rstrip())
     click.echo()
-    for line in told["lines"]:
+    for line in contents["lines"]:
         click.echo(visible(line))
     click.echo()
     header = ("attribute", "type", "cells", "irregular values", "levels", "domain")
@@ -45,18 +45,18 @@ def info(release: Path, *, as_json: bool) -> None:
     print_table(header, rows, left=(0, 3, 4, 5))
 
 
-def _told(path: Path) -> dict[str, object]:
+def _contents(path: Path) -> dict[str, object]:
     """Return the facts about a release that `info` prints, as plain values."""
     from dpcube.release import Release
     from dpcube.release.explain import account
 
     opened = Release.open(path)
-    told = account(opened)
+    contents = account(opened)
     return {
         "facts": _facts(opened),
         "attributes": _attributes(opened),
-        "account": told.as_dict(),
-        "lines": str(told).splitlines(),
+        "account": contents.as_dict(),
+        "lines": str(contents).splitlines(),
     }
 
 

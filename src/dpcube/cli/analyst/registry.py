@@ -60,13 +60,13 @@ def registry(release: Path, *, ledger: Path | None, output: Path | None, **answe
         check_ending(output, ("yaml", "yml"))
     opened = Release.open(release)
     statement = None if ledger is None else Ledger(ledger).statement()
-    said = {key: text for key, text in answers.items() if text is not None}
-    open_questions = unanswered(said, ledger=statement is not None)
+    given = {key: text for key, text in answers.items() if text is not None}
+    open_questions = unanswered(given, ledger=statement is not None)
     if open_questions and can_ask():
-        said |= _ask(open_questions)
+        given |= _ask(open_questions)
     else:
         _refuse_unknown(open_questions)
-    record = registry_record(opened, said, ledger=statement)
+    record = registry_record(opened, given, ledger=statement)
     text = as_yaml(record) + "\n"
     _write(output, text)
     if left := missing_for_tier_three(record):
@@ -80,14 +80,14 @@ def can_ask() -> bool:
 
 def _ask(questions: "list[RegistryQuestion]") -> dict[str, str]:
     """Ask on the terminal; optional fields may be left empty."""
-    said = {}
+    given = {}
     for question in questions:
         words = f"{question.words}{'' if question.required else ' (empty to leave out)'}"
         kind = click.Choice([*question.choices, *([] if question.required else [""])]) if question.choices else str
-        said[question.key] = click.prompt(
+        given[question.key] = click.prompt(
             words, default=None if question.required else "", show_default=False, type=kind, err=True
         )
-    return said
+    return given
 
 
 def _refuse_unknown(questions: "list[RegistryQuestion]") -> None:

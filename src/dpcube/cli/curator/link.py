@@ -229,19 +229,23 @@ def _channel(address: tuple[str, int], credentials: "Credentials", *, listens: b
     if not listens:
         return reach_peer(*address, credentials, seconds=seconds)
     with closing(open_listener(*address)) as listener:
-        return await_peer(listener, credentials, seconds=seconds, tell=lambda said: click.echo(visible(said), err=True))
+        return await_peer(listener, credentials, seconds=seconds, tell=_refused)
+
+
+def _refused(message: str) -> None:
+    click.echo(visible(message), err=True)
 
 
 def _tell_session(session: "LinkSession", path: Path, *, made: bool, as_json: bool) -> None:
     stages_done()
     facts = session.facts
     if as_json:
-        told = {"session": str(path), "new": made, "epsilon": facts.epsilon, "delta": facts.delta}
-        print_json({**told, "dummies_of_a_block": facts.shift, "padded_sizes": session.sizes.tolist()})
+        result = {"session": str(path), "new": made, "epsilon": facts.epsilon, "delta": facts.delta}
+        print_json({**result, "dummies_of_a_block": facts.shift, "padded_sizes": session.sizes.tolist()})
         return
-    said = f"charged epsilon {facts.epsilon} and delta {facts.delta}" if made else "reused, and not charged again"
+    cost = f"charged epsilon {facts.epsilon} and delta {facts.delta}" if made else "reused, and not charged again"
     padded = f"{len(session.sizes):,} blocks, {int(session.sizes.sum()):,} padded rows"
-    click.echo(visible(f"session {path}: {padded}; {said}"))
+    click.echo(visible(f"session {path}: {padded}; {cost}"))
     click.echo("it contains your records: protect it like the table, and remove it when the linkage is done")
 
 

@@ -55,9 +55,9 @@ class Category(Attribute):
         case: Case = "exact",
         null_text: Sequence[str] = (),
     ) -> None:
-        held = {"values": values, "ordered": ordered, "hierarchy": hierarchy, "null": null, "unknown": unknown}
+        declared = {"values": values, "ordered": ordered, "hierarchy": hierarchy, "null": null, "unknown": unknown}
         read = {"column": column, "trim": trim, "case": case, "null_text": null_text, "true": true, "false": false}
-        self._declare(name=name, **held, **read)
+        self._declare(name=name, **declared, **read)
 
     def _reading(self) -> Reading:
         words = [(word, value) for value in ("true", "false") for word in getattr(self, value)]
@@ -159,7 +159,7 @@ class Category(Attribute):
         members, below = self.values, np.arange(self.bins)
         for name, declared in dict(self.hierarchy).items():
             groups = dict(declared)
-            of_member = {member: number for number, held in enumerate(groups.values()) for member in held}
+            of_member = {member: number for number, grouped in enumerate(groups.values()) for member in grouped}
             below = np.array([of_member[member] for member in members])[below]
             members = tuple(groups)
             levels.append(Level(name, members, below))

@@ -114,8 +114,8 @@ class Domain:
 
     def dumps(self) -> str:
         """Return the text of a domain file; `loads` reads it back to an equal domain."""
-        said = (self.drafted_from_data, self.signed_public_by, self.multiline, self.delimiter, self.encoding)
-        return format_declaration((self.attributes, *said))
+        options = (self.drafted_from_data, self.signed_public_by, self.multiline, self.delimiter, self.encoding)
+        return format_declaration((self.attributes, *options))
 
     def save(self, path: str | Path) -> None:
         """Write a domain file (TOML), replacing the file at `path` in one step."""

@@ -194,11 +194,11 @@ def format_declaration(declaration: Declaration) -> str:
 def _hierarchy(levels: Any) -> list[str]:
     """Format the levels of an attribute as tables below its own; their order is that of the file."""
     lines = []
-    for name, held in levels:
-        if isinstance(held[0], tuple):
-            lines += ["", f"[attribute.hierarchy.{_toml(name)}]", *(f"{_toml(g)} = {_toml(m)}" for g, m in held)]
+    for name, members in levels:
+        if isinstance(members[0], tuple):
+            lines += ["", f"[attribute.hierarchy.{_toml(name)}]", *(f"{_toml(g)} = {_toml(m)}" for g, m in members)]
         else:
-            lines += [*([] if lines else ["", "[attribute.hierarchy]"]), f"{_toml(name)} = {_toml(held)}"]
+            lines += [*([] if lines else ["", "[attribute.hierarchy]"]), f"{_toml(name)} = {_toml(members)}"]
     return lines
 
 

@@ -56,19 +56,19 @@ def checked_groups(owner: str, level: str, groups: object, members: Sequence[str
         msg = f'{where} must map names of groups to lists of members, such as Europe = ["France", "Italy"]'
         raise DomainError(msg)
     named = Counter(group for group, _ in pairs if isinstance(group, str))
-    for group, held in pairs:
-        texts = isinstance(held, list | tuple) and len(held) > 0 and all(isinstance(member, str) for member in held)
+    for group, given in pairs:
+        texts = isinstance(given, list | tuple) and len(given) > 0 and all(isinstance(member, str) for member in given)
         if not is_text(group) or group in reserved or not texts or named[group] > 1:
-            msg = f"{where}: group {group!r} must have a unique name and a list of at least one member, got {held!r}"
+            msg = f"{where}: group {group!r} must have a unique name and a list of at least one member, got {given!r}"
             raise DomainError(msg)
-    listed = Counter(member for _, held in pairs for member in held)
+    listed = Counter(member for _, given in pairs for member in given)
     wanted = set(members)
     for member in [*members, *listed]:
         if listed[member] != 1 or member not in wanted:
             fault = f"is in {listed[member]} groups" if member in wanted else "is not a member of the level below"
             msg = f"{where}: '{member}' {fault}; list each member of the level below in one group"
             raise DomainError(msg)
-    return tuple((group, tuple(held)) for group, held in pairs)
+    return tuple((group, tuple(given)) for group, given in pairs)
 
 
 def checked_edges(owner: str, level: str, edges: object, finer: NDArray[np.float64]) -> tuple[float, ...]:

@@ -394,6 +394,6 @@ def _protects(unit: str | None) -> str:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, sqlite3.Error):
-        said = str(error)[:200]  # may quote the file
-        return "".join(letter if letter.isprintable() else " " for letter in said)
+        text = str(error)[:200]  # may quote the file
+        return "".join(letter if letter.isprintable() else " " for letter in text)
     return getattr(error, "strerror", None) or "a name or note that was given cannot be written"

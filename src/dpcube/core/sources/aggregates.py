@@ -195,10 +195,10 @@ class SelectedRows:
         read = sorted({self.position(name) for name in names})
         unit = None if limit is None else self.position(limit.column)
         same = [f"c{i}" for i in read]
-        held = [*same, *([] if unit is None else ["u"]), *(["times"] if once else [])]
+        carried = [*same, *([] if unit is None else ["u"]), *(["times"] if once else [])]
         steps = [part.steps for part in (*cells, *within)]
         named = [name for of_part in steps for name, _ in of_part]
-        inner = ", ".join([*held, *named, *values])
+        inner = ", ".join([*carried, *named, *values])
         # An engine may inline an expression wherever its name stands; a barrier makes it compute expensive ones once.
         parsed = any(part.parsed for part in (*cells, *within)) or (n is not None and self.kinds[n] == "text")
         barrier, fence = (self.table.dialect.barrier, self.table.dialect.fence) if parsed else ("", None)
@@ -211,7 +211,7 @@ class SelectedRows:
             for depth in range(max(map(len, steps), default=0)):
                 before = [name for of_part in steps for name, _ in of_part[:depth]]
                 made = [f"{sql} AS {name}" for of_part in steps for name, sql in of_part[depth : depth + 1]]
-                rows = f"(SELECT {', '.join([*held, *before, *made])} FROM {rows}{barrier}) AS p"
+                rows = f"(SELECT {', '.join([*carried, *before, *made])} FROM {rows}{barrier}) AS p"
             kept = f"(SELECT {inner} FROM {rows}{barrier}) AS q WHERE "
             kept += keep if limit is None else _and_then(keep, where)
             if limit is not None:

@@ -187,11 +187,9 @@ class Pushed(Dialect):
         return f"CASE WHEN {fits} THEN {text} ELSE substring({text}, 1, {MAX_TEXT}) END"
 
     def whole(self, v: str) -> str:
-        """Return a double as a 64-bit integer, NULL if it is not one."""
         return f"CASE WHEN {v} = floor({v}) AND abs({v}) < {self.real(2.0**63)} THEN CAST({v} AS BIGINT) END"
 
     def one_if(self, condition: str) -> str:
-        """Return 1 or 0."""
         return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
 
     def nearest_bin(self, a: str, width: float, last: int) -> str:
@@ -199,7 +197,6 @@ class Pushed(Dialect):
         return f"least(floor({a} / {self.real(width)} + 0.5), {last})"
 
     def cell_number(self, flat: str, cells: int) -> str:
-        """Return the number of a row's cell, or `cells` if it has none."""
         return f"coalesce({flat}, {cells})"
 
     def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
@@ -229,7 +226,6 @@ class Pushed(Dialect):
         return f"CASE WHEN {self.trimmed(text)} LIKE '-%' THEN {self.real(-1)} ELSE {self.real(1)} END"
 
     def trimmed(self, text: str) -> str:
-        """Return text without blanks around it."""
         return f"trim(BOTH {self.literal(BLANKS)} FROM {text})"
 
     def finite(self, text: str) -> str:
@@ -237,7 +233,6 @@ class Pushed(Dialect):
         raise NotImplementedError
 
     def number(self, text: str) -> str:
-        """Return text as a double, NULL if it is not a number of the grammar."""
         cases = {
             DIGITS: self.finite(text),
             INFINITY: f"{self.sign(text)} * {self.real(float('inf'))}",
@@ -248,7 +243,6 @@ class Pushed(Dialect):
         return f"CASE WHEN {self.readable(text)} THEN CASE {read} END END"
 
     def day(self, text: str) -> str:
-        """Return text as days since 1970, NULL if it is not a date of the grammar."""
         fits = f"{self.matches(text, DATE)} AND {self.trimmed(text)} NOT LIKE '0000%'"
         read = f"CASE WHEN {fits} THEN {self.day_written(self.trimmed(text))} END"
         return f"CASE WHEN {self.readable(text)} THEN {read} END"
@@ -281,7 +275,6 @@ class PostgreSQL(Pushed):
         return f"CASE {ends} ELSE {column} - DATE '1970-01-01' END"
 
     def at_midnight(self, column: str, type_: pa.DataType) -> str:  # noqa: ARG002 (a timestamp of one unit)
-        """Return a test that a time without a zone is midnight."""
         return f"CAST(CAST({column} AS DATE) AS TIMESTAMP) = {column}"
 
     def literal(self, text: str) -> str:
@@ -306,7 +299,6 @@ class PostgreSQL(Pushed):
         return f"(width_bucket(CAST({v} AS {type_}), {array}) - 1)"
 
     def whole_part(self, a: str, b: int) -> str:
-        """Return the whole part of a / b for integers."""
         return f"{a} / {b}"
 
     def nearest_bin(self, a: str, width: float, last: int) -> str:
@@ -315,7 +307,6 @@ class PostgreSQL(Pushed):
         return f"CASE WHEN {a} < {self.real(width / 4)} THEN 0 ELSE {rounded} END"
 
     def truncated(self, x: str) -> str:
-        """Return a double's whole part."""
         return f"trunc({x})"
 
     def position(self, text: str, values: Sequence[str]) -> str:
@@ -327,11 +318,9 @@ class PostgreSQL(Pushed):
         return f"CAST(jsonb_object_field_text(CAST({keys} AS JSONB), {text}) AS BIGINT)"
 
     def matches(self, text: str, pattern: str) -> str:
-        """Return a test that the whole text matches."""
         return f"{text} ~ {self.literal(f'^(?:{pattern})$')}"
 
     def group(self, text: str, pattern: str, number: int) -> str:
-        """Return a capturing group of a pattern."""
         return f"(regexp_match({text}, {self.literal(f'^(?:{pattern})$')}))[{number}]"
 
     def whole_number(self, digits: str) -> str:
@@ -354,7 +343,6 @@ class PostgreSQL(Pushed):
         return f"CASE {cases}ELSE CAST({numeric} AS {self.double}) END"
 
     def day_written(self, text: str) -> str:
-        """Return the days since 1970 of text that is a date."""
         return f"CAST({text} AS DATE) - DATE '1970-01-01'"
 
 
@@ -384,7 +372,6 @@ class Spark(Pushed):
         return f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT)"
 
     def at_midnight(self, column: str, type_: pa.DataType) -> str:  # noqa: ARG002 (a timestamp of one unit)
-        """Return a test that a time without a zone is midnight."""
         return f"CAST(CAST({column} AS DATE) AS TIMESTAMP_NTZ) = {column}"
 
     def literal(self, text: str) -> str:
@@ -405,7 +392,6 @@ class Spark(Pushed):
         return f"CAST({x} AS BIGINT)"
 
     def position(self, text: str, values: Sequence[str]) -> str:
-        """Return the position of text among values."""
         if len(values) <= MAX_COMPARED_VALUES:
             return self.one_by_one(text, values)
         keys = ", ".join(map(self.literal, values))
@@ -417,11 +403,9 @@ class Spark(Pushed):
         return f"{text} RLIKE {self.literal(f'(?s)^(?:{pattern})(?!.)')}"
 
     def finite(self, text: str) -> str:
-        """Return the double nearest to the number in text."""
         return f"TRY_CAST({self.trimmed(text)} AS DOUBLE)"
 
     def day_written(self, text: str) -> str:
-        """Return the days since 1970 of text that is a date."""
         return f"CAST(unix_date(TRY_CAST({text} AS DATE)) AS BIGINT)"
 
 

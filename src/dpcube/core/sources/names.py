@@ -157,9 +157,9 @@ def delimiter_hint(columns: Sequence[str]) -> str:
     if not found:
         return ""
     mark = "\\t" if found[0] == "\t" else found[0]
-    said = f"--delimiter '{mark}', or in a domain file delimiter = \"{mark}\" "
-    said += f"(CsvDialect(delimiter={found[0]!r}) in Python)"
-    return f"if its fields are separated by {mark!r}, declare it: {said}"
+    remedy = f"--delimiter '{mark}', or in a domain file delimiter = \"{mark}\" "
+    remedy += f"(CsvDialect(delimiter={found[0]!r}) in Python)"
+    return f"if its fields are separated by {mark!r}, declare it: {remedy}"
 
 
 def refuse_twice(table: str, read: Iterable[tuple[Hashable, str]]) -> None:

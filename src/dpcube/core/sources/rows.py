@@ -125,7 +125,7 @@ class Rows:
     @sealed
     def count(self) -> int:
         """Return the exact number of rows."""
-        usable = [name for name, held in self.kinds.items() if held is not None]
+        usable = [name for name, kind in self.kinds.items() if kind is not None]
         if not usable:
             msg = f"{self._selected.table.name} has no column that can be counted; it has {listing(self.columns)}"
             raise SourceError(msg)

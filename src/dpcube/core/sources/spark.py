@@ -189,11 +189,11 @@ def _arrow(type_: str) -> pa.DataType:
 
 
 def _value(column: str, type_: str) -> str:
-    held = kind(_arrow(type_))
-    if held == "text":
+    found = kind(_arrow(type_))
+    if found == "text":
         plain = f"CAST({column} AS BINARY)" if "collate" in type_ else column
         return SPARK.start(f"CAST({plain} AS STRING)")
-    return f"CAST({column} AS DOUBLE)" if held == "real" else column
+    return f"CAST({column} AS DOUBLE)" if found == "real" else column
 
 
 def _unit(column: str, type_: str) -> tuple[str, str]:
@@ -202,14 +202,14 @@ def _unit(column: str, type_: str) -> tuple[str, str]:
     Dates and times have no form here: depending on the other rows, Spark infers a date or a timestamp in the session's
     time zone from the same text.
     """
-    held = kind(_arrow(type_))
-    if held == "boolean":
+    found = kind(_arrow(type_))
+    if found == "boolean":
         return column, "true"
-    if held in ("integer", "real"):
+    if found in ("integer", "real"):
         value = f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END" if type_ in ("float", "double") else column
         whole = f"abs(CAST({value} AS DOUBLE)) <= {MAX_EXACT_WHOLE}D AND {value} % 1 = 0"
         return value, f"coalesce({whole}, true)"
-    if held != "text" and type_ != "binary":
+    if found != "text" and type_ != "binary":
         return column, f"{column} IS NULL"
     text = f"CAST(CAST({column} AS BINARY) AS STRING)"
     number, word = SPARK.number(text), SPARK.boolean(text)

@@ -47,12 +47,12 @@ def agree(
 ) -> Agreement:
     """Return the agreement, or refuse and name what differs. `peer_sizes` are the sizes that the peer must have."""
     _compare(channel, program, candidates, engine)
-    told = _whole_numbers(channel.exchange(struct.pack(f">{len(sizes)}I", *sizes)))
-    if peer_sizes is not None and told != tuple(peer_sizes):
+    received = _whole_numbers(channel.exchange(struct.pack(f">{len(sizes)}I", *sizes)))
+    if peer_sizes is not None and received != tuple(peer_sizes):
         msg = "the peer's blocks have other sizes than it has published; restart the session on both sides"
         raise LinkageError(msg)
     own = tuple(sizes)
-    listener, connector = (own, told) if channel.role == "listener" else (told, own)
+    listener, connector = (own, received) if channel.role == "listener" else (received, own)
     check_block_pairs(candidates, len(listener), len(connector))
     if any(listener[i] * connector[j] > MAX_BLOCK_PAIRS for i, j in candidates):
         msg = f"two blocks have more than {MAX_BLOCK_PAIRS:,} pairs of rows; make smaller blocks"
@@ -75,11 +75,11 @@ def _compare(channel: Channel, program: Program, candidates: Sequence[Candidate]
         "rules": program.digest().hex(),
         "candidate blocks": _digest([list(one) for one in candidates]),
     }
-    told = channel.exchange(json.dumps(own, sort_keys=True).encode())
-    if told == json.dumps(own, sort_keys=True).encode():
+    received = channel.exchange(json.dumps(own, sort_keys=True).encode())
+    if received == json.dumps(own, sort_keys=True).encode():
         return
     try:
-        theirs = json.loads(told)
+        theirs = json.loads(received)
         differ = [name for name, digest in own.items() if theirs[name] != digest]
     except (ValueError, KeyError, TypeError, RecursionError):
         differ = []
@@ -88,8 +88,8 @@ def _compare(channel: Channel, program: Program, candidates: Sequence[Candidate]
     raise LinkageError(msg)
 
 
-def _digest(told: object) -> str:
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+def _digest(received: object) -> str:
+    return hashlib.sha256(json.dumps(received).encode()).hexdigest()
 
 
 def _whole_numbers(message: bytes) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ from dpcube.link.secure.credentials import Credentials, Role
 FRAME_VERSION = 1
 NO_SESSION = bytes(16)
 _HEADER = struct.Struct(">HB16sQI")
-_TOLD = struct.Struct(">HB")
+_PREFIX = struct.Struct(">HB")
 
 
 class FrameKind(IntEnum):
@@ -75,7 +75,7 @@ class FrameReader:
     def __init__(self, session: bytes = NO_SESSION) -> None:
         self.session = session
         self._sequence = 0
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def begin(self, session: bytes) -> None:
         """Begin a session: the next bytes are its first frame."""
@@ -83,18 +83,18 @@ class FrameReader:
 
     def take(self, received: bytes) -> None:
         """Append received bytes."""
-        self._held += received
+        self._buffer += received
 
     def next(self) -> Frame | None:
         """Return the next frame if it is complete; an invalid header is refused before its payload arrives."""
-        held = self._held
-        if len(held) >= _TOLD.size:  # the first bytes identify another protocol
-            version, number = _TOLD.unpack_from(held)
+        buffer = self._buffer
+        if len(buffer) >= _PREFIX.size:  # the first bytes identify another protocol
+            version, number = _PREFIX.unpack_from(buffer)
             if version != FRAME_VERSION or number not in FrameKind.__members__.values():
                 self._refuse("is not of this protocol and version")
-        if len(held) < _HEADER.size:
+        if len(buffer) < _HEADER.size:
             return None
-        _, number, session, sequence, length = _HEADER.unpack_from(held)
+        _, number, session, sequence, length = _HEADER.unpack_from(buffer)
         if length > MAX_PAYLOAD:
             self._refuse(f"is longer than {MAX_PAYLOAD} bytes")
         if session != self.session:
@@ -102,15 +102,15 @@ class FrameReader:
         if sequence != self._sequence:
             self._refuse("is repeated or out of order")
         end = _HEADER.size + length
-        if len(held) < end:
+        if len(buffer) < end:
             return None
-        frame = Frame(FrameKind(number), bytes(held[_HEADER.size : end]))
-        del held[:end]
+        frame = Frame(FrameKind(number), bytes(buffer[_HEADER.size : end]))
+        del buffer[:end]
         self._sequence += 1
         return frame
 
     def _refuse(self, fault: str) -> None:
-        self._held.clear()
+        self._buffer.clear()
         self._sequence = -1  # no frame that follows can be the next one
         msg = f"the peer sent a message that {fault}; the session is over"
         raise LinkageError(msg)

@@ -81,8 +81,8 @@ def certificates(authority: Path | str, certificate: Path | str, key: Path | str
 def _key_in(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            mode, told = os.fstat(file.fileno()).st_mode, file.read(2 * KEY_BYTES + 2)
-        key = bytes.fromhex(told.decode("ascii").strip())
+            mode, text = os.fstat(file.fileno()).st_mode, file.read(2 * KEY_BYTES + 2)
+        key = bytes.fromhex(text.decode("ascii").strip())
     except (OSError, ValueError):
         key, mode = b"", 0
     if len(key) != KEY_BYTES:
@@ -144,5 +144,5 @@ def _certificate(
     return made.sign(authority, None)
 
 
-def _name(told: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"dpcube link {told}")])
+def _name(label: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"dpcube link {label}")])

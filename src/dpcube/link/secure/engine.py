@@ -264,7 +264,7 @@ class EngineProcess:
     def __init__(self, python: Path, folder: str) -> None:
         self.answers: list[bytes] = []
         self.is_done = False
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._moved = time.monotonic()
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         try:
@@ -302,12 +302,12 @@ class EngineProcess:
 
     def give(self, job: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         """Send the job; the child reads it before anything else."""
-        told = io.BytesIO()
+        payload = io.BytesIO()
         public = np.frombuffer(json.dumps(job).encode(), np.uint8)
-        np.savez(told, job=public, **arrays)
+        np.savez(payload, job=public, **arrays)
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(struct.pack(">Q", told.tell()) + told.getvalue())
+            self._process.stdin.write(struct.pack(">Q", payload.tell()) + payload.getvalue())
             self._process.stdin.flush()
         except OSError:
             raise self._failed() from None
@@ -318,7 +318,7 @@ class EngineProcess:
         was_done = self.is_done
         if part := self._process.stdout.read():
             self._moved = time.monotonic()
-            self._held += part
+            self._buffer += part
             self._take()
         elif self._process.poll() is not None and not self.is_done:
             raise self._failed()
@@ -328,12 +328,12 @@ class EngineProcess:
         return self.is_done and not was_done
 
     def _take(self) -> None:
-        while len(self._held) >= 9:
-            kind, (size,) = bytes(self._held[:1]), struct.unpack_from(">Q", self._held, 1)
-            if len(self._held) < 9 + size:
+        while len(self._buffer) >= 9:
+            kind, (size,) = bytes(self._buffer[:1]), struct.unpack_from(">Q", self._buffer, 1)
+            if len(self._buffer) < 9 + size:
                 return
-            payload = bytes(self._held[9 : 9 + size])
-            del self._held[: 9 + size]
+            payload = bytes(self._buffer[9 : 9 + size])
+            del self._buffer[: 9 + size]
             if kind == worker.BLOCK:
                 self.answers.append(payload)
             elif kind == worker.FAILED:

@@ -43,9 +43,9 @@ def intersection_matches(
     if not set(common) <= set(places):
         msg = "the engine returned common items that are not ours; the session is over"
         raise LinkageError(msg)
-    told = channel.exchange(b"".join(_pack(places[item][1]) for item in common))
+    received = channel.exchange(b"".join(_pack(places[item][1]) for item in common))
     limits = [sizes[places[item][0]][1 - side] for item in common]
-    for item, theirs in zip(common, _rows(told, limits), strict=True):
+    for item, theirs in zip(common, _rows(received, limits), strict=True):
         candidate, ours = places[item]
         rows = (ours, theirs) if side == 0 else (theirs, ours)
         found[candidate][np.ix_(*rows)] = True
@@ -105,8 +105,8 @@ def _answered(channel: Channel, items: Sequence[bytes], peers: int, seconds: flo
         msg = "the peer sent another number of items than its blocks have rows; the session is over"
         raise LinkageError(msg)
     channel.send(answerer.ProcessRequest(request).SerializeToString())
-    told = channel.receive(seconds=seconds)
-    return {told[start : start + ITEM_BYTES] for start in range(0, len(told), ITEM_BYTES)}
+    received = channel.receive(seconds=seconds)
+    return {received[start : start + ITEM_BYTES] for start in range(0, len(received), ITEM_BYTES)}
 
 
 def _places(session: bytes, agreement: Agreement, blocks: Sequence[Ints], side: int) -> dict[bytes, Place]:
@@ -115,8 +115,8 @@ def _places(session: bytes, agreement: Agreement, blocks: Sequence[Ints], side: 
     for candidate, pair in enumerate(agreement.candidates):
         block = blocks[pair[side]]
         for row, is_real in enumerate(block[:, 0].tolist()):
-            told = struct.pack(">Q", candidate) + block[row, 1:].astype(">i8").tobytes()
-            item = hmac.digest(session, told, "sha256")[:ITEM_BYTES]
+            received = struct.pack(">Q", candidate) + block[row, 1:].astype(">i8").tobytes()
+            item = hmac.digest(session, received, "sha256")[:ITEM_BYTES]
             if is_real:
                 places.setdefault(item, (candidate, []))[1].append(row)
     return places
@@ -126,9 +126,9 @@ def _pack(rows: list[int]) -> bytes:
     return struct.pack(f">I{len(rows)}I", len(rows), *rows)
 
 
-def _rows(told: bytes, limits: Sequence[int]) -> list[list[int]]:
+def _rows(received: bytes, limits: Sequence[int]) -> list[list[int]]:
     """Parse the peer's rows for each common item: distinct rows of a block of the size that the peer announced."""
-    numbers = struct.unpack(f">{len(told) // 4}I", told[: len(told) // 4 * 4])
+    numbers = struct.unpack(f">{len(received) // 4}I", received[: len(received) // 4 * 4])
     found, start = [], 0
     for limit in limits:
         count = numbers[start] if start < len(numbers) else 0
@@ -138,7 +138,7 @@ def _rows(told: bytes, limits: Sequence[int]) -> list[list[int]]:
             raise LinkageError(msg)
         found.append(rows)
         start += 1 + count
-    if 4 * start != len(told):
+    if 4 * start != len(received):
         msg = "the peer sent more row numbers than there are common items; the session is over"
         raise LinkageError(msg)
     return found

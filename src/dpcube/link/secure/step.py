@@ -68,8 +68,8 @@ def _common_engine(channel: Channel, program: Program, python: Path | None) -> t
     """Return the common engine: the first of the listener's that the connector has too."""
     ours = usable_engines(program, python)
     try:
-        told = json.loads(channel.exchange(json.dumps(list(ours)).encode()))
-        theirs = [str(name) for name in told][:8]
+        received = json.loads(channel.exchange(json.dumps(list(ours)).encode()))
+        theirs = [str(name) for name in received][:8]
     except (ValueError, TypeError, RecursionError):
         theirs = []
     first, second = (list(ours), theirs) if channel.role == "listener" else (theirs, list(ours))

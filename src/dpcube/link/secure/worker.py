@@ -77,14 +77,14 @@ def decider(job: dict[str, Any], numeric: Any) -> Any:
         # All conditions of a kind are compared in one step: rounds cost more than pairs.
         signs = conditions[:ge] >= 0 if ge else ()
         equal = conditions[ge : ge + eq] == 0 if eq else ()
-        held, at_ge, at_eq = [], 0, 0
+        weighted, at_ge, at_eq = [], 0, 0
         for more_ge, more_eq, weight in job["forms"]:
             parts = [signs[at_ge + k] for k in range(more_ge)] + [equal[at_eq + k] for k in range(more_eq)]
-            held.append((weight, functools.reduce(operator.and_, parts)))
+            weighted.append((weight, functools.reduce(operator.and_, parts)))
             at_ge, at_eq = at_ge + more_ge, at_eq + more_eq
         if job["needs_all"]:
-            return functools.reduce(operator.and_, [bit for _, bit in held])
-        return sum((bit * numeric.int32(weight) for weight, bit in held), conditions[-1]) >= job["threshold"]
+            return functools.reduce(operator.and_, [bit for _, bit in weighted])
+        return sum((bit * numeric.int32(weight) for weight, bit in weighted), conditions[-1]) >= job["threshold"]
 
     return decide
 
@@ -149,8 +149,8 @@ class CheetahRuntime:
         # Other bits in the word of a share stay here.
         own_bits = (content & np.uint32(1)).astype(np.uint8)
         self.link.send(self.peer, np.packbits(own_bits).tobytes())
-        told = np.frombuffer(self.link.recv(self.peer), np.uint8)
-        return (own_bits ^ np.unpackbits(told, count=own_bits.size)).astype(bool)
+        received = np.frombuffer(self.link.recv(self.peer), np.uint8)
+        return (own_bits ^ np.unpackbits(received, count=own_bits.size)).astype(bool)
 
     def _executable(self, function: Any, names: tuple[str, ...], shapes: list[tuple[int, ...]], kind: Any) -> Any:
         from spu.utils import frontend
@@ -185,9 +185,9 @@ class CheetahRuntime:
             parts.append(chunk.content)
         return np.frombuffer(b"".join(parts), kind)
 
-    def _check(self, told: Any, form: str) -> None:
+    def _check(self, serialized: Any, form: str) -> None:
         meta = self.libspu.ValueMeta()
-        meta.ParseFromString(told)
+        meta.ParseFromString(serialized)
         if meta.storage_type != form:
             msg = f"the type of the engine's share is not {form}"
             raise TypeError(msg)

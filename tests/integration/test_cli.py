@@ -249,7 +249,7 @@ def test_a_draft_is_filled_in_and_released(clinic: Path) -> None:
         cwd=clinic,
     )
     assert (drafted.code, drafted.err) == (0, "")
-    assert drafted.out.startswith("wrote draft.toml; edit it, then: dpcube check clinic.csv --domain draft.toml (for ")
+    assert drafted.out.startswith("wrote draft.toml; edit it, then run: dpcube check clinic.csv --domain draft.toml (private")
     assert drafted.out.endswith(", dpcube release clinic.csv --domain draft.toml --epsilon E -o R.dpcube\n")
     draft = (clinic / "draft.toml").read_text()
     assert values_in(draft, pq.read_table(clinic / "clinic.parquet")) == set()

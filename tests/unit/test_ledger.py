@@ -921,7 +921,7 @@ def test_the_command_starts_raises_and_shows_a_ledger(
 
     assert ask("init", str(place), "--total", "0.3", "--purpose", "the board") == (
         0,
-        f"wrote {place}: 3/10 may be spent\n",
+        f"wrote {place}: total epsilon 3/10\n",
         "",
     )
     code, _, error = ask("init", str(place), "--total", "1")
@@ -942,7 +942,7 @@ def test_the_command_starts_raises_and_shows_a_ledger(
     assert (code, error.count("\n")) == (2, 1)
     assert ask("raise", str(place), "--total", "1/2", "--purpose", "more")[:2] == (
         0,
-        f"{place}: 1/2 may be spent, 3/10 is left\n",
+        f"{place}: total epsilon 1/2, 3/10 is left\n",
     )
     told = json.loads(ask(str(place), "--json")[1])
     assert {key: told[key] for key in ("total", "spent", "left", "unit")} == {

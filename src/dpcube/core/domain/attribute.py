@@ -6,7 +6,8 @@ cell for each irregular kind of value (null, NaN, infinite, unknown, outside) th
 All behaviour that depends on the kind of an attribute is a method of the attribute. A kind is a class in its own file
 and an entry in `ATTRIBUTE_KINDS` of `file.py`. It declares its `kind`, `scale` and `arrow_type`, and defines
 `bin_edges`, `coordinate`, `values_at` (unless values are their own coordinates), `bin_label` and `_check`; the rest has
-defaults. A scale is an entry in `SCALE_RULES`, and in the SQL of `core/sources/sql.py`.
+defaults. A scale is an entry in `SCALE_RULES`, in `SCALE_SQL` of `core/sources/sql.py` and in `NORMALISERS` of
+`core/sources/reading.py`.
 """
 
 import math
@@ -58,8 +59,19 @@ class Attribute:
     predicate a union of intervals. Real numbers have no step, and end at the next double (`after`). `arrow_type` names
     the Arrow type of the values, and `lists` are the keys that have lists in a domain file.
 
-    `column` is the name of the table's column, if it differs. Its text is read without surrounding blanks (`trim`),
-    ignoring the case of ASCII letters (`case="ignore"`), and each of `null_text` as null.
+    Parameters
+    ----------
+    name
+        Name of the attribute.
+    column
+        Name of the table's column, if it differs.
+    trim
+        Whether text is read without surrounding blanks.
+    case
+        `"ignore"` to ignore the case of ASCII letters in text.
+    null_text
+        Texts that are read as null.
+
     """
 
     kind: ClassVar[str]

@@ -31,13 +31,28 @@ Every = Literal["day", "week", "month", "quarter", "year"]
 class Date(Attribute):
     """Dates from `start` to `end`, both included, by day, week (from `start`), or calendar month, quarter or year.
 
-    `zone` is the IANA name of the time zone in which timestamps with a zone are assigned to a day; the default is UTC.
-    The default `hierarchy` is month and year, as far as they are coarser; it may name others of week, month, quarter
-    and year. `within="even"` declares that rows are spread evenly over the days of a bin; `"any"` that nothing is known
-    about them. `format` lists the formats of text (`reading.py`); YYYY-MM-DD is always read.
+    Parameters
+    ----------
+    start, end
+        First and last day, from public knowledge.
+    every
+        Calendar unit of a bin.
+    zone
+        IANA name of the time zone in which timestamps with a zone are assigned to a day. The default is UTC.
+    null, unknown, outside
+        Destinations of irregular values: `"drop"`, `"cell"`, or `"clip"` for those outside.
+    hierarchy
+        Coarser levels among week, month, quarter and year. The default is month and year, as far as they are coarser.
+    within
+        `"even"` declares that rows are spread evenly over the days of a bin, `"any"` that nothing is known about them.
+    format
+        Formats of text (`reading.py`). YYYY-MM-DD is always read.
 
+    Examples
+    --------
     >>> Date("admitted", "2026-01-15", "2026-03-01", every="month").labels()
     ['2026-01', '2026-02', '2026-03']
+
     """
 
     kind: ClassVar[str] = "date"

@@ -17,14 +17,27 @@ from dpcube.core.errors import DomainError, QueryError
 
 @dataclass(frozen=True, slots=True, init=False)
 class Category(Attribute):
-    """Listed values of text, matched exactly; `ordered=True` allows ranges of them in queries.
+    """Listed values of text, matched exactly.
 
-    A `hierarchy` names levels, the finest first; each maps its groups to lists of members of the level below:
-    `{"region": {"Europe": ["France", "Italy"], "Asia": ["Japan"]}}`. `true` and `false` are synonyms of the values
-    `"true"` and `"false"`.
+    Parameters
+    ----------
+    values
+        Values from public knowledge, in order.
+    ordered
+        Whether queries may use ranges of the values.
+    null, unknown
+        Destinations of nulls and of other values: `"drop"` or `"cell"`.
+    hierarchy
+        Coarser levels, the finest first. Each maps its groups to lists of members of the level below:
+        `{"region": {"Europe": ["France", "Italy"], "Asia": ["Japan"]}}`.
+    true, false
+        Synonyms of the values `"true"` and `"false"`.
 
+    Examples
+    --------
     >>> Category("sex", ["Female", "Male"]).size
     2
+
     """
 
     kind: ClassVar[str] = "category"

@@ -17,15 +17,32 @@ from dpcube.core.errors import DomainError
 class Domain:
     """Attributes in the order of the cube's axes: public, and declared, never read from the data.
 
-    `drafted_from_data` marks a draft whose bounds or values were looked up in the private table. It may not be used for
-    a release until somebody signs, in `signed_public_by`, that its contents are public knowledge. `multiline` means
-    that quoted fields of CSV files may contain line breaks; a stray quote then joins rows, so it must be declared.
-    `delimiter` separates the fields of CSV files, and `encoding` is that of their text; other sources ignore both.
+    Parameters
+    ----------
+    *axes
+        Attributes, one by one or as one list.
+    drafted_from_data
+        Whether bounds or values of this draft were looked up in the private table. Releases then refuse it until
+        somebody signs it.
+    signed_public_by
+        Name of the person who declares that the contents are public knowledge.
+    multiline
+        Whether quoted fields of CSV files may contain line breaks. A stray quote then joins rows.
+    delimiter, encoding
+        Delimiter and encoding of CSV files. Other sources ignore them.
 
+    Raises
+    ------
+    DomainError
+        If two attributes have the same name, or an option is invalid.
+
+    Examples
+    --------
     >>> Domain(Integer("age", 0, 9), Integer("hours", 1, 4)).shape
     (10, 4)
     >>> Domain([Integer("age", 0, 9)]) == Domain(Integer("age", 0, 9))
     True
+
     """
 
     attributes: tuple[Attribute, ...]

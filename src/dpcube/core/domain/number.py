@@ -26,10 +26,24 @@ NUMBERS = (int, float, np.integer, np.floating)
 class Number(Attribute):
     """Bins by `min`, `max` and `width`, or by explicit `edges`; a bin contains its lower edge, not its upper.
 
-    A `hierarchy` names levels, the finest first, each by some of the edges of the level below. `within` declares what
-    is publicly known about the values inside a bin: `"any"` is nothing (they may heap at round numbers), `"even"` that
-    they are spread evenly. In text, `decimal` is the decimal mark, `thousands` may separate groups of three digits, and
-    `prefix` and `suffix` may surround the number without changing it: 12.5% is 12.5.
+    Parameters
+    ----------
+    min, max, width
+        Bounds from public knowledge, and the width of bins.
+    edges
+        Increasing edges of bins, instead of bounds and a width.
+    null, nan, infinite, unknown, outside
+        Destinations of irregular values: `"drop"`, `"cell"`, or `"clip"` for infinite ones and those outside.
+    hierarchy
+        Coarser levels, the finest first, each with some of the edges of the level below.
+    within
+        Public knowledge about the values inside a bin: `"any"` is none (they may heap at round numbers), `"even"` that
+        they are spread evenly.
+    decimal, thousands
+        Marks in text: before decimals, and between groups of three digits.
+    prefix, suffix
+        Texts that may surround a number without changing it: with `suffix="%"`, 12.5% is 12.5.
+
     """
 
     scale: ClassVar[Scale] = "number"

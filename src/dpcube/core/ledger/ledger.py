@@ -127,9 +127,24 @@ class Ledger:
         unit: str | None = None,
         purpose: str = "",
     ) -> "Ledger":
-        """Create a ledger with a privacy budget of `total` and `delta`; LedgerError if the file exists.
+        """Create a ledger. The file is linked into place when it is complete, so nobody ever sees a partial one.
 
-        The file is written under another name and linked into place, so nobody ever sees a partial ledger.
+        Parameters
+        ----------
+        path
+            New file.
+        total, delta
+            Privacy budget: the epsilon and delta that may be spent in total.
+        unit
+            Column that names the privacy unit; None protects one row.
+        purpose
+            Note to record.
+
+        Raises
+        ------
+        LedgerError
+            If the file exists or cannot be written.
+
         """
         path = Path(path)
         try:

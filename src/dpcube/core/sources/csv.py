@@ -157,10 +157,28 @@ LINE = pa.schema([("line", pa.large_string()), ("octets", pa.large_string())])  
 class CsvDialect:
     """Dialect of CSV files: declared, never guessed from rows.
 
-    `columns` names the columns of a file without a header, or renames those of one with a header. A field that equals
-    one of `null_text`, in quotes or not, is null. `delimiter` is a comma by default, and a tab in .tsv files. With
-    `quote=None` quotes are characters like any other. `encoding` is UTF-8, UTF-16 or an encoding with one byte per
-    character (`core/domain/text.py` lists them).
+    Parameters
+    ----------
+    delimiter
+        Character between fields. The default is a comma, and a tab in .tsv files.
+    quote, escape
+        Quote character, and the character that escapes a quote. With `quote=None` quotes have no meaning.
+    header
+        Whether the first line names the columns.
+    columns
+        Names of the columns, which a file without a header needs. They replace those of a header.
+    null_text
+        Texts of null fields, in quotes or not.
+    multiline
+        Whether quoted fields may contain line breaks.
+    encoding
+        UTF-8, UTF-16 or an encoding with one byte per character (`core/domain/text.py` lists them).
+
+    Raises
+    ------
+    SourceError
+        If the options contradict each other.
+
     """
 
     delimiter: str | None = None

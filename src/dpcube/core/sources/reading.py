@@ -10,7 +10,10 @@ is trimmed (some sources cut longer text and others do not), and every expressio
 text or null, and a row still lies in one cell or none. Only attributes are read so, never privacy units.
 """
 
+from collections.abc import Callable
+
 from dpcube.core.domain import Attribute
+from dpcube.core.domain.attribute import Scale
 from dpcube.core.domain.grammar import DATE, INFINITY, NAN, WHOLE_NUMBER
 from dpcube.core.domain.limits import MAX_TEXT
 from dpcube.core.domain.reading import BLANKS, ISO, Reading, is_digit, pieces
@@ -65,8 +68,7 @@ def text_as_read(attribute: Attribute, text: str, dialect: Dialect) -> str:
     if attribute.scale == "position":
         return _category(reading, text, dialect)
     text = _trimmed(reading, text, dialect)
-    made = _number(reading, text, dialect) if attribute.scale == "number" else _date(reading, text, dialect)
-    return _nulled(reading, text, made, dialect)
+    return _nulled(reading, text, NORMALISERS[attribute.scale](reading, text, dialect), dialect)
 
 
 def without_fraction(text: str, dialect: Dialect) -> str:
@@ -146,6 +148,10 @@ def _date(reading: Reading, text: str, dialect: Dialect) -> str:
     cases.append(f"WHEN {dialect.matches(text, DATE)} THEN {dialect.trimmed(text)} ")
     cases += [] if ISO in reading.formats else [_when(ISO, text, dialect)]
     return _if_short(text, f"CASE {''.join(cases)}ELSE '' END", dialect)
+
+
+NORMALISERS: dict[Scale, Callable[[Reading, str, Dialect], str]] = {"number": _number, "day": _date}
+"""SQL that rewrites text to the canonical form of a scale."""
 
 
 def _if_short(text: str, made: str, dialect: Dialect) -> str:

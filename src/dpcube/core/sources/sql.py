@@ -12,16 +12,17 @@ An integer and the double nearest to it lie in one bin, for no edge is beyond 2^
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.core.domain import Attribute
-from dpcube.core.domain.attribute import IRREGULAR
+from dpcube.core.domain.attribute import IRREGULAR, Scale
 from dpcube.core.domain.grammar import SHORTEST_MOMENT
 from dpcube.core.domain.reading import is_digits
 from dpcube.core.domain.written import TypedValues, null_values
@@ -135,31 +136,42 @@ def cell(attribute: Attribute, column: Column, v: str, *, t: str = "t", labelled
         column = replace(column, name=column.text(), type=pa.string())
     if attribute.scale == "position":
         return _listed(attribute, column, v, t, labels)
-    steps = _reading_steps(attribute, column, t)
+    steps = SCALE_SQL[attribute.scale].steps(attribute, column, t)
     if not steps:
         return _labelled(_coordinate(attribute, column, v), column, labels)
     made = _coordinate(attribute, replace(column, name=t, type=pa.string()), v)
     return replace(_labelled(made, column, list(map(attribute.reading.folded, labels))), steps=steps)
 
 
-def _reading_steps(attribute: Attribute, column: Column, t: str) -> Steps:
-    """Return the steps that normalise a column to the text `t`, none if its values are read as they are.
+class ScaleSql(NamedTuple):
+    """SQL of one scale of binned values: steps that normalise a column to the text `t`, and the column's coordinate.
 
-    Numbers become digits, for a format such as %Y%m%d. A date with a time becomes `MOMENT` even if no format is
-    declared.
+    There are no steps if values are read as they are. The coordinate comes with whether its SQL type is an integer.
     """
-    plain, dialect = attribute.reading.is_plain, column.dialect
-    if column.kind == "text" and plain and attribute.scale == "day":
+
+    steps: Callable[[Attribute, Column, str], Steps]
+    coordinate: Callable[[Attribute, Column], tuple[str, bool]]
+
+
+def _number_steps(attribute: Attribute, column: Column, t: str) -> Steps:
+    if column.kind != "text" or attribute.reading.is_plain:
+        return ()
+    return ((t, reading.text_as_read(attribute, column.name, column.dialect)),)
+
+
+def _day_steps(attribute: Attribute, column: Column, t: str) -> Steps:
+    """Return steps: numbers become digits, for a format such as %Y%m%d, and a date with a time becomes `MOMENT`."""
+    options, dialect, digits = attribute.reading, column.dialect, f"{t}_digits"
+    if column.kind == "text" and options.is_plain:
         moment = reading.text_as_read(attribute, column.name, dialect)
         long = f"{dialect.octets}({column.name}) >= {SHORTEST_MOMENT}"
         return ((t, f"CASE WHEN {long} THEN {moment} ELSE {column.name} END"),)
-    digits = f"{t}_digits"
-    if column.kind == "text" and attribute.scale == "day" and any(map(is_digits, attribute.reading.formats)):
+    if column.kind == "text" and any(map(is_digits, options.formats)):
         whole = reading.without_fraction(column.name, dialect)  # 20260131.0 is 20260131 in a column of numbers
         return (digits, whole), (t, reading.text_as_read(attribute, digits, dialect))
-    if column.kind == "text" and not plain:
+    if column.kind == "text":
         return ((t, reading.text_as_read(attribute, column.name, dialect)),)
-    if column.kind in ("integer", "real") and attribute.scale == "day" and attribute.reading.formats:
+    if column.kind in ("integer", "real") and options.formats:
         return (digits, column.text()), (t, reading.text_as_read(attribute, digits, dialect))
     return ()
 
@@ -195,11 +207,7 @@ def _listed(attribute: Attribute, column: Column, v: str, t: str, labels: list[s
 
 def _coordinate(attribute: Attribute, column: Column, v: str) -> Cell:
     """Return the SQL of binned numbers or days."""
-    owner = f"attribute '{attribute.name}'"
-    if attribute.scale == "day":
-        value, exact = day(column, owner=owner, attribute=attribute), True
-    else:
-        value, exact = number(column, owner=owner)
+    value, exact = SCALE_SQL[attribute.scale].coordinate(attribute, column)
     index, keep, outcome = _binned(attribute, column, v, exact=exact)
     return Cell(value, index, keep, parsed=column.kind == "text", outcome=outcome)
 
@@ -229,6 +237,15 @@ def day(column: Column, *, owner: str, attribute: Attribute | None = None) -> st
     type_ = value_type(column.type)
     moments = pa.types.is_timestamp(type_) and type_.tz is not None
     return column.dialect.day_of(column.name, type_, _offsets(attribute) if moments else None)
+
+
+SCALE_SQL: dict[Scale, ScaleSql] = {
+    "number": ScaleSql(_number_steps, lambda one, column: number(column, owner=f"attribute '{one.name}'")),
+    "day": ScaleSql(
+        _day_steps, lambda one, column: (day(column, owner=f"attribute '{one.name}'", attribute=one), True)
+    ),
+}
+"""Scales of binned values; listed values are looked up (`_listed`)."""
 
 
 def _offsets(attribute: Attribute | None) -> Offsets | None:

@@ -249,7 +249,9 @@ def test_a_draft_is_filled_in_and_released(clinic: Path) -> None:
         cwd=clinic,
     )
     assert (drafted.code, drafted.err) == (0, "")
-    assert drafted.out.startswith("wrote draft.toml; edit it, then run: dpcube check clinic.csv --domain draft.toml (private")
+    assert drafted.out.startswith(
+        "wrote draft.toml; edit it, then run: dpcube check clinic.csv --domain draft.toml (private"
+    )
     assert drafted.out.endswith(", dpcube release clinic.csv --domain draft.toml --epsilon E -o R.dpcube\n")
     draft = (clinic / "draft.toml").read_text()
     assert values_in(draft, pq.read_table(clinic / "clinic.parquet")) == set()
@@ -488,7 +490,7 @@ BAD = {
     "no such csv": (ask((TABLE, "none.csv")), 2, "there is no file .*none.csv"),
     "garbage": (ask((TABLE, "garbage.parquet")), 2, "garbage.parquet cannot be opened as a .parquet file; check that"),
     "cut short": (ask((TABLE, "cut.parquet")), 2, "cut.parquet cannot be opened as a .parquet file; check that"),
-    "directory": (ask((TABLE, "directory.parquet")), 2, "there is no file .*directory.parquet"),
+    "directory": (ask((TABLE, "directory.parquet")), 2, "there is no data file .*directory.parquet"),
     "extension": (
         ask((TABLE, "clinic.txt")),
         2,
@@ -502,12 +504,12 @@ BAD = {
     "wrong type": (
         ask((TABLE, "nested.parquet"), (TOML, "dated.toml")),
         2,
-        "attribute 'age' needs a column of dates.*holds list",
+        "attribute 'age' needs a column of dates.*has the type list",
     ),
     "wrong type of category": (
         ask((TABLE, "nested.parquet"), (TOML, "seen.toml")),
         2,
-        "attribute 'seen' needs a column of text.*holds list",
+        "attribute 'seen' needs a column of text.*has the type list",
     ),
     "no such domain": (ask((TOML, "none.toml")), 2, "cannot read none.toml: No such file or directory"),
     "mistake in domain": (
@@ -593,7 +595,7 @@ BAD = {
     "draft of no column": (
         ("domain", "clinic.csv", "--columns", "age,nope"),
         2,
-        "has no column 'nope'; its columns are 'ward', 'age', 'dose', 'seen'; name attributes",
+        "has no column 'nope'; its columns are 'ward', 'age', 'dose', 'seen'; name each attribute",
     ),
     "demo epsilon": (("demo", "--epsilon", "0"), 2, f"epsilon '0' {RANGE}"),
     "demo into a file": (("demo", "-o", "clinic.csv"), 2, "'clinic.csv' is a file"),

@@ -251,7 +251,7 @@ def test_a_port_that_is_taken_is_said(listener: socket.socket) -> None:
 def test_what_a_peer_sends_out_of_turn_ends_the_session(ends: tuple[Channel, Channel]) -> None:
     ends[0].queue(FrameKind.DONE)
     ends[0].flush()
-    with pytest.raises(LinkageError, match="something other than|unexpected frame"):
+    with pytest.raises(LinkageError, match=r"something other than|unexpected frame"):
         ends[1].receive()
 
 

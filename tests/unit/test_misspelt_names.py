@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from dpcube import Category, Domain, DomainError, Integer, QueryError, Release, evaluate
 from dpcube.cli import commands
 from dpcube.core.domain.limits import MAX_SPELLING_WORDS
-from dpcube.core.domain.text import meant
+from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import InputError
 from dpcube.queries import query
 from dpcube.release.export import write_table
@@ -58,10 +58,10 @@ def test_a_domain_file_says_which_word_or_line_is_wrong(old: str, new: str, said
 
 def test_hints_are_of_few_words_and_of_text() -> None:
     many = [f"value {number}" for number in range(MAX_SPELLING_WORDS + 1)]
-    assert meant("valeu 7", many) == ""
-    assert meant("valeu 7", many[:10]) == "; did you mean 'value 7'?"
-    assert meant(7, ["7"]) == ""
-    assert meant("x", []) == ""
+    assert spelling_hint("valeu 7", many) == ""
+    assert spelling_hint("valeu 7", many[:10]) == "; did you mean 'value 7'?"
+    assert spelling_hint(7, ["7"]) == ""
+    assert spelling_hint("x", []) == ""
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from dpcube.core.domain import Attribute, Date, Float
 from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.file import read_text, toml_table
 from dpcube.core.domain.reading import fault_of_format
-from dpcube.core.domain.text import is_text, meant
+from dpcube.core.domain.text import is_text, spelling_hint
 from dpcube.core.errors import InputError
 from dpcube.link.limits import (
     MAX_COMPARISONS,
@@ -265,7 +265,8 @@ def _rule(table: Mapping[str, Any], number: int) -> MatchingRule:
         msg = f"{owner} needs column, the name of the compared column in quotes"
         raise InputError(msg)
     if kind not in RULE_KINDS:
-        msg = f"{owner}: kind must be one of {listing(list(RULE_KINDS))}, got {kind!r}{meant(kind, list(RULE_KINDS))}"
+        msg = f"{owner}: kind must be one of {listing(list(RULE_KINDS))}, got {kind!r}"
+        msg += spelling_hint(kind, list(RULE_KINDS))
         raise InputError(msg)
     _check_known(table, ("column", "name", "kind", "weight", *_KEYS[kind]), owner=f"{owner} of kind {kind}")
     name, weight = table.get("name", column), table.get("weight", 1)
@@ -292,7 +293,7 @@ def _value(key: str, value: object, owner: str) -> object:
 def _check_known(table: Mapping[str, Any], known: Sequence[str], *, owner: str) -> None:
     for key in table:
         if key not in known:
-            msg = f"{owner} has no key '{key}'; its keys are {listing(list(known))}{meant(key, list(known))}"
+            msg = f"{owner} has no key '{key}'; its keys are {listing(list(known))}{spelling_hint(key, list(known))}"
             raise InputError(msg)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpcube.core.domain.attribute import Attribute, Destination, Scalar, Scale, listing
 from dpcube.core.domain.hierarchy import Groups, Level, checked_groups, named_levels
 from dpcube.core.domain.reading import Case, Reading
-from dpcube.core.domain.text import is_text, meant
+from dpcube.core.domain.text import is_text, spelling_hint
 from dpcube.core.errors import DomainError, QueryError
 
 
@@ -89,7 +89,7 @@ class Category(Attribute):
         """Return the position of a listed value."""
         if not isinstance(value, str) or value not in self.values:
             msg = f"attribute '{self.name}' has no value {value!r}; its values are {listing(self.labels())}"
-            msg += meant(value, self.values)
+            msg += spelling_hint(value, self.values)
             raise QueryError(msg)
         return float(self.values.index(value))
 

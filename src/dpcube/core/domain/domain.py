@@ -9,7 +9,7 @@ from dpcube.core.domain.attribute import Attribute, listing
 from dpcube.core.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
 from dpcube.core.domain.limits import MAX_ATTRIBUTES
 from dpcube.core.domain.number import Integer
-from dpcube.core.domain.text import ALLOWED_ENCODINGS, encoding_named, is_delimiter, meant
+from dpcube.core.domain.text import ALLOWED_ENCODINGS, encoding_named, is_delimiter, spelling_hint
 from dpcube.core.errors import DomainError
 
 
@@ -160,7 +160,7 @@ class Domain:
             return self.names.index(name)
         except ValueError:
             msg = f"there is no attribute '{name}'; the attributes are {listing(self.names, most=30)}"
-            msg += meant(name, self.names)
+            msg += spelling_hint(name, self.names)
             raise DomainError(msg) from None
 
     def __getitem__(self, name: str) -> Attribute:

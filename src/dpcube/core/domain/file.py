@@ -21,7 +21,7 @@ from dpcube.core.domain.calendar import Date
 from dpcube.core.domain.category import Category
 from dpcube.core.domain.limits import MAX_DOMAIN_FILE, MAX_KEY_DEPTH
 from dpcube.core.domain.number import Float, Integer
-from dpcube.core.domain.text import meant
+from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import DomainError
 from dpcube.core.files import is_special, place_beside
 
@@ -146,7 +146,7 @@ def _listed_values(path: object, beside: Path | None, *, owner: str) -> list[str
 def _check_keys(table: dict[str, object], allowed: Sequence[str], *, owner: str) -> None:
     for key in table:
         if key not in allowed:
-            msg = f"{owner} has no key '{key}'; its keys are {listing(allowed, most=30)}{meant(key, allowed)}"
+            msg = f"{owner} has no key '{key}'; its keys are {listing(allowed, most=30)}{spelling_hint(key, allowed)}"
             raise DomainError(msg)
 
 

@@ -47,10 +47,10 @@ def is_delimiter(value: object) -> bool:
     return isinstance(value, str) and len(value) == 1 and value.isascii() and value not in '\r\n\0"'
 
 
-def meant(wrong: object, known: Sequence[str]) -> str:
+def spelling_hint(wrong: object, known: Sequence[str]) -> str:
     """Return a spelling suggestion for a message if a word resembles one of some public words, else no text.
 
-    >>> meant("nroth", ["north", "south"]), meant("west", ["north", "south"])
+    >>> spelling_hint("nroth", ["north", "south"]), spelling_hint("west", ["north", "south"])
     ("; did you mean 'north'?", '')
     """
     from difflib import get_close_matches  # for messages only

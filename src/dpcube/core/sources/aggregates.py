@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dpcube.core.domain import Attribute, Domain
 from dpcube.core.domain.attribute import listing
-from dpcube.core.domain.text import meant
+from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import SourceError
 from dpcube.core.memory import half_of_free
 from dpcube.core.sources.csv import HEADER_REMEDY
@@ -257,7 +257,7 @@ class SelectedRows:
             near = ""
         else:
             there = f"its columns are {listing(self.columns, most=30)}"
-            near = meant(lacking[0], self.columns)
+            near = spelling_hint(lacking[0], self.columns)
         msg = f"{self.table.name} has no column '{lacking[0]}'; {there}; {remedy}{near}"
         raise SourceError(msg)
 

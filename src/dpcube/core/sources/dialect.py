@@ -26,12 +26,12 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def halved(v: str, edges: Sequence[str], values: Sequence[str]) -> str:
+def binary_search(v: str, edges: Sequence[str], values: Sequence[str]) -> str:
     """Return a binary search as CASE: `values[i]` if v is from `edges[i]` up to the next edge; v >= `edges[0]`."""
     if len(values) == 1:
         return values[0]
     middle = len(values) // 2
-    lower, upper = halved(v, edges[:middle], values[:middle]), halved(v, edges[middle:], values[middle:])
+    lower, upper = binary_search(v, edges[:middle], values[:middle]), binary_search(v, edges[middle:], values[middle:])
     return f"CASE WHEN {v} < {edges[middle]} THEN {lower} ELSE {upper} END"
 
 
@@ -169,11 +169,14 @@ class Dialect:
     def moved(self, v: str, offsets: Offsets, moment: Callable[[int], str], span: Callable[[int], str]) -> str:
         """Return a time shifted to local time within the range of the domain; outside it the sum might overflow."""
         edges = [moment(edge) for edge in offsets.edges]
-        kept, by = self.within(v, edges[0], edges[-1]), halved(v, edges, [span(offset) for offset in offsets.offsets])
+        kept, by = (
+            self.within(v, edges[0], edges[-1]),
+            binary_search(v, edges, [span(offset) for offset in offsets.offsets]),
+        )
         return f"(CASE WHEN {v} >= {edges[0]} AND {v} < {edges[-1]} THEN {kept} + {by} ELSE {v} END)"
 
 
-class Pushed(Dialect):
+class DatabaseDialect(Dialect):
     """Common dialect of the database engines, to which SQL is sent.
 
     Their scans convert columns to a few types: text, 64-bit integers, doubles, booleans, dates and times.
@@ -257,7 +260,7 @@ class Pushed(Dialect):
         return f"CAST(CASE {text} {cases} END AS BIGINT)"
 
 
-class PostgreSQL(Pushed):
+class PostgreSQL(DatabaseDialect):
     """Dialect of PostgreSQL, whose casts and arithmetic raise on invalid values."""
 
     double = "DOUBLE PRECISION"
@@ -356,7 +359,7 @@ GREATEST = str(int(_exact(2, 1024) - _exact(2, 970)))  # from here on a number i
 LEAST = str(_exact(2, -1075))  # up to here a number is nearer to 0
 
 
-class Spark(Pushed):
+class Spark(DatabaseDialect):
     """Dialect of Spark, the same with and without its ANSI mode."""
 
     text = "STRING"

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dpcube.core.domain.grammar import CLOCK, MIDNIGHT
 from dpcube.core.domain.limits import MAX_EXACT_WHOLE
 from dpcube.core.domain.written import TypedValues
-from dpcube.core.sources.dialect import UNITS_A_SECOND, Dialect, halved
+from dpcube.core.sources.dialect import UNITS_A_SECOND, Dialect, binary_search
 from dpcube.core.sources.limits import MAX_COMPARED_VALUES
 
 NOTHING = "CAST(NULL AS BIGINT)"
@@ -97,7 +97,7 @@ def _of_number(positions: Mapping[float, int], v: str, many: int, *, whole: bool
     if ordered:
         edges = list(map(dialect.real, ordered))
         equal = [f"CASE WHEN {v} = {edge} THEN {others[key]} END" for edge, key in zip(edges, ordered, strict=True)]
-        cases.append(f"WHEN {v} >= {edges[0]} THEN {halved(v, edges, equal)}")
+        cases.append(f"WHEN {v} >= {edges[0]} THEN {binary_search(v, edges, equal)}")
     return f"coalesce({found}, CASE {' '.join(cases)} END)"
 
 

@@ -28,7 +28,7 @@ from dpcube.core.domain.reading import is_digits
 from dpcube.core.domain.written import TypedValues, null_values
 from dpcube.core.errors import SourceError
 from dpcube.core.sources import reading
-from dpcube.core.sources.dialect import DUCKDB, Dialect, halved
+from dpcube.core.sources.dialect import DUCKDB, Dialect, binary_search
 from dpcube.core.sources.limits import MAX_LABELS
 from dpcube.core.sources.listed import Steps, position_of_text, position_of_typed
 from dpcube.core.sources.zone import Offsets, offsets_of
@@ -309,7 +309,7 @@ def _bin(
         return found
     if width is None:
         ends = [str(edge) if exact else dialect.real(edge) for edge in _edges(edges, exact=exact)]
-        return halved(v, ends[:-1], list(map(str, range(last + 1))))
+        return binary_search(v, ends[:-1], list(map(str, range(last + 1))))
     x = dialect.within(v, low, high)
     if not whole_bins:
         x = f"CAST({v if dialect.divides_all else x} AS {dialect.double})"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpcube.learn import TrainedModel
 
 
-@click.command()
+@click.command(short_help="Train a classifier of one attribute from a cube.")
 @release_file
 @click.option("--target", required=True, help="Attribute whose values are the classes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New .json file.")
@@ -64,7 +64,7 @@ def _quality_words(trained: "TrainedModel") -> str:
     )
 
 
-@click.command()
+@click.command(short_help="Predict the class of each of your own rows.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("rows", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="New .csv or .parquet file.")

@@ -35,8 +35,8 @@ from dpcube.core.arrays import Ints
 from dpcube.core.domain import Domain
 from dpcube.curator import publish
 from dpcube.datasets import adult_domain, adult_table
-from dpcube.link.block_file import BlockFile
-from dpcube.link.measures import compared_pairs, link_quality, reduction_ratio
+from dpcube.link.blocking import BlockFile
+from dpcube.link.linking import compared_pairs, link_quality, reduction_ratio
 from dpcube.link.program import Program
 from dpcube.link.program import matches as pair_matches
 from dpcube.link.rules import MatchingRules

@@ -92,7 +92,7 @@ CHILD = "the engine's environment is met in a child process only"
         ("core/noise.py", "import random", TRUSTED),
         ("link/session.py", "import random", CURATOR),
         ("link/session.py", "from dpcube.testing import SilentNoise", CURATOR),
-        ("link/block_file.py", "from dpcube.release import Release", TRUSTED),
+        ("link/blocking.py", "from dpcube.release import Release", TRUSTED),
         ("link/secure/environment.py", "from dpcube.release.cache import folder", TRUSTED),
         ("core/boxes.py", "from dpcube.models import estimate", LAYERS),
         ("trees/partition/growth.py", "import dpcube.strategies", LAYERS),

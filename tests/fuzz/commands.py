@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from dpcube.cli import main
 from dpcube.core.domain import Category, Domain, Integer
 from dpcube.core.ledger.ledger import Ledger
-from dpcube.link.block_file import BlockFile
+from dpcube.link.blocking import BlockFile
 from dpcube.link.rules import MatchingRules
 from dpcube.research import experiment
 from dpcube.testing import SilentNoise
 
-LONGEST_WAIT = 30
+MAX_WAIT = 30
 
 
 def _model() -> bytes:
@@ -285,11 +285,11 @@ def _ending() -> Iterator[None]:
     """Interrupt what waits for something that never comes."""
 
     def interrupt(*_: object) -> None:
-        msg = f"the command did not end in {LONGEST_WAIT} seconds"
+        msg = f"the command did not end in {MAX_WAIT} seconds"
         raise AssertionError(msg)
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.alarm(LONGEST_WAIT)
+    signal.alarm(MAX_WAIT)
     try:
         yield
     finally:

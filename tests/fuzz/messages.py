@@ -10,11 +10,11 @@ from typing import Any, cast
 from hypothesis import strategies as st
 
 from dpcube.core.errors import DpcubeError, LinkageError
+from dpcube.link.limits import MAX_PAYLOAD
 from dpcube.link.linking import _ids_of_peer
 from dpcube.link.program import Comparison, Program
 from dpcube.link.secure.agreement import agree
-from dpcube.link.secure.channel import Channel
-from dpcube.link.secure.frames import LARGEST_PAYLOAD, Frame, FrameKind, FrameReader, FrameWriter
+from dpcube.link.secure.channel import Channel, Frame, FrameKind, FrameReader, FrameWriter
 from dpcube.link.secure.intersection import _rows
 
 SESSION = bytes(range(16))
@@ -49,7 +49,7 @@ def streams(draw: st.DrawFn) -> list[bytes]:
         elif fault == "cut":
             frames[place] = frames[place][: draw(st.integers(0, len(frames[place])))]
         elif fault == "forge":
-            size = draw(st.sampled_from([0, 1, LARGEST_PAYLOAD, LARGEST_PAYLOAD + 1, 2**32 - 1]))
+            size = draw(st.sampled_from([0, 1, MAX_PAYLOAD, MAX_PAYLOAD + 1, 2**32 - 1]))
             session = draw(st.sampled_from([SESSION, bytes(16)]))
             number = draw(st.sampled_from([0, place, 2**64 - 1]))
             frames[place] = _HEADER.pack(draw(st.integers(0, 2)), draw(st.integers(0, 11)), session, number, size)

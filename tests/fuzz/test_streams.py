@@ -135,9 +135,9 @@ def closed() -> Iterator[Path]:
         (("info", "shut.dpcube"), 2, "is not readable"),
         (("release", "open.csv", "--domain", "shut.toml", "--epsilon", "1", "-o", "n.dpcube"), 2, "is not readable"),
         (("release", "open.csv", *GOOD, "n.dpcube"), 2, "is not a directory that can be written to"),
-        (("domain", "shut.csv"), 2, "check that it is whole and that you may read it"),
+        (("domain", "shut.csv"), 2, "check that it is complete and that you may read it"),
         (("domain", "open.csv", "-o", "n.toml"), 2, "cannot write n.toml: Permission denied"),
-        (("ledger", "init", "l.ledger", "--total", "1"), 1, "cannot make the ledger l.ledger"),
+        (("ledger", "init", "l.ledger", "--total", "1"), 1, "cannot create the ledger l.ledger"),
         (("ledger", "open.csv"), 1, "cannot use the ledger open.csv"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from dpcube.core.boxes import Boxes
 from dpcube.core.errors import InputError
-from dpcube.link.measures import reduction_ratio
+from dpcube.link.linking import reduction_ratio
 from dpcube.research.reproduce import recorded_figures
 from dpcube.research.reproduce.blocking import (
     BLOCKERS,

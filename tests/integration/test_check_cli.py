@@ -80,7 +80,7 @@ def test_values_that_count_are_not_listed_and_what_becomes_of_them_is_said(table
     assert "  dose: '1,5'\n" in listed
     assert "'120'" not in shown
     assert "'x'" not in shown
-    kept = listed.partition("not listed, for these values are counted:\n")[2].splitlines()
+    kept = listed.partition("not listed, because these values are counted:\n")[2].splitlines()
     assert kept[:3] == [
         "  age: outside: in the nearest bin",
         "  dose: null: in a cell of their own",
@@ -149,8 +149,8 @@ def test_the_command_tells_of_units_and_of_drafts(visits: Path) -> None:
     replace(AGES, drafted_from_data=True).save(visits.parent / "d.toml")
     rows = ("--unit", "patient", "--max-rows", "2", "--period", "day", "2026-01-01", "2026-01-31")
     shown = on_terminal("check", "v.csv", "--domain", "d.toml", *rows, cwd=visits.parent)
-    assert "rows in the period, of all: under half; what follows is of them\n" in shown
-    assert "of these, rows that name a unit in 'patient' (others are dropped): most\n" in shown
+    assert "share of rows in the period: under half; the rest of this output is about them\n" in shown
+    assert "of these, rows with a privacy unit in 'patient' (others are dropped): most\n" in shown
     assert "of these, rows kept, at most 2 of each unit: most\n" in shown
     assert "A release would be refused: this domain was drafted from the private data" in shown
 
@@ -159,7 +159,7 @@ def test_it_is_shown_on_a_terminal_and_leaves_no_trace(table: Path) -> None:
     before = {path: path.read_bytes() for path in table.parent.iterdir()}
     shown = on_terminal("check", "t.csv", "--domain", "d.toml", cwd=table.parent)
     assert shown.startswith("PRIVATE: ")
-    assert "rows counted, by all attributes together: most\n" in shown
+    assert "share of rows counted, by all attributes together: most\n" in shown
     assert not any(text in shown for text in ("01.03.2026", "120", "1,5", "1000", "99"))
     assert {path: path.read_bytes() for path in table.parent.iterdir()} == before
 

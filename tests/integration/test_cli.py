@@ -249,7 +249,9 @@ def test_a_draft_is_filled_in_and_released(clinic: Path) -> None:
         cwd=clinic,
     )
     assert (drafted.code, drafted.err) == (0, "")
-    assert drafted.out.startswith("wrote draft.toml; edit it, then: dpcube check clinic.csv --domain draft.toml (for ")
+    assert drafted.out.startswith(
+        "wrote draft.toml; edit it, then run: dpcube check clinic.csv --domain draft.toml (private"
+    )
     assert drafted.out.endswith(", dpcube release clinic.csv --domain draft.toml --epsilon E -o R.dpcube\n")
     draft = (clinic / "draft.toml").read_text()
     assert values_in(draft, pq.read_table(clinic / "clinic.parquet")) == set()
@@ -465,7 +467,7 @@ def test_a_directory_and_its_patterns_are_one_table_with_one_ledger(tmp_path: Pa
     assert "visits.ledger" in again.err
     assert answers(counted) == {"age = 33": 2}
     assert (queried.code, queried.changed) == (2, ())
-    assert "a query goes with the address of a database" in queried.err
+    assert "query needs the address of a database" in queried.err
 
 
 # --- bad input ---------------------------------------------------------------------------------------------------
@@ -488,11 +490,11 @@ BAD = {
     "no such csv": (ask((TABLE, "none.csv")), 2, "there is no file .*none.csv"),
     "garbage": (ask((TABLE, "garbage.parquet")), 2, "garbage.parquet cannot be opened as a .parquet file; check that"),
     "cut short": (ask((TABLE, "cut.parquet")), 2, "cut.parquet cannot be opened as a .parquet file; check that"),
-    "directory": (ask((TABLE, "directory.parquet")), 2, "there is no file .*directory.parquet"),
+    "directory": (ask((TABLE, "directory.parquet")), 2, "there is no data file .*directory.parquet"),
     "extension": (
         ask((TABLE, "clinic.txt")),
         2,
-        "clinic.txt has no extension that says how to read it; allowed are .csv",
+        "clinic.txt has no known extension; allowed are .csv",
     ),
     "no such column": (
         ask((TOML, "wards.toml")),
@@ -502,12 +504,12 @@ BAD = {
     "wrong type": (
         ask((TABLE, "nested.parquet"), (TOML, "dated.toml")),
         2,
-        "attribute 'age' needs a column of dates.*holds list",
+        "attribute 'age' needs a column of dates.*has the type list",
     ),
     "wrong type of category": (
         ask((TABLE, "nested.parquet"), (TOML, "seen.toml")),
         2,
-        "attribute 'seen' needs a column of text.*holds list",
+        "attribute 'seen' needs a column of text.*has the type list",
     ),
     "no such domain": (ask((TOML, "none.toml")), 2, "cannot read none.toml: No such file or directory"),
     "mistake in domain": (
@@ -558,10 +560,10 @@ BAD = {
     "queries of cells": (
         (*ASK, "--strategy", "cells", "--queries", "short"),
         2,
-        "--queries, --questions and --target are for the strategy adaptive",
+        "--queries, --questions and --target are options of the strategy adaptive",
     ),
     "questions in no file": ((*ASK, "--questions", "none.txt"), 2, "cannot read none.txt: No such file or directory"),
-    "no questions": ((*ASK, "--questions", "empty.dpcube"), 2, "empty.dpcube has no questions; write one a line"),
+    "no questions": ((*ASK, "--questions", "empty.dpcube"), 2, "empty.dpcube has no questions; write one per line"),
     "questions and queries": (
         (*ASK, "--questions", "questions.txt", "--queries", "short"),
         2,
@@ -572,8 +574,12 @@ BAD = {
         2,
         "there is no attribute 'agee'; the attributes are 'ward', 'age'",
     ),
-    "delimiter": ((*ASK, "--delimiter", ";;"), 2, "a CSV dialect's delimiter must be one ASCII character .*got ';;'"),
-    "ledger and none": ((*ASK, "--ledger", "l", "--no-ledger"), 2, "--no-ledger keeps no account, so --ledger and"),
+    "delimiter": (
+        (*ASK, "--delimiter", ";;"),
+        2,
+        "the delimiter of a CSV dialect must be one ASCII character .*got ';;'",
+    ),
+    "ledger and none": ((*ASK, "--ledger", "l", "--no-ledger"), 2, "--no-ledger cannot be combined with --ledger or"),
     "no domain given": (ASK[:2], 2, r"Missing option '--domain' \(see dpcube release --help\)"),
     "no table given": (("release",), 2, r"Missing argument 'TABLE' \(see dpcube release --help\)"),
     "verb": (("relase",), 2, r"No such command 'relase'.* \(see dpcube --help\)"),
@@ -589,7 +595,7 @@ BAD = {
     "draft of no column": (
         ("domain", "clinic.csv", "--columns", "age,nope"),
         2,
-        "has no column 'nope'; its columns are 'ward', 'age', 'dose', 'seen'; name attributes",
+        "has no column 'nope'; its columns are 'ward', 'age', 'dose', 'seen'; name each attribute",
     ),
     "demo epsilon": (("demo", "--epsilon", "0"), 2, f"epsilon '0' {RANGE}"),
     "demo into a file": (("demo", "-o", "clinic.csv"), 2, "'clinic.csv' is a file"),
@@ -624,7 +630,7 @@ BAD = {
     "outside the domain": (
         ("count", "clinic.dpcube", "age > 59"),
         2,
-        "attribute 'age' has nothing above 59; its domain is 20 to 59",
+        "attribute 'age' has no values above 59; its domain is 20 to 59",
     ),
     "no such attribute": (
         ("count", "clinic.dpcube", "agee > 5"),
@@ -767,7 +773,7 @@ def test_an_interruption_while_writing_leaves_no_part_of_a_file(tmp_path: Path) 
     arguments = ("release", "t.csv", "--domain", "ages.toml", *EXACT, "-o", "t.dpcube")
     stopped = run(*arguments, cwd=tmp_path, command=(sys.executable, "-c", INTERRUPTED_WHILE_WRITING))
     assert re.fullmatch(r"\['\.[^ ]*\.part'\]\n", stopped.out)  # there was one
-    assert (stopped.code, stopped.err.strip()) == (130, "dpcube: interrupted; files appear whole or not at all")
+    assert (stopped.code, stopped.err.strip()) == (130, "dpcube: interrupted; no output file is incomplete")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ages.toml", "t.csv"]
 
 
@@ -792,6 +798,6 @@ def test_an_interruption_at_work_on_a_terminal(tmp_path: Path) -> None:
         assert process.stdout.read() == b""
     os.close(terminal)
     assert b"counting the rows ..." in said  # progress is shown on a terminal
-    assert said.endswith(b"dpcube: interrupted; files appear whole or not at all\r\n")
+    assert said.endswith(b"dpcube: interrupted; no output file is incomplete\r\n")
     assert b"Traceback" not in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "wide.toml"]

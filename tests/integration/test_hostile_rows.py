@@ -24,7 +24,7 @@ import pytest
 from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.errors import SourceError
 from dpcube.core.sources import CsvDialect, Rows, counts_from_frame, open_rows
-from dpcube.core.sources.embedded import run_in_duckdb
+from dpcube.core.sources.aggregates import run_in_duckdb
 
 SECRET = "Zebulon"
 AGE = Integer(name="age", min=0, max=99, null="cell", unknown="cell", outside="cell", infinite="cell", nan="cell")
@@ -196,7 +196,7 @@ def test_what_happens_to_some_hostile_lines(tmp_path: Path) -> None:
 
 def test_a_line_too_long_for_memory_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpcube.core.sources.csv.BLOCK", 2**12)
-    monkeypatch.setattr("dpcube.core.sources.csv.LONGEST", 2**10)
+    monkeypatch.setattr("dpcube.core.sources.csv.MAX_LINE", 2**10)
     for quotes in (b'""', b'"a\nb"'):
         long = b"1,0.1,north,2025-01-01," + quotes * 2**14
         content = b"\n".join([HEADER.encode(), LINES[0].encode(), long, LINES[1].encode()])
@@ -328,7 +328,7 @@ def test_a_value_of_any_bits(kind: str, tmp_path: Path) -> None:
 def test_a_dataset_s_dictionary_is_refused_whatever_its_rows(tmp_path: Path) -> None:
     for table in with_values(*(part() if callable(part) else part for part in HOSTILE_VALUES["dictionary not utf-8"])):
         pq.write_table(table, tmp_path / "t.parquet")
-        with pytest.raises(SourceError, match="'ward' into a dictionary, where some text fails; pass a file's path"):
+        with pytest.raises(SourceError, match="'ward' as a dictionary, which fails on some text; pass the path"):
             open_rows(pads.dataset(tmp_path / "t.parquet")).count_cells(BOTH)
 
 
@@ -482,7 +482,7 @@ def test_a_damaged_file_fails_without_a_word_of_its_rows(kind: str, tmp_path: Pa
     content[middle : middle + 2000] = b"\xff" * 2000
     path.write_bytes(content)
     rows = open_rows(path)
-    with pytest.raises(SourceError, match="could not be read to its end; check that it is whole") as raised:
+    with pytest.raises(SourceError, match="could not be read to its end; check that it is complete") as raised:
         rows.count_cells(Domain((WARD,)))
     assert raised.value.__cause__ is None
     assert raised.value.__context__ is None
@@ -494,7 +494,7 @@ def test_the_engine_can_open_no_other_file(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [1]}), tmp_path / "t.parquet")
     pq.write_table(pa.table({"age": [1]}), tmp_path / "other.parquet")
     rows = open_rows(tmp_path / "t.parquet")
-    scan = next(iter(rows._asked.table.scans([0], None)))
+    scan = next(iter(rows._selected.table.scans([0], None)))
     assert run_in_duckdb(scan, f"SELECT count(*) AS n FROM read_parquet('{tmp_path}/t.parquet')")["n"][0] == 1
     for sql in (
         f"SELECT * FROM read_parquet('{tmp_path}/other.parquet')",

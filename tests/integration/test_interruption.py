@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 AGES = '[[attribute]]\nname = "age"\ntype = "integer"\nmin = 0\nmax = 99\n'
-LINE = "dpcube: interrupted; files appear whole or not at all"
+LINE = "dpcube: interrupted; no output file is incomplete"
 
 
 def start(folder: Path, table: str, *more: str, stderr: int = subprocess.PIPE) -> "subprocess.Popen[bytes]":

@@ -105,7 +105,7 @@ def test_where_nobody_can_be_asked_the_command_says_that_the_release_is_lost(
 ) -> None:
     monkeypatch.setattr(sys.modules["dpcube.cli.analyst.registry"], "can_ask", lambda: False)
     assert dpcube(monkeypatch, *TABLE) == 1
-    assert "so it ends with this command" in capsys.readouterr().err
+    assert "it is lost when this command ends" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", [MemoryError(), OSError(28, "No space left on device"), RuntimeError("of a library")])
@@ -262,7 +262,7 @@ def test_a_release_whose_process_was_killed_before_the_ledger_had_its_digest(
     book, made = Ledger("t.ledger"), Release.open("r.dpcube")
     assert [charge.is_open for charge in book.statement().charges] == [True, True]
     assert dpcube(monkeypatch, "ledger", "complete", "t.ledger", "r.dpcube") == 0
-    assert capsys.readouterr().out == f"t.ledger: entered the digest {made.digest[:16]} in charge 1 and 2\n"
+    assert capsys.readouterr().out == f"t.ledger: recorded the digest {made.digest[:16]} in charge 1 and 2\n"
     assert [charge.digest for charge in book.statement().charges] == [made.digest] * 2
     assert book.statement().spent == 1
     assert dpcube(monkeypatch, "ledger", "complete", "t.ledger", "r.dpcube") == 2
@@ -306,9 +306,9 @@ def test_several_charges_alike_are_told_apart_by_their_number(
     words = ("ledger", "complete", str(open_book.path), str(tmp_path / "r.dpcube"))
     assert dpcube(monkeypatch, *words) == 2
     assert "several charges" in (error := capsys.readouterr().err)
-    assert "1, 2; say which with --charge" in error
+    assert "1, 2; choose one with --charge" in error
     assert dpcube(monkeypatch, *words, "--charge", "3") == 2
-    assert "no charge that waits" in capsys.readouterr().err
+    assert "no open charge that matches" in capsys.readouterr().err
     assert dpcube(monkeypatch, *words, "--charge", "2") == 0
     assert [charge.digest for charge in open_book.statement().charges] == [None, made.digest]
 

@@ -72,7 +72,7 @@ def test_blocks_tell_what_they_cost_before_anything_is_spent(folder: Path) -> No
     assert Ledger(folder / "a.ledger").statement().spent == 2
     again = run(folder, *words)
     assert again.returncode == 2
-    assert "never overwrite" in again.stderr
+    assert "never overwrites" in again.stderr
 
 
 def test_a_session_is_made_once_and_charged_once(folder: Path) -> None:
@@ -101,14 +101,14 @@ def test_a_session_is_made_once_and_charged_once(folder: Path) -> None:
         (link_words("a", "--session", "s", "--listen", "1", "--connect", "h:1"), "--listen or --connect"),
         (link_words("a", "--session", "s", "--listen", "7600"), "-o links.csv"),
         (link_words("a", "--session", "s", "--listen", "7600", "-o", "l.csv"), "--key FILE, or --authority"),
-        (link_words("a", "--session", "s", "--connect", "7600", "-o", "l.csv", "--key", "key"), "no address"),
-        (link_words("a", "--session", "s", "--connect", "h:99999", "-o", "l.csv", "--key", "key"), "no address"),
+        (link_words("a", "--session", "s", "--connect", "7600", "-o", "l.csv", "--key", "key"), "must be HOST:PORT"),
+        (link_words("a", "--session", "s", "--connect", "h:99999", "-o", "l.csv", "--key", "key"), "must be HOST:PORT"),
         (link_words("a", "--session", "s", "--listen", "7600", "-o", "a.csv", "--key", "key"), "choose another name"),
         (link_words("a", "--session", "s", "--connect", "h:1", "--wait", "nan"), "--wait must be from 0"),
-        (link_words("a", "--session", "s", "--no-ledger", "--total", "3"), "--no-ledger keeps no account"),
+        (link_words("a", "--session", "s", "--no-ledger", "--total", "3"), "--no-ledger cannot be combined"),
         (link_words("nowhere", "--session", "s"), "there is no file"),
-        (["link", "--blocks", "blocks.json", "--rules", "rules.toml", "--session", "s"], "give the TABLE"),
-        (["link", "--blocks", "rules.toml", "--rules", "rules.toml", "--session", "s"], "is no blocks file"),
+        (["link", "--blocks", "blocks.json", "--rules", "rules.toml", "--session", "s"], "name the TABLE"),
+        (["link", "--blocks", "rules.toml", "--rules", "rules.toml", "--session", "s"], "is not a blocks file"),
         (["link", "--blocks", "blocks.json", "--rules", "a.csv", "--session", "s"], "not a TOML file"),
     ],
 )

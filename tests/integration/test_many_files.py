@@ -16,7 +16,7 @@ import pytest
 from dpcube.core.domain import Date, Domain, Integer
 from dpcube.core.errors import BudgetError, InputError, SourceError
 from dpcube.core.request import LedgerLocation, ledger_path
-from dpcube.core.sources import CsvDialect, embedded, open_rows
+from dpcube.core.sources import CsvDialect, aggregates, open_rows
 from dpcube.curator import publish
 
 BEGIN = datetime(2026, 1, 1)
@@ -72,7 +72,7 @@ def test_a_directory_of_parquet_files_is_one_table(tmp_path: Path, odd: str) -> 
     expected = [2, 2, 2, 2, 0, 0, 0, 0, 0, 4, 0]
     assert open_rows(f"{tmp_path}/*/*.parquet").count_cells(AGES).tolist() == expected
     assert open_rows(f"{tmp_path}/*.parquet").limit("note", max_rows=2).count_cells(AGES).sum() == 2
-    with pytest.raises(SourceError, match="leads to part=0, which is no file; write a pattern of files"):
+    with pytest.raises(SourceError, match="contains part=0, which is not a file; use a pattern of files"):
         open_rows(tmp_path)
     times = Domain((Date(name="t", start=BEGIN.date(), end=BEGIN.date()),))
     (tmp_path / "t").mkdir()
@@ -97,11 +97,11 @@ def with_type(type_: pa.DataType) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        ({}, "there is no file to be read in .*data; a table without rows still has a file"),
-        ({".hidden.csv": b"x"}, "there is no file to be read in .*data;"),
-        ({"a.csv": b"age\n", "b.tsv": b"age\n"}, "has a.csv as well as b.tsv; the files of a table are of one kind"),
-        ({"a.csv": b"age\n", "b.parquet": with_type(pa.int8())}, "has a.csv as well as b.parquet; .* as '\\*.csv'"),
-        ({"a.csv": b"age\n", "read.me": b""}, "read.me has no extension that says how to read it"),
+        ({}, "there is no data file in .*data; a table without rows still needs a file"),
+        ({".hidden.csv": b"x"}, "there is no data file in .*data;"),
+        ({"a.csv": b"age\n", "b.tsv": b"age\n"}, "contains a.csv and b.tsv, but .* must be of one kind"),
+        ({"a.csv": b"age\n", "b.parquet": with_type(pa.int8())}, "contains a.csv and b.parquet, .* as '\\*.csv'"),
+        ({"a.csv": b"age\n", "read.me": b""}, "read.me has no known extension"),
         ({"a.csv": b"age,b\n", "b.csv": b"b,age\n"}, r"b.csv has other columns than .*a.csv; the files of a"),
         ({"a.csv": b"age\n", "b.csv": b""}, "b.csv has other columns than .*a.csv"),
         ({"a.parquet": with_type(pa.int8()), "b.parquet": with_type(pa.int16())}, "b.parquet has other columns than"),
@@ -114,7 +114,7 @@ def test_files_that_are_no_table_are_refused(tmp_path: Path, content: dict[str, 
     with pytest.raises(SourceError, match=match) as raised:
         open_rows(tmp_path / "data")
     assert raised.value.__context__ is None
-    with pytest.raises(SourceError, match=r"there is no file to be read in .*none-.*.csv"):
+    with pytest.raises(SourceError, match=r"there is no data file in .*none-.*.csv"):
         open_rows(tmp_path / "none-*.csv")
 
 
@@ -164,7 +164,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_table_larger_than_memory_is_counted(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(file.stat().st_size for file in large.iterdir()) > 2 * 60e6
-    monkeypatch.setattr(embedded, "CONFIG", {**embedded.CONFIG, "memory_limit": LIMIT})
+    monkeypatch.setattr(aggregates, "CONFIG", {**aggregates.CONFIG, "memory_limit": LIMIT})
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     modes: list[int] = []
     spilled: list[str] = []
@@ -206,7 +206,7 @@ class Watched:
 
 
 def test_a_compressed_csv_file_larger_than_memory_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "CONFIG", {**embedded.CONFIG, "memory_limit": "40MB"})
+    monkeypatch.setattr(aggregates, "CONFIG", {**aggregates.CONFIG, "memory_limit": "40MB"})
     numbers = np.arange(400_000)
     text = "unit,age,note\n" + "".join(f"patient number {i // 4},{i % 10},{'x' * 100}\n" for i in numbers.tolist())
     with pa.output_stream(str(tmp_path / "t.csv.zst"), compression="zstd") as stream:

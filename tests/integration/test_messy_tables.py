@@ -231,7 +231,7 @@ def test_without_the_reading_next_to_nothing_is_counted(tmp_path: Path) -> None:
 
 def test_pandas(tmp_path: Path) -> None:
     check_release(pd.DataFrame(inferred(ROWS), columns=NAMES), INFERRED)
-    with pytest.raises(SourceError, match=r"1\.234 is two numbers in a column whose type a library infers"):
+    with pytest.raises(SourceError, match=r"1\.234 is ambiguous in a column whose type a library inferred"):
         check_release(pd.read_csv(csv_file(tmp_path), sep=";", encoding="utf-8-sig", dtype=str, keep_default_na=False))
 
 

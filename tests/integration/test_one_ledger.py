@@ -188,9 +188,9 @@ def test_a_ledger_of_two_names_is_refused(tmp_path: Path) -> None:
     ledger = Ledger.create(place, total=Fraction(1))
     (tmp_path / "u.ledger").hardlink_to(place)
     for name in ("t", "u"):
-        with pytest.raises(LedgerError, match=r"has another name \(a hard link\), by which it could be overspent"):
+        with pytest.raises(LedgerError, match=r"has a second name \(a hard link\), under which it could be overspent"):
             Ledger(tmp_path / f"{name}.ledger")
-    with pytest.raises(LedgerError, match="has another name"):
+    with pytest.raises(LedgerError, match="has a second name"):
         ledger.charge(Fraction(1), strategy="cells", domain="d")
     (tmp_path / "u.ledger").unlink()
     (tmp_path / PART.format("00")).hardlink_to(place)  # what a crash left while the ledger was made
@@ -198,7 +198,7 @@ def test_a_ledger_of_two_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / PART.format("01")).write_text("of another")
     assert Ledger(place).statement().remaining == 1
     (tmp_path / "u.ledger").hardlink_to(place)
-    with pytest.raises(LedgerError, match="has another name"):
+    with pytest.raises(LedgerError, match="has a second name"):
         Ledger(place)
 
 

@@ -55,7 +55,7 @@ def test_a_plan_is_printed_in_rows(desk: Path) -> None:
     assert [(row[2], row[3]) for row in table if row[2] == "cells"] == [("cells", "9.98")]  # 1/sinh(0.1)
     assert {row[2] for row in table} == set(BY_NAME)
     assert "The cube is too fine for that. Coarsening 'age' from 100 bins to " in out
-    assert "above the noise" in out
+    assert "exceed the noise" in out
     assert all(line.isprintable() for line in out.splitlines())
     assert sorted(path.name for path in desk.iterdir()) == ["D.toml"]
 
@@ -121,7 +121,7 @@ def test_bad_input_is_one_line_and_exit_code_2(desk: Path, arguments: tuple[str,
 def test_the_help_warns_of_a_secret_number_of_rows(desk: Path) -> None:
     code, out, _ = plan("--help", cwd=desk)
     assert code == 0
-    assert "if it is secret, do not look it up" in " ".join(out.split())
+    assert "If it is secret, do not look it up" in " ".join(out.split())
 
 
 def test_a_picture_is_refused_before_the_work_without_matplotlib(desk: Path) -> None:

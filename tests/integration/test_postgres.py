@@ -107,7 +107,7 @@ def test_a_text_that_many_rows_have_is_read_once_and_counts_as_often(postgres: s
     cells(postgres, server, "text", texts, WARD)
     rows = open_rows(f"{postgres}#test.one")
     found = rows.read_as([WARD])
-    assert found == rows.fates(Domain((WARD,)))[0]
+    assert found == rows.outcomes(Domain((WARD,)))[0]
     assert (found[0]["kept"], found[0]["null"], sum(found[0].values())) == (3, 2, 8)
 
 
@@ -204,7 +204,7 @@ def test_ibis_tables_and_queries_are_counted(visits: str, postgres: str) -> None
 @pytest.mark.filterwarnings("ignore:The 'future.infer_string' option:Warning")  # which Ibis asks of pandas
 def test_ibis_tables_elsewhere_are_refused() -> None:
     for table in (ibis.memtable({"v": [1]}), ibis.table({"v": "int"}, name="nowhere")):
-        with pytest.raises(SourceError, match="cannot be counted; PostgreSQL's and Spark's can be") as raised:
+        with pytest.raises(SourceError, match="Ibis tables of PostgreSQL and Spark can be counted") as raised:
             open_rows(table)
         assert raised.value.__context__ is None
 
@@ -285,11 +285,14 @@ def test_a_query_that_fails_on_a_row_says_nothing_of_it(visits: str, server: psy
 
 
 def test_where_a_query_has_no_place(visits: str, tmp_path: Path) -> None:
-    sources = {visits: "beside a query ends in the database", "spark:x": "pass the Spark frame of the query instead"}
-    for source, match in {**sources, str(tmp_path / "t.csv"): "a query goes with the address of a database"}.items():
+    sources = {
+        visits: "with a query, .* must end in the database",
+        "spark:x": "pass the DataFrame of the query instead",
+    }
+    for source, match in {**sources, str(tmp_path / "t.csv"): "query needs the address of a database"}.items():
         with pytest.raises(SourceError, match=match):
             open_rows(source, query="SELECT 1 AS v")
-    with pytest.raises(SourceError, match="must hold no password"):
+    with pytest.raises(SourceError, match="must not contain a password"):
         open_rows("postgresql://me:hunter2@host.example/db", query="SELECT 1 AS v")
 
 
@@ -327,13 +330,13 @@ def test_failures_are_told_in_words_of_our_own(
 @pytest.mark.parametrize(
     ("address", "match"),
     [
-        ("postgresql://me:hunter2@host.example/db#t", "must hold no password; set PGPASSWORD"),
-        ("postgresql://me@host.example/db?password=hunter2#t", "must hold no password"),
-        ("postgres://me@host.example/db?sslmode=require&sslpassword=hunter2#t", "must hold no password"),
-        ("postgresql://me@host.example/db", "ends in the table"),
-        ("postgresql://me@host.example/db#a.b.c", "ends in the table"),
-        ("postgresql://me@[host.example/db#t", "ends in the table"),
-        ("postgresql://me:p%40ss@host.example/hunter2", "must hold no password"),
+        ("postgresql://me:hunter2@host.example/db#t", "must not contain a password; set PGPASSWORD"),
+        ("postgresql://me@host.example/db?password=hunter2#t", "must not contain a password"),
+        ("postgres://me@host.example/db?sslmode=require&sslpassword=hunter2#t", "must not contain a password"),
+        ("postgresql://me@host.example/db", "must end in #table"),
+        ("postgresql://me@host.example/db#a.b.c", "must end in #table"),
+        ("postgresql://me@[host.example/db#t", "must end in #table"),
+        ("postgresql://me:p%40ss@host.example/hunter2", "must not contain a password"),
         ("postgresql://me@127.0.0.1:1/db?connect_timeout=2#t", "the PostgreSQL table t cannot be reached"),
     ],
 )
@@ -420,5 +423,5 @@ def test_decimals_of_any_scale_are_read(postgres: str, server: psycopg.Connectio
 def test_jsonb_is_refused_whatever_it_holds(postgres: str) -> None:
     """A few bytes of it may be gigabytes of text, at which the server raises."""
     rows = open_rows(postgres, query="SELECT CAST('1e131071' AS jsonb) AS v")
-    with pytest.raises(SourceError, match=r"jsonb.*cast the column"):
+    with pytest.raises(SourceError, match=r"jsonb.*cast it"):
         rows.count_cells(Domain((WARD,)))

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from dpcube.core.arrays import Ints
-from dpcube.link.program import LARGEST_COMPARED, Comparison, Program, matches
+from dpcube.link.limits import MAX_COMPARED
+from dpcube.link.program import Comparison, Program, matches
 from dpcube.link.secure import install_engine, write_shared_key
 from dpcube.link.secure.environment import ENGINE_SWITCH
 
@@ -87,7 +88,7 @@ def rows(draw: np.random.Generator, program: Program, size: int) -> Ints:
             columns += [draw.choice([-(2**63), SECRETS[0], SECRETS[1]], size) for _ in range(one.columns)]
         else:
             near = draw.integers(-3, 4, size)
-            columns.append(near if place < 2 else near % 3 * LARGEST_COMPARED - LARGEST_COMPARED)
+            columns.append(near if place < 2 else near % 3 * MAX_COMPARED - MAX_COMPARED)
     return np.stack(columns, axis=1).astype(np.int64)
 
 

@@ -68,7 +68,7 @@ def test_a_text_that_many_rows_have_is_read_once_and_counts_as_often(session: An
     texts = ["north", "north", "North", " north ", None, None, "", "south"]
     rows = open_rows(session.createDataFrame([(text,) for text in texts], "v string"))
     found = rows.read_as([WARD])
-    assert found == rows.fates(Domain((WARD,)))[0]
+    assert found == rows.outcomes(Domain((WARD,)))[0]
     assert (found[0]["kept"], found[0]["null"], sum(found[0].values())) == (3, 2, 8)
 
 
@@ -157,7 +157,7 @@ def test_paths_and_private_tables(session: Any, tmp_path: Path) -> None:
     assert abs(PrivateTable(f"spark:{path}", epsilon=50).noisy_count(epsilon=30) - 4) <= 1
     for address, match in {
         f"spark:{tmp_path}/nowhere.parquet": "the Spark table nowhere.parquet cannot be opened",
-        f"spark:{tmp_path}/t.csv.gz": "is CSV, which is read without Spark",
+        f"spark:{tmp_path}/t.csv.gz": "is CSV, which dpcube reads without Spark",
     }.items():
         with pytest.raises(SourceError, match=match) as raised:
             open_rows(address)

@@ -178,7 +178,7 @@ def test_categories_fall_where_they_are_listed(values: list[str], others: list[s
     own = {kind: attribute.bins + i for i, kind in enumerate(attribute.own_cells)}
     rows = [None, *values, *others, *(value + " " for value in values)]
     place = {value: i for i, value in enumerate(values)}
-    typed_place = TypedValues.of(attribute).positions
+    typed_place = TypedValues.from_attribute(attribute).positions
 
     def expected_cell(row: str | None) -> int | None:
         if row is None:
@@ -188,8 +188,8 @@ def test_categories_fall_where_they_are_listed(values: list[str], others: list[s
         return place.get(row, own.get("unknown") if by_value is None else by_value)
 
     expected = list(map(expected_cell, rows))
-    if TypedValues.of(attribute).same is not None:
-        with pytest.raises(SourceError, match="are one value"):
+    if TypedValues.from_attribute(attribute).same is not None:
+        with pytest.raises(SourceError, match="denote one value"):
             cells_by_engine(attribute, pa.array(rows, pa.string()))
         return
     for column in (pa.array(rows, pa.string()), pa.array(rows, pa.string()).dictionary_encode()):

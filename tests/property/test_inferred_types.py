@@ -336,9 +336,9 @@ def test_one_row_more_leaves_the_others_to_whom_they_belong(
 @pytest.mark.parametrize(
     ("attribute", "same"),
     [
-        (Category("x", ["3", "03"]), "'3' and '03' are one value"),
-        (Category("x", ["true"], null_text=["TRUE"]), "'true' and 'TRUE' are one value"),
-        (Float("x", 0, 9, width=1, decimal=",", thousands="."), "1.234 is two numbers"),
+        (Category("x", ["3", "03"]), "'3' and '03' denote one value"),
+        (Category("x", ["true"], null_text=["TRUE"]), "'true' and 'TRUE' denote one value"),
+        (Float("x", 0, 9, width=1, decimal=",", thousands="."), "1.234 is ambiguous"),
     ],
 )
 def test_what_types_would_not_tell_apart_is_refused_whatever_the_type(

@@ -112,7 +112,7 @@ class Accounts(RuleBasedStateMachine):
             self.ledger.withdraw(number)
             self.withdrawn.add(number)
         else:
-            with pytest.raises(LedgerError, match=r"no charge .* that waits"):
+            with pytest.raises(LedgerError, match=r"no open charge"):
                 self.ledger.withdraw(number)
 
     @rule(numbers=st.lists(st.integers(0, 12), min_size=2, max_size=3))
@@ -143,7 +143,7 @@ class Accounts(RuleBasedStateMachine):
     @rule(epsilon=AMOUNTS, other=st.sampled_from([None, "patient", "visit"]))
     def charge_for_another_unit(self, epsilon: Fraction, other: str | None) -> None:
         if other != self.unit:
-            with pytest.raises(BudgetError, match="counts epsilon for"):
+            with pytest.raises(BudgetError, match="; use a separate ledger"):
                 self.ledger.charge(epsilon, strategy="cells", domain="d", unit=other)
 
     @rule(number=st.integers(0, 12), digest=st.text(st.characters(codec="utf-8"), max_size=5))

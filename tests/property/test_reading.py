@@ -522,7 +522,7 @@ def agree_in_process(case: tuple[Any, list[str | None]], folder: Path, chosen: C
 def check(source: Any, attribute: Attribute, expected: list[int | None], dialect: CsvDialect | None = None) -> None:
     """Check the cells of a source; one whose types may be inferred refuses what not all types tell apart."""
     if dialect is None and not told_apart(attribute):
-        with pytest.raises(SourceError, match="whose type a library infers from its rows"):
+        with pytest.raises(SourceError, match="whose type a library inferred from its rows"):
             cells(source, attribute, len(expected))
     else:
         assert cells(source, attribute, len(expected), dialect) == expected, type(source)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpcube.core.domain.grammar import DATE, LONGEST_READ, NUMBER
+from dpcube.core.domain.grammar import DATE, NUMBER
+from dpcube.core.domain.limits import MAX_PARSED_TEXT
 from dpcube.core.domain.reading import BLANKS
 from dpcube.core.sources.dialect import DUCKDB, POSTGRESQL, Dialect
 
@@ -50,7 +51,7 @@ dates |= st.text("0123-", max_size=11) | st.dates().map(str)
 
 
 def number_by_hand(text: str) -> float | None:
-    fits = len(text) <= LONGEST_READ and re.fullmatch(NUMBER, text) is not None
+    fits = len(text) <= MAX_PARSED_TEXT and re.fullmatch(NUMBER, text) is not None
     return float(text.strip(BLANKS)) if fits else None
 
 
@@ -58,7 +59,7 @@ def day_by_hand(text: str) -> int | None:
     try:
         day = (
             date.fromisoformat(text.strip(BLANKS))
-            if len(text) <= LONGEST_READ and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text.strip(BLANKS))
+            if len(text) <= MAX_PARSED_TEXT and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text.strip(BLANKS))
             else None
         )
     except ValueError:

@@ -44,7 +44,7 @@ from dpcube.core.noise import ExactNoise, two_sided_geometric
 from dpcube.core.randomness import RandomWords
 from dpcube.core.request import PrivacyUnit
 from dpcube.core.sources import Rows, open_rows
-from dpcube.core.sources.asked import AskedRows
+from dpcube.core.sources.aggregates import SelectedRows
 from dpcube.curator import PrivateTable, publish
 from dpcube.curator.publishing import count
 from dpcube.strategies import Cells
@@ -322,8 +322,8 @@ def test_the_rows_of_a_unit_that_count_are_chosen_anew_each_time() -> None:
 
 
 def test_sabotage_rows_that_are_not_chosen_at_random_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = AskedRows._limited
-    monkeypatch.setattr(AskedRows, "_limited", lambda *given: honest(*given).replace("random()", "c1"))
+    honest = SelectedRows._limited
+    monkeypatch.setattr(SelectedRows, "_limited", lambda *given: honest(*given).replace("random()", "c1"))
     assert chosen_evenly() < ALARM
     assert not chosen_anew()
 

@@ -22,7 +22,7 @@ from test_audit import AGE
 
 from dpcube.core.request import PrivacyUnit
 from dpcube.core.sources import Rows
-from dpcube.core.sources.asked import AskedRows
+from dpcube.core.sources.aggregates import SelectedRows
 from dpcube.core.sources.table import Scan, Table
 from dpcube.curator.publishing import count
 from dpcube.strategies import Cells
@@ -95,7 +95,7 @@ def merged(monkeypatch: pytest.MonkeyPatch, read: str = "{}") -> None:
     monkeypatch.setattr(
         Rows,
         "limit",
-        lambda rows, *a, **b: honest(Rows(AskedRows(faulty(rows._asked.table), rows._asked.within)), *a, **b),
+        lambda rows, *a, **b: honest(Rows(SelectedRows(faulty(rows._selected.table), rows._selected.within)), *a, **b),
     )
 
 

@@ -223,7 +223,7 @@ def test_an_own_cell_is_selected_by_its_label_alone() -> None:
 
 
 def test_a_cell_that_was_not_declared_cannot_be_asked_for() -> None:
-    with pytest.raises(QueryError, match=r"attribute 'age' holds numbers \(17 to 90\), got '\(null\)'"):
+    with pytest.raises(QueryError, match=r"attribute 'age' takes numbers \(17 to 90\), got '\(null\)'"):
         AGE.equal("(null)")
     with pytest.raises(QueryError, match=r"'sex' has no value '\(null\)'; its values are 'Female', 'Male'"):
         SEX.equal("(null)")
@@ -371,53 +371,53 @@ def test_rounding_never_selects_more_than_the_whole_bin() -> None:
 @pytest.mark.parametrize(
     ("declared", "condition", "message"),
     [
-        (AGE, 16, "attribute 'age' has nothing at 16; its domain is 17 to 90"),
-        (AGE, 91, "attribute 'age' has nothing at 91; its domain is 17 to 90"),
-        (AGE, (91, None), "attribute 'age' has nothing from 91; its domain is 17 to 90"),
-        (AGE, (None, 16), "attribute 'age' has nothing up to 16; its domain is 17 to 90"),
-        (AGE, (100, 200), "attribute 'age' has nothing from 100 up to 200; its domain is 17 to 90"),
-        (AGE, np.int64(5), "attribute 'age' has nothing at 5; its domain is 17 to 90"),
-        (AGE, (39, 30), "attribute 'age': nothing lies from 39 to 30; put the lower end first"),
-        (AGE, 30.5, "attribute 'age' holds whole numbers (17 to 90), got 30.5"),
-        (AGE, (30.5, 40), "attribute 'age' holds whole numbers (17 to 90), got 30.5"),
-        (AGE, "30", "attribute 'age' holds numbers (17 to 90), got '30'"),
-        (AGE, True, "attribute 'age' holds numbers (17 to 90), got True"),
-        (AGE, math.nan, "attribute 'age' holds numbers (17 to 90), got nan"),
-        (AGE, (math.inf, None), "attribute 'age' holds numbers (17 to 90), got inf"),
-        (AGE, 10**400, f"attribute 'age' holds numbers (17 to 90), got {10**400}"),
-        (AGE, 1 + 0j, "attribute 'age' holds numbers (17 to 90), got (1+0j)"),
-        (AGE, np.complex128(1), "attribute 'age' holds numbers (17 to 90), got np.complex128(1+0j)"),
-        (AGE, date(2024, 1, 1), "attribute 'age' holds numbers (17 to 90), got datetime.date(2024, 1, 1)"),
+        (AGE, 16, "attribute 'age' has no values at 16; its domain is 17 to 90"),
+        (AGE, 91, "attribute 'age' has no values at 91; its domain is 17 to 90"),
+        (AGE, (91, None), "attribute 'age' has no values from 91; its domain is 17 to 90"),
+        (AGE, (None, 16), "attribute 'age' has no values up to 16; its domain is 17 to 90"),
+        (AGE, (100, 200), "attribute 'age' has no values from 100 up to 200; its domain is 17 to 90"),
+        (AGE, np.int64(5), "attribute 'age' has no values at 5; its domain is 17 to 90"),
+        (AGE, (39, 30), "attribute 'age': the range from 39 to 30 is empty; put the lower end first"),
+        (AGE, 30.5, "attribute 'age' takes whole numbers (17 to 90), got 30.5"),
+        (AGE, (30.5, 40), "attribute 'age' takes whole numbers (17 to 90), got 30.5"),
+        (AGE, "30", "attribute 'age' takes numbers (17 to 90), got '30'"),
+        (AGE, True, "attribute 'age' takes numbers (17 to 90), got True"),
+        (AGE, math.nan, "attribute 'age' takes numbers (17 to 90), got nan"),
+        (AGE, (math.inf, None), "attribute 'age' takes numbers (17 to 90), got inf"),
+        (AGE, 10**400, f"attribute 'age' takes numbers (17 to 90), got {10**400}"),
+        (AGE, 1 + 0j, "attribute 'age' takes numbers (17 to 90), got (1+0j)"),
+        (AGE, np.complex128(1), "attribute 'age' takes numbers (17 to 90), got np.complex128(1+0j)"),
+        (AGE, date(2024, 1, 1), "attribute 'age' takes numbers (17 to 90), got datetime.date(2024, 1, 1)"),
         (AGE, (30,), "attribute 'age': a range is a pair (low, high), got (30,); values go in a list"),
         (AGE, (1, 2, 3), "attribute 'age': a range is a pair (low, high), got (1, 2, 3); values go in a list"),
         (AGE, [], "attribute 'age': the list of values is empty; leave the attribute out to count all"),
         (AGE, None, "attribute 'age' cannot equal None; ask for '(null)' if nulls have a cell of their own"),
-        (AGE, [30, 5], "attribute 'age' has nothing at 5; its domain is 17 to 90"),
-        (DOSE, 2.5, "attribute 'dose' has nothing at 2.5; its domain is 0 to 2"),
-        (DOSE, (2.5, 3.0), "attribute 'dose' has nothing from 2.5 up to 3.0; its domain is 0 to 2"),
+        (AGE, [30, 5], "attribute 'age' has no values at 5; its domain is 17 to 90"),
+        (DOSE, 2.5, "attribute 'dose' has no values at 2.5; its domain is 0 to 2"),
+        (DOSE, (2.5, 3.0), "attribute 'dose' has no values from 2.5 up to 3.0; its domain is 0 to 2"),
         (
             SEX,
             "female",
             "attribute 'sex' has no value 'female'; its values are 'Female', 'Male'; did you mean 'Female'?",
         ),
         (SEX, 1, "attribute 'sex' has no value 1; its values are 'Female', 'Male'"),
-        (SEX, ("Female", "Male"), "attribute 'sex' has no order, so it has no ranges; list the values you want"),
-        (GRADE, ("high", "low"), "attribute 'grade': nothing lies from 'high' to 'low'; put the lower end first"),
+        (SEX, ("Female", "Male"), "attribute 'sex' has no order, so ranges are not possible; list the values instead"),
+        (GRADE, ("high", "low"), "attribute 'grade': the range from 'high' to 'low' is empty; put the lower end first"),
         (
             VISIT,
             "2024-02-30",
-            "attribute 'visit' holds dates (2024-01-15 to 2024-04-02) written YYYY-MM-DD, got '2024-02-30'",
+            "attribute 'visit' takes dates (2024-01-15 to 2024-04-02) such as 2026-01-31, got '2024-02-30'",
         ),
-        (VISIT, 20240201, "attribute 'visit' holds dates (2024-01-15 to 2024-04-02) written YYYY-MM-DD, got 20240201"),
+        (VISIT, 20240201, "attribute 'visit' takes dates (2024-01-15 to 2024-04-02) such as 2026-01-31, got 20240201"),
         (
             VISIT,
             date(2024, 1, 14),
-            "attribute 'visit' has nothing at 2024-01-14; its domain is 2024-01-15 to 2024-04-02",
+            "attribute 'visit' has no values at 2024-01-14; its domain is 2024-01-15 to 2024-04-02",
         ),
         (
             VISIT,
             (date(2025, 1, 1), None),
-            "attribute 'visit' has nothing from 2025-01-01; its domain is 2024-01-15 to 2024-04-02",
+            "attribute 'visit' has no values from 2025-01-01; its domain is 2024-01-15 to 2024-04-02",
         ),
     ],
 )
@@ -428,9 +428,9 @@ def test_a_question_that_cannot_be_asked_says_why(declared: Attribute, condition
 
 
 def test_open_bounds_outside_the_domain_say_which_side() -> None:
-    with pytest.raises(QueryError, match="'age' has nothing above 90; its domain is 17 to 90"):
+    with pytest.raises(QueryError, match="'age' has no values above 90; its domain is 17 to 90"):
         AGE.range(90, None, low_open=True)
-    with pytest.raises(QueryError, match="'age' has nothing below 17; its domain is 17 to 90"):
+    with pytest.raises(QueryError, match="'age' has no values below 17; its domain is 17 to 90"):
         AGE.range(None, 17, high_open=True)
 
 
@@ -446,7 +446,7 @@ def test_long_lists_of_values_are_cut() -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "message"),
     [
-        (Integer, {}, "attribute 'x' needs min and max (and a width), or edges; take them from what is publicly known"),
+        (Integer, {}, "attribute 'x' needs min and max (and a width), or edges; take them from public knowledge"),
         (Integer, {"min": 0}, "attribute 'x' needs min and max"),
         (Float, {"max": 1.0}, "attribute 'x' needs min and max"),
         (Integer, {"min": 0, "max": 9, "width": 0}, "attribute 'x': width must be above 0, got 0"),
@@ -476,12 +476,12 @@ def test_long_lists_of_values_are_cut() -> None:
         (
             Float,
             {"min": 1e15, "max": 1e15 + 1, "width": 0.01},
-            "attribute 'x': width 0.01 is lost in rounding from 1e+15",
+            "attribute 'x': width must be well above the rounding of doubles from 1e+15",
         ),
-        (Integer, {"edges": (1,)}, "attribute 'x': edges must be at least two numbers in rising order"),
-        (Integer, {"edges": ()}, "attribute 'x': edges must be at least two numbers in rising order"),
-        (Float, {"edges": (0, 2, 1)}, "attribute 'x': edges must be at least two numbers in rising order"),
-        (Float, {"edges": (0, 0)}, "attribute 'x': edges must be at least two numbers in rising order"),
+        (Integer, {"edges": (1,)}, "attribute 'x': edges must be at least two numbers in increasing order"),
+        (Integer, {"edges": ()}, "attribute 'x': edges must be at least two numbers in increasing order"),
+        (Float, {"edges": (0, 2, 1)}, "attribute 'x': edges must be at least two numbers in increasing order"),
+        (Float, {"edges": (0, 0)}, "attribute 'x': edges must be at least two numbers in increasing order"),
         (Integer, {"edges": (0, 9), "min": 0}, "attribute 'x' has edges as well as min, max or width; keep one"),
         (Integer, {"edges": (0, 9), "width": 5}, "attribute 'x' has edges as well as min, max or width; keep one"),
         (
@@ -492,17 +492,21 @@ def test_long_lists_of_values_are_cut() -> None:
         (Float, {"min": 0, "max": 9, "outside": "x"}, 'attribute \'x\': outside must be one of "drop", "clip", "cell"'),
         (Float, {"min": 0, "max": 9, "nan": None}, 'attribute \'x\': nan must be one of "drop", "cell", got None'),
         (Category, {"values": ()}, "attribute 'x' needs values, a list of at least one text"),
-        (Category, {"values": "ab"}, "attribute 'x': values must be a list of texts, got the one text 'ab'"),
+        (Category, {"values": "ab"}, "attribute 'x': values must be a list of texts, got a single text 'ab'"),
         (Category, {"values": ("a", 1)}, "attribute 'x': values must be texts in quotes, got 1"),
         (Category, {"values": ("a", "\ud800")}, "attribute 'x': values must be texts in quotes, got '\\ud800'"),
         (Category, {"values": ("a", "b", "a")}, "attribute 'x' lists the value 'a' twice; list each value once"),
-        (Category, {"values": ("(null)",), "null": "cell"}, "attribute 'x' lists the value '(null)', the name of its"),
+        (
+            Category,
+            {"values": ("(null)",), "null": "cell"},
+            "attribute 'x' lists the value '(null)', which is the label of its",
+        ),
         (Category, {"values": ("a",), "ordered": 1}, "attribute 'x': ordered must be true or false, got 1"),
         (Category, {"values": ("a",), "unknown": "clip"}, "attribute 'x': unknown must be one of"),
         (
             Date,
             {"start": date(2024, 1, 2), "end": date(2024, 1, 1)},
-            "attribute 'x': end 2024-01-01 must not be before",
+            "attribute 'x': end must not be before start 2024-01-02, got",
         ),
         (
             Date,
@@ -527,7 +531,7 @@ def test_a_declaration_that_cannot_be_says_why(
 
 @pytest.mark.parametrize("name", ["", " ", "\t\n", None, 5, "\udfff"])
 def test_a_name_must_be_text(name: object) -> None:
-    with pytest.raises(DomainError, match="an attribute's name must be text that is not blank, got "):
+    with pytest.raises(DomainError, match="the name of an attribute must be text that is not blank, got "):
         Integer(name=name, min=0, max=1)  # type: ignore[arg-type]
 
 
@@ -583,8 +587,8 @@ def test_the_size_of_a_huge_domain_is_exact() -> None:
     ("attributes", "message"),
     [
         ((), "a domain needs at least one attribute"),
-        ((AGE, SEX, AGE), "the domain declares the attribute 'age' twice; give each attribute its own name"),
-        ((AGE, "sex"), "a domain is made of attributes such as Integer(name='age', min=0, max=99), got 'sex'"),
+        ((AGE, SEX, AGE), "the domain declares the attribute 'age' twice; give each attribute a unique name"),
+        ((AGE, "sex"), "a domain consists of attributes such as Integer(name='age', min=0, max=99), got 'sex'"),
     ],
 )
 def test_a_domain_that_cannot_be(attributes: tuple[object, ...], message: str) -> None:

@@ -53,15 +53,18 @@ def test_a_domain_takes_attributes_one_by_one_or_as_a_list() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: untyped.Domain(5), "a domain is made of attributes such as Integer(name='age', min=0, max=99), got 5"),
-        (lambda: untyped.Domain("visits.toml"), "a domain is made of attributes such as"),
-        (lambda: untyped.Domain(AGE, True), "a domain is made of attributes such as"),
-        (lambda: untyped.Domain((AGE,), True), "a domain is made of attributes such as"),
-        (lambda: untyped.Domain((AGE,), (SEX,)), "a domain is made of attributes such as"),
-        (lambda: untyped.Domain(AGE, attributes=(SEX,)), "a domain is made of attributes such as"),
-        (lambda: untyped.Domain(attributes=5), "a domain is made of attributes such as"),
+        (
+            lambda: untyped.Domain(5),
+            "a domain consists of attributes such as Integer(name='age', min=0, max=99), got 5",
+        ),
+        (lambda: untyped.Domain("visits.toml"), "a domain consists of attributes such as"),
+        (lambda: untyped.Domain(AGE, True), "a domain consists of attributes such as"),
+        (lambda: untyped.Domain((AGE,), True), "a domain consists of attributes such as"),
+        (lambda: untyped.Domain((AGE,), (SEX,)), "a domain consists of attributes such as"),
+        (lambda: untyped.Domain(AGE, attributes=(SEX,)), "a domain consists of attributes such as"),
+        (lambda: untyped.Domain(attributes=5), "a domain consists of attributes such as"),
         (lambda: untyped.Domain(), "a domain needs at least one attribute"),
-        (lambda: untyped.Integer(0, 99), "an attribute's name must be text that is not blank, got 0"),
+        (lambda: untyped.Integer(0, 99), "the name of an attribute must be text that is not blank, got 0"),
         (
             lambda: untyped.Integer("age", "0", 99),
             "attribute 'age': min must be a number between -2^53 and 2^53, got '0'",
@@ -72,17 +75,17 @@ def test_a_domain_takes_attributes_one_by_one_or_as_a_list() -> None:
         ),
         (
             lambda: untyped.Category("sex", 5),
-            "attribute 'sex': values must be a list of texts, which has an order, got 5",
+            "attribute 'sex': values must be an ordered list of texts, got 5",
         ),
         (
             lambda: Category("sex", {"f"}),
-            "attribute 'sex': values must be a list of texts, which has an order, got {'f",
+            "attribute 'sex': values must be an ordered list of texts, got {'f",
         ),
         (
             lambda: untyped.Category("sex", {"f": 1}),
-            "attribute 'sex': values must be a list of texts, which has an order",
+            "attribute 'sex': values must be an ordered list of texts",
         ),
-        (lambda: untyped.Category("sex", b"fm"), "attribute 'sex': values must be a list of texts, which has an order"),
+        (lambda: untyped.Category("sex", b"fm"), "attribute 'sex': values must be an ordered list of texts"),
         (
             lambda: untyped.Date("day", 1, 2),
             "attribute 'day': start must be a date such as 2026-01-31 without quotes, got 1",

@@ -154,7 +154,7 @@ def test_a_domain_inside_a_release_cannot_make_its_reader_open_files(tmp_path: P
     secret.write_text("a\n")
     text = f'[[attribute]]\nname = "x"\ntype = "category"\nvalues_from = "{secret}"\n'
     assert failure(text) == (
-        "attribute 'x' of type category: values_from can be used in a domain file only; list the values instead"
+        "attribute 'x' of type category: values_from is possible in a domain file only; list the values instead"
     )
 
 
@@ -177,9 +177,9 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
         ("", "a domain needs at least one attribute"),
         ("format = 1", "a domain needs at least one attribute"),
         ("attribute = []", "a domain needs at least one attribute"),
-        ("format = 2\n" + AGE, "format must be 1, got 2; a newer dpcube may read it"),
-        ('format = "1"\n' + AGE, "format must be 1, got '1'; a newer dpcube may read it"),
-        ("format = true\n" + AGE, "format must be 1, got True; a newer dpcube may read it"),
+        ("format = 2\n" + AGE, "format must be 1, got 2; a newer version of dpcube may read it"),
+        ('format = "1"\n' + AGE, "format must be 1, got '1'; a newer version of dpcube may read it"),
+        ("format = true\n" + AGE, "format must be 1, got True; a newer version of dpcube may read it"),
         (
             "atribute = []",
             "a domain file has no key 'atribute'; its keys are 'format', 'drafted_from_data', 'signed_public_by', "
@@ -196,7 +196,7 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
         ("[attribute]\nname = 'age'", "attributes must be declared as [[attribute]] tables"),
         ("attribute = 5", "attributes must be declared as [[attribute]] tables"),
         ("attribute = ['age']", "attributes must be declared as [[attribute]] tables"),
-        (AGE + AGE, "the domain declares the attribute 'age' twice; give each attribute its own name"),
+        (AGE + AGE, "the domain declares the attribute 'age' twice; give each attribute a unique name"),
         (
             "[[attribute]]\nname = 'age'",
             "attribute 'age': type must be one of 'integer', 'float', 'category', 'date', got None",
@@ -210,7 +210,7 @@ def test_a_list_whose_name_is_no_path(tmp_path: Path) -> None:
             "attribute 'age': type must be one of 'integer', 'float', 'category', 'date', got ['integer']",
         ),
         ("[[attribute]]\ntype = 'integer'\nmin = 0\nmax = 9", "attribute None of type integer needs 'name'"),
-        (AGE.replace('"age"', "5"), "an attribute's name must be text that is not blank, got 5"),
+        (AGE.replace('"age"', "5"), "the name of an attribute must be text that is not blank, got 5"),
         (
             AGE + "mxa = 5",
             "attribute 'age' of type integer has no key 'mxa'; its keys are 'type', 'name', 'column', 'trim', "
@@ -293,8 +293,7 @@ def test_text_that_is_not_toml(text: str) -> None:
 def test_a_draft_that_was_not_filled_in_says_what_is_missing() -> None:
     draft = '[[attribute]]\nname = "age"\ntype = "integer"\n# min = ?\n# max = ?\n# width = ?\n'
     assert failure(draft) == (
-        "attribute 'age' needs min and max (and a width), or edges; "
-        "take them from what is publicly known, not from the data"
+        "attribute 'age' needs min and max (and a width), or edges; take them from public knowledge, not from the data"
     )
 
 
@@ -321,7 +320,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.toml"
     with path.open("wb") as sink:
         sink.truncate(17 * 2**20)
-    with pytest.raises(DomainError, match=r"huge\.toml is larger than 16 MiB, too large for a domain file"):
+    with pytest.raises(DomainError, match=r"huge\.toml is larger than 16 MiB, the limit for a domain file"):
         Domain.load(path)
 
 

@@ -111,7 +111,7 @@ def test_a_text_that_many_rows_have_is_read_once_and_counts_as_often(texts: list
     part = Integer(name="n", min=0, max=99)
     for rows in (open_rows(table), open_rows(table).restrict(part, [0, 1, 4, 7, 10])):
         found = rows.read_as(tried)
-        assert found == [rows.fates(Domain((attribute,)))[0][0] for attribute in tried]
+        assert found == [rows.outcomes(Domain((attribute,)))[0][0] for attribute in tried]
         assert sum(found[0].values()) == rows.count()
     assert open_rows(table).read_as(tried)[0]["kept"] == 6 * bool(texts)
 
@@ -128,11 +128,11 @@ def test_a_wrong_delimiter_is_told(mark: str, shown: str, tmp_path: Path) -> Non
     (tmp_path / "t.csv").write_text(f"age{mark}ward\n5{mark}a\n", encoding="utf-8")
     with pytest.raises(SourceError) as caught:
         draft(tmp_path / "t.csv")
-    assert f"say so: --delimiter '{shown}'" in str(caught.value)
+    assert f"declare it: --delimiter '{shown}'" in str(caught.value)
     assert "[[attribute]]" in draft(tmp_path / "t.csv", csv=CsvDialect(delimiter=mark))
     with pytest.raises(SourceError) as counted:
         count(tmp_path / "t.csv", Domain(Integer("age", 0, 9)))
-    assert f"say so: --delimiter '{shown}'" in str(counted.value)
+    assert f"declare it: --delimiter '{shown}'" in str(counted.value)
 
 
 def test_a_signed_draft_of_messy_values_is_a_domain() -> None:
@@ -156,7 +156,7 @@ def test_so_many_bins_in_a_file() -> None:
         axis.format("integer", 0, 9, "2.5"),
         axis.format("float", 0, 9, "true"),
     ):
-        with pytest.raises(DomainError, match="bins is a whole number above 0"):
+        with pytest.raises(DomainError, match="bins must be a whole number above 0"):
             Domain.loads(wrong)
     with pytest.raises(DomainError, match="without width or edges"):
         Domain.loads(axis.format("integer", 0, 9, 3) + "width = 2\n")

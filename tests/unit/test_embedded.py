@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dpcube.core.sources import embedded
-from dpcube.core.sources.embedded import run_in_duckdb
+from dpcube.core.sources import aggregates
+from dpcube.core.sources.aggregates import run_in_duckdb
 from dpcube.core.sources.table import Scan
 
 SETTINGS = (
@@ -30,7 +30,7 @@ def settings_of(scan: Scan) -> dict[str, str]:
 
 
 def test_an_engine_opens_no_file_but_the_tables_and_installs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "half_of_free", lambda: "123MiB")
+    monkeypatch.setattr(aggregates, "half_of_free", lambda: "123MiB")
     told = settings_of(Scan("t", paths=("/it's/a.parquet", "/b.parquet")))
     off = ("enable_external_access", "autoload_known_extensions", "autoinstall_known_extensions")
     assert [told[name] for name in (*off, "python_enable_replacements")] == ["false"] * 4

@@ -26,7 +26,8 @@ from dpcube.core.ledger import file as ledger_file
 from dpcube.core.ledger import ledger as ledger_module
 from dpcube.core.ledger.composition import composed_loss
 from dpcube.core.ledger.file import APPLICATION, FORMAT, SCHEMA
-from dpcube.core.ledger.ledger import LONGEST_NOTE, Ledger, _append
+from dpcube.core.ledger.ledger import Ledger, _append
+from dpcube.core.ledger.limits import MAX_NOTE
 from dpcube.core.period import Period
 from dpcube.curator import publish
 
@@ -132,51 +133,54 @@ def giant(path: Path) -> None:
 
 PRIMES = [n for n in range(10**6, 10**6 + 40_000) if all(n % k for k in range(2, 1100))]
 FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
-    "an endless total": (lambda p: sealed(p, {**TOTAL, "epsilon": "1e50000000"}), "do not make sense"),
-    "an endless charge": (lambda p: sealed(p, TOTAL, charged("1e-50000000")), "do not make sense"),
-    "thousands of digits": (lambda p: sealed(p, {**TOTAL, "epsilon": "9" * 5000}), "do not make sense"),
-    "digits of elsewhere": (lambda p: sealed(p, {**TOTAL, "epsilon": "\u0661"}), "do not make sense"),
-    "a negative charge": (lambda p: sealed(p, TOTAL, charged("-1")), "do not make sense"),
-    "nothing charged": (lambda p: sealed(p, TOTAL, charged("0")), "do not make sense"),
-    "divided by zero": (lambda p: sealed(p, TOTAL, charged("1/0")), "do not make sense"),
+    "an endless total": (lambda p: sealed(p, {**TOTAL, "epsilon": "1e50000000"}), "has invalid entries"),
+    "an endless charge": (lambda p: sealed(p, TOTAL, charged("1e-50000000")), "has invalid entries"),
+    "thousands of digits": (lambda p: sealed(p, {**TOTAL, "epsilon": "9" * 5000}), "has invalid entries"),
+    "digits of elsewhere": (lambda p: sealed(p, {**TOTAL, "epsilon": "\u0661"}), "has invalid entries"),
+    "a negative charge": (lambda p: sealed(p, TOTAL, charged("-1")), "has invalid entries"),
+    "nothing charged": (lambda p: sealed(p, TOTAL, charged("0")), "has invalid entries"),
+    "divided by zero": (lambda p: sealed(p, TOTAL, charged("1/0")), "has invalid entries"),
     "amounts without a common part": (
         lambda p: sealed(p, TOTAL, *(charged(f"1/{prime}") for prime in PRIMES)),
-        "too many digits together",
+        "too many digits to be added",
     ),
-    "a period of nothing": (lambda p: sealed(p, TOTAL, charged("1/9", **placed("date", 5, 5))), "do not make sense"),
+    "a period of nothing": (lambda p: sealed(p, TOTAL, charged("1/9", **placed("date", 5, 5))), "has invalid entries"),
     "a period without ends": (
         lambda p: sealed(p, TOTAL, charged("1/9", **placed("date", None, None))),
-        "do not make sense",
+        "has invalid entries",
     ),
     "a period of another kind": (
         lambda p: sealed(p, TOTAL, charged("1/9", **placed("\x1b[2J", 1, 2))),
-        "do not make sense",
+        "has invalid entries",
     ),
     "a day after all days": (
         lambda p: sealed(p, TOTAL, charged("1/9", **placed("date", 5, 2**40))),
-        "do not make sense",
+        "has invalid entries",
     ),
     "a view": (
         lambda p: script(p, f"CREATE VIEW entry AS {ENDLESS} SELECT number, {COLUMNS}, '' AS seal FROM r; {MARKS}"),
-        "tables are not those",
+        "tables differ from those",
     ),
-    "a view beside it": (lambda p: script(p, f"{SCHEMA} CREATE VIEW v AS {ENDLESS} SELECT * FROM r"), "tables are not"),
+    "a view beside it": (lambda p: script(p, f"{SCHEMA} CREATE VIEW v AS {ENDLESS} SELECT * FROM r"), "tables differ"),
     "a trigger more": (
         lambda p: script(p, f"{SCHEMA} CREATE TRIGGER t AFTER INSERT ON entry BEGIN {ENDLESS[:0]}SELECT 1; END;"),
-        "tables are not those",
+        "tables differ from those",
     ),
     "a virtual table": (
         lambda p: script(p, f"CREATE VIRTUAL TABLE entry USING fts5(number, seal); {MARKS}"),
-        "tables are not those",
+        "tables differ from those",
     ),
     "many tables": (
         lambda p: script(p, SCHEMA + "BEGIN;" + "".join(f"CREATE TABLE t{n} (a);" for n in range(2000)) + "COMMIT;"),
-        "tables are not those",
+        "tables differ from those",
     ),
-    "a column more": (lambda p: script(p, f"{SCHEMA} ALTER TABLE entry ADD COLUMN more TEXT"), "tables are not those"),
+    "a column more": (
+        lambda p: script(p, f"{SCHEMA} ALTER TABLE entry ADD COLUMN more TEXT"),
+        "tables differ from those",
+    ),
     "an expression as default": (
         lambda p: script(p, SCHEMA.replace("purpose TEXT,", "purpose TEXT DEFAULT (randomblob(900000000)),")),
-        "tables are not those",
+        "tables differ from those",
     ),
     "a giant value": (
         lambda p: script(
@@ -185,7 +189,7 @@ FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
         ),
         "too big",
     ),
-    "a giant file": (giant, "larger than a ledger can be"),
+    "a giant file": (giant, "the limit for a ledger"),
 }
 
 
@@ -231,7 +235,7 @@ def test_a_period_read_as_nobody_said_is_kept_as_it_always_was(place: Path) -> N
 
 def test_sqlite_stops_after_so_many_steps(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Ledger.create(place, total=Fraction(1))
-    monkeypatch.setattr(ledger_file, "MOST_STEPS", 10**6)
+    monkeypatch.setattr(ledger_file, "MAX_STEPS", 10**6)
     with closing(sqlite3.connect(place)) as connection:
         ledger_file.bound(connection)
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
@@ -252,7 +256,7 @@ def test_sqlite_may_take_all_the_steps_that_it_is_allowed(place: Path, monkeypat
             if most_steps is None:
                 connection.set_progress_handler(lambda: next(turns) < 0, 1000)
             else:
-                monkeypatch.setattr(ledger_file, "MOST_STEPS", most_steps)
+                monkeypatch.setattr(ledger_file, "MAX_STEPS", most_steps)
                 ledger_file.bound(connection)
             connection.execute(f"{ENDLESS} SELECT number FROM r LIMIT {rows}").fetchall()
         return next(turns)
@@ -269,7 +273,7 @@ def test_the_largest_ledger_is_read_within_the_bounds(place: Path) -> None:
     """One of many thousand releases, as large as may be charged: it opens, and is charged, in the steps allowed."""
     many = [charged(str(Fraction(1, 1000 + n % 50)), **placed("date", 1 + n, 40 + n)) for n in range(30_000)]
     sealed(place, {**TOTAL, "epsilon": "50"}, *many)
-    assert 2 * 2**20 < place.stat().st_size < ledger_module.LARGEST_FILE
+    assert 2 * 2**20 < place.stat().st_size < ledger_module.MAX_FILE
     began = time.process_time()
     assert len(Ledger(place).statement().charges) == 30_000
     assert time.process_time() - began < 10
@@ -278,29 +282,29 @@ def test_the_largest_ledger_is_read_within_the_bounds(place: Path) -> None:
 def test_a_full_ledger_says_so_and_still_takes_completions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(place, total=Fraction(1))
     number = ledger.charge(TENTH, strategy="cells", domain="d")
-    monkeypatch.setattr(ledger_module, "LARGEST_FILE", ledger_module.KEPT_FREE + place.stat().st_size - 1)
+    monkeypatch.setattr(ledger_module, "MAX_FILE", ledger_module.KEPT_FREE + place.stat().st_size - 1)
     with pytest.raises(LedgerError, match="is full"):
         ledger.charge(TENTH, strategy="cells", domain="d")
     ledger.complete(number, "0f" * 32)
-    monkeypatch.setattr(ledger_module, "LARGEST_FILE", ledger_module.KEPT_FREE + place.stat().st_size)
+    monkeypatch.setattr(ledger_module, "MAX_FILE", ledger_module.KEPT_FREE + place.stat().st_size)
     ledger.charge(TENTH, strategy="cells", domain="d")
 
 
 def test_the_bounds_of_a_ledger_are_those_that_old_ones_were_written_under() -> None:
     """A lower bound would shut out a ledger that was fine, a higher one writes what an older dpcube cannot read."""
-    written = (ledger_module.LARGEST_FILE, ledger_module.KEPT_FREE, LONGEST_NOTE, composition.MOST_BITS)
+    written = (ledger_module.MAX_FILE, ledger_module.KEPT_FREE, MAX_NOTE, composition.MAX_DENOMINATOR_BITS)
     assert written == (16_777_216, 1_048_576, 10_000, 16_384)
-    assert (APPLICATION, FORMAT, ledger_file.LONGEST_VALUE) == (0x64706375, 1, 1_048_576)
-    assert (ledger_file.MOST_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
+    assert (APPLICATION, FORMAT, ledger_file.MAX_VALUE) == (0x64706375, 1, 1_048_576)
+    assert (ledger_file.MAX_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
     assert ledger_module.PATIENCE == 60
 
 
 def test_a_file_may_be_as_large_as_a_ledger_can_be_and_no_larger(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Ledger.create(place, total=Fraction(1))
-    monkeypatch.setattr(ledger_module, "LARGEST_FILE", place.stat().st_size)
+    monkeypatch.setattr(ledger_module, "MAX_FILE", place.stat().st_size)
     assert Ledger(place).statement().total == 1
-    monkeypatch.setattr(ledger_module, "LARGEST_FILE", place.stat().st_size - 1)
-    with pytest.raises(LedgerError, match="larger than a ledger can be"):
+    monkeypatch.setattr(ledger_module, "MAX_FILE", place.stat().st_size - 1)
+    with pytest.raises(LedgerError, match="the limit for a ledger"):
         Ledger(place)
 
 
@@ -325,7 +329,7 @@ def test_what_an_entry_need_not_say_is_read_as_nothing(place: Path) -> None:
 )
 def test_entries_that_make_no_sense_are_refused(entries: list[dict[str, Any]], place: Path) -> None:
     sealed(place, *entries)
-    with pytest.raises(LedgerError, match="do not make sense"):
+    with pytest.raises(LedgerError, match="has invalid entries"):
         Ledger(place)
 
 
@@ -359,7 +363,7 @@ def test_a_ledger_with_a_second_name_is_refused_under_both(place: Path) -> None:
     other = place.with_name("other.ledger")
     other.hardlink_to(place)
     for use in (ledger.statement, lambda: Ledger(place), lambda: Ledger(other)):
-        with pytest.raises(LedgerError, match=r"has another name \(a hard link\)"):
+        with pytest.raises(LedgerError, match=r"has a second name \(a hard link\)"):
             use()
     other.unlink()
     assert ledger.statement().spent == 0
@@ -368,17 +372,17 @@ def test_a_ledger_with_a_second_name_is_refused_under_both(place: Path) -> None:
 def test_what_could_not_be_read_again_is_not_written(place: Path) -> None:
     ledger = Ledger.create(place, total=Fraction(1))
     before = place.read_bytes()
-    with pytest.raises(InputError, match="the purpose is longer than the 10,000 characters"):
-        ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * (LONGEST_NOTE + 1))
+    with pytest.raises(InputError, match="the purpose is longer than 10,000 characters"):
+        ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * (MAX_NOTE + 1))
     with pytest.raises(InputError, match="hundreds of digits"):
         ledger.charge(Fraction(1, 10**200), strategy="cells", domain="d")
     with pytest.raises(InputError, match="hundreds of digits"):
         ledger.raise_total(Fraction(10**200), purpose="more")
     with pytest.raises(InputError, match="the unit is longer"):
-        Ledger.create(place.with_name("new.ledger"), total=Fraction(1), unit="x" * (LONGEST_NOTE + 1))
+        Ledger.create(place.with_name("new.ledger"), total=Fraction(1), unit="x" * (MAX_NOTE + 1))
     assert place.read_bytes() == before
     assert list(place.parent.iterdir()) == [place]
-    ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * LONGEST_NOTE)
+    ledger.charge(TENTH, strategy="cells", domain="d", purpose="x" * MAX_NOTE)
     ledger.charge(Fraction(1, 10**199), strategy="cells", domain="d")
     assert len(Ledger(place).statement().charges) == 2
 
@@ -386,17 +390,17 @@ def test_what_could_not_be_read_again_is_not_written(place: Path) -> None:
 def test_amounts_that_make_a_ledger_unreadable_are_refused_with_it_left_readable(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(composition, "MOST_BITS", 8)
+    monkeypatch.setattr(composition, "MAX_DENOMINATOR_BITS", 8)
     ledger = Ledger.create(place, total=Fraction(1))
     ledger.charge(Fraction(1, 11), strategy="cells", domain="d")
     ledger.charge(Fraction(1, 22), strategy="cells", domain="d")
-    with pytest.raises(LedgerError, match="too many digits together"):
+    with pytest.raises(LedgerError, match="too many digits to be added"):
         ledger.charge(Fraction(1, 13), strategy="cells", domain="d")
     assert Ledger(place).statement().spent == Fraction(3, 22)
 
 
 def test_amounts_may_have_as_many_digits_together_as_said(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(composition, "MOST_BITS", 8)
+    monkeypatch.setattr(composition, "MAX_DENOMINATOR_BITS", 8)
     ledger = Ledger.create(place, total=Fraction(1))
     ledger.charge(Fraction(1, 15), strategy="cells", domain="d")
     ledger.charge(Fraction(1, 17), strategy="cells", domain="d")  # 255 together, of 8 bits

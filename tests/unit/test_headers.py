@@ -66,7 +66,7 @@ def everything(table: Path) -> list[Callable[[], object]]:
 def test_a_first_line_that_may_be_a_row_is_refused_and_not_shown(tmp_path: Path, row: str) -> None:
     (tmp_path / "t.csv").write_text(f"{row}\n{row}\n")
     for ask in everything(tmp_path / "t.csv"):
-        with pytest.raises(SourceError, match=r"is hardly the names of its columns: .*--names a,b,c") as raised:
+        with pytest.raises(SourceError, match=r"does not look like column names: .*--names a,b,c") as raised:
             ask()
         assert not any(value in str(raised.value) for value in (SECRET, "north", "2026", "41", "universe"))
 
@@ -80,7 +80,7 @@ def test_a_line_of_names_is_read_as_one(tmp_path: Path, names: str) -> None:
 def test_each_file_of_a_table_is_looked_at_and_names_that_are_given_are_taken(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("ward,age\nnorth,41\n")
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(f"{SECRET},41\n".encode()))
-    with pytest.raises(SourceError, match=r"first line of .*b\.csv\.gz is hardly") as raised:
+    with pytest.raises(SourceError, match=r"first line of .*b\.csv\.gz does not look like") as raised:
         open_rows(tmp_path)
     assert SECRET not in str(raised.value)
     for header, rows in ((False, 1), (True, 0)):
@@ -93,7 +93,7 @@ def test_a_row_of_words_is_not_shown_where_a_column_is_missing(tmp_path: Path) -
     asked = everything(tmp_path / "t.csv")
     for ask in (asked[2], *asked[4:]):
         with pytest.raises(
-            SourceError, match=r"first line is not shown, for it may be a row: .*--names a,b,c"
+            SourceError, match=r"first line is not shown because it may be a row: .*--names a,b,c"
         ) as raised:
             ask()
         assert not any(value in str(raised.value) for value in (SECRET, "wards", "north"))
@@ -107,7 +107,7 @@ def test_a_line_with_a_name_that_was_asked_for_is_a_header_and_is_shown(tmp_path
 
 def test_one_column_is_told_of_its_delimiter_and_not_shown(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f"{SECRET};north\nsouth;north\n")
-    with pytest.raises(DpcubeError, match="the table has one column; if its fields are divided by ';'") as raised:
+    with pytest.raises(DpcubeError, match="the table has one column; if its fields are separated by ';'") as raised:
         draft(tmp_path / "t.csv")
     assert SECRET not in str(raised.value)
 

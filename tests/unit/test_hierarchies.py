@@ -181,27 +181,27 @@ def dates(hierarchy: object, every: Any = "day") -> Date:
         (category, 5, "hierarchy must be a table of levels, got 5"),
         (category, ["region"], "hierarchy must be a table of levels, got ['region']"),
         (category, {"region": 5}, "must map names of groups to lists of members"),
-        (category, {"region": {"Europe": "France"}}, "group 'Europe' must be a name of its own with a list"),
-        (category, {"region": {"Europe": []}}, "group 'Europe' must be a name of its own with a list"),
-        (category, {"region": {"Europe": [["France"]]}}, "group 'Europe' must be a name of its own with a list"),
-        (category, {"region": {"(null)": list(COUNTRIES)}}, "group '(null)' must be a name of its own"),
-        (category, (("region", (("a", COUNTRIES[:2]), ("a", COUNTRIES[2:]))),), "group 'a' must be a name of its own"),
+        (category, {"region": {"Europe": "France"}}, "group 'Europe' must have a unique name and a list"),
+        (category, {"region": {"Europe": []}}, "group 'Europe' must have a unique name and a list"),
+        (category, {"region": {"Europe": [["France"]]}}, "group 'Europe' must have a unique name and a list"),
+        (category, {"region": {"(null)": list(COUNTRIES)}}, "group '(null)' must have a unique name"),
+        (category, (("region", (("a", COUNTRIES[:2]), ("a", COUNTRIES[2:]))),), "group 'a' must have a unique name"),
         (category, {"region": {"Europe": ["France", "Italy"]}}, "'Japan' is in 0 groups; list each member"),
         (category, {"region": {"a": COUNTRIES, "b": ["Chad"]}}, "'Chad' is in 2 groups"),
-        (category, {"region": {"a": [*COUNTRIES, "Peru"]}}, "'Peru' is no member of the level below"),
+        (category, {"region": {"a": [*COUNTRIES, "Peru"]}}, "'Peru' is not a member of the level below"),
         (category, {"region": REGIONS, "world": {"all": ["France"]}}, "'Europe' is in 0 groups"),
-        (category, {"country": REGIONS}, "needs a name of its own, not blank, not 'all' and not the attribute's"),
+        (category, {"country": REGIONS}, "needs a unique name, not blank, not 'all' and not that of the attribute"),
         (category, {"all": REGIONS}, "got 'all'"),
         (category, {" ": REGIONS}, "got ' '"),
-        (category, {"\ud800": REGIONS}, "needs a name of its own"),
-        (integer, {"decade": "0-9"}, "must be rising edges of the level below, from 0 to 20, got '0-9'"),
+        (category, {"\ud800": REGIONS}, "needs a unique name"),
+        (integer, {"decade": "0-9"}, "must be increasing edges of the level below, from 0 to 20, got '0-9'"),
         (integer, {"decade": [0, 7, 20]}, "got [0, 7, 20]"),
         (integer, {"decade": [0, 10]}, "got [0, 10]"),
         (integer, {"decade": [20, 10, 0]}, "got [20, 10, 0]"),
         (integer, {"decade": [0, 10, 10, 20]}, "got [0, 10, 10, 20]"),
         (integer, {"decade": [0, True, 20]}, "got [0, True, 20]"),
-        (integer, {"decade": [0, 10**400, 20]}, "must be rising edges"),
-        (integer, {"decade": [0, float("nan"), 20]}, "must be rising edges"),
+        (integer, {"decade": [0, 10**400, 20]}, "must be increasing edges"),
+        (integer, {"decade": [0, float("nan"), 20]}, "must be increasing edges"),
         (integer, {"decade": [0, 10, 20], "odd": [0, 5, 20]}, "level 'odd'"),
         (dates, ["year", "month"], "must be week alone, or some of month, quarter, year in this order"),
         (dates, ["week", "month"], "week alone"),
@@ -219,7 +219,7 @@ def test_a_hierarchy_that_cannot_be_is_refused(make: Any, hierarchy: object, mes
 
 
 def test_a_hierarchy_over_too_many_bins_is_refused_before_they_are_laid_out() -> None:
-    with pytest.raises(DomainError, match="a hierarchy is for at most"):
+    with pytest.raises(DomainError, match="a hierarchy allows at most"):
         Integer(name="n", min=0, max=2**31 - 1, hierarchy={"half": [0, 2**30, 2**31]})
 
 

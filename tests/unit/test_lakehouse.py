@@ -204,7 +204,7 @@ def test_a_delta_table_is_refused_by_the_features_that_it_declares(
     updated: Path, feature: str, change: Callable[[dict[str, Any]], object]
 ) -> None:
     rewrite(updated, change)
-    with pytest.raises(SourceError, match=f"declares features that are not read here: {feature}; export"):
+    with pytest.raises(SourceError, match=f"declares features that are not supported: {feature}; export"):
         open_rows(updated)
 
 
@@ -225,7 +225,7 @@ def test_a_log_that_is_not_whole_or_leads_elsewhere_is_refused(updated: Path) ->
     with pytest.raises(SourceError, match="outside its directory"):
         open_rows(copy)
     (updated / "_delta_log" / f"{0:020}.json").rename(updated / "_delta_log" / "elsewhere")
-    with pytest.raises(SourceError, match=r"log of the Delta table .* is not whole"):
+    with pytest.raises(SourceError, match=r"log of the Delta table .* is incomplete"):
         open_rows(updated)
     (updated / "_delta_log" / "elsewhere").rename(updated / "_delta_log" / f"{0:020}.json")
     for file in updated.glob("*.parquet"):
@@ -257,7 +257,7 @@ def test_names_of_columns_in_delta_files_may_differ_in_case_and_their_types_may_
     pq.write_table(rows_of(20).rename_columns(["WARD", "Age"]), file)
     assert (open_rows(tmp_path / "t").count_cells(DOMAIN) == counted(rows_of(20))).all()
     pq.write_table(rows_of(20).cast(pa.schema({"ward": pa.string(), "age": pa.string()})), file)
-    with pytest.raises(SourceError, match="declares 'age' to be int64, and a file of it has string; export"):
+    with pytest.raises(SourceError, match="declares 'age' as int64, but a data file stores it as string; export"):
         open_rows(tmp_path / "t")
     file.write_bytes(b"")
     with pytest.raises(SourceError, match=r"a file of the Delta table .* cannot be opened"):
@@ -388,7 +388,7 @@ def test_an_iceberg_table_is_named_by_its_metadata_or_a_hint_and_has_one_ledger(
     assert open_rows(metadata_of(table)).count() == 0
     table.append(rows_of(100))
     root, first = metadata_of(table).parents[1], metadata_of(table)
-    with pytest.raises(SourceError, match=r"no hint of its current metadata, .*: name the file"):
+    with pytest.raises(SourceError, match=r"no version hint, .*: name the file"):
         open_rows(root)
     publish(first, DOMAIN, epsilon=1, total=2)
     table.overwrite(rows_of(50))
@@ -482,7 +482,7 @@ def test_an_iceberg_table_that_cannot_be_read_exactly_is_refused(catalog: Any) -
         open_rows(by_value)
     later = metadata.with_name("00009-v3.metadata.json")
     later.write_text(metadata.read_text().replace('"format-version":2', '"format-version":3'))
-    with pytest.raises(SourceError, match=r"version 3 of the format|cannot be read"):
+    with pytest.raises(SourceError, match=r"format version 3|cannot be read"):
         open_rows(later)
     metadata.write_text("{")
     with pytest.raises(SourceError, match="cannot be read"):

@@ -164,7 +164,7 @@ def test_what_is_refused_leaves_nothing(ledger: Ledger) -> None:
     with pytest.raises(BudgetError, match="one row"):
         charge(ledger, TENTH, unit="patient")
     for number in (0, 1, 3, 99):
-        with pytest.raises(LedgerError, match="waits for its release"):
+        with pytest.raises(LedgerError, match="has no open charge"):
             ledger.complete(number, DIGEST)
     with pytest.raises(InputError, match="can only be raised"):
         ledger.raise_total(Fraction(1), purpose="the same")
@@ -176,7 +176,7 @@ def test_what_is_refused_leaves_nothing(ledger: Ledger) -> None:
 def test_a_charge_is_completed_once(ledger: Ledger) -> None:
     number = charge(ledger, TENTH)
     ledger.complete(number, DIGEST)
-    with pytest.raises(LedgerError, match=f"no charge {number} that waits"):
+    with pytest.raises(LedgerError, match=f"no open charge {number}"):
         ledger.complete(number, "0f" * 32)
     assert ledger.statement().charges[0].digest == DIGEST
 
@@ -192,10 +192,10 @@ def test_a_withdrawn_charge_is_not_spent_and_never_completed(ledger: Ledger) -> 
         (True, False, None),
     ]
     for again in (ledger.withdraw, lambda number: ledger.complete(number, DIGEST)):
-        with pytest.raises(LedgerError, match=f"no charge {rest} that waits"):
+        with pytest.raises(LedgerError, match=f"no open charge {rest}"):
             again(rest)
     ledger.complete(first, DIGEST)
-    with pytest.raises(LedgerError, match=f"no charge {first} that waits"):
+    with pytest.raises(LedgerError, match=f"no open charge {first}"):
         ledger.withdraw(first)
     charge(ledger, 9 * TENTH)
     assert ledger.statement().remaining == 0
@@ -204,7 +204,7 @@ def test_a_withdrawn_charge_is_not_spent_and_never_completed(ledger: Ledger) -> 
 def test_a_withdrawal_is_no_digest_and_an_older_dpcube_takes_it_for_spent(ledger: Ledger) -> None:
     """Before withdrawals every completion was a digest; the entry is of that form, and its charge was always spent."""
     number = charge(ledger, TENTH)
-    with pytest.raises(InputError, match="'withdrawn' is none"):
+    with pytest.raises(InputError, match="must be a hash, got 'withdrawn'"):
         ledger.complete(number, "withdrawn")
     ledger.withdraw(number)
     kept = {name: entries(ledger.path)[-1][SEALED.index(name)] for name in ("kind", "charge", "digest")}
@@ -218,7 +218,7 @@ def test_of_parts_all_are_charged_and_completed_or_none(ledger: Ledger) -> None:
     assert entries(ledger.path) == before
     numbers = ledger.charge_parts([("total", TENTH), ("cells", TENTH)], domain="d")
     before = entries(ledger.path)
-    with pytest.raises(LedgerError, match="no charge 9 that waits"):
+    with pytest.raises(LedgerError, match="no open charge 9"):
         ledger.complete_parts([*numbers, 9], DIGEST)
     assert entries(ledger.path) == before
     ledger.complete_parts(numbers, DIGEST)
@@ -243,7 +243,7 @@ def test_a_ledger_is_for_one_unit(place: Path) -> None:
     ledger = Ledger.create(place, total=Fraction(1), unit="patient")
     assert ledger.statement().unit == "patient"
     for unit in (None, "visit"):
-        with pytest.raises(BudgetError, match="counts epsilon for one 'patient'"):
+        with pytest.raises(BudgetError, match="protects one 'patient'"):
             charge(ledger, TENTH, unit=unit)
     charge(ledger, TENTH, unit="patient")
     ledger.raise_total(Fraction(2), purpose="more")
@@ -586,12 +586,12 @@ FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "empty SQLite file": (lambda path: _sqlite(path, "PRAGMA user_version = 1; VACUUM"), "not a dpcube ledger"),
     "our mark alone": (
         lambda path: _sqlite(path, f"PRAGMA application_id = {ledger_file.APPLICATION}; PRAGMA user_version = 1"),
-        "its tables are not those of one",
+        "its tables differ from those of a ledger",
     ),
     "no entries": (lambda path: _sqlite(path, ledger_file.SCHEMA), "damaged or missing"),
     "future format": (
         lambda path: _sqlite(path, ledger_file.SCHEMA + "PRAGMA user_version = 2;"),
-        "has the format 2 and this dpcube reads 1",
+        "has ledger format 2, but this version of dpcube reads format 1",
     ),
 }
 
@@ -921,11 +921,11 @@ def test_the_command_starts_raises_and_shows_a_ledger(
 
     assert ask("init", str(place), "--total", "0.3", "--purpose", "the board") == (
         0,
-        f"wrote {place}: 3/10 may be spent\n",
+        f"wrote {place}: total epsilon 3/10\n",
         "",
     )
     code, _, error = ask("init", str(place), "--total", "1")
-    assert (code, error) == (1, f"dpcube: {place} exists; a ledger is never replaced\n")
+    assert (code, error) == (1, f"dpcube: {place} exists, and a ledger is never replaced; choose another name\n")
     ledger = Ledger(place)
     ledger.complete(charge(ledger, TENTH, purpose="steer \x1b[2J the terminal"), DIGEST)
     charge(ledger, TENTH, period=JANUARY)
@@ -942,7 +942,7 @@ def test_the_command_starts_raises_and_shows_a_ledger(
     assert (code, error.count("\n")) == (2, 1)
     assert ask("raise", str(place), "--total", "1/2", "--purpose", "more")[:2] == (
         0,
-        f"{place}: 1/2 may be spent, 3/10 is left\n",
+        f"{place}: total epsilon 1/2, 3/10 is left\n",
     )
     told = json.loads(ask(str(place), "--json")[1])
     assert {key: told[key] for key in ("total", "spent", "left", "unit")} == {

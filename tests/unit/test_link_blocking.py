@@ -13,8 +13,9 @@ from dpcube.core.boxes import Partitioning
 from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.errors import InputError
 from dpcube.curator.publishing import count
-from dpcube.link.blocking import MOST_PLANNED_BLOCKS, BlockPlan, candidate_pairs, plan_boxes
-from dpcube.link.measures import LinkCost, compared_pairs, link_quality, reduction_ratio
+from dpcube.link.blocking import BlockPlan, candidate_pairs, plan_boxes
+from dpcube.link.limits import MAX_PLANNED_BLOCKS
+from dpcube.link.linking import LinkCost, compared_pairs, link_quality, reduction_ratio
 
 PEOPLE = Domain(Integer("year", 1920, 1999), Category("state", list("abcd"), null="cell"))
 
@@ -52,7 +53,7 @@ def test_more_padding_never_takes_more_boxes() -> None:
 
 def test_no_more_boxes_than_can_be_looked_at() -> None:
     domain = Domain(Integer("x", 0, 4999))
-    assert len(plan_boxes(domain, even_cells(domain, 1e7), reach=(0,), shift=1)) == MOST_PLANNED_BLOCKS
+    assert len(plan_boxes(domain, even_cells(domain, 1e7), reach=(0,), shift=1)) == MAX_PLANNED_BLOCKS
 
 
 def test_noise_that_is_negative_or_nothing_at_all_still_gives_boxes() -> None:
@@ -63,7 +64,7 @@ def test_noise_that_is_negative_or_nothing_at_all_still_gives_boxes() -> None:
 
 
 def test_a_reach_for_each_attribute_is_needed() -> None:
-    with pytest.raises(InputError, match="2 attributes needs as many reaches"):
+    with pytest.raises(InputError, match="reach needs one number for each of the 2 attributes"):
         plan_boxes(PEOPLE, even_cells(PEOPLE, 10), reach=(0,), shift=10)
 
 
@@ -150,9 +151,9 @@ def test_padding_and_more_candidates_lower_the_reduction_ratio_even_below_zero()
     )
     every = np.argwhere(np.ones((3, 3)))
     assert reduction_ratio(left, right, every) == 0
-    with pytest.raises(InputError, match="records on both sides"):
+    with pytest.raises(InputError, match="at least one record on both sides"):
         reduction_ratio(left, np.zeros(3, np.int64))
-    with pytest.raises(InputError, match="as many sizes"):
+    with pytest.raises(InputError, match="same number of block sizes"):
         compared_pairs(left, right[:2])
 
 

@@ -12,11 +12,10 @@ import pytest
 
 from dpcube.core.errors import InputError, LinkageError
 from dpcube.link.secure import environment
-from dpcube.link.secure.channel import Channel, await_peer, open_listener, reach_peer
+from dpcube.link.secure.channel import Channel, FrameKind, await_peer, open_listener, reach_peer
 from dpcube.link.secure.credentials import shared_key, write_shared_key
 from dpcube.link.secure.engine import EngineWatch, _end_tunnel, pairs_at_once, run_engine
 from dpcube.link.secure.environment import engine_folder, engine_python, install_engine
-from dpcube.link.secure.frames import FrameKind
 
 
 @pytest.fixture
@@ -125,7 +124,7 @@ def test_an_environment_without_the_engine_is_told_by_the_kind_of_fault(ends: tu
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"), [(FrameKind.MESSAGE, "something else"), (FrameKind.ABORT, "ended the session")]
+    ("kind", "told"), [(FrameKind.MESSAGE, "an unexpected frame"), (FrameKind.ABORT, "ended the session")]
 )
 def test_a_peer_that_ends_or_errs_ends_the_engine(
     ends: tuple[Channel, Channel], tmp_path: Path, kind: FrameKind, told: str
@@ -148,7 +147,7 @@ def test_what_the_engines_sent_last_is_passed_over(ends: tuple[Channel, Channel]
     assert ends[0].receive() == b"next"
     ends[1].send(b"too early")
     ends[1].flush()
-    with pytest.raises(LinkageError, match="something else"):
+    with pytest.raises(LinkageError, match="an unexpected frame"):
         _end_tunnel(ends[0])
 
 
@@ -198,7 +197,7 @@ def test_an_engine_where_others_could_have_put_code_is_not_run(tmp_path: Path, p
     (folder / "ready").touch()
     assert engine_python(places) == folder / "bin" / "python"
     (folder / place).chmod(mode)
-    with pytest.raises(InputError, match="is not run, for others than you could have put code there"):
+    with pytest.raises(InputError, match="is not run, because other users could have put code there"):
         engine_python(places)
 
 

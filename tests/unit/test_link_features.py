@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from dpcube.core.arrays import Ints
 from dpcube.link.features import Side, compared_text, feature_key, raw_features, side_features, written_texts
+from dpcube.link.limits import MAX_FEATURE_NUMBER
 from dpcube.link.program import check_features, matches
-from dpcube.link.rules import LARGEST_KEPT, MatchingRules
+from dpcube.link.rules import MatchingRules
 
 ALL_KINDS = """
 threshold = {}
@@ -161,7 +162,7 @@ def test_features_of_numbers_and_hashes_are_whole_and_within_their_bounds() -> N
     number, exact = MatchingRules.loads(STEPS).rules
     made, there = raw_features(number, (), np.array([2.0, np.nan, -7.0, 1e300, -1e300]), b"key")
     assert made[:, 0].tolist()[:3] == [2, 0, -7]
-    assert made[3:, 0].tolist() == [LARGEST_KEPT, -LARGEST_KEPT]
+    assert made[3:, 0].tolist() == [MAX_FEATURE_NUMBER, -MAX_FEATURE_NUMBER]
     assert there.tolist() == [True, False, True, True, True]
     hashed, there = raw_features(exact, ["one", "One ", "", None, "--"], np.zeros(0), b"key")
     assert there.tolist() == [True, True, False, False, False]

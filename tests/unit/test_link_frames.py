@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcube.core.errors import LinkageError
-from dpcube.link.secure.frames import LARGEST_PAYLOAD, Frame, FrameKind, FrameReader, FrameWriter
+from dpcube.link.limits import MAX_PAYLOAD
+from dpcube.link.secure.channel import Frame, FrameKind, FrameReader, FrameWriter
 
 SESSION = bytes(range(16))
 FRAMES = st.lists(st.tuples(st.sampled_from(FrameKind), st.binary(max_size=40)), max_size=6)
@@ -77,11 +78,11 @@ def test_noise_is_never_more_than_a_refusal(noise: bytes) -> None:
 
 def test_an_oversized_frame_is_refused_before_it_is_awaited() -> None:
     reader = FrameReader(SESSION)
-    reader.take(struct.pack(">HB16sQI", 1, FrameKind.DATA, SESSION, 0, LARGEST_PAYLOAD + 1))
-    with pytest.raises(LinkageError, match=f"longer than {LARGEST_PAYLOAD}"):
+    reader.take(struct.pack(">HB16sQI", 1, FrameKind.DATA, SESSION, 0, MAX_PAYLOAD + 1))
+    with pytest.raises(LinkageError, match=f"longer than {MAX_PAYLOAD}"):
         reader.next()
     with pytest.raises(ValueError, match="at most"):
-        FrameWriter(SESSION).frame(FrameKind.DATA, bytes(LARGEST_PAYLOAD + 1))
+        FrameWriter(SESSION).frame(FrameKind.DATA, bytes(MAX_PAYLOAD + 1))
 
 
 def test_a_peer_that_speaks_otherwise_is_told_from_its_first_bytes() -> None:

@@ -137,7 +137,7 @@ def test_an_honest_peer_is_believed(key: Credentials) -> None:
 def test_rows_that_cannot_be_are_refused(key: Credentials, numbers: list[int]) -> None:
     error = rows_told(key, lambda _: struct.pack(f">{len(numbers)}I", *numbers))
     assert isinstance(error, LinkageError)
-    assert "rows" in str(error)
+    assert "row numbers" in str(error)
 
 
 def test_bytes_that_are_no_rows_are_refused(key: Credentials) -> None:
@@ -185,5 +185,5 @@ def test_no_engine_in_common_is_said(key: Credentials, monkeypatch: pytest.Monke
     with session(key) as ends:
         ends[1].send(told)
         ends[1].flush()
-        with pytest.raises(LinkageError, match="no engine in common; this one has one"):
+        with pytest.raises(LinkageError, match="no engine in common; this side has one"):
             secure_matches(ends[0], PROGRAM, [], [])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dpcube.core.domain import Domain, Integer
 from dpcube.core.errors import DpcubeError, InputError
-from dpcube.link.block_file import BlockFile
+from dpcube.link.blocking import BlockFile
 from dpcube.link.features import compared_text, written_texts
 from dpcube.link.program import matches
 from dpcube.link.rules import MatchingRules

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from dpcube.core.arrays import Ints
 from dpcube.core.errors import InputError
-from dpcube.link.program import LARGEST_COMPARED, Comparison, Kind, Program, check_features, matches
+from dpcube.link.limits import MAX_COMPARED
+from dpcube.link.program import Comparison, Kind, Program, check_features, matches
 
 
 def test_a_tolerance_holds_at_its_edge_and_not_beyond() -> None:
@@ -31,7 +32,7 @@ def test_a_dummy_matches_nothing() -> None:
 
 def test_numbers_at_the_bounds_do_not_overflow() -> None:
     program = Program((Comparison("number", 1, 1, tolerance=2**27),), threshold=1)
-    ends = np.array([[1, -LARGEST_COMPARED], [1, -LARGEST_COMPARED // 2], [1, 0], [1, LARGEST_COMPARED]])
+    ends = np.array([[1, -MAX_COMPARED], [1, -MAX_COMPARED // 2], [1, 0], [1, MAX_COMPARED]])
     near = [[True, True, False, False], [True, True, True, False], [False, True, True, False], [False] * 3 + [True]]
     assert matches(program, ends, ends).tolist() == near
 

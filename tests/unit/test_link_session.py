@@ -22,7 +22,7 @@ from dpcube.core.request import read_lines
 from dpcube.core.sources import CsvDialect, open_rows
 from dpcube.curator.publishing import count
 from dpcube.link import session as session_module
-from dpcube.link.block_file import ROUNDS_AS_PAIRS, BlockFile
+from dpcube.link.blocking import ROUNDS_AS_PAIRS, BlockFile
 from dpcube.link.features import Side, feature_key, raw_features, side_features
 from dpcube.link.program import matches
 from dpcube.link.rules import MatchingRules
@@ -269,7 +269,7 @@ def test_padding_that_memory_does_not_hold_is_refused(tmp_path: Path, monkeypatc
 
 
 def test_a_session_in_no_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such directory"):
+    with pytest.raises(InputError, match="its directory does not exist"):
         prepared(tmp_path / "none" / "s", None)
 
 
@@ -303,7 +303,7 @@ def test_a_session_of_another_format_is_refused(tmp_path: Path, change: dict[str
     rows = pq.read_table(tmp_path / "s")
     told = json.loads(rows.schema.metadata[b"dpcube.session"]) | change
     pq.write_table(rows.replace_schema_metadata({"dpcube.session": json.dumps(told)}), tmp_path / "s")
-    with pytest.raises(InputError, match="no whole session"):
+    with pytest.raises(InputError, match="not a complete session"):
         LinkSession.open(tmp_path / "s", BLOCKS, RULES)
 
 
@@ -311,14 +311,14 @@ def test_a_session_that_is_too_large_or_no_file_is_not_read(tmp_path: Path, monk
     prepared(tmp_path / "s", None)
     size = (tmp_path / "s").stat().st_size
     for largest in (size, size - 1):
-        monkeypatch.setattr(session_module, "LARGEST_SESSION", largest)
+        monkeypatch.setattr(session_module, "MAX_SESSION", largest)
         if largest == size:
             LinkSession.open(tmp_path / "s", BLOCKS, RULES)
         else:
-            with pytest.raises(InputError, match="no whole session"):
+            with pytest.raises(InputError, match="not a complete session"):
                 LinkSession.open(tmp_path / "s", BLOCKS, RULES)
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(InputError, match="no whole session"):
+    with pytest.raises(InputError, match="not a complete session"):
         LinkSession.open(tmp_path / "pipe", BLOCKS, RULES)
 
 
@@ -452,7 +452,7 @@ def test_a_session_of_other_rules_blocks_or_owners_is_refused(tmp_path: Path) ->
 def test_a_file_that_is_no_session_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "s").write_bytes(content)
     (tmp_path / "s").chmod(0o600)
-    with pytest.raises(InputError, match="no whole session"):
+    with pytest.raises(InputError, match="not a complete session"):
         LinkSession.open(tmp_path / "s", BLOCKS, RULES)
 
 
@@ -503,7 +503,7 @@ def test_a_blocks_file_is_read_back_and_hostile_ones_are_refused(tmp_path: Path)
         ("{", '{"more": 1, '),
     ):
         path.write_text(text.replace(old, new, 1))
-        with pytest.raises((InputError, MemoryLimitError), match=r"no blocks file|needs about") as refused:
+        with pytest.raises((InputError, MemoryLimitError), match=r"not a blocks file|needs about") as refused:
             BlockFile.load(path)
         assert "\n" not in str(refused.value)
 

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcube.core.arrays import Bools, Ints
-from dpcube.link.program import LARGEST_COMPARED, Comparison, Kind, Program, matches
+from dpcube.link.limits import MAX_COMPARED
+from dpcube.link.program import Comparison, Kind, Program, matches
 from dpcube.link.secure import terms
 from dpcube.link.secure.terms import public_program, side_terms, text_places, text_shape
 from dpcube.link.secure.worker import PairStream, decider, tile_shares, tiles
 
-EDGES = (-LARGEST_COMPARED, -LARGEST_COMPARED + 1, -2, -1, 0, 1, 2, LARGEST_COMPARED - 1, LARGEST_COMPARED)
+EDGES = (-MAX_COMPARED, -MAX_COMPARED + 1, -2, -1, 0, 1, 2, MAX_COMPARED - 1, MAX_COMPARED)
 EXTREMES = (-(2**63), -1, 0, 1, 2**63 - 1)
 
 

@@ -19,10 +19,10 @@ import pytest
 from dpcube.core.arrays import Bools, Ints
 from dpcube.core.domain import Domain, Integer
 from dpcube.core.errors import InputError, LinkageError
-from dpcube.core.sources.rows import LONGEST_RECORD
+from dpcube.core.sources.limits import MAX_RECORD_TEXT
 from dpcube.curator.publishing import count
 from dpcube.link import linking
-from dpcube.link.block_file import BlockFile
+from dpcube.link.blocking import BlockFile
 from dpcube.link.features import Side
 from dpcube.link.linking import LinkResult, check_new_result, link_records, write_links
 from dpcube.link.program import Program, matches
@@ -159,11 +159,11 @@ def test_a_peer_of_other_rules_or_blocks_is_refused_by_name(
     other = MatchingRules(RULES.rules, 1)
     for found in linked(sessions, (blocks, blocks), (RULES, other)):
         assert isinstance(found, LinkageError)
-        assert "the peer has another rules;" in str(found)
+        assert "the peer has different rules;" in str(found)
     release = experiment(count(PEOPLE, DOMAIN), epsilon="1", domain=DOMAIN, noise=SeededNoise(2))
     for found in linked(sessions, (blocks, BlockFile.planned(release, RULES, epsilon="3", rounds=0))):
         assert isinstance(found, LinkageError)
-        assert "the peer has another blocks;" in str(found)
+        assert "the peer has different blocks;" in str(found)
 
 
 @pytest.mark.parametrize("message", [b"", b"[]", b"[" * 100_000, b"\xff", b'{"rules": 1}', b"3"])
@@ -172,7 +172,7 @@ def test_a_malformed_greeting_is_refused(
 ) -> None:
     ours = _with_hasty_peer(sessions[0], blocks, [message])
     assert isinstance(ours, LinkageError)
-    assert "the peer has another format and rules and blocks" in str(ours)
+    assert "the peer has different format and rules and blocks" in str(ours)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_without_blocks_the_padding_is_there_once() -> None:
     assert linking._in_one_block([3], 5) == 5
 
 
-LONGEST = "x" * LONGEST_RECORD
+LONGEST = "x" * MAX_RECORD_TEXT
 
 
 @pytest.mark.parametrize("ids", [[], ["a", ""], ["a", LONGEST], ["\u00e9", "\U0001f600"]])

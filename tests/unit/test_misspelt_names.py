@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from dpcube import Category, Domain, DomainError, Integer, QueryError, Release, evaluate
 from dpcube.cli import commands
-from dpcube.core.domain.text import MOST_COMPARED, meant
+from dpcube.core.domain.limits import MAX_SPELLING_WORDS
+from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import InputError
 from dpcube.queries import query
 from dpcube.release.export import write_table
@@ -56,11 +57,11 @@ def test_a_domain_file_says_which_word_or_line_is_wrong(old: str, new: str, said
 
 
 def test_hints_are_of_few_words_and_of_text() -> None:
-    many = [f"value {number}" for number in range(MOST_COMPARED + 1)]
-    assert meant("valeu 7", many) == ""
-    assert meant("valeu 7", many[:10]) == "; did you mean 'value 7'?"
-    assert meant(7, ["7"]) == ""
-    assert meant("x", []) == ""
+    many = [f"value {number}" for number in range(MAX_SPELLING_WORDS + 1)]
+    assert spelling_hint("valeu 7", many) == ""
+    assert spelling_hint("valeu 7", many[:10]) == "; did you mean 'value 7'?"
+    assert spelling_hint(7, ["7"]) == ""
+    assert spelling_hint("x", []) == ""
 
 
 @pytest.fixture(scope="module")
@@ -118,5 +119,5 @@ def test_an_interrupted_release_says_that_a_charge_stays(words: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED, "release", *words.split(" --")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 130
-    assert done.stderr.strip().startswith("dpcube: interrupted; files appear whole or not at all")
+    assert done.stderr.strip().startswith("dpcube: interrupted; no output file is incomplete")
     assert ("stays spent: dpcube ledger" in done.stderr) == (words == "measuring")

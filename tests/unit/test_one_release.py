@@ -120,7 +120,7 @@ def test_a_query_reaches_the_source_which_refuses_it_if_it_is_no_database(table:
         lambda: count(table, DOMAIN, query="SELECT 1"),
         lambda: explain(table, DOMAIN, query="SELECT 1"),
     ):
-        with pytest.raises((InputError, SourceError), match="a query goes with the address"):
+        with pytest.raises((InputError, SourceError), match="query needs the address"):
             ask()
     assert not table.with_suffix(".ledger").exists()
 
@@ -176,7 +176,7 @@ def test_an_epsilon_too_small_for_each_row_is_refused(table: Path) -> None:
 
 
 def test_a_domain_that_no_file_could_hold_is_refused(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_file, "LARGEST_DOMAIN_FILE", 10)
+    monkeypatch.setattr(release_file, "MAX_DOMAIN_FILE", 10)
     with pytest.raises(DomainError, match="shorten it"):
         publish(table, DOMAIN, epsilon=1)
     assert not table.with_suffix(".ledger").exists()

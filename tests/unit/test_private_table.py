@@ -100,7 +100,7 @@ def test_the_dialect_of_a_csv_file_is_passed_on(tmp_path: Path, noise: Recorded)
 
 
 def test_a_query_is_passed_on_and_needs_a_database() -> None:
-    with pytest.raises(SourceError, match="a query goes with the address of a database"):
+    with pytest.raises(SourceError, match="query needs the address of a database"):
         PrivateTable(ROWS, epsilon=1, query="SELECT 1")
 
 

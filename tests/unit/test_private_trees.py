@@ -15,7 +15,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.errors import BudgetError
 from dpcube.core.gate import Gate
 from dpcube.core.noise import Noise
-from dpcube.core.sources.counts import counts_from_array
+from dpcube.core.sources.open import counts_from_array
 from dpcube.learn import HistogramID3
 from dpcube.learn.id3 import Node
 from dpcube.research.classification import private_trees

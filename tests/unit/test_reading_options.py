@@ -23,8 +23,14 @@ DAYS: Any = {"name": "d", "start": "2026-01-01", "end": "2026-12-31"}
         ("%d.%m.%Y %y", "it needs one year, %Y or %y"),
         ("%Y-%m", "it needs one day, %d"),
         ("%m %b %d %Y", "it needs one month, %m or %b or %B"),
-        ("%Y-%m-%d%", "there is no %; there are %Y, %y, %m, %b, %B, %d, %a, %A, %H, %I, %p, %M, %S, %f, %z and %%"),
-        ("%Y-%m-%d %U", "there is no %U; there are %Y, %y, %m, %b, %B, %d, %a, %A, %H, %I, %p, %M, %S, %f, %z and %%"),
+        (
+            "%Y-%m-%d%",
+            "unknown directive %; use %Y, %y, %m, %b, %B, %d, %a, %A, %H, %I, %p, %M, %S, %f, %z and %%",
+        ),
+        (
+            "%Y-%m-%d %U",
+            "unknown directive %U; use %Y, %y, %m, %b, %B, %d, %a, %A, %H, %I, %p, %M, %S, %f, %z and %%",
+        ),
         ("%Y-%m-%d %M", "%M needs %H or %I"),
         ("%Y-%m-%d %z", "%z needs %H or %I"),
         ("%Y-%m-%d %I", "%I needs %p"),
@@ -51,7 +57,7 @@ def test_a_format_that_engines_could_read_in_two_ways_is_refused(form: str, why:
     [
         (lambda: Integer("x", 0, 9, decimal=";"), "decimal must be one of"),
         (lambda: Integer("x", 0, 9, thousands="x"), "thousands must be one of"),
-        (lambda: Float("x", 0, 9, thousands="."), "decimal and thousands are both '.'"),
+        (lambda: Float("x", 0, 9, thousands="."), "decimal and thousands must differ, got '.' for both"),
         (lambda: Float("x", 0, 9, prefix=""), "prefix, such as"),
         (lambda: Float("x", 0, 9, prefix="x" * 21), "is a text of 1 to 20 characters"),
         (lambda: Float("x", 0, 9, prefix=5), "is a text of 1 to 20 characters"),  # type: ignore[arg-type]
@@ -66,10 +72,13 @@ def test_a_format_that_engines_could_read_in_two_ways_is_refused(form: str, why:
         (lambda: Integer("x", 0, 9, null_text=[1]), "null_text must be a list of texts"),  # type: ignore[list-item]
         (lambda: Integer("x", 0, 9, null_text=[" "], trim=True), "trim takes blanks off"),
         (lambda: Category("x", ["a "], trim=True), "values has 'a ', and trim takes blanks off"),
-        (lambda: Category("x", ["a", "A"], case="ignore"), "the text 'A' would be read as two things"),
-        (lambda: Category("x", ["a", "NA"], null_text=["NA"]), "the text 'NA' would be read as two things"),
-        (lambda: Category("x", ["no", "yes"], true=["ja"]), "words for true, which is none of its values"),
-        (lambda: Category("x", ["false", "true"], true=["1"], false=["1"]), "the text '1' would be read as two things"),
+        (lambda: Category("x", ["a", "A"], case="ignore"), "the text 'A' denotes two different values"),
+        (lambda: Category("x", ["a", "NA"], null_text=["NA"]), "the text 'NA' denotes two different values"),
+        (lambda: Category("x", ["no", "yes"], true=["ja"]), "synonyms for 'true', which is not among its values"),
+        (
+            lambda: Category("x", ["false", "true"], true=["1"], false=["1"]),
+            "the text '1' denotes two different values",
+        ),
     ],
 )
 def test_each_mistake(make: Any, why: str) -> None:
@@ -139,7 +148,7 @@ def test_an_attribute_may_have_another_name_than_its_column() -> None:
     table = pa.table({"Age (years)": [3, 4, 4]})
     domain = Domain(Integer("age", 0, 9, column="Age (years)"), Integer("twice", 4, 5, column="Age (years)"))
     assert open_rows(table).count_cells(domain)[4].tolist() == [2, 0]
-    with pytest.raises(SourceError, match=r'name attributes after columns, or say column = "..." beside them'):
+    with pytest.raises(SourceError, match=r'name each attribute after its column, or add column = "..." to it'):
         open_rows(table).count_cells(Domain(Integer("age", 0, 9)))
 
 

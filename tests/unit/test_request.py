@@ -228,7 +228,7 @@ def test_a_release_is_checked_against_the_ledger_it_would_be_charged_to(tmp_path
         with pytest.raises(BudgetError):
             check_left(place, one, total=total, unit="p", period=None)
     for other in ("other", None):
-        with pytest.raises(BudgetError, match="counts epsilon for one 'p', not for"):
+        with pytest.raises(BudgetError, match="protects one 'p', not"):
             check_left(place, half, total=None, unit=other, period=None)
     assert book.statement().spent == 0
 

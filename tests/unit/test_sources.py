@@ -25,7 +25,7 @@ from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.core.errors import DpcubeError, MemoryLimitError, SourceError
 from dpcube.core.guess import Guess, read_by
 from dpcube.core.sources import CsvDialect, Rows, counts_from_array, counts_from_frame, open_rows
-from dpcube.core.sources.csv import LONGEST
+from dpcube.core.sources.limits import MAX_LINE
 
 DOMAIN = Domain(
     (
@@ -383,13 +383,13 @@ def test_a_sum_beyond_64_bits_is_exact() -> None:
 @pytest.mark.parametrize(
     ("column", "step", "bound", "match"),
     [
-        ("v", 0, 1, "step above 0"),
-        ("v", -0.5, 1, "step above 0"),
-        ("v", math.nan, 1, "step above 0"),
-        ("v", Fraction(1, 2**60), 1, "step above 0"),
-        ("v", 1, 0, "bound from 1 to"),
-        ("v", 1, 2**31 + 1, "bound from 1 to"),
-        ("v", 1, 2.5, "bound from 1 to"),
+        ("v", 0, 1, "step .* must be above 0"),
+        ("v", -0.5, 1, "step .* must be above 0"),
+        ("v", math.nan, 1, "step .* must be above 0"),
+        ("v", Fraction(1, 2**60), 1, "step .* must be above 0"),
+        ("v", 1, 0, "bound .* must be a whole number from 1 to"),
+        ("v", 1, 2**31 + 1, "bound .* must be a whole number from 1 to"),
+        ("v", 1, 2.5, "bound .* must be a whole number from 1 to"),
         ("d", 1, 1, "column 'd' needs a column of numbers"),
         ("x", 1, 1, "no column 'x'; its columns are 'v', 'd'"),
     ],
@@ -435,8 +435,8 @@ def check_error(error: DpcubeError) -> None:
 @pytest.mark.parametrize(
     ("source", "match"),
     [
-        ("t.xlsx", r"t\.xlsx has no extension that says how to read it; allowed are \.csv, \.tsv"),
-        ("t.csv.bz2", "no extension"),
+        ("t.xlsx", r"t\.xlsx has no known extension; allowed are \.csv, \.tsv"),
+        ("t.csv.bz2", "no known extension"),
         ("nowhere.csv", "there is no file"),
         ("nowhere.parquet", "there is no file"),
         ("s3://bucket/t.parquet", "there is no file"),
@@ -465,7 +465,7 @@ def test_a_file_of_another_kind_is_refused(name: str, tmp_path: Path) -> None:
 def test_a_missing_column_is_named_with_those_there_are() -> None:
     rows = open_rows(pa.table({"age": [1], "Sex": ["f"]}))
     with pytest.raises(
-        SourceError, match="no column 'sex'; its columns are 'age', 'Sex'; name attributes after columns"
+        SourceError, match="no column 'sex'; its columns are 'age', 'Sex'; name each attribute after its column"
     ):
         rows.count_cells(Domain((Category(name="sex", values=("f",)),)))
 
@@ -476,11 +476,15 @@ def test_a_missing_column_is_named_with_those_there_are() -> None:
         (
             Integer(name="v", min=0, max=1),
             pa.array([{"a": 1}]),
-            "numbers, booleans or text, and its column holds struct",
+            "numbers, booleans or text, but its column has the type struct",
         ),
         (Category(name="v", values=("a",)), pa.array([[1]]), "text, numbers, booleans or dates"),
-        (Date(name="v", start=date(2026, 1, 1), end=date(2026, 1, 2)), pa.array([[1]]), "dates, times or text such as"),
-        (Integer(name="v", min=0, max=1), pa.array([timedelta(1)]), "holds duration"),
+        (
+            Date(name="v", start=date(2026, 1, 1), end=date(2026, 1, 2)),
+            pa.array([[1]]),
+            "dates, timestamps or text such as",
+        ),
+        (Integer(name="v", min=0, max=1), pa.array([timedelta(1)]), "has the type duration"),
     ],
 )
 def test_a_column_of_an_unusable_type_is_refused_by_its_type(
@@ -514,21 +518,21 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     twice = pa.table([[1], [2], [3]], names=["b", "a", "a"])
     pq.write_table(twice, tmp_path / "t.parquet")
     for source in (tmp_path / "t.parquet", twice.to_reader(), pd.DataFrame([[1, 2, 3]], columns=["b", "a", "a"])):
-        with pytest.raises(SourceError, match="two columns of one name, columns 2 and 3; give each"):
+        with pytest.raises(SourceError, match="two columns of the same name, columns 2 and 3; give each"):
             open_rows(source)
 
 
 def test_a_stream_is_read_once() -> None:
     rows = open_rows(make_table().to_reader())
     assert rows.count() == 500
-    with pytest.raises(SourceError, match="can be read once, and has been"):
+    with pytest.raises(SourceError, match="can be read only once, and has been read"):
         rows.count()
 
 
 def test_a_domain_larger_than_memory_is_refused_before_reading() -> None:
     table = pa.table({name: [0] for name in "abcd"})
     domain = Domain(tuple(Integer(name=name, min=0, max=2**20) for name in "abcd"))
-    with pytest.raises(MemoryLimitError, match="more than memory holds"):
+    with pytest.raises(MemoryLimitError, match="too many for the memory"):
         open_rows(table).count_cells(domain)
 
 
@@ -609,14 +613,14 @@ def test_lines_across_blocks_are_whole(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("dialect", "match"),
     [
-        ({"delimiter": ""}, "delimiter must be one ASCII character"),
-        ({"delimiter": "\n"}, "delimiter must be one ASCII character"),
-        ({"quote": "''"}, "quote must be one ASCII character"),
-        ({"escape": "é"}, "escape must be one ASCII character"),
-        ({"delimiter": '"'}, "cannot be its quote or escape"),
+        ({"delimiter": ""}, "delimiter of a CSV dialect must be one ASCII character"),
+        ({"delimiter": "\n"}, "delimiter of a CSV dialect must be one ASCII character"),
+        ({"quote": "''"}, "quote of a CSV dialect must be one ASCII character"),
+        ({"escape": "é"}, "escape of a CSV dialect must be one ASCII character"),
+        ({"delimiter": '"'}, "must differ from its quote and escape"),
         ({"header": False}, "without a header needs names"),
-        ({"multiline": True, "escape": "\\"}, "multiline only if"),
-        ({"columns": ("age", "\udcff")}, "columns must be text in UTF-8, got '.udcff'"),
+        ({"multiline": True, "escape": "\\"}, "multiline=True needs quotes"),
+        ({"columns": ("age", "\udcff")}, "columns of a CSV dialect must be texts, got '.udcff'"),
     ],
 )
 def test_a_dialect_that_cannot_be_is_refused(dialect: dict[str, Any], match: str) -> None:
@@ -642,13 +646,13 @@ def test_an_array_of_counts_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("array", "match"),
     [
-        (np.full((3, 2), 77777), r"shape \(3, 2\), and the domain \(3, 3\)"),
+        (np.full((3, 2), 77777), r"shape \(3, 2\), but the domain has \(3, 3\)"),
         (np.full((3, 3), -77777), "whole numbers from 0 to 2\\^53"),
         (np.full((3, 3), 77777.5), "whole numbers from 0"),
         (np.full((3, 3), np.nan), "whole numbers from 0"),
         (np.full((3, 3), np.inf), "whole numbers from 0"),
         (np.full((3, 3), 2**63, np.uint64), "whole numbers from 0"),
-        (np.full((3, 3), "77777"), "type <U5; they must be whole numbers"),
+        (np.full((3, 3), "77777"), "must be whole numbers, got an array of type <U5"),
         (np.full((3, 3), True), "type bool"),
         (np.full((3, 3), None), "type object"),
     ],
@@ -723,7 +727,9 @@ def test_a_header_that_is_not_utf_8_is_refused_and_rows_are_not_asked(
     path = tmp_path / "t.csv"
     path.write_bytes("größe;stadt\n1;Köln\n".encode(encoding))
     if named:
-        with pytest.raises(SourceError, match=f"is not text in UTF-8; if it is {named}, say so: --encoding {named}"):
+        with pytest.raises(
+            SourceError, match=f"is not text in UTF-8; if it is {named}, declare it: --encoding {named}"
+        ):
             open_rows(path)
     path.write_bytes(b"v\n" + "1\nKöln\n".encode(encoding))
     assert open_rows(path).columns == ("v",)  # whatever the rows are
@@ -731,5 +737,5 @@ def test_a_header_that_is_not_utf_8_is_refused_and_rows_are_not_asked(
 
 def test_a_header_may_be_cut_inside_of_a_character(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_bytes(b"v" + "ö".encode() * LONGEST)
+    path.write_bytes(b"v" + "ö".encode() * MAX_LINE)
     assert len(open_rows(path).columns) == 1

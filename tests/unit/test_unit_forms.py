@@ -17,8 +17,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpcube.core.domain.grammar import LONGEST_TEXT
-from dpcube.core.sources.objects import MOST_PARTS, UNKNOWN, object_form, text
+from dpcube.core.domain.limits import MAX_TEXT
+from dpcube.core.sources.limits import MAX_TUPLE_PARTS
+from dpcube.core.sources.objects import UNKNOWN, object_form, text
 from dpcube.core.sources.unit import NONE, carries, form, form_type, short_enough
 from unit_names import DROPPED, named
 
@@ -123,7 +124,7 @@ def test_every_type_that_names_units_tells_its_values_apart(name: str) -> None:
 
 @pytest.mark.parametrize("type_", [pa.string(), pa.binary(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())])
 def test_a_name_has_at_most_so_many_bytes(type_: pa.DataType) -> None:
-    texts = ["a" * (LONGEST_TEXT - 1), "a" * LONGEST_TEXT, "1" * LONGEST_TEXT, " " * LONGEST_TEXT, "1" * 1001, "a"]
+    texts = ["a" * (MAX_TEXT - 1), "a" * MAX_TEXT, "1" * MAX_TEXT, " " * MAX_TEXT, "1" * 1001, "a"]
     made, kept = form(pa.array([*texts, None], type_))
     assert kept.to_pylist() == [True, False, False, False, True, True, True]
     assert len(set(made.filter(kept).to_pylist())) == 4
@@ -206,10 +207,10 @@ EQUAL: dict[str, list[object]] = {
     "a pair": [(1, "a"), (1.0, np.str_("a")), ("01", b"a"), (Decimal(1), "a")],
     "another pair": [(True, "a"), ("TRUE", "a")],
     "a pair with nothing": [(1, None)],
-    "most parts": [(None,) * MOST_PARTS],
+    "most parts": [(None,) * MAX_TUPLE_PARTS],
     "none of them": [()],
-    "longest text": ["a" * (LONGEST_TEXT - 1), b"a" * (LONGEST_TEXT - 1)],
-    "longest bytes": [b"\xff" * (LONGEST_TEXT - 1)],
+    "longest text": ["a" * (MAX_TEXT - 1), b"a" * (MAX_TEXT - 1)],
+    "longest bytes": [b"\xff" * (MAX_TEXT - 1)],
 }
 SAME = [("one", "one, written")]  # of which the lists are long
 
@@ -265,11 +266,11 @@ FORMLESS: dict[str, Callable[[], object]] = {
     "no time of pandas": lambda: pd.NaT,
     "a year": lambda: np.datetime64("2026", "Y"),
     "a clock in a zone": lambda: clock(1, 2, tzinfo=UTC),
-    "text too long": lambda: "a" * LONGEST_TEXT,
-    "bytes too long": lambda: b"a" * LONGEST_TEXT,
-    "bytes far too long": lambda: b"a" * (LONGEST_TEXT + 9),
-    "a part too many": lambda: (None,) * (MOST_PARTS + 1),
-    "parts too long": lambda: ("a" * (LONGEST_TEXT // 2),) * 3,
+    "text too long": lambda: "a" * MAX_TEXT,
+    "bytes too long": lambda: b"a" * MAX_TEXT,
+    "bytes far too long": lambda: b"a" * (MAX_TEXT + 9),
+    "a part too many": lambda: (None,) * (MAX_TUPLE_PARTS + 1),
+    "parts too long": lambda: ("a" * (MAX_TEXT // 2),) * 3,
     "a tuple of tuples": lambda: ((1,),),
     "a tuple of what has none": lambda: (math.nan,),
     "a list": lambda: [1],

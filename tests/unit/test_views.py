@@ -252,7 +252,7 @@ def test_measures_give_way_to_an_attribute_of_their_name() -> None:
         (lambda r: r.slice(planet="Mars"), "no attribute 'planet'; the attributes are 'country', 'age-group', 'seen'"),
         (lambda r: r.slice(country=["Japan"]), "slice keeps one member of 'country', got ['Japan']; use dice"),
         (lambda r: r.slice(country="Atlantis"), "attribute 'country' has no value 'Atlantis'"),
-        (lambda r: r.slice(seen="2031"), "holds dates"),
+        (lambda r: r.slice(seen="2031"), "takes dates"),
         (lambda r: r.dice(country=[]), "the list of values is empty"),
         (lambda r: r.dice("planet = 3"), "there is no attribute 'planet'"),
         (lambda r: r.dice(country=("Chad", "Italy")), "attribute 'country' has no order"),

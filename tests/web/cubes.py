@@ -11,7 +11,7 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
 from dpcube.core.sources import open_rows
-from dpcube.core.sources.counts import counts_from_array
+from dpcube.core.sources.open import counts_from_array
 from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
 from dpcube.models.marginals.components import subsets
 from dpcube.research.arrays import experiment

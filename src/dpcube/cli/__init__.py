@@ -1,4 +1,4 @@
-"""The `dpcube` command. Verbs import what they need when they run, so that the command starts fast."""
+"""Command line interface. Commands import their modules when they run, so that `dpcube` starts fast."""
 
 import io
 import signal
@@ -25,17 +25,17 @@ OVERVIEW = f"""Publish a private table once, as a differentially private cube, a
 )
 @click.version_option(__version__, prog_name="dpcube")
 def commands() -> None:
-    """Run one verb of `dpcube`."""
+    """Run one command of `dpcube`."""
 
 
-LONGEST_MESSAGE = 1500  # characters: a hostile file may be quoted in one
+MAX_ERROR_LINE = 1500  # characters: a hostile file may be quoted in one
 
 
 def main() -> None:
-    """Run the command; an error is one line on stderr: exit code 2 for bad input, 1 for a refusal or a failure."""
+    """Run the command line; an error is one line on stderr: exit code 2 for invalid input, 1 for other failures."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a file's name may be no text
+            stream.reconfigure(errors="backslashreplace")  # a file name may not be valid text
     _interrupt_cleanly()
     say_when_compiling()
     try:
@@ -48,36 +48,36 @@ def main() -> None:
         see = "" if context is None else f" (see {context.command_path} --help)"
         _fail(error.format_message().rstrip(".") + see, 2)
     except (KeyboardInterrupt, click.Abort):
-        _fail(f"interrupted; files appear whole or not at all{_what_stays()}", 130)
+        _fail(f"interrupted; no output file is incomplete{_spent_budget()}", 130)
     except DpcubeError as error:
         _fail(str(error), 2 if isinstance(error, InputError) else 1)
     except MemoryError:
-        _fail("memory ran out; close other programs, or use a larger machine", 1)
+        _fail("out of memory; close other programs, or use a larger machine", 1)
     except OSError as error:
         _fail(f"a file or the output cannot be read or written: {error.strerror or type(error).__name__}", 1)
-    except Exception as error:  # noqa: BLE001, RUF100 (a traceback could show rows, so only the kind of error is named)
+    except Exception as error:  # noqa: BLE001, RUF100 (a traceback could show rows, so only the error's type is named)
         if raised_by_compiler(error):
-            _fail(f"the compiler of loops (Numba) failed with {type(error).__name__}; {COMPILER_REMEDY}", 1)
-        _fail(f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it", 1)
+            _fail(f"the Numba compiler failed with {type(error).__name__}; {COMPILER_REMEDY}", 1)
+        _fail(f"internal error ({type(error).__name__}); this is a bug in dpcube, please report it", 1)
 
 
-def _what_stays() -> str:
-    """Say after a release was interrupted in measuring that its charge is not taken back; before, there is none."""
+def _spent_budget() -> str:
+    """Return a note that the charge of an interrupted release stays, if measuring had begun."""
     if "measuring" not in stages_begun or "--no-ledger" in sys.argv:
         return ""
-    return ", and what the ledger was charged stays spent: dpcube ledger TABLE.ledger shows it"
+    return ", and the privacy budget charged to the ledger stays spent: dpcube ledger TABLE.ledger shows it"
 
 
 def _interrupt_cleanly() -> None:
-    """Let whoever ends the process end it as Ctrl-C does, so that temporary files are removed."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C, so that temporary files are removed."""
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
             signal.signal(number, signal.default_int_handler)
 
 
 def _fail(message: str, code: int) -> None:
-    line = visible(" ".join(message[: 8 * LONGEST_MESSAGE].split()))
-    with suppress(OSError):  # when nobody can be told, the exit code still tells
+    line = visible(" ".join(message[: 8 * MAX_ERROR_LINE].split()))
+    with suppress(OSError):  # if stderr is closed, the exit code remains
         stages_done()
-        click.echo(f"dpcube: {line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + '...'}", err=True)
+        click.echo(f"dpcube: {line if len(line) <= MAX_ERROR_LINE else line[:MAX_ERROR_LINE] + '...'}", err=True)
     sys.exit(code)

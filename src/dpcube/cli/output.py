@@ -1,4 +1,4 @@
-"""How verbs print: aligned text for people, JSON for programs, stages and seconds on a terminal only."""
+"""Output of commands: aligned tables for people, JSON for programs, progress on a terminal only."""
 
 import json
 import math
@@ -22,7 +22,7 @@ def print_json(result: object) -> None:
 
 
 def _known(value: object) -> object:
-    """Return a result with null in place of numbers that are not known: JSON has no NaN and no infinity."""
+    """Return a result with null in place of NaN and infinity, which JSON cannot represent."""
     if isinstance(value, dict):
         return {key: _known(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -31,7 +31,7 @@ def _known(value: object) -> object:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: tuple[int, ...] = (0,)) -> None:
-    """Print rows in columns: those in `left` to the left, the others to the right."""
+    """Print rows in aligned columns: those in `left` are left-aligned, the others right-aligned."""
     lines = [tuple(map(visible, row)) for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -42,12 +42,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: t
 
 
 def visible(text: str) -> str:
-    """Write control characters out: the names in a file from elsewhere are not to steer a terminal."""
+    """Escape control characters: names in an untrusted file must not control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Ticker:
-    """A line on the terminal that says what is being done and for how long: nothing that was counted."""
+    """Progress line on the terminal: the current stage and its duration, and nothing that was counted."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -79,28 +79,28 @@ class Ticker:
 
 _ticker = Ticker()
 stages_begun: list[str] = []
-"""What was being done so far, whether or not it was said."""
+"""Stages that have begun, whether or not they were printed."""
 
 
 def stage(words: str) -> None:
-    """Say on a terminal what is being done; stay quiet otherwise."""
+    """Begin a stage and print it, if stderr is a terminal."""
     stages_begun.append(words)
     if sys.stderr.isatty():
         _ticker.say(words)
 
 
 def say_when_compiling() -> None:
-    """Say on a terminal, once, when machine code is being made: it takes long, and only the first time."""
+    """Print a note on a terminal, once, when Numba compiles: it is slow, and only the first time."""
     tell_when_compiling(_say_compiling)
 
 
 @cache
 def _say_compiling() -> None:
     if sys.stderr.isatty():
-        words = "compiling once for this computer, which takes up to a minute (`dpcube compile` does it ahead)"
+        words = "compiling for this computer: once, up to a minute (`dpcube compile` does it in advance)"
         click.echo(f"\r\x1b[K{words}", err=True)
 
 
 def stages_done() -> None:
-    """Clear the line that `stage` wrote."""
+    """Clear the progress line."""
     _ticker.done()

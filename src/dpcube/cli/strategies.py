@@ -1,26 +1,26 @@
-"""The option that names a strategy, for every verb that takes one."""
+"""Click options for strategies, shared by all commands that take one."""
 
 import click
 
 
 class StrategyOption(click.Option):
-    """An option whose help lists the strategies that it takes: asked of the registry when help is printed."""
+    """Option whose help lists the strategies of the registry when it is printed."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the option and its help, the names added."""
+        """Return the option and its help with the strategies' names."""
         from dpcube.strategies import strategy_names
 
         record = super().get_help_record(ctx)
         taken = ", ".join(name for name in strategy_names() if name not in self.names_left_out())
-        return None if record is None else (record[0], f"{record[1]} There are: {taken}.")
+        return None if record is None else (record[0], f"{record[1]} Available: {taken}.")
 
     def names_left_out(self) -> tuple[str, ...]:
-        """Return the names of strategies that the verb refuses."""
+        """Return the names of strategies that the command refuses."""
         return ()
 
 
 class ComparedOption(StrategyOption):
-    """The same for a verb that compares strategies, of which some only make releases."""
+    """Option of a command that compares strategies; some strategies only make releases."""
 
     def names_left_out(self) -> tuple[str, ...]:
         """Return the names of strategies that are not compared."""
@@ -33,15 +33,15 @@ one_strategy = click.option(
     "--strategy",
     cls=StrategyOption,
     metavar="NAME",
-    help="What to measure: a name, or MODULE:CLASS of your own; the first unless given.",
+    help="Strategy that chooses what to measure: a name, or MODULE:CLASS of your own. The default is the first.",
 )
-SEVERAL = "Comma-separated strategies, each a name or MODULE:CLASS of your own; those built in unless given."
+SEVERAL = "Comma-separated strategies, each a name or MODULE:CLASS of your own. The default is all built-in ones."
 some_strategies = click.option("--strategy", cls=StrategyOption, metavar="NAMES", help=SEVERAL)
 compared_strategies = click.option("--strategy", cls=ComparedOption, metavar="NAMES", help=SEVERAL)
 
 
 def named(strategies: str | None) -> tuple[str, ...]:
-    """Return the strategies of a comma-separated list, those built in unless there is one."""
+    """Return the strategies of a comma-separated list, by default the built-in ones."""
     from dpcube.strategies import BY_NAME
 
     return tuple(BY_NAME) if strategies is None else tuple(name.strip() for name in strategies.split(","))

@@ -1,4 +1,4 @@
-"""The verbs of the command line: the one list that the command, its help, its contracts and its tests use."""
+"""Registry of commands: the single list for the command line, its help, its import contracts and its tests."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -8,7 +8,7 @@ import click
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb: its name, the module and function of its command, and its line in the overview, if it has one."""
+    """Command: its name, its module and function, and its line in the overview, if it has one."""
 
     name: str
     home: str
@@ -16,7 +16,7 @@ class Verb:
     remark: str = ""
 
     def command(self) -> click.Command:
-        """Import the command."""
+        """Import and return the click command."""
         module, _, function = self.home.partition(":")
         command: click.Command = getattr(import_module(f"dpcube.cli.{module}"), function)
         return command
@@ -26,11 +26,11 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
     "Try it": (Verb("demo", "curator.demo:demo", "demo"),),
     "Own a table": (
         Verb("domain", "curator.release:domain", "domain TABLE -o D.toml", "then edit D.toml"),
-        Verb("check", "curator.check:check", "check TABLE --domain D.toml", "on your terminal only"),
+        Verb("check", "curator.check:check", "check TABLE --domain D.toml", "private, on your terminal only"),
         Verb("plan", "analyst.plan:plan", "plan D.toml --epsilon 0.5 --rows 10000"),
         Verb("release", "curator.release:release", "release TABLE --domain D.toml --epsilon 0.5 -o R.dpcube"),
         Verb("ledger", "curator.ledger:ledger", "ledger TABLE.ledger"),
-        Verb("studio", "curator.studio:studio", "studio TABLE", "all of it on a page, in your browser"),
+        Verb("studio", "curator.studio:studio", "studio TABLE", "all of these in your browser"),
     ),
     "Use a release": (
         Verb("info", "analyst.count:info", "info R.dpcube"),
@@ -57,13 +57,13 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb("compile", "curator.compile:compile_verb"),
     ),
 }
-"""The verbs by section of the overview."""
+"""Commands by section of the overview."""
 
 VERBS = {verb.name: verb for verbs in SECTIONS.values() for verb in verbs}
 
 
 def overview() -> str:
-    """Return the overview of `dpcube --help`: the example of each verb, by section."""
+    """Return the overview of `dpcube --help`: an example of each command, by section."""
     lines = []
     for section, verbs in SECTIONS.items():
         shown = [verb for verb in verbs if verb.example]
@@ -75,12 +75,12 @@ def overview() -> str:
 
 
 class Verbs(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """Click group that imports a command on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
-        """Return the names of the verbs."""
+        """Return the names of the commands."""
         return sorted(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return the command of a verb, None if there is no such verb."""
+        """Return the command of a name, None if there is none."""
         return VERBS[cmd_name].command() if cmd_name in VERBS else None

@@ -72,7 +72,7 @@ def check(
     every = open_rows(source, csv=read_lines(declared, csv), query=query)
     rows = every if rows_of is None else rows_of.select(every)
     limited = None if unit is None else rows.limit(unit, max_rows=max_rows, null=null_unit)
-    found, total, counted = rows.fates(declared)
+    found, total, counted = rows.outcomes(declared)
     looks = []
     for attribute, fates in zip(declared.attributes, found, strict=True):
         examples = _examples(rows, attribute) if show_values else ()
@@ -114,7 +114,7 @@ def _ends(attribute: Attribute, fates: dict[str, int]) -> Sequence[int]:
 
 @sealed
 def _examples(rows: Rows, attribute: Attribute) -> tuple[str, ...]:
-    return tuple(rows.not_taken(attribute, most=MOST_EXAMPLES))
+    return tuple(rows.dropped_texts(attribute, most=MOST_EXAMPLES))
 
 
 def share(part: int, whole: int) -> str:

@@ -26,9 +26,9 @@ from dpcube.core.errors import BudgetError, InputError, LedgerError, SourceError
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.period import Period
 from dpcube.core.sources import CsvDialect, Rows
-from dpcube.core.sources.engines import is_address
 from dpcube.core.sources.lakehouse import lakehouse_at
 from dpcube.core.sources.names import File, listed
+from dpcube.core.sources.open import is_address
 
 
 class LedgerLocation(Enum):

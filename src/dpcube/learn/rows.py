@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.domain import Attribute
 from dpcube.core.domain.attribute import EPOCH, listing
-from dpcube.core.domain.grammar import LONGEST_READ
+from dpcube.core.domain.limits import MAX_PARSED_TEXT
 from dpcube.core.domain.reading import BLANKS, Reading
-from dpcube.core.domain.written import TypedValues, day_written, null_values, number_written, typed
+from dpcube.core.domain.written import TypedValues, null_values, typed
 from dpcube.core.errors import InputError
 
 NO_CELL = -1
@@ -123,7 +123,7 @@ def _category(attribute: Attribute) -> Callable[[str | None], int]:
     reading = attribute.reading
     listed = {reading.folded(text): number for number, text in enumerate(attribute.texts())}
     words = {reading.folded(word): listed[reading.folded(value)] for word, value in reading.words}
-    meant, written = {**listed, **words}, TypedValues.of(attribute).positions
+    meant, written = {**listed, **words}, TypedValues.from_attribute(attribute).positions
     null, unknown = (int(_own(attribute, kind, np.array(NO_CELL))) for kind in ("null", "unknown"))
 
     def cell(text: str | None) -> int:
@@ -140,14 +140,9 @@ def _category(attribute: Attribute) -> Callable[[str | None], int]:
 
 
 def _coordinate_cell(attribute: Attribute) -> Callable[[str | None], int]:
-    reads = number_written if attribute.scale == "number" else None
-
-    def read(text: str) -> float | None:
-        return reads(attribute.reading, text) if reads else day_written(attribute, text)
-
     def cell(text: str | None) -> int:
         trimmed = _trimmed(attribute.reading, text)
-        value = None if trimmed is None or len(trimmed) > LONGEST_READ else read(trimmed)
+        value = None if trimmed is None or len(trimmed) > MAX_PARSED_TEXT else attribute.parsed(trimmed)
         of = np.array([math.nan if value is None else value])
         return int(_binned(attribute, of, np.array([trimmed is None]), trimmed is not None and value is None)[0])
 

@@ -1,6 +1,6 @@
-"""Private record linkage: two parties find the records they have in common, and show each other nothing else.
+"""Private record linkage: two parties find the records they have in common, and reveal nothing else to each other.
 
-`program.py` is what is computed, in the clear; `secure/` computes the same between two processes that do not trust
+`program.py` defines the computation in the clear; `secure/` computes the same between two processes that do not trust
 each other with their rows.
 """
 

@@ -1,40 +1,50 @@
-"""Blocking: a release of the linkage attributes enters, boxes and the pairs of them that are compared leave.
+"""Blocking for record linkage: boxes of the linkage attributes, and the blocks file that both parties share.
 
-Boxes are made from the estimated cells of a release, so from noisy counts alone: they cost nothing and can be public.
-Records go to the box of their cell, by the binning rules of every source. Two boxes are candidates if they are one, or
-if along every attribute they meet or lie no further apart than two matching values may (`reach`). Every pair of
-candidates is compared, empty ones too.
+Boxes are made from the estimated cells of a release, so from noisy counts alone: they cost no privacy budget and can be
+public. Records go to the box of their cell, by the binning rules of every source. Two boxes are candidates if they are
+the same, or if along every attribute they overlap or are no further apart than two matching values may be (`reach`).
+Every pair of candidates is compared, empty ones too.
 
-How many boxes. Each block is padded by about k dummies (`core/padding.py`), so with B blocks each side has B k of
-them, and finer boxes save pairs of records and add pairs of dummies: n m / B + k (n + m) + B k^2 for even blocks of
-which equal ones are compared, least at B = sqrt(n m) / k. `plan_boxes` cuts the largest box in two, again and again,
-and keeps the number of boxes at which the pairs that it predicts are fewest, before any padding is paid for. A pair of
-blocks may cost rounds of messages besides, as much as comparing so many pairs of records (`rounds`).
+**Number of boxes.** Each block is padded by about k dummies (`core/padding.py`), so with B blocks each side has B k of
+them. Finer boxes save pairs of records and add pairs of dummies. The total is n m / B + k (n + m) + B k^2 for even
+blocks of which equal ones are compared, and is minimal at B = sqrt(n m) / k. `plan_boxes` repeatedly cuts the largest
+box in two, and keeps the number of boxes with the fewest predicted pairs, before any padding is paid for. A pair of
+blocks may also cost rounds of messages, which are worth as much as comparing so many pairs of records (`rounds`).
 """
 
+import hashlib
 import heapq
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.core.boxes import Boxes, Partitioning, box_sums
 from dpcube.core.domain import Domain
-from dpcube.core.errors import InputError
+from dpcube.core.domain.file import read_text, write_text
+from dpcube.core.epsilon import parse_delta, parse_epsilon
+from dpcube.core.errors import DpcubeError, InputError, MemoryLimitError
+from dpcube.core.memory import check_memory
+from dpcube.core.padding import padding_shift
+from dpcube.link.limits import MAX_OTHER_ROWS, MAX_PLANNED_BLOCKS
+from dpcube.link.rules import MatchingRules
 
-MOST_PLANNED_BLOCKS = 4096
-"""So that all pairs of boxes can be looked at."""
 BoxBounds = tuple[Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockPlan:
-    """Boxes over a domain, how far apart values may match along each axis, and what it was predicted to cost.
+    """Blocks over a domain, the reach of matching values along each axis, and the predicted cost.
 
-    `pairs` is how many pairs are compared, dummies included, and `pairs_without` how many without blocking.
+    `pairs` is the number of compared pairs, including dummies, and `pairs_without` the number without blocking.
     """
 
     domain: Domain
@@ -64,15 +74,15 @@ def plan_boxes(
     other_rows: float | None = None,
     rounds: float = 0.0,
 ) -> BlockPlan:
-    """Choose boxes by estimated cells and the shift of the padding; the other side has as many rows unless said."""
+    """Choose boxes by estimated cells and the shift of the padding; by default the other side has as many rows."""
     if len(reach) != len(domain.attributes):
-        msg = f"a domain of {len(domain.attributes)} attributes needs as many reaches, got {len(reach)}"
+        msg = f"reach needs one number for each of the {len(domain.attributes)} attributes, got {len(reach)}"
         raise InputError(msg)
     cells = np.maximum(estimated, 0)
     ours = float(cells.sum())
     theirs = ours if other_rows is None else other_rows
     share = theirs / ours if ours > 0 else 0.0
-    most = int(min(MOST_PLANNED_BLOCKS, max(1, 8 * math.sqrt(ours * theirs) / shift)))
+    most = int(min(MAX_PLANNED_BLOCKS, max(1, 8 * math.sqrt(ours * theirs) / shift)))
     found: tuple[float, float, BoxBounds] | None = None
     widths = _widths(domain)
     for may_be_cut in {tuple(r == 0 for r in reach), (True,) * len(reach)}:
@@ -99,11 +109,11 @@ def candidate_pairs(domain: Domain, boxes: Boxes, reach: Sequence[float]) -> Int
 
 
 def _near(domain: Domain, boxes: Boxes, axis: int, apart: float) -> Bools:
-    """Tell which boxes meet along an axis, or whose nearest values lie no further apart."""
+    """Return a mask of the pairs of boxes that overlap along an axis, or whose nearest values are within the reach."""
     attribute = domain.attributes[axis]
     lower, upper = boxes.lower[:, axis], boxes.upper[:, axis]
     near = (lower[:, None] < upper[None, :]) & (lower[None, :] < upper[:, None])
-    if apart > 0 and attribute.scale != "position":
+    if apart > 0 and attribute.has_distances:
         edges = attribute.bin_edges()
         has_bins = lower < attribute.bins
         start = edges[np.minimum(lower, attribute.bins - 1)]
@@ -116,7 +126,7 @@ def _near(domain: Domain, boxes: Boxes, axis: int, apart: float) -> Bools:
 def _predicted(
     domain: Domain, cells: Floats, bounds: BoxBounds, reach: Sequence[float], shift: int, share: float
 ) -> tuple[float, int]:
-    """Return the pairs of candidates, dummies included, that the estimated cells foretell, and those of blocks."""
+    """Return the predicted number of compared pairs of records, including dummies, and of pairs of blocks."""
     boxes = Boxes(domain.shape, *bounds)
     rows = box_sums(cells, boxes)
     left, right = candidate_pairs(domain, boxes, reach).T
@@ -128,7 +138,7 @@ Cutter = Callable[[Floats, Ints], Cut | None]
 
 
 def _cutter(widths: Sequence[Floats], reach: Sequence[float], may_be_cut: Sequence[bool]) -> Cutter:
-    """Return what cuts a box: across the axis that is longest beside its reach, where half of the rows lie before."""
+    """Return a function that cuts a box at its median, across the axis that is longest relative to its reach."""
 
     def cut(cells: Floats, lower: Ints) -> Cut | None:
         best: tuple[float, Cut] | None = None
@@ -149,23 +159,21 @@ def _cutter(widths: Sequence[Floats], reach: Sequence[float], may_be_cut: Sequen
 
 
 def _median(along: Floats) -> int:
-    """Return the cut that divides a sum most evenly, with a cell on either side."""
+    """Return the most even cut of a sum with at least one cell on either side."""
     before = np.cumsum(along)[:-1]
     return int(np.argmin(np.abs(2 * before - along.sum()))) + 1
 
 
 def _widths(domain: Domain) -> list[Floats]:
-    """Return how wide each cell is in its attribute's coordinate; one that is no bin, and a listed value, is 1 wide."""
+    """Return the width of each cell on its attribute's coordinate; listed and irregular values have width 1."""
     return [
-        np.append(
-            np.diff(one.bin_edges()) if one.scale != "position" else np.ones(one.bins), np.ones(len(one.own_cells))
-        )
+        np.append(np.diff(one.bin_edges()) if one.has_distances else np.ones(one.bins), np.ones(len(one.own_cells)))
         for one in domain.attributes
     ]
 
 
 def _grown(cells: Floats, most: int, cut: Cutter) -> list[tuple[int, BoxBounds, BoxBounds]]:
-    """Cut the box of most rows in two until there are as many as asked; return each cut: which box, and its halves."""
+    """Repeatedly cut the box with most rows in two, up to `most` boxes; return each cut: the box and its halves."""
     turn = count(1)
     whole = (np.zeros(cells.ndim, np.int64), np.array(cells.shape))
     waiting = [(-float(cells.sum()), 0, whole)]
@@ -188,7 +196,7 @@ def _grown(cells: Floats, most: int, cut: Cutter) -> list[tuple[int, BoxBounds, 
 
 
 def _leaves(cuts: Sequence[tuple[int, BoxBounds, BoxBounds]], number: int, shape: tuple[int, ...]) -> BoxBounds:
-    """Return the boxes after so many cuts: those that were made and not cut again."""
+    """Return the boxes after the first `number` cuts: those that were not cut again."""
     boxes: dict[int, BoxBounds] = {0: (np.zeros(len(shape), np.int64), np.array(shape))}
     for turn, (parent, low, high) in enumerate(cuts[:number]):
         del boxes[parent]
@@ -198,6 +206,149 @@ def _leaves(cuts: Sequence[tuple[int, BoxBounds, BoxBounds]], number: int, shape
 
 
 def _numbers(cuts: int) -> list[int]:
-    """Return some numbers of cuts from none to all, ever further apart."""
+    """Return candidate numbers of cuts from none to all, in geometric steps."""
     steps = {0, cuts, *(int(2 ** (step / 4)) for step in range(4 * cuts.bit_length()))}
     return sorted(number for number in steps if number <= cuts)
+
+
+ROUNDS_AS_PAIRS = 2048
+"""Assumed fixed cost of a pair of blocks in the secure step, in pairs of records: a product takes time for each row of
+one side however few the other has. Measured (docs/linkage.md) as about 900 pairs in processor time and 4,500 in bytes;
+this value is in between."""
+BLOCKS_FORMAT = "dpcube blocks 1"
+_KEYS = {
+    "format",
+    "domain",
+    "lower",
+    "upper",
+    "reach",
+    "pairs",
+    "pairs_without",
+    "epsilon",
+    "delta",
+    "release",
+    "rules",
+}
+
+
+class NoisyCube(Protocol):
+    """Source of the plan: a `Release`, which this package must not import."""
+
+    domain: Domain
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 that identifies the release."""
+
+    def cells(self) -> Floats:
+        """Return the estimated count of every cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockFile:
+    """Blocks file: a block plan, and the rules, the epsilon and delta of the padding and the release it was made for.
+
+    It is JSON, public, and the same for both parties.
+    """
+
+    plan: BlockPlan
+    epsilon: Fraction
+    delta: Fraction
+    release: str
+    rules: str
+
+    @classmethod
+    def planned(
+        cls,
+        release: NoisyCube,
+        rules: MatchingRules,
+        *,
+        epsilon: str | Fraction,
+        delta: str | Fraction = "1e-6",
+        max_rows: int = 1,
+        other_rows: float | None = None,
+        rounds: float | None = None,
+    ) -> "BlockFile":
+        """Choose blocks for a release and rules by the cost of padding at (epsilon, delta); no budget is spent.
+
+        `rounds` is the fixed cost of a pair of blocks; by default 0 if equal records are found by set intersection.
+        """
+        amount, slack = parse_epsilon(epsilon), parse_delta(delta)
+        if other_rows is not None and not 0 <= other_rows <= MAX_OTHER_ROWS:  # refuses NaN too
+            msg = f"the rows of the other party must be a number from 0 to {MAX_OTHER_ROWS:,}, got {other_rows}"
+            raise InputError(msg)
+        domain = release.domain
+        check_memory(24 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="block on fewer attributes")
+        shift = padding_shift(amount, slack, sensitivity=max_rows)
+        reach = [rules.reach_along(name) for name in domain.names]
+        cells = release.cells()
+        if rounds is None:
+            rounds = 0 if rules.program.is_equality else ROUNDS_AS_PAIRS
+        plan = plan_boxes(domain, cells, reach=reach, shift=shift, other_rows=other_rows, rounds=rounds)
+        return cls(plan, amount, slack, release.digest, rules.digest)
+
+    def dumps(self) -> str:
+        """Return the text of the file."""
+        plan = self.plan
+        fields = {
+            "format": BLOCKS_FORMAT,
+            "domain": plan.domain.dumps(),
+            "lower": plan.boxes.lower.tolist(),
+            "upper": plan.boxes.upper.tolist(),
+            "reach": list(plan.reach),
+            "pairs": plan.pairs,
+            "pairs_without": plan.pairs_without,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "release": self.release,
+            "rules": self.rules,
+        }
+        return json.dumps(fields, indent=1, sort_keys=True) + "\n"
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the contents, which both parties must share."""
+        return hashlib.sha256(self.dumps().encode()).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Write the file."""
+        write_text(path, self.dumps())
+
+    @classmethod
+    def load(cls, path: Path) -> "BlockFile":
+        """Read an untrusted file: InputError in one line unless it is a complete block plan."""
+        text = read_text(path)
+        try:
+            return cls._read(json.loads(text))
+        except MemoryLimitError:
+            raise
+        except (DpcubeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            why = str(error) if isinstance(error, DpcubeError) else "it was changed, or written by another program"
+            msg = f"{path} is not a blocks file of `dpcube block`: {why}"
+            raise InputError(msg) from None
+
+    @classmethod
+    def _read(cls, fields: Any) -> "BlockFile":
+        if not isinstance(fields, dict) or set(fields) != _KEYS or fields["format"] != BLOCKS_FORMAT:
+            msg = f"its format is not '{BLOCKS_FORMAT}'"
+            raise InputError(msg)
+        domain = Domain.loads(fields["domain"])
+        check_memory(24 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="ask for fewer attributes")
+        lower, upper = (np.array(fields[key], np.int64) for key in ("lower", "upper"))
+        reach = tuple(float(apart) for apart in fields["reach"])
+        if (
+            not 1 <= len(lower) <= MAX_PLANNED_BLOCKS
+            or len(reach) != len(domain.names)
+            or not all(0 <= r < 2**60 for r in reach)
+        ):
+            msg = f"it must have 1 to {MAX_PLANNED_BLOCKS:,} boxes and a reach for each attribute"
+            raise InputError(msg)
+        plan = BlockPlan(
+            domain,
+            Partitioning(domain.shape, lower, upper),
+            reach,
+            float(fields["pairs"]),
+            float(fields["pairs_without"]),
+        )
+        digests = [str(fields[key]) for key in ("release", "rules")]
+        return cls(plan, parse_epsilon(str(fields["epsilon"])), parse_delta(str(fields["delta"])), *digests)

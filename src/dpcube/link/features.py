@@ -1,8 +1,8 @@
-"""Features: columns of records and rules enter, the integers that the two parties compare leave.
+"""Feature encoding of records: hashes, integers and Bloom filters that the two parties compare in secret.
 
 A value becomes one hash (exact), a whole number of steps or days (number, date), or the bits of a Bloom filter of its
-q-grams (text). What is missing holds for nothing: a text has no bits then, and each side has numbers and hashes of
-its own for it, which are far from the other's and from every value. Nothing here is ever sent.
+q-grams (text). A missing value matches nothing: a text then has no bits, and each side has its own placeholder for
+numbers and hashes, far from the other's and from every value. Features are never sent.
 """
 
 import hashlib
@@ -15,31 +15,31 @@ from typing import Literal
 import numpy as np
 
 from dpcube.core.arrays import Bools, Floats, Ints
-from dpcube.link.program import LARGEST_COMPARED
-from dpcube.link.rules import LARGEST_KEPT, DateRule, MatchingRule, MatchingRules, NumberRule, TextRule
+from dpcube.link.limits import MAX_COMPARED, MAX_FEATURE_NUMBER
+from dpcube.link.rules import DateRule, MatchingRule, MatchingRules, NumberRule, TextRule
 
 Side = Literal["listener", "connector"]
 NO_HASH: dict[Side, int] = {"listener": -1, "connector": -2}
-NO_NUMBER: dict[Side, int] = {"listener": -LARGEST_COMPARED, "connector": LARGEST_COMPARED}
-"""What stands for a missing value. Hashes are not negative. Numbers are within 10^8, tolerances too: of two numbers of
-which one is missing the difference is at least 2^28 - 10^8, more than any tolerance."""
-_END = "\x02"  # stands at both ends of a text, and in none
+NO_NUMBER: dict[Side, int] = {"listener": -MAX_COMPARED, "connector": MAX_COMPARED}
+"""Placeholders of missing values. Hashes are not negative. Numbers and tolerances are at most 10^8 in magnitude: if one
+of two numbers is missing, they differ by at least 2^28 - 10^8, more than any tolerance."""
+_END = "\x02"  # marks both ends of a text, and occurs in none
 
 
 _ZEROS = {
     "real": re.compile(r"(?<=[0-9])\.0*$|(\.[0-9]*[1-9])0+$"),
     "date": re.compile(r"(?<=:[0-9]{2})\.0*$()"),
 }
-"""What the type of a column adds to the text of a value: zeros after the point."""
+"""Trailing zeros that the type of a column adds to the text of a value."""
 _MIDNIGHT = re.compile(r"(?<=-[0-9]{2})[ T]00:00:00$")
 _UNIT_OF_TYPE = re.compile(r"\[(s|ms|us|ns)[\],]")
 
 
-def written_texts(values: Sequence[object], held: str | None, type_name: str = "") -> list[str | None]:
-    """Return texts as they would be written in a file, by what a column holds and the name of its type.
+def written_texts(values: Sequence[object], kind: str | None, type_name: str = "") -> list[str | None]:
+    """Normalise values to the texts that a file would contain, by the kind and type of their column.
 
-    One party's 800 is a text or a whole number, and the other's, in a column with nulls, a real one. Times come as
-    whole numbers of their type's unit since 1970, and those of midnight are days. What is no text is missing.
+    One party's 800 may be text or a whole number, and the other's, in a column with nulls, a real number. Times come as
+    whole numbers of their type's unit since 1970, and midnights become days. Values that are not texts are missing.
 
     >>> written_texts(["800.0", "1.50", "1e+20", None], "real"), written_texts(["800.0"], "text")
     (['800', '1.5', '1e+20', None], ['800.0'])
@@ -47,31 +47,31 @@ def written_texts(values: Sequence[object], held: str | None, type_name: str = "
     ['2001-02-03', '2001-02-03 00:00:01']
     """
     texts = [value if isinstance(value, str) else None for value in values]
-    if held not in _ZEROS:
+    if kind not in _ZEROS:
         return texts
-    unit = _UNIT_OF_TYPE.search(type_name) if held == "date" else None
+    unit = _UNIT_OF_TYPE.search(type_name) if kind == "date" else None
     timed = [text if text is None or unit is None else _moment(text, unit[1]) for text in texts]
-    return [None if text is None else _MIDNIGHT.sub("", _ZEROS[held].sub(r"\1", text)) for text in timed]
+    return [None if text is None else _MIDNIGHT.sub("", _ZEROS[kind].sub(r"\1", text)) for text in timed]
 
 
 def _moment(text: str, unit: str) -> str:
-    """Return a time as it is written, of a whole number of a unit; another text as it is."""
+    """Return a whole number of a unit as the text of a time; other texts as they are."""
     is_whole = text.removeprefix("-").isdecimal() and len(text) <= 20 and abs(int(text)) < 2**63
-    # Its type is that of no single unit, so NumPy's overloads know none.
+    # NumPy's type stubs have no overload for a unit that is not a literal.
     return str(np.array(int(text), np.int64).view(f"datetime64[{unit}]")).replace("T", " ") if is_whole else text
 
 
 def compared_text(text: str | None) -> str:
-    """Return a text as it is compared: without accents, case, blanks and marks.
+    """Return the form in which texts are compared: without accents, case, blanks and punctuation.
 
-    An accent is a mark that combines with a letter; the vowels of Indic scripts do not, and stay.
+    An accent is a combining mark; the vowel signs of Indic scripts do not combine, and stay.
 
     >>> compared_text("  Müller-Lüdenscheidt "), compared_text(None)
     ('mullerludenscheidt', '')
     """
     if text is None:
         return ""
-    # Taken apart twice: small and capital letters have forms that are no letters themselves before (a bold A).
+    # Normalised twice: some forms of letters (a mathematical bold A) fold only after the first time.
     folded = unicodedata.normalize("NFKD", text).casefold()
     return "".join(filter(_is_compared, unicodedata.normalize("NFKD", folded)))
 
@@ -84,11 +84,11 @@ def _is_compared(letter: str) -> bool:
 
 
 def raw_features(rule: MatchingRule, texts: Sequence[str | None], values: Floats, key: bytes) -> tuple[Ints, Bools]:
-    """Return the columns of one comparison of each record, by texts or by values, and which records have one."""
+    """Return the feature columns of one comparison, from texts or values, and a mask of the records that have one."""
     if isinstance(rule, NumberRule | DateRule):
         step = float(rule.step) if isinstance(rule, NumberRule) else 1.0
         there = np.asarray(~np.isnan(values))
-        steps = np.rint(np.where(there, values, 0) / step).clip(-LARGEST_KEPT, LARGEST_KEPT)
+        steps = np.rint(np.where(there, values, 0) / step).clip(-MAX_FEATURE_NUMBER, MAX_FEATURE_NUMBER)
         return steps.astype(np.int64)[:, None], there
     if isinstance(rule, TextRule):
         made = _for_each(texts, lambda text: _bloom(text, rule, key), rule.bits)
@@ -98,7 +98,7 @@ def raw_features(rule: MatchingRule, texts: Sequence[str | None], values: Floats
 
 
 def side_features(rule: MatchingRule, columns: Ints, there: Bools, side: Side) -> Ints:
-    """Return features with a side's own numbers where there is no value."""
+    """Return features with a side's own placeholder for missing values."""
     if isinstance(rule, TextRule):
         return columns
     missing = NO_NUMBER if isinstance(rule, NumberRule | DateRule) else NO_HASH
@@ -106,12 +106,12 @@ def side_features(rule: MatchingRule, columns: Ints, there: Bools, side: Side) -
 
 
 def feature_key(rules: MatchingRules) -> bytes:
-    """Return the key of the hashes: of the text that the two agreed on, if they did."""
+    """Return the key of the hashes, derived from the text that the two parties agreed on, if any."""
     return hashlib.sha256(b"dpcube link features " + rules.key.encode()).digest()
 
 
 def _for_each(texts: Sequence[str | None], make: Callable[[str], Ints], columns: int) -> Ints:
-    """Make the features of each plain text, once for each that differs."""
+    """Compute the features of each normalised text, once for each distinct one."""
     made = lru_cache(maxsize=None)(make)
     found = np.zeros((len(texts), columns), np.int64)
     for number, text in enumerate(texts):
@@ -120,7 +120,7 @@ def _for_each(texts: Sequence[str | None], make: Callable[[str], Ints], columns:
 
 
 def _bloom(text: str, rule: TextRule, key: bytes) -> Ints:
-    """Return the bits of the q-grams of a plain text, its ends marked; none for an empty one."""
+    """Return the Bloom filter of the q-grams of a normalised text with marked ends; no bits for an empty text."""
     bits = np.zeros(rule.bits, np.int64)
     if text:
         marked = _END * (rule.grams - 1) + text + _END * (rule.grams - 1)
@@ -133,5 +133,5 @@ def _bloom(text: str, rule: TextRule, key: bytes) -> Ints:
 
 def _hash(key: bytes, name: str, text: str) -> int:
     """Return 64 bits of a keyed hash."""
-    said = f"{len(name)} {name} {text}".encode(errors="replace")
-    return int.from_bytes(hashlib.blake2b(said, digest_size=8, key=key).digest(), "big")
+    salted = f"{len(name)} {name} {text}".encode(errors="replace")
+    return int.from_bytes(hashlib.blake2b(salted, digest_size=8, key=key).digest(), "big")

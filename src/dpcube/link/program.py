@@ -1,17 +1,17 @@
-"""What the two parties compute: a program and each side's features enter, the bit of every pair leaves, in the clear.
+"""Matching program of record linkage: weighted comparisons with a threshold, and their reference semantics.
 
-A record is a row of integers, its features. The first says whether it is a record (1) or a dummy (0), the others are
-consumed by comparisons from left to right. A pair matches iff both are records and the weights of the comparisons that
-hold add up to the threshold. The program is public and equal on both sides; `digest` is what they compare.
+A record is a row of integers, its features. The first is 1 for a record and 0 for a dummy; comparisons consume the
+others from left to right. A pair matches iff both are records and the weights of the comparisons that hold add up to at
+least the threshold. The program is public and equal on both sides; the parties compare its `digest`.
 
 **Nothing overflows.** The secure step compares in the integers modulo 2^32, read as -2^31 .. 2^31 - 1, so every number
 that it compares must be in between:
 
 * exact: equality of both halves, modulo 2^32 each, is equality of any two int64;
 * number: tolerance + a - b, and tolerance - a + b, with |a|, |b| at most 2^28 and tolerance at most 2^27, is within
-  5 2^27. A dummy must hold for nothing: its side takes its features for zeros and lowers both by 5 2^27 + 1 (`NEVER`).
+  5 2^27. A dummy must match nothing: its side treats its features as zeros and lowers both by 5 2^27 + 1 (`NEVER`).
   With one such side both are negative, with two at least -(15 2^27 + 2);
-* text: `secure/terms.py` says in how many bits;
+* text: `secure/terms.py` derives the number of bits;
 * the score, at most 2^5 weights of at most 2^20, lowered by 2^26 for each dummy, less the threshold, is within 2^28.
 """
 
@@ -25,22 +25,24 @@ import numpy as np
 
 from dpcube.core.arrays import Bools, Ints
 from dpcube.core.errors import InputError
+from dpcube.link.limits import (
+    MAX_COMPARED,
+    MAX_COMPARISONS,
+    MAX_DENOMINATOR,
+    MAX_EXACT_COLUMNS,
+    MAX_TEXT_BITS,
+    MAX_TOLERANCE,
+    MAX_WEIGHT,
+)
 
 Kind = Literal["exact", "number", "text"]
-MOST_COMPARISONS = 32
-MOST_TEXT_BITS = 4096
-MOST_EXACT_COLUMNS = 64
-LARGEST_COMPARED = 2**28
-LARGEST_TOLERANCE = 2**27
-LARGEST_WEIGHT = 2**20
-LARGEST_DENOMINATOR = 1024
 NEVER = 5 * 2**27 + 1
 CANONICAL_FORM = "dpcube link program 1"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One attribute of a pair: the integer columns it consumes, when it holds, and what that weighs.
+    """Comparison of one attribute: the feature columns it consumes, the condition, and its weight.
 
     `exact` holds iff all columns are equal; `number`, of one column, iff |a - b| <= tolerance; `text`, of 0/1 bits, iff
     both have a bit and 2 * den * (bits in common) >= num * (bits of both), where (num, den) is `dice`.
@@ -57,23 +59,23 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            msg = f"a comparison is exact, number or text, not {self.kind!r}"
+            msg = f"the kind of a comparison must be exact, number or text, got {self.kind!r}"
             raise InputError(msg)
-        most = {"exact": MOST_EXACT_COLUMNS, "number": 1, "text": MOST_TEXT_BITS}[self.kind]
+        most = {"exact": MAX_EXACT_COLUMNS, "number": 1, "text": MAX_TEXT_BITS}[self.kind]
         _check_whole("the columns of a comparison", self.columns, 1, most)
-        _check_whole("the weight of a comparison", self.weight, 1, LARGEST_WEIGHT)
-        _check_whole("a tolerance", self.tolerance, 0, LARGEST_TOLERANCE if self.kind == "number" else 0)
+        _check_whole("the weight of a comparison", self.weight, 1, MAX_WEIGHT)
+        _check_whole("a tolerance", self.tolerance, 0, MAX_TOLERANCE if self.kind == "number" else 0)
         if self.kind == "text":
-            _check_whole("the denominator of a Dice threshold", self.dice[1], 1, LARGEST_DENOMINATOR)
+            _check_whole("the denominator of a Dice threshold", self.dice[1], 1, MAX_DENOMINATOR)
             _check_whole("the numerator of a Dice threshold", self.dice[0], 1, self.dice[1])
         elif self.dice != (0, 1):
-            msg = f"a comparison of kind {self.kind} has no Dice threshold"
+            msg = f"a comparison of kind {self.kind} takes no Dice threshold, got {self.dice!r}"
             raise InputError(msg)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The comparisons of a pair and the weight at which it matches.
+    """Comparisons of a pair and the threshold weight of a match.
 
     >>> program = Program((Comparison("exact", 1, 1), Comparison("number", 1, 1, tolerance=2)), threshold=2)
     >>> matches(program, np.array([[1, 7, 30]]), np.array([[1, 7, 32], [1, 7, 33], [0, 7, 30]])).tolist()
@@ -84,17 +86,17 @@ class Program:
     threshold: int
 
     def __post_init__(self) -> None:
-        _check_whole("the number of comparisons", len(self.comparisons), 1, MOST_COMPARISONS)
+        _check_whole("the number of comparisons", len(self.comparisons), 1, MAX_COMPARISONS)
         _check_whole("the threshold of a program", self.threshold, 1, self.total_weight)
 
     @property
     def total_weight(self) -> int:
-        """What a pair weighs for which every comparison holds."""
+        """Weight of a pair for which every comparison holds."""
         return sum(one.weight for one in self.comparisons)
 
     @property
     def width(self) -> int:
-        """The columns of a feature matrix, the first included."""
+        """Number of columns of a feature matrix, including the first."""
         return 1 + sum(one.columns for one in self.comparisons)
 
     @property
@@ -104,7 +106,7 @@ class Program:
 
     @property
     def is_equality(self) -> bool:
-        """Whether a pair matches iff all columns are equal: then set intersection will do."""
+        """Whether a pair matches iff all columns are equal, so that private set intersection suffices."""
         return self.needs_all and all(one.kind == "exact" for one in self.comparisons)
 
     def parts(self) -> Iterator[tuple[Comparison, slice]]:
@@ -116,8 +118,8 @@ class Program:
 
     def canonical(self) -> bytes:
         """Return the program as bytes that are equal for equal programs."""
-        told = [CANONICAL_FORM, [asdict(one) for one in self.comparisons], self.threshold]
-        return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+        fields = [CANONICAL_FORM, [asdict(one) for one in self.comparisons], self.threshold]
+        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
     def digest(self) -> bytes:
         """Return the SHA-256 of the program."""
@@ -125,25 +127,25 @@ class Program:
 
 
 def check_features(program: Program, features: Ints) -> None:
-    """Refuse a matrix that the program cannot be run on.
+    """Refuse a feature matrix outside the program's bounds.
 
-    Whoever makes features from rows keeps them inside the bounds, so that no row decides whether a run fails.
+    The code that makes features from rows keeps them inside the bounds, so that no row decides whether a run fails.
     """
     if features.dtype != np.int64 or features.ndim != 2 or features.shape[1] != program.width:
-        msg = f"features are a matrix of int64 with {program.width} columns, as the program says"
+        msg = f"features must be an int64 matrix with the {program.width} columns of the program"
         raise InputError(msg)
     bits = [slice(0, 1)] + [columns for one, columns in program.parts() if one.kind == "text"]
     if any(((features[:, columns] & ~1) != 0).any() for columns in bits):
-        msg = "the first feature and those of texts are 0 or 1"
+        msg = "the first feature and those of texts must be 0 or 1"
         raise InputError(msg)
     numbers = [features[:, columns] for one, columns in program.parts() if one.kind == "number"]
-    if any(((column < -LARGEST_COMPARED) | (column > LARGEST_COMPARED)).any() for column in numbers):
-        msg = f"features of numbers are from -{LARGEST_COMPARED} to {LARGEST_COMPARED}; scale or clip them"
+    if any(((column < -MAX_COMPARED) | (column > MAX_COMPARED)).any() for column in numbers):
+        msg = f"features of numbers must be from -{MAX_COMPARED} to {MAX_COMPARED}; scale or clip them"
         raise InputError(msg)
 
 
 def matches(program: Program, left: Ints, right: Ints) -> Bools:
-    """Return which pairs match: the reference that the secure step must equal bit for bit."""
+    """Return a mask of the pairs that match: the reference that the secure step must equal bit for bit."""
     check_features(program, left)
     check_features(program, right)
     score = np.zeros((len(left), len(right)), np.int64)
@@ -155,22 +157,22 @@ def matches(program: Program, left: Ints, right: Ints) -> Bools:
 
 
 def _holds(one: Comparison, left: Ints, right: Ints) -> Bools:
-    held: Bools
+    holds: Bools
     if one.kind == "text":
         sizes_left, sizes_right = left.sum(axis=1)[:, None], right.sum(axis=1)[None, :]
         numerator, denominator = one.dice
         enough = 2 * denominator * (left @ right.T) >= numerator * (sizes_left + sizes_right)
-        held = enough & (sizes_left > 0) & (sizes_right > 0)
+        holds = enough & (sizes_left > 0) & (sizes_right > 0)
     elif one.kind == "number":
-        held = np.abs(left - right.T) <= one.tolerance
+        holds = np.abs(left - right.T) <= one.tolerance
     else:
-        held = np.ones((len(left), len(right)), bool)
+        holds = np.ones((len(left), len(right)), bool)
         for column in range(one.columns):
-            held &= left[:, column, None] == right[None, :, column]
-    return held
+            holds &= left[:, column, None] == right[None, :, column]
+    return holds
 
 
 def _check_whole(name: str, value: int, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        msg = f"{name} must be a whole number from {least} to {most}, not {value!r}"
+        msg = f"{name} must be a whole number from {least} to {most}, got {value!r}"
         raise InputError(msg)

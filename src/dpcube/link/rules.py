@@ -1,24 +1,24 @@
-"""Matching rules: a small TOML file enters, the program that the two parties run and how each makes its features leave.
+"""Matching rules of record linkage: a TOML file that defines the program and each party's features.
 
-    threshold = 4                # a pair matches if what holds weighs as much
+    threshold = 4                # a pair matches if its comparisons that hold weigh at least this
 
     [[compare]]
     column = "surname"
-    kind = "text"                # q-grams alike by Dice's measure, on Bloom filters
+    kind = "text"                # Dice similarity of q-grams, on Bloom filters
     similar = 0.75
     weight = 2
 
     [[compare]]
     column = "born"
     kind = "date"
-    days = 31                    # apart, at most
+    days = 31                    # at most so far apart
 
     [[compare]]
     column = "postcode"
     kind = "exact"
 
-A text is compared without case, accents, blanks and marks. What is missing, or cannot be read, holds for nothing.
-Both parties need rules of the same meaning: the columns may be called otherwise (`name` is then what both call it).
+Texts are compared without case, accents, blanks and punctuation. Values that are missing or cannot be read match
+nothing. Both parties need rules of the same meaning; their columns may have different names (`name` is then common).
 """
 
 import hashlib
@@ -35,20 +35,24 @@ from dpcube.core.domain import Attribute, Date, Float
 from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.file import read_text, toml_table
 from dpcube.core.domain.reading import fault_of_format
-from dpcube.core.domain.text import is_text, meant
+from dpcube.core.domain.text import is_text, spelling_hint
 from dpcube.core.errors import InputError
-from dpcube.link.program import LARGEST_DENOMINATOR, MOST_COMPARISONS, MOST_TEXT_BITS, Comparison, Program
+from dpcube.link.limits import (
+    MAX_COMPARISONS,
+    MAX_DENOMINATOR,
+    MAX_FEATURE_NUMBER,
+    MAX_RULE_WEIGHT,
+    MAX_RULES_KEY,
+    MAX_TEXT_BITS,
+)
+from dpcube.link.program import Comparison, Program
 
-LARGEST_KEPT = 10**8
-"""Numbers and tolerances are kept to this, far from what stands for a missing one (2^28, `features.py`)."""
-LARGEST_WEIGHT_WRITTEN = 1000
-LONGEST_KEY = 1000
 _HEADER = ("threshold", "key", "compare")
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingRule:
-    """What every comparison has: a name that both parties use, one's own column, and a weight."""
+    """Base class of rules: a name that both parties use, this party's column, and a weight."""
 
     kind: ClassVar[str]
     name: str
@@ -57,28 +61,28 @@ class MatchingRule:
 
     @property
     def comparison(self) -> Comparison:
-        """What the program compares."""
+        """Comparison of the program."""
         return Comparison("exact", 1, self.weight)
 
     @property
     def attribute(self) -> Attribute | None:
-        """What reads the column, if it is not read as text."""
+        """Attribute that reads the column, None if it is read as text."""
         return None
 
     @property
     def reach(self) -> float:
-        """How far apart two values may be, in the coordinate of an attribute."""
+        """Largest distance of two matching values, on the coordinate of an attribute."""
         return 0.0
 
     def meaning(self) -> dict[str, object]:
-        """Return what both parties must agree on: everything but one's own column and how its text is read."""
-        told = {key: value for key, value in asdict(self).items() if key not in ("column", "format")}
-        return {"kind": self.kind, **{key: value if key == "name" else str(value) for key, value in told.items()}}
+        """Return what both parties must agree on: all but this party's column and its text format."""
+        agreed = {key: value for key, value in asdict(self).items() if key not in ("column", "format")}
+        return {"kind": self.kind, **{key: value if key == "name" else str(value) for key, value in agreed.items()}}
 
 
 @dataclass(frozen=True, slots=True)
 class ExactRule(MatchingRule):
-    """Values that are equal once case, accents, blanks and marks are taken off."""
+    """Texts that are equal without case, accents, blanks and punctuation."""
 
     kind: ClassVar[str] = "exact"
 
@@ -96,31 +100,31 @@ class NumberRule(MatchingRule):
         _check(ok, f"comparison '{self.name}': step must be from 1e-9 to 1e9, got {float(self.step):g}")
         steps = self.tolerance / self.step
         _check(
-            steps.denominator == 1 and 0 <= steps <= LARGEST_KEPT,
-            f"comparison '{self.name}': tolerance must be a whole number of steps of {float(self.step):g}, up to 10^8, "
+            steps.denominator == 1 and 0 <= steps <= MAX_FEATURE_NUMBER,
+            f"comparison '{self.name}': tolerance must be a multiple of step {float(self.step):g}, up to 10^8 steps, "
             f"got {float(self.tolerance):g}; choose a smaller step",
         )
 
     @property
     def comparison(self) -> Comparison:
-        """Whole steps, apart at most the tolerance."""
+        """Comparison of whole steps with the tolerance."""
         return Comparison("number", 1, self.weight, tolerance=int(self.tolerance / self.step))
 
     @property
     def attribute(self) -> Attribute:
-        """Real numbers as far as whole steps are kept; those beyond are missing."""
-        most = float(LARGEST_KEPT * self.step)
+        """Real numbers of up to `MAX_FEATURE_NUMBER` steps; larger ones are missing."""
+        most = float(MAX_FEATURE_NUMBER * self.step)
         return Float(self.name, -most, most, width=2 * most, column=self.column)
 
     @property
     def reach(self) -> float:
-        """The tolerance, and what rounding to steps may add on both sides."""
+        """Tolerance plus the rounding to steps on both sides."""
         return float(self.tolerance + self.step)
 
 
 @dataclass(frozen=True, slots=True)
 class DateRule(MatchingRule):
-    """Dates at most some `days` apart; `format` is how text is written, as in a domain file."""
+    """Dates that are at most `days` apart; `format` lists the formats of text, as in a domain file."""
 
     kind: ClassVar[str] = "date"
     days: int = 0
@@ -133,29 +137,29 @@ class DateRule(MatchingRule):
         )
         for form in self.format:
             fault = fault_of_format(form)
-            _check(fault is None, f"comparison '{self.name}': format {form!r} {fault}")
+            _check(fault is None, f"comparison '{self.name}': format {form!r} cannot be read: {fault}")
 
     @property
     def comparison(self) -> Comparison:
-        """Days, apart at most so many."""
+        """Comparison of days with the tolerance."""
         return Comparison("number", 1, self.weight, tolerance=self.days)
 
     @property
     def attribute(self) -> Attribute:
-        """Days of four centuries; others are missing."""
+        """Days of five centuries; others are missing."""
         return Date(
             self.name, date(1700, 1, 1), date(2199, 12, 31), every="year", column=self.column, format=self.format
         )
 
     @property
     def reach(self) -> float:
-        """The days themselves."""
+        """The number of days."""
         return float(self.days)
 
 
 @dataclass(frozen=True, slots=True)
 class TextRule(MatchingRule):
-    """Texts whose q-grams are alike: Dice's measure of their Bloom filters is at least `similar`."""
+    """Similar texts: the Dice coefficient of the Bloom filters of their q-grams is at least `similar`."""
 
     kind: ClassVar[str] = "text"
     similar: Fraction = Fraction(4, 5)
@@ -164,17 +168,17 @@ class TextRule(MatchingRule):
     hashes: int = 2
 
     def __post_init__(self) -> None:
-        told = f"comparison '{self.name}': "
-        ok = 0 < self.similar <= 1 and self.similar.denominator <= LARGEST_DENOMINATOR
-        _check(ok, f"{told}similar must be above 0 and at most 1, of up to 3 decimals, got {float(self.similar):g}")
-        for key, least, most in (("grams", 1, 4), ("bits", 8, MOST_TEXT_BITS), ("hashes", 1, 16)):
+        owner = f"comparison '{self.name}': "
+        ok = 0 < self.similar <= 1 and self.similar.denominator <= MAX_DENOMINATOR
+        _check(ok, f"{owner}similar must be above 0 and at most 1, of up to 3 decimals, got {float(self.similar):g}")
+        for key, least, most in (("grams", 1, 4), ("bits", 8, MAX_TEXT_BITS), ("hashes", 1, 16)):
             value = getattr(self, key)
             ok = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-            _check(ok, f"{told}{key} must be a whole number from {least} to {most}, got {value!r}")
+            _check(ok, f"{owner}{key} must be a whole number from {least} to {most}, got {value!r}")
 
     @property
     def comparison(self) -> Comparison:
-        """Bits, alike enough."""
+        """Comparison of bits by Dice coefficient."""
         return Comparison("text", self.bits, self.weight, dice=self.similar.as_integer_ratio())
 
 
@@ -190,7 +194,7 @@ _FRACTIONS = ("similar", "tolerance", "step")
 
 @dataclass(frozen=True)
 class MatchingRules:
-    """The comparisons of a pair and the weight at which it matches; `key` is a text for the hashes of features."""
+    """Rules of all comparisons and the threshold weight of a match; `key` is the text key of feature hashes."""
 
     rules: tuple[MatchingRule, ...]
     threshold: int
@@ -198,13 +202,16 @@ class MatchingRules:
 
     def __post_init__(self) -> None:
         names = [rule.name for rule in self.rules]
-        _check(1 <= len(names) <= MOST_COMPARISONS, f"rules need from 1 to {MOST_COMPARISONS} [[compare]] tables")
+        _check(
+            1 <= len(names) <= MAX_COMPARISONS,
+            f"rules need 1 to {MAX_COMPARISONS} [[compare]] tables, got {len(names)}",
+        )
         twice = next((name for name in names if names.count(name) > 1), None)
-        _check(twice is None, f"two comparisons are named '{twice}'; give each a name of its own")
+        _check(twice is None, f"two comparisons are named '{twice}'; give each a unique name")
         whole = sum(rule.weight for rule in self.rules)
         ok = isinstance(self.threshold, int) and not isinstance(self.threshold, bool) and 1 <= self.threshold <= whole
         _check(
-            ok, f"threshold must be a whole number from 1 to {whole}, what all weigh together, got {self.threshold!r}"
+            ok, f"threshold must be a whole number from 1 to {whole}, the sum of the weights, got {self.threshold!r}"
         )
 
     @classmethod
@@ -224,30 +231,30 @@ class MatchingRules:
         _check_known(table, _HEADER, owner="a file of rules")
         compare = table.get("compare", [])
         if not isinstance(compare, list) or not all(isinstance(one, dict) for one in compare):
-            msg = "comparisons are written as [[compare]] tables"
+            msg = "comparisons must be declared as [[compare]] tables"
             raise InputError(msg)
         if "threshold" not in table:
             msg = "rules need a threshold: the weight at which a pair matches, such as threshold = 3"
             raise InputError(msg)
         key = table.get("key", "")
-        _check(is_text(key) and len(key) <= LONGEST_KEY, f"key must be a text of up to {LONGEST_KEY:,} characters")
+        _check(is_text(key) and len(key) <= MAX_RULES_KEY, f"key must be a text of up to {MAX_RULES_KEY:,} characters")
         return cls(tuple(_rule(one, number) for number, one in enumerate(compare, 1)), table["threshold"], key)
 
     @cached_property
     def program(self) -> Program:
-        """What the two parties compute."""
+        """Program that the two parties run."""
         return Program(tuple(rule.comparison for rule in self.rules), self.threshold)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of what both parties must agree on; the key goes in by its digest."""
-        told = [rule.meaning() for rule in self.rules]
+        """SHA-256 of what both parties must agree on; the key enters as its digest."""
+        meanings = [rule.meaning() for rule in self.rules]
         key = hashlib.sha256(self.key.encode()).hexdigest()
-        text = json.dumps(["dpcube rules 2", told, self.threshold, key], sort_keys=True)
+        text = json.dumps(["dpcube rules 2", meanings, self.threshold, key], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def reach_along(self, name: str) -> float:
-        """Return how far apart two matching values of an attribute may be, by the comparison of its name, if any."""
+        """Return the largest distance of matching values of an attribute, by the comparisons of its name, if any."""
         return max((rule.reach for rule in self.rules if rule.name == name), default=0.0)
 
 
@@ -255,16 +262,17 @@ def _rule(table: Mapping[str, Any], number: int) -> MatchingRule:
     column, kind = table.get("column"), table.get("kind")
     owner = f"comparison {number}" if not is_text(column) else f"comparison {number} ('{column}')"
     if not is_text(column) or not column:
-        msg = f"{owner} needs column, the name of the column that is compared, in quotes"
+        msg = f"{owner} needs column, the name of the compared column in quotes"
         raise InputError(msg)
     if kind not in RULE_KINDS:
-        msg = f"{owner}: kind must be one of {listing(list(RULE_KINDS))}, got {kind!r}{meant(kind, list(RULE_KINDS))}"
+        msg = f"{owner}: kind must be one of {listing(list(RULE_KINDS))}, got {kind!r}"
+        msg += spelling_hint(kind, list(RULE_KINDS))
         raise InputError(msg)
     _check_known(table, ("column", "name", "kind", "weight", *_KEYS[kind]), owner=f"{owner} of kind {kind}")
     name, weight = table.get("name", column), table.get("weight", 1)
     _check(is_text(name) and bool(name), f"{owner}: name must be a text that is not empty, got {name!r}")
-    ok = isinstance(weight, int) and not isinstance(weight, bool) and 1 <= weight <= LARGEST_WEIGHT_WRITTEN
-    _check(ok, f"{owner}: weight must be a whole number from 1 to {LARGEST_WEIGHT_WRITTEN}, got {weight!r}")
+    ok = isinstance(weight, int) and not isinstance(weight, bool) and 1 <= weight <= MAX_RULE_WEIGHT
+    _check(ok, f"{owner}: weight must be a whole number from 1 to {MAX_RULE_WEIGHT}, got {weight!r}")
     given = {key: _value(key, table[key], owner) for key in _KEYS[kind] if key in table}
     return RULE_KINDS[kind](name, column, weight, **given)
 
@@ -285,7 +293,7 @@ def _value(key: str, value: object, owner: str) -> object:
 def _check_known(table: Mapping[str, Any], known: Sequence[str], *, owner: str) -> None:
     for key in table:
         if key not in known:
-            msg = f"{owner} has no key '{key}'; its keys are {listing(list(known))}{meant(key, list(known))}"
+            msg = f"{owner} has no key '{key}'; its keys are {listing(list(known))}{spelling_hint(key, list(known))}"
             raise InputError(msg)
 
 

@@ -1,17 +1,18 @@
-"""A session: a party's records, in padded blocks and random order, in a file of its own that a restart uses again.
+"""Linkage session: a party's records in padded blocks and random order, stored in a private file for restarts.
 
-Enters: a private table, blocks, rules, an (epsilon, delta). Leaves: a file that only its owner may read, and the sizes
-of the padded blocks, which the other party will see.
+A session is made from a private table, blocks, rules and an (epsilon, delta). Only its owner may read the file. The
+other party sees the sizes of the padded blocks.
 
-Why a restart shows nothing new. The file holds everything that the other side ever sees or computes with: the padding,
-the order of rows and the features themselves. A table is read when its session is made and never again, so what was
-shown is shown again, and nothing can be learnt from the difference of two runs: with the same padding a row more would
-show, and with new padding sizes would average out. Whatever is not in the file is a new session, and charged again.
+**Why a restart reveals nothing new.** The file contains everything that the other side ever sees or computes with: the
+padding, the order of rows and the features. A table is read when its session is made and never again, so a restart
+reveals the same again, and the difference of two runs contains no information. With the same padding, an additional row
+would show; with fresh padding, sizes could be averaged. Any other table, blocks or rules make a new session, which is
+charged again.
 
-What it costs. Padded sizes cost (epsilon, delta) for whatever one unit can change (`core/padding.py`): with
-`max_rows` rows a unit and one block a record, the sensitivity is max_rows. The charge is on disk before the padding is
-drawn; a crash in between leaves a charge without a session. The order of rows is drawn for each block from fresh
-randomness, so where a row lies says nothing of what it is.
+**Privacy budget.** Padded sizes cost (epsilon, delta) for whatever one privacy unit can change (`core/padding.py`):
+with `max_rows` rows per unit and one block per record, the sensitivity is max_rows. The charge is on disk before the
+padding is drawn; a crash in between leaves a charge without a session. The order of rows in each block is drawn from
+fresh randomness, so the position of a row is independent of its contents.
 """
 
 import json
@@ -44,17 +45,17 @@ from dpcube.core.request import (
 )
 from dpcube.core.seal import sealed
 from dpcube.core.sources import CsvDialect, Rows, open_rows
-from dpcube.link.block_file import BlockFile
+from dpcube.link.blocking import BlockFile
 from dpcube.link.features import Side, feature_key, raw_features, side_features, written_texts
+from dpcube.link.limits import MAX_SESSION
 from dpcube.link.rules import MatchingRules, TextRule
 
 SESSION_FORMAT = "dpcube session 1"
-LARGEST_SESSION = 2**32  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What a session was made for, and what it cost."""
+    """Public facts of a session: its number, the blocks and rules it was made for, and its privacy cost."""
 
     number: str
     blocks: str
@@ -67,7 +68,7 @@ class SessionFacts:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LinkSession:
-    """A party's padded blocks: the block of each row, in random order, whether it is a record, its id and features."""
+    """A party's padded blocks: for each row its block, whether it is a record, its id and its features."""
 
     facts: SessionFacts
     sizes: Ints
@@ -79,31 +80,31 @@ class LinkSession:
     @classmethod
     @sealed
     def open(cls, path: Path, blocks: BlockFile, rules: MatchingRules) -> "LinkSession":
-        """Read a session again; InputError unless it was made for these blocks and rules."""
-        told, rows = _read(path)
-        facts = SessionFacts(**told["facts"])
+        """Reopen a session; InputError unless it was made for these blocks and rules."""
+        fields, rows = _read(path)
+        facts = SessionFacts(**fields["facts"])
         if (facts.blocks, facts.rules) != (blocks.digest, rules.digest):
-            msg = f"the session {path} was made for other blocks or rules; give those, or make a new session with "
+            msg = f"the session {path} was made for other blocks or rules; use those, or make a new session under "
             msg += "another name, which is charged again"
             raise InputError(msg)
         return cls(facts, _sizes(rows["block"].to_numpy(), len(blocks.plan)), rows)
 
     @sealed
     def features(self, rules: MatchingRules, side: Side) -> list[Ints]:
-        """Return the feature matrix of each block, dummies included, as one side of the two compares them."""
+        """Return the feature matrix of each block, including dummies, for one of the two sides."""
         real = self._rows["real"].to_numpy().astype(np.int64)
         columns = [real[:, None]]
         for place, rule in enumerate(rules.rules):
-            held = self._rows[f"f{place}"]
-            there = ~held.is_null().to_numpy()
-            columns.append(side_features(rule, _unpacked(held, rule.comparison.columns, rule), there, side))
+            column = self._rows[f"f{place}"]
+            there = ~column.is_null().to_numpy()
+            columns.append(side_features(rule, _unpacked(column, rule.comparison.columns, rule), there, side))
         whole = np.concatenate(columns, axis=1)
         whole[real == 0] = 0
         return np.split(whole, np.cumsum(self.sizes)[:-1])
 
     @sealed
     def ids(self) -> list[list[str | None]]:
-        """Return the id of each row of each block; a dummy has none."""
+        """Return the id of each row of each block; None for dummies."""
         every = self._rows["id"].to_pylist()
         ends = np.cumsum(self.sizes).tolist()
         return [every[stop - size : stop] for stop, size in zip(ends, self.sizes.tolist(), strict=True)]
@@ -128,9 +129,9 @@ def prepare_session(
     csv: CsvDialect | None = None,
     query: str | None = None,
 ) -> LinkSession:
-    """Read a table, charge its ledger, pad its blocks and keep all of it in a new file that only its owner may read.
+    """Read a table, charge its ledger, pad its blocks and store them in a new file that only its owner may read.
 
-    Epsilon and delta are those of the blocks file unless others are given.
+    By default, epsilon and delta are those of the blocks file.
     """
     amount = blocks.epsilon if epsilon is None else parse_epsilon(epsilon)
     slack = blocks.delta if delta is None else parse_delta(delta)
@@ -148,7 +149,7 @@ def prepare_session(
     records = _read_records(rows, blocks, rules, id_column)
     facts = SessionFacts(secrets.token_hex(16), blocks.digest, rules.digest, str(amount), str(slack), shift, max_rows)
     book = None if place is None else open_ledger(place, amount, total=allowed, unit=unit, delta=slack)
-    ledger_path(ledger, source, unit=unit)  # again: of two that made ledgers for the same rows at once, one sees it
+    ledger_path(ledger, source, unit=unit)  # again: of two processes that create ledgers for the same rows, one sees it
     charge = None
     if book is not None:
         charge = book.charge(amount, delta=slack, strategy="padding", domain=blocks.digest, purpose=purpose, unit=unit)
@@ -165,23 +166,23 @@ def _check_request(path: Path, blocks: BlockFile, rules: MatchingRules, shift: i
         msg = f"{path} exists, and a session is never replaced; choose another name"
         raise InputError(msg)
     if not path.absolute().parent.is_dir():
-        msg = f"{path} cannot be written: there is no such directory"
+        msg = f"{path} cannot be written: its directory does not exist"
         raise InputError(msg)
     if blocks.rules != rules.digest:
-        msg = "the blocks were made for other rules; both parties use the rules file that `dpcube block` was given"
+        msg = "the blocks were made for other rules; both parties must use the rules file given to `dpcube block`"
         raise InputError(msg)
     needed = 8 * rules.program.width * 2 * shift * len(blocks.plan)
-    remedy = "make blocks for a larger epsilon, which are padded less"
+    remedy = "make blocks for a larger epsilon, which need less padding"
     check_memory(needed, what=f"padding of {len(blocks.plan):,} blocks", remedy=remedy)
 
 
 def _check_columns(rows: Rows, rules: MatchingRules, id_column: str) -> None:
-    """Refuse a column that is not there before any row is read."""
+    """Refuse a missing column before any row is read."""
     rows.check_columns([id_column, *(rule.column for rule in rules.rules)])
 
 
 def _read_records(rows: Rows, blocks: BlockFile, rules: MatchingRules, id_column: str) -> pa.Table:
-    """Return a table of records: the block, the id and the features of each; null features are missing."""
+    """Return a table of records: the block, the id and the features of each; missing features are null."""
     texts = [rule for rule in rules.rules if rule.attribute is None]
     values = [rule for rule in rules.rules if rule.attribute is not None]
     read = [rule.attribute for rule in values if rule.attribute is not None]
@@ -211,7 +212,7 @@ def _read_records(rows: Rows, blocks: BlockFile, rules: MatchingRules, id_column
 
 
 def _packed(made: Ints, there: Bools, rule: object) -> pa.Array:
-    """Return features as a column of a file: numbers, or the bits of texts eight a byte; null where there is none."""
+    """Return features as a file column: numbers, or the bits of texts packed into bytes; null where missing."""
     if isinstance(rule, TextRule):
         octets = np.packbits(made.astype(np.uint8), axis=1)
         return pa.array(
@@ -220,16 +221,16 @@ def _packed(made: Ints, there: Bools, rule: object) -> pa.Array:
     return pa.array(made[:, 0], pa.int64(), mask=~there)
 
 
-def _unpacked(held: pa.ChunkedArray, columns: int, rule: object) -> Ints:
+def _unpacked(column: pa.ChunkedArray, columns: int, rule: object) -> Ints:
     if isinstance(rule, TextRule):
         empty = bytes(-(-columns // 8))
-        octets = np.frombuffer(b"".join(value or empty for value in held.to_pylist()), np.uint8)
-        return np.unpackbits(octets.reshape(len(held), -1), axis=1, count=columns).astype(np.int64)
-    return np.asarray(held.fill_null(0).to_numpy(), np.int64)[:, None]
+        octets = np.frombuffer(b"".join(value or empty for value in column.to_pylist()), np.uint8)
+        return np.unpackbits(octets.reshape(len(column), -1), axis=1, count=columns).astype(np.int64)
+    return np.asarray(column.fill_null(0).to_numpy(), np.int64)[:, None]
 
 
 def _padded(records: pa.Table, dummies: Ints) -> pa.Table:
-    """Return the records with dummies added to each block, block by block, in an order drawn anew."""
+    """Return the records with dummies added to each block, block by block, in a fresh random order."""
     added = pa.array(np.repeat(np.arange(len(dummies)), dummies), pa.int32())
     nothing = {name: pa.nulls(len(added), records.schema.field(name).type) for name in records.column_names}
     filler = {**nothing, "block": added, "real": pa.array(np.zeros(len(added), np.bool_))}
@@ -244,22 +245,22 @@ def _sizes(blocks: Ints, number: int) -> Ints:
 
 
 def _write(path: Path, facts: SessionFacts, rows: pa.Table) -> None:
-    told = {"format": SESSION_FORMAT, "facts": {name: getattr(facts, name) for name in facts.__slots__}}
-    marked = rows.replace_schema_metadata({"dpcube.session": json.dumps(told)})
+    fields = {"format": SESSION_FORMAT, "facts": {name: getattr(facts, name) for name in facts.__slots__}}
+    marked = rows.replace_schema_metadata({"dpcube.session": json.dumps(fields)})
     with new_file(path, private=True) as part:
         pq.write_table(marked, part, compression="zstd")
 
 
 def _read(path: Path) -> tuple[dict[str, Any], pa.Table]:
-    """Return what a session's file says, and its rows."""
+    """Return the header and the rows of a session file."""
     with suppress(OSError, pa.ArrowException, ValueError, KeyError, TypeError):
-        if not is_special(path) and path.stat().st_size <= LARGEST_SESSION:
+        if not is_special(path) and path.stat().st_size <= MAX_SESSION:
             if os.name == "posix" and path.stat().st_mode & 0o077:
-                msg = f"the session {path} can be read by others; make it yours alone: chmod 600 {path.name}"
+                msg = f"the session {path} can be read by other users; restrict it: chmod 600 {path.name}"
                 raise InputError(msg)
             rows = pq.read_table(path)
-            told = json.loads(rows.schema.metadata[b"dpcube.session"])
-            if told["format"] == SESSION_FORMAT and set(told["facts"]) == set(SessionFacts.__slots__):
-                return told, rows
-    msg = f"{path} is no whole session of `dpcube link`"
+            fields = json.loads(rows.schema.metadata[b"dpcube.session"])
+            if fields["format"] == SESSION_FORMAT and set(fields["facts"]) == set(SessionFacts.__slots__):
+                return fields, rows
+    msg = f"{path} is not a complete session file of `dpcube link`"
     raise InputError(msg)

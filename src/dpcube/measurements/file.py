@@ -26,7 +26,7 @@ import numpy as np
 from dpcube.core.arrays import Ints
 from dpcube.core.compiled import COMPILER_REMEDY, raised_by_compiler
 from dpcube.core.domain import Domain
-from dpcube.core.domain.file import LARGEST_DOMAIN_FILE
+from dpcube.core.domain.limits import MAX_DOMAIN_FILE
 from dpcube.core.errors import CompilerError, DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.core.files import is_special, largest_file, new_file
 from dpcube.core.memory import check_memory, in_words
@@ -155,10 +155,8 @@ def check_writable(path: Path, *, needed: int) -> None:
 def check_domain(domain: Domain) -> None:
     """Raise DomainError if a file of this domain could not be read again; asked before anything is spent."""
     size = len(domain.dumps().encode())
-    if size > LARGEST_DOMAIN_FILE:
-        msg = (
-            f"the domain takes {in_words(size)} of text and a release holds {in_words(LARGEST_DOMAIN_FILE)}; shorten it"
-        )
+    if size > MAX_DOMAIN_FILE:
+        msg = f"the domain takes {in_words(size)} of text and a release holds {in_words(MAX_DOMAIN_FILE)}; shorten it"
         raise DomainError(msg)
 
 
@@ -221,7 +219,7 @@ def _record(archive: zipfile.ZipFile) -> Record:
     told, members = contents(manifest), value(manifest, "members", dict)
     if sorted(archive.namelist()) != sorted([MANIFEST, *members]) or DOMAIN not in members:
         raise _wrong_members()
-    text = _unpacked(archive, DOMAIN, LARGEST_DOMAIN_FILE)
+    text = _unpacked(archive, DOMAIN, MAX_DOMAIN_FILE)
     _check_sha256(members, DOMAIN, text)
     domain = Domain.loads(text.decode())
     _check_cube(domain, told)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Bools, Floats
 from dpcube.core.domain import Attribute, Domain, Scalar, Selection
 from dpcube.core.domain.attribute import listing
-from dpcube.core.domain.text import meant
+from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import QueryError
 from dpcube.queries.expression import parse
 
@@ -87,7 +87,7 @@ def query_of(domain: Domain, parsed: Mapping[str, Selection], conditions: Mappin
     for name in conditions:
         if name not in domain.names:
             msg = f"there is no attribute '{name}'; the attributes are {listing(domain.names, most=30)}"
-            msg += meant(name, domain.names)
+            msg += spelling_hint(name, domain.names)
             raise QueryError(msg)
     weights, parts = [], []
     for attribute in domain.attributes:

@@ -13,7 +13,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.epsilon import parse_epsilon
 from dpcube.core.gate import Gate
 from dpcube.core.noise import Noise
-from dpcube.core.sources.counts import counts_from_array
+from dpcube.core.sources.open import counts_from_array
 from dpcube.measurements import Provenance
 from dpcube.release import Release
 from dpcube.strategies import DEFAULT, Strategy, strategy_of

@@ -1,1 +1,1 @@
-"""Verbs that need a released file only."""
+"""Commands that need only a release file."""

@@ -1,4 +1,4 @@
-"""Verbs for whoever holds a released file."""
+"""Commands `info` and `count`: the contents of a release, and counts with confidence intervals."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -16,25 +16,28 @@ if TYPE_CHECKING:
 release_file = click.argument("release", type=click.Path(path_type=Path))
 
 
-@click.command(short_help="Say what a cube holds, and how far off its answers are.")
+@click.command(short_help="Show the contents and accuracy of a cube.")
 @release_file
 @as_json
 def info(release: Path, *, as_json: bool) -> None:
-    """Say what a released cube holds, what was spent on it, and how far off its answers are."""
+    """Show the contents of a released cube, the privacy budget spent on it, and the errors of its answers.
+
+    Example: dpcube info patients.dpcube
+    """
     import json
 
     from dpcube.release.cache import made_once
 
-    told = json.loads(made_once(release, "info", lambda: json.dumps(_told(release)).encode()))
-    facts, attributes = told["facts"], told["attributes"]
+    contents = json.loads(made_once(release, "info", lambda: json.dumps(_contents(release)).encode()))
+    facts, attributes = contents["facts"], contents["attributes"]
     if as_json:
-        print_json({**facts, "attributes": attributes, **told["account"]})
+        print_json({**facts, "attributes": attributes, **contents["account"]})
         return
     facts["spent_on"] = _by_kind(facts["spent_on"])
     for name, fact in facts.items():
         click.echo(f"{name.replace('_', ' '):<12} {visible(_words(fact))}".rstrip())
     click.echo()
-    for line in told["lines"]:
+    for line in contents["lines"]:
         click.echo(visible(line))
     click.echo()
     header = ("attribute", "type", "cells", "irregular values", "levels", "domain")
@@ -42,23 +45,23 @@ def info(release: Path, *, as_json: bool) -> None:
     print_table(header, rows, left=(0, 3, 4, 5))
 
 
-def _told(path: Path) -> dict[str, object]:
-    """Return all that is said of a release, as plain values."""
+def _contents(path: Path) -> dict[str, object]:
+    """Return the facts about a release that `info` prints, as plain values."""
     from dpcube.release import Release
     from dpcube.release.explain import account
 
     opened = Release.open(path)
-    told = account(opened)
+    contents = account(opened)
     return {
         "facts": _facts(opened),
         "attributes": _attributes(opened),
-        "account": told.as_dict(),
-        "lines": str(told).splitlines(),
+        "account": contents.as_dict(),
+        "lines": str(contents).splitlines(),
     }
 
 
 def _by_kind(amounts: Mapping[str, str]) -> dict[str, str]:
-    """Return what was spent on each kind of measurement, for people to read.
+    """Return the budget spent on each kind of measurement, for display.
 
     >>> _by_kind({"marginal 1": "1/50", "marginal 2": "1/50", "boxes": "24/25"})
     {'marginal': '0.04', 'boxes': '0.96'}
@@ -71,7 +74,7 @@ def _by_kind(amounts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _column(fact: object) -> str:
-    """Return a fact of an attribute for people to read; a single level is the attribute itself."""
+    """Return a fact of an attribute for display; a single level is the attribute itself."""
     return (" < ".join(fact) if len(fact) > 1 else "") if isinstance(fact, list) else str(fact)
 
 
@@ -99,7 +102,7 @@ def _facts(release: "Release") -> dict[str, object]:
 
 
 def _words(fact: object) -> str:
-    """Return a fact of a release for people to read."""
+    """Return a fact of a release for display."""
     if isinstance(fact, bool):
         return "yes" if fact else "NO"
     if isinstance(fact, dict):
@@ -122,7 +125,7 @@ def _attributes(release: "Release") -> list[dict[str, object]]:
 
 
 def _irregular(attribute: "Attribute") -> str:
-    """Say where values without a bin went, such as `null own cell, outside clipped, others dropped`."""
+    """Return the destinations of values without a bin, such as `null own cell, outside clipped, others dropped`."""
     from dpcube.core.domain.attribute import IRREGULAR
 
     given = {kind: getattr(attribute, kind) for kind in IRREGULAR if hasattr(attribute, kind)}
@@ -131,21 +134,21 @@ def _irregular(attribute: "Attribute") -> str:
     return ", ".join(kept + dropped)
 
 
-@click.command(short_help="Count the rows that meet each question.")
+@click.command(short_help="Count the rows that satisfy each question.")
 @release_file
 @click.argument("questions", nargs=-1, metavar="QUESTION...")
-@click.option("--confidence", default=0.95, show_default=True, help="Confidence of the interval.")
+@click.option("--confidence", default=0.95, show_default=True, help="Level of the confidence intervals.")
 @click.option(
     "--estimate",
     default="auto",
     show_default=True,
-    help="Estimate to answer from; `info` lists them.",
+    help="Estimate to answer from. `dpcube info` lists the available ones.",
 )
 @as_json
 def count(release: Path, questions: tuple[str, ...], *, confidence: float, estimate: str, as_json: bool) -> None:
-    """Count the rows that meet each question; with no question, count all.
+    """Count the rows that satisfy each question, with confidence intervals. Without a question, count all rows.
 
-    A question is like: age between 30 and 39 and sex = 'Female'
+    Example: dpcube count patients.dpcube "age between 30 and 39 and sex = 'Female'"
     """
     from dataclasses import asdict
 

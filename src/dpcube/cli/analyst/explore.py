@@ -1,4 +1,4 @@
-"""The verb that makes a page of a released file, to see it and to ask it."""
+"""Command `explore`: an interactive page of a release, served locally or written as one offline file."""
 
 import os
 import sys
@@ -15,25 +15,27 @@ if TYPE_CHECKING:
     from dpcube.web.explorer.engine_package import PageEngine
 
 
-@click.command(short_help="See a cube and ask it, on a page: served here, or written as one offline file.")
+@click.command(short_help="Explore a cube on a page, served locally or written as one offline file.")
 @release_file
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the page as a new .html file.")
-@click.option("--confidence", default=0.95, show_default=True, help="Confidence of the intervals.")
-@click.option("--estimate", default="auto", show_default=True, help="Estimate to show; `info` lists them.")
+@click.option("--confidence", default=0.95, show_default=True, help="Level of the confidence intervals.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="The port on 127.0.0.1; any that is free unless given. Not with -o."
+    "--estimate", default="auto", show_default=True, help="Estimate to show. `dpcube info` lists the available ones."
 )
-@click.option("--no-open", is_flag=True, help="Print the page's address and open no browser. Not with -o.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port on 127.0.0.1. By default a free one. Not with -o.")
+@click.option("--no-open", is_flag=True, help="Print the address of the page without opening a browser. Not with -o.")
 @click.option(
-    "--seconds", type=click.FloatRange(0.1), help="Longest that an SQL statement may run; 30 unless given. Not with -o."
+    "--seconds", type=click.FloatRange(0.1), help="Time limit of an SQL statement. 30 by default. Not with -o."
 )
-@click.option("--sql", is_flag=True, help="Put DuckDB into the file (about 11 MB), for SQL without Python. With -o.")
+@click.option(
+    "--sql", is_flag=True, help="Include DuckDB in the file (about 11 MB), for SQL without Python. Only with -o."
+)
 @click.option(
     "--duckdb-wasm",
     "package",
     type=click.Path(path_type=Path),
     envvar="DPCUBE_DUCKDB_WASM",
-    help="The npm package @duckdb/duckdb-wasm for --sql: its .tgz or folder.",
+    help="npm package @duckdb/duckdb-wasm for --sql: its .tgz file or directory.",
 )
 def explore(
     release: Path,
@@ -47,19 +49,21 @@ def explore(
     sql: bool,
     package: Path | None,
 ) -> None:
-    """Show every attribute's counts on a page that answers questions, with the numbers of `dpcube count`.
+    """Show the counts of every attribute on an interactive page, with the same numbers as `dpcube count`.
 
-    Without -o it is served on this machine only, with SQL and synthetic rows, for cubes of any size and wide tables;
-    Ctrl-C ends it. With -o it is one file that needs no network: put it on any web site, or mail it.
+    Without -o the page is served on this machine only, with SQL and synthetic rows, for cubes of any size and wide
+    tables; Ctrl-C ends it. With -o it is a single self-contained HTML file that works offline.
+
+    Example: dpcube explore patients.dpcube -o patients.html
     """
     if output is None and sql:
-        msg = "--sql is for a file; a page that is served has SQL by itself: leave it out, or add -o"
+        msg = "--sql needs -o; a served page always has SQL: leave it out, or add -o"
         raise click.UsageError(msg)
     if output is None:
         _serve(release, confidence, estimate, port=port or 0, seconds=seconds or 30.0, opens=not no_open)
         return
     if port is not None or no_open or seconds is not None:
-        msg = "--port, --no-open and --seconds are for a page that is served; leave them or -o out"
+        msg = "--port, --no-open and --seconds cannot be combined with -o; leave them or -o out"
         raise click.UsageError(msg)
     _write(release, output, confidence, estimate, sql=sql, package=package)
 
@@ -71,7 +75,7 @@ def _write(release: Path, output: Path, confidence: float, estimate: str, *, sql
 
     check_ending(output, ("html",))
     engine = _engine(package) if sql else None
-    stage("working out counts and their errors")
+    stage("computing counts and errors")
 
     def contents() -> bytes:
         from dpcube.release import Release
@@ -100,7 +104,7 @@ def _serve(release: Path, confidence: float, estimate: str, *, port: int, second
     from dpcube.web.explorer import ExplorerServer
     from dpcube.web.loopback import opened_in_browser, serve
 
-    stage("working out counts and their errors")
+    stage("computing counts and errors")
     server = ExplorerServer(release, estimate=estimate, confidence=confidence, seconds=seconds, port=port)
     stages_done()
     click.echo(f"open once, in a browser on this machine: {server.entry.address}")
@@ -116,5 +120,5 @@ def _serve(release: Path, confidence: float, estimate: str, *, port: int, second
 
 
 def has_screen() -> bool:
-    """Say whether a browser could show a window: one in the terminal would take it, and could not show the page."""
+    """Return whether a graphical browser can open; one in the terminal would block it, and cannot show the page."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,4 +1,4 @@
-"""Verbs for classifiers: a model from a released file, and classes for rows of one's own."""
+"""Commands `train` and `predict`: a classifier from a release, and its predictions for own rows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,19 +15,23 @@ if TYPE_CHECKING:
     from dpcube.learn import TrainedModel
 
 
-@click.command()
+@click.command(short_help="Train a classifier of one attribute from a cube.")
 @release_file
-@click.option("--target", required=True, help="The attribute whose values are the classes.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .json file to make.")
+@click.option("--target", required=True, help="Attribute whose values are the classes.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New .json file.")
 @click.option(
-    "--estimate", default="auto", show_default=True, help="Estimate to learn from: that of the least stated errors."
+    "--estimate",
+    default="auto",
+    show_default=True,
+    help="Estimate to learn from. The default is the one with the smallest stated errors.",
 )
 @as_json
 def train(release: Path, *, target: str, output: Path, estimate: str, as_json: bool) -> None:
-    """Train a classifier of one attribute from a cube.
+    """Train a classifier that predicts one attribute of a cube from all others.
 
-    It tells the attribute by all others and costs no privacy: nothing but the release is read. The model is a JSON
-    file.
+    This costs no privacy budget, because only the release is read. The model is a JSON file.
+
+    Example: dpcube train patients.dpcube --target income -o model.json
     """
     from dpcube.core.errors import InputError
     from dpcube.release import Release
@@ -50,7 +54,7 @@ def train(release: Path, *, target: str, output: Path, estimate: str, as_json: b
 
 
 def _quality_words(trained: "TrainedModel") -> str:
-    """Return what a release can tell of a model, and that it is no more than that."""
+    """Return the quality of a model as estimated from the release, with its limits."""
     known = trained.quality
     auc = known.get("auc")
     of_pairs = f", AUC {auc:.3f}" if isinstance(auc, float) else ""
@@ -60,18 +64,22 @@ def _quality_words(trained: "TrainedModel") -> str:
     )
 
 
-@click.command()
+@click.command(short_help="Predict the class of each of your own rows.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("rows", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The .csv or .parquet file to make.")
-@click.option("--confidence", default=0.95, show_default=True, help="Confidence of the intervals of probabilities.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="New .csv or .parquet file.")
+@click.option(
+    "--confidence", default=0.95, show_default=True, help="Level of the confidence intervals of probabilities."
+)
 @as_json
 def predict(model: Path, rows: Path, *, output: Path | None, confidence: float, as_json: bool) -> None:
     """Predict the class of each of your own ROWS.
 
-    They are a .csv, .tsv (also .gz or .zst) or .parquet file whose columns are named as the attributes, written as the
-    domain says. Without -o, predictions are printed as CSV. If ROWS have the target's column, it is said
-    how many were told rightly.
+    ROWS is a .csv, .tsv (also .gz or .zst) or .parquet file with a column for each attribute, in the format that the
+    domain declares. Without -o, predictions are printed as CSV. If ROWS contain the target's column, the accuracy is
+    printed.
+
+    Example: dpcube predict model.json rows.csv -o classes.csv
     """
     import sys
 
@@ -118,7 +126,7 @@ def _words(facts: dict[str, object], output: Path | None) -> list[str]:
     lost = facts["values_without_cell"]
     if isinstance(lost, dict) and lost:
         listed = ", ".join(f"{name} {number:,}" for name, number in lost.items())
-        lines.append(f"values that have no cell in the model's domain, taken for average ones: {listed}")
+        lines.append(f"values without a cell in the model's domain, treated as average ones: {listed}")
     if "accuracy" in facts and facts["accuracy"] is not None:
         lines.append(f"accuracy {facts['accuracy']:.4f} on {facts['rows_of_known_class']:,} rows of known class")
     return lines

@@ -1,4 +1,4 @@
-"""The verb that puts releases of several periods together."""
+"""Command `merge`: one release from releases of disjoint periods."""
 
 from pathlib import Path
 
@@ -7,14 +7,17 @@ import click
 from dpcube.cli.output import as_json, print_json, visible
 
 
-@click.command(short_help="Put releases of disjoint periods together.")
+@click.command(short_help="Merge releases of disjoint periods.")
 @click.argument("releases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RELEASE RELEASE...")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A new .dpcube file.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New .dpcube file.")
 @as_json
 def merge(releases: tuple[Path, ...], *, output: Path, as_json: bool) -> None:
-    """Put releases of disjoint periods over one domain together: one file, with the period as an attribute.
+    """Merge releases of disjoint periods over one domain into one file, with the period as an attribute.
 
-    Asked without the period it adds up, told apart by the period the releases stand side by side. This spends nothing.
+    Queries without the period attribute sum over the periods; queries that group by it show them separately. This
+    spends no privacy budget.
+
+    Example: dpcube merge may.dpcube june.dpcube -o both.dpcube
     """
     from dpcube.release import Release
     from dpcube.release.pasteable import file_word, shell_word
@@ -27,4 +30,4 @@ def merge(releases: tuple[Path, ...], *, output: Path, as_json: bool) -> None:
     name = made.domain.names[0]
     by_period = f"SELECT {name if name.isidentifier() else chr(34) + name + chr(34)}, count(*) FROM cube GROUP BY 1"
     click.echo(visible(f"wrote {output}: {len(releases)} periods, {made.domain.size:,} cells, digest {digest[:16]}"))
-    click.echo(f"ask it: dpcube count {file_word(output)}; dpcube sql {file_word(output)} {shell_word(by_period)}")
+    click.echo(f"to use it: dpcube count {file_word(output)}; dpcube sql {file_word(output)} {shell_word(by_period)}")

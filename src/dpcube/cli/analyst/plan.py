@@ -1,4 +1,4 @@
-"""The verb that says what a release would be worth, before anything is spent."""
+"""Command `plan`: predicted errors of a release, before any privacy budget is spent."""
 
 import math
 from pathlib import Path
@@ -15,27 +15,32 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Predict errors of a release, before anything is spent.")
 @click.argument("domain", type=click.Path(path_type=Path))
-@click.option("--epsilon", required=True, help="The privacy budget you would spend, such as 0.5 or 1/3.")
+@click.option("--epsilon", required=True, help="Privacy budget of the planned release, such as 0.5 or 1/3.")
 @click.option(
     "--rows",
     type=int,
     required=True,
-    help="Roughly how many rows there are, as publicly known or guessed; if it is secret, do not look it up for this.",
+    help="Approximate number of rows, from public knowledge or a guess. If it is secret, do not look it up.",
 )
 @click.option(
     "--queries",
     default="ranges",
     show_default=True,
-    help="What will be asked: ranges, cells, marginals (one-way GROUP BYs) or total; of wide tables also pairs "
-    "(two-way GROUP BYs), and no cells.",
+    help="Workload: ranges, cells, marginals (one-way GROUP BYs) or total. For wide tables also pairs (two-way GROUP "
+    "BYs), but not cells.",
 )
 @some_strategies
 @click.option(
-    "--max-rows", default=1, show_default=True, help="Rows that one protected unit may have, as for `release`."
+    "--max-rows",
+    default=1,
+    show_default=True,
+    help="Maximum number of rows of one privacy unit, as for `dpcube release`.",
 )
-@click.option("--accuracy", type=float, help="A wanted typical error, in rows: find the epsilon that reaches it.")
 @click.option(
-    "--plot", type=click.Path(path_type=Path), help="Draw error against epsilon into this .svg, .png or .pdf."
+    "--accuracy", type=float, metavar="ROWS", help="Find the epsilon at which the typical error is this number of rows."
+)
+@click.option(
+    "--plot", type=click.Path(path_type=Path), help="Draw the error against epsilon in a new .svg, .png or .pdf file."
 )
 @as_json
 def plan(
@@ -50,10 +55,12 @@ def plan(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Predict the error of a release of DOMAIN, before anything is spent.
+    """Predict the error of a release of DOMAIN, before any privacy budget is spent.
 
-    From public facts only: no table is opened. Strategies are run on made-up tables of about as many rows, and the
-    error on yours is likely to lie in their range; docs/planning.md says how likely.
+    The prediction uses public facts only, and opens no table. Strategies are run on simulated tables with about as many
+    rows. The error on your table is likely to lie in their range; docs/planning.md says how likely.
+
+    Example: dpcube plan patients.toml --epsilon 0.5 --rows 10000
     """
     from dpcube.core.domain import Domain
     from dpcube.plan import draw
@@ -91,8 +98,8 @@ def _print(plan: "Plan") -> None:
     header = ("question", "typical answer", "strategy", "error", "low", "high", "of rows", "noise below", "by")
     order = sorted(plan.predictions, key=lambda p: (p.queries != plan.queries, p.queries, p.about != ""))
     print_table(header, [_row(p, plan.rows) for p in order], left=(0, 2, 8))
-    click.echo("\nerror: expected absolute error in rows; low, high: over made-up tables of different character;")
-    click.echo("noise below: counts under it can hardly be told from none.\n")
+    click.echo("\nerror: expected absolute error in rows; low, high: over simulated tables of different character;")
+    click.echo("noise below: smaller counts can hardly be distinguished from 0.\n")
     advised = () if plan.done else (_advised(plan.advice),)
     for sentence in (*plan.done, _best(plan), *advised, *_reaching(plan), _for_one(plan), *plan.refusals):
         click.echo(visible(sentence))
@@ -119,7 +126,7 @@ def _best(plan: "Plan") -> str:
 
     best = plan.best
     return (
-        f"For {IN_WORDS[plan.queries]}, {best.strategy} errs least: by about {rounded_rows(best.typical)} rows, "
+        f"For {IN_WORDS[plan.queries]}, {best.strategy} has the least error: about {rounded_rows(best.typical)} rows, "
         f"{_share(best.of_answer)} of a typical answer."
     )
 
@@ -128,30 +135,30 @@ def _advised(advice: "Advice | None") -> str:
     from dpcube.plan.predict import rounded_rows
 
     if advice is None:
-        return "The cube is not too fine for that: a typical answer stands above the noise."
+        return "The cube is not too fine for that: a typical answer exceeds the noise."
     parts = ", ".join(f"'{name}' from {old} bins to {new}" for name, (old, new) in advice.coarser.items())
     gain = f"bring the error from {_share(advice.before.of_answer)} of a typical answer to "
     gain += _share(advice.after.of_answer)
     if advice.enough:
         answer, noise = rounded_rows(advice.after.answer), rounded_rows(advice.after.noise_below)
-        stands = f"a typical answer ({answer}) above the noise ({noise})"
+        stands = f"a typical answer ({answer}) would exceed the noise ({noise})"
         return f"The cube is too fine for that. Coarsening {parts} would {gain}, and {stands}."
     why = f"coarsening {parts} would only {gain}" if parts else "wider bins would not help"
     return f"The cube is too fine for that, and {why}: spend more, or leave attributes out."
 
 
 def _for_one(plan: "Plan") -> str:
-    """Say what this epsilon means for one person."""
+    """Return what this epsilon means for one person."""
     who = "one person (a row)" if plan.max_rows == 1 else f"one person (up to {plan.max_rows} rows)"
     factor = f"{math.exp(float(plan.epsilon)):.3g}"
     return (
-        f"For {who}: whatever is published is at most {factor} times as likely with them as without. Who guessed 50% "
-        f"that they are in the table can come to {_percent(plan.belief)} at most (docs/epsilon.md)."
+        f"For {who}: any published result is at most {factor} times as likely with them as without. Somebody who "
+        f"believed with 50% that they are in the table can reach at most {_percent(plan.belief)} (docs/epsilon.md)."
     )
 
 
 def _percent(share: float) -> str:
-    """Return a chance below one that does not round up to it."""
+    """Return a probability as text, never rounded up to 100%."""
     return f"{100 * share:.0f}%" if share < 0.985 else f"{math.floor(1000 * share) / 10:.1f}%"
 
 

@@ -1,4 +1,4 @@
-"""Verbs that draw a released file: pictures, and a page that tells what it is worth."""
+"""Commands `plot` and `report`: pictures of a release, and a page on its contents and accuracy."""
 
 from pathlib import Path
 
@@ -16,18 +16,15 @@ from dpcube.cli.output import stage, stages_done, visible
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="A new .html (interactive), .svg or .png file.",
+    help="New .html (interactive), .svg or .png file.",
 )
 @click.option("--stages", is_flag=True, help="Show two attributes as noisy cells, noisy boxes and the estimate.")
-@click.option("--where", help="Draw only rows that meet this question, such as: sex = 'Female'")
-@click.option("--confidence", default=0.95, show_default=True, help="Confidence of the whiskers.")
+@click.option("--where", help="Draw only rows that satisfy this predicate, such as: sex = 'Female'")
+@click.option("--confidence", default=0.95, show_default=True, help="Level of the confidence intervals (whiskers).")
 @click.option(
-    "--estimate",
-    default="auto",
-    show_default=True,
-    help="Estimate to draw; `info` lists them.",
+    "--estimate", default="auto", show_default=True, help="Estimate to draw. `dpcube info` lists the available ones."
 )
-@click.option("--no-boxes", is_flag=True, help="Draw no lines around boxes.")
+@click.option("--no-boxes", is_flag=True, help="Do not draw the outlines of boxes.")
 def plot(
     release: Path,
     attributes: tuple[str, ...],
@@ -39,7 +36,10 @@ def plot(
     estimate: str,
     no_boxes: bool,
 ) -> None:
-    """Draw a released cube: one attribute's counts, a map of two, or all attributes' counts."""
+    """Draw a released cube: the counts of one attribute, a map of two, or the counts of all attributes.
+
+    Example: dpcube plot patients.dpcube age income -o map.svg
+    """
     from dpcube.release.cache import libraries, made_once
     from dpcube.release.plots.file import check_ending, write_picture
 
@@ -69,12 +69,15 @@ def plot(
     click.echo(f"Wrote {visible(str(output))}.")
 
 
-@click.command(short_help="Write a page on what was released and how far to trust it.")
+@click.command(short_help="Write a page on the contents and accuracy of a release.")
 @release_file
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A new .html file.")
-@click.option("--title", default="", help="The heading; names the attributes unless given.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New .html file.")
+@click.option("--title", default="", help="Heading of the page. By default the names of the attributes.")
 def report(release: Path, *, output: Path, title: str) -> None:
-    """Write one page that says what was released, what was spent, and how far answers can be trusted."""
+    """Write one page on what was released, the privacy budget spent, and the accuracy of answers.
+
+    Example: dpcube report patients.dpcube -o report.html
+    """
     from dpcube.release.cache import libraries, made_once
     from dpcube.release.plots.file import check_ending, write_picture
 

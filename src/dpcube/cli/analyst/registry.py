@@ -1,4 +1,4 @@
-"""The verb that drafts a record for the public registry of deployments."""
+"""Command `registry`: drafts a record for the public registry of differential privacy deployments."""
 
 import sys
 from collections.abc import Callable
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from dpcube.release.registry import RegistryQuestion
 
 ANSWERED = {
-    "name": "The name of the data product.",
-    "curator": "Who publishes it.",
+    "name": "Name of the data product.",
+    "curator": "Organisation that publishes it.",
     "curator_type": "Government, Industry or Nonprofit.",
-    "intended_use": "What it is to be used for.",
-    "region": "The region that it describes, or whose law applies.",
-    "published": "The day of publication, YYYY-MM-DD; that of the charge if a ledger is given.",
-    "author": "Who writes the record.",
+    "intended_use": "Intended use.",
+    "region": "Region that it describes, or whose law applies.",
+    "published": "Date of publication, YYYY-MM-DD. With a ledger, by default the date of the charge.",
+    "author": "Author of the record.",
     "sector": "Technology, Healthcare, Education, Government, Energy or Finance.",
-    "releases": "'One release' or 'Many releases'; as in the ledger if one is given.",
-    "data": "Static or Dynamic: whether new rows come in over time.",
-    "units": "Roughly how many units are protected, if that is public.",
-    "trust": "Who is trusted with what, and why.",
-    "tuning": "How epsilon, bins and settings were chosen, and whether rows were looked at for it.",
-    "justification": "Why these choices were made.",
+    "releases": "'One release' or 'Many releases'. With a ledger, by default as in the ledger.",
+    "data": "Static or Dynamic: whether new rows arrive over time.",
+    "units": "Approximate number of privacy units, if that is public.",
+    "trust": "Trust model: who is trusted with what, and why.",
+    "tuning": "How epsilon, bins and settings were chosen, and whether rows were inspected for it.",
+    "justification": "Reasons for these choices.",
 }
 
 
 def answered(verb: Callable[..., object]) -> Callable[..., object]:
-    """Add an option for each thing that only the publisher knows."""
+    """Add an option for each field that only the publisher can fill in."""
     for key, words in reversed(ANSWERED.items()):
         verb = click.option(f"--{key.replace('_', '-')}", key, help=words)(verb)
     return verb
@@ -40,14 +40,16 @@ def answered(verb: Callable[..., object]) -> Callable[..., object]:
 
 @click.command(short_help="Draft a record for the public registry of deployments.")
 @release_file
-@click.option("--ledger", type=click.Path(path_type=Path), help="The ledger that was charged for the release.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write a new .yaml file instead of printing.")
+@click.option("--ledger", type=click.Path(path_type=Path), help="Ledger that was charged for the release.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write a new .yaml file, not to stdout.")
 @answered
 def registry(release: Path, *, ledger: Path | None, output: Path | None, **answers: str | None) -> None:
-    """Draft a record of a release for the public registry of deployments of differential privacy.
+    """Draft a record of a release for the public registry of differential privacy deployments.
 
-    It is YAML in the schema of opendp/deployments-registry-data, from the release and its ledger. What they do not know
-    is asked on a terminal, or given by options; what is left out stays out, and lowers the tier of the record.
+    The record is YAML in the schema of opendp/deployments-registry-data, from the release and its ledger. Other fields
+    are options, or asked on a terminal. Fields that are left out lower the tier of the record.
+
+    Example: dpcube registry patients.dpcube --ledger patients.ledger -o record.yaml
     """
     from dpcube.core.ledger.ledger import Ledger
     from dpcube.release import Release
@@ -58,34 +60,34 @@ def registry(release: Path, *, ledger: Path | None, output: Path | None, **answe
         check_ending(output, ("yaml", "yml"))
     opened = Release.open(release)
     statement = None if ledger is None else Ledger(ledger).statement()
-    said = {key: text for key, text in answers.items() if text is not None}
-    open_questions = unanswered(said, ledger=statement is not None)
+    given = {key: text for key, text in answers.items() if text is not None}
+    open_questions = unanswered(given, ledger=statement is not None)
     if open_questions and can_ask():
-        said |= _ask(open_questions)
+        given |= _ask(open_questions)
     else:
         _refuse_unknown(open_questions)
-    record = registry_record(opened, said, ledger=statement)
+    record = registry_record(opened, given, ledger=statement)
     text = as_yaml(record) + "\n"
     _write(output, text)
     if left := missing_for_tier_three(record):
-        click.echo(f"left out, so not of tier 3: {', '.join(left)}", err=True)
+        click.echo(f"missing for tier 3: {', '.join(left)}", err=True)
 
 
 def can_ask() -> bool:
-    """Say whether there is somebody who sees a question and can answer it."""
+    """Return whether stdin and stderr are a terminal, so that questions can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _ask(questions: "list[RegistryQuestion]") -> dict[str, str]:
-    """Ask on the terminal; what need not be answered may be left empty."""
-    said = {}
+    """Ask on the terminal; optional fields may be left empty."""
+    given = {}
     for question in questions:
         words = f"{question.words}{'' if question.required else ' (empty to leave out)'}"
         kind = click.Choice([*question.choices, *([] if question.required else [""])]) if question.choices else str
-        said[question.key] = click.prompt(
+        given[question.key] = click.prompt(
             words, default=None if question.required else "", show_default=False, type=kind, err=True
         )
-    return said
+    return given
 
 
 def _refuse_unknown(questions: "list[RegistryQuestion]") -> None:
@@ -93,7 +95,8 @@ def _refuse_unknown(questions: "list[RegistryQuestion]") -> None:
 
     needed = [f"--{question.key.replace('_', '-')}" for question in questions if question.required]
     if needed:
-        msg = f"a record needs what the file cannot know: {', '.join(needed)}; give them, or answer on a terminal"
+        msg = f"a record needs fields that the release does not contain: {', '.join(needed)}; give these options, or "
+        msg += "answer on a terminal"
         raise InputError(msg)
 
 
@@ -104,4 +107,4 @@ def _write(output: Path | None, text: str) -> None:
     from dpcube.release.plots.file import write_picture
 
     write_picture(output, text.encode())
-    click.echo(visible(f"wrote {output}; read it before you hand it in"))
+    click.echo(visible(f"wrote {output}; read it before you submit it"))

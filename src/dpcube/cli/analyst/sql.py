@@ -1,4 +1,4 @@
-"""The verb that asks a released cube in SQL."""
+"""Command `sql`: queries on a released cube in SQL."""
 
 import math
 import sys
@@ -14,20 +14,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@click.command(short_help="Ask a cube in SQL, as a table named cube.")
+@click.command(short_help="Query a cube in SQL, as a table named cube.")
 @release_file
 @click.argument("query")
 @click.option(
-    "--error", is_flag=True, help="Add standard errors and intervals to counts, sums, averages, ratios and medians."
+    "--error",
+    is_flag=True,
+    help="Add standard errors and confidence intervals to counts, sums, averages, ratios and medians.",
 )
-@click.option("--confidence", default=0.95, show_default=True, help="Confidence of intervals, minima and maxima.")
+@click.option(
+    "--confidence", default=0.95, show_default=True, help="Level of the confidence intervals, and of minima and maxima."
+)
 @click.option(
     "--estimate",
     default="auto",
     show_default=True,
-    help="Estimate to answer from; `info` lists them.",
+    help="Estimate to answer from. `dpcube info` lists the available ones.",
 )
-@click.option("--seconds", default=60.0, show_default=True, help="Longest that the query may run.")
+@click.option("--seconds", default=60.0, show_default=True, help="Time limit of the query.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the result as CSV.")
 @as_json
 def sql(
@@ -41,14 +45,14 @@ def sql(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Ask the cube in SQL: a SELECT on the table `cube`, whose columns are the attributes.
+    """Query the cube in SQL: QUERY is a SELECT on the table `cube`, whose columns are the attributes.
 
-    A query is like: SELECT sex, count(*), avg(age) FROM cube WHERE age >= 30 GROUP BY sex
+    Example: dpcube sql patients.dpcube "SELECT sex, count(*), avg(age) FROM cube WHERE age >= 30 GROUP BY sex"
     """
     from dpcube.release.cache import domain_and_estimate
 
     if as_csv and as_json:
-        msg = "--csv and --json exclude each other"
+        msg = "--csv and --json cannot be combined; leave one out"
         raise click.UsageError(msg)
     domain, infer = domain_and_estimate(release, estimate)
     from dpcube.release.sql import run  # after the file is known to be a release
@@ -63,7 +67,7 @@ def sql(
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it: dates and times as ISO text."""
+    """Return a value for JSON: dates and times as ISO 8601 text."""
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -90,15 +94,15 @@ def _print(table: "pa.Table") -> None:
 
 
 def _texts(values: list[object]) -> list[str]:
-    """Return the values of a column as they are printed: fractions with the digits that they need, the same for all."""
+    """Return the printed values of a column: numbers have the same number of decimals, as many as they need."""
     sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value) and value]
     return [_shown(value, decimals(sizes)) for value in values]
 
 
 def decimals(sizes: list[float]) -> int:
-    """Return how many decimals numbers of these sizes need: five digits of the largest, three of the smallest.
+    """Return the decimals for numbers of these sizes: five digits of the largest, three of the smallest.
 
-    They need two at least, but none that are all zeros.
+    At least two decimals are needed, but none if they would all be zeros.
 
     >>> decimals([16087.52, 32681.5]), decimals([0.23956, 0.0024]), decimals([13.4215]), decimals([1.23e-9])
     (2, 5, 3, 10)

@@ -1,4 +1,4 @@
-"""Verbs that write tables from a released file: synthetic rows, and the cube itself."""
+"""Commands `synth` and `export`: synthetic rows, and the estimated cube, as tables."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,28 +14,27 @@ if TYPE_CHECKING:
     from dpcube.release import Release
 
 output = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The .csv or .parquet file to make."
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="New .csv or .parquet file."
 )
 estimate_option = click.option(
-    "--estimate",
-    default="auto",
-    show_default=True,
-    help="Estimate to use; `info` lists them.",
+    "--estimate", default="auto", show_default=True, help="Estimate to use. `dpcube info` lists the available ones."
 )
 
 
-@click.command(short_help="Write synthetic rows that look like the cube.")
+@click.command(short_help="Write synthetic rows drawn from the cube.")
 @release_file
 @output
-@click.option("--rows", type=int, help="How many rows; the estimated total unless given.")
-@click.option("--seed", type=int, help="Repeats the same rows; a fresh one unless given.")
+@click.option("--rows", type=int, help="Number of rows. By default the estimated total.")
+@click.option("--seed", type=int, help="Random seed, to reproduce the same rows. Random by default.")
 @estimate_option
 @as_json
 def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, estimate: str, as_json: bool) -> None:
-    """Write synthetic rows that look like the released cube.
+    """Write synthetic rows that are distributed like the released cube.
 
-    The file has the columns of the cube's attributes, in random order of rows, and costs no privacy: it is made from
+    The file has a column for each attribute and random row order. It costs no privacy budget, because it is made from
     the release alone. Any number of rows is written in little memory.
+
+    Example: dpcube synth patients.dpcube -o rows.parquet
     """
     opened = _opened(release, output)
     private = opened.provenance.private
@@ -48,12 +47,15 @@ def synth(release: Path, *, output: Path, rows: int | None, seed: int | None, es
 @click.command(short_help="Write the cube as a table: a row for each cell or box.")
 @release_file
 @output
-@click.option("--boxes", is_flag=True, help="Write the boxes that were counted instead of every cell.")
-@click.option("--errors", is_flag=True, help="Add stderr, low and high to each cell; boxes have them anyway.")
+@click.option("--boxes", is_flag=True, help="Write the measured boxes instead of every cell.")
+@click.option("--errors", is_flag=True, help="Add columns stderr, low and high to each cell. Boxes always have them.")
 @estimate_option
 @as_json
 def export(release: Path, *, output: Path, boxes: bool, errors: bool, estimate: str, as_json: bool) -> None:
-    """Write the estimated cube as a table that any tool reads: a row for each cell, or for each box."""
+    """Write the estimated cube as a table: one row for each cell, or for each box.
+
+    Example: dpcube export patients.dpcube -o cells.csv
+    """
     from dpcube.release.capabilities import BOXES, TABLE, require
 
     opened = _opened(release, output)
@@ -64,7 +66,7 @@ def export(release: Path, *, output: Path, boxes: bool, errors: bool, estimate: 
 
 
 def _opened(release: Path, output: Path) -> "Release":
-    """Open a release, once the table to be made of it can be made."""
+    """Open a release, after checking that the output table can be written."""
     from dpcube.release import Release
     from dpcube.release.export import check_new_table
 
@@ -73,7 +75,7 @@ def _opened(release: Path, output: Path) -> "Release":
 
 
 def _write(table: "RecordBatchReader", output: Path, *, what: str, facts: dict[str, object], as_json: bool) -> None:
-    """Write a table and say what was written."""
+    """Write a table and print a summary."""
     from dpcube.release.export import write_table
 
     written = write_table(table, output)

@@ -1,1 +1,1 @@
-"""Verbs that open a private table, or its ledger."""
+"""Commands that open a private table or its ledger."""

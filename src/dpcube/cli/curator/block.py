@@ -1,4 +1,4 @@
-"""The verb that chooses blocks for record linkage, from a release alone."""
+"""Command `block`: chooses blocks for record linkage from a release alone."""
 
 from pathlib import Path
 
@@ -11,13 +11,19 @@ from dpcube.cli.output import as_json, print_json, visible
 @click.command(short_help="Choose blocks for record linkage from a cube.")
 @release_file
 @click.option(
-    "--rules", "rules_file", type=click.Path(path_type=Path), required=True, help="The matching rules (TOML)."
+    "--rules", "rules_file", type=click.Path(path_type=Path), required=True, help="Matching rules file (TOML)."
 )
-@click.option("--epsilon", required=True, help="What each party will spend to hide the sizes of its blocks.")
-@click.option("--delta", default="1e-6", show_default=True, help="The delta of that, far below 1 in the rows.")
-@click.option("--max-rows", default=1, show_default=True, help="Rows of one unit, at most, on either side.")
-@click.option("--other-rows", type=click.FloatRange(min=0), help="Rows of the other party; as many unless given.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The blocks file to make.")
+@click.option("--epsilon", required=True, help="Epsilon that each party will spend to hide the sizes of its blocks.")
+@click.option(
+    "--delta", default="1e-6", show_default=True, help="Delta of that, which should be far below 1 / number of rows."
+)
+@click.option(
+    "--max-rows", default=1, show_default=True, help="Maximum number of rows of one privacy unit, on either side."
+)
+@click.option(
+    "--other-rows", type=click.FloatRange(min=0), help="Number of rows of the other party. By default as in the cube."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New blocks file.")
 @as_json
 def block(
     release: Path,
@@ -32,17 +38,20 @@ def block(
 ) -> None:
     """Choose blocks for record linkage from a cube of the attributes to block on.
 
-    Nothing is spent and no row is read: boxes come from the cube's noisy counts, and their number weighs what padding
-    at this epsilon will cost. The file is public; give it to the other party, with the rules. Then both: dpcube link.
+    This spends no privacy budget and reads no row: blocks are boxes of the cube's noisy counts, and their number
+    balances the pairs to compare against the padding at this epsilon. The file is public: give it to the other party,
+    with the rules. Then both parties run `dpcube link`.
+
+    Example: dpcube block cube.dpcube --rules rules.toml --epsilon 0.5 -o plan.blocks
     """
     from dpcube.core.errors import InputError
     from dpcube.core.padding import padding_shift
-    from dpcube.link.block_file import BlockFile
+    from dpcube.link.blocking import BlockFile
     from dpcube.link.rules import MatchingRules
     from dpcube.release import Release
 
     if output.exists():
-        msg = f"{output} exists, and blocks never overwrite a file; choose another name"
+        msg = f"{output} exists, and a blocks file never overwrites a file; choose another name"
         raise InputError(msg)
     rules, opened = MatchingRules.load(rules_file), Release.open(release)
     made = BlockFile.planned(opened, rules, epsilon=epsilon, delta=delta, max_rows=max_rows, other_rows=other_rows)
@@ -61,13 +70,13 @@ def block(
         return
     click.echo(
         visible(
-            f"wrote {output}: {len(plan):,} blocks, {facts['candidate_pairs_of_blocks']:,} pairs of them to compare"
+            f"wrote {output}: {len(plan):,} blocks, {facts['candidate_pairs_of_blocks']:,} pairs of blocks to compare"
         )
     )
     click.echo(
-        f"each side pads each block by about {shift:,} dummies, at epsilon {made.epsilon} and delta {made.delta}"
+        f"padding: about {shift:,} dummies per block on each side, at epsilon {made.epsilon} and delta {made.delta}"
     )
     less = plan.pairs_without / plan.pairs
     click.echo(f"predicted: {plan.pairs:,.0f} pairs of records to compare, {less:.3g} times fewer than without blocks")
     if not opened.provenance.private:
-        click.echo("the cube is NOT PRIVATE, and so are its boxes")
+        click.echo("the cube is NOT PRIVATE, and neither are these blocks")

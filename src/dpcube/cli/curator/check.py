@@ -1,4 +1,4 @@
-"""The verb by which a table's owner sees, on a terminal alone, which rows a domain would count."""
+"""Command `check`: shows the owner, on a terminal only, which rows of a table a domain counts."""
 
 import sys
 from collections.abc import Sequence
@@ -13,20 +13,22 @@ from dpcube.cli.output import print_table, stage, stages_done, visible
 if TYPE_CHECKING:
     from dpcube.core.check import Look
 
-PRIVATE = "PRIVATE: exact facts about the rows, in rough words. For the owner of the table; not to be passed on."
+PRIVATE = "PRIVATE: exact facts about the rows, rounded. For the owner of the table; do not pass them on."
 MEANING = """\
-kept: in a bin as it is. clipped: outside, counted in the bin nearest to it. null, unknown: without a value, or not
-read by this domain; they have a cell of their own or are dropped. dropped: the row is not counted at all.
-How text can be read (format, decimal, trim, ...): docs/sources.md. Nothing was spent, and nothing written."""
+kept: the value is in a bin. clipped: it is outside, and counted in the nearest bin. null, unknown: it is missing, or
+this domain cannot read it; it has its own cell or is dropped. dropped: the row is not counted at all.
+Options for reading text (format, decimal, trim, ...): docs/sources.md. Nothing was spent or written."""
 
-SOME_DROPPED = "some texts of rows that are not counted, escaped and cut:"
-NONE_DROPPED = "no text is dropped (nulls apart)"
+SOME_DROPPED = "some texts of rows that are not counted, escaped and shortened:"
+NONE_DROPPED = "no text is dropped (apart from nulls)"
 
 
-@click.command(short_help="Show its owner which rows of a table would be counted.")
+@click.command(short_help="Show the owner which rows of a table would be counted.")
 @table_argument
-@click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
-@click.option("--show-values", is_flag=True, help="Show some texts of rows that are not counted. They are rows' own.")
+@click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="Domain file.")
+@click.option(
+    "--show-values", is_flag=True, help="Show some texts of rows that are not counted. These are private values."
+)
 @choice_of_rows
 @query_option
 @csv_options
@@ -45,11 +47,13 @@ def check(
     null_text: tuple[str, ...],
     encoding: str | None,
 ) -> None:
-    """See which rows of TABLE a domain file would count: for its owner, on a terminal only.
+    """Show the owner which rows of TABLE a domain file would count, on a terminal only.
 
-    For each attribute, roughly which share of the rows goes where; with --unit and --period as `dpcube release` has
-    them, of the rows that it would count. It spends nothing and writes nothing. Domains are
-    public: mend how text is read by what you see, and take bounds and values from what is publicly known.
+    The output is the approximate share of the rows of each attribute that are kept, clipped or dropped. --unit and
+    --period select rows as in `dpcube release`. This command spends no privacy budget and writes no file. Domains are
+    public: use the output to correct how text is read, but take bounds and values from public knowledge.
+
+    Example: dpcube check patients.csv --domain patients.toml
     """
     from dpcube.core.check import ENDS
     from dpcube.core.check import check as checked
@@ -58,25 +62,25 @@ def check(
     from dpcube.core.feasible import check_public
 
     if not sys.stdout.isatty():
-        msg = "dpcube check shows private facts on a terminal only, not in a file or a pipe; nothing was read"
+        msg = "dpcube check shows private facts on a terminal only, not to a file or a pipe; nothing was read"
         raise InputError(msg)
     csv = dialect_of(table, delimiter, names, null_text, encoding)
-    stage("looking at the rows")
+    stage("reading the rows")
     declared = Domain.load(domain_file)
     rows = {"unit": unit, "max_rows": max_rows, "null_unit": null_unit, "period": period}
     found = checked(table, declared, csv=csv, query=query, show_values=show_values, **rows)  # type: ignore[arg-type]
     stages_done()
     click.echo(PRIVATE + "\n")
     if found.in_period is not None:
-        click.echo(f"rows in the period, of all: {found.in_period}; what follows is of them\n")
+        click.echo(f"share of rows in the period: {found.in_period}; the rest of this output is about them\n")
     print_table(("attribute", *ENDS), [(look.attribute, *look.shares) for look in found.looks])
-    click.echo(f"\nrows counted, by all attributes together: {found.counted}")
+    click.echo(f"\nshare of rows counted, by all attributes together: {found.counted}")
     if found.named is not None:
-        none_named = "count as units of their own" if null_unit == "each" else "are dropped"
-        click.echo(visible(f"of these, rows that name a unit in '{unit}' (others {none_named}): {found.named}"))
+        none_named = "are units of their own" if null_unit == "each" else "are dropped"
+        click.echo(visible(f"of these, rows with a privacy unit in '{unit}' (others {none_named}): {found.named}"))
         click.echo(f"of these, rows kept, at most {max_rows} of each unit: {found.kept}")
     if found.broken_lines is not None:
-        click.echo(f"lines of the file that are no rows (other number of fields, open quotes): {found.broken_lines}")
+        click.echo(f"malformed lines of the file (wrong number of fields, open quotes): {found.broken_lines}")
     if show_values:
         _print_examples(found.looks)
     click.echo(f"\n{MEANING}")
@@ -87,12 +91,12 @@ def check(
 
 
 def _print_examples(looks: "Sequence[Look]") -> None:
-    """Print texts of rows that are dropped, and which irregular values are not listed because they are counted."""
+    """Print texts of dropped rows, and the irregular values that are not listed because they are counted."""
     dropped = [look for look in looks if look.examples]
     click.echo(f"\n{SOME_DROPPED if dropped else NONE_DROPPED}")
     for look in dropped:
         click.echo(visible(f"  {look.attribute}: {', '.join(map(ascii, look.examples))}"))
     if counted := [look for look in looks if look.counted]:
-        click.echo("not listed, for these values are counted:")
+        click.echo("not listed, because these values are counted:")
         for look in counted:
             click.echo(visible(f"  {look.attribute}: {look.counted}"))

@@ -1,4 +1,4 @@
-"""The demonstration: release the bundled census table, and show answers beside the truth."""
+"""Command `demo`: releases the bundled census table, and compares answers with the truth."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from dpcube.cli.output import as_json, print_json, print_table, stage, stages_do
 from dpcube.cli.strategies import one_strategy
 
 
-@click.command(short_help="Release the bundled census table, and ask it questions.")
-@click.option("--epsilon", default="1", show_default=True, help="The privacy budget to spend.")
+@click.command(short_help="Release the bundled census table, and answer questions.")
+@click.option("--epsilon", default="1", show_default=True, help="Privacy budget to spend.")
 @one_strategy
 @click.option(
     "-o",
@@ -17,11 +17,14 @@ from dpcube.cli.strategies import one_strategy
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("dpcube-demo"),
     show_default=True,
-    help="Directory for the released file and the report.",
+    help="Directory for the release file and the report.",
 )
 @as_json
 def demo(*, epsilon: str, strategy: str | None, output: Path, as_json: bool) -> None:
-    """Release the bundled census table and ask it a few questions, beside the truth."""
+    """Release the bundled census table, answer a few questions, and compare the answers with the truth.
+
+    Example: dpcube demo --epsilon 0.5
+    """
     from dpcube.demo import run_demo
     from dpcube.release.pasteable import file_word, shell_word
     from dpcube.strategies import DEFAULT

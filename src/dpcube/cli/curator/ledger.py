@@ -1,4 +1,4 @@
-"""Verbs for the ledger of a table: show it, start one, raise its total, enter the digest of a release."""
+"""Command group `ledger`: show a ledger, start one, raise its total, record the digest of a release."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,25 +14,28 @@ ledger_file = click.argument("ledger", type=click.Path(path_type=Path))
 
 
 class ShowByDefault(click.Group):
-    """`dpcube ledger L` is `dpcube ledger show L`."""
+    """Group in which `dpcube ledger L` means `dpcube ledger show L`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `show` before a first word that is not a verb."""
+        """Insert `show` before a first word that is not a command."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             args = ["show", *args]
         return click.Group.parse_args(self, ctx, args)
 
 
-@click.group(cls=ShowByDefault, short_help="Show what was spent on a table, and what is left.")
+@click.group(cls=ShowByDefault, short_help="Show the privacy budget spent on a table, and the rest.")
 def ledger() -> None:
-    """Show what was spent on a table, when and on what, and what is left."""
+    """Show the privacy budget spent on a table, when and for which releases, and the rest.
+
+    Example: dpcube ledger patients.ledger
+    """
 
 
 @ledger.command()
 @ledger_file
 @as_json
 def show(ledger: Path, *, as_json: bool) -> None:
-    """Show a ledger (also: dpcube ledger LEDGER)."""
+    """Show a ledger. Short form: dpcube ledger LEDGER."""
     from dpcube.core.ledger.ledger import Ledger
 
     statement = Ledger(ledger).statement()
@@ -54,12 +57,15 @@ def show(ledger: Path, *, as_json: bool) -> None:
 
 @ledger.command()
 @ledger_file
-@click.option("--total", required=True, help="The epsilon that may be spent on the table in all.")
-@click.option("--delta", help="The delta that may be spent in all, for record linkage; none unless given.")
-@click.option("--unit", help="The column whose values are the units to protect; one row unless given.")
-@click.option("--purpose", default="", help="A note to keep with it.")
+@click.option("--total", required=True, help="Total epsilon that may be spent on the table.")
+@click.option("--delta", help="Total delta that may be spent, for record linkage. 0 by default.")
+@click.option("--unit", help="Column that names the privacy unit. By default a row.")
+@click.option("--purpose", default="", help="Note to record in the ledger.")
 def init(ledger: Path, *, total: str, delta: str | None, unit: str | None, purpose: str) -> None:
-    """Start a ledger with a total of your own, before the first release."""
+    """Start a ledger with a total privacy budget, before the first release.
+
+    Example: dpcube ledger init patients.ledger --total 2 --unit patient_id
+    """
     from fractions import Fraction
 
     from dpcube.core.epsilon import parse_delta, parse_epsilon
@@ -67,35 +73,38 @@ def init(ledger: Path, *, total: str, delta: str | None, unit: str | None, purpo
 
     allowed = Fraction(0) if delta is None else parse_delta(delta)
     made = Ledger.create(ledger, total=parse_epsilon(total), delta=allowed, unit=unit, purpose=purpose)
-    click.echo(visible(f"wrote {made.path}: {made.statement().total} may be spent"))
+    click.echo(visible(f"wrote {made.path}: total epsilon {made.statement().total}"))
 
 
 @ledger.command("raise")
 @ledger_file
-@click.option("--total", help="The new total; as it is unless given.")
-@click.option("--delta", help="The new total of delta; as it is unless given.")
-@click.option("--purpose", required=True, help="Who decided it and why; kept in the ledger.")
+@click.option("--total", help="New total epsilon. Unchanged by default.")
+@click.option("--delta", help="New total delta. Unchanged by default.")
+@click.option("--purpose", required=True, help="Who decided it and why. Recorded in the ledger.")
 def raise_(ledger: Path, *, total: str | None, delta: str | None, purpose: str) -> None:
-    """Raise the total. It stays on record."""
+    """Raise the total privacy budget. The change stays on record.
+
+    Example: dpcube ledger raise patients.ledger --total 3 --purpose "board decision of 2 May"
+    """
     from dpcube.core.epsilon import parse_delta, parse_epsilon
     from dpcube.core.ledger.ledger import Ledger
 
     if total is None and delta is None:
-        msg = "say what is raised: --total, --delta or both"
+        msg = "raise needs --total, --delta or both"
         raise click.UsageError(msg)
     opened = Ledger(ledger)
     wanted = opened.statement().total if total is None else parse_epsilon(total)
     opened.raise_total(wanted, purpose=purpose, delta=None if delta is None else parse_delta(delta))
     statement = opened.statement()
-    click.echo(visible(f"{ledger}: {statement.total} may be spent, {statement.remaining} is left"))
+    click.echo(visible(f"{ledger}: total epsilon {statement.total}, {statement.remaining} is left"))
 
 
 @ledger.command()
 @ledger_file
 @click.argument("release", type=click.Path(path_type=Path))
-@click.option("--charge", type=int, help="Which charge it was, as `dpcube ledger LEDGER` numbers them.")
+@click.option("--charge", type=int, help="Number of the charge, as shown by `dpcube ledger LEDGER`.")
 def complete(ledger: Path, release: Path, *, charge: int | None) -> None:
-    """Enter the digest of RELEASE in the charge that paid for it, if a process died before it could."""
+    """Record the digest of RELEASE in the charge that paid for it, if the release command died before doing so."""
     from dpcube.core.errors import InputError
     from dpcube.core.ledger.ledger import Ledger
     from dpcube.release import Release
@@ -106,15 +115,15 @@ def complete(ledger: Path, release: Path, *, charge: int | None) -> None:
     shown = {one.number: place for place, one in enumerate(statement.charges, 1)}
     found = [numbers for numbers in waiting_charges(made, statement) if charge in (None, *(shown[n] for n in numbers))]
     if not found:
-        msg = f"{ledger} has no charge that waits for {release} (its domain, strategy, epsilon, period and unit)"
+        msg = f"{ledger} has no open charge that matches {release} (its domain, strategy, epsilon, period and unit)"
         raise InputError(msg)
     if len(found) > 1:
         places = ", ".join(str(shown[numbers[-1]]) for numbers in found)
-        msg = f"several charges of {ledger} may have paid for {release}: {places}; say which with --charge"
+        msg = f"several charges of {ledger} may have paid for {release}: {places}; choose one with --charge"
         raise InputError(msg)
     opened.complete_parts(found[0], made.digest)
     entered = " and ".join(str(shown[number]) for number in found[0])
-    click.echo(visible(f"{ledger}: entered the digest {made.digest[:16]} in charge {entered}"))
+    click.echo(visible(f"{ledger}: recorded the digest {made.digest[:16]} in charge {entered}"))
 
 
 def _amount(charge: "Charge") -> str:
@@ -128,7 +137,7 @@ def _release(charge: "Charge") -> str:
 
 
 def _period(charge: "Charge") -> str:
-    """Return a period in words, with the reading of its column unless it is the plain one."""
+    """Return a period in words, with the reading options of its column unless they are the defaults."""
     if charge.period is None:
         return ""
     read = f" read by {charge.period.reading}" if charge.period.reading else ""

@@ -1,4 +1,4 @@
-"""Verbs for the owner of a private table."""
+"""Commands `domain` and `release`, for the owner of a private table."""
 
 import os
 from collections.abc import Callable
@@ -16,61 +16,67 @@ if TYPE_CHECKING:
     from dpcube.curator import CsvDialect
     from dpcube.strategies import Cuboids, Strategy
 
-Verb = TypeVar("Verb", bound=Callable[..., object])
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., object])
 
 
 class TableAddress(click.ParamType[Path | str]):
-    """A file's path, or the address of a table in PostgreSQL or Spark, whose slashes a path would not keep."""
+    """Path of a file, or address of a table in PostgreSQL or Spark, whose double slashes a path would lose."""
 
     name = "table"
 
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:  # noqa: ARG002 (click's signature)
-        """Keep an address as it is."""
+        """Return an address as text, and anything else as a path."""
         address = isinstance(value, str) and value.startswith(("postgresql://", "postgres://", "spark:"))
         return value if address else Path(value)
 
 
 table_argument = click.argument("table", type=TableAddress())
 query_option = click.option(
-    "--query", metavar="SQL", help="Count the rows of a query; TABLE is postgresql://user@host/database."
+    "--query", metavar="SQL", help="Count the rows of this query. TABLE is then postgresql://user@host/database."
 )
 
 
-def csv_options(verb: Verb) -> Verb:
-    """Add the options that declare how a CSV file is written."""
+def csv_options(verb: CommandFunction) -> CommandFunction:
+    """Add the options that declare the dialect of CSV files."""
     for option in (
-        click.option("--null-text", multiple=True, help="Text that means null in a CSV file; empty unless given."),
+        click.option("--null-text", multiple=True, help="Text that means null in a CSV file. Empty text by default."),
         click.option(
             "--names",
-            help="Comma-separated names of all columns of a CSV file without a header, whose first row would else be "
-            "taken for names and shown. Lines of more or fewer fields than names are dropped, and nothing says so.",
+            help="Comma-separated column names for a CSV file without a header row. Rows with a different number of "
+            "fields are silently dropped.",
         ),
         click.option(
-            "--encoding", help="Encoding of a CSV file, such as windows-1252, latin-1 or utf-16; UTF-8 unless given."
+            "--encoding", help="Encoding of a CSV file, such as windows-1252, latin-1 or utf-16. UTF-8 by default."
         ),
-        click.option("--delimiter", help="Delimiter of a CSV file: a comma, or a tab in .tsv files, unless given."),
+        click.option("--delimiter", help="Delimiter of a CSV file. By default a comma, or a tab in .tsv files."),
     ):
         verb = option(verb)
     return verb
 
 
-def choice_of_rows(verb: Verb) -> Verb:
-    """Add the options that say whom a release protects, and which rows it is of."""
+def choice_of_rows(verb: CommandFunction) -> CommandFunction:
+    """Add the options that select the privacy unit and the rows."""
     for option in (
         click.option(
-            "--period", nargs=3, metavar="COLUMN FIRST LAST", help="Only rows in a range, both ends included."
+            "--period",
+            nargs=3,
+            metavar="COLUMN FIRST LAST",
+            help="Use only rows whose COLUMN is from FIRST to LAST, both included.",
         ),
         click.option(
             "--null-unit",
             type=click.Choice(["drop", "each"]),
             default="drop",
             show_default=True,
-            help="Rows without a unit: drop them, or count each as a unit.",
+            help="Drop rows without a privacy unit, or treat each as a unit of its own.",
         ),
         click.option(
-            "--max-rows", default=1, show_default=True, help="Rows kept of each unit, at most; noise grows with it."
+            "--max-rows",
+            default=1,
+            show_default=True,
+            help="Maximum number of rows kept of each privacy unit. The noise is proportional to it.",
         ),
-        click.option("--unit", help="Column whose values are protected, such as patient_id; one row unless given."),
+        click.option("--unit", help="Column that names the privacy unit, such as patient_id. By default a row."),
     ):
         verb = option(verb)
     return verb
@@ -78,19 +84,24 @@ def choice_of_rows(verb: Verb) -> Verb:
 
 @click.command(short_help="Draft a domain file for a table.")
 @table_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft here instead of printing it.")
-@click.option("--columns", help="Comma-separated columns to draft; all of them unless given.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft to this file, not to stdout.")
+@click.option("--columns", help="Comma-separated columns to draft. All columns by default.")
 @click.option(
     "--from-data",
     is_flag=True,
-    help="Look up bounds and values in the table. The draft is then private (its file is yours alone), and refused "
-    "until you sign it as public.",
+    help="Look up bounds and values in the table. The draft is then private: only you can read its file, and releases "
+    "refuse it until you sign it as public.",
 )
 @click.option(
-    "--public", metavar="NAME", help="Sign a draft --from-data: the table itself is public, and NAME says so."
+    "--public",
+    metavar="NAME",
+    help="Sign a draft made with --from-data: NAME declares that the table itself is public.",
 )
 @click.option(
-    "--quantiles", type=int, help="So many bins of about as many rows each, for numbers; of public data only."
+    "--quantiles",
+    type=int,
+    metavar="BINS",
+    help="Draft this many bins with about equal numbers of rows for numeric columns. For public data only.",
 )
 @query_option
 @csv_options
@@ -110,9 +121,10 @@ def domain(
 ) -> None:
     """Draft a domain file for TABLE, from its column names and types only.
 
-    TABLE is what `dpcube release` takes.
+    TABLE is any source that `dpcube release` accepts. Fill in the bounds and values from public knowledge, then run
+    `dpcube release`.
 
-    Fill in the bounds and values from what is publicly known, then run `dpcube release`.
+    Example: dpcube domain patients.csv -o patients.toml
     """
     from dpcube.core.domain.file import write_text
     from dpcube.core.draft import draft
@@ -129,51 +141,58 @@ def domain(
         click.echo(text, nl=False)
         return
     write_text(output, text, private=from_data and public is None)
-    same = _csv_words(None, names, null_text, None)  # the draft has the delimiter and the encoding
-    then = f"{_command('check', table, '--domain', output, *same)} (for your eyes only), "
+    same = _csv_words(None, names, null_text, None)  # the draft contains the delimiter and the encoding
+    then = f"{_command('check', table, '--domain', output, *same)} (private output), "
     then += _command("release", table, "--domain", output, *same, "--epsilon", "E", "-o", "R.dpcube")
-    click.echo(visible(f"wrote {output}; edit it, then: {then}"))
+    click.echo(visible(f"wrote {output}; edit it, then run: {then}"))
 
 
 @click.command(short_help="Release a table as a differentially private cube.")
 @table_argument
-@click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="The domain file.")
-@click.option("--epsilon", required=True, help="The privacy budget to spend, such as 0.5 or 1/3.")
+@click.option("--domain", "domain_file", type=click.Path(path_type=Path), required=True, help="Domain file.")
+@click.option("--epsilon", required=True, help="Privacy budget to spend, such as 0.5 or 1/3.")
 @one_strategy
 @click.option(
     "--queries",
-    help="What will be asked, for adaptive: mixed, ranges, prefixes, short or groups, once or for each attribute "
-    "(a,b,c); mixed unless given, and groups where values have no order.",
+    help="Expected workload of the strategy adaptive: mixed, ranges, prefixes, short or groups, once or for each "
+    "attribute (a,b,c). The default is mixed, and groups for values without order.",
 )
 @click.option(
     "--questions",
     type=click.Path(path_type=Path),
-    help="A file of questions that will be asked, one a line, for adaptive; they become public.",
+    help="File of expected questions, one per line, for the strategy adaptive. The questions become public.",
 )
 @click.option(
-    "--target", help="The attribute that a classifier will tell from the others, for adaptive; public, and free."
+    "--target",
+    help="Attribute to be predicted by a classifier. Class-conditional marginals are measured first. The choice is "
+    "public and costs no privacy budget.",
 )
 @click.option(
     "--cuboids",
-    metavar="TABLES",
-    help='For wide tables: the tables to count, such as "age,sex; age,income"; chosen privately unless given.',
+    metavar="MARGINALS",
+    help='For wide tables: marginals to measure, such as "age,sex; age,income". By default they are selected '
+    "privately.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .dpcube file to make.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New .dpcube file.")
 @click.option(
-    "--ledger", type=click.Path(path_type=Path), help="The ledger; TABLE.ledger beside the table unless given."
+    "--ledger", type=click.Path(path_type=Path), help="Ledger file. By default TABLE.ledger beside the table."
 )
-@click.option("--total", help="What a new ledger allows in all; this release's epsilon unless given.")
-@click.option("--no-ledger", is_flag=True, help="Keep no account; the release says so.")
+@click.option("--total", help="Total privacy budget of a new ledger. By default the epsilon of this release.")
+@click.option(
+    "--no-ledger",
+    is_flag=True,
+    help="Do not record this release in a ledger. The release is marked as unaccounted.",
+)
 @choice_of_rows
-@click.option("--purpose", default="", help="A note to keep in the ledger.")
+@click.option("--purpose", default="", help="Note to record in the ledger.")
 @click.option(
     "--even-if-empty",
     is_flag=True,
-    help="Go on whatever the total is. Otherwise 1/17 of epsilon is charged and drawn for the total first, and the "
-    "rest only if the total is above its error. The release keeps the total.",
+    help="Release even if no rows seem to be counted. By default 1/17 of epsilon is first spent on the total count, "
+    "which the release contains, and the rest only if that count is above its error.",
 )
 @query_option
-@click.option("--explain", is_flag=True, help="Print the SQL that would count the rows, and stop: nothing is spent.")
+@click.option("--explain", is_flag=True, help="Print the SQL that would count the rows, and stop. Nothing is spent.")
 @csv_options
 @as_json
 def release(
@@ -207,9 +226,10 @@ def release(
     """Release TABLE as a differentially private cube.
 
     TABLE is a CSV or Parquet file, a directory of files of one kind, a pattern in quotes ('data/*.csv.gz'), the
-    directory of a Delta table, the metadata.json of an Iceberg table,
-    postgresql://user@host/database#schema.table (its password in PGPASSWORD or ~/.pgpass; or a --query without
-    the #), or spark:PATH of Parquet.
+    directory of a Delta table, the metadata.json of an Iceberg table, postgresql://user@host/database#schema.table
+    (with its password in PGPASSWORD or ~/.pgpass; or without the # and with a --query), or spark:PATH of Parquet.
+
+    Example: dpcube release patients.csv --domain patients.toml --epsilon 0.5 -o patients.dpcube
     """
     from dpcube.core.domain import Domain
     from dpcube.core.errors import EmptyTotalError, InputError, KeptReleaseError
@@ -217,7 +237,7 @@ def release(
     from dpcube.curator import explain as explained
 
     if no_ledger and (ledger is not None or total is not None):
-        msg = "--no-ledger keeps no account, so --ledger and --total have no place beside it"
+        msg = "--no-ledger cannot be combined with --ledger or --total; leave it or them out"
         raise InputError(msg)
     declared = Domain.load(domain_file)
     csv = dialect_of(table, delimiter, names, null_text, encoding)
@@ -251,7 +271,8 @@ def release(
             progress=stage,
         )
     except EmptyTotalError as stopped:
-        msg = f"{stopped}. See on your terminal which rows count: {look}; then release what is left, or --even-if-empty"
+        msg = f"{stopped}. Check on your terminal which rows are counted: {look}; then spend the rest, or use "
+        msg += "--even-if-empty"
         raise EmptyTotalError(msg) from None
     except KeptReleaseError as kept:
         _save_where_asked(kept)
@@ -263,13 +284,13 @@ def release(
     cells = f"{declared.size:,} cells at epsilon {facts['epsilon']}"
     click.echo(visible(f"wrote {output}: {cells}, digest {made.digest[:16]}"))
     if no_ledger:
-        click.echo("no ledger was kept: nothing stops another release of this table, and this one says so")
-    click.echo(visible(f"which rows its domain counts, for your eyes only: {look}"))
-    click.echo(visible(f'ask it: {_command("info", output)}; {_command("count", output)} "..."'))
+        click.echo("not recorded in a ledger: nothing prevents further releases of this table; this one is marked so")
+    click.echo(visible(f"to see which rows its domain counts (private output): {look}"))
+    click.echo(visible(f'to use it: {_command("info", output)}; {_command("count", output)} "..."'))
 
 
 def _save_where_asked(kept: "KeptReleaseError") -> NoReturn:
-    """Ask on a terminal for another place, until one takes a release that is in memory alone; then fail as before."""
+    """Ask on a terminal for other files, until a release that is only in memory is saved; then fail as before."""
     from dpcube.cli.analyst.registry import can_ask
     from dpcube.core.errors import InputError, KeptReleaseError
     from dpcube.release import Release
@@ -286,13 +307,14 @@ def _save_where_asked(kept: "KeptReleaseError") -> NoReturn:
             kept.path = place
             click.echo(visible(f"wrote {place}"))
     if kept.path is None:
-        msg = f"{kept}. No other folder takes it, and nobody can be asked for one, so it ends with this command"
+        msg = f"{kept}. No other directory can store it, and there is no terminal to ask for one, so it is lost when "
+        msg += "this command ends"
         raise KeptReleaseError(msg, kept.release, None) from None
     raise kept
 
 
 def _csv_words(delimiter: str | None, names: str | None, null_text: tuple[str, ...], encoding: str | None) -> list[str]:
-    """Return the options by which a CSV file is read, for a command that is to read it alike."""
+    """Return the given CSV options, for a follow-up command that reads the file alike."""
     given = [("--delimiter", delimiter), ("--encoding", encoding), ("--names", names)]
     given += [*(("--null-text", text) for text in null_text)]
     return [word for option, value in given if value is not None for word in (option, value)]
@@ -301,14 +323,14 @@ def _csv_words(delimiter: str | None, names: str | None, null_text: tuple[str, .
 def _row_words(
     unit: str | None, max_rows: int, null_unit: str, period: tuple[str, str, str] | None, query: str | None
 ) -> list[str]:
-    """Return the options by which rows are chosen, for a command that is to choose the same."""
+    """Return the given row options, for a follow-up command that selects the same rows."""
     of_unit = [] if unit is None else ["--unit", unit, "--max-rows", str(max_rows), "--null-unit", null_unit]
     in_period = [] if period is None else ["--period", *period]
     return [*of_unit, *in_period, *([] if query is None else ["--query", query])]
 
 
 def _command(verb: str, *words: Path | str) -> str:
-    """Return a command that can be pasted; an address may name a user or a host, and stays out of it."""
+    """Return a command that can be pasted; an address may contain a user and a host, and is left out."""
     from dpcube.release.pasteable import file_word, shell_word
 
     shown = (
@@ -318,7 +340,7 @@ def _command(verb: str, *words: Path | str) -> str:
 
 
 def _said_of_cuboids(strategy: "str | Strategy | Cuboids", declared: "Domain") -> list[str]:
-    """Return what would be done, in sentences, if a release would be of cuboids or of a fine grid."""
+    """Return sentences that describe a release by cuboids or a fine grid, none for other strategies."""
     from dpcube.strategies import Cuboids, FineGrid, releasing_strategy
     from dpcube.strategies.described import what_is_done
 
@@ -331,27 +353,27 @@ def _said_of_cuboids(strategy: "str | Strategy | Cuboids", declared: "Domain") -
 def _fitted(
     strategy: str | None, queries: str | None, questions: Path | None, target: str | None, cuboids: str | None
 ) -> "str | Strategy | Cuboids":
-    """Return the strategy for what was said to be asked."""
+    """Return the strategy for the given workload options."""
     from dpcube.core.errors import InputError
     from dpcube.strategies import BY_NAME, DEFAULT, WIDE_STRATEGY, Adaptive, Cuboids
 
     if (cuboids is not None or strategy == WIDE_STRATEGY) and queries is None and questions is None:
         if strategy not in (None, WIDE_STRATEGY):
-            msg = f"--cuboids names the tables of the strategy {WIDE_STRATEGY}, not of {strategy}; leave --strategy out"
+            msg = f"--cuboids is an option of the strategy {WIDE_STRATEGY}, not of {strategy}; leave --strategy out"
             raise InputError(msg)
         named = [table for table in (cuboids or "").split(";") if table.strip()]
         return Cuboids(
             cuboids=tuple(tuple(name.strip() for name in table.split(",")) for table in named), target=target
         )
     if cuboids is not None:
-        msg = "--cuboids names the tables to count, so --queries and --questions have no place beside it"
+        msg = "--cuboids cannot be combined with --queries or --questions; leave it or them out"
         raise InputError(msg)
     strategy = strategy or DEFAULT
     if queries is None and questions is None and target is None:
         return strategy
     if BY_NAME.get(strategy) is not Adaptive:
-        msg = "--queries, --questions and --target are for the strategy adaptive; "
-        msg += f"{strategy} is the same whatever is asked"
+        msg = "--queries, --questions and --target are options of the strategy adaptive; "
+        msg += f"{strategy} does not depend on the workload"
         raise InputError(msg)
     kinds = None if queries is None else tuple(kind.strip() for kind in queries.split(","))
     return Adaptive(
@@ -369,7 +391,7 @@ def _questions_in(path: Path) -> tuple[str, ...]:
     lines = (line.strip() for line in read_text(path).splitlines())
     questions = tuple(line for line in lines if line and not line.startswith("#"))
     if not questions:
-        msg = f"{path} has no questions; write one a line, such as: age >= 65 and sex = 'Female'"
+        msg = f"{path} has no questions; write one per line, such as: age >= 65 and sex = 'Female'"
         raise InputError(msg)
     return questions
 
@@ -381,7 +403,7 @@ def dialect_of(
     null_text: tuple[str, ...],
     encoding: str | None = None,
 ) -> "CsvDialect | None":
-    """Return how CSV files are written, by the options of `csv_options`; None for a table in a database."""
+    """Return the CSV dialect given by the options of `csv_options`; None for a table in a database."""
     from dpcube.curator import CsvDialect
 
     if isinstance(table, str):

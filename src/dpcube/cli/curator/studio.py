@@ -1,4 +1,4 @@
-"""The verb that opens the curator's page."""
+"""Command `studio`: serves a page on which the owner plans and makes a release."""
 
 import sys
 from pathlib import Path
@@ -11,11 +11,9 @@ from dpcube.cli.curator.release import csv_options, dialect_of, query_option, ta
 @click.command(short_help="Open a page to plan and make a release of a table.")
 @table_argument
 @click.option(
-    "--ledger", type=click.Path(path_type=Path), help="The ledger; TABLE.ledger beside the table unless given."
+    "--ledger", type=click.Path(path_type=Path), help="Ledger file. By default TABLE.ledger beside the table."
 )
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="The port on 127.0.0.1; any that is free unless given."
-)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. By default a free one.")
 @query_option
 @csv_options
 def studio(
@@ -29,9 +27,11 @@ def studio(
     null_text: tuple[str, ...],
     encoding: str | None,
 ) -> None:
-    """Open a page, on this machine only, to choose what of TABLE to count, see what it would be worth, and release it.
+    """Serve a page, on this machine only, to define the domain of TABLE, predict errors, and make a release.
 
-    The address that is printed opens the page once. Ctrl-C ends it. Nothing is spent before you confirm.
+    The printed address opens the page once. Ctrl-C ends it. Nothing is spent before you confirm.
+
+    Example: dpcube studio patients.csv
     """
     from dpcube.web.loopback import serve
     from dpcube.web.studio import Desk, StudioServer
@@ -39,7 +39,7 @@ def studio(
     desk = Desk(table, csv=dialect_of(table, delimiter, names, null_text, encoding), query=query, ledger=ledger)
     server = StudioServer(desk, port)
     click.echo(f"open once, in a browser on this machine: {server.entry.address}")
-    click.echo("Ctrl-C ends it. What you type stays here, and nothing is spent before you confirm.")
+    click.echo("Ctrl-C ends it. Your input stays on this machine, and nothing is spent before you confirm.")
     sys.stdout.flush()
     try:
         serve(server)

@@ -1,1 +1,1 @@
-"""Verbs that check the claims of this package on public data, and that compile its loops."""
+"""Commands that verify the claims of this package on public data, and compile its loops in advance."""

@@ -1,4 +1,4 @@
-"""Attributes and domains: what the cells of a cube stand for, declared by the table's owner."""
+"""Attributes and domains: the axes and bins of a cube, declared by the owner of the table."""
 
 from dpcube.core.domain.attribute import Attribute, Destination, Scalar
 from dpcube.core.domain.calendar import Date

@@ -1,23 +1,26 @@
-"""What every attribute can do: lay out the cells of one axis, and say what a question about it selects.
+"""Attribute base class: the bins of one axis of a cube, and the selection that a predicate makes of them.
 
 An attribute is declared by the user and never read from the data. Its cells are the declared bins in order, then one
-cell of its own for each irregular kind of value (null, NaN, infinite, unknown, outside) declared `"cell"`.
+cell for each irregular kind of value (null, NaN, infinite, unknown, outside) that is declared `"cell"`.
 
-Everything that depends on the kind of an attribute is asked of the attribute. A kind is a class in a file of its own
-and a line in `ATTRIBUTE_KINDS` of `file.py`. It says its `kind`, `scale` and `arrow_type`, and defines `bin_edges`,
-`coordinate`, `values_at` (unless values are their own coordinates), `bin_label` and `_check`; the rest has defaults.
+All behaviour that depends on the kind of an attribute is a method of the attribute. A kind is a class in its own file
+and an entry in `ATTRIBUTE_KINDS` of `file.py`. It declares its `kind`, `scale` and `arrow_type`, and defines
+`bin_edges`, `coordinate`, `values_at` (unless values are their own coordinates), `bin_label` and `_check`; the rest has
+defaults. A scale is an entry in `SCALE_RULES`, in `SCALE_SQL` of `core/sources/sql.py` and in `NORMALISERS` of
+`core/sources/reading.py`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import date
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.core.domain.grammar import parsed_day, parsed_number
 from dpcube.core.domain.hierarchy import Level
 from dpcube.core.domain.reading import BLANKS, Case, Reading, listed_texts
 from dpcube.core.domain.selection import Selection
@@ -33,23 +36,49 @@ EPOCH = date(1970, 1, 1).toordinal()
 IRREGULAR = ("null", "nan", "infinite", "unknown", "outside")
 
 
+class ScaleRules(NamedTuple):
+    """Rules of a scale: the coordinate that engines store as 0, and the parser of text by reading options and zone."""
+
+    origin: int
+    parsed: Callable[[Reading, str, str | None], float | None]
+
+
+SCALE_RULES: dict[Scale, ScaleRules] = {
+    "number": ScaleRules(0, parsed_number),
+    "day": ScaleRules(EPOCH, parsed_day),
+    "position": ScaleRules(0, lambda *_: None),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One axis of the cube: a name, bins in a coordinate, and destinations for irregular values.
+    """One axis of the cube: a name, bins on a coordinate, and destinations for irregular values.
 
-    The `scale` says what the coordinate counts: a number is its own coordinate, of a day it is the ordinal, and of
-    listed values the position in their list. `step` is the length of one value in it, so that a value is an interval
-    and every question a union of intervals; real numbers have none, and end at the next double (`after`). `arrow_type`
-    names Arrow's type of the values, and `lists` are the keys to which a domain file gives lists.
+    The `scale` defines the coordinate: a number is its own coordinate, that of a day is its ordinal, and that of a
+    listed value its position. `step` is the length of one value on it, so that a value is an interval and every
+    predicate a union of intervals. Real numbers have no step, and end at the next double (`after`). `arrow_type` names
+    the Arrow type of the values, and `lists` are the keys that have lists in a domain file.
 
-    `column` is the table's column, if it has another name. Its text is read with blanks around it taken off (`trim`),
-    ASCII letters of either case alike (`case="ignore"`), and each of `null_text` as null.
+    Parameters
+    ----------
+    name
+        Name of the attribute.
+    column
+        Name of the table's column, if it differs.
+    trim
+        Whether text is read without surrounding blanks.
+    case
+        `"ignore"` to ignore the case of ASCII letters in text.
+    null_text
+        Texts that are read as null.
+
     """
 
     kind: ClassVar[str]
     scale: ClassVar[Scale]
     arrow_type: ClassVar[str]
     step: ClassVar[float] = 1.0
+
     lists: ClassVar[tuple[str, ...]] = ()
     name: str
     column: str | None = field(default=None, kw_only=True)
@@ -59,67 +88,72 @@ class Attribute:
 
     def __post_init__(self) -> None:
         if not is_text(self.name) or not self.name.strip():
-            msg = f"an attribute's name must be text that is not blank, got {self.name!r}"
+            msg = f"the name of an attribute must be text that is not blank, got {self.name!r}"
             raise DomainError(msg)
         self._check_reading()
         self._check()
 
     @property
     def source_column(self) -> str:
-        """Name of the table's column that holds the values."""
+        """Name of the table's column with the values."""
         return self.name if self.column is None else self.column
 
     @property
     def reading(self) -> Reading:
-        """How the column's text is read."""
+        """Reading options of the column's text."""
         return self._reading()
 
     def _reading(self) -> Reading:
         return Reading(trim=self.trim, fold=self.case == "ignore", null_text=tuple(self.null_text))
 
     def _declare(self, **fields_given: object) -> None:
-        """Set every field and check them: for constructors that take more forms than the fields have."""
+        """Set and check every field: for constructors that accept more forms than the fields have."""
         for key in fields(self):
             object.__setattr__(self, key.name, fields_given.get(key.name, key.default))
         self.__post_init__()
 
     @property
     def bins(self) -> int:
-        """Number of declared bins, cells of their own not counted."""
+        """Number of declared bins, without the cells of irregular values."""
         return len(self.bin_edges()) - 1
 
     @property
     def ordered(self) -> bool:
-        """Whether a range of values means something."""
+        """Whether ranges of values are meaningful."""
         return True
 
     @property
     def is_continuous(self) -> bool:
-        """Whether values are real numbers, read as doubles; their last bin holds its upper edge."""
+        """Whether values are real numbers, read as doubles; their last bin contains its upper edge."""
         return self.step == 0
 
     @property
     def origin(self) -> int:
-        """Coordinate of what engines and Arrow count as 0: of days that is 1970-01-01."""
-        return EPOCH if self.scale == "day" else 0
+        """Coordinate that engines and Arrow store as 0: 1970-01-01 for days."""
+        return SCALE_RULES[self.scale].origin
+
+    @property
+    def has_distances(self) -> bool:
+        """Whether differences of coordinates are distances between values; positions in a list are not."""
+        return self.scale != "position"
 
     @property
     def zone(self) -> str | None:
-        """IANA name of the time zone in which times that have a zone are given their day; None is UTC."""
+        """IANA name of the time zone in which timestamps with a zone are assigned to a day; None is UTC."""
         return None
 
     @property
     def is_even(self) -> bool:
-        """Whether values are declared to be spread evenly inside a bin, so that a share of it holds that share."""
+        """Whether rows are declared to be spread evenly inside a bin, so that a part of it has its share of them."""
         return getattr(self, "within", "any") == "even"
 
     @property
     def own_cells(self) -> tuple[str, ...]:
-        """Irregular kinds of value that have a cell of their own, in the order of their cells after the bins."""
+        """Irregular kinds of value that have a cell, in the order of their cells after the bins."""
         return tuple(kind for kind in IRREGULAR if self.destination(kind) == "cell")
 
     def destination(self, irregular: str) -> Destination:
-        """Return where an irregular kind of value goes; dropped unless this attribute declares something else."""
+        """Return the destination of an irregular kind of value; the default is to drop it."""
         destination: Destination = getattr(self, irregular, "drop")
         return destination
 
@@ -129,46 +163,57 @@ class Attribute:
         return self.bins + len(self.own_cells)
 
     def bin_edges(self) -> NDArray[np.float64]:
-        """Return the bins' edges in the coordinate, rising."""
+        """Return the increasing edges of the bins on the coordinate."""
         raise NotImplementedError
 
     def limits(self) -> NDArray[np.float64]:
-        """Return where the values of bins start, then one past the last value: it may be the upper edge itself."""
+        """Return the starts of the bins, then the end of the last value, which may be after the upper edge."""
         edges = self.bin_edges()
         return np.append(edges[:-1], self.after(float(edges[-1]))) if self.is_continuous else edges
 
     def after(self, place: float) -> float:
-        """Return where the value at a place ends, and the next one starts."""
+        """Return the end of the value that starts at a coordinate, which is the start of the next one."""
         return math.nextafter(place, math.inf) if self.is_continuous else place + self.step
 
     def coordinate(self, value: Scalar) -> float:
-        """Return where a value starts in the coordinate; QueryError when it is no value of this attribute.
+        """Return the start of a value on the coordinate; QueryError if it is not a value of this attribute.
 
-        The label of a bin of one listed value must be read as that value.
+        The label of a bin of one listed value must be accepted as that value.
         """
         raise NotImplementedError
 
     def place(self, constant: Scalar) -> float:
-        """Return where a constant lies that values are compared with; it may lie between two values."""
+        """Return the coordinate of a constant that values are compared with; it may lie between two values."""
         return self.coordinate(constant)
 
     def values_at(self, coordinates: NDArray[Any]) -> NDArray[Any]:
-        """Return the values that hold these coordinates, as an array that Arrow reads as `arrow_type`."""
+        """Return the values at these coordinates, as an array that Arrow reads as `arrow_type`."""
         return coordinates
 
+    def value_at(self, coordinate: float) -> Scalar:
+        """Return the value at a coordinate."""
+        value = self.values_at(np.array([coordinate]))[0]
+        found: Scalar = value.item() if isinstance(value, np.generic) else value
+        return found
+
+    def parsed(self, text: str) -> float | None:
+        """Return the coordinate of the number or date in a text, by the reading options; None if there is none."""
+        return SCALE_RULES[self.scale].parsed(self.reading, text, self.zone)
+
     def own_value(self, irregular: str) -> Scalar | None:  # noqa: ARG002 (most kinds have no such value)
-        """Return the value that stands for a cell of its own in a table of rows, None for null."""
+        """Return the value that represents the cell of an irregular kind in a table of rows, None for null."""
         return None
 
     def regular_bins(self) -> tuple[float, float, int] | None:
-        """Return a, b and c such that bin k starts at (a + k b) / c in doubles; None if bins are not all as wide.
+        """Return a, b and c such that bin k starts at (a + k b) / c in doubles; None if bins differ in width.
 
-        The last may be narrower. Where c is not 1, all three, and a + k b, are whole numbers that doubles carry.
+        The last bin may be narrower. If c is not 1, all three, and a + k b, are whole numbers that doubles represent
+        exactly.
         """
         return None
 
     def texts(self) -> Sequence[str]:
-        """Return the texts by which a column holds listed values, by position."""
+        """Return the texts of listed values in a column, by position."""
         return self.labels()[: self.bins]
 
     def labels(self) -> list[str]:
@@ -187,7 +232,7 @@ class Attribute:
         return self.name
 
     def levels(self) -> tuple[Level, ...]:
-        """Return the levels at which this attribute can be looked at, its cells first, then ever coarser groups."""
+        """Return the levels of this attribute's hierarchy: its cells first, then increasingly coarse groups."""
         labels = self.labels()
         finest = Level(self.grain, tuple(labels[: self.bins]), np.arange(self.bins))
         return tuple(level.with_own_cells(labels[self.bins :]) for level in (finest, *self._coarser()))
@@ -202,12 +247,12 @@ class Attribute:
         return f"{self.bin_label(edges[0], edges[1])} to {self.bin_label(edges[-2], edges[-1])}"
 
     def everything(self) -> Selection:
-        """Select every cell, cells of their own included."""
+        """Select every cell, including those of irregular values."""
         limits = self.limits()
         return Selection(((float(limits[0]), float(limits[-1])),), frozenset(self.own_cells))
 
     def equal(self, value: Scalar) -> Selection:
-        """Select one value, or a cell of its own by its label, such as `"(null)"`."""
+        """Select one value, or the cell of an irregular kind by its label, such as `"(null)"`."""
         own = {f"({kind})": kind for kind in self.own_cells}
         if isinstance(value, str) and value in own:
             return Selection(own_cells=frozenset({own[value]}))
@@ -217,17 +262,17 @@ class Attribute:
     def range(
         self, low: Scalar | None, high: Scalar | None, *, low_open: bool = False, high_open: bool = False
     ) -> Selection:
-        """Select from `low` to `high`, both included unless said to be open; None is no bound."""
+        """Select from `low` to `high`, both included unless declared open; None is no bound."""
         if not self.ordered:
-            msg = f"attribute '{self.name}' has no order, so it has no ranges; list the values you want"
+            msg = f"attribute '{self.name}' has no order, so ranges are not possible; list the values instead"
             raise QueryError(msg)
         start = -math.inf if low is None else self.coordinate(low)
         stop = math.inf if high is None else self.coordinate(high)
         ends = ((start, low_open), (stop, not high_open))
         start, stop = (self.after(end) if behind else end for end, behind in ends)
         if start >= stop:
-            remedy = "ask for a range of some width" if low == high else "put the lower end first"
-            msg = f"attribute '{self.name}': nothing lies from {_shown(low)} to {_shown(high)}; {remedy}"
+            remedy = "widen the range" if low == high else "put the lower end first"
+            msg = f"attribute '{self.name}': the range from {_shown(low)} to {_shown(high)} is empty; {remedy}"
             raise QueryError(msg)
         from_low = "" if low is None else f"{'above' if low_open else 'from'} {_shown(low)}"
         to_high = "" if high is None else f"{'below' if high_open else 'up to'} {_shown(high)}"
@@ -237,12 +282,12 @@ class Attribute:
     def _within_domain(self, start: float, stop: float, *, shown: str, closed: set[float]) -> Selection:
         first, end = self.limits()[[0, -1]].tolist()
         if stop <= first or start >= end:
-            msg = f"attribute '{self.name}' has nothing {shown}; its domain is {self.extent()}"
+            msg = f"attribute '{self.name}' has no values {shown}; its domain is {self.extent()}"
             raise QueryError(msg)
         return Selection(((max(start, first), min(stop, end)),), closed=frozenset(closed if self.is_continuous else ()))
 
     def complement(self, selection: Selection) -> Selection:
-        """Select the declared bins that `selection` leaves out."""
+        """Select the parts of the declared bins that `selection` leaves out."""
         limits = self.limits()
         return selection.complement(float(limits[0]), float(limits[-1]))
 
@@ -252,10 +297,10 @@ class Attribute:
         return np.concatenate([selection.shares(self.bin_edges()), own])
 
     def parts(self, selection: Selection) -> NDArray[np.bool_]:
-        """Tell of each cell of this axis whether it is selected in part, and nothing is known of its rows there.
+        """Return a mask of the cells that are partly selected without a declared distribution of rows inside them.
 
-        Of an even bin a part holds its share of the rows. But a single real number has no share, and a question that
-        picks one out, or leaves one out, is asked because of the rows there: they may be all of the bin's.
+        A part of an even bin has its share of the rows. But a single real number has no share, and a predicate that
+        includes or excludes one is posed because of the rows there: they may be all of the bin's.
         """
         found = np.zeros(self.size, np.bool_)
         if not self.is_even:
@@ -265,7 +310,7 @@ class Attribute:
         return found
 
     def cut_shares(self, shares: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell which shares of all cells of the axis are neither none nor all, by more than rounding may have made."""
+        """Return a mask of the shares, one for each cell, that differ from 0 and 1 by more than rounding."""
         cut = (shares > 0) & (shares < 1)
         if self.is_continuous and cut.any():
             edges = self.bin_edges()
@@ -275,7 +320,7 @@ class Attribute:
 
     @property
     def has_wide_bins(self) -> bool:
-        """Whether some bin holds more than one value."""
+        """Whether some bin contains more than one value."""
         return bool((np.diff(self.bin_edges()) > self.step).any())
 
     def declaration(self) -> dict[str, object]:
@@ -286,12 +331,12 @@ class Attribute:
         return {"name": self.name, "type": self.kind, **changed}
 
     def _check(self) -> None:
-        """Raise DomainError unless the declaration can be."""
+        """Raise DomainError if the declaration is invalid."""
         raise NotImplementedError
 
     def _check_reading(self) -> None:
         if self.column is not None and not is_text(self.column):
-            msg = f"attribute '{self.name}': column must be the name of a column, got {self.column!r}"
+            msg = f"attribute '{self.name}': column must be the name of a column in quotes, got {self.column!r}"
             raise DomainError(msg)
         if not isinstance(self.trim, bool):
             msg = f"attribute '{self.name}': trim must be true or false, got {self.trim!r}"

@@ -1,4 +1,4 @@
-"""Attributes of dates."""
+"""Date attribute: days in bins of the calendar."""
 
 import re
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from dpcube.core.domain.hierarchy import Level
 from dpcube.core.domain.reading import Case, Reading, fault_of_format
 from dpcube.core.errors import DomainError, QueryError
 
-ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether there is such a zone is seen when rows are counted
-# What a calendar puts bins together to; weeks begin with the domain's first day, so they fit in no month.
+ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"  # whether the zone exists is checked when rows are counted
+# Coarser calendar units for each unit; weeks begin with the domain's first day, so they do not nest in months.
 COARSER = {
     **{"day": ("week", "month", "quarter", "year"), "week": (), "month": ("quarter", "year")},
     **{"quarter": ("year",), "year": ()},
@@ -31,18 +31,34 @@ Every = Literal["day", "week", "month", "quarter", "year"]
 class Date(Attribute):
     """Dates from `start` to `end`, both included, by day, week (from `start`), or calendar month, quarter or year.
 
-    `zone` is the IANA name of the time zone in which times that have a zone are given their day; UTC unless declared.
-    Its `hierarchy` is month and year, as far as they are coarser, unless it names others of week, month, quarter, year.
-    `within="even"` declares that days are spread evenly inside a bin; `"any"` that nothing is known of them. `format`
-    says how text is written (`reading.py`); YYYY-MM-DD is always read.
+    Parameters
+    ----------
+    start, end
+        First and last day, from public knowledge.
+    every
+        Calendar unit of a bin.
+    zone
+        IANA name of the time zone in which timestamps with a zone are assigned to a day. The default is UTC.
+    null, unknown, outside
+        Destinations of irregular values: `"drop"`, `"cell"`, or `"clip"` for those outside.
+    hierarchy
+        Coarser levels among week, month, quarter and year. The default is month and year, as far as they are coarser.
+    within
+        `"even"` declares that rows are spread evenly over the days of a bin, `"any"` that nothing is known about them.
+    format
+        Formats of text (`reading.py`). YYYY-MM-DD is always read.
 
+    Examples
+    --------
     >>> Date("admitted", "2026-01-15", "2026-03-01", every="month").labels()
     ['2026-01', '2026-02', '2026-03']
+
     """
 
     kind: ClassVar[str] = "date"
     scale: ClassVar[Scale] = "day"
     arrow_type: ClassVar[str] = "date32"
+
     lists: ClassVar[tuple[str, ...]] = ("hierarchy",)
     start: date
     end: date
@@ -84,11 +100,11 @@ class Date(Attribute):
 
     @property
     def grain(self) -> str:
-        """Name of the finest level: how dates are binned."""
+        """Name of the finest level: the calendar unit of a bin."""
         return self.every
 
     def bin_edges(self) -> NDArray[np.float64]:
-        """Return the ordinals of the days on which bins start, then one past the last day."""
+        """Return the ordinals of the first days of bins, then one past the last day."""
         if self.every in ("day", "week"):
             starts = np.arange(self.start.toordinal(), self.end.toordinal() + 1, 7 if self.every == "week" else 1)
         else:
@@ -105,11 +121,11 @@ class Date(Attribute):
             day = date.fromisoformat(value) if isinstance(value, str) else value
             return float(day.toordinal())  # type: ignore[union-attr]
         except (ValueError, AttributeError):
-            msg = f"attribute '{self.name}' holds dates ({self.extent()}) written YYYY-MM-DD, got {value!r}"
+            msg = f"attribute '{self.name}' takes dates ({self.extent()}) such as 2026-01-31, got {value!r}"
             raise QueryError(msg) from None
 
     def place(self, constant: Scalar) -> float:
-        """Return a date's ordinal, and a time's with the part of the day that has passed."""
+        """Return a date's ordinal; for a time, plus the fraction of the day that has passed."""
         if not isinstance(constant, datetime):
             return self.coordinate(constant)
         since_midnight = constant - datetime.combine(constant, time(), constant.tzinfo)
@@ -120,7 +136,7 @@ class Date(Attribute):
         return (coordinates.astype(np.int64) - EPOCH).astype("datetime64[D]")
 
     def regular_bins(self) -> tuple[float, float, int] | None:
-        """Return the first day and the length of days and weeks; months and years are not all as long."""
+        """Return the first day and the length of days and weeks; months and years differ in length."""
         width = {"day": 1, "week": 7}.get(self.every)
         return None if width is None else (self.start.toordinal(), width, 1)
 
@@ -154,16 +170,16 @@ class Date(Attribute):
                 msg = f"attribute '{self.name}': the format {form!r} cannot be read: {fault}"
                 raise DomainError(msg)
         if self.end < self.start:
-            msg = f"attribute '{self.name}': end {self.end} must not be before start {self.start}"
+            msg = f"attribute '{self.name}': end must not be before start {self.start}, got {self.end}"
             raise DomainError(msg)
         self._check_hierarchy()
 
     def _day(self, key: str, given: object) -> object:
-        """Return the day that a text names, and anything else as it is."""
+        """Return the day in a text; other values are returned as they are."""
         if not isinstance(given, str):
             return given
         with suppress(ValueError):
-            if (day := date.fromisoformat(given)).isoformat() == given:  # Python reads other forms too, 2026-W05-6 say
+            if (day := date.fromisoformat(given)).isoformat() == given:  # Python reads other forms too: 2026-W05-6
                 return day
         msg = f"attribute '{self.name}': {key} must be a date written YYYY-MM-DD such as '2026-01-31', got {given!r}"
         raise DomainError(msg)

@@ -1,4 +1,4 @@
-"""Attributes of listed values."""
+"""Categorical attribute: a list of values of text."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -11,20 +11,33 @@ from numpy.typing import NDArray
 from dpcube.core.domain.attribute import Attribute, Destination, Scalar, Scale, listing
 from dpcube.core.domain.hierarchy import Groups, Level, checked_groups, named_levels
 from dpcube.core.domain.reading import Case, Reading
-from dpcube.core.domain.text import is_text, meant
+from dpcube.core.domain.text import is_text, spelling_hint
 from dpcube.core.errors import DomainError, QueryError
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Category(Attribute):
-    """Listed values of text, matched exactly; `ordered=True` lets a question name a range of them.
+    """Listed values of text, matched exactly.
 
-    A `hierarchy` names levels, the finest first; each maps its groups to lists of members of the level below:
-    `{"region": {"Europe": ["France", "Italy"], "Asia": ["Japan"]}}`. `true` and `false` are other words for the values
-    `"true"` and `"false"`.
+    Parameters
+    ----------
+    values
+        Values from public knowledge, in order.
+    ordered
+        Whether queries may use ranges of the values.
+    null, unknown
+        Destinations of nulls and of other values: `"drop"` or `"cell"`.
+    hierarchy
+        Coarser levels, the finest first. Each maps its groups to lists of members of the level below:
+        `{"region": {"Europe": ["France", "Italy"], "Asia": ["Japan"]}}`.
+    true, false
+        Synonyms of the values `"true"` and `"false"`.
 
+    Examples
+    --------
     >>> Category("sex", ["Female", "Male"]).size
     2
+
     """
 
     kind: ClassVar[str] = "category"
@@ -55,9 +68,9 @@ class Category(Attribute):
         case: Case = "exact",
         null_text: Sequence[str] = (),
     ) -> None:
-        held = {"values": values, "ordered": ordered, "hierarchy": hierarchy, "null": null, "unknown": unknown}
+        declared = {"values": values, "ordered": ordered, "hierarchy": hierarchy, "null": null, "unknown": unknown}
         read = {"column": column, "trim": trim, "case": case, "null_text": null_text, "true": true, "false": false}
-        self._declare(name=name, **held, **read)
+        self._declare(name=name, **declared, **read)
 
     def _reading(self) -> Reading:
         words = [(word, value) for value in ("true", "false") for word in getattr(self, value)]
@@ -76,7 +89,7 @@ class Category(Attribute):
         """Return the position of a listed value."""
         if not isinstance(value, str) or value not in self.values:
             msg = f"attribute '{self.name}' has no value {value!r}; its values are {listing(self.labels())}"
-            msg += meant(value, self.values)
+            msg += spelling_hint(value, self.values)
             raise QueryError(msg)
         return float(self.values.index(value))
 
@@ -85,7 +98,7 @@ class Category(Attribute):
         return np.array(self.values, object)[coordinates.astype(np.int64)]
 
     def own_value(self, irregular: str) -> str | None:
-        """Return the label of a cell of its own, a text like the values; nulls are null."""
+        """Return the label of an irregular kind's cell, which is text like the values; null for nulls."""
         return None if irregular == "null" else f"({irregular})"
 
     def bin_label(self, low: float, high: float) -> str:  # noqa: ARG002 (a category's bins are its values)
@@ -99,10 +112,10 @@ class Category(Attribute):
     def _check(self) -> None:
         self._check_destinations(null=("drop", "cell"), unknown=("drop", "cell"))
         if isinstance(self.values, str):
-            msg = f"attribute '{self.name}': values must be a list of texts, got the one text {self.values!r}"
+            msg = f"attribute '{self.name}': values must be a list of texts, got a single text {self.values!r}"
             raise DomainError(msg)
         if not isinstance(self.values, Iterable) or isinstance(self.values, Set | Mapping | bytes):
-            msg = f"attribute '{self.name}': values must be a list of texts, which has an order, got {self.values!r}"
+            msg = f"attribute '{self.name}': values must be an ordered list of texts, got {self.values!r}"
             raise DomainError(msg)
         plain = tuple(value.item() if isinstance(value, np.generic) else value for value in self.values)
         object.__setattr__(self, "values", plain)
@@ -114,7 +127,10 @@ class Category(Attribute):
                 msg = f"attribute '{self.name}': values must be texts in quotes, got {value!r}"
                 raise DomainError(msg)
             if value[1:-1] in self.own_cells and value == f"({value[1:-1]})":
-                msg = f"attribute '{self.name}' lists the value '{value}', the name of its cell for other values"
+                msg = (
+                    f"attribute '{self.name}' lists the value '{value}', which is the label of its cell for such values"
+                )
+                msg += "; rename one of the two"
                 raise DomainError(msg)
         if len(set(self.values)) < len(self.values):
             twice = next(value for value, times in Counter(self.values).items() if times > 1)
@@ -127,18 +143,20 @@ class Category(Attribute):
         self._check_hierarchy()
 
     def _check_words(self) -> None:
-        """Refuse texts that would be read as two things, or as none."""
+        """Refuse texts that denote two values, or synonyms of a value that is not listed."""
         for key in ("true", "false"):
             self._set_texts(key)
             if getattr(self, key) and key not in self.values:
-                msg = f"attribute '{self.name}' has words for {key}, which is none of its values; list '{key}' there"
+                msg = f"attribute '{self.name}' has synonyms for '{key}', which is not among its values; add it to them"
                 raise DomainError(msg)
         self._refuse_untrimmed("values", self.values)
         meant: dict[str, str | None] = {}
         read = [(value, value) for value in self.values] + [*self.reading.words]
         for text, value in (*read, *((null, None) for null in self.null_text)):
             if meant.setdefault(self.reading.folded(text), value) != value:
-                msg = f"attribute '{self.name}': the text '{text}' would be read as two things; say which it is"
+                msg = (
+                    f"attribute '{self.name}': the text '{text}' denotes two different values; declare it for one only"
+                )
                 raise DomainError(msg)
 
     def _check_hierarchy(self) -> None:
@@ -154,7 +172,7 @@ class Category(Attribute):
         members, below = self.values, np.arange(self.bins)
         for name, declared in dict(self.hierarchy).items():
             groups = dict(declared)
-            of_member = {member: number for number, held in enumerate(groups.values()) for member in held}
+            of_member = {member: number for number, grouped in enumerate(groups.values()) for member in grouped}
             below = np.array([of_member[member] for member in members])[below]
             members = tuple(groups)
             levels.append(Level(name, members, below))

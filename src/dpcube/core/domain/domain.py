@@ -1,4 +1,4 @@
-"""The domain of a cube: its attributes, in the order of its axes."""
+"""Domain of a cube: its attributes, in the order of its axes."""
 
 import math
 from collections.abc import Iterable
@@ -6,28 +6,43 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpcube.core.domain.attribute import Attribute, listing
-from dpcube.core.domain.encoding import ALLOWED_ENCODINGS, encoding_named
 from dpcube.core.domain.file import Declaration, format_declaration, parse_declaration, read_text, write_text
+from dpcube.core.domain.limits import MAX_ATTRIBUTES
 from dpcube.core.domain.number import Integer
-from dpcube.core.domain.text import is_delimiter, meant
+from dpcube.core.domain.text import ALLOWED_ENCODINGS, encoding_named, is_delimiter, spelling_hint
 from dpcube.core.errors import DomainError
-
-MOST_ATTRIBUTES = 64  # as many axes as an array can have
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Domain:
-    """Attributes in the order of the cube's axes; public by nature, and declared, never read from the data.
+    """Attributes in the order of the cube's axes: public, and declared, never read from the data.
 
-    `drafted_from_data` marks a draft whose bounds or values were looked up in the private table: it may not be used
-    for a release until somebody signs, in `signed_public_by`, that what it says is public knowledge. `multiline` says
-    that quoted fields of CSV files hold line breaks; a stray quote then joins rows, so it must be declared. `delimiter`
-    divides the fields of CSV files, and `encoding` is that of their text; other tables have none.
+    Parameters
+    ----------
+    *axes
+        Attributes, one by one or as one list.
+    drafted_from_data
+        Whether bounds or values of this draft were looked up in the private table. Releases then refuse it until
+        somebody signs it.
+    signed_public_by
+        Name of the person who declares that the contents are public knowledge.
+    multiline
+        Whether quoted fields of CSV files may contain line breaks. A stray quote then joins rows.
+    delimiter, encoding
+        Delimiter and encoding of CSV files. Other sources ignore them.
 
+    Raises
+    ------
+    DomainError
+        If two attributes have the same name, or an option is invalid.
+
+    Examples
+    --------
     >>> Domain(Integer("age", 0, 9), Integer("hours", 1, 4)).shape
     (10, 4)
     >>> Domain([Integer("age", 0, 9)]) == Domain(Integer("age", 0, 9))
     True
+
     """
 
     attributes: tuple[Attribute, ...]
@@ -47,7 +62,7 @@ class Domain:
         delimiter: str | None = None,
         encoding: str | None = None,
     ) -> None:
-        """Take attributes one by one or as one list: `Domain(age, sex)`, `Domain([age, sex])`."""
+        """Accept attributes one by one or as one list: `Domain(age, sex)`, `Domain([age, sex])`."""
         given = (*axes, attributes) if attributes else axes
         if len(given) == 1 and isinstance(given[0], Iterable) and not isinstance(given[0], str | bytes):
             given = tuple(given[0])
@@ -64,13 +79,14 @@ class Domain:
             msg = "a domain needs at least one attribute"
             raise DomainError(msg)
         if wrong := [item for item in self.attributes if not isinstance(item, Attribute)]:
-            msg = f"a domain is made of attributes such as Integer(name='age', min=0, max=99), got {wrong[0]!r}"
+            msg = f"a domain consists of attributes such as Integer(name='age', min=0, max=99), got {wrong[0]!r}"
             raise DomainError(msg)
-        if len(self.attributes) > MOST_ATTRIBUTES:
-            msg = f"the domain declares {len(self.attributes)} attributes; a domain has at most {MOST_ATTRIBUTES}"
+        if len(self.attributes) > MAX_ATTRIBUTES:
+            msg = f"a domain has at most {MAX_ATTRIBUTES} attributes, got {len(self.attributes)}"
             raise DomainError(msg)
         if self.delimiter is not None and not is_delimiter(self.delimiter):
-            msg = f"delimiter must be one ASCII character that ends no line and is no quote, got {self.delimiter!r}"
+            msg = "delimiter must be one ASCII character other than a double quote, CR, LF and NUL, "
+            msg += f"got {self.delimiter!r}"
             raise DomainError(msg)
         if self.encoding is not None and encoding_named(self.encoding) is None:
             msg = f"encoding must be {ALLOWED_ENCODINGS}, got {self.encoding!r}"
@@ -78,12 +94,12 @@ class Domain:
         names = self.names
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            msg = f"the domain declares the attribute '{twice}' twice; give each attribute its own name"
+            msg = f"the domain declares the attribute '{twice}' twice; give each attribute a unique name"
             raise DomainError(msg)
 
     @classmethod
     def of_shape(cls, shape: tuple[int, ...]) -> "Domain":
-        """Return the domain of a bare array: axes `axis0`, `axis1`, ... of whole numbers from 0."""
+        """Return the domain of an array without labels: axes `axis0`, `axis1`, ... of whole numbers from 0."""
         return cls(tuple(Integer(name=f"axis{j}", min=0, max=n - 1) for j, n in enumerate(shape)))
 
     @classmethod
@@ -115,8 +131,8 @@ class Domain:
 
     def dumps(self) -> str:
         """Return the text of a domain file; `loads` reads it back to an equal domain."""
-        said = (self.drafted_from_data, self.signed_public_by, self.multiline, self.delimiter, self.encoding)
-        return format_declaration((self.attributes, *said))
+        options = (self.drafted_from_data, self.signed_public_by, self.multiline, self.delimiter, self.encoding)
+        return format_declaration((self.attributes, *options))
 
     def save(self, path: str | Path) -> None:
         """Write a domain file (TOML), replacing the file at `path` in one step."""
@@ -139,12 +155,12 @@ class Domain:
         return math.prod(self.shape)
 
     def axis(self, name: str) -> int:
-        """Return the axis of an attribute; DomainError with the names there are otherwise."""
+        """Return the axis of an attribute; DomainError with the known names if there is none."""
         try:
             return self.names.index(name)
         except ValueError:
             msg = f"there is no attribute '{name}'; the attributes are {listing(self.names, most=30)}"
-            msg += meant(name, self.names)
+            msg += spelling_hint(name, self.names)
             raise DomainError(msg) from None
 
     def __getitem__(self, name: str) -> Attribute:

@@ -1,7 +1,7 @@
-"""The domain file: TOML, one `[[attribute]]` table per axis whose keys are the fields of its class.
+"""Domain file reader and writer: TOML with one `[[attribute]]` table per axis.
 
-Enters: a path or text. Leaves: the fields of a `Domain`, or one DomainError that names the attribute, the key and
-what is allowed.
+The keys of a table are the fields of the attribute's class. A fault raises a DomainError that names the attribute, the
+key and the allowed values.
 """
 
 import io
@@ -19,20 +19,19 @@ from typing import Any
 from dpcube.core.domain.attribute import Attribute, listing
 from dpcube.core.domain.calendar import Date
 from dpcube.core.domain.category import Category
+from dpcube.core.domain.limits import MAX_DOMAIN_FILE, MAX_KEY_DEPTH
 from dpcube.core.domain.number import Float, Integer
-from dpcube.core.domain.text import meant
+from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import DomainError
 from dpcube.core.files import is_special, place_beside
 
 DOMAIN_FORMAT = 1
-LARGEST_DOMAIN_FILE = 16 * 2**20
 ATTRIBUTE_KINDS: dict[str, type[Attribute]] = {c.kind: c for c in (Integer, Float, Category, Date)}
 Declaration = tuple[
     tuple[Attribute, ...], bool, str | None, bool, str | None, str | None
 ]  # the fields of a Domain, in order
 # The work of tomllib grows with the square of the number of parts of a dotted key, of which a domain file has none.
-DEEPEST_KEY = 16
-_DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{DEEPEST_KEY}}}', re.ASCII)
+_DEEP_KEY = re.compile(rf'(?<![\w-])(?:(?:[\w-]++|"")[ \t]*+\.[ \t]*+){{{MAX_KEY_DEPTH}}}', re.ASCII)
 _LITERAL = re.compile(
     r'''
       """ (?: [^"\\] | \\. | "(?!"") )*+ "{3,5}+ | \'\'\' (?: [^'] | '(?!'') )*+ '{3,5}+
@@ -45,15 +44,15 @@ HEADER = ("format", "drafted_from_data", "signed_public_by", "multiline", "delim
 
 
 def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
-    """Read a domain's fields from text.
+    """Parse the fields of a domain.
 
-    Category lists named by `values_from` are read in the directory `beside`, one value a line; without a directory
-    they are refused, so that the domain inside a released file cannot make its reader open other files.
+    Category lists named by `values_from` are read from files in the directory `beside`, one value per line. Without a
+    directory they are refused, so that the domain inside a release file cannot make its reader open other files.
     """
     table = toml_table(text, of="a domain")
     _check_keys(table, HEADER, owner="a domain file")
     if table.get("format", DOMAIN_FORMAT) != DOMAIN_FORMAT or table.get("format") is True:
-        msg = f"format must be {DOMAIN_FORMAT}, got {table['format']!r}; a newer dpcube may read it"
+        msg = f"format must be {DOMAIN_FORMAT}, got {table['format']!r}; a newer version of dpcube may read it"
         raise DomainError(msg)
     declared = table.get("attribute", [])
     if not isinstance(declared, list) or not all(isinstance(item, dict) for item in declared):
@@ -72,9 +71,9 @@ def parse_declaration(text: str, *, beside: Path | None = None) -> Declaration:
 
 
 def toml_table(text: str, *, of: str) -> dict[str, Any]:
-    """Read TOML in time that grows with its length; DomainError if it is none, or nests keys as no such file does."""
+    """Parse TOML in linear time; DomainError if it is invalid, or has dotted keys that are too deep for such a file."""
     if _DEEP_KEY.search(_LITERAL.sub('""', text)):
-        msg = f"not a TOML file of {of}: it nests keys {DEEPEST_KEY} deep or deeper"
+        msg = f"not a TOML file of {of}: it has dotted keys of {MAX_KEY_DEPTH} or more parts"
         raise DomainError(msg)
     try:
         return tomllib.loads(text)
@@ -109,18 +108,18 @@ def _attribute(table: dict[str, object], beside: Path | None) -> Attribute:
         msg = f"{owner} needs {listing(missing)}"
         raise DomainError(msg)
     for key in ("start", "end"):
-        if isinstance(given.get(key), str):  # TOML has dates; in Python a text will do
+        if isinstance(given.get(key), str):  # TOML has dates; only the Python API accepts text
             msg = f"attribute '{name}': {key} must be a date such as 2026-01-31 without quotes, got {given[key]!r}"
             raise DomainError(msg)
     return ATTRIBUTE_KINDS[kind](**given)  # type: ignore[arg-type]
 
 
 def _width(given: dict[str, object], kind: type[Attribute], *, owner: str) -> float:
-    """Return the width of so many bins from min to max; of whole numbers there may be fewer, none of them empty."""
+    """Return the width of `bins` bins from min to max; whole numbers may get fewer bins, so that none is empty."""
     low, high, bins = (given.get(key) for key in ("min", "max", "bins"))
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
     if not numbers or "width" in given or "edges" in given or type(bins) is not int or bins < 1:
-        msg = f"{owner}: bins is a whole number above 0, with min and max and without width or edges, got {bins!r}"
+        msg = f"{owner}: bins must be a whole number above 0, with min and max and without width or edges, got {bins!r}"
         raise DomainError(msg)
     span = high - low + kind.step  # type: ignore[operator]
     return -int(-span // bins) if kind.step else span / bins
@@ -138,27 +137,27 @@ def _listed_values(path: object, beside: Path | None, *, owner: str) -> list[str
         msg = f"{owner}: values_from must be the name of a file, got {path!r}"
         raise DomainError(msg)
     if beside is None:
-        msg = f"{owner}: values_from can be used in a domain file only; list the values instead"
+        msg = f"{owner}: values_from is possible in a domain file only; list the values instead"
         raise DomainError(msg)
-    # Not splitlines(), which also cuts at the separators that Unicode has inside text.
+    # Not splitlines(), which also splits at Unicode separators inside a value.
     return [line.removesuffix("\n") for line in io.StringIO(read_text(beside / path))]
 
 
 def _check_keys(table: dict[str, object], allowed: Sequence[str], *, owner: str) -> None:
     for key in table:
         if key not in allowed:
-            msg = f"{owner} has no key '{key}'; its keys are {listing(allowed, most=30)}{meant(key, allowed)}"
+            msg = f"{owner} has no key '{key}'; its keys are {listing(allowed, most=30)}{spelling_hint(key, allowed)}"
             raise DomainError(msg)
 
 
 def read_text(path: Path) -> str:
-    """Read a file of UTF-8 text that is not unreasonably large; DomainError otherwise."""
+    """Read a regular file of UTF-8 text of limited size; DomainError otherwise."""
     try:
         if is_special(path):
             msg = f"cannot read {path}: it is not a regular file"
             raise DomainError(msg)
-        if path.stat().st_size > LARGEST_DOMAIN_FILE:
-            msg = f"{path} is larger than {LARGEST_DOMAIN_FILE // 2**20} MiB, too large for a domain file"
+        if path.stat().st_size > MAX_DOMAIN_FILE:
+            msg = f"{path} is larger than {MAX_DOMAIN_FILE // 2**20} MiB, the limit for a domain file"
             raise DomainError(msg)
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -170,7 +169,7 @@ def read_text(path: Path) -> str:
 
 
 def format_declaration(declaration: Declaration) -> str:
-    """Write a domain's fields as text that `parse_declaration` reads back."""
+    """Format the fields of a domain as text that `parse_declaration` reads back."""
     attributes, drafted, signed, multiline, delimiter, encoding = declaration
     lines = [f"format = {DOMAIN_FORMAT}"]
     if drafted:
@@ -193,20 +192,20 @@ def format_declaration(declaration: Declaration) -> str:
 
 
 def _hierarchy(levels: Any) -> list[str]:
-    """Write the levels of an attribute as tables below its own; their order is that of the file."""
+    """Format the levels of an attribute as tables below its own; their order is that of the file."""
     lines = []
-    for name, held in levels:
-        if isinstance(held[0], tuple):
-            lines += ["", f"[attribute.hierarchy.{_toml(name)}]", *(f"{_toml(g)} = {_toml(m)}" for g, m in held)]
+    for name, members in levels:
+        if isinstance(members[0], tuple):
+            lines += ["", f"[attribute.hierarchy.{_toml(name)}]", *(f"{_toml(g)} = {_toml(m)}" for g, m in members)]
         else:
-            lines += [*([] if lines else ["", "[attribute.hierarchy]"]), f"{_toml(name)} = {_toml(held)}"]
+            lines += [*([] if lines else ["", "[attribute.hierarchy]"]), f"{_toml(name)} = {_toml(members)}"]
     return lines
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
-    """Write a file in one step: a reader sees the old file or the new one, never half of one.
+    """Write a file atomically: a reader sees the old file or the new one, never a partial one.
 
-    A private file is its owner's alone from the moment it exists.
+    A private file is accessible to its owner only from the moment it exists.
     """
     part = place_beside(path)
     try:

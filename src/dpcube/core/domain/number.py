@@ -1,4 +1,4 @@
-"""Attributes of numbers, in bins: whole numbers and real numbers."""
+"""Numeric attributes in bins: whole numbers and real numbers."""
 
 import math
 import sys
@@ -15,24 +15,35 @@ from numpy.typing import NDArray
 
 from dpcube.core.domain.attribute import Attribute, Destination, Scalar, Scale, Within
 from dpcube.core.domain.hierarchy import Level, checked_edges, group_of_bins, named_levels
+from dpcube.core.domain.limits import MAX_BINS, MAX_DECIMALS, MAX_LEVEL_BINS, MAX_NUMBER
 from dpcube.core.domain.reading import DECIMALS, THOUSANDS, Reading, fault_of_sign
 from dpcube.core.errors import DomainError, QueryError
 
-LARGEST_NUMBER = 2**53  # whole numbers below it, and their successors, are exact in the coordinate's double precision
-MOST_DECIMALS = 22  # 10^22 is the largest power of ten that doubles carry
-MOST_BINS = 2**31
-MOST_BINS_IN_LEVELS = 2**20
 NUMBERS = (int, float, np.integer, np.floating)
 
 
 @dataclass(frozen=True, slots=True)
 class Number(Attribute):
-    """Bins by `min`, `max` and `width`, or by explicit `edges`; a bin holds its lower edge, not its upper.
+    """Bins by `min`, `max` and `width`, or by explicit `edges`; a bin contains its lower edge, not its upper.
 
-    A `hierarchy` names levels, the finest first, each by some of the edges of the level below. `within` says what is
-    publicly known of the values inside a bin: `"any"` is nothing (they may heap at round numbers), `"even"` that they
-    are spread evenly, as coordinates are. Text has `decimal` before its decimals, and may have `thousands` between
-    groups of three digits, and `prefix` and `suffix` around the number, which do not change it: 12.5% is 12.5.
+    Parameters
+    ----------
+    min, max, width
+        Bounds from public knowledge, and the width of bins.
+    edges
+        Increasing edges of bins, instead of bounds and a width.
+    null, nan, infinite, unknown, outside
+        Destinations of irregular values: `"drop"`, `"cell"`, or `"clip"` for infinite ones and those outside.
+    hierarchy
+        Coarser levels, the finest first, each with some of the edges of the level below.
+    within
+        Public knowledge about the values inside a bin: `"any"` is none (they may heap at round numbers), `"even"` that
+        they are spread evenly.
+    decimal, thousands
+        Marks in text: before decimals, and between groups of three digits.
+    prefix, suffix
+        Texts that may surround a number without changing it: with `suffix="%"`, 12.5% is 12.5.
+
     """
 
     scale: ClassVar[Scale] = "number"
@@ -71,7 +82,7 @@ class Number(Attribute):
     def coordinate(self, value: Scalar) -> float:
         """Return a number as it is."""
         if isinstance(value, bool) or not isinstance(value, NUMBERS) or not abs(value) <= sys.float_info.max:
-            msg = f"attribute '{self.name}' holds numbers ({self.extent()}), got {value!r}"
+            msg = f"attribute '{self.name}' takes numbers ({self.extent()}), got {value!r}"
             raise QueryError(msg)
         return float(value)
 
@@ -80,9 +91,10 @@ class Number(Attribute):
         return Number.coordinate(self, constant)
 
     def regular_bins(self) -> tuple[float, float, int] | None:
-        """Return the least number and the width in whole decimals, as they are if too many; None with edges.
+        """Return the minimum and the width in decimal units, or as they are if there are too many; None with edges.
 
-        So an edge is the double that people write: 0 + 3 * 0.1 would be the one after 0.3, and 0.3 in the bin below.
+        So an edge is the double nearest to its decimal: 0 + 3 * 0.1 would be the one after 0.3, and 0.3 in the bin
+        below.
         """
         if self.edges is not None:
             return None
@@ -91,7 +103,7 @@ class Number(Attribute):
         return _in_decimals(self.start, self.width, self.bins) or (self.start, self.width, 1)
 
     def bin_edges(self) -> NDArray[np.float64]:
-        """Return the bins' edges: `min + k * width`, each rounded to a double, and the end of the last bin."""
+        """Return the edges of bins: `min + k * width`, each rounded to a double, and the end of the last bin."""
         regular = self.regular_bins()
         if regular is None:
             return np.asarray(self.edges, np.float64)
@@ -101,7 +113,7 @@ class Number(Attribute):
         return edges
 
     def extent(self) -> str:
-        """Return the least and the greatest value."""
+        """Return the minimum and the maximum."""
         stop = self._stop() if self.edges is None else self.edges[-1]
         return f"{self.start:.15g} to {stop - self.step:.15g}"
 
@@ -140,7 +152,7 @@ class Number(Attribute):
                 msg = f"attribute '{self.name}': {key} must be one of {allowed}, got {getattr(self, key)!r}"
                 raise DomainError(msg)
         if self.decimal == self.thousands:
-            msg = f"attribute '{self.name}': decimal and thousands are both {self.decimal!r}; say which mark is which"
+            msg = f"attribute '{self.name}': decimal and thousands must differ, got {self.decimal!r} for both"
             raise DomainError(msg)
         for key in ("prefix", "suffix"):
             sign = getattr(self, key)
@@ -149,8 +161,8 @@ class Number(Attribute):
                 raise DomainError(msg)
 
     def _check_hierarchy(self) -> None:
-        if self.hierarchy and self.bins > MOST_BINS_IN_LEVELS:  # a hostile file must not have them laid out
-            msg = f"attribute '{self.name}' has {self.bins} bins; a hierarchy is for at most {MOST_BINS_IN_LEVELS}"
+        if self.hierarchy and self.bins > MAX_LEVEL_BINS:  # a hostile file must not make us allocate the edges
+            msg = f"attribute '{self.name}' has {self.bins} bins; a hierarchy allows at most {MAX_LEVEL_BINS}"
             raise DomainError(msg)
         levels = []
         finer = self.bin_edges() if self.hierarchy else np.zeros(0)
@@ -170,7 +182,7 @@ class Number(Attribute):
         if self.min is None or self.max is None:
             msg = (
                 f"attribute '{self.name}' needs min and max (and a width), or edges; "
-                "take them from what is publicly known, not from the data"
+                "take them from public knowledge, not from the data"
             )
             raise DomainError(msg)
         for key in ("min", "max", "width"):
@@ -181,7 +193,7 @@ class Number(Attribute):
         if self._stop() <= self.min:
             msg = f"attribute '{self.name}': max {self.max!r} must be above min {self.min!r}"
             raise DomainError(msg)
-        if (self._stop() - self.min) / self.width > MOST_BINS:
+        if (self._stop() - self.min) / self.width > MAX_BINS:
             msg = f"attribute '{self.name}' would have more than 2^31 bins; use a larger width than {self.width!r}"
             raise DomainError(msg)
 
@@ -192,11 +204,11 @@ class Number(Attribute):
         for edge in edges:
             self._check_number("edges", edge)
         if len(edges) < 2 or any(b <= a for a, b in pairwise(edges)):
-            msg = f"attribute '{self.name}': edges must be at least two numbers in rising order"
+            msg = f"attribute '{self.name}': edges must be at least two numbers in increasing order, got {edges!r}"
             raise DomainError(msg)
 
     def _check_number(self, key: str, value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST_NUMBER:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_NUMBER:
             msg = f"attribute '{self.name}': {key} must be a number between -2^53 and 2^53, got {value!r}"
             raise DomainError(msg)
 
@@ -215,15 +227,15 @@ class Integer(Number):
     arrow_type: ClassVar[str] = "int64"
 
     def coordinate(self, value: Scalar) -> float:
-        """Return a whole number as it is; a fraction is no value of this attribute."""
+        """Return a whole number as it is; a fraction is not a value of this attribute."""
         number = Number.coordinate(self, value)
         if not number.is_integer():
-            msg = f"attribute '{self.name}' holds whole numbers ({self.extent()}), got {value!r}"
+            msg = f"attribute '{self.name}' takes whole numbers ({self.extent()}), got {value!r}"
             raise QueryError(msg)
         return number
 
     def values_at(self, coordinates: NDArray[Any]) -> NDArray[Any]:
-        """Return the whole numbers that hold these coordinates."""
+        """Return the whole numbers at these coordinates."""
         return np.asarray(np.floor(coordinates), np.int64)
 
     def bin_label(self, low: float, high: float) -> str:
@@ -246,7 +258,7 @@ class Integer(Number):
 
 @dataclass(frozen=True, slots=True)
 class Float(Number):
-    """Real numbers from `min` to `max` in bins `width` wide; the last bin holds its upper edge too.
+    """Real numbers from `min` to `max` in bins `width` wide; the last bin contains its upper edge too.
 
     >>> Float("dose", 0, 2, width=0.5).labels()
     ['[0, 0.5)', '[0.5, 1)', '[1, 1.5)', '[1.5, 2]']
@@ -257,7 +269,7 @@ class Float(Number):
     step: ClassVar[float] = 0.0
 
     def own_value(self, irregular: str) -> float | None:
-        """Return NaN and infinity for their own cells; the others are null."""
+        """Return NaN and infinity for their cells; the other irregular kinds are null."""
         return {"nan": math.nan, "infinite": math.inf}.get(irregular)
 
     def bin_label(self, low: float, high: float) -> str:
@@ -271,7 +283,7 @@ class Float(Number):
 
     def _regular_bins(self) -> int:
         count = math.ceil((self._stop() - self.start) / self.width)
-        # Rounding may put the last inner edge at max, past it, or a hair below: that would be a bin of nothing.
+        # Rounding may put the last inner edge at max, past it, or just below: that would be an empty bin.
         while count > 1 and self.start + (count - 1) * float(self.width) >= self._stop() - 4 * self._rounding():
             count -= 1
         return count
@@ -283,26 +295,27 @@ class Float(Number):
     def _check_regular(self) -> None:
         Number._check_regular(self)
         if self.width < 8 * self._rounding():
-            msg = f"attribute '{self.name}': width {self.width!r} is lost in rounding from {self.extent()}; widen it"
+            msg = f"attribute '{self.name}': width must be well above the rounding of doubles from {self.extent()}, "
+            msg += f"got {self.width!r}; widen it"
             raise DomainError(msg)
 
 
 @lru_cache(maxsize=64)
 def _in_decimals(first: float, width: float, bins: int) -> tuple[int, int, int] | None:
-    """Return the first edge and the width as whole numbers of 1/c, and c; None if they or an edge are too long.
+    """Return the first edge and the width as multiples of 1/c, and c; None if they or an edge have too many digits.
 
     >>> _in_decimals(-1.5, 0.25, 8), _in_decimals(0.0, 1 / 3, 3)
     ((-150, 25, 100), None)
     """
     decimals = -min(0, _exponent(first), _exponent(width))
     whole, wide = (int(Fraction(repr(number)) * 10**decimals) for number in (first, width))
-    if decimals > MOST_DECIMALS or abs(whole) + bins * wide > LARGEST_NUMBER:
+    if decimals > MAX_DECIMALS or abs(whole) + bins * wide > MAX_NUMBER:
         return None
     return whole, wide, 10**decimals
 
 
 def _exponent(number: float) -> int:
-    """Return the largest power of ten that the shortest decimal of a number is a whole multiple of.
+    """Return the exponent of the largest power of ten that divides the shortest decimal of a number.
 
     >>> _exponent(0.25), _exponent(7.0), _exponent(3e-7)
     (-2, 0, -7)
@@ -311,5 +324,5 @@ def _exponent(number: float) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Return a NumPy scalar as Python's own, which prints as a number."""
+    """Return a NumPy scalar as a Python scalar, which prints as a number."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,12 +1,13 @@
-"""How text is read, as a domain file declares it: options enter, a `Reading` that is valid leaves.
+"""Reading options of text: their declaration in a domain, and its validation.
 
-Only text is read by these options: a column of numbers or dates holds what it holds, whatever they say. Nothing here
-reads anything; what the options mean is said once, for every engine, in `core/sources/reading.py`.
+The options apply to text only: columns of numbers or dates are read by their types. `core/sources/reading.py`
+implements the options once, for every engine.
 
-A format of dates is written as `strptime` has it: `%Y` (four digits), `%y` (two: 69 to 99 are of 1900), `%m`, `%d`,
-`%b` (Jan to Dec), `%B` (January to December), `%H`, or `%I` with `%p` (AM, PM), `%M`, `%S`, `%f` (1 to 9 digits), `%z`
-(Z, +01, +0100 or +01:00), `%%`; names of days, `%a` and `%A`, are read over. Names are English, in any case; all else
-stands for itself. `iso` is a date alone or with a time, with or without an offset: 2026-03-01, 2026-03-01T08:30:00Z.
+Date formats use the directives of `strptime`: `%Y` (four digits), `%y` (two digits: 69 to 99 are in the 1900s), `%m`,
+`%d`, `%b` (Jan to Dec), `%B` (January to December), `%H`, or `%I` with `%p` (AM, PM), `%M`, `%S`, `%f` (1 to 9 digits),
+`%z` (Z, +01, +0100 or +01:00) and `%%`. Names of days, `%a` and `%A`, are accepted and ignored. Names are English, in
+any case; all other characters stand for themselves. `iso` is a date alone or with a time, with or without an offset:
+2026-03-01, 2026-03-01T08:30:00Z.
 """
 
 import re
@@ -15,6 +16,7 @@ from itertools import pairwise
 from typing import Any, Literal
 from unicodedata import category
 
+from dpcube.core.domain.limits import MAX_FORMAT, MAX_LISTED_TEXTS, MAX_SIGN
 from dpcube.core.domain.text import is_text
 
 Case = Literal["exact", "ignore"]
@@ -22,11 +24,8 @@ Case = Literal["exact", "ignore"]
 BLANKS = " \t\n\v\f\r"
 ISO = "iso"
 DECIMALS, THOUSANDS = (".", ","), (".", ",", "'", " ", "_")
-LONGEST_SIGN = 20  # characters of what stands beside a number
-MOST_TEXTS = 1000
-LONGEST_FORMAT = 100
 DIRECTIVES = "YymbBdaAHIpMSfz"
-NEEDS = {"p": "I", "I": "p", "M": "HI", "S": "M", "f": "S", "z": "HI"}  # one of what each part of a time needs
+NEEDS = {"p": "I", "I": "p", "M": "HI", "S": "M", "f": "S", "z": "HI"}  # directives of which each part needs one
 AT_MOST_ONE = ("HI", "aA")
 UPPER, LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 KEYS = (
@@ -47,10 +46,9 @@ KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the text of a column is read; as it is here, it is read as it stands.
+    """Reading options of one column; with the defaults, text is read as it is.
 
-    `words` are other texts for a value, each with the value. `formats` are tried in order, and a text has the first
-    whose form it has.
+    `words` are synonyms, each with its value. `formats` are tried in order; the first that matches a text is used.
     """
 
     trim: bool = False
@@ -65,21 +63,21 @@ class Reading:
 
     @property
     def is_plain(self) -> bool:
-        """Whether text is read as it stands."""
+        """Whether text is read as it is."""
         return self == Reading()
 
     @property
     def has_offsets(self) -> bool:
-        """Whether a text may say how far its clock is from UTC."""
+        """Whether a text may contain a UTC offset."""
         return any(form == ISO or "%z" in pieces(form) for form in self.formats)
 
     def folded(self, text: str) -> str:
-        """Return a text as it is compared: its ASCII letters made small where case is ignored."""
+        """Return a text in the form in which texts are compared: ASCII letters in lower case if case is ignored."""
         return text.translate(str.maketrans(UPPER, LOWER)) if self.fold else text
 
 
 def pieces(form: str) -> tuple[str, ...]:
-    """Return a format's directives and single characters in order; `%%` is the character.
+    """Return a format's directives and literal characters in order; `%%` is the character.
 
     >>> pieces("%d.%m.%Y")
     ('%d', '.', '%m', '.', '%Y')
@@ -94,25 +92,25 @@ def pieces(form: str) -> tuple[str, ...]:
 
 
 def is_digit(piece: str) -> bool:
-    """Say whether a piece of a format stands for digits."""
+    """Return whether a piece of a format matches digits."""
     return piece.isdigit() or (len(piece) == 2 and piece[1] in "YymdHIMSf")
 
 
 def is_digits(form: str) -> bool:
-    """Say whether a format is one run of digits, which a library takes for a number."""
+    """Return whether a format is one run of digits, which libraries infer to be a number."""
     return form != ISO and all(map(is_digit, pieces(form)))
 
 
 def fault_of_format(form: str) -> str | None:
-    """Return what keeps a format from being read alike by every engine, None if nothing does."""
+    """Return why a format cannot be read alike by every engine, None if it can."""
     if form == ISO:
         return None
-    if len(form) > LONGEST_FORMAT or not (form.isascii() and form.isprintable()):
-        return f"a format has at most {LONGEST_FORMAT} printable ASCII characters"
+    if len(form) > MAX_FORMAT or not (form.isascii() and form.isprintable()):
+        return f"a format has at most {MAX_FORMAT} printable ASCII characters"
     parts = pieces(form)
     marks = re.findall("%(.?)", form.replace("%%", ""))
     if strange := [mark for mark in marks if mark == "" or mark not in DIRECTIVES]:
-        return f"there is no %{strange[0]}; there are %{', %'.join(DIRECTIVES)} and %%"
+        return f"unknown directive %{strange[0]}; use %{', %'.join(DIRECTIVES)} and %%"
     for of, one in (("year", "Yy"), ("month", "mbB"), ("day", "d")):
         if sum(marks.count(mark) for mark in one) != 1:
             return f"it needs one {of}, %{' or %'.join(one)}"
@@ -127,17 +125,17 @@ def fault_of_format(form: str) -> str | None:
 
 
 def fault_of_sign(sign: object) -> str | None:
-    """Return what keeps a text from standing beside numbers, None if nothing does.
+    """Return why a text cannot be a prefix or suffix of numbers, None if it can.
 
-    With a digit or a sign in it, or with nothing but marks, a text could be cut into it and a number in two ways.
+    If it contained a digit or a sign, or only marks, a text could be split into it and a number in two ways.
     """
     if (
         not isinstance(sign, str)
         or not is_text(sign)
-        or not 1 <= len(sign) <= LONGEST_SIGN
+        or not 1 <= len(sign) <= MAX_SIGN
         or any(category(mark) == "Cc" for mark in sign)
     ):
-        return f"is a text of 1 to {LONGEST_SIGN} characters"
+        return f"is a text of 1 to {MAX_SIGN} characters"
     if sign != sign.strip(BLANKS) or set(sign) & set("0123456789+-"):
         return "has no blanks around it, no digit, + or -"
     return None if set(sign) - {*DECIMALS, *THOUSANDS} else "is more than the marks inside numbers"
@@ -146,12 +144,12 @@ def fault_of_sign(sign: object) -> str | None:
 def listed_texts(given: object) -> tuple[str, ...] | None:
     """Return a text, or a list of texts, as a tuple; None if it is neither."""
     texts = (given,) if isinstance(given, str) else given
-    if not isinstance(texts, list | tuple) or len(texts) > MOST_TEXTS or not all(map(is_text, texts)):
+    if not isinstance(texts, list | tuple) or len(texts) > MAX_LISTED_TEXTS or not all(map(is_text, texts)):
         return None
     return tuple(texts)
 
 
 def declared(attribute: Any) -> dict[str, object]:
-    """Return the options that an attribute declares, the column apart: two that say the same read alike."""
+    """Return the reading options that an attribute declares, without the column: equal ones read alike."""
     given = attribute.declaration()
     return {key: given[key] for key in KEYS if key in given and key != "column"}

@@ -1,9 +1,9 @@
-"""Which values of one attribute a question means: a union of intervals, plus any cells of their own.
+"""Selection of values of one attribute: a union of intervals, plus cells of irregular values.
 
-Enters: intervals in an attribute's coordinate (numbers as they are, dates as ordinals, categories as positions).
-Leaves: the share of each cell that is selected, and which cells are selected in part, after any of `and`, `or`, `not`.
-Real numbers are doubles, so a closed end of theirs is an open one at the next double, and a single one an interval too:
-what is selected is known value by value. As shares go, a single one has none.
+Intervals are on the attribute's coordinate (numbers themselves, ordinals of dates, positions of categories). A
+selection is closed under and, or and not. It yields the selected share of each cell, and the partly selected cells.
+Real numbers are doubles, so a closed end is an open end at the next double, and a single number is an interval too: the
+selection is exact for each value. A single real number has the share 0.
 """
 
 import math
@@ -17,9 +17,9 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Sorted, disjoint, half-open intervals of an attribute's coordinate, and the names of its own cells.
+    """Sorted, disjoint, half-open intervals of an attribute's coordinate, and selected irregular kinds of value.
 
-    `closed` are the real numbers behind which some interval starts or ends, at the next double.
+    `closed` are the real numbers after which some interval starts or ends, at the next double.
 
     >>> Selection(((0, 10),)) & Selection(((5, 20),))
     Selection(intervals=((5, 10),), own_cells=frozenset())
@@ -38,7 +38,7 @@ class Selection:
         return Selection(intervals, self.own_cells | other.own_cells, self.closed | other.closed)
 
     def complement(self, start: float, stop: float) -> "Selection":
-        """Everything in [start, stop) that is not selected; cells of their own never are, as in SQL's NOT."""
+        """Return the rest of [start, stop); cells of irregular values are never in it, as with NOT in SQL."""
         ends = [start, *(x for pair in self.intervals for x in pair), stop]
         return Selection(_merge(list(zip(ends[::2], ends[1::2], strict=True))), closed=self.closed)
 
@@ -46,16 +46,16 @@ class Selection:
         """Return the selected share of each bin between consecutive `edges`."""
         covered = np.zeros(len(edges) - 1)
         for low, high in self.intervals:
-            covered += np.diff(np.clip(edges, self._said(low), self._said(high)))
-        return np.minimum(covered / np.diff(edges), 1.0)  # rounding may add up to a hair more than the bin
+            covered += np.diff(np.clip(edges, self._declared(low), self._declared(high)))
+        return np.minimum(covered / np.diff(edges), 1.0)  # rounding errors may add up to slightly more than the bin
 
-    def _said(self, end: float) -> float:
-        """Return an end as it was said: the next double after a closed one is that one."""
+    def _declared(self, end: float) -> float:
+        """Return an end as it was declared: the closed end itself, not the next double."""
         before = math.nextafter(end, -math.inf)
         return before if before in self.closed else end
 
     def parts(self, edges: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell of each bin between consecutive `edges` whether it is selected in part, be that part a single value."""
+        """Return a mask of the bins between consecutive `edges` that are partly selected, even by a single value."""
         touched = np.zeros(len(edges) - 1, np.bool_)
         whole = touched.copy()
         for low, high in self.intervals:  # disjoint and not adjoining, so a whole bin lies in one
@@ -64,9 +64,9 @@ class Selection:
         return touched & ~whole
 
     def single_values(self, edges: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell of each bin between consecutive `edges` whether a single real number of it is selected, or left out.
+        """Return a mask of the bins between consecutive `edges` in which a single real number is selected or left out.
 
-        Such a number stands apart: the doubles on either side are not selected, or are. One that ends a range does not.
+        The doubles on either side of such a number are not selected, or are; the end of a range is not such a number.
         """
         ends = np.array([edges[0], *(end for pair in self.intervals for end in pair), edges[-1]])
         alone = ends[:-1][ends[1:] == np.nextafter(ends[:-1], math.inf)]

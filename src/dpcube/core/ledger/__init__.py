@@ -1,1 +1,1 @@
-"""The ledger of a private table: what was charged to it, in a file that survives crashes and concurrent processes."""
+"""Privacy ledger of a table: its charges, in a file that survives crashes and concurrent processes."""

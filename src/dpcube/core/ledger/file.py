@@ -1,7 +1,7 @@
-"""The file of a ledger, before any of its entries is read: a connection enters, and is refused unless it is ours.
+"""SQLite file format of a ledger, and its verification before any entry is read.
 
-A ledger may come from elsewhere. Before an entry is read the schema must be ours to the letter, so that there is no
-view, trigger or virtual table but our own to run, and SQLite stops after a bounded number of steps.
+A ledger may come from an untrusted source. Before an entry is read the schema must be exactly ours, so that no foreign
+view, trigger or virtual table can run, and SQLite stops after a bounded number of steps.
 """
 
 import sqlite3
@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from dpcube.core.errors import LedgerError
+from dpcube.core.ledger.limits import MAX_STEPS, MAX_VALUE
 
-APPLICATION = 0x64706375  # "dpcu": marks the file as ours
+APPLICATION = 0x64706375  # "dpcu": SQLite's application id of our files
 FORMAT = 1
-LONGEST_VALUE = 2**20  # bytes of one value
-MOST_STEPS = 10**8  # of SQLite's machine; a ledger of 16 MiB takes a hundredth
 STEPS_AT_A_TIME = 10**5
 SCHEMA = f"""
 CREATE TABLE entry (
@@ -47,19 +46,19 @@ PRAGMA user_version = {FORMAT};
 
 
 def bound(connection: sqlite3.Connection) -> None:
-    """Let the file do and cost no more than a ledger does."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    """Limit the operations and the work of a connection to those of a ledger."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     turns = count(1)
-    connection.set_progress_handler(lambda: next(turns) * STEPS_AT_A_TIME > MOST_STEPS, STEPS_AT_A_TIME)
+    connection.set_progress_handler(lambda: next(turns) * STEPS_AT_A_TIME > MAX_STEPS, STEPS_AT_A_TIME)
     connection.execute("PRAGMA trusted_schema = OFF")
 
 
 def refuse_wal(path: Path) -> NoReturn:
-    """Raise LedgerError for a ledger that keeps its last charges in a second file."""
+    """Raise LedgerError for a ledger that stores its last charges in a second file."""
     msg = (
-        f"{path} is in SQLite's WAL mode, where a copy of the file lacks its last charges; close what has it open, "
-        f"then: sqlite3 {path.name} 'PRAGMA journal_mode = DELETE'"
+        f"{path} is in SQLite's WAL mode, where a copy of the file lacks its last charges; close the programs that use "
+        f"it, then run: sqlite3 {path.name} 'PRAGMA journal_mode = DELETE'"
     )
     raise LedgerError(msg)
 
@@ -72,7 +71,7 @@ def _our_schema() -> frozenset[tuple[str, ...]]:
 
 
 def check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise LedgerError unless a file is a ledger by its marks and its schema, and whole as SQLite sees it."""
+    """Raise LedgerError unless a file is a ledger by its ids and its schema, and passes SQLite's integrity check."""
     if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         refuse_wal(path)
     application, version = (
@@ -82,12 +81,12 @@ def check_ours(connection: sqlite3.Connection, path: Path) -> None:
         msg = f"{path} is not a dpcube ledger"
         raise LedgerError(msg)
     if version != FORMAT:
-        msg = f"{path} has the format {version} and this dpcube reads {FORMAT}; install a newer dpcube"
+        msg = f"{path} has ledger format {version}, but this version of dpcube reads format {FORMAT}; upgrade dpcube"
         raise LedgerError(msg)
-    # Before anything else is asked of it: what it calls an entry may be a view or a virtual table.
+    # Before any other query: the table `entry` of a foreign file may be a view or a virtual table.
     schema = connection.execute(f"SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT {2 * len(_our_schema())}")
     if sorted(map(repr, schema)) != sorted(map(repr, _our_schema())):
-        msg = f"{path} is not a dpcube ledger: its tables are not those of one"
+        msg = f"{path} is not a dpcube ledger: its tables differ from those of a ledger"
         raise LedgerError(msg)
     if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
         msg = f"{path} is damaged; restore it from a copy made after its last release"

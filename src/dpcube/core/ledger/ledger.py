@@ -1,23 +1,23 @@
-"""The ledger: what has been spent on a table, in a file that survives crashes and concurrent processes.
+"""Exact privacy ledger stored in SQLite: the privacy budget of a table and the charges against it.
 
-Enters: requests to spend. Leaves: a charge that is on disk before this module returns, or a refusal with nothing
-recorded. It is an append-only SQLite file of three kinds of entry: `total` (what may be spent; the last one holds),
-`charge` (spent from now on, whatever happens next) and `completion` (the digest of the release a charge paid for).
+A request to spend yields a charge that is on disk before this module returns, or a refusal with nothing recorded. The
+file is append-only, with three kinds of entry: `total` (the privacy budget; the last one is valid), `charge` (spent
+from now on, whatever happens next) and `completion` (the digest of the release that a charge paid for).
 
-Why it cannot be overspent. A charge is decided and written inside one IMMEDIATE transaction, which SQLite grants to
-one process at a time, and is synced before the transaction ends; a process killed at any point leaves either no charge
-or a whole one, and noise is drawn only after. Amounts are exact rationals, kept as text and added as `Fraction`s. A
-file that cannot be read, written or understood refuses. Entries are numbered without gaps, the last number is kept in a
-table of SQLite's own, and each entry has a seal, the SHA-256 of the seal before it and of its own columns: a ledger in
-which an entry was changed, lost or moved refuses too. What no file can notice is its own replacement by an older copy,
-or a forgery that was sealed anew: see docs/threat-model.md. SQLite's WAL mode is refused, for it keeps charges in a
-second file that a copy or a backup of the ledger lacks.
+**Why it cannot be overspent.** A charge is decided and written inside one IMMEDIATE transaction, which SQLite grants to
+one process at a time, and is synced before the transaction ends. A process killed at any point leaves either no charge
+or a complete one, and noise is drawn only afterwards. Amounts are exact rationals, stored as text and added as
+`Fraction`s. A file that cannot be read, written or parsed is refused. Entries are numbered without gaps, and SQLite's
+own table stores the last number. Each entry has a seal, the SHA-256 of the previous seal and of its own columns, so a
+ledger in which an entry was changed, lost or moved is refused too. No file can detect its own replacement by an older
+copy, or a forgery with recomputed seals: see docs/threat-model.md. SQLite's WAL mode is refused, for it stores charges
+in a second file that a copy or a backup of the ledger lacks.
 
-Why a ledger from elsewhere costs little. It is at most 16 MiB; before any entry is read its schema must be ours to the
-letter, so there is no view, trigger or virtual table but our own to run; SQLite stops after a bounded number of steps;
-amounts are short, and so is what they have in common, so that sums are.
+**Why a ledger from an untrusted source costs little.** It is at most 16 MiB. Before any entry is read its schema must
+be exactly ours, so no foreign view, trigger or virtual table can run. SQLite stops after a bounded number of steps.
+Amounts are short, and so is their common denominator, so that sums are cheap.
 
-What charges cost together is in `composition.py`.
+`composition.py` composes the charges.
 """
 
 import hashlib
@@ -35,14 +35,12 @@ from dpcube.core.errors import BudgetError, InputError, LedgerError
 from dpcube.core.files import new_file, number_of_names
 from dpcube.core.ledger.composition import amount_text, composed_loss, exact_sum, parse_amount
 from dpcube.core.ledger.file import SCHEMA, bound, check_ours, refuse_wal
+from dpcube.core.ledger.limits import KEPT_FREE, MAX_FILE, MAX_NOTE
 from dpcube.core.period import Period
 
 PATIENCE = 60  # seconds to wait for another process's transaction
-LARGEST_FILE = 16 * 2**20  # bytes: tens of thousands of releases
-KEPT_FREE = 2**20  # of these, for what follows a charge
-LONGEST_NOTE = 10_000  # characters of a name or a note that is written; what is read may be longer
 NOTHING_DRAWN = "nothing was drawn"
-WITHDRAWN = "withdrawn"  # in place of a digest: the charge is not spent, for nothing was drawn for it
+WITHDRAWN = "withdrawn"  # in place of a digest: the charge is not spent, because no noise was drawn for it
 
 PERIOD = ("period_column", "period_kind", "period_start", "period_stop")
 SEALED = ("number", "time", "kind", "epsilon", "unit", "strategy", "domain", "purpose", *PERIOD, "charge", "digest")
@@ -50,7 +48,7 @@ SEALED = ("number", "time", "kind", "epsilon", "unit", "strategy", "domain", "pu
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One charge: what it was for, and the digest of its release once there is one."""
+    """Charge of a ledger: its purpose, and the digest of its release once there is one."""
 
     number: int
     time: str
@@ -62,7 +60,7 @@ class Charge:
     digest: str | None
     delta: Fraction = Fraction(0)
     withdrawn: bool = False
-    """Whether it was given back, with nothing drawn for it."""
+    """Whether it was given back, with no noise drawn for it."""
 
     @property
     def is_open(self) -> bool:
@@ -72,7 +70,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The state of a ledger: what may be spent, what has been, and on what."""
+    """State of a ledger: the privacy budget, the composed loss so far, and the charges."""
 
     unit: str | None
     total: Fraction
@@ -83,22 +81,34 @@ class Statement:
 
     @property
     def remaining(self) -> Fraction:
-        """What is left to spend on the whole table."""
+        """Remaining budget for the whole table."""
         return self.total - self.spent
 
     @property
     def spent_delta(self) -> Fraction:
-        """What was spent of delta, by all charges together."""
+        """Sum of the deltas of all charges."""
         return exact_sum([charge.delta for charge in self.standing])
 
     @property
     def standing(self) -> tuple[Charge, ...]:
-        """The charges that are spent: all that were not withdrawn."""
+        """The charges that count as spent: all that were not withdrawn."""
         return tuple(charge for charge in self.charges if not charge.withdrawn)
 
 
 class Ledger:
-    """The ledger in the file at `path`, which must be there: `Ledger.create` makes one."""
+    """Ledger in an existing file; `Ledger.create` makes a new one.
+
+    Parameters
+    ----------
+    path
+        File of the ledger.
+
+    Raises
+    ------
+    LedgerError
+        If the file is missing, damaged or not a ledger.
+
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -117,9 +127,24 @@ class Ledger:
         unit: str | None = None,
         purpose: str = "",
     ) -> "Ledger":
-        """Make a new ledger that allows `total` and `delta`; LedgerError when there is a file at `path` already.
+        """Create a ledger. The file is linked into place when it is complete, so nobody ever sees a partial one.
 
-        The file is made under another name and linked into place whole, so nobody ever sees half a ledger.
+        Parameters
+        ----------
+        path
+            New file.
+        total, delta
+            Privacy budget: the epsilon and delta that may be spent in total.
+        unit
+            Column that names the privacy unit; None protects one row.
+        purpose
+            Note to record.
+
+        Raises
+        ------
+        LedgerError
+            If the file exists or cannot be written.
+
         """
         path = Path(path)
         try:
@@ -128,10 +153,10 @@ class Ledger:
                 connection.executescript(SCHEMA)
                 _append(connection, kind="total", epsilon=amount_text(total, delta), unit=unit, purpose=purpose)
         except FileExistsError:
-            msg = f"{path} exists; a ledger is never replaced"
+            msg = f"{path} exists, and a ledger is never replaced; choose another name"
             raise LedgerError(msg) from None
         except (OSError, ValueError, sqlite3.Error) as error:
-            msg = f"cannot make the ledger {path}: {_reason(error)}; nothing was spent"
+            msg = f"cannot create the ledger {path}: {_reason(error)}; nothing was spent"
             raise LedgerError(msg) from None
         return cls(path)
 
@@ -160,10 +185,10 @@ class Ledger:
         period: Period | None = None,
         delta: Fraction = Fraction(0),
     ) -> list[int]:
-        """Record the parts of one release, each as a charge of its own: all of them, or none and BudgetError.
+        """Record the parts of one release, each as a separate charge: all of them, or none and BudgetError.
 
-        A part is a strategy and its epsilon; the delta goes with the first. What they cost together is compared with
-        what is left in the transaction that records them, so nobody else's charge comes between two of them.
+        A part is a strategy and its epsilon; the delta goes with the first. Their composed cost is compared with the
+        remaining budget in the transaction that records them, so no other charge can come between two of them.
         """
         deltas = [delta, *[Fraction(0)] * (len(parts) - 1)]
         amounts = [amount_text(epsilon, of_part) for (_, epsilon), of_part in zip(parts, deltas, strict=True)]
@@ -171,8 +196,8 @@ class Ledger:
         placed = {} if period is None else dict(zip(PERIOD, period.columns, strict=True))
         terms = {"kind": "charge", "unit": unit, "domain": domain, "purpose": purpose, **placed}
         with self._transaction() as connection:
-            if self.path.stat().st_size > LARGEST_FILE - KEPT_FREE:
-                msg = f"{self.path} is full: what is left of its total goes into a new one (dpcube ledger init)"
+            if self.path.stat().st_size > MAX_FILE - KEPT_FREE:
+                msg = f"{self.path} is full; start a new ledger with the rest of its total (dpcube ledger init)"
                 raise LedgerError(msg)
             self._refuse_over(_statement(connection), whole, unit, period, delta)
             return [
@@ -183,14 +208,15 @@ class Ledger:
     def check(
         self, epsilon: Fraction, *, unit: str | None = None, period: Period | None = None, delta: Fraction = Fraction(0)
     ) -> None:
-        """Raise BudgetError if a charge would be refused as things stand; nothing is recorded."""
+        """Raise BudgetError if a charge would be refused now; nothing is recorded."""
         self._refuse_over(self.statement(), epsilon, unit, period, delta)
 
     def _refuse_over(
         self, state: Statement, epsilon: Fraction, unit: str | None, period: Period | None, delta: Fraction
     ) -> None:
         if unit != state.unit:
-            msg = f"{self.path} counts epsilon for {_protects(state.unit)}, not for {_protects(unit)}; keep another"
+            msg = f"{self.path} protects {_protects(state.unit)}, not {_protects(unit)}; use a separate ledger for the "
+            msg += "latter"
             raise BudgetError(msg)
         wanted = composed_loss([*((c.epsilon, c.period) for c in state.standing), (epsilon, period)], unit)
         if wanted > state.total:
@@ -198,7 +224,7 @@ class Ledger:
         if delta and (wanted := exact_sum([state.spent_delta, delta])) > state.total_delta:
             left = f"{state.total_delta - state.spent_delta} of {state.total_delta} is left in {self.path.name}"
             owner = f"dpcube ledger raise {shlex.quote(str(self.path))} --delta {wanted} --purpose WHY"
-            msg = f"the request asks for delta {delta} but {left}; nothing was drawn. Its owner may raise it: {owner}"
+            msg = f"the request asks for delta {delta} but {left}; nothing was drawn. The owner may raise it: {owner}"
             raise BudgetError(msg)
 
     def complete(self, charge: int, digest: str) -> None:
@@ -208,16 +234,16 @@ class Ledger:
     def complete_parts(self, charges: Sequence[int], digest: str) -> None:
         """Record the digest of a release with each of its charges: all of them, or none."""
         if digest == WITHDRAWN:
-            msg = f"a release has a digest, and '{digest}' is none"
+            msg = f"the digest of a release must be a hash, got '{digest}'"
             raise InputError(msg)
         self._close(charges, digest, "the release was made, and what it was charged stays charged")
 
     def withdraw(self, charge: int) -> None:
-        """Give back a charge for which nothing was drawn and, as its caller ensures, nothing ever will be.
+        """Give back a charge for which no noise was drawn and, as the caller ensures, none ever will be.
 
-        What is withdrawn was compared with what is left and paid for no noise, so what was drawn is never more than
-        what is spent, before and after. Of a process that dies first, the charge stays. It is kept as a completion
-        without a digest: a dpcube that knows of none takes the charge for spent.
+        A withdrawn charge passed the budget check and paid for no noise. So the noise drawn never exceeds the spent
+        budget, before and after. If the process dies first, the charge stays. A withdrawal is stored as a completion
+        without a digest.
         """
         self._close([charge], WITHDRAWN, "what was charged stays charged")
 
@@ -226,25 +252,27 @@ class Ledger:
             waiting = {charge.number for charge in _statement(connection).charges if charge.is_open}
             for charge in charges:
                 if charge not in waiting:
-                    msg = f"{self.path} has no charge {charge} that waits for its release"
+                    msg = f"{self.path} has no open charge {charge}"
                     raise LedgerError(msg)
                 waiting.remove(charge)
                 _append(connection, kind="completion", charge=charge, digest=digest)
 
     def raise_total(self, total: Fraction, *, purpose: str, delta: Fraction | None = None) -> None:
-        """Allow more, as an act of its own that stays on record; less, or as much of both, is refused."""
+        """Raise the privacy budget, as a separate entry that stays on record; lower or equal totals are refused."""
         with self._transaction() as connection:
             state = _statement(connection)
             wanted, allowed = (total, delta or state.total_delta), (state.total, state.total_delta)
             amount = amount_text(*wanted)
             if wanted == allowed or any(one < other for one, other in zip(wanted, allowed, strict=True)):
                 lower = 0 if total < state.total or delta is None else 1
-                msg = f"{self.path} allows {allowed[lower]} already; a total can only be raised, got {wanted[lower]}"
+                msg = (
+                    f"{self.path} allows {allowed[lower]} already, and a total can only be raised, got {wanted[lower]}"
+                )
                 raise InputError(msg)
             _append(connection, kind="total", epsilon=amount, unit=state.unit, purpose=purpose)
 
     def statement(self) -> Statement:
-        """Return what may be spent, what has been, and on what."""
+        """Return the state of the ledger: its budget, the loss so far and the charges."""
         with self._connection() as connection:
             return _statement(connection)
 
@@ -257,9 +285,9 @@ class Ledger:
 
     @contextmanager
     def _connection(self, outcome: str = NOTHING_DRAWN) -> Iterator[sqlite3.Connection]:
-        """Open the file, refusing whatever is not a whole ledger; closing rolls back what was not committed.
+        """Open the file, refusing anything but an intact ledger; closing rolls back what was not committed.
 
-        Errors end in how things stand after them.
+        Error messages end with `outcome`, the state of the charge after the error.
         """
         try:
             self._check_file()
@@ -278,16 +306,16 @@ class Ledger:
             raise LedgerError(msg) from None
 
     def _check_file(self) -> None:
-        """Refuse by what the file system says of a file; opening one here would let go of SQLite's locks on it."""
+        """Refuse a file by its metadata alone: opening it here would release SQLite's locks on it."""
         if not self.path.is_file() or self.path.stat().st_size == 0:
-            msg = f"there is no ledger at {self.path}, or it is empty; restore it, or keep a new one elsewhere"
+            msg = f"there is no ledger at {self.path}, or it is empty; restore it, or start a new one elsewhere"
             raise LedgerError(msg)
-        # SQLite names its journal after the file: by another name nobody would roll back what a crash left.
+        # SQLite names its journal after the file: under another name, the journal of a crash would not be rolled back.
         if number_of_names(self.path) > 1:
-            msg = f"{self.path} has another name (a hard link), by which it could be overspent; remove one of them"
+            msg = f"{self.path} has a second name (a hard link), under which it could be overspent; remove one of them"
             raise LedgerError(msg)
-        if self.path.stat().st_size > LARGEST_FILE:
-            msg = f"{self.path} is larger than a ledger can be ({LARGEST_FILE // 2**20} MiB)"
+        if self.path.stat().st_size > MAX_FILE:
+            msg = f"{self.path} is larger than {MAX_FILE // 2**20} MiB, the limit for a ledger"
             raise LedgerError(msg)
         if any(self.path.with_name(f"{self.path.name}{end}").exists() for end in ("-wal", "-shm")):
             refuse_wal(self.path)
@@ -298,8 +326,8 @@ def _append(connection: sqlite3.Connection, **columns: object) -> int:
     number, seal = (1, "") if last is None else (last[0] + 1, last[1])
     columns |= {"number": number, "time": datetime.now(UTC).isoformat(timespec="seconds")}
     entry = [columns.get(name) for name in SEALED]
-    if long := [name for name, value in columns.items() if isinstance(value, str) and len(value) > LONGEST_NOTE]:
-        msg = f"the {long[0]} is longer than the {LONGEST_NOTE:,} characters that a ledger keeps; shorten it"
+    if long := [name for name, value in columns.items() if isinstance(value, str) and len(value) > MAX_NOTE]:
+        msg = f"the {long[0]} is longer than {MAX_NOTE:,} characters, the limit in a ledger; shorten it"
         raise InputError(msg)
     marks = ", ".join("?" for _ in SEALED)
     connection.execute(
@@ -313,17 +341,17 @@ def _seal(before: str, entry: Sequence[object]) -> str:
 
 
 def _entries(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Return the entries in order, or raise LedgerError unless each is there and is as it was written."""
+    """Return the entries in order; LedgerError if one is missing or was changed."""
     connection.row_factory = sqlite3.Row
     last = "(SELECT seq FROM sqlite_sequence WHERE name = 'entry')"
-    # One query, so that no charge comes in between the entries and their last number.
+    # One query, so that no charge can be recorded between reading the entries and their last number.
     sql = f"SELECT {', '.join(SEALED)}, seal, {last} AS last FROM entry ORDER BY number"
     entries: list[sqlite3.Row] = []
     seal, whole = "", True
     for number, entry in enumerate(connection.execute(sql), 1):
         seal = _seal(seal, tuple(entry)[: len(SEALED)])
         whole = (entry["number"], entry["seal"]) == (number, seal)
-        if not whole:  # and need not be read to its end
+        if not whole:  # the rest need not be read
             break
         entries.append(entry)
     if not whole or not entries or entries[-1]["last"] != len(entries):
@@ -340,7 +368,7 @@ def _statement(connection: sqlite3.Connection) -> Statement:
         charges = tuple(_charge(e, digests.get(e["number"])) for e in entries if e["kind"] == "charge")
         unit, (total, delta) = entries[0]["unit"], allowed[-1][1]
     except (IndexError, InputError, TypeError, ValueError):
-        msg = "the ledger's entries do not make sense; restore it from a copy made after its last release"
+        msg = "the ledger has invalid entries; restore it from a copy made after its last release"
         raise LedgerError(msg) from None
     totals = tuple((time, amount[0], purpose) for time, amount, purpose in allowed)
     loss = composed_loss([(c.epsilon, c.period) for c in charges if not c.withdrawn], unit)
@@ -381,6 +409,6 @@ def _protects(unit: str | None) -> str:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, sqlite3.Error):
-        said = str(error)[:200]  # which may quote the file
-        return "".join(letter if letter.isprintable() else " " for letter in said)
+        text = str(error)[:200]  # may quote the file
+        return "".join(letter if letter.isprintable() else " " for letter in text)
     return getattr(error, "strerror", None) or "a name or note that was given cannot be written"

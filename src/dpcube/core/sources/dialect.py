@@ -1,6 +1,7 @@
-"""Words in which engines differ: an expression enters, the engine's SQL for it leaves. The rules are in `sql.py`.
+"""SQL dialects of the counting engines: DuckDB, PostgreSQL and Spark.
 
-What text is a number or a date is said in `grammar.py`: every engine matches a text before it casts it.
+A dialect writes expressions; the binning rules that combine them are in `sql.py`. The texts that are numbers or dates
+are defined in `grammar.py`: every engine matches a text before it casts it.
 """
 
 import json
@@ -9,80 +10,80 @@ from decimal import Decimal, localcontext
 
 import pyarrow as pa
 
-from dpcube.core.domain.grammar import DATE, DIGITS, INFINITY, LONGEST_READ, LONGEST_TEXT, NAN, NUMBER
+from dpcube.core.domain.grammar import DATE, DIGITS, INFINITY, NAN, NUMBER
+from dpcube.core.domain.limits import MAX_PARSED_TEXT, MAX_TEXT
 from dpcube.core.domain.reading import BLANKS, LOWER, UPPER
+from dpcube.core.sources.limits import MAX_COMPARED_VALUES, MAX_SEARCHED_EDGES
 from dpcube.core.sources.zone import Offsets
 
-MOST_EDGES = 10_000  # of an array that is searched
-FEW_VALUES = 16  # which are compared one by one; more are looked up
-FAR = 2**31 - 1  # days: outside of every domain, in the direction of its sign
+FAR = 2**31 - 1  # days: outside every domain, in the direction of its sign
 SECONDS_A_DAY = 86_400
 UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def literal(text: str) -> str:
-    """Return text as a literal of standard SQL."""
+    """Return a text literal of standard SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def halved(v: str, edges: Sequence[str], values: Sequence[str]) -> str:
-    """Return `values[i]` for v from `edges[i]` up to the next edge, found by halves; v is not below the first edge."""
+def binary_search(v: str, edges: Sequence[str], values: Sequence[str]) -> str:
+    """Return a binary search as CASE: `values[i]` if v is from `edges[i]` up to the next edge; v >= `edges[0]`."""
     if len(values) == 1:
         return values[0]
     middle = len(values) // 2
-    lower, upper = halved(v, edges[:middle], values[:middle]), halved(v, edges[middle:], values[middle:])
+    lower, upper = binary_search(v, edges[:middle], values[:middle]), binary_search(v, edges[middle:], values[middle:])
     return f"CASE WHEN {v} < {edges[middle]} THEN {lower} ELSE {upper} END"
 
 
 class Dialect:
-    """The words of DuckDB, where files and frames are counted."""
+    """Dialect of DuckDB, which counts files and frames."""
 
     double = "DOUBLE"
     text = "VARCHAR"
-    octets = "strlen"  # the number of bytes, which an engine knows without reading them
+    octets = "strlen"  # the number of bytes, which an engine finds without reading them
     random = "random()"
-    divides_all = True  # whether any double may be divided, and its bin be NULL or anything if it has none
-    barrier = ""  # what ends a subquery whose expressions are to be computed once
-    fence: tuple[str, str] | None = None  # a column and a condition that always holds, to the same end
+    divides_all = True  # whether division accepts every double; the bin of a value that has none may be anything
+    barrier = ""  # suffix of a subquery that makes the engine compute its expressions once
+    fence: tuple[str, str] | None = None  # a column and an always true condition, for the same purpose
 
     def literal(self, text: str) -> str:
-        """Return a literal of text."""
+        """Return a text literal."""
         return literal(text)
 
     def real(self, number: float) -> str:
-        """Return a literal of a double, bit for bit."""
+        """Return a literal of a double, exact to the last bit."""
         return f"CAST('{float(number)!r}' AS {self.double})"
 
     def is_nan(self, v: str) -> str:
-        """Say whether a double is no number."""
+        """Return a test for NaN."""
         return f"isnan({v})"
 
     def readable(self, text: str) -> str:
-        """Say whether text is short enough to be matched and cast; what can be is ASCII, a byte a character."""
-        return f"{self.octets}({text}) <= {LONGEST_READ}"
+        """Return a test that text is short enough to be matched and cast; text that matches is ASCII."""
+        return f"{self.octets}({text}) <= {MAX_PARSED_TEXT}"
 
     def trimmed(self, text: str) -> str:
         """Return text without blanks around it."""
         return f"trim({text}, {literal(BLANKS)})"
 
     def matches(self, text: str, pattern: str) -> str:
-        """Say whether the whole text matches."""
+        """Return a test that the whole text matches."""
         return f"regexp_full_match({text}, {literal(pattern)})"
 
     def group(self, text: str, pattern: str, number: int) -> str:
-        """Return what a group of a pattern holds, of text that matches it; empty or NULL if it was passed over."""
+        """Return a capturing group of text that matches a pattern; empty or NULL if the group took no part."""
         return f"regexp_extract({text}, {self.literal(f'^(?:{pattern})$')}, {number})"
 
     def whole_number(self, digits: str) -> str:
-        """Return the integer that a few digits write."""
+        """Return a short text of digits as an integer."""
         return f"TRY_CAST({digits} AS BIGINT)"
 
     def whole(self, v: str) -> str:
-        """Return a double as a 64-bit integer, NULL if it is none."""
+        """Return a double as a 64-bit integer, NULL if it is not one."""
         return f"CASE WHEN {v} = floor({v}) THEN TRY_CAST({v} AS BIGINT) END"
 
     def folded(self, text: str) -> str:
-        """Return text with its ASCII letters made small."""
+        """Return text with its ASCII letters in lower case."""
         return f"translate({text}, {self.literal(UPPER)}, {self.literal(LOWER)})"
 
     def boolean(self, text: str) -> str:
@@ -91,7 +92,7 @@ class Dialect:
         return f"CASE WHEN {self.octets}({text}) BETWEEN 4 AND 5 THEN {words} END"
 
     def at_midnight(self, column: str, type_: pa.DataType) -> str:
-        """Say whether a time without a zone is a day's first moment."""
+        """Return a test that a time without a zone is midnight."""
         return f"{column} % {UNITS_A_SECOND[type_.unit] * SECONDS_A_DAY} = 0"
 
     def one_if(self, condition: str) -> str:
@@ -99,11 +100,11 @@ class Dialect:
         return f"({condition})::INTEGER"
 
     def within(self, v: str, low: str, high: str) -> str:
-        """Return v, clamped if the engine might compute it for rows that are left out."""
+        """Return v, clamped if the engine might evaluate it for rows that are left out."""
         return f"least(greatest({v}, {low}), {high})"
 
     def search(self, v: str, edges: Sequence[float]) -> str | None:  # noqa: ARG002 (for engines that can)
-        """Return the position of the last edge that is not above v, None if the engine has no word for it."""
+        """Return the position of the last edge that is not above v; None if the engine has no such function."""
         return None
 
     def whole_part(self, a: str, b: int) -> str:
@@ -111,13 +112,13 @@ class Dialect:
         return f"{a} // {b}"
 
     def nearest_bin(self, a: str, width: float, last: int) -> str:
-        """Return a / width, rounded, and `last` if that is less; if a is no number of bins long, NULL will do."""
-        # The cast rounds; an infinite quotient is none that it can do.
+        """Return the minimum of a / width, rounded, and `last`; NULL is allowed where a is NaN or infinite."""
+        # The cast rounds; of an infinite quotient it makes NULL.
         return f"least(TRY_CAST({a} / {self.real(width)} AS BIGINT), {last})"
 
     def cell_number(self, flat: str, cells: int) -> str:
         """Return the number of a row's cell, or `cells` if it has none."""
-        # A narrow key fits the engine's perfect hash table, whatever it knows of the values.
+        # A narrow type fits the engine's perfect hash table, whatever the values are.
         type_ = next(type_ for type_, bits in (("USMALLINT", 16), ("UINTEGER", 32), ("UBIGINT", 64)) if cells < 2**bits)
         return f"coalesce(TRY_CAST({flat} AS {type_}), {cells}::{type_})"
 
@@ -127,18 +128,18 @@ class Dialect:
         return f"greatest({low}, least({high}, {scaled}))"
 
     def total(self, part: str) -> str:
-        """Return the sum of 64-bit integers, which may need more bits."""
+        """Return the sum of 64-bit integers in a type that cannot overflow."""
         return f"sum({part})"
 
     def position(self, text: str, values: Sequence[str]) -> str:
-        """Return the position of text among values, NULL if it is none of them."""
+        """Return the position of text among values, NULL if it is not among them."""
         # An ENUM's values are looked up in a hash table.
         return f"enum_code(TRY_CAST({text} AS ENUM({', '.join(map(literal, values))})))::BIGINT"
 
     def number(self, text: str) -> str:
-        """Return the double that text writes, NULL if it writes none."""
-        # Of two bytes, the engine reads by itself what the grammar does (a test tries them all); of what starts with a
-        # digit, more only if it has an underscore or a long exponent, which is seen faster than by the expression.
+        """Return text as a double, NULL if it is not a number of the grammar."""
+        # Fast paths. For texts of two bytes the engine's own cast equals the grammar (a test tries them all). For texts
+        # that start with a digit, it accepts more only with an underscore or a long exponent, which is tested faster.
         digit = f"{text} >= '0' AND {text} < ':' AND NOT contains({text}, '_')"
         no_exponent = f"NOT contains({text}, 'e') AND NOT contains({text}, 'E')"
         matches = f"{self.readable(text)} AND {self.matches(text, NUMBER)}"
@@ -147,66 +148,66 @@ class Dialect:
         return f"CASE {' '.join(f'WHEN {fit} THEN TRY_CAST({text} AS DOUBLE)' for fit in fits)} END"
 
     def day(self, text: str) -> str:
-        """Return the day since 1970 that text writes, NULL if it writes none."""
+        """Return text as days since 1970, NULL if it is not a date of the grammar."""
         fits = f"{self.matches(text, DATE)} AND NOT starts_with({self.trimmed(text)}, '0000')"
         read = f"CASE WHEN {fits} THEN TRY_CAST({self.trimmed(text)} AS DATE) - DATE '1970-01-01' END"
         return f"CASE WHEN {self.readable(text)} THEN {read} END"
 
     def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:
-        """Return the day since 1970 of a date or a time; times come as the integers they are stored as (`table.py`)."""
+        """Return the days since 1970 of a date or time; times come as their stored integers (`table.py`)."""
         if pa.types.is_date32(type_):
             return f"{column} - DATE '1970-01-01'"
         return self.whole_days(column, UNITS_A_SECOND["ms" if pa.types.is_date64(type_) else type_.unit], offsets)
 
     def whole_days(self, v: str, second: int, offsets: Offsets | None) -> str:
-        """Return the day, rounded down, of a time in units of which a second has `second`."""
+        """Return the day, rounded down, of a time in units of 1/`second` seconds."""
         if offsets is not None:
             v = self.moved(v, offsets, lambda seconds: str(seconds * second), lambda seconds: str(seconds * second))
         units = second * SECONDS_A_DAY
         return f"({self.whole_part(v, units)} - {self.one_if(f'{v} % {units} < 0')})"
 
     def moved(self, v: str, offsets: Offsets, moment: Callable[[int], str], span: Callable[[int], str]) -> str:
-        """Return a time moved to local time, where that could matter; elsewhere the sum might overflow."""
+        """Return a time shifted to local time within the range of the domain; outside it the sum might overflow."""
         edges = [moment(edge) for edge in offsets.edges]
-        kept, by = self.within(v, edges[0], edges[-1]), halved(v, edges, [span(offset) for offset in offsets.offsets])
+        kept, by = (
+            self.within(v, edges[0], edges[-1]),
+            binary_search(v, edges, [span(offset) for offset in offsets.offsets]),
+        )
         return f"(CASE WHEN {v} >= {edges[0]} AND {v} < {edges[-1]} THEN {kept} + {by} ELSE {v} END)"
 
 
-class Pushed(Dialect):
-    """What the engines have in common to which SQL is sent: scans of theirs turn columns into few types (`engines.py`).
+class DatabaseDialect(Dialect):
+    """Common dialect of the database engines, to which SQL is sent.
 
-    Those are text, 64-bit integers, doubles, booleans, dates and times.
+    Their scans convert columns to a few types: text, 64-bit integers, doubles, booleans, dates and times.
     """
 
     octets = "octet_length"
 
     def start(self, text: str) -> str:
-        """Return as much of text as is read."""
-        fits = f"{self.octets}({text}) <= {LONGEST_TEXT}"
-        return f"CASE WHEN {fits} THEN {text} ELSE substring({text}, 1, {LONGEST_TEXT}) END"
+        """Return the first `MAX_TEXT` characters of text, which are all that is read."""
+        fits = f"{self.octets}({text}) <= {MAX_TEXT}"
+        return f"CASE WHEN {fits} THEN {text} ELSE substring({text}, 1, {MAX_TEXT}) END"
 
     def whole(self, v: str) -> str:
-        """Return a double as a 64-bit integer, NULL if it is none."""
         return f"CASE WHEN {v} = floor({v}) AND abs({v}) < {self.real(2.0**63)} THEN CAST({v} AS BIGINT) END"
 
     def one_if(self, condition: str) -> str:
-        """Return 1 or 0."""
         return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
 
     def nearest_bin(self, a: str, width: float, last: int) -> str:
-        """Return a / width, rounded, and `last` if that is less."""
+        """Return the minimum of a / width, rounded, and `last`."""
         return f"least(floor({a} / {self.real(width)} + 0.5), {last})"
 
     def cell_number(self, flat: str, cells: int) -> str:
-        """Return the number of a row's cell, or `cells` if it has none."""
         return f"coalesce({flat}, {cells})"
 
     def rounded(self, v: str, *, times: int, over: int, low: int, high: int) -> str:
         """Return v * times / over in doubles, rounded (ties away from zero) and clamped; v is a number.
 
-        The factors are below 2^54, so beyond 2^120 a number ends at a bound, and below 2^-120 at 0, without arithmetic
-        that could overflow or underflow, which PostgreSQL refuses. What is left of a double after its whole part, and
-        twice that, are exact.
+        The factors are below 2^54, so a number beyond 2^120 ends at a bound, and one below 2^-120 at 0. Both are
+        decided without arithmetic that could overflow or underflow, which PostgreSQL refuses. The fractional part of a
+        double and twice that are exact.
         """
         large, small = self.real(2.0**120), self.real(2.0**-120)
         kept = f"least(greatest(CAST({v} AS {self.double}), -{large}), {large})"
@@ -220,23 +221,21 @@ class Pushed(Dialect):
         raise NotImplementedError
 
     def matches(self, text: str, pattern: str) -> str:
-        """Say whether the whole text matches; a dollar would let Java pass over a line's end."""
+        """Return a test that the whole text matches; in Java, a dollar sign would also match before a final newline."""
         raise NotImplementedError
 
     def sign(self, text: str) -> str:
-        """Return the sign that text starts with, as a double."""
+        """Return the sign of a text that is a number, as a double."""
         return f"CASE WHEN {self.trimmed(text)} LIKE '-%' THEN {self.real(-1)} ELSE {self.real(1)} END"
 
     def trimmed(self, text: str) -> str:
-        """Return text without blanks around it."""
         return f"trim(BOTH {self.literal(BLANKS)} FROM {text})"
 
     def finite(self, text: str) -> str:
-        """Return the double nearest to what text writes, text being `DIGITS` with a sign."""
+        """Return the double nearest to the number in text, which is `DIGITS` with a sign."""
         raise NotImplementedError
 
     def number(self, text: str) -> str:
-        """Return the double that text writes, NULL if it writes none."""
         cases = {
             DIGITS: self.finite(text),
             INFINITY: f"{self.sign(text)} * {self.real(float('inf'))}",
@@ -247,30 +246,29 @@ class Pushed(Dialect):
         return f"CASE WHEN {self.readable(text)} THEN CASE {read} END END"
 
     def day(self, text: str) -> str:
-        """Return the day since 1970 that text writes, NULL if it writes none."""
         fits = f"{self.matches(text, DATE)} AND {self.trimmed(text)} NOT LIKE '0000%'"
         read = f"CASE WHEN {fits} THEN {self.day_written(self.trimmed(text))} END"
         return f"CASE WHEN {self.readable(text)} THEN {read} END"
 
     def day_written(self, text: str) -> str:
-        """Return the day since 1970 of text that is a date."""
+        """Return the days since 1970 of text that is a date."""
         raise NotImplementedError
 
     def one_by_one(self, text: str, values: Sequence[str]) -> str:
-        """Return the position of text among values by comparing."""
+        """Return the position of text among values, by comparing one after another."""
         cases = " ".join(f"WHEN {self.literal(value)} THEN {i}" for i, value in enumerate(values))
         return f"CAST(CASE {text} {cases} END AS BIGINT)"
 
 
-class PostgreSQL(Pushed):
-    """The words of PostgreSQL, whose casts and arithmetic raise on what they cannot do."""
+class PostgreSQL(DatabaseDialect):
+    """Dialect of PostgreSQL, whose casts and arithmetic raise on invalid values."""
 
     double = "DOUBLE PRECISION"
     text = "TEXT"
     barrier = " OFFSET 0"
 
     def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:
-        """Return the day since 1970; dates at infinity lie outside of every domain."""
+        """Return the days since 1970; dates at infinity lie outside every domain."""
         if pa.types.is_timestamp(type_):
             if offsets is not None:
                 column = self.moved(column, offsets, "to_timestamp({})".format, "INTERVAL '{} seconds'".format)
@@ -280,24 +278,23 @@ class PostgreSQL(Pushed):
         return f"CASE {ends} ELSE {column} - DATE '1970-01-01' END"
 
     def at_midnight(self, column: str, type_: pa.DataType) -> str:  # noqa: ARG002 (a timestamp of one unit)
-        """Say whether a time without a zone is a day's first moment."""
         return f"CAST(CAST({column} AS DATE) AS TIMESTAMP) = {column}"
 
     def literal(self, text: str) -> str:
-        """Return a literal that reads the same whatever the server's setting of standard_conforming_strings."""
+        """Return a literal that means the same under any setting of standard_conforming_strings."""
         return f"E{literal(text.replace(chr(92), chr(92) * 2))}" if "\\" in text else literal(text)
 
     def is_nan(self, v: str) -> str:
-        """Say whether a double is no number, which PostgreSQL holds to be equal to itself."""
+        """Return a test for NaN, which equals itself in PostgreSQL."""
         return f"({v} = {self.real(float('nan'))})"
 
-    def within(self, v: str, low: str, high: str) -> str:  # noqa: ARG002 (of no use here)
-        """Return v as it is: PostgreSQL computes what is selected after what is kept, and CASE in its order."""
+    def within(self, v: str, low: str, high: str) -> str:  # noqa: ARG002 (the bounds are not needed)
+        """Return v as it is: PostgreSQL evaluates WHERE before SELECT, and CASE in its order."""
         return v
 
     def search(self, v: str, edges: Sequence[float]) -> str | None:
-        """Return the position of the last edge that is not above v; the engine halves a sorted array."""
-        if len(edges) > MOST_EDGES:
+        """Return the position of the last edge that is not above v, by binary search in a sorted array."""
+        if len(edges) > MAX_SEARCHED_EDGES:
             return None
         whole = all(isinstance(edge, int) for edge in edges)
         type_ = "BIGINT" if whole else self.double
@@ -305,40 +302,36 @@ class PostgreSQL(Pushed):
         return f"(width_bucket(CAST({v} AS {type_}), {array}) - 1)"
 
     def whole_part(self, a: str, b: int) -> str:
-        """Return the whole part of a / b for integers."""
         return f"{a} / {b}"
 
     def nearest_bin(self, a: str, width: float, last: int) -> str:
-        """Return a / width, rounded, but 0 without dividing where it is small: an underflow would raise."""
+        """Return a / width, rounded, but 0 without a division where it is small: an underflow would raise."""
         rounded = super().nearest_bin(a, width, last)
         return f"CASE WHEN {a} < {self.real(width / 4)} THEN 0 ELSE {rounded} END"
 
     def truncated(self, x: str) -> str:
-        """Return a double's whole part."""
         return f"trunc({x})"
 
     def position(self, text: str, values: Sequence[str]) -> str:
-        """Return the position of text among values; the keys of a binary JSON object are searched by halves."""
-        places = {value: i for i, value in enumerate(values) if "\0" not in value}  # which no text of theirs holds
-        if len(places) <= FEW_VALUES and len(places) == len(values):
+        """Return the position of text among values, by binary search in the keys of a JSONB object."""
+        places = {value: i for i, value in enumerate(values) if "\0" not in value}  # PostgreSQL's texts have no NUL
+        if len(places) <= MAX_COMPARED_VALUES and len(places) == len(values):
             return self.one_by_one(text, values)
         keys = self.literal(json.dumps(places, ensure_ascii=False))
         return f"CAST(jsonb_object_field_text(CAST({keys} AS JSONB), {text}) AS BIGINT)"
 
     def matches(self, text: str, pattern: str) -> str:
-        """Say whether the whole text matches."""
         return f"{text} ~ {self.literal(f'^(?:{pattern})$')}"
 
     def group(self, text: str, pattern: str, number: int) -> str:
-        """Return what a group of a pattern holds."""
         return f"(regexp_match({text}, {self.literal(f'^(?:{pattern})$')}))[{number}]"
 
     def whole_number(self, digits: str) -> str:
-        """Return the integer that a few digits write; there are always some where this is computed."""
+        """Return a short text of digits as an integer; it is never empty where this is evaluated."""
         return f"CAST({digits} AS BIGINT)"
 
     def finite(self, text: str) -> str:
-        """Return the double nearest to what text writes: at most 11,000 digits, which NUMERIC holds."""
+        """Return the double nearest to the number in text: at most 11,000 digits, which NUMERIC represents."""
         return self.nearest(f"CAST({self.trimmed(text)} AS NUMERIC)")
 
     def nearest(self, numeric: str) -> str:
@@ -353,7 +346,6 @@ class PostgreSQL(Pushed):
         return f"CASE {cases}ELSE CAST({numeric} AS {self.double}) END"
 
     def day_written(self, text: str) -> str:
-        """Return the day since 1970 of text that is a date."""
         return f"CAST({text} AS DATE) - DATE '1970-01-01'"
 
 
@@ -363,31 +355,30 @@ def _exact(base: int, power: int) -> Decimal:
         return Decimal(base) ** power
 
 
-GREATEST = str(int(_exact(2, 1024) - _exact(2, 970)))  # from here on a number is nearer to 2^1024, which is no double
+GREATEST = str(int(_exact(2, 1024) - _exact(2, 970)))  # from here on a number is nearer to 2^1024, not a double
 LEAST = str(_exact(2, -1075))  # up to here a number is nearer to 0
 
 
-class Spark(Pushed):
-    """The words of Spark, the same with and without its ANSI mode."""
+class Spark(DatabaseDialect):
+    """Dialect of Spark, the same with and without its ANSI mode."""
 
     text = "STRING"
     random = "rand()"
-    # Spark puts expressions where their names stand in conditions, again and again, unless a column is drawn at random.
+    # Spark inlines expressions wherever conditions use their names, unless the subquery has a random column.
     fence = ("rand() AS fence", "fence >= 0")
     divides_all = False
 
     def day_of(self, column: str, type_: pa.DataType, offsets: Offsets | None) -> str:
-        """Return the day since 1970; by itself Spark would take that of a moment in the session's time zone."""
+        """Return the days since 1970; Spark's own cast would use the session's time zone."""
         if pa.types.is_timestamp(type_) and type_.tz is not None:
             return self.whole_days(f"unix_micros({column})", UNITS_A_SECOND["us"], offsets)
         return f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT)"
 
     def at_midnight(self, column: str, type_: pa.DataType) -> str:  # noqa: ARG002 (a timestamp of one unit)
-        """Say whether a time without a zone is a day's first moment."""
         return f"CAST(CAST({column} AS DATE) AS TIMESTAMP_NTZ) = {column}"
 
     def literal(self, text: str) -> str:
-        """Return a literal that no setting of the parser reads otherwise: in hexadecimal if it has odd characters."""
+        """Return a literal that means the same under any parser setting: hexadecimal if it has special characters."""
         plain = text.isprintable() and not set(text) & set("'\\${")
         return f"'{text}'" if plain else f"CAST(X'{text.encode().hex()}' AS STRING)"
 
@@ -396,7 +387,7 @@ class Spark(Pushed):
         return f"{a} DIV {b}"
 
     def total(self, part: str) -> str:
-        """Return the sum of 64-bit integers, of which a sum of its own would overflow."""
+        """Return the sum of 64-bit integers as a decimal, for Spark's own sum of them could overflow."""
         return f"sum(CAST({part} AS DECIMAL(20, 0)))"
 
     def truncated(self, x: str) -> str:
@@ -404,23 +395,20 @@ class Spark(Pushed):
         return f"CAST({x} AS BIGINT)"
 
     def position(self, text: str, values: Sequence[str]) -> str:
-        """Return the position of text among values."""
-        if len(values) <= FEW_VALUES:
+        if len(values) <= MAX_COMPARED_VALUES:
             return self.one_by_one(text, values)
         keys = ", ".join(map(self.literal, values))
         places = ", ".join(f"{i}L" for i in range(len(values)))
         return f"try_element_at(map_from_arrays(array({keys}), array({places})), {text})"
 
     def matches(self, text: str, pattern: str) -> str:
-        """Say whether the whole text matches: nothing follows, not even a line's end, which a dollar would allow."""
+        """Return a test that the whole text matches; a dollar sign would allow a final newline."""
         return f"{text} RLIKE {self.literal(f'(?s)^(?:{pattern})(?!.)')}"
 
     def finite(self, text: str) -> str:
-        """Return the double nearest to what text writes."""
         return f"TRY_CAST({self.trimmed(text)} AS DOUBLE)"
 
     def day_written(self, text: str) -> str:
-        """Return the day since 1970 of text that is a date."""
         return f"CAST(unix_date(TRY_CAST({text} AS DATE)) AS BIGINT)"
 
 

@@ -1,8 +1,8 @@
-"""pandas and Polars frames as tables of Arrow batches, converted when asked for. Neither library is imported.
+"""pandas and Polars reader: frames converted to Arrow batches on demand. Neither library is imported.
 
 A pandas column of Python objects is read as text, each object by the same rule whatever the others are (`objects.py`):
-Arrow and the engine would guess a type from some of them and raise on the rest. NaN means missing in pandas, and is
-null. Units are told apart by the objects themselves, as values of any other column are (`unit.py`).
+Arrow and the engine would infer a type from some of them and raise on the rest. NaN means missing in pandas, and is
+null. Privacy units are distinguished by the objects themselves, as values of any other column are (`unit.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from dpcube.core.sources import objects, unit
 from dpcube.core.sources.table import Table, kept_rows, streamed_table
 
 Convert = Callable[[Any], pa.Array]
-Forms = Callable[[Any], tuple[pa.Array, pa.Array]]  # of units, and which rows have one or are null
+Forms = Callable[[Any], tuple[pa.Array, pa.Array]]  # of privacy units, and a mask of rows that have one or are null
 
 
 def pandas_table(frame: Any) -> Table:
@@ -30,7 +30,7 @@ def pandas_table(frame: Any) -> Table:
 
 
 def polars_table(frame: Any) -> Table:
-    """Return a table that reads a Polars DataFrame, or collects from a LazyFrame the columns asked for."""
+    """Return a table that reads a Polars DataFrame, or collects the requested columns of a LazyFrame."""
     lazy = frame.lazy()
     empty = lazy.clear().collect()
     names = empty.columns
@@ -77,10 +77,10 @@ def _columns(frame: Any) -> list[Any]:
 
 
 def _from_polars(series: Any) -> pa.ChunkedArray:
-    if str(series.dtype) == "Object":  # which would be handed over by its place in memory
+    if str(series.dtype) == "Object":  # Polars would export memory addresses
         msg = "objects have no type"
         raise TypeError(msg)
-    if "Int128" in str(series.dtype):  # inferred of longer numbers, and no type of Arrow: its digits are text
+    if "Int128" in str(series.dtype):  # inferred for long numbers, and no type of Arrow: read their digits as text
         series = series.cast(import_module("polars").String)
     return pa.chunked_array(series)
 
@@ -112,7 +112,7 @@ def _forms_of_pandas(series: Any) -> tuple[pa.Array, pa.Array | None]:
 
 
 def _with_form(forms: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return forms, and which rows have one, or are null."""
+    """Return forms, and a mask of the rows that have one or are null."""
     none = pa.scalar(unit.NONE, pa.large_binary())
     return forms, pc.fill_null(pc.not_equal(forms, none), fill_value=True)
 
@@ -144,6 +144,6 @@ def _of_each(values: Any, read: Callable[[object], Any], type_: pa.DataType) -> 
 def _missing(values: Any) -> Any:
     try:
         return values.isna()
-    except ArithmeticError:  # a signalling NaN is not to be compared, and is missing like any other
+    except ArithmeticError:  # a signalling NaN cannot be compared; it is missing like any other NaN
         quiet = [None if isinstance(value, Decimal) and value.is_snan() else value for value in values]
         return type(values)(quiet, dtype=object).isna()

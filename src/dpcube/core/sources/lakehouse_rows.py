@@ -1,9 +1,9 @@
-"""Rows of one version of a lakehouse table, read from the files that its metadata name.
+"""Lakehouse snapshot reader: the rows of one version of a table, read from its data files.
 
-A partition column that the files lack has its value in the metadata, as text, and is read as a text column is. A column
-that was added after a file was written is null there. No value decides whether a file can be read: each column's type
-in each file is compared with the declared one when the table is opened, and casts between the two cannot raise. Neither
-the metadata's statistics of files nor those in the files are used, for they are values of rows.
+A partition column that the files lack has its value in the metadata, and is read like a text column. A column that was
+added after a file was written is null there. No value decides whether a file can be read: when the table is opened,
+each column's type in each file is compared with the declared one, and casts between the two cannot raise. Statistics
+are not used, whether in the metadata or in the files, for they are values of rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from dpcube.core.sources.table import Table, arrow_table, metadata_without_arrow
 
 DELETION = ("file_path", "pos")
 FIELD_ID = b"PARQUET:field_id"
-WIDER = {  # types that a declaration may have widened since a file was written, without loss
+WIDER = {  # lossless type widenings that schema evolution allows after a file was written
     (pa.int32(), pa.int64()),
     (pa.float32(), pa.float64()),
 }
@@ -31,7 +31,7 @@ WIDER = {  # types that a declaration may have widened since a file was written,
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A file as it is read, and what it calls those columns of the table that it has."""
+    """Data file, its Parquet metadata, and its own names of those columns of the table that it has."""
 
     file: DataFile
     metadata: pq.FileMetaData
@@ -52,16 +52,16 @@ def lakehouse_table(snapshot: Snapshot) -> Table:
 
 
 def _openable(file: DataFile, snapshot: Snapshot) -> _Part:
-    """Return a file whose columns have the types that are declared, or can be widened to them."""
+    """Return a data file, or refuse one whose columns have other types than those declared, even when widened."""
     found = None
     with suppress(OSError, pa.ArrowException, ValueError):
         metadata = metadata_without_arrow(file.path)
         found = {_key(field, snapshot): field for field in metadata.schema.to_arrow_schema()}
     if found is None:
-        msg = f"a file of {snapshot.table.words} cannot be opened; check that it is whole and that you may read it"
+        msg = f"a data file of {snapshot.table.words} cannot be opened; check that it is complete and readable"
         raise SourceError(msg)
     if None in found:
-        msg = f"{snapshot.table.words} has files of which the columns have no numbers; {snapshot.table.export}"
+        msg = f"{snapshot.table.words} has data files whose columns have no field ids; {snapshot.table.export}"
         raise SourceError(msg)
     names = {}
     for column in snapshot.columns:
@@ -69,7 +69,7 @@ def _openable(file: DataFile, snapshot: Snapshot) -> _Part:
             continue
         field = found[column.key]
         if not _is_readable(field.type, column.type):
-            msg = f"{snapshot.table.words} declares '{column.name}' to be {column.type}, and a file of it has "
+            msg = f"{snapshot.table.words} declares '{column.name}' as {column.type}, but a data file stores it as "
             msg += f"{field.type}; {snapshot.table.export}"
             raise SourceError(msg)
         names[column.name] = field.name
@@ -77,7 +77,7 @@ def _openable(file: DataFile, snapshot: Snapshot) -> _Part:
 
 
 def _key(field: pa.Field, snapshot: Snapshot) -> str | int | None:
-    """Return what a snapshot calls a column of a file; None for one without a number where numbers count."""
+    """Return the key of a data file's column; None for a column without a field id in an Iceberg table."""
     if snapshot.table.format == "Delta":
         return str(field.name.lower())
     number = (field.metadata or {}).get(FIELD_ID)
@@ -93,7 +93,7 @@ def _is_readable(found: pa.DataType, declared: pa.DataType) -> bool:
 
 
 def _batches(part: _Part, asked: pa.Schema) -> Iterable[pa.RecordBatch]:
-    """Yield the rows of a file that are not deleted, with the columns that are asked for."""
+    """Yield the rows of a data file that are not deleted, with the requested columns."""
     file = pq.ParquetFile(part.file.path, metadata=part.metadata, coerce_int96_timestamp_unit="us")
     deleted, row = _deleted(part), 0
     for batch in file.iter_batches(columns=[part.names[name] for name in asked.names if name in part.names]):
@@ -104,7 +104,7 @@ def _batches(part: _Part, asked: pa.Schema) -> Iterable[pa.RecordBatch]:
 
 
 def _deleted(part: _Part) -> NDArray[np.int64]:
-    """Return the numbers of a file's rows that files of deletions name."""
+    """Return the positions of the rows that positional delete files remove from a data file."""
     own, found = part.file.location.encode(), [np.zeros(0, np.int64)]
     for path in part.file.deletes:
         for batch in pq.ParquetFile(path, metadata=metadata_without_arrow(path)).iter_batches(columns=list(DELETION)):
@@ -123,5 +123,5 @@ def _column(part: _Part, batch: pa.RecordBatch, column: pa.Field) -> pa.Array:
     array = batch.column(part.names[column.name])
     if not pa.types.is_timestamp(column.type):
         return array.cast(column.type)
-    # Instants keep their number whether a file states their zone or not (INT96 does not): what is declared holds.
+    # Instants keep their number whether or not a file states a zone (INT96 does not): the declared type decides.
     return array.cast(pa.timestamp(column.type.unit, array.type.tz), safe=False).view(column.type)

@@ -1,8 +1,8 @@
-"""Listed values in SQL: the position of the value that a column's text, number, boolean, day or time of day stands for.
+"""Lookup of categorical values in SQL: the position in a list of a text, number, boolean, day or time of day.
 
-A text that is listed stands for itself. Any other stands for the listed value that writes the same number, boolean, day
-or time of day, and a value of one of these types likewise: `TypedValues` says which there are. Where the list has no
-such values, a text is looked up and nothing else is computed.
+A text that is listed is its own value. Any other text matches the listed value that denotes the same number, boolean,
+day or time of day (`TypedValues`); so does a value of such a type. If the list contains no values of these types, the
+text is looked up and nothing else is computed.
 """
 
 import math
@@ -12,8 +12,10 @@ from datetime import date, timedelta
 import pyarrow as pa
 
 from dpcube.core.domain.grammar import CLOCK, MIDNIGHT
-from dpcube.core.domain.written import LARGEST_WHOLE, TypedValues
-from dpcube.core.sources.dialect import FEW_VALUES, UNITS_A_SECOND, Dialect, halved
+from dpcube.core.domain.limits import MAX_EXACT_WHOLE
+from dpcube.core.domain.written import TypedValues
+from dpcube.core.sources.dialect import UNITS_A_SECOND, Dialect, binary_search
+from dpcube.core.sources.limits import MAX_COMPARED_VALUES
 
 NOTHING = "CAST(NULL AS BIGINT)"
 FIRST_DAY = date(1970, 1, 1)
@@ -23,9 +25,9 @@ Steps = tuple[tuple[str, str], ...]
 def position_of_text(
     texts: Sequence[str], typed: TypedValues, text: str, t: str, dialect: Dialect
 ) -> tuple[Steps, str]:
-    """Return steps, whose names begin with `t`, and SQL for the position of the value that a text stands for.
+    """Return steps, whose names begin with `t`, and SQL for the position of the listed value that a text denotes.
 
-    It is NULL for a text that stands for none, and at least `len(texts)` for one that a null's text writes.
+    It is NULL for a text that matches none, and at least `len(texts)` for one that denotes a null text.
     """
     listed, many = dialect.position(text, texts), len(texts)
     if not typed.positions:
@@ -59,7 +61,7 @@ def position_of_text(
 def position_of_typed(
     typed: TypedValues, many: int, column: str, kind: str, type_: pa.DataType, dialect: Dialect
 ) -> str:
-    """Return SQL for the position of the value that a number, a boolean, a day or a time of day stands for."""
+    """Return SQL for the position of the listed value that equals a number, a boolean, a day or a time of day."""
     if kind in ("integer", "real"):
         return _of_number(typed.of_kind("number"), column, many, whole=kind == "integer", dialect=dialect)
     if kind == "boolean":
@@ -83,7 +85,7 @@ def _of_number(positions: Mapping[float, int], v: str, many: int, *, whole: bool
     wholes = {
         key: at for key, at in positions.items() if math.isfinite(key) and key.is_integer() and abs(key) < 2.0**63
     }
-    if whole and any(abs(key) > LARGEST_WHOLE for key in wholes):
+    if whole and any(abs(key) > MAX_EXACT_WHOLE for key in wholes):
         v, whole = f"CAST({v} AS {dialect.double})", False
     digits = f"CAST({v if whole else dialect.whole(v)} AS {dialect.text})"
     found = _looked_up(digits, {str(int(key)): at for key, at in wholes.items()}, many, dialect)
@@ -95,15 +97,15 @@ def _of_number(positions: Mapping[float, int], v: str, many: int, *, whole: bool
     if ordered:
         edges = list(map(dialect.real, ordered))
         equal = [f"CASE WHEN {v} = {edge} THEN {others[key]} END" for edge, key in zip(edges, ordered, strict=True)]
-        cases.append(f"WHEN {v} >= {edges[0]} THEN {halved(v, edges, equal)}")
+        cases.append(f"WHEN {v} >= {edges[0]} THEN {binary_search(v, edges, equal)}")
     return f"coalesce({found}, CASE {' '.join(cases)} END)"
 
 
 def _looked_up(text: str, positions: Mapping[str, int], many: int, dialect: Dialect) -> str:
-    """Return the position that a text stands for; several texts may stand for one."""
+    """Return SQL that looks up the position of a text; several texts may have one position."""
     if not positions:
         return NOTHING
-    if len(positions) <= FEW_VALUES:
+    if len(positions) <= MAX_COMPARED_VALUES:
         cases = " ".join(f"WHEN {dialect.literal(key)} THEN {at}" for key, at in positions.items())
         return f"CAST(CASE {text} {cases} END AS BIGINT)"
     first: dict[int, str] = {}

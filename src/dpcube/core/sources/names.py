@@ -1,8 +1,8 @@
-"""Names of files: a path enters, the files that it stands for leave, each once, whatever names lead to it.
+"""File name expansion: the distinct files of a path, a directory or a pattern.
 
-Names are of one file if, links followed, its device and inode are the same; what is in it never counts. One row then
-changes the counts by one, whichever links and patterns lead to its file. Which files there are is public; what is in
-them is not.
+Two names denote one file if they have the same device and inode after following links; contents are never compared.
+So one row changes the counts by one, however many links and patterns lead to its file. Which files exist is public;
+their contents are not.
 """
 
 import glob
@@ -17,18 +17,17 @@ from pathlib import Path
 
 from dpcube.core.errors import SourceError
 from dpcube.core.files import number_of_names
-from dpcube.core.sources.lakehouse import lakehouse_at
-from dpcube.core.sources.snapshot import current_snapshot
+from dpcube.core.sources.lakehouse import current_snapshot, lakehouse_at
+from dpcube.core.sources.limits import MAX_NAMES
 
 DELIMITERS = (";", "\t", "|", ",")
-MOST_NAMES = 10_000_000  # to look at for one pattern: more than the files of any table
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a table: the name by which it is read, and its own names in the table, once links are followed.
+    """File of a table: the path by which it is read, and its resolved names in the table.
 
-    There are several of the latter if hard links to it are in the table; `elsewhere` says that it has others.
+    It has several names if the table contains hard links to it; `elsewhere` tells whether it has further ones.
     """
 
     path: Path
@@ -37,16 +36,16 @@ class File:
 
 
 def identity(path: str | Path) -> tuple[int, int]:
-    """Return what a file has once, however many names it has."""
+    """Return the device and inode of a file, which all its names share."""
     status = os.stat(path)  # noqa: PTH116 (takes text too)
     return status.st_dev, status.st_ino
 
 
 def listed(path: Path) -> list[File]:
-    """Return the files that an absolute path stands for: itself, those of a directory, or those that match a pattern.
+    """Return the files of an absolute path: a file, the files of a directory, or the matches of a pattern.
 
-    Names that begin with a dot or an underscore are not data, by the custom of Spark and others. Each file is there
-    once, by the first of its names in order. Of a lakehouse table they are the files of its current version.
+    Names that begin with a dot or an underscore are not data, by the convention of Spark and others. Each file is
+    listed once, under the first of its names in order. For a lakehouse table they are the files of its current version.
     """
     if (lakehouse := lakehouse_at(path)) is not None:
         return _once(path, [file.path for file in current_snapshot(lakehouse).files])
@@ -62,7 +61,7 @@ def listed(path: Path) -> list[File]:
         msg = f"there is no file {path}"
         raise SourceError(msg)
     if not found:
-        msg = f"there is no file to be read in {path}; a table without rows still has a file, with its columns"
+        msg = f"there is no data file in {path}; a table without rows still needs a file with its columns"
         raise SourceError(msg)
     return _once(path, found)
 
@@ -72,12 +71,14 @@ def _once(path: Path, found: Iterable[Path]) -> list[File]:
     files: dict[tuple[int, int], list[Path]] = {}
     for name in sorted(found):
         if not name.is_file():
-            msg = f"{path} leads to {name.name}, which is no file; write a pattern of files, such as 'data/*/*.parquet'"
+            msg = (
+                f"{path} contains {name.name}, which is not a file; use a pattern of files, such as 'data/*/*.parquet'"
+            )
             raise SourceError(msg)
         names = files.setdefault(identity(name), [])
         names.append(name)
         if len(names) > 1 and not identity(name)[1]:
-            msg = f"{path} is on a file system that does not tell one file from another; copy the table elsewhere"
+            msg = f"{path} is on a file system that gives files no identity (inode); copy the table elsewhere"
             raise SourceError(msg)
     return [_file(names, real) for names in files.values()]
 
@@ -89,11 +90,11 @@ def _file(names: list[Path], real: Callable[[Path], str]) -> File:
 
 
 def matched(pattern: Path) -> set[Path]:
-    """Return what matches an absolute pattern, as `glob.glob(pattern, recursive=True)` has it.
+    """Return the matches of an absolute pattern, as `glob.glob(pattern, recursive=True)` does.
 
-    What matches below a directory depends on the directory and on the parts of the pattern that are left, so each such
-    pair is walked once, by the first name that leads to it. So links that lead back end, no file is left out, and the
-    work is at most the number of names times the number of parts.
+    The matches below a directory depend on the directory and on the remaining parts of the pattern, so each such pair
+    is walked once, under the first name that leads to it. So cycles of links end, no file is left out, and the work is
+    at most the number of names times the number of parts.
     """
     anchor, *parts = pattern.parts
     found: set[Path] = set()
@@ -115,10 +116,8 @@ def matched(pattern: Path) -> set[Path]:
                 found.add(Path(directory, name))
             if name is not None and is_directory and (any_depth or not last):
                 todo.append((os.path.join(directory, name), turn if any_depth else turn + 1))  # noqa: PTH118
-        if looked > MOST_NAMES:
-            msg = (
-                f"{pattern} leads to more than {MOST_NAMES:,} names; write a pattern that begins in a smaller directory"
-            )
+        if looked > MAX_NAMES:
+            msg = f"{pattern} visits more than {MAX_NAMES:,} names; use a pattern that begins in a smaller directory"
             raise SourceError(msg)
     return found
 
@@ -139,7 +138,7 @@ def _entries(directory: str, part: str) -> Iterator[tuple[str | None, bool]]:
             yield part, os.path.isdir(path)  # noqa: PTH112
         return
     matches = re.compile(translate(os.path.normcase("*" if part == "**" else part))).match
-    with suppress(OSError), os.scandir(directory) as entries:  # one that may not be read, as glob has it
+    with suppress(OSError), os.scandir(directory) as entries:  # unreadable directories match nothing, as in glob
         for entry in sorted(entries, key=lambda entry: entry.name, reverse=True):  # the last to be put off is the next
             hidden = entry.name.startswith(".") and not part.startswith(".")
             match = not hidden and matches(os.path.normcase(entry.name))
@@ -153,22 +152,22 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def delimiter_hint(columns: Sequence[str]) -> str:
-    """Return what to say of a table with one column in whose name another delimiter stands; nothing of any other."""
+    """Return a hint to declare a delimiter, for a table with one column whose name contains one; else no text."""
     found = [mark for mark in DELIMITERS if len(columns) == 1 and mark in columns[0]]
     if not found:
         return ""
     mark = "\\t" if found[0] == "\t" else found[0]
-    said = f"--delimiter '{mark}', or in a domain file delimiter = \"{mark}\" "
-    said += f"(CsvDialect(delimiter={found[0]!r}) in Python)"
-    return f"if its fields are divided by {mark!r}, say so: {said}"
+    remedy = f"--delimiter '{mark}', or in a domain file delimiter = \"{mark}\" "
+    remedy += f"(CsvDialect(delimiter={found[0]!r}) in Python)"
+    return f"if its fields are separated by {mark!r}, declare it: {remedy}"
 
 
 def refuse_twice(table: str, read: Iterable[tuple[Hashable, str]]) -> None:
-    """Refuse a table that would read one thing twice; each is given by what it is and by its name."""
+    """Refuse a table that would read a file twice; each file is given by its identity and its name."""
     names: dict[Hashable, str] = {}
     for thing, name in read:
         if thing in names:
-            again = "twice" if names[thing] == name else f"and {name}, which are the same"
-            msg = f"{table} reads {names[thing]} {again}, and each row would count twice; read each file once"
+            again = "twice" if names[thing] == name else f"and {name}, which are the same file"
+            msg = f"{table} reads {names[thing]} {again}, so each row would count twice; read each file once"
             raise SourceError(msg)
         names[thing] = name

@@ -1,8 +1,8 @@
-"""Values of Python, one at a time: the text that attributes read, and the form of a unit.
+"""Conversion of single Python objects to text for attributes, and to the canonical form of a privacy unit.
 
-No object can raise, nor cost more than its size: what is not known here, such as a class of the user's own, whose
-methods may raise or lie, has no text and no form. Both are those that the same value has in a column of its own type,
-whatever the other objects are: the number 1, the text "1" and Decimal(1) are one unit (`unit.py`).
+No object can raise, nor cost more than its size. Unknown types have no text and no form: the methods of a user's class
+may raise or lie. Text and form equal those of the same value in a column of its own type, whatever the other objects
+are: the number 1, the text "1" and Decimal(1) are one unit (`unit.py`).
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from uuid import UUID
 
 import numpy as np
 
-from dpcube.core.domain.grammar import LONGEST_TEXT
-from dpcube.core.domain.written import LARGEST_WHOLE
+from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_TEXT
+from dpcube.core.sources.limits import MAX_TUPLE_PARTS
 from dpcube.core.sources.unit import (
     NONE,
     UNIX_EPOCH,
@@ -26,16 +26,15 @@ from dpcube.core.sources.unit import (
     form_of_whole,
 )
 
-UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # a text that no attribute knows
-MOST_PARTS = 100  # of a tuple
-SECONDS = {  # units of NumPy's times; those of years and months are no number of seconds
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # a text that no attribute reads
+SECONDS = {  # units of NumPy's times; years and months have no fixed number of seconds
     **{"W": Fraction(604_800), "D": Fraction(86_400), "h": Fraction(3600), "m": Fraction(60)},
     **{unit: Fraction(1, 1000**i) for i, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))},
 }
 
 
 def text(value: object) -> str:
-    """Return the text that the value would have in a column of its own type; of a moment, with its offset from UTC."""
+    """Return the text of a value in a column of its own type; a time with a zone has its offset from UTC."""
     try:
         if isinstance(value, np.bool_ | np.integer):
             value = value.item()
@@ -58,7 +57,7 @@ def text(value: object) -> str:
 
 
 def _moment_text(value: datetime) -> str:
-    """Return a moment in UTC, or a time on a wall's clock, to the microsecond."""
+    """Return an instant in UTC, or a local time without zone, to the microsecond."""
     bare = datetime(*value.timetuple()[:6], value.microsecond)
     if value.tzinfo is None:
         return bare.isoformat()
@@ -66,7 +65,7 @@ def _moment_text(value: datetime) -> str:
 
 
 def object_form(value: object) -> bytes | None:
-    """Return the form of a unit, `NONE` if it has none, None if it is null."""
+    """Return the form of a privacy unit, `NONE` if it has none, None if it is null."""
     try:
         return _form(value)
     except Exception:  # an infinite number, a time zone of the user's own
@@ -76,9 +75,9 @@ def object_form(value: object) -> bytes | None:
 def _form(value: Any) -> bytes | None:
     kind = type(value)
     if kind is str or kind is np.str_:
-        return form_of_text(str(value)[: LONGEST_TEXT + 1].encode("utf-8", "surrogatepass"))
+        return form_of_text(str(value)[: MAX_TEXT + 1].encode("utf-8", "surrogatepass"))
     if kind is bytes or kind is np.bytes_:
-        return form_of_text(bytes(value)[: LONGEST_TEXT + 1])
+        return form_of_text(bytes(value)[: MAX_TEXT + 1])
     if kind is tuple:
         return _tuple_form(value)
     if kind in FORMS:
@@ -94,8 +93,8 @@ def _form(value: Any) -> bytes | None:
 
 
 def _number_form(value: Any) -> bytes:
-    """Return the form of a whole number below 2^53, at no more cost than that of looking at its size."""
-    near = -LARGEST_WHOLE <= value <= LARGEST_WHOLE
+    """Return the form of a whole number below 2^53; larger numbers cost no more than a comparison."""
+    near = -MAX_EXACT_WHOLE <= value <= MAX_EXACT_WHOLE
     return form_of_whole(int(value)) if near and value == int(value) else NONE
 
 
@@ -127,16 +126,16 @@ def _numpy_time_form(value: Any, *, aware: bool = False) -> bytes:
 
 
 def _tuple_form(value: tuple[object, ...]) -> bytes:
-    """Return the lengths and forms of the parts, which are no tuples themselves."""
-    if len(value) > MOST_PARTS:
+    """Return the lengths and forms of the parts, which must not be tuples themselves."""
+    if len(value) > MAX_TUPLE_PARTS:
         return NONE
     whole = b"("
     for part in value:
         made = b"0" if part is None else NONE if type(part) is tuple else object_form(part)
-        if not made or len(whole) > LONGEST_TEXT:
+        if not made or len(whole) > MAX_TEXT:
             return NONE
         whole += f"{len(made)}:".encode() + made
-    return whole if len(whole) <= LONGEST_TEXT else NONE
+    return whole if len(whole) <= MAX_TEXT else NONE
 
 
 FORMS: dict[type, Callable[[Any], bytes]] = {

@@ -1,37 +1,81 @@
-"""Opening a table: a path, an address, a frame or Arrow data enters, `Rows` leave. Only names and types are read."""
+"""Opening a source: the `Rows` of a file, frame, database table or array. Only names and types are read.
+
+Ibis compiles the caller's expression to a query, which is counted like one written by hand (`postgres.py`, `spark.py`).
+Ibis tables of other engines are refused: their casts and divisions were never compared with ours.
+"""
 
 import glob
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.fs as pafs
+from numpy.typing import NDArray
 
+from dpcube.core.domain import Domain
 from dpcube.core.errors import SourceError
-from dpcube.core.sources.asked import AskedRows
+from dpcube.core.seal import sealed
+from dpcube.core.sources import postgres, spark
+from dpcube.core.sources.aggregates import SelectedRows
 from dpcube.core.sources.csv import CsvDialect, csv_table
-from dpcube.core.sources.engines import address_table, ibis_table, is_address
 from dpcube.core.sources.frames import pandas_table, polars_table
-from dpcube.core.sources.lakehouse import Snapshot, lakehouse_at, refuse_parts
+from dpcube.core.sources.lakehouse import Snapshot, current_snapshot, lakehouse_at, refuse_parts
 from dpcube.core.sources.lakehouse_rows import lakehouse_table
+from dpcube.core.sources.limits import MAX_COUNT
 from dpcube.core.sources.names import listed
 from dpcube.core.sources.rows import Rows
-from dpcube.core.sources.snapshot import current_snapshot
 from dpcube.core.sources.spark import spark_table
 from dpcube.core.sources.table import (
     Table,
     arrow_table,
     dataset_table,
     file_fragments,
+    opened,
     parquet_table,
     stream_table,
 )
+
+
+def is_address(source: object) -> bool:
+    """Return whether a source is the address of a table in a database, and not a path."""
+    return isinstance(source, str) and source.startswith((*postgres.SCHEMES, spark.SCHEME))
+
+
+def address_table(address: str, query: str | None = None) -> Table:
+    """Return the table at an address, or the result of a query there."""
+    if not address.startswith(spark.SCHEME):
+        return postgres.postgres_table(address, query)
+    if query is not None:
+        msg = "query needs the address of a PostgreSQL database; for Spark, pass the DataFrame of the query instead"
+        raise SourceError(msg)
+    return spark.spark_path_table(address)
+
+
+def ibis_table(expression: Any) -> Table:
+    """Return a table that counts an Ibis table in its own database."""
+    engine = sql = frame = None
+    name = "the Ibis table"
+    with suppress(Exception):
+        backend = expression.get_backend()
+        engine = backend.name
+    if engine not in ("postgres", "pyspark"):
+        msg = f"Ibis tables of PostgreSQL and Spark can be counted, got one of {engine or 'no single engine'}"
+        raise SourceError(msg)
+    with suppress(Exception):
+        sql = backend.compile(expression)
+    if engine == "postgres":
+        return postgres.query_table(opened(sql, name), name, lambda: nullcontext(backend.con))
+    with suppress(Exception):
+        frame = backend._session.sql(sql)
+    return spark.spark_table(opened(frame, name))
+
 
 ALLOWED = ".csv, .tsv (also .gz or .zst), .parquet"
 
@@ -41,16 +85,16 @@ def open_rows(source: Any, *, csv: CsvDialect | None = None, query: str | None =
 
     Tables in a database are Ibis tables of PostgreSQL or Spark, postgresql://user@host/database#schema.table, the
     result of a `query` at postgresql://user@host/database, or spark:PATH of Parquet that Spark reads. Files are one
-    file, a directory of files of one kind, or a pattern such as data/*.csv.gz; a file's kind goes by its name, and a
-    file of several names is read once. A Delta table is its directory, an Iceberg table that or a file of its metadata:
-    their current rows are read. `csv` is the dialect of CSV files; without it, fields are divided by commas, or
-    by tabs in .tsv files, and the first line names the columns.
+    file, a directory of files of one kind, or a pattern such as data/*.csv.gz. The extension of a file decides its
+    kind, and a file with several names is read once. A Delta table is given by its directory, an Iceberg table by its
+    directory or a file of its metadata; their current rows are read. `csv` is the dialect of CSV files; the default is
+    a header line, and fields separated by commas, or by tabs in .tsv files.
     """
-    return Rows(AskedRows(_table(source, csv, query)))
+    return Rows(SelectedRows(_table(source, csv, query)))
 
 
 def pinned(source: Any) -> Any:
-    """Return a lakehouse table as it is now, to be read at this version whatever is written next; else the source."""
+    """Return the current snapshot of a lakehouse table, which later writes do not change; other sources as they are."""
     if isinstance(source, str | PathLike) and not is_address(source):
         table = None
         with suppress(OSError, ValueError):
@@ -64,7 +108,7 @@ def _table(source: Any, dialect: CsvDialect | None, query: str | None) -> Table:
     if isinstance(source, str) and is_address(source):
         return address_table(source, query)
     if query is not None:
-        msg = "a query goes with the address of a database, such as postgresql://user@host/database"
+        msg = "query needs the address of a database, such as postgresql://user@host/database"
         raise SourceError(msg)
     if isinstance(source, Snapshot):
         return lakehouse_table(source)
@@ -86,14 +130,14 @@ def _table(source: Any, dialect: CsvDialect | None, query: str | None) -> Table:
     if library == "pyspark" and hasattr(source, "sparkSession"):
         return spark_table(source)
     msg = (
-        f"rows cannot be read from a {type(source).__name__}; pass a path, an address, a pandas, Polars or Spark "
-        "frame, an Ibis table, or Arrow data"
+        f"rows cannot be read from a {type(source).__name__}; pass a path, an address of a database, a pandas, Polars "
+        "or Spark frame, an Ibis table, or Arrow data"
     )
     raise SourceError(msg)
 
 
 def _local_files(dataset: pads.Dataset) -> Iterator[Path]:
-    """Yield the files of this machine that a dataset names by their paths."""
+    """Yield the local files of a dataset."""
     for fragment in file_fragments(dataset):
         system, path = fragment.filesystem, fragment.path
         while fragment.buffer is None and isinstance(system, pafs.SubTreeFileSystem):
@@ -117,8 +161,8 @@ def _files(path: Path, dialect: CsvDialect | None) -> Table:
     kind = _kind(paths[0])
     for other in paths:
         if _kind(other) != kind:
-            msg = f"{path} has {paths[0].name} as well as {other.name}; the files of a table are of one kind: choose "
-            msg += f"them by a pattern such as '*.{kind}'"
+            msg = f"{path} contains {paths[0].name} and {other.name}, but the files of a table must be of one kind; "
+            msg += f"choose them by a pattern such as '*.{kind}'"
             raise SourceError(msg)
     if kind == "parquet":
         return parquet_table(str(path), paths)
@@ -131,6 +175,40 @@ def _files(path: Path, dialect: CsvDialect | None) -> Table:
 def _kind(path: Path) -> str:
     found = re.search(r"\.(csv|tsv|parquet)(\.\w+)?$", path.name.lower())
     if found is None or (found[1] != "parquet" and found[2] not in (None, ".gz", ".zst")):
-        msg = f"{path.name} has no extension that says how to read it; allowed are {ALLOWED}"
+        msg = f"{path.name} has no known extension; allowed are {ALLOWED}"
         raise SourceError(msg)
     return found[1]
+
+
+@sealed
+def counts_from_array(array: Any, domain: Domain) -> NDArray[np.int64]:
+    """Return an array of exact counts as integers; an error names the rule that is broken, not the count.
+
+    >>> counts_from_array([[1.0, 2.0]], Domain.of_shape((1, 2)))
+    array([[1, 2]])
+    """
+    given = np.asarray(array)
+    if given.shape != domain.shape:
+        msg = f"the counts have the shape {given.shape}, but the domain has {domain.shape}; give a count for each cell"
+        raise SourceError(msg)
+    if given.dtype.kind not in "iuf":
+        msg = f"the counts must be whole numbers, got an array of type {given.dtype}"
+        raise SourceError(msg)
+    whole = given.dtype.kind != "f" or bool(np.all(given == np.floor(given)))
+    if not whole or not (given.min() >= 0 and given.max() <= MAX_COUNT):
+        msg = "the counts must be whole numbers from 0 to 2^53; at least one is not"
+        raise SourceError(msg)
+    if np.sum(given, dtype=np.float64) > 2.0**62:  # a sum of doubles is off by a small part of itself
+        msg = "the counts must add up to less than 2^62; they add up to more"
+        raise SourceError(msg)
+    return given.astype(np.int64, order="C")  # as the gate needs it: it would copy once the budget is charged
+
+
+@sealed
+def counts_from_frame(frame: Any, domain: Domain, *, count: str = "count") -> NDArray[np.int64]:
+    """Return the counts of a table with a column for each attribute and a column of counts.
+
+    An attribute's column contains values, which are binned as in any table, or labels of cells as text. Counts of the
+    same cell are added; one that is negative, or not a number, adds nothing.
+    """
+    return open_rows(frame).sum_cells(domain, count)

@@ -1,13 +1,13 @@
-"""Tables and queries in PostgreSQL: an address, or SQL and a connection, enter, a `Table` leaves.
+"""PostgreSQL source: a table or query that the server counts.
 
 Rows stay in the server: one GROUP BY is sent to it, and only occupied cells come back. A query is its owner's own text:
-it becomes a sub-select, as it is written, of one statement in a transaction that writes nothing. What is computed of
-its columns is the SQL of `sql.py`. Before that, a column that is counted as text becomes TEXT compared by bytes
-(CHAR(n) loses its padding and nothing else does; enumerations, UUIDs and JSON are their text), a NUMERIC the nearest
-double, and PostgreSQL's dates at infinity lie outside of every domain (`dialect.py`). JSONB is refused: a few bytes of
-it may be gigabytes of text, at which the server raises. Units are told apart before all that, by the column itself.
+it becomes, as written, a sub-select of one statement in a read-only transaction. `sql.py` writes the expressions over
+its columns. Before that, each column is converted. Columns counted as text become TEXT compared by bytes (only CHAR(n)
+loses its padding; enumerations, UUIDs and JSON are their text), and a NUMERIC becomes the nearest double. Dates at
+infinity lie outside every domain (`dialect.py`). JSONB is refused: a few bytes of it may be gigabytes of text, at which
+the server raises. Privacy units are distinguished by the unconverted column.
 
-The exceptions of server and driver may hold rows, addresses and users: they are replaced, never chained.
+Exceptions of the server and the driver may contain rows, addresses and users: they are replaced, never chained.
 """
 
 import logging
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.core.domain.grammar import LONGEST_TEXT
+from dpcube.core.domain.limits import MAX_TEXT
 from dpcube.core.errors import SourceError
 from dpcube.core.sources.dialect import POSTGRESQL
 from dpcube.core.sources.sql import kind
@@ -43,18 +43,18 @@ POSTGRES_TYPES = {
     "timestamp with time zone": pa.timestamp("us", "UTC"),
     **dict.fromkeys(TEXTS, pa.string()),
 }
-UNIT_TYPES = ("bytea", "time without time zone")  # which can name a unit, and nothing else
+UNIT_TYPES = ("bytea", "time without time zone")  # that can only name a privacy unit
 
 
 def postgres_table(address: str, query: str | None = None) -> Table:
     """Return the table at an address such as postgresql://user@host/database#schema.table, or a query's result.
 
-    The driver looks up what the address leaves out: PGPASSWORD, ~/.pgpass, PGSERVICE and so on.
+    The driver looks up the rest of the address: PGPASSWORD, ~/.pgpass, PGSERVICE and so on.
     """
     path = _table_path(address, queried=query is not None)
     name = "the PostgreSQL query" if query is not None else f"the PostgreSQL table {'.'.join(path)}"
     psycopg = imported("psycopg", "db")
-    # What the driver has to say of a connection that was cut off is no output of ours.
+    # The driver's log messages about broken connections are not part of our output.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
     def connect() -> Any:
@@ -66,7 +66,7 @@ def postgres_table(address: str, query: str | None = None) -> Table:
     with suppress(Exception), connect():
         reached = True
     if not reached:
-        msg = f"{name} cannot be reached; check the address, that its server runs, and that psql would let you in"
+        msg = f"{name} cannot be reached; check the address, that the server runs, and that psql can connect with it"
         raise SourceError(msg)
     return connected_table(".".join(map(_quoted, path)) if query is None else _nested(query), name, connect)
 
@@ -77,7 +77,7 @@ def query_table(sql: str, name: str, connect: Callable[[], Any]) -> Table:
 
 
 def connected_table(relation: str, name: str, connect: Callable[[], Any]) -> Table:
-    """Return a table that counts what follows FROM, by a connection for each question."""
+    """Return a table that counts a relation (the text after FROM), with a new connection for each query."""
     described = None
     with suppress(Exception):
         described = _describe(relation, connect)
@@ -98,13 +98,13 @@ def connected_table(relation: str, name: str, connect: Callable[[], Any]) -> Tab
 
 
 def _describe(relation: str, connect: Callable[[], Any]) -> list[tuple[str, str, bool]]:
-    """Return the name and type of each column, and whether its numbers are doubles' by their digits.
+    """Return the name and type of each column, and whether its precision keeps it within the range of doubles.
 
-    An enumeration's type is told as text.
+    The type of an enumeration is given as text.
     """
     with connect() as connection, connection.transaction(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
-        cursor.execute(f"SELECT * FROM {relation} AS r LIMIT 0", binary=True)  # so the server takes one statement only
+        cursor.execute(f"SELECT * FROM {relation} AS r LIMIT 0", binary=True)  # binary: the server takes one statement
         columns = cursor.description
         cursor.execute(
             "SELECT oid, CASE typtype WHEN 'e' THEN 'text' ELSE format_type(oid, NULL) END "
@@ -116,13 +116,13 @@ def _describe(relation: str, connect: Callable[[], Any]) -> list[tuple[str, str,
 
 
 def _within_doubles(column: Any) -> bool:
-    """Say whether a NUMERIC has at most 38 digits before and after the point, for there may be a thousand zeros."""
-    digits, places = column.precision, column.scale  # of which a negative one is told as a large one
+    """Return whether a NUMERIC has at most 38 digits before and after the point; a scale may allow a thousand."""
+    digits, places = column.precision, column.scale  # the driver reports a negative scale as a large one
     return digits is not None and places is not None and digits <= 38 and 0 <= places <= 38
 
 
 def _ask(connect: Callable[[], Any], sql: str) -> dict[str, NDArray[Any]]:
-    """Run a query in a transaction that writes nothing; inside a transaction of the caller's, in a part of it."""
+    """Run a query in a read-only transaction, or in a savepoint of the caller's transaction."""
     with connect() as connection, connection.transaction(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
         cursor.execute(sql, binary=True)
@@ -135,21 +135,22 @@ def _ask(connect: Callable[[], Any], sql: str) -> dict[str, NDArray[Any]]:
 
 
 def _table_path(address: str, *, queried: bool) -> list[str]:
-    """Return the schema, if there is one, and the table; refuse an address that holds a password."""
+    """Return the schema, if given, and the table of an address; refuse an address that contains a password."""
     try:
         parts = urlsplit(address)
         secret = parts.password or parse_qs(parts.query).keys() & {"password", "sslpassword"}
     except ValueError:
         secret, parts = None, urlsplit("#.")
     if secret:
-        msg = "a PostgreSQL address must hold no password; set PGPASSWORD, or keep it in ~/.pgpass"
+        msg = "a PostgreSQL address must not contain a password; set PGPASSWORD, or store it in ~/.pgpass"
         raise SourceError(msg)
     path = [unquote(part) for part in parts.fragment.split(".")]
     if queried and parts.fragment:
-        msg = "a PostgreSQL address beside a query ends in the database, such as postgresql://host/database"
+        msg = "with a query, the PostgreSQL address must end in the database, such as postgresql://host/database"
         raise SourceError(msg)
     if not queried and (not all(path) or len(path) > 2):
-        msg = "a PostgreSQL address ends in the table, such as postgresql://host/database#schema.table, or has a query"
+        msg = "a PostgreSQL address must end in #table or #schema.table, such as "
+        msg += "postgresql://host/database#schema.table; or pass a query"
         raise SourceError(msg)
     return path
 
@@ -179,13 +180,13 @@ def _value(column: str, type_: str, *, within_doubles: bool) -> str:
 
 
 def _unit(column: str, type_: str) -> tuple[str, str]:
-    """Return the form of a unit, and what holds for the rows that have one or are null (`unit.py`)."""
+    """Return the form of a privacy unit, and a condition that its rows have one or are null (`unit.py`)."""
     if type_ in ("numeric", "real", "double precision"):
         return f"NULLIF({column}, CAST('NaN' AS {type_}))", "true"
     if type_ not in (*TEXTS, "bytea"):
         return column, "true"
     form = column if type_ == "bytea" else _bytewise(f"CAST({column} AS TEXT)")
-    return form, f"coalesce({POSTGRESQL.octets}({form}) <= {LONGEST_TEXT}, true)"
+    return form, f"coalesce({POSTGRESQL.octets}({form}) <= {MAX_TEXT}, true)"
 
 
 def _bytewise(text: str) -> str:

@@ -1,17 +1,21 @@
-"""Reading options as SQL: the text that the rules of `sql.py` and `dialect.py` read, given a column's text.
+"""Text normalisation in SQL: a column's text rewritten by an attribute's reading options.
 
-An attribute's options (`core/domain/reading.py`) rewrite its text into the one form that every engine reads alike, and
-nothing after this knows of them: a number becomes digits with a point, a date YYYY-MM-DD, a date with a time and an
-offset `MOMENT`, a word for true or false that value, and what has none of the declared forms the empty text, which
-is no number and no date. In order: blanks around are taken off, a null's text becomes null, then the kind's own.
+The options (`core/domain/reading.py`) rewrite text into one canonical form that every engine reads alike, so that no
+later step depends on them. A number becomes digits with a point, a date YYYY-MM-DD, a date with a time and an offset
+`MOMENT`, and a word for true or false becomes that value. Text in none of the declared forms becomes the empty text,
+which is neither a number nor a date. The order is: trim, replace null texts by null, then the rules of the kind.
 
-No text longer than `LONGEST_READ` is matched or rewritten as a number or a date, none of `LONGEST_TEXT` bytes or more
-is trimmed (what is longer is cut by some sources and not by others), and every expression is total. Whatever a text
-is, it thus becomes one text or null: a row still lies in one cell or none. Only attributes are read so, never units.
+No text longer than `MAX_PARSED_TEXT` is matched or rewritten as a number or a date, none of `MAX_TEXT` bytes or more
+is trimmed (some sources cut longer text and others do not), and every expression is total. So every text becomes one
+text or null, and a row still lies in one cell or none. Only attributes are read so, never privacy units.
 """
 
+from collections.abc import Callable
+
 from dpcube.core.domain import Attribute
-from dpcube.core.domain.grammar import DATE, INFINITY, LONGEST_TEXT, NAN, WHOLE_NUMBER
+from dpcube.core.domain.attribute import Scale
+from dpcube.core.domain.grammar import DATE, INFINITY, NAN, WHOLE_NUMBER
+from dpcube.core.domain.limits import MAX_TEXT
 from dpcube.core.domain.reading import BLANKS, ISO, Reading, is_digit, pieces
 from dpcube.core.sources.dialect import SECONDS_A_DAY, Dialect
 from dpcube.core.sources.zone import Offsets
@@ -59,13 +63,12 @@ _ISO = "({Y})-({m})-({d})(?:{time})?".format(**_PART, time=_ISO_TIME)
 
 
 def text_as_read(attribute: Attribute, text: str, dialect: Dialect) -> str:
-    """Return SQL for the text that an attribute reads of a column's text."""
+    """Return SQL for a column's text after the attribute's reading options."""
     reading = attribute.reading
     if attribute.scale == "position":
         return _category(reading, text, dialect)
     text = _trimmed(reading, text, dialect)
-    made = _number(reading, text, dialect) if attribute.scale == "number" else _date(reading, text, dialect)
-    return _nulled(reading, text, made, dialect)
+    return _nulled(reading, text, NORMALISERS[attribute.scale](reading, text, dialect), dialect)
 
 
 def without_fraction(text: str, dialect: Dialect) -> str:
@@ -75,7 +78,7 @@ def without_fraction(text: str, dialect: Dialect) -> str:
 
 
 def moment(text: str, offsets: Offsets | None, dialect: Dialect) -> str:
-    """Return the day since 1970 of a text that `read` made of a date, or of a moment, whose day is in a zone."""
+    """Return the days since 1970 of a normalised date or `MOMENT`, in the zone of the offsets."""
 
     def whole(start: int, length: int = 2) -> str:
         return dialect.whole_number(f"substring({text}, {start}, {length})")
@@ -91,7 +94,7 @@ def moment(text: str, offsets: Offsets | None, dialect: Dialect) -> str:
 def _trimmed(reading: Reading, text: str, dialect: Dialect) -> str:
     if not reading.trim:
         return text
-    return f"CASE WHEN {dialect.octets}({text}) < {LONGEST_TEXT} THEN {dialect.trimmed(text)} ELSE {text} END"
+    return f"CASE WHEN {dialect.octets}({text}) < {MAX_TEXT} THEN {dialect.trimmed(text)} ELSE {text} END"
 
 
 def _folded(reading: Reading, text: str, dialect: Dialect) -> str:
@@ -114,15 +117,16 @@ def _category(reading: Reading, column: str, dialect: Dialect) -> str:
 
 
 def _number(reading: Reading, text: str, dialect: Dialect) -> str:
-    """Rewrite a number with marks of its own; groups are of three digits, so that 1.5 is not taken for 15.
+    """Rewrite a number with its own decimal and thousands marks; groups have three digits, so 1.5 is not read as 15.
 
-    What is declared to stand beside it is left out, and a sign before that is kept: -$5 is -5. An engine may cut a text
-    where it likes, for the number is the same: a longer one would have to begin with the whole prefix, which is more
-    than marks, or to end with what the suffix begins with, and having no digit that is a point or part of "infinity".
+    A declared prefix or suffix is removed, and a sign before the prefix is kept: -$5 is -5. Engines may split a text
+    between prefix, number and suffix in different ways, but the number is the same: a longer one would have to begin
+    with the whole prefix, which is more than marks, or to end with the start of the suffix; having no digit, that would
+    be a point or part of "infinity".
     """
     if (reading.decimal, reading.thousands, reading.prefix, reading.suffix) == (".", None, None, None):
         return text
-    # A point that does not divide groups is a decimal point: the text of 1.5 as the number 1.5 is read.
+    # A point that is not the thousands mark is a decimal point: the text of the number 1.5 is read as 1.5.
     thousands, marks = reading.thousands, {reading.decimal, *(() if reading.thousands == "." else (".",))}
     decimal = f"[{''.join(sorted(marks))}]"
     whole = "[0-9]+" if thousands is None else f"(?:[0-9]{{1,3}}(?:[{thousands}][0-9]{{3}})+|[0-9]+)"
@@ -146,12 +150,16 @@ def _date(reading: Reading, text: str, dialect: Dialect) -> str:
     return _if_short(text, f"CASE {''.join(cases)}ELSE '' END", dialect)
 
 
+NORMALISERS: dict[Scale, Callable[[Reading, str, Dialect], str]] = {"number": _number, "day": _date}
+"""SQL that rewrites text to the canonical form of a scale."""
+
+
 def _if_short(text: str, made: str, dialect: Dialect) -> str:
     return f"CASE WHEN {dialect.readable(text)} THEN {made} WHEN {text} IS NULL THEN NULL ELSE '' END"
 
 
 def _when(form: str, text: str, dialect: Dialect) -> str:
-    """Return the case of a text that has this form, rewritten by its parts."""
+    """Return the WHEN clause of a text in this format, rewritten from its parts."""
     pattern, order = _pattern(form)
     pattern = f"[{BLANKS}]*{pattern}[{BLANKS}]*"
 
@@ -179,7 +187,7 @@ def _when(form: str, text: str, dialect: Dialect) -> str:
 
 
 def _looked_up(text: str, table: dict[str, str], dialect: Dialect) -> str:
-    """Return what a table has for a text that is one of its keys, in whatever case."""
+    """Return the value of a text that is a key of a table, in any case."""
     cases = " ".join(f"WHEN '{key}' THEN '{value}'" for key, value in table.items())
     return f"CASE {dialect.folded(text)} {cases} END"
 
@@ -191,7 +199,7 @@ def _sign(reading: Reading, sign: str) -> str:
 def _pattern(form: str) -> tuple[str, tuple[str, ...]]:
     """Return a format's regular expression, and the directive of each of its groups.
 
-    A number of one or two digits has two where a digit stands beside it, so that a text is cut in one way only.
+    A number of one or two digits must have two next to another digit, so that a text can be split in one way only.
     """
     if form == ISO:
         return _ISO, ("Y", "m", "d", "H", "M", "S", "z")

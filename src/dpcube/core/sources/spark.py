@@ -1,8 +1,8 @@
-"""Tables in Spark: a frame or the path of Parquet enters, a `Table` leaves.
+"""Spark source: a DataFrame, or Parquet files at a path, that Spark counts.
 
 Rows stay in Spark: one GROUP BY is sent to it, and only occupied cells come back, computed by the SQL of `sql.py` in
-Spark's words. Collations do not count, bytes do; decimals become the nearest double, except where they name units.
-Spark's exceptions may hold rows and paths: they are replaced, never chained.
+Spark's dialect. Text is compared by bytes, without collations. Decimals become the nearest double, except where they
+name privacy units. Spark's exceptions may contain rows and paths: they are replaced, never chained.
 """
 
 import math
@@ -17,12 +17,12 @@ from uuid import uuid4
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.core.domain.grammar import LONGEST_TEXT
+from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_TEXT
 from dpcube.core.domain.reading import BLANKS
-from dpcube.core.domain.written import LARGEST_WHOLE
 from dpcube.core.errors import SourceError
 from dpcube.core.sources.dialect import SPARK
 from dpcube.core.sources.lakehouse import refuse_parts
+from dpcube.core.sources.limits import MAX_PATTERNS
 from dpcube.core.sources.names import identity, matched, refuse_twice
 from dpcube.core.sources.sql import kind
 from dpcube.core.sources.table import Scan, Table, imported, normalised, opened
@@ -44,9 +44,8 @@ SPARK_TYPES = {
 INFERRED = (
     "[+-]?[0-9]{4,6}-[0-9]{1,2}(?:-[0-9]{1,2}(?:[^0-9].*)?)?|[tT]?[0-9]{1,2}:[0-9]{1,2}.*|[-+0-9.eE]*[0-9.][dDfF]"
 )
-"""Texts beyond `grammar.py` that Spark may take for a time, whose day it makes up, or for a double of Java."""
-MOST_PATTERNS = 1000
-LOCAL = {  # Spark on this machine listens to this machine only, and logs nothing that could hold a row
+"""Texts beyond `grammar.py` that Spark may parse as a time, with a day of its own choice, or as a Java double."""
+LOCAL = {  # a local session accepts connections from this machine only, and logs nothing that could contain a row
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -56,15 +55,15 @@ LOCAL = {  # Spark on this machine listens to this machine only, and logs nothin
 
 
 def spark_path_table(address: str) -> Table:
-    """Return a table that a Spark session reads from Parquet: spark: and a file, a directory or a pattern of either.
+    """Return a table that Spark reads from Parquet: spark: and a file, a directory or a pattern of either.
 
-    The session is the one that runs, or a local one. CSV is refused: Spark has its own rules for lines that break the
-    rules, by which one stray quote may change many rows.
+    The session is the active one, or a local one. CSV is refused: by Spark's own rules for malformed lines, one stray
+    quote may change many rows.
     """
     path = address.removeprefix(SCHEME)
     name = f"the Spark table {path.rstrip('/').rpartition('/')[2]}"
     if re.search(r"\.(csv|tsv)(\.\w+)?$", path.lower()):
-        msg = f"{name} is CSV, which is read without Spark: pass the path alone, or a Spark frame if you must"
+        msg = f"{name} is CSV, which dpcube reads without Spark: pass the path without 'spark:', or a Spark DataFrame"
         raise SourceError(msg)
     sql = imported("pyspark.sql", "spark")
     refuse_twice(name, _directories(path))
@@ -75,10 +74,10 @@ def spark_path_table(address: str) -> Table:
 
 
 def spark_table(frame: Any, *, name: str = "the Spark frame") -> Table:
-    """Return a table that counts a Spark DataFrame where it is.
+    """Return a table that counts a DataFrame in Spark.
 
-    One that would read a file twice is refused, and so is one of files of a lakehouse table that Spark found by their
-    names; `spark.read.format("delta")` and its like find them in the table's metadata.
+    Refused are frames that would read a file twice, and frames of data files of a lakehouse table that Spark listed by
+    their names; `spark.read.format("delta")` and its like list them by the table's metadata.
     """
     read, is_classic = None, hasattr(frame, "_jdf")
     with suppress(Exception):
@@ -91,7 +90,7 @@ def spark_table(frame: Any, *, name: str = "the Spark frame") -> Table:
         refuse_twice(name, (file for _, file in together))
         refuse_parts(name, (Path(place) for by_name, (_, place) in together if by_name))
     if any(read or []) and not is_classic:
-        msg = f"{name} is of Spark Connect, which does not say how often it reads a file; use a session without Connect"
+        msg = f"{name} is of Spark Connect, which hides how often a file is read; use a session without Connect"
         raise SourceError(msg)
     fields = frame.schema.fields
     types = [field.dataType.simpleString() for field in fields]
@@ -107,13 +106,13 @@ def spark_table(frame: Any, *, name: str = "the Spark frame") -> Table:
 
 
 def _directories(path: str) -> Iterator[tuple[Hashable, str]]:
-    """Yield the directories of this machine in which Spark would look for files, by each of their names.
+    """Yield the local directories in which Spark would look for files, under each of their names.
 
-    Spark follows links, and where they lead back it does not end; it passes over names that begin with an underscore.
+    Spark follows links, and does not terminate on cycles of links; it ignores names that begin with an underscore.
     """
     local = unquote(urlsplit(path).path) if path.startswith("file:") else path
-    if math.prod(choices.count(",") + 1 for choices in re.findall(r"{[^}]*", local)) > MOST_PATTERNS:
-        msg = f"spark:{path} stands for more than {MOST_PATTERNS:,} patterns; write fewer braces"
+    if math.prod(choices.count(",") + 1 for choices in re.findall(r"{[^}]*", local)) > MAX_PATTERNS:
+        msg = f"spark:{path} expands to more than {MAX_PATTERNS:,} patterns; use fewer braces"
         raise SourceError(msg)
     found: set[Path] = set()
     with suppress(OSError, ValueError):  # no file can have this name
@@ -124,7 +123,7 @@ def _directories(path: str) -> Iterator[tuple[Hashable, str]]:
 
 
 def _alternatives(pattern: str) -> set[str]:
-    """Return the patterns without braces that a pattern stands for."""
+    """Return the patterns without braces that a pattern expands to."""
     braces = re.search(r"{([^{}]*)}", pattern)
     if braces is None:
         return {pattern}
@@ -132,9 +131,9 @@ def _alternatives(pattern: str) -> set[str]:
 
 
 def _relations(frame: Any) -> list[list[Any]]:
-    """Return the lists of files that a frame reads, as often as it does: by relation, and if none are joined, of all.
+    """Return the file lists of the relations that a frame reads; one list for all, if no relations are joined.
 
-    How often a row comes out of a join is the frame's own affair: what is protected is a row of the result.
+    A join may repeat rows: the protected row is then a row of the result.
     """
     relations: list[Any] = []
     defined: dict[int, Any] = {}
@@ -155,12 +154,12 @@ def _relations(frame: Any) -> list[list[Any]]:
 
 
 def _is_by_name(index: Any) -> bool:
-    """Say whether Spark itself made a list of files, by their names; Delta and Hudi make theirs of metadata."""
+    """Return whether Spark itself listed the files by their names; Delta and Hudi list theirs by metadata."""
     return str(index.getClass().getName()).startswith("org.apache.spark.sql.execution.")
 
 
 def _index(node: Any, what: str) -> Any:
-    """Return the list of files of a relation that reads files, in either version of Spark's interface to sources."""
+    """Return the file list of a relation that reads files, in either version of Spark's data source API."""
     if what == "LogicalRelation" and node.relation().getClass().getSimpleName() == "HadoopFsRelation":
         return node.relation().location()
     if what == "DataSourceV2Relation":
@@ -170,7 +169,7 @@ def _index(node: Any, what: str) -> Any:
 
 
 def _file(address: str) -> tuple[Hashable, str]:
-    """Return what a file is, and its name: of this machine by the file itself, of another by its address."""
+    """Return the identity and name of a file: of a local file its inode, of a remote one its address."""
     parts = urlsplit(address)
     if parts.scheme == "file":
         with suppress(OSError, ValueError):
@@ -190,31 +189,31 @@ def _arrow(type_: str) -> pa.DataType:
 
 
 def _value(column: str, type_: str) -> str:
-    held = kind(_arrow(type_))
-    if held == "text":
+    found = kind(_arrow(type_))
+    if found == "text":
         plain = f"CAST({column} AS BINARY)" if "collate" in type_ else column
         return SPARK.start(f"CAST({plain} AS STRING)")
-    return f"CAST({column} AS DOUBLE)" if held == "real" else column
+    return f"CAST({column} AS DOUBLE)" if found == "real" else column
 
 
 def _unit(column: str, type_: str) -> tuple[str, str]:
-    """Return the form of a unit, and what holds for the rows that have one or are null, as `unit.form` has them.
+    """Return the form of a privacy unit, and a condition that its rows have one or are null, as in `unit.form`.
 
-    Dates and times name nobody here: Spark reads the same text as a date or, in its session's time zone, as a moment,
-    as the other rows have it.
+    Dates and times have no form here: depending on the other rows, Spark infers a date or a timestamp in the session's
+    time zone from the same text.
     """
-    held = kind(_arrow(type_))
-    if held == "boolean":
+    found = kind(_arrow(type_))
+    if found == "boolean":
         return column, "true"
-    if held in ("integer", "real"):
+    if found in ("integer", "real"):
         value = f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END" if type_ in ("float", "double") else column
-        whole = f"abs(CAST({value} AS DOUBLE)) <= {LARGEST_WHOLE}D AND {value} % 1 = 0"
+        whole = f"abs(CAST({value} AS DOUBLE)) <= {MAX_EXACT_WHOLE}D AND {value} % 1 = 0"
         return value, f"coalesce({whole}, true)"
-    if held != "text" and type_ != "binary":
+    if found != "text" and type_ != "binary":
         return column, f"{column} IS NULL"
     text = f"CAST(CAST({column} AS BINARY) AS STRING)"
     number, word = SPARK.number(text), SPARK.boolean(text)
-    whole = f"CASE WHEN abs({number}) <= {LARGEST_WHOLE}D THEN {SPARK.whole(number)} END"
+    whole = f"CASE WHEN abs({number}) <= {MAX_EXACT_WHOLE}D THEN {SPARK.whole(number)} END"
     cases = (
         f"WHEN isnan({number}) THEN NULL WHEN {number} IS NOT NULL THEN CAST(concat('n', {whole}) AS BINARY) "
         f"WHEN {word} IS NOT NULL THEN CAST(concat('b', {word}) AS BINARY)"
@@ -223,13 +222,13 @@ def _unit(column: str, type_: str) -> tuple[str, str]:
     inferred = SPARK.matches(text, f"[{BLANKS}]*(?:{INFERRED})[{BLANKS}]*")
     numbered = f"{number} IS NOT NULL AND NOT isnan({number}) AND {whole} IS NULL"
     dropped = f"coalesce({inferred} OR ({numbered}), false)"
-    short = f"{SPARK.octets}({column}) <= {LONGEST_TEXT}"
+    short = f"{SPARK.octets}({column}) <= {MAX_TEXT}"
     kept = f"{short} AND NOT (CASE WHEN {SPARK.readable(text)} THEN {dropped} ELSE false END)"
     return form, f"coalesce({kept}, true)"
 
 
 def _ask(frame: Any, view: str, sql: str) -> dict[str, NDArray[Any]]:
-    """Run a query on a view of the frame, its columns called by position, for names may differ in case alone."""
+    """Run a query on a view of the frame whose columns are named by position, for names may differ in case only."""
     session = frame.sparkSession
     frame.toDF(*(f"c{i}" for i in range(len(frame.columns)))).createOrReplaceTempView(view)
     try:

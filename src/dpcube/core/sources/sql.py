@@ -1,45 +1,46 @@
-"""Attributes as SQL: an expression for the index of a row's cell, given a column and its type.
+"""Binning rules as SQL: the expression for a row's cell index, given an attribute and a column's type.
 
-Every expression is total: it has a value for every value the column can hold, so no row can make a query fail. That is
-why text is cast only if it has the one form that every engine reads alike (`grammar.py`), and why numbers are clamped
-before arithmetic even where a condition leaves out those that could overflow. No name given by a user enters the SQL
-(columns are called c0, c1, ...), and text only as literals. The rules are the same for every engine, down to the last
-bit. Engines differ in words.
+Every expression is total: it has a value for every value of the column, so no row can make a query fail. Therefore
+text is cast only if it has the one form that every engine reads alike (`grammar.py`), and numbers are clamped before
+arithmetic even where a condition leaves out those that could overflow. No name given by a user enters the SQL (columns
+are called c0, c1, ...), and text only as literals. The rules are the same for every engine, down to the last bit; only
+the dialects differ.
 
-A value is read alike whatever type its column has (`domain.written`), and no type of one value a row is refused,
-unless the types are declared apart from the rows (`Column.declared`): what a library infers of a column may depend on
-one row. An integer and the double nearest to it lie in one bin, for no edge is beyond 2^53.
+A value is read alike whatever the type of its column (`domain/written.py`). A type is refused only if it is declared
+apart from the rows (`Column.declared`), or has no scalar values: the type that a library infers may depend on one row.
+An integer and the double nearest to it lie in one bin, for no edge is beyond 2^53.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcube.core.domain import Attribute
-from dpcube.core.domain.attribute import IRREGULAR
+from dpcube.core.domain.attribute import IRREGULAR, Scale
 from dpcube.core.domain.grammar import SHORTEST_MOMENT
 from dpcube.core.domain.reading import is_digits
 from dpcube.core.domain.written import TypedValues, null_values
 from dpcube.core.errors import SourceError
 from dpcube.core.sources import reading
-from dpcube.core.sources.dialect import DUCKDB, Dialect, halved
+from dpcube.core.sources.dialect import DUCKDB, Dialect, binary_search
+from dpcube.core.sources.limits import MAX_LABELS
 from dpcube.core.sources.listed import Steps, position_of_text, position_of_typed
 from dpcube.core.sources.zone import Offsets, offsets_of
 
-MOST_LABELS = 100_000
-FATES = ("kept", *IRREGULAR)
+OUTCOMES = ("kept", *IRREGULAR)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column in the SQL of a scan: its name there, its Arrow type, the engine's words.
+    """Column in the SQL of a scan: its name there, its Arrow type and the engine's dialect.
 
-    `declared` says that the type is known apart from the rows, as in a database; a frame's or a file's may be inferred.
+    `declared` means that the type does not depend on the rows, as in a database; that of a frame may be inferred.
     """
 
     name: str
@@ -49,11 +50,11 @@ class Column:
 
     @property
     def kind(self) -> str | None:
-        """What the column holds by its type."""
+        """Kind of the column by its type."""
         return kind(self.type)
 
     def text(self) -> str:
-        """Return SQL for the text of each value: of whole numbers their digits, of booleans true and false."""
+        """Return SQL for each value as text: digits for whole numbers, true and false for booleans."""
         name, dialect = self.name, self.dialect
         text = f"CAST({name} AS {dialect.text})"
         if self.kind == "boolean":
@@ -65,12 +66,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One attribute in SQL: `value` is computed once a row and then called v; `index` and `keep` are in terms of v.
+    """Cell index of one attribute in SQL: `value` is computed once per row and called v; `index` and `keep` use v.
 
-    A row is dropped if `keep` is false or `index` is NULL; if `keep` is false, `index` may be anything, and in some
-    dialects must not be computed. `parsed` says that `value` is read from text, which takes time. `steps` are
-    expressions with their names, computed one after another before `value`, each in terms of those before it. `fate` is
-    which of `FATES` the value is, whatever becomes of it.
+    A row is dropped if `keep` is false or `index` is NULL; if `keep` is false, `index` may be anything, and some
+    dialects must not evaluate it. `parsed` means that `value` is parsed from text, which is expensive. `steps` are
+    named expressions that are computed one after another before `value`, each in terms of those before it. `outcome` is
+    the position of the value's kind in `OUTCOMES`, whatever its destination.
     """
 
     value: str
@@ -78,16 +79,16 @@ class Cell:
     keep: str = "true"
     parsed: bool = False
     steps: Steps = ()
-    fate: str = "0"
+    outcome: str = "0"
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
-    """Return the type of a column's values, be they in a dictionary or not."""
+    """Return the type of a column's values, dictionary-encoded or not."""
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 
 
 def kind(type_: pa.DataType) -> str | None:
-    """Return what a column of an Arrow type holds, None if it is nothing that can be counted."""
+    """Return the kind of a column of an Arrow type, None if it cannot be counted."""
     types = pa.types
     tests = {
         "text": (types.is_string, types.is_large_string, types.is_string_view, types.is_null, is_binary, is_long),
@@ -101,19 +102,19 @@ def kind(type_: pa.DataType) -> str | None:
 
 
 def is_long(type_: pa.DataType) -> bool:
-    """Say whether a column holds decimals of more digits than the engine has, which are read as text."""
+    """Return whether a type is of decimals with more digits than the engine has, which are read as text."""
     return bool(pa.types.is_decimal256(type_))
 
 
 def is_binary(type_: pa.DataType) -> bool:
-    """Say whether a column holds bytes, which a library makes of text that is not UTF-8."""
+    """Return whether a type is of bytes, as which libraries represent text that is not UTF-8."""
     types = pa.types
     tests = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
     return any(test(type_) for test in tests)
 
 
 def number(column: Column, *, owner: str) -> tuple[str, bool]:
-    """Return a column's number, NULL where its value is none, and whether the engine holds it as an integer."""
+    """Return a column as numbers, NULL where a value is not a number, and whether their SQL type is an integer."""
     name, dialect = column.name, column.dialect
     numbers = {
         "integer": (name, True),
@@ -128,50 +129,61 @@ def number(column: Column, *, owner: str) -> tuple[str, bool]:
 
 
 def cell(attribute: Attribute, column: Column, v: str, *, t: str = "t", labelled: bool = False) -> Cell:
-    """Return an attribute's SQL; with `labelled`, text may also be the label of a cell."""
+    """Return the cell index of an attribute in SQL; with `labelled`, text may also be the label of a cell."""
     _refuse_ambiguous(attribute, column)
     labels = _labels(attribute) if labelled else []
     if labels and column.kind != "text":
         column = replace(column, name=column.text(), type=pa.string())
     if attribute.scale == "position":
         return _listed(attribute, column, v, t, labels)
-    steps = _reading_steps(attribute, column, t)
+    steps = SCALE_SQL[attribute.scale].steps(attribute, column, t)
     if not steps:
         return _labelled(_coordinate(attribute, column, v), column, labels)
     made = _coordinate(attribute, replace(column, name=t, type=pa.string()), v)
     return replace(_labelled(made, column, list(map(attribute.reading.folded, labels))), steps=steps)
 
 
-def _reading_steps(attribute: Attribute, column: Column, t: str) -> Steps:
-    """Return steps to the text `t` that an attribute's options make of a column, none if values are read as they are.
+class ScaleSql(NamedTuple):
+    """SQL of one scale of binned values: steps that normalise a column to the text `t`, and the column's coordinate.
 
-    Of numbers it is their digits, for a format such as %Y%m%d; of a date with a time, where no format is declared, the
-    one form in which days of moments are read.
+    There are no steps if values are read as they are. The coordinate comes with whether its SQL type is an integer.
     """
-    plain, dialect = attribute.reading.is_plain, column.dialect
-    if column.kind == "text" and plain and attribute.scale == "day":
+
+    steps: Callable[[Attribute, Column, str], Steps]
+    coordinate: Callable[[Attribute, Column], tuple[str, bool]]
+
+
+def _number_steps(attribute: Attribute, column: Column, t: str) -> Steps:
+    if column.kind != "text" or attribute.reading.is_plain:
+        return ()
+    return ((t, reading.text_as_read(attribute, column.name, column.dialect)),)
+
+
+def _day_steps(attribute: Attribute, column: Column, t: str) -> Steps:
+    """Return steps: numbers become digits, for a format such as %Y%m%d, and a date with a time becomes `MOMENT`."""
+    options, dialect, digits = attribute.reading, column.dialect, f"{t}_digits"
+    if column.kind == "text" and options.is_plain:
         moment = reading.text_as_read(attribute, column.name, dialect)
         long = f"{dialect.octets}({column.name}) >= {SHORTEST_MOMENT}"
         return ((t, f"CASE WHEN {long} THEN {moment} ELSE {column.name} END"),)
-    digits = f"{t}_digits"
-    if column.kind == "text" and attribute.scale == "day" and any(map(is_digits, attribute.reading.formats)):
+    if column.kind == "text" and any(map(is_digits, options.formats)):
         whole = reading.without_fraction(column.name, dialect)  # 20260131.0 is 20260131 in a column of numbers
         return (digits, whole), (t, reading.text_as_read(attribute, digits, dialect))
-    if column.kind == "text" and not plain:
+    if column.kind == "text":
         return ((t, reading.text_as_read(attribute, column.name, dialect)),)
-    if column.kind in ("integer", "real") and attribute.scale == "day" and attribute.reading.formats:
+    if column.kind in ("integer", "real") and options.formats:
         return (digits, column.text()), (t, reading.text_as_read(attribute, digits, dialect))
     return ()
 
 
 def _listed(attribute: Attribute, column: Column, v: str, t: str, labels: list[str]) -> Cell:
-    """Return the SQL of listed values: a text is looked up as it is first, and then as the value that it writes."""
+    """Return the SQL of listed values: a text is looked up as it is first, and then as the typed value it denotes."""
     owner, dialect = f"attribute '{attribute.name}'", column.dialect
     if column.kind is None:
         _refuse(column, "text, numbers, booleans or dates", owner=owner)
     if column.declared and column.kind in ("date", "time"):
         _refuse(column, "text, numbers or booleans", owner=owner)
-    typed = TypedValues.of(attribute)
+    typed = TypedValues.from_attribute(attribute)
     steps: Steps = ()
     texts, name = list(map(attribute.reading.folded, attribute.texts())), column.name
     if column.kind == "text":
@@ -188,24 +200,20 @@ def _listed(attribute: Attribute, column: Column, v: str, t: str, labels: list[s
     is_null = f"({name} IS NULL OR {v} >= {attribute.bins})" if written_nulls else f"{name} IS NULL"
     others = f"WHEN {is_null} THEN {_own(attribute, 'null')} ELSE {_own(attribute, 'unknown')}"
     index = f"CASE WHEN {known} THEN {v} {others} END" if attribute.own_cells or written_nulls else v
-    fate = _fate(known, {"null": is_null, "unknown": "true"})
-    made = Cell(code, index, parsed=bool(steps), steps=steps, fate=fate)
+    outcome = _outcome(known, {"null": is_null, "unknown": "true"})
+    made = Cell(code, index, parsed=bool(steps), steps=steps, outcome=outcome)
     return _labelled(made, column, list(map(attribute.reading.folded, labels)))
 
 
 def _coordinate(attribute: Attribute, column: Column, v: str) -> Cell:
-    """Return the SQL of a number or a day, in bins."""
-    owner = f"attribute '{attribute.name}'"
-    if attribute.scale == "day":
-        value, exact = day(column, owner=owner, attribute=attribute), True
-    else:
-        value, exact = number(column, owner=owner)
-    index, keep, fate = _binned(attribute, column, v, exact=exact)
-    return Cell(value, index, keep, parsed=column.kind == "text", fate=fate)
+    """Return the SQL of binned numbers or days."""
+    value, exact = SCALE_SQL[attribute.scale].coordinate(attribute, column)
+    index, keep, outcome = _binned(attribute, column, v, exact=exact)
+    return Cell(value, index, keep, parsed=column.kind == "text", outcome=outcome)
 
 
 def _labelled(made: Cell, column: Column, labels: list[str]) -> Cell:
-    """Return a cell whose column's text may also be the label of one, which no option rewrites."""
+    """Return a cell index whose column may also contain labels of cells, which no reading option rewrites."""
     if not labels:
         return made
     index = f"coalesce({column.dialect.position(column.name, labels)}, CASE WHEN {made.keep} THEN {made.index} END)"
@@ -213,26 +221,35 @@ def _labelled(made: Cell, column: Column, labels: list[str]) -> Cell:
 
 
 def clamped(v: str, *, times: int = 1, over: int = 1, low: int, high: int, dialect: Dialect = DUCKDB) -> str:
-    """Return v * times / over, rounded (ties away from zero) and clamped, as an integer; 0 if v is no number."""
+    """Return v * times / over, rounded (ties away from zero) and clamped, as an integer; 0 if v is not a number."""
     within = dialect.rounded(v, times=times, over=over, low=low, high=high)
     nan = dialect.is_nan(f"CAST({v} AS {dialect.double})")
     return f"CAST(CASE WHEN {v} IS NULL OR {nan} THEN 0 ELSE {within} END AS BIGINT)"
 
 
 def day(column: Column, *, owner: str, attribute: Attribute | None = None) -> str:
-    """Return days since 1970: of times with a time zone in UTC, or in the zone that an attribute declares."""
+    """Return days since 1970; for times with a zone, in UTC or the zone that the attribute declares."""
     if column.kind == "text":
         return reading.moment(column.name, _offsets(attribute), column.dialect)
     if column.kind != "date":
-        _refuse_type(column, "dates, times or text such as 2026-01-31", owner=owner)
+        _refuse_type(column, "dates, timestamps or text such as 2026-01-31", owner=owner)
         return "CAST(NULL AS BIGINT)"
     type_ = value_type(column.type)
     moments = pa.types.is_timestamp(type_) and type_.tz is not None
     return column.dialect.day_of(column.name, type_, _offsets(attribute) if moments else None)
 
 
+SCALE_SQL: dict[Scale, ScaleSql] = {
+    "number": ScaleSql(_number_steps, lambda one, column: number(column, owner=f"attribute '{one.name}'")),
+    "day": ScaleSql(
+        _day_steps, lambda one, column: (day(column, owner=f"attribute '{one.name}'", attribute=one), True)
+    ),
+}
+"""Scales of binned values; listed values are looked up (`_listed`)."""
+
+
 def _offsets(attribute: Attribute | None) -> Offsets | None:
-    """Return how far clocks are from UTC in an attribute's zone, in the days that it has cells for."""
+    """Return the UTC offsets of an attribute's zone during the days of its domain."""
     if attribute is None or attribute.zone is None:
         return None
     first, after = attribute.bin_edges()[[0, -1]].astype(int).tolist()
@@ -240,10 +257,10 @@ def _offsets(attribute: Attribute | None) -> Offsets | None:
 
 
 def _binned(attribute: Attribute, column: Column, v: str, *, exact: bool) -> tuple[str, str, str]:
-    """Return SQL for the cell of a number v, for whether the row is kept, and for its fate."""
+    """Return SQL for the cell of a number v, for whether the row is kept, and for its outcome."""
     dialect = column.dialect
     edges = attribute.bin_edges() - attribute.origin
-    # The last bin of real numbers holds its upper edge; any other ends at the double before it.
+    # The last bin of real numbers contains its upper edge; any other ends at the double before it.
     top = edges[-1] if attribute.is_continuous else np.nextafter(edges[-1], -np.inf)
     low, high = (edges[0], top) if not exact else (math.ceil(edges[0]), math.floor(top))
     low, high = (str(end) if exact else dialect.real(end) for end in (low, high))
@@ -255,16 +272,16 @@ def _binned(attribute: Attribute, column: Column, v: str, *, exact: bool) -> tup
     if not exact:
         tests |= {"nan": dialect.is_nan(v), "infinite": f"abs({v}) = {dialect.real(math.inf)}"}
     tests["outside"] = "true"
-    fate = _fate(inside, tests)
+    outcome = _outcome(inside, tests)
     if all(attribute.destination(name) == "drop" for name in tests):
-        return bin_, inside, fate
+        return bin_, inside, outcome
     nearest = f"CASE WHEN {v} < {low} THEN 0 ELSE {attribute.bins - 1} END"
     cases = " ".join(f"WHEN {test} THEN {_own(attribute, name, nearest)}" for name, test in tests.items())
-    return f"CASE WHEN {inside} THEN {bin_} {cases} END", "true", fate
+    return f"CASE WHEN {inside} THEN {bin_} {cases} END", "true", outcome
 
 
 def _null_tests(attribute: Attribute, v: str, *, exact: bool, dialect: Dialect) -> list[str]:
-    """Return what holds of a number, or a day, that a null's text writes; each is true or false, whatever v is."""
+    """Return tests that a number or day is one that a null text denotes; each is true or false, whatever v is."""
     values = null_values(attribute)
     tests = [dialect.is_nan(v)] if not exact and any(map(math.isnan, values)) else []
     written = [
@@ -276,9 +293,9 @@ def _null_tests(attribute: Attribute, v: str, *, exact: bool, dialect: Dialect) 
     return [f"coalesce({test}, false)" for test in tests]
 
 
-def _fate(inside: str, tests: dict[str, str]) -> str:
-    """Return SQL for the position in `FATES` of what a value is."""
-    cases = " ".join(f"WHEN {test} THEN {FATES.index(name)}" for name, test in tests.items())
+def _outcome(inside: str, tests: dict[str, str]) -> str:
+    """Return SQL for the position of a value's kind in `OUTCOMES`."""
+    cases = " ".join(f"WHEN {test} THEN {OUTCOMES.index(name)}" for name, test in tests.items())
     return f"CASE WHEN {inside} THEN 0 {cases} END"
 
 
@@ -292,7 +309,7 @@ def _bin(
         return found
     if width is None:
         ends = [str(edge) if exact else dialect.real(edge) for edge in _edges(edges, exact=exact)]
-        return halved(v, ends[:-1], list(map(str, range(last + 1))))
+        return binary_search(v, ends[:-1], list(map(str, range(last + 1))))
     x = dialect.within(v, low, high)
     if not whole_bins:
         x = f"CAST({v if dialect.divides_all else x} AS {dialect.double})"
@@ -308,7 +325,7 @@ def _edges(edges: NDArray[np.float64], *, exact: bool) -> list[float]:
 
 
 def _divide(x: str, start: float, width: float, over: int, last: int, dialect: Dialect) -> str:
-    """Divide and round, then correct against (start + j width) / over in doubles, which is how `bin_edges` has edges.
+    """Divide and round, then correct against (start + j width) / over in doubles, as `bin_edges` computes edges.
 
     The quotient is of x - s by w, the doubles nearest to start / over and width / over. It is off by less than 2^-20,
     since there are at most 2^31 bins. An edge is off from s + j w by less than 3 spacings of doubles: the rounding of
@@ -330,32 +347,32 @@ def _own(attribute: Attribute, name: str, nearest: str = "NULL") -> str:
 
 
 def _labels(attribute: Attribute) -> list[str]:
-    """Return the labels of all cells, or none if they do not tell the cells apart."""
-    labels = attribute.labels() if attribute.size <= MOST_LABELS else []
+    """Return the labels of all cells, or none if two cells share a label."""
+    labels = attribute.labels() if attribute.size <= MAX_LABELS else []
     return labels if len(set(map(attribute.reading.folded, labels))) == len(labels) else []
 
 
 def _refuse_ambiguous(attribute: Attribute, column: Column) -> None:
-    """Refuse a declaration that tells apart what an inferred type does not: whatever the type is of these rows."""
+    """Refuse a declaration that distinguishes values which an inferred type may not, whatever these rows are."""
     if column.declared:
         return
     fault = None
-    if attribute.scale == "position" and (same := TypedValues.of(attribute).same):
-        fault = f"'{same[0]}' and '{same[1]}' are one value"
+    if attribute.scale == "position" and (same := TypedValues.from_attribute(attribute).same):
+        fault = f"'{same[0]}' and '{same[1]}' denote one value"
     elif attribute.scale == "number" and attribute.reading.thousands == ".":
-        fault = "with thousands = '.', 1.234 is two numbers"
+        fault = "with thousands = '.', 1.234 is ambiguous"
     if fault is not None:
-        msg = f"attribute '{attribute.name}': {fault} in a column whose type a library infers from its rows; "
-        msg += "declare it otherwise, or pass the CSV file itself"
+        msg = f"attribute '{attribute.name}': {fault} in a column whose type a library inferred from its rows; "
+        msg += "change the declaration, or pass the CSV file itself"
         raise SourceError(msg)
 
 
 def _refuse_type(column: Column, usable: str, *, owner: str) -> None:
-    """Refuse a type that an attribute has no use for, if no row can bring it about."""
+    """Refuse a type that an attribute cannot read, unless the type may depend on a row."""
     if column.declared or column.kind is None:
         _refuse(column, usable, owner=owner)
 
 
 def _refuse(column: Column, usable: str, *, owner: str) -> NoReturn:
-    msg = f"{owner} needs a column of {usable}, and its column holds {column.type}; cast the column, or leave it out"
+    msg = f"{owner} needs a column of {usable}, but its column has the type {column.type}; cast it, or leave it out"
     raise SourceError(msg)

@@ -1,8 +1,8 @@
-"""Where rows lie: Arrow batches or Parquet files enter, scans of chosen columns that the engine can run leave.
+"""Table scans: SQL relations over selected columns of Arrow batches and Parquet files.
 
-A scan calls its columns c0, c1, ... by position, and hands the engine nothing that it could refuse for its value: text
-that is not UTF-8 gets replacement characters, text of megabytes is cut, and times go as the integers they are stored as
-(the engine's own conversions raise on some). In all else an Arrow array is taken to be valid.
+A scan names its columns c0, c1, ... by position, and passes the engine no value that it could refuse. Text that is not
+UTF-8 gets replacement characters, text of megabytes is cut, and times are passed as their stored integers, for the
+engine's own conversions raise on some. In all other respects Arrow arrays are assumed to be valid.
 """
 
 import os
@@ -20,8 +20,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpcube.core.domain.grammar import LONGEST_TEXT
-from dpcube.core.domain.written import LARGEST_WHOLE
+from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_TEXT
 from dpcube.core.errors import SourceError
 from dpcube.core.sources import unit
 from dpcube.core.sources.dialect import DUCKDB, Dialect, literal
@@ -36,10 +35,10 @@ Filtered = TypeVar("Filtered", pa.RecordBatch, pa.Table)
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What follows FROM, and what it needs: a stream to be called `stream`, leave to open files, or its own engine.
+    """Relation for a FROM clause, and its requirements: a stream named `stream`, files to open, or another engine.
 
-    `run` sends SQL to an engine elsewhere and brings back the columns of the answer. `bounds_hold` says whether the
-    least and the greatest value that a file states for a column are so for every row.
+    `run` sends SQL to another engine and returns the columns of the result. `bounds_hold` says whether the minimum and
+    maximum that a file states for a column hold for every row (NaN is left out of them).
     """
 
     sql: str
@@ -54,12 +53,12 @@ Scans = Callable[[Sequence[int], int | None], Iterable[Scan]]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table by its name in messages, its schema, and ways to scan some of its columns, to be tried in turn.
+    """Table: its name in messages, its schema, and alternative scans of some of its columns, to be tried in turn.
 
-    A scan may be asked for the form of a unit as well, which it calls u (`unit.py`); `named` says of which columns.
-    `declared` says that the types of columns are known apart from the rows, and not inferred from them by a library.
-    `lines` is a scan of a file's lines, the empty ones left out, whether they are rows or break the rules. The names of
-    columns `in_first_line` of a file may be a row, if it has no header.
+    A scan may also include the form of a privacy unit, named u (`unit.py`); `named` tells which columns have one.
+    `declared` means that column types do not depend on the rows, as an inferred type may. `lines` is a scan of a
+    file's lines that are not empty, whether they are rows or malformed. With `in_first_line`, the column names come
+    from the first line of a file, which may be a row if the file has no header.
     """
 
     name: str
@@ -78,9 +77,9 @@ def normalised(
     value: Callable[[int], str],
     unit: tuple[str, str] | None = None,
 ) -> str:
-    """Return rows of an engine elsewhere, called r, with the chosen columns turned into types that engines share.
+    """Return rows of another engine, named r, with the chosen columns converted to types that all engines share.
 
-    A unit is its form, and what holds for the rows that have one or are null.
+    `unit` is the form of a privacy unit, and a condition that a row has one or is null.
     """
     form, kept = unit or ("", "true")
     selected = [f"{value(i)} AS c{i}" for i in columns] + ([f"{form} AS u"] if form else [])
@@ -88,7 +87,7 @@ def normalised(
 
 
 def imported(module: str, extra: str) -> Any:
-    """Return a module of a library that not every installation has."""
+    """Import a module of an optional dependency; SourceError if it is not installed."""
     try:
         return import_module(module)
     except ImportError:
@@ -97,15 +96,15 @@ def imported(module: str, extra: str) -> Any:
 
 
 def opened(found: Any, name: str) -> Any:
-    """Return what an engine found, if it did."""
+    """Return what an engine found; SourceError if it found nothing."""
     if found is None:
-        msg = f"{name} cannot be opened; check that it is there and that you may read it"
+        msg = f"{name} cannot be opened; check that it exists and that you may read it"
         raise SourceError(msg)
     return found
 
 
 def arrow_table(name: str, schema: pa.Schema, batches: Batches) -> Table:
-    """Return a table of Arrow batches, which are asked for anew in each scan."""
+    """Return a table of Arrow batches, which each scan requests anew."""
 
     def parts(columns: Sequence[int], of: int | None) -> Iterable[pa.RecordBatch]:
         asked = sorted({*columns, *(() if of is None else (of,))})
@@ -121,13 +120,13 @@ def arrow_table(name: str, schema: pa.Schema, batches: Batches) -> Table:
 
 
 def kept_rows(rows: Filtered, kept: pa.Array | pa.ChunkedArray) -> Filtered:
-    """Return the rows of a batch or a table that are kept; views, which Arrow does not filter, as octets."""
+    """Return the rows of a batch or a table that are kept; views, which Arrow cannot filter, become bytes."""
     arrays = [column.cast(pa.large_binary()) if _is_view(column.type) else column for column in rows.columns]
     return type(rows).from_arrays(arrays, rows.schema.names).filter(kept)
 
 
 def streamed_table(name: str, schema: pa.Schema, parts: Parts) -> Table:
-    """Return a table of batches of chosen columns and, if it is asked for, the form of a unit."""
+    """Return a table of batches with the requested columns and, on request, the form of a privacy unit."""
 
     def scans(columns: Sequence[int], of: int | None) -> list[Scan]:
         sent = pa.schema([(f"c{i}", _sent(schema.types[i])) for i in columns])
@@ -147,7 +146,7 @@ def streamed_table(name: str, schema: pa.Schema, parts: Parts) -> Table:
 
 
 def stream_table(name: str, reader: pa.RecordBatchReader) -> Table:
-    """Return a table that reads a stream of batches, once."""
+    """Return a table that reads a stream of batches; only one scan is possible."""
     unread = [reader]
     table = arrow_table(name, reader.schema, lambda columns: (batch.select(list(columns)) for batch in reader))
 
@@ -155,7 +154,7 @@ def stream_table(name: str, reader: pa.RecordBatchReader) -> Table:
         try:
             unread.pop()  # in one step, so that of two threads one is refused
         except IndexError:
-            msg = f"{name} can be read once, and has been; pass a table or a dataset instead"
+            msg = f"{name} can be read only once, and has been read; pass a table or a dataset instead"
             raise SourceError(msg) from None
         return table.scans(columns, of)
 
@@ -163,7 +162,7 @@ def stream_table(name: str, reader: pa.RecordBatchReader) -> Table:
 
 
 def dataset_table(name: str, dataset: pads.Dataset) -> Table:
-    """Return a table that reads an Arrow dataset, in which no file is twice."""
+    """Return a table that reads an Arrow dataset; refuse one that contains a file twice."""
     refuse_twice(name, _read_by(name, dataset))
     names, types = dataset.schema.names, dataset.schema.types
     table = arrow_table(
@@ -179,7 +178,8 @@ def dataset_table(name: str, dataset: pads.Dataset) -> Table:
                 and not isinstance(dataset, pads.InMemoryDataset)
             ):
                 msg = (
-                    f"{name} reads the column '{names[i]}' into a dictionary, where some text fails; pass a file's path"
+                    f"{name} reads the column '{names[i]}' as a dictionary, which fails on some text; pass the path "
+                    "of the files instead"
                 )
                 raise SourceError(msg)
         return table.scans(columns, of)
@@ -188,9 +188,9 @@ def dataset_table(name: str, dataset: pads.Dataset) -> Table:
 
 
 def _read_by(name: str, dataset: pads.Dataset) -> Iterator[tuple[Hashable, str]]:
-    """Yield what a dataset reads from files: whole files or, of a Parquet file that is there in parts, row groups.
+    """Yield the parts that a dataset reads: files, or row groups of a Parquet file that it contains in fragments.
 
-    Datasets in memory are their owner's own rows, repeated or not.
+    Datasets in memory are the owner's own rows, repeated or not.
     """
     parts: dict[Hashable, list[Any]] = {}
     for fragment in file_fragments(dataset):
@@ -206,18 +206,18 @@ def _read_by(name: str, dataset: pads.Dataset) -> Iterator[tuple[Hashable, str]]
 
 
 def file_fragments(dataset: pads.Dataset) -> Iterator[pads.FileFragment]:
-    """Yield what a dataset reads of files."""
+    """Yield the file fragments of a dataset."""
     todo = [dataset]
     while todo:
         part = todo.pop()
         todo += part.children if isinstance(part, pads.UnionDataset) else []
         if isinstance(part, pads.FileSystemDataset):
-            # With a filter a dataset does not tell its fragments; as the part of a union it has none.
+            # A dataset with a filter does not list its fragments; as a child of a union it has no filter.
             yield from pads.UnionDataset(part.schema, [part]).children[0].get_fragments()
 
 
 def _file(fragment: pads.FileFragment) -> Hashable:
-    """Return what a fragment is read from: a file of this machine, of another by its path, or memory by its place."""
+    """Return the identity of a fragment's source: a local file, the path of a remote file, or an address in memory."""
     system, path = fragment.filesystem, fragment.path
     if fragment.buffer is not None:
         return int(fragment.buffer.address)
@@ -230,11 +230,11 @@ def _file(fragment: pads.FileFragment) -> Hashable:
 
 
 def parquet_table(name: str, paths: Sequence[Path]) -> Table:
-    """Return a table that reads Parquet files: by the engine's own reader if it can, else through Arrow.
+    """Return a table that reads Parquet files: with the engine's own reader if possible, else through Arrow.
 
-    The engine's reader raises on some times and on text that is not UTF-8, or else makes question marks of it, which
-    are text like any other. Arrow's raises on such text in dictionary columns, unless it reads by the types of Parquet
-    instead of those that Arrow noted in the file.
+    The engine's reader raises on some times and on text that is not UTF-8, or replaces it by question marks, which are
+    valid text. Arrow's reader raises on such text in dictionary columns, unless it uses the Parquet types instead of
+    the Arrow schema in the file.
     """
     metadata = read_each(paths, metadata_without_arrow)
     schema = common_schema(paths, [part.schema.to_arrow_schema() for part in metadata])
@@ -267,8 +267,8 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
 
 
 def _with_unit(rows: str, columns: Sequence[str], column: str, type_: pa.DataType) -> str:
-    """Return rows of the engine with a unit's form, as `unit.form` has it."""
-    whole = f"abs({column}::DOUBLE) <= {LARGEST_WHOLE}"
+    """Return rows of the engine with the form of a privacy unit, as in `unit.form`."""
+    whole = f"abs({column}::DOUBLE) <= {MAX_EXACT_WHOLE}"
     if pa.types.is_floating(type_):
         form, kept = f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END", f"{whole} AND {column} = floor({column})"
         kept = f"isnan({column}) OR ({kept})"
@@ -278,30 +278,30 @@ def _with_unit(rows: str, columns: Sequence[str], column: str, type_: pa.DataTyp
 
 
 def read_each(paths: Sequence[Path], read: Callable[[Path], Start]) -> list[Start]:
-    """Return what stands at the start or the end of each file; an error says which cannot be read, and not why."""
+    """Read the header or footer of each file; an error says which file cannot be read, and not why."""
     found: list[Start] = []
     with suppress(OSError, pa.ArrowException, ValueError):
         for path in paths:
             found.append(read(path))
         return found
     path = paths[len(found)]
-    msg = f"{path} cannot be opened as a {path.suffix} file; check that it is whole and that you may read it"
+    msg = f"{path} cannot be opened as a {path.suffix} file; check that it is complete and that you may read it"
     raise SourceError(msg)
 
 
 def common_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the schema that all files have; refuse files whose columns differ in name, order or type."""
+    """Return the schema of all files; refuse files whose columns differ in name, order or type."""
     first = schemas[0]
     for path, schema in zip(paths, schemas, strict=True):
         if schema.names != first.names or schema.types != first.types:
-            msg = f"{path} has other columns than {paths[0]}; the files of a table have columns of the same names and "
+            msg = f"{path} has other columns than {paths[0]}; the files of a table must have the same column names and "
             msg += "types, in the same order"
             raise SourceError(msg)
     return first
 
 
 def metadata_without_arrow(path: Path) -> pq.FileMetaData:
-    """Return the metadata of a Parquet file with the key to its Arrow schema changed, so that nobody finds it."""
+    """Return the metadata of a Parquet file with the key of its Arrow schema renamed, so that Arrow ignores it."""
     with path.open("rb") as file:
         file.seek(-8, os.SEEK_END)
         end = file.read()
@@ -311,7 +311,7 @@ def metadata_without_arrow(path: Path) -> pq.FileMetaData:
 
 
 def _sent(type_: pa.DataType) -> pa.DataType:
-    """Return the type in which a column goes to the engine."""
+    """Return the type in which a column is passed to the engine."""
     if pa.types.is_dictionary(type_) and kind(type_) == "text":
         return pa.dictionary(type_.index_type, _sent(type_.value_type), type_.ordered)
     type_ = value_type(type_)
@@ -333,7 +333,7 @@ def _is_time(type_: pa.DataType) -> bool:
 
 
 def _is_converted(type_: pa.DataType) -> bool:
-    """Say whether Arrow reads a column of a Parquet file, for the engine's own conversion could raise."""
+    """Return whether Arrow must read a column of a Parquet file because the engine's own conversion could raise."""
     return pa.types.is_timestamp(type_) or pa.types.is_time(type_) or is_binary(type_) or is_long(type_)
 
 
@@ -355,9 +355,9 @@ def _mend_text(array: pa.Array, type_: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         raw = array.cast(pa.large_binary()).to_pylist()
         array = pa.array([None if octets is None else octets.decode("utf-8", "replace") for octets in raw], type_)
-    if array.nbytes <= LONGEST_TEXT:
+    if array.nbytes <= MAX_TEXT:
         return array
     long = array.cast(pa.large_string())
-    if (pc.max(pc.binary_length(long)).as_py() or 0) <= LONGEST_TEXT:
+    if (pc.max(pc.binary_length(long)).as_py() or 0) <= MAX_TEXT:
         return array
-    return pc.utf8_slice_codeunits(long, 0, LONGEST_TEXT).cast(type_)
+    return pc.utf8_slice_codeunits(long, 0, MAX_TEXT).cast(type_)

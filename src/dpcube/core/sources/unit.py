@@ -1,22 +1,22 @@
-"""The form of a privacy unit: a column `u` that tells apart the units of a column that says whose each row is.
+"""Canonical form of a privacy unit: the column `u` by which the rows of different units are distinguished.
 
-What attributes read of a column may be one for two values: text that is not UTF-8 gets replacement characters, decimals
+The values that attributes read may coincide for two units: text that is not UTF-8 gets replacement characters, decimals
 become doubles. If two people were one unit, the rows of one would decide which of the other's are counted. So a unit
-has a form of its own, of which `asked.py` asks no more than which are equal and which are null.
+has a form of its own, and `aggregates.py` uses only which forms are equal and which are null.
 
-Where types are declared apart from the rows (CSV files, whose fields are text, and PostgreSQL):
+If types are declared apart from the rows (CSV files, whose fields are text, and PostgreSQL):
 
 - two values have the same form if and only if they are equal; -0 is 0, and text is equal if its bytes are;
-- a null has none, and NaN is a null here, as it is in pandas: it names nobody;
-- a row whose form is longer than `LONGEST_TEXT` bytes is left out of the scan, whatever becomes of nulls;
-- a column whose type has none is refused when the unit is declared (`named` in `table.py`).
+- a null has none, and NaN is a null here, as in pandas: it names nobody;
+- a row whose form is longer than `MAX_TEXT` bytes is left out of the scan, whatever the treatment of nulls;
+- a column whose type has no form is refused when the unit is declared (`named` in `table.py`).
 
-Elsewhere a library may have inferred the type from the rows, and one row without a unit turns whole numbers into
-doubles, one row "n/k" into text. So that no row decides who the others belong to, a value there has the same form in
-columns of every type that could hold it (`domain.written`): 3, 3.0, "3" and "03" are one unit, and so are a day, its
-midnight and the texts of either; the number of a text is the nearest double. A number names a unit if every such type
-tells it from its neighbours: if it is whole and below 2^53 (`LARGEST_WHOLE`). A row whose unit is any other number is
-left out of the scan, as no type can be trusted to have kept it apart from others.
+Elsewhere a library may have inferred the type from the rows: one row without a unit turns whole numbers into doubles,
+one row "n/k" turns them into text. So that no row decides to whom the others belong, a value there has the same form in
+columns of every type that could contain it (`domain/written.py`). 3, 3.0, "3" and "03" are one unit, and so are a day,
+its midnight and the texts of either; the number of a text is the nearest double. A number names a unit if every such
+type distinguishes it from its neighbours: if it is whole and below 2^53 (`MAX_EXACT_WHOLE`). A row whose unit is any
+other number is left out of the scan, for no type is certain to have kept it distinct.
 """
 
 import re
@@ -26,13 +26,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcube.core.domain.grammar import LONGEST_READ, LONGEST_TEXT, NUMBER
+from dpcube.core.domain.grammar import BOOLEANS, NUMBER
+from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_PARSED_TEXT, MAX_TEXT
 from dpcube.core.domain.reading import BLANKS
-from dpcube.core.domain.written import BOOLEANS, LARGEST_WHOLE
 from dpcube.core.sources.sql import is_long, kind, value_type
 
-NONE = b""  # the form of what has none
-MAY_BE_TYPED = f"^[{BLANKS}]*[-+.0-9iInN]|^[tTfF]"  # how a text begins that is a number, a boolean, a date or a time
+NONE = b""  # stands for a value without a form
+MAY_BE_TYPED = f"^[{BLANKS}]*[-+.0-9iInN]|^[tTfF]"  # start of texts that are numbers, booleans, dates or times
 UNIX_EPOCH = datetime(1970, 1, 1)
 _NUMBER = re.compile(NUMBER.encode())
 _CLOCK = re.compile(rb"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]{1,9})?)?")
@@ -43,7 +43,7 @@ _MOMENT = re.compile(
 
 
 def carries(type_: pa.DataType) -> bool:
-    """Say whether the values of an Arrow column have a form."""
+    """Return whether the values of an Arrow column have a form."""
     type_ = value_type(type_)
     others = pa.types.is_duration(type_) or pa.types.is_decimal(type_) or isinstance(type_, pa.UuidType)
     return kind(type_) is not None or others
@@ -57,7 +57,7 @@ def form_type(type_: pa.DataType) -> pa.DataType:
 
 
 def form(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the form of each value, and which rows have a form or are null."""
+    """Return the form of each value, and a mask of the rows that have a form or are null."""
     if isinstance(array.type, pa.DictionaryType):
         forms, named = form(array.dictionary)
         return forms.take(array.indices), pc.fill_null(named.take(array.indices), fill_value=True)
@@ -73,8 +73,8 @@ def form(array: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def form_of_text(text: bytes) -> bytes | None:
-    """Return the form of a text: that of the number, boolean, date or time that it writes, or its own; None for NaN."""
-    if len(text) <= LONGEST_READ:
+    """Return the form of a text: that of the number, boolean, date or time it denotes, or its own; None for NaN."""
+    if len(text) <= MAX_PARSED_TEXT:
         if text.lower() in (b"true", b"false"):
             return form_of_boolean(value=BOOLEANS[text.lower().decode()])
         bare = text.strip(BLANKS.encode())
@@ -86,12 +86,12 @@ def form_of_text(text: bytes) -> bytes | None:
                 return _form_of_moment_text(*parts.groups())
         if _CLOCK.fullmatch(bare):
             return form_of_clock(bare)
-    return b"s" + text if len(text) < LONGEST_TEXT else NONE
+    return b"s" + text if len(text) < MAX_TEXT else NONE
 
 
 def form_of_whole(number: int) -> bytes:
     """Return the form of a whole number."""
-    return f"n{number:d}".encode() if abs(number) <= LARGEST_WHOLE else NONE
+    return f"n{number:d}".encode() if abs(number) <= MAX_EXACT_WHOLE else NONE
 
 
 def form_of_boolean(*, value: bool) -> bytes:
@@ -100,7 +100,7 @@ def form_of_boolean(*, value: bool) -> bytes:
 
 
 def form_of_moment(seconds: int, fraction: str, *, aware: bool) -> bytes:
-    """Return the form of seconds since 1970 and the digits of a fraction; a moment in UTC is none on a wall's clock."""
+    """Return the form of seconds since 1970 and the digits of a fraction; instants differ from local times."""
     return f"{'z' if aware else 't'}{seconds}.{fraction.rstrip('0')}".encode()
 
 
@@ -111,7 +111,7 @@ def form_of_clock(text: bytes) -> bytes:
 
 
 def _is_whole(number: float) -> bool:
-    return abs(number) <= LARGEST_WHOLE and number.is_integer()
+    return abs(number) <= MAX_EXACT_WHOLE and number.is_integer()
 
 
 def _form_of_moment_text(
@@ -125,11 +125,11 @@ def _form_of_moment_text(
 
 
 def _forms_of_texts(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the form of each text, made once for each that differs."""
+    """Return the form of each text, computed once for each distinct text."""
     encoded = texts.dictionary_encode()
     every = encoded.dictionary
     own = pc.binary_join_element_wise(pa.scalar(b"s", pa.large_binary()), every, pa.scalar(b"", pa.large_binary()))
-    odd = pc.or_(pc.match_substring_regex(every, MAY_BE_TYPED), pc.greater_equal(pc.binary_length(every), LONGEST_TEXT))
+    odd = pc.or_(pc.match_substring_regex(every, MAY_BE_TYPED), pc.greater_equal(pc.binary_length(every), MAX_TEXT))
     forms = [form_of_text(text) for text in every.filter(odd).to_pylist()]
     made = pc.replace_with_mask(own, odd, pa.array(forms, pa.large_binary()))
     of_rows = made.take(encoded.indices)
@@ -138,12 +138,12 @@ def _forms_of_texts(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _forms_of_numbers(numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return whole numbers below 2^53, and which rows have one or are null; NaN is null."""
+    """Return whole numbers below 2^53, and a mask of the rows that have one or are null; NaN is null."""
     if pa.types.is_floating(numbers.type):
         numbers = numbers.cast(pa.float64())
         numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
     doubles = numbers.cast(pa.float64(), safe=False)
-    near = pc.less_equal(pc.abs(doubles), float(LARGEST_WHOLE))
+    near = pc.less_equal(pc.abs(doubles), float(MAX_EXACT_WHOLE))
     if pa.types.is_floating(numbers.type) or (pa.types.is_decimal(numbers.type) and numbers.type.scale > 0):
         near = pc.and_(near, pc.equal(pc.floor(numbers), numbers))
     named = pc.fill_null(near, fill_value=True)
@@ -155,7 +155,7 @@ def _all(array: pa.Array) -> pa.Array:
 
 
 def short_enough(forms: pa.Array) -> pa.Array:
-    """Say which forms are not too long."""
+    """Return a mask of the forms that are not too long."""
     if not pa.types.is_large_binary(forms.type):
         return _all(forms)
-    return pc.fill_null(pc.less_equal(pc.binary_length(forms), LONGEST_TEXT), fill_value=True)
+    return pc.fill_null(pc.less_equal(pc.binary_length(forms), MAX_TEXT), fill_value=True)

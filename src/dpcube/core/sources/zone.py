@@ -1,7 +1,7 @@
-"""Time zones: a zone's IANA name and days enter, the offsets from UTC that hold in those days leave.
+"""UTC offsets of a time zone during a range of days.
 
-Engines carry tables of zones of their own, of different years. So the offsets come from Python's (`zoneinfo`), and are
-sent to each engine as numbers: all of them agree, whatever they think of a law that moved the clocks.
+Engines ship their own time zone databases, of different years. So the offsets come from Python's `zoneinfo` and are
+sent to each engine as numbers, and all engines agree.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from dpcube.core.errors import SourceError
 
 MARGIN = timedelta(days=2)  # more than any offset
-STEP = 86_400  # seconds; between two changes of a zone's clocks there have never been less than four days
+STEP = 86_400  # seconds; two changes of a zone's offset were never less than four days apart
 
 
 class Offsets(NamedTuple):
@@ -26,7 +26,7 @@ class Offsets(NamedTuple):
 
 @lru_cache
 def offsets_of(zone: str, start: date, end: date) -> Offsets:
-    """Return a zone's offsets for all moments that could fall on a day from `start` to `end`.
+    """Return a zone's offsets for all instants that could fall on a day from `start` to `end`.
 
     >>> offsets_of("Europe/Berlin", date(2026, 3, 1), date(2026, 4, 1)).offsets
     (3600, 7200)
@@ -34,8 +34,8 @@ def offsets_of(zone: str, start: date, end: date) -> Offsets:
     try:
         there = ZoneInfo(zone)
     except (OSError, ValueError, KeyError):
-        msg = f"there is no time zone '{zone}' on this machine; write an IANA name such as Europe/Berlin, or install "
-        msg += "the zones: pip install tzdata"
+        msg = f"there is no time zone '{zone}' on this machine; use an IANA name such as Europe/Berlin, or install "
+        msg += "the time zone database: pip install tzdata"
         raise SourceError(msg) from None
     first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (start, end))
     low = int(max(first, datetime.min.replace(tzinfo=UTC) + 2 * MARGIN).timestamp()) - MARGIN.days * 86400

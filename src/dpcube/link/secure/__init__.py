@@ -1,9 +1,10 @@
-"""The secure step: the match bits of candidate pairs, computed by two processes that show each other nothing else.
+"""Secure two-party computation of the match bits of candidate pairs; the two processes reveal nothing else.
 
-`credentials.py` says who the peer is, `channel.py` carries framed messages (`frames.py`) to it, `agreement.py` is what
-both compare before they start, `terms.py` what a side brings to the computation, `engine.py` runs it in a child process
-(`worker.py`, in the engine's own environment: `environment.py`), whose link runs through the channel (`tunnel.py`).
-`step.py` is the whole. What each message reveals: docs/linkage-protocol.md.
+`credentials.py` authenticates the peer, `channel.py` exchanges framed messages with it, `agreement.py` compares what
+both must share before they start, `terms.py` encodes a side's input, and `engine.py` runs the computation in a child
+process (`worker.py`, in the engine's own environment: `environment.py`). Programs that only test equality run as
+private set intersection (`intersection.py`). `step.py` is the entry point. docs/linkage-protocol.md lists what each
+message reveals.
 """
 
 from typing import TYPE_CHECKING

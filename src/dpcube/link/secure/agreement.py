@@ -1,6 +1,7 @@
-"""What both sides must hold alike before either brings a record: public things enter, an agreement or a refusal leaves.
+"""Agreement on the public inputs of the secure step, before either side contributes a record.
 
-First the digests of what decides the result are compared; only if they are equal are the padded sizes of blocks told.
+First the parties compare digests of everything that decides the result; only if they are equal do they exchange the
+padded sizes of blocks.
 """
 
 import hashlib
@@ -10,14 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpcube.core.errors import InputError, LinkageError
+from dpcube.link.limits import MAX_BLOCK_PAIRS, MAX_BLOCK_ROWS, MAX_BLOCKS, MAX_CANDIDATES
 from dpcube.link.program import Program
 from dpcube.link.secure.channel import Channel
 
 PROTOCOL_VERSION = "dpcube secure step 2"
-MOST_BLOCKS = 2**20
-MOST_CANDIDATES = 2**22
-LARGEST_BLOCK = 2**20
-MOST_PAIRS_AT_ONCE = 2**30
 
 Candidate = tuple[int, int]
 """A block of the listener and a block of the connector, by number."""
@@ -25,7 +23,7 @@ Candidate = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The program, the candidate pairs of blocks and the padded sizes of either side's blocks."""
+    """Public inputs: the program, the candidate pairs of blocks and the padded sizes of both sides' blocks."""
 
     program: Program
     candidates: tuple[Candidate, ...]
@@ -34,7 +32,7 @@ class Agreement:
 
     @property
     def pairs(self) -> int:
-        """How many pairs of rows are compared, dummies included."""
+        """Number of compared pairs of rows, including dummies."""
         return sum(self.listener_sizes[i] * self.connector_sizes[j] for i, j in self.candidates)
 
 
@@ -47,26 +45,26 @@ def agree(
     engine: str,
     peer_sizes: Sequence[int] | None = None,
 ) -> Agreement:
-    """Return what both sides hold alike; name what they do not. `peer_sizes` are what the peer is held to, if known."""
+    """Return the agreement, or refuse and name what differs. `peer_sizes` are the sizes that the peer must have."""
     _compare(channel, program, candidates, engine)
-    told = _whole_numbers(channel.exchange(struct.pack(f">{len(sizes)}I", *sizes)))
-    if peer_sizes is not None and told != tuple(peer_sizes):
-        msg = "the peer brings blocks of other sizes than it has published; begin the session anew on both sides"
+    received = _whole_numbers(channel.exchange(struct.pack(f">{len(sizes)}I", *sizes)))
+    if peer_sizes is not None and received != tuple(peer_sizes):
+        msg = "the peer's blocks have other sizes than it has published; restart the session on both sides"
         raise LinkageError(msg)
     own = tuple(sizes)
-    listener, connector = (own, told) if channel.role == "listener" else (told, own)
+    listener, connector = (own, received) if channel.role == "listener" else (received, own)
     check_block_pairs(candidates, len(listener), len(connector))
-    if any(listener[i] * connector[j] > MOST_PAIRS_AT_ONCE for i, j in candidates):
-        msg = f"two blocks have more than {MOST_PAIRS_AT_ONCE:,} pairs, which need a byte each; make smaller blocks"
+    if any(listener[i] * connector[j] > MAX_BLOCK_PAIRS for i, j in candidates):
+        msg = f"two blocks have more than {MAX_BLOCK_PAIRS:,} pairs of rows; make smaller blocks"
         raise InputError(msg)
     return Agreement(program, tuple(candidates), listener, connector)
 
 
 def check_block_pairs(candidates: Sequence[Candidate], listener_blocks: int, connector_blocks: int) -> None:
-    """Refuse candidates that are not distinct pairs of blocks that are there."""
+    """Refuse candidates that are not distinct pairs of existing blocks."""
     inside = all(0 <= i < listener_blocks and 0 <= j < connector_blocks for i, j in candidates)
-    if not inside or len(set(candidates)) != len(candidates) or len(candidates) > MOST_CANDIDATES:
-        msg = f"candidates are distinct pairs of one of {listener_blocks} blocks and one of {connector_blocks}"
+    if not inside or len(set(candidates)) != len(candidates) or len(candidates) > MAX_CANDIDATES:
+        msg = f"candidates must be distinct pairs of one of {listener_blocks} blocks and one of {connector_blocks}"
         raise InputError(msg)
 
 
@@ -77,29 +75,29 @@ def _compare(channel: Channel, program: Program, candidates: Sequence[Candidate]
         "rules": program.digest().hex(),
         "candidate blocks": _digest([list(one) for one in candidates]),
     }
-    told = channel.exchange(json.dumps(own, sort_keys=True).encode())
-    if told == json.dumps(own, sort_keys=True).encode():
+    received = channel.exchange(json.dumps(own, sort_keys=True).encode())
+    if received == json.dumps(own, sort_keys=True).encode():
         return
     try:
-        theirs = json.loads(told)
+        theirs = json.loads(received)
         differ = [name for name, digest in own.items() if theirs[name] != digest]
     except (ValueError, KeyError, TypeError, RecursionError):
         differ = []
     named = ", ".join(differ) or "version of the protocol"
-    msg = f"the two sides differ in: {named}; nothing was compared; give both the same"
+    msg = f"the two sides differ in: {named}; nothing was compared; use the same on both sides"
     raise LinkageError(msg)
 
 
-def _digest(told: object) -> str:
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+def _digest(received: object) -> str:
+    return hashlib.sha256(json.dumps(received).encode()).hexdigest()
 
 
 def _whole_numbers(message: bytes) -> tuple[int, ...]:
-    if len(message) % 4 or len(message) > 4 * MOST_BLOCKS:
-        msg = f"the peer told no sizes of at most {MOST_BLOCKS} blocks; the session is over"
+    if len(message) % 4 or len(message) > 4 * MAX_BLOCKS:
+        msg = f"the peer did not send the sizes of at most {MAX_BLOCKS} blocks; the session is over"
         raise LinkageError(msg)
     sizes = struct.unpack(f">{len(message) // 4}I", message)
-    if max(sizes, default=0) > LARGEST_BLOCK:
-        msg = f"the peer brings a block of more than {LARGEST_BLOCK} rows; the session is over"
+    if max(sizes, default=0) > MAX_BLOCK_ROWS:
+        msg = f"the peer has a block of more than {MAX_BLOCK_ROWS} rows; the session is over"
         raise LinkageError(msg)
     return sizes

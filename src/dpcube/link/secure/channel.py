@@ -1,7 +1,12 @@
-"""An authenticated channel to the peer: an address and credentials enter, messages go to and fro.
+"""Authenticated channel to the peer: framed messages over mutual TLS.
 
-The socket never blocks: whoever waits, waits with a deadline. One thread uses a channel (an SSL object may not be used
-by two at once), which is why reading, writing and the tunnel share one loop (`tunnel.py`).
+The socket never blocks: every wait has a deadline. One thread uses a channel (an SSL object may not be used by two at
+once), which is why reading, writing and the tunnel share one loop (`engine.py`).
+
+**Frames.** A frame is a header (version, kind, session, sequence number, length) and a payload of at most `MAX_PAYLOAD`
+bytes. The channel below is TLS, which already keeps the order and refuses what was altered. Sequence numbers and
+sessions are checked all the same, so that a mistake there cannot pass for a message of this session. A frame is refused
+as soon as its header is invalid. Memory use is bounded by the bytes received and the start of one frame.
 """
 
 import hashlib
@@ -9,26 +14,118 @@ import secrets
 import select
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Self
+from enum import IntEnum
+from typing import NamedTuple, Self
 
 from dpcube.core.errors import LinkageError
+from dpcube.link.limits import MAX_MESSAGE, MAX_PAYLOAD
 from dpcube.link.secure.credentials import Credentials, Role
-from dpcube.link.secure.frames import LARGEST_PAYLOAD, NO_SESSION, Frame, FrameKind, FrameReader, FrameWriter
+
+FRAME_VERSION = 1
+NO_SESSION = bytes(16)
+_HEADER = struct.Struct(">HB16sQI")
+_PREFIX = struct.Struct(">HB")
+
+
+class FrameKind(IntEnum):
+    """Kind of a frame."""
+
+    HELLO = 1
+    MESSAGE = 2
+    END_OF_MESSAGE = 3
+    OPEN = 4
+    DATA = 5
+    CLOSE = 6
+    BEAT = 7
+    DONE = 8
+    ABORT = 9
+
+
+class Frame(NamedTuple):
+    """Frame: its kind and payload."""
+
+    kind: FrameKind
+    payload: bytes
+
+
+class FrameWriter:
+    """Writer of the frames of one direction of a session, numbered from 0."""
+
+    def __init__(self, session: bytes = NO_SESSION) -> None:
+        self.session = session
+        self._sequence = 0
+
+    def frame(self, kind: FrameKind, payload: bytes = b"") -> bytes:
+        """Return the next frame."""
+        if len(payload) > MAX_PAYLOAD:
+            msg = f"the payload of a frame has at most {MAX_PAYLOAD} bytes, got {len(payload)}"
+            raise ValueError(msg)
+        header = _HEADER.pack(FRAME_VERSION, kind, self.session, self._sequence, len(payload))
+        self._sequence += 1
+        return header + payload
+
+
+class FrameReader:
+    """Reader of the frames of one direction of a session; the first fault ends it."""
+
+    def __init__(self, session: bytes = NO_SESSION) -> None:
+        self.session = session
+        self._sequence = 0
+        self._buffer = bytearray()
+
+    def begin(self, session: bytes) -> None:
+        """Begin a session: the next bytes are its first frame."""
+        self.session, self._sequence = session, 0
+
+    def take(self, received: bytes) -> None:
+        """Append received bytes."""
+        self._buffer += received
+
+    def next(self) -> Frame | None:
+        """Return the next frame if it is complete; an invalid header is refused before its payload arrives."""
+        buffer = self._buffer
+        if len(buffer) >= _PREFIX.size:  # the first bytes identify another protocol
+            version, number = _PREFIX.unpack_from(buffer)
+            if version != FRAME_VERSION or number not in FrameKind.__members__.values():
+                self._refuse("is not of this protocol and version")
+        if len(buffer) < _HEADER.size:
+            return None
+        _, number, session, sequence, length = _HEADER.unpack_from(buffer)
+        if length > MAX_PAYLOAD:
+            self._refuse(f"is longer than {MAX_PAYLOAD} bytes")
+        if session != self.session:
+            self._refuse("is of another session")
+        if sequence != self._sequence:
+            self._refuse("is repeated or out of order")
+        end = _HEADER.size + length
+        if len(buffer) < end:
+            return None
+        frame = Frame(FrameKind(number), bytes(buffer[_HEADER.size : end]))
+        del buffer[:end]
+        self._sequence += 1
+        return frame
+
+    def _refuse(self, fault: str) -> None:
+        self._buffer.clear()
+        self._sequence = -1  # no frame that follows can be the next one
+        msg = f"the peer sent a message that {fault}; the session is over"
+        raise LinkageError(msg)
+
 
 HANDSHAKE_SECONDS = 10.0
 BEAT_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
-LARGEST_MESSAGE = 2**28
 _NONCE = 32
 _AT_ONCE = 2**20
 _OTHER: dict[Role, Role] = {"listener": "connector", "connector": "listener"}
 
 
 class Channel:
-    """A session with an authenticated peer. Messages larger than `LARGEST_MESSAGE` bytes are refused."""
+    """Session with an authenticated peer. Messages larger than `MAX_MESSAGE` bytes are refused."""
 
     def __init__(self, stream: ssl.SSLSocket, role: Role) -> None:
         self.role = role
@@ -40,7 +137,7 @@ class Channel:
         self._heard = self._beaten = time.monotonic()
 
     def greet(self) -> None:
-        """Tell the peer one's role and agree on the name of the session, made of a random number of each."""
+        """Exchange roles and agree on the session id, derived from a random nonce of each side."""
         own = self.role.encode().ljust(16) + secrets.token_bytes(_NONCE)
         self.queue(FrameKind.HELLO, own)
         frame = self.receive_frame(HANDSHAKE_SECONDS)
@@ -54,32 +151,32 @@ class Channel:
         self._reader.begin(session)
 
     def exchange(self, message: bytes, *, seconds: float = SILENCE_SECONDS) -> bytes:
-        """Send a message and return the one that the peer sends at the same place of the session."""
+        """Send a message and return the one that the peer sends at the same point of the session."""
         self.send(message)
         received = self.receive(seconds=seconds)
         self.flush(seconds=seconds)  # the peer reads until it has our message, so this ends
         return received
 
     def send(self, message: bytes) -> None:
-        """Queue a message of any size; it is sent while messages are awaited, and by `flush`."""
-        for start in range(0, len(message), LARGEST_PAYLOAD):
-            self.queue(FrameKind.MESSAGE, message[start : start + LARGEST_PAYLOAD])
+        """Queue a message of any size; it is sent while waiting for messages, and by `flush`."""
+        for start in range(0, len(message), MAX_PAYLOAD):
+            self.queue(FrameKind.MESSAGE, message[start : start + MAX_PAYLOAD])
         self.queue(FrameKind.END_OF_MESSAGE)
 
     def receive(self, *, seconds: float = SILENCE_SECONDS) -> bytes:
-        """Return the next message of the peer; none for so long, or anything else, ends the session."""
+        """Return the next message of the peer; a timeout, or any other frame, ends the session."""
         parts: list[bytes] = []
         while (frame := self.receive_frame(seconds)).kind != FrameKind.END_OF_MESSAGE:
-            # Parts but the last are full, so a message has few of them and its time is bounded as its size is.
-            is_due = frame.kind == FrameKind.MESSAGE and all(len(part) == LARGEST_PAYLOAD for part in parts[-1:])
-            if not is_due or len(parts) * LARGEST_PAYLOAD >= LARGEST_MESSAGE:
-                msg = f"the peer sent something else than a message of at most {LARGEST_MESSAGE} bytes, which is due"
+            # All parts but the last are full, so a message has few parts, and its time is bounded by its size.
+            is_due = frame.kind == FrameKind.MESSAGE and all(len(part) == MAX_PAYLOAD for part in parts[-1:])
+            if not is_due or len(parts) * MAX_PAYLOAD >= MAX_MESSAGE:
+                msg = f"the peer sent something other than the expected message of at most {MAX_MESSAGE} bytes"
                 raise LinkageError(msg)
             parts.append(frame.payload)
         return b"".join(parts)
 
     def flush(self, *, seconds: float = SILENCE_SECONDS) -> None:
-        """Send all that is queued."""
+        """Send all queued frames."""
         deadline = time.monotonic() + seconds
         self.write_some()
         while self._unsent:
@@ -87,7 +184,7 @@ class Channel:
             self.write_some()
 
     def close(self, *, reason: bool = False) -> None:
-        """End the session; with a reason, the peer is told that it ended too early."""
+        """End the session; with a reason, notify the peer that it ended early."""
         with suppress(OSError, LinkageError, ValueError):
             if reason:
                 self.queue(FrameKind.ABORT)
@@ -102,18 +199,18 @@ class Channel:
 
     @property
     def session(self) -> bytes:
-        """The name of the session, which both sides made of a random number of each."""
+        """Session id, derived from a random nonce of each side."""
         return self._writer.session
 
-    # What a loop over several sockets needs.
+    # Interface for a loop over several sockets.
 
     def fileno(self) -> int:
-        """Return what can be waited for."""
+        """Return the descriptor to poll."""
         return self._stream.fileno()
 
     @property
     def unsent(self) -> int:
-        """How many bytes are queued."""
+        """Number of queued bytes."""
         return len(self._unsent)
 
     def queue(self, kind: FrameKind, payload: bytes = b"") -> None:
@@ -121,10 +218,10 @@ class Channel:
         self._unsent += self._writer.frame(kind, payload)
 
     def write_some(self) -> None:
-        """Send what the network takes now."""
+        """Send as much as the network accepts now."""
         try:
             while self._unsent:
-                sent = self._stream.send(bytes(self._unsent[:LARGEST_PAYLOAD]))
+                sent = self._stream.send(bytes(self._unsent[:MAX_PAYLOAD]))
                 self.bytes_sent += sent
                 del self._unsent[:sent]
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -133,7 +230,7 @@ class Channel:
             raise _lost(error) from None
 
     def read_some(self) -> None:
-        """Take in what has come, for `next_frame`; the end of the connection is an error."""
+        """Receive available bytes for `next_frame`; the end of the connection is an error."""
         received = bytearray()
         while len(received) < _AT_ONCE or self._stream.pending():
             try:
@@ -147,14 +244,14 @@ class Channel:
             if not part and not received:
                 raise lost
             if not part:
-                break  # first what it said at last: it may tell why it went
+                break  # process its last frames first: they may say why it left
             received += part
         self.bytes_received += len(received)
         self._reader.take(bytes(received))
         self._heard = time.monotonic() if received else self._heard
 
     def next_frame(self) -> Frame | None:
-        """Return the next frame that has come whole, if any, but no beat; an abort of the peer is an error."""
+        """Return the next complete frame, if any, except heartbeats; an abort of the peer is an error."""
         while (frame := self._reader.next()) is not None:
             if frame.kind == FrameKind.ABORT:
                 msg = "the peer ended the session early; its own message says why"
@@ -164,7 +261,7 @@ class Channel:
         return None
 
     def beat(self, silence: float = SILENCE_SECONDS) -> None:
-        """Let the peer hear from us now and then; a peer that was not heard for too long is gone."""
+        """Send heartbeats to the peer, and end the session if the peer was silent for too long."""
         now = time.monotonic()
         if now - self._heard > silence:
             msg = f"the peer has been silent for {silence:.0f} s; the session is over"
@@ -174,7 +271,7 @@ class Channel:
             self.queue(FrameKind.BEAT)
 
     def receive_frame(self, seconds: float = SILENCE_SECONDS) -> Frame:
-        """Return the next frame, beats apart; send what is queued meanwhile."""
+        """Return the next frame, except heartbeats; send queued frames meanwhile."""
         deadline = time.monotonic() + seconds
         self.write_some()
         while (frame := self.next_frame()) is None:
@@ -193,7 +290,7 @@ class Channel:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, for `await_peer`."""
+    """Return a listening socket for `await_peer`."""
     try:
         return socket.create_server((host, port), backlog=4)
     except OSError as error:
@@ -208,7 +305,7 @@ def await_peer(
     seconds: float = 600.0,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Channel:
-    """Return a channel to the first peer that proves itself; others are refused, and `tell` is told so."""
+    """Return a channel to the first peer that authenticates; others are refused and reported to `tell`."""
     deadline = time.monotonic() + seconds
     last = ""
     while (left := deadline - time.monotonic()) > 0:
@@ -222,12 +319,12 @@ def await_peer(
         except LinkageError as error:
             last = f"; {error}"
             tell(str(error))
-    msg = f"no peer proved itself within {seconds:.0f} s{last}"
+    msg = f"no peer authenticated within {seconds:.0f} s{last}"
     raise LinkageError(msg)
 
 
 def reach_peer(host: str, port: int, credentials: Credentials, *, seconds: float = 60.0) -> Channel:
-    """Return a channel to the peer that listens at an address; it may begin to listen a little later."""
+    """Return a channel to the peer that listens at an address; retry until it listens or the time is over."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -235,14 +332,14 @@ def reach_peer(host: str, port: int, credentials: Credentials, *, seconds: float
             break
         except OSError as error:
             if time.monotonic() + 0.5 > deadline:
-                msg = f"nobody listens at {host} port {port} ({error.strerror or error}); start the other side"
+                msg = f"no party listens at {host} port {port} ({error.strerror or error}); start the other side"
                 raise LinkageError(msg) from None
             time.sleep(0.2)
     return _begin(plain, credentials, "connector", host)
 
 
 def _begin(plain: socket.socket, credentials: Credentials, role: Role, peer: str) -> Channel:
-    """Return the channel of an authenticated session, or refuse whoever is at the other end of a connection."""
+    """Return the channel of an authenticated session, or refuse the peer of a connection."""
     plain.settimeout(HANDSHAKE_SECONDS)
     channel = None
     try:
@@ -262,16 +359,16 @@ def _begin(plain: socket.socket, credentials: Credentials, role: Role, peer: str
 def _fault(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         doubtful = isinstance(error, ssl.SSLCertVerificationError) or "ALERT" in (error.reason or "")
-        return "it does not hold our key or a certificate of our authority" if doubtful else "it does not speak our TLS"
+        return "it has neither our key nor a certificate of our authority" if doubtful else "it does not use our TLS"
     if isinstance(error, TimeoutError):
-        return f"it did not prove itself within {HANDSHAKE_SECONDS:.0f} s"
+        return f"it did not authenticate within {HANDSHAKE_SECONDS:.0f} s"
     if isinstance(error, OSError | ConnectionLostError):
-        return "it closed the connection before it had proved itself; both sides must hold the same key"
+        return "it closed the connection before authenticating; both sides must have the same key"
     return str(error)
 
 
 class ConnectionLostError(LinkageError):
-    """The peer's end of the connection is closed."""
+    """Raised when the peer has closed the connection."""
 
 
 def _lost(error: OSError | None) -> LinkageError:

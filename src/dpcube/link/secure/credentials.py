@@ -1,11 +1,11 @@
-"""Who the peer is: a shared key, or certificates of a private authority, enter; TLS settings for either role leave.
+"""Mutual TLS credentials of the two parties: a shared key, or certificates of a private authority.
 
-Both ways are mutual TLS 1.3 against one authority of the two parties, checked by OpenSSL. With a shared key the
-authority *is* the key: its Ed25519 key is derived from the 256 random bits of the file, and each session makes itself a
-certificate that it signs with it. So whoever holds the key can be either party, nobody else can be one, and no
-challenge and response of our own is needed. A certificate says which role it is for, so that a peer cannot be answered
-with its own. Host names are not looked at: the authority is for these two alone. The key must be random, for a peer
-that tries to connect sees a signature by which it could guess a password.
+Both ways are mutual TLS 1.3 with one certificate authority of the two parties, verified by OpenSSL. With a shared key
+the authority *is* the key: its Ed25519 key is derived from the 256 random bits of the file, and each session signs a
+certificate of its own with it. So every holder of the key can be either party, nobody else can, and no further
+challenge-response protocol is needed. A certificate names its role, so that a peer cannot be answered with its own
+certificate. Host names are not checked: the authority is for these two parties alone. The key must be random, for a
+peer that tries to connect sees a signature that would allow it to guess a password.
 """
 
 import datetime
@@ -32,13 +32,13 @@ _PURPOSES: dict[Role, x509.ObjectIdentifier] = {
     "listener": ExtendedKeyUsageOID.SERVER_AUTH,
     "connector": ExtendedKeyUsageOID.CLIENT_AUTH,
 }
-# Keys of a session end with it, and the shared key is what is trusted: clocks that differ shall not matter.
+# Session keys end with the session, and trust is in the shared key: clock differences must not matter.
 _FROM, _UNTIL = datetime.datetime(2000, 1, 1), datetime.datetime(2999, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a party shows and what it asks of its peer: TLS settings for each role."""
+    """Credentials of a party, and its requirements for the peer: TLS settings for each role."""
 
     _contexts: dict[Role, ssl.SSLContext] = field(repr=False)
 
@@ -48,18 +48,18 @@ class Credentials:
 
 
 def write_shared_key(path: Path | str) -> None:
-    """Write a new random key to a new file that only its owner can read; give the peer a copy over a safe way."""
+    """Write a new random key to a new file that only its owner can read; give the peer a copy over a safe channel."""
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError as error:
-        msg = f"no key can be written to {path}: {error.strerror}"
+        msg = f"cannot write a key to {path}: {error.strerror}"
         raise InputError(msg) from None
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{secrets.token_hex(KEY_BYTES)}\n")
 
 
 def shared_key(path: Path | str) -> Credentials:
-    """Return the credentials of whoever holds the key in a file."""
+    """Return the credentials of the holder of the key in a file."""
     authority = Ed25519PrivateKey.from_private_bytes(
         HKDF(SHA256(), 32, salt=None, info=b"dpcube link authority 1").derive(_key_in(Path(path)))
     )
@@ -73,7 +73,7 @@ def certificates(authority: Path | str, certificate: Path | str, key: Path | str
         root = Path(authority).read_text(encoding="ascii")
         made = {role: _context(role, root, Path(certificate), Path(key)) for role in _PURPOSES}
     except (OSError, ValueError) as error:  # an SSLError is an OSError
-        msg = f"{authority}, {certificate} and {key} are not an authority, a certificate and its key in PEM ({error})"
+        msg = f"{authority}, {certificate} and {key} must be an authority, a certificate and its key in PEM ({error})"
         raise InputError(msg.replace("\n", " ")) from None
     return Credentials(made)
 
@@ -81,15 +81,16 @@ def certificates(authority: Path | str, certificate: Path | str, key: Path | str
 def _key_in(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            mode, told = os.fstat(file.fileno()).st_mode, file.read(2 * KEY_BYTES + 2)
-        key = bytes.fromhex(told.decode("ascii").strip())
+            mode, text = os.fstat(file.fileno()).st_mode, file.read(2 * KEY_BYTES + 2)
+        key = bytes.fromhex(text.decode("ascii").strip())
     except (OSError, ValueError):
         key, mode = b"", 0
     if len(key) != KEY_BYTES:
-        msg = f"{path} does not hold a shared key, {2 * KEY_BYTES} hexadecimal digits; write one with write_shared_key"
+        msg = f"{path} does not contain a shared key, {2 * KEY_BYTES} hexadecimal digits; make one with "
+        msg += "dpcube link --new-key (write_shared_key in Python)"
         raise InputError(msg)
     if os.name == "posix" and mode & 0o077:
-        msg = f"{path} can be read by others, so its key is no secret; chmod 600 it, or better make another"
+        msg = f"{path} can be read by other users, so its key is not secret; make a new key, or at least chmod 600 it"
         raise LinkageError(msg)
     return key
 
@@ -108,7 +109,7 @@ def _context(role: Role, root: str, certificate: Path, key: Path) -> ssl.SSLCont
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if role == "listener" else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_REQUIRED  # of the one who connects, too
+    context.verify_mode = ssl.CERT_REQUIRED  # for the connecting side, too
     if role == "listener":
         context.num_tickets = 0
     context.load_verify_locations(cadata=root)
@@ -143,5 +144,5 @@ def _certificate(
     return made.sign(authority, None)
 
 
-def _name(told: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"dpcube link {told}")])
+def _name(label: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"dpcube link {label}")])

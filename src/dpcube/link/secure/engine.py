@@ -1,13 +1,18 @@
-"""The engine in a child process, and the watch over it: an agreement and a side's terms enter, match bits leave.
+"""Secure-computation engine in a child process, with its watchdog and the tunnel to the peer's engine.
 
-The engine ends its own process when its peer dies, and waits for ever for one that is silent. So it runs in a child,
-which is killed when the peer is gone or silent, when it makes no progress, or when this process is done with it.
+The engine ends its own process when its peer dies, and waits for ever for one that is silent. So it runs in a child
+process, which is killed when the peer is gone or silent, when it makes no progress, or when this process is done.
+
+**Tunnel.** The engine has no access to the network. It listens on and connects to sockets in a folder that only its
+user may enter; its data travels as frames through the authenticated channel. So there is only one port and one TLS
+setting. The engine's own server answers anybody and shows pages about itself; only the peer's engine can reach it.
 """
 
 import io
 import json
 import os
 import select
+import socket
 import struct
 import subprocess
 import time
@@ -22,12 +27,155 @@ import numpy as np
 
 from dpcube.core.arrays import Bools, Ints
 from dpcube.core.errors import LinkageError
+from dpcube.link.limits import MAX_STREAMS
 from dpcube.link.secure import worker
 from dpcube.link.secure.agreement import Agreement
-from dpcube.link.secure.channel import SILENCE_SECONDS, Channel
-from dpcube.link.secure.frames import FrameKind
+from dpcube.link.secure.channel import SILENCE_SECONDS, Channel, Frame, FrameKind
 from dpcube.link.secure.terms import public_program, side_terms
-from dpcube.link.secure.tunnel import Tunnel
+
+_HELD_BACK = 2**23
+_READ_AT_ONCE = 2**17
+_ID = struct.Struct(">I")
+
+
+class Stream:
+    """Connection of an engine: its local end, if connected, and the bytes still to be written to it."""
+
+    def __init__(self, local: socket.socket | None) -> None:
+        self.local = local
+        self.unwritten = bytearray()
+        if local is not None:
+            local.setblocking(False)
+
+
+class Tunnel:
+    """Connections of both engines; our engine connects to its peer at `doorway`, and listens at `engine`."""
+
+    def __init__(self, channel: Channel, *, doorway: Path, engine: Path) -> None:
+        self._channel, self._engine = channel, engine
+        self._streams: dict[int, Stream] = {}
+        self._next = 0 if channel.role == "listener" else 1
+        self._door = socket.socket(socket.AF_UNIX)
+        try:
+            self._door.bind(str(doorway))
+        except OSError as error:  # a name of more than about 100 bytes, most often
+            self._door.close()
+            msg = f"no socket can be made at {doorway} ({error}); set TMPDIR to a short path"
+            raise LinkageError(msg) from None
+        self._door.listen(MAX_STREAMS)
+        self._door.setblocking(False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._door.close()
+        for stream in self._streams.values():
+            if stream.local is not None:
+                stream.local.close()
+
+    def watched(self) -> dict[int, int]:
+        """Return the descriptors to poll. Data is read only if it can be passed on soon, so that buffers stay small."""
+        local = {one.local.fileno(): one for one in self._streams.values() if one.local is not None}
+        reads = select.POLLIN if self._channel.unsent < _HELD_BACK else 0
+        events = {fd: reads | (select.POLLOUT if one.unwritten else 0) for fd, one in local.items()}
+        is_full = any(len(one.unwritten) > _HELD_BACK for one in self._streams.values())
+        events[self._channel.fileno()] = (0 if is_full else select.POLLIN) | (
+            select.POLLOUT if self._channel.unsent else 0
+        )
+        return {**events, self._door.fileno(): select.POLLIN}
+
+    def turn(self, ready: dict[int, int]) -> Frame | None:
+        """Transfer available data, and return the next frame that is not the tunnel's; later frames stay queued."""
+        if self._door.fileno() in ready:
+            self._accept()
+        for number, stream in list(self._streams.items()):
+            self._join(stream)
+            if stream.local is not None and stream.local.fileno() in ready:
+                self._read(number, stream)
+            self._write(number, stream)
+        if ready.get(self._channel.fileno(), 0) & ~select.POLLOUT:
+            self._channel.read_some()
+        while (frame := self._channel.next_frame()) is not None and self._takes(frame):
+            pass
+        self._channel.write_some()
+        return frame
+
+    def _accept(self) -> None:
+        with suppress(BlockingIOError):
+            local, _ = self._door.accept()
+            if len(self._streams) >= MAX_STREAMS:
+                local.close()
+                return
+            self._streams[self._next] = Stream(local)
+            self._channel.queue(FrameKind.OPEN, _ID.pack(self._next))
+            self._next += 2
+
+    def _join(self, stream: Stream) -> None:
+        """Connect a stream of the peer to our engine, once that listens."""
+        if stream.local is None:
+            local = socket.socket(socket.AF_UNIX)
+            try:
+                local.connect(str(self._engine))
+            except OSError:
+                local.close()
+                return
+            local.setblocking(False)
+            stream.local = local
+
+    def _read(self, number: int, stream: Stream) -> None:
+        assert stream.local is not None
+        try:
+            part = stream.local.recv(_READ_AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        if part:
+            self._channel.queue(FrameKind.DATA, _ID.pack(number) + part)
+        else:
+            self._close(number)
+            self._channel.queue(FrameKind.CLOSE, _ID.pack(number))
+
+    def _write(self, number: int, stream: Stream) -> None:
+        if stream.local is None or number not in self._streams:
+            return
+        try:
+            while stream.unwritten:
+                del stream.unwritten[: stream.local.send(bytes(stream.unwritten[:_READ_AT_ONCE]))]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close(number)
+            self._channel.queue(FrameKind.CLOSE, _ID.pack(number))
+
+    def _takes(self, frame: Frame) -> bool:
+        if frame.kind not in (FrameKind.OPEN, FrameKind.DATA, FrameKind.CLOSE):
+            return False
+        if len(frame.payload) < _ID.size:
+            msg = "the peer sent a frame without a stream number; the session is over"
+            raise LinkageError(msg)
+        (number,), rest = _ID.unpack_from(frame.payload), frame.payload[_ID.size :]
+        if frame.kind == FrameKind.OPEN:
+            self._open(number)
+        elif number in self._streams and frame.kind == FrameKind.DATA:
+            self._streams[number].unwritten += rest
+            self._write(number, self._streams[number])
+        elif number in self._streams:
+            self._close(number)
+        return True  # data for a stream that we have closed was already under way
+
+    def _open(self, number: int) -> None:
+        if number in self._streams or number % 2 == self._next % 2 or len(self._streams) >= MAX_STREAMS:
+            msg = "the peer opened an invalid stream; the session is over"
+            raise LinkageError(msg)
+        self._streams[number] = Stream(None)
+
+    def _close(self, number: int) -> None:
+        stream = self._streams.pop(number)
+        if stream.local is not None:
+            stream.local.close()
+
 
 STALLED_SECONDS = 900.0
 TILE_EDGE = 256
@@ -37,13 +185,13 @@ _TURN_SECONDS = 0.5
 
 
 def pairs_at_once(conditions: int) -> int:
-    """Return how many pairs are decided at once: many, for rounds cost much; few enough for about 2 GB."""
+    """Return the number of pairs decided at once: many, for rounds are expensive; few enough for about 2 GB."""
     return max(PAIRS_ALIKE, 2**19 // conditions // PAIRS_ALIKE * PAIRS_ALIKE)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineWatch:
-    """How the engine is started, how long its silence and the peer's are borne, and who is told of candidates done."""
+    """Settings of the engine: its Python, the timeouts of the peer and of progress, and a progress callback."""
 
     python: Path
     silence: float = SILENCE_SECONDS
@@ -75,7 +223,7 @@ def engine_matches(channel: Channel, agreement: Agreement, blocks: Sequence[Ints
 
 
 def run_engine(channel: Channel, job: dict[str, Any], arrays: Mapping[str, Any], watch: EngineWatch) -> list[bytes]:
-    """Return what both sides' engines answer to a job, or say which of them, or the peer, has failed."""
+    """Return the answers of a job that both sides' engines run, or raise an error that names what failed."""
     with TemporaryDirectory(prefix="dpcube-") as folder:  # 0700
         own, peer = Path(folder, "own"), Path(folder, "peer")
         rank = 0 if channel.role == "listener" else 1
@@ -87,7 +235,7 @@ def run_engine(channel: Channel, job: dict[str, Any], arrays: Mapping[str, Any],
             while not (child.is_done and is_peer_done):
                 frame = tunnel.turn(_ready({**tunnel.watched(), child.fileno(): select.POLLIN}))
                 if frame is not None and (is_peer_done or frame.kind != FrameKind.DONE):
-                    msg = "the peer sent something else than what is due; the session is over"
+                    msg = "the peer sent an unexpected frame; the session is over"
                     raise LinkageError(msg)
                 is_peer_done = is_peer_done or frame is not None
                 known = len(child.answers)
@@ -101,22 +249,22 @@ def run_engine(channel: Channel, job: dict[str, Any], arrays: Mapping[str, Any],
 
 
 def _end_tunnel(channel: Channel) -> None:
-    """Say that nothing of the engines follows, and pass over what the peer's had sent before it said so."""
+    """Announce the end of engine data, and skip data that the peer's engine had sent before its announcement."""
     channel.queue(FrameKind.DONE)
     while (frame := channel.receive_frame()).kind != FrameKind.DONE:
         if frame.kind not in (FrameKind.OPEN, FrameKind.DATA, FrameKind.CLOSE):
-            msg = "the peer sent something else than what is due; the session is over"
+            msg = "the peer sent an unexpected frame; the session is over"
             raise LinkageError(msg)
     channel.flush()
 
 
 class EngineProcess:
-    """A child that runs `worker.py` with the engine's Python in a folder, and what it has answered so far."""
+    """Child process that runs `worker.py` with the engine's Python in a folder, and its answers so far."""
 
     def __init__(self, python: Path, folder: str) -> None:
         self.answers: list[bytes] = []
         self.is_done = False
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._moved = time.monotonic()
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         try:
@@ -130,7 +278,8 @@ class EngineProcess:
                 start_new_session=True,
             )
         except OSError as error:
-            msg = f"the engine cannot be started with {python}: {error.strerror}; install it again"
+            msg = f"the engine cannot be started with {python}: {error.strerror}; install it again "
+            msg += "(dpcube link --install-engine)"
             raise LinkageError(msg) from None
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
@@ -147,29 +296,29 @@ class EngineProcess:
         self._process.wait()
 
     def fileno(self) -> int:
-        """Return where answers can be waited for."""
+        """Return the descriptor to poll for answers."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
     def give(self, job: dict[str, Any], arrays: Mapping[str, Any]) -> None:
-        """Hand the job over; the child reads it before anything else."""
-        told = io.BytesIO()
+        """Send the job; the child reads it before anything else."""
+        payload = io.BytesIO()
         public = np.frombuffer(json.dumps(job).encode(), np.uint8)
-        np.savez(told, job=public, **arrays)
+        np.savez(payload, job=public, **arrays)
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(struct.pack(">Q", told.tell()) + told.getvalue())
+            self._process.stdin.write(struct.pack(">Q", payload.tell()) + payload.getvalue())
             self._process.stdin.flush()
         except OSError:
             raise self._failed() from None
 
     def heed(self, *, stalled: float) -> bool:
-        """Take in what the child has answered, and return whether it has come to its end just now."""
+        """Read available answers of the child, and return whether it has just finished."""
         assert self._process.stdout is not None
         was_done = self.is_done
         if part := self._process.stdout.read():
             self._moved = time.monotonic()
-            self._held += part
+            self._buffer += part
             self._take()
         elif self._process.poll() is not None and not self.is_done:
             raise self._failed()
@@ -179,12 +328,12 @@ class EngineProcess:
         return self.is_done and not was_done
 
     def _take(self) -> None:
-        while len(self._held) >= 9:
-            kind, (size,) = bytes(self._held[:1]), struct.unpack_from(">Q", self._held, 1)
-            if len(self._held) < 9 + size:
+        while len(self._buffer) >= 9:
+            kind, (size,) = bytes(self._buffer[:1]), struct.unpack_from(">Q", self._buffer, 1)
+            if len(self._buffer) < 9 + size:
                 return
-            payload = bytes(self._held[9 : 9 + size])
-            del self._held[: 9 + size]
+            payload = bytes(self._buffer[9 : 9 + size])
+            del self._buffer[: 9 + size]
             if kind == worker.BLOCK:
                 self.answers.append(payload)
             elif kind == worker.FAILED:

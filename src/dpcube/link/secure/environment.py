@@ -1,8 +1,9 @@
-"""The engine's own environment: made once by pip in the user's cache directory, used as a child process only.
+"""Virtual environment of the secure-computation engine, made once by pip in the user's cache directory.
 
-`spu` is a wheel for Python 3.11 on Linux that asks for NumPy 1 and takes a gigabyte with what it needs. dpcube keeps
-its own NumPy, and what the engine brings is never imported beside budgets. The engine is handed private features, so it
-is run only from a directory that belongs to the user and that nobody else may enter.
+`spu` is a wheel for Python 3.11 on Linux that requires NumPy 1 and takes a gigabyte with its dependencies. dpcube keeps
+its own NumPy, and never imports the engine's packages into a process with budgets: they run in a child process only.
+The engine gets private features, so it is run only from a directory that belongs to the user and that nobody else may
+enter.
 """
 
 import fcntl
@@ -37,24 +38,24 @@ _READY = "ready"
 
 
 def engine_python(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the Python of the engine's environment, or say how to make one."""
+    """Return the Python of the engine's environment; InputError with instructions if there is none."""
     if chosen := environment.get(ENGINE_SWITCH):
         return Path(chosen)
     folder = engine_folder(environment)
     if not (folder / _READY).exists():
-        msg = f"the engine of secure comparisons is not installed in {folder}; dpcube link --install-engine does it"
+        msg = f"the engine of secure comparisons is not installed in {folder}; run: dpcube link --install-engine"
         raise InputError(msg)
     _refuse_foreign(folder)
     return folder / "bin" / "python"
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Refuse an environment into which anyone else could have put code, or could yet."""
+    """Refuse an environment into which another user could have put code, or still could."""
     place, above = folder.lstat(), folder.parent.lstat()
     if is_ours(above) and is_ours(place) and not place.st_mode & (S_IRWXG | S_IRWXO):
         return
     msg = (
-        f"the engine of secure comparisons in {folder} is not run, for others than you could have put code there: both "
+        f"the engine of secure comparisons in {folder} is not run, because other users could have put code there: both "
         f"that directory (chmod 700) and {folder.parent} (chmod go-w) must be yours alone. If others could write to "
         "them, remove it and install it again (dpcube link --install-engine)"
     )
@@ -62,16 +63,16 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def engine_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where the engine is installed."""
+    """Return the directory of the engine."""
     place = cache_folder(environment)
     if place is None:
-        msg = f"there is no cache directory to install the engine in; set {ENGINE_SWITCH} to a Python that has spu"
+        msg = f"there is no cache directory for the engine; set {ENGINE_SWITCH} to a Python that has spu"
         raise InputError(msg)
     return place / f"engine-{REQUIREMENTS[-2].replace('==', '-')}"
 
 
 def install_engine(folder: Path | None = None) -> Path:
-    """Make the engine's environment, unless it is there, and return its Python. Half of one is made anew."""
+    """Create the engine's environment unless it exists, and return its Python. An incomplete one is replaced."""
     is_kept, folder = folder is None, folder or engine_folder()
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
@@ -84,7 +85,7 @@ def install_engine(folder: Path | None = None) -> Path:
             _run(str(folder / "bin" / "python"), "-m", "pip", "install", *options, *REQUIREMENTS)
             _run(str(folder / "bin" / "python"), "-I", "-c", "import jax, spu")
             (folder / _READY).touch()
-    if is_kept:  # in the cache directory; another folder is the caller's word
+    if is_kept:  # in the cache directory; for another folder the caller is responsible
         _refuse_foreign(folder)
     return folder / "bin" / "python"
 

@@ -1,4 +1,4 @@
-"""The secure step as one call: a channel, a program, a side's blocks and the candidates enter, the match bits leave."""
+"""Entry point of the secure step: choice of the engine, agreement and computation of the match bits."""
 
 import importlib.util
 import json
@@ -30,12 +30,12 @@ def secure_matches(
     stalled: float = STALLED_SECONDS,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Bools]:
-    """Return, to both sides, which pairs match of each candidate pair of blocks: the same as `program.matches`.
+    """Return, to both sides, the match bits of each candidate pair of blocks: the same as `program.matches`.
 
-    `blocks` are this side's feature matrices, dummies included, rows shuffled; how many rows they have is told to the
-    peer. A candidate is (a block of the listener, a block of the connector). Nothing else about the rows is opened.
-    Have the blocks ready before the channel is opened: a peer that waits longer than a minute gives up. `progress` is
-    told how many candidates are done.
+    `blocks` are this side's feature matrices, including dummies, with shuffled rows; their sizes are sent to the peer.
+    A candidate is (a block of the listener, a block of the connector). Nothing else about the rows is revealed.
+    Compute the blocks before opening the channel: a peer gives up after one minute. `progress` receives the number of
+    finished candidates.
     """
     for block in blocks:
         check_features(program, block)
@@ -51,7 +51,7 @@ def secure_matches(
 
 
 def usable_engines(program: Program, python: Path | None = None) -> dict[str, Path]:
-    """Return the engines that can run a program here, the best first, each with its Python; one is needed at least."""
+    """Return the engines that can run a program here, the best first, each with its Python; refuse if there is none."""
     made: dict[str, Path] = {}
     try:
         made[ENGINE] = engine_python() if python is None else python
@@ -65,16 +65,18 @@ def usable_engines(program: Program, python: Path | None = None) -> dict[str, Pa
 
 
 def _common_engine(channel: Channel, program: Program, python: Path | None) -> tuple[str, Path]:
-    """Return the engine that both sides have: the first of the listener's that the connector has too."""
+    """Return the common engine: the first of the listener's that the connector has too."""
     ours = usable_engines(program, python)
     try:
-        told = json.loads(channel.exchange(json.dumps(list(ours)).encode()))
-        theirs = [str(name) for name in told][:8]
+        received = json.loads(channel.exchange(json.dumps(list(ours)).encode()))
+        theirs = [str(name) for name in received][:8]
     except (ValueError, TypeError, RecursionError):
         theirs = []
     first, second = (list(ours), theirs) if channel.role == "listener" else (theirs, list(ours))
     chosen = next((name for name in first if name in second), None)
     if chosen is None:
-        msg = f"the two sides have no engine in common; this one has {', '.join(ours)}: install the same on the other"
+        msg = (
+            f"the two sides have no engine in common; this side has {', '.join(ours)}: install one of them on the other"
+        )
         raise LinkageError(msg)
     return chosen, ours[chosen]

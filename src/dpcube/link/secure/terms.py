@@ -1,4 +1,4 @@
-"""What a side brings to the computation: its features enter, rows of integers leave, from which few steps remain.
+"""Local preprocessing of one side's features into terms of additive conditions for the two-party computation.
 
 Each comparison becomes conditions on pairs of rows that are cheap between two parties, by work that each does alone:
 
@@ -40,7 +40,7 @@ _WORD, _LONG = 32, 64
 
 
 def text_shape(one: Comparison) -> tuple[int, int]:
-    """Return f, the bits in which a text is compared, sign included, and g, the bits kept below those in common.
+    """Return f, the bits of a field including its sign, and g, the bits kept below the bits in common.
 
     >>> text_shape(Comparison("text", 128, 1, dice=(13, 20)))
     (10, 7)
@@ -51,7 +51,7 @@ def text_shape(one: Comparison) -> tuple[int, int]:
 
 
 def text_places(one: Comparison) -> list[int]:
-    """Return the place of each row that shares a product of a text; the lowest bit is left to what it is off by.
+    """Return the place of each row that shares a product of a text; the lowest bit is left for the product's error.
 
     >>> text_places(Comparison("text", 128, 1, dice=(13, 20)))
     [8, 23, 38, 53]
@@ -62,9 +62,10 @@ def text_places(one: Comparison) -> list[int]:
 
 
 def public_program(program: Program) -> dict[str, Any]:
-    """Return what the engine must know of a program, as JSON can tell it.
+    """Return the public program of the engine, as values for JSON.
 
-    Of a text that is its condition, its columns, the places of its fields, and the bits to drop less and to raise.
+    Each text is its condition, its columns, the places of its fields, the bits kept below a field and the bits to
+    raise.
     """
     forms = [(*_conditions(one), one.weight) for one in program.comparisons]
     if program.needs_all and not any(ge for ge, *_ in forms):
@@ -79,9 +80,9 @@ def public_program(program: Program) -> dict[str, Any]:
 
 
 def side_terms(program: Program, features: Ints, side: Role) -> tuple[Ints, Ints]:
-    """Return the bits of texts of one side's rows, and what it adds to each condition, modulo 2^32.
+    """Return the bits of texts of one side's rows, and the side's term of each condition, modulo 2^32.
 
-    Conditions are all `ge`, then all `eq`, then what lowers the score of a dummy unless all must hold.
+    Conditions are all `ge`, then all `eq`, then the term that lowers the score of a dummy unless all must hold.
     """
     is_real = features[:, 0] == 1
     bits, ge, eq = [np.zeros((len(features), 0), np.int64)], [], []
@@ -102,7 +103,7 @@ def side_terms(program: Program, features: Ints, side: Role) -> tuple[Ints, Ints
 
 
 def _conditions(one: Comparison) -> tuple[int, int]:
-    """Return how many `ge` and `eq` a comparison is made of."""
+    """Return the numbers of `ge` and `eq` conditions of a comparison."""
     return {"text": (1, 0), "number": (2, 0), "exact": (0, 2 * one.columns)}[one.kind]
 
 
@@ -123,6 +124,6 @@ def _number_terms(one: Comparison, values: Ints, is_real: Bools, side: Role) -> 
 
 
 def _halves(values: Ints, side: Role) -> list[Ints]:
-    """Return the lower and the upper 32 bits of each column; the connector's are taken off the listener's."""
+    """Return the lower and the upper 32 bits of each column; the connector's are negated."""
     sign = 1 if side == "listener" else -1
     return [sign * (column >> low & (2**_WORD - 1)) for column in values.T for low in (0, _WORD)]

@@ -1,11 +1,12 @@
-"""The engine's side of the secure step, run by its own Python: a job enters on stdin, match bits leave on stdout.
+"""Worker process of the secure step: the Cheetah protocol and KKRT set intersection, run by the engine's Python.
 
-It imports nothing of dpcube, and nothing of its environment reaches dpcube. The protocol is Cheetah (two parties, no
-third, semi-honest). Products are made in 64-bit integers: a side's bits enter as its private values, no share of
-them is sent at all, the other side makes the placeholder from their public shape. What a side adds to a condition is
-its share of it as it stands. Shares of products are cut to 32 bits, added, and compared (`terms.py` proves that this
-decides as the clear does). Of a result only the bit that each share is made of is sent. Equal items are found by KKRT
-set intersection. When stdin ends, dpcube is gone, and so is this process and what it wrote.
+It reads a job from stdin and writes match bits to stdout. It imports nothing of dpcube, and its environment does not
+reach dpcube. The protocol is Cheetah (two parties, no third, semi-honest). Products are computed in 64-bit integers: a
+side's bits are its private input, no share of them is sent at all, and the other side makes the placeholder from their
+public shape. A side's term of a condition is its share of it without change. Shares of products are truncated to 32
+bits, added and compared (`terms.py` proves that this decides as the clear does). Of a result only the bit of each share
+is sent. Equal items are found by KKRT set intersection. When stdin ends, dpcube has exited: this process then removes
+its files and ends.
 """
 
 import functools
@@ -26,7 +27,7 @@ import numpy as np
 
 ALIVE, BLOCK, FAILED, DONE = b"A", b"B", b"F", b"D"
 Tell = Callable[..., None]
-"""Tells dpcube a kind and, perhaps, bytes."""
+"""Function that sends a kind and an optional payload to dpcube."""
 
 
 def read_job(stream: BinaryIO) -> tuple[dict[str, Any], Any]:
@@ -37,7 +38,7 @@ def read_job(stream: BinaryIO) -> tuple[dict[str, Any], Any]:
 
 
 def end_with(stream: BinaryIO, folder: str) -> None:
-    """End this process when a stream ends, and remove what it has written."""
+    """End this process when a stream ends, and remove its files."""
     while stream.read(1):
         pass
     shutil.rmtree(folder, ignore_errors=True)
@@ -45,51 +46,51 @@ def end_with(stream: BinaryIO, folder: str) -> None:
 
 
 def tiles(size: int, edge: int, alike: int) -> list[tuple[int, int, int]]:
-    """Cut a block into runs of rows, each with the size it is filled up to, so that few shapes are compiled.
+    """Split a block into runs of rows, each with the size to which it is padded, so that few shapes are compiled.
 
-    That is a power of two from `alike` to `edge`, for products of other sizes cost as much.
+    The size is a power of two from `alike` to `edge`, for products of other sizes cost as much.
     """
     cuts = [(start, min(start + edge, size)) for start in range(0, size, edge)]
     return [(start, stop, max(alike, 1 << (stop - start - 1).bit_length())) for start, stop in cuts]
 
 
 def packed_rows(rows: Any, places: list[int], size: int) -> Any:
-    """Return `size` rows, each the sum of as many rows as there are places, each raised to its place."""
+    """Return `size` rows, each the sum of one row per place, shifted to that place."""
     fields = filled(rows, size * len(places)).reshape(len(places), size, -1)
     return sum(field << np.int64(place) for field, place in zip(fields, places, strict=True))
 
 
 def cut_fields(share: Any, places: list[int], kept: int, raised: int) -> Any:
-    """Return this side's shares of the fields of a product, modulo 2^32, in the order of the rows that were packed."""
+    """Return this side's shares of the fields of a product, modulo 2^32, in the order of the packed rows."""
     fields = [(share >> np.uint64(place - kept)).astype(np.uint32) << np.uint32(raised) for place in places]
     return np.concatenate(fields, axis=1)
 
 
 def decider(job: dict[str, Any], numeric: Any) -> Any:
-    """Return the function of all conditions of pairs that the engine compiles: whether each pair matches.
+    """Return the function from the conditions of pairs to their match bits, which the engine compiles.
 
     `numeric` is JAX's NumPy; with NumPy itself it is the same function in the clear.
     """
     ge, eq = (sum(form[place] for form in job["forms"]) for place in (0, 1))
 
     def decide(conditions: Any) -> Any:
-        # All of a form are compared in one step: rounds cost more than pairs.
+        # All conditions of a kind are compared in one step: rounds cost more than pairs.
         signs = conditions[:ge] >= 0 if ge else ()
         equal = conditions[ge : ge + eq] == 0 if eq else ()
-        held, at_ge, at_eq = [], 0, 0
+        weighted, at_ge, at_eq = [], 0, 0
         for more_ge, more_eq, weight in job["forms"]:
             parts = [signs[at_ge + k] for k in range(more_ge)] + [equal[at_eq + k] for k in range(more_eq)]
-            held.append((weight, functools.reduce(operator.and_, parts)))
+            weighted.append((weight, functools.reduce(operator.and_, parts)))
             at_ge, at_eq = at_ge + more_ge, at_eq + more_eq
         if job["needs_all"]:
-            return functools.reduce(operator.and_, [bit for _, bit in held])
-        return sum((bit * numeric.int32(weight) for weight, bit in held), conditions[-1]) >= job["threshold"]
+            return functools.reduce(operator.and_, [bit for _, bit in weighted])
+        return sum((bit * numeric.int32(weight) for weight, bit in weighted), conditions[-1]) >= job["threshold"]
 
     return decide
 
 
 def open_link(job: dict[str, Any]) -> Any:
-    """Return a link to the peer's engine, through sockets that dpcube stands behind."""
+    """Return a link to the peer's engine, through sockets that dpcube forwards."""
     from spu import libspu
 
     link = libspu.link.Desc()
@@ -102,7 +103,7 @@ def open_link(job: dict[str, Any]) -> Any:
 
 
 class CheetahRuntime:
-    """A link to the peer's engine, the runtimes of Cheetah in 64 bits and in 32, and what was compiled."""
+    """Cheetah runtimes in 64 and 32 bits, with a link to the peer's engine and a cache of compiled programs."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         import jax
@@ -124,11 +125,11 @@ class CheetahRuntime:
         return self.spu.Io(2, config), self.spu.Runtime(self.link, config)
 
     def product(self, own: Any, other_rows: int) -> Any:
-        """Return this side's share of the product of its rows with those that the peer brings at the same time."""
+        """Return this side's share of the product of its rows with the peer's."""
         io, runtime = self.long
         other = np.zeros((other_rows, own.shape[1]), np.int64)
         sides = (own, other) if self.rank == 0 else (other, own)
-        # Of the peer's rows there are zeros here, whose share for us is the placeholder that the engine expects.
+        # Zeros stand for the peer's rows here; our share of them is the placeholder that the engine expects.
         for place, (name, rows) in enumerate(zip(("left", "right"), sides, strict=True)):
             runtime.set_var(name, io.make_shares(rows, self.spu.Visibility.VIS_SECRET, place)[self.rank])
         runtime.run(self._executable(multiplied, ("left", "right"), [rows.shape for rows in sides], np.int64))
@@ -138,18 +139,18 @@ class CheetahRuntime:
         return share.reshape(len(sides[0]), len(sides[1]))
 
     def bits(self, shares: Any) -> Any:
-        """Return the match bits of pairs, of this side's shares of all conditions and the peer's."""
+        """Return the match bits of pairs from this side's shares of all conditions and the peer's."""
         runtime = self.word[1]
         runtime.set_var("conditions", self._share(shares))
         runtime.run(self._executable(self.decide, ("conditions",), [shares.shape], np.int32))
         content = self._content(runtime.get_var("out"), "cheetah.BShr<FM32,1>", np.uint32)
         for name in ("conditions", "out"):
             runtime.del_var(name)
-        # Whatever else the word of a share may hold stays here.
+        # Other bits in the word of a share stay here.
         own_bits = (content & np.uint32(1)).astype(np.uint8)
         self.link.send(self.peer, np.packbits(own_bits).tobytes())
-        told = np.frombuffer(self.link.recv(self.peer), np.uint8)
-        return (own_bits ^ np.unpackbits(told, count=own_bits.size)).astype(bool)
+        received = np.frombuffer(self.link.recv(self.peer), np.uint8)
+        return (own_bits ^ np.unpackbits(received, count=own_bits.size)).astype(bool)
 
     def _executable(self, function: Any, names: tuple[str, ...], shapes: list[tuple[int, ...]], kind: Any) -> Any:
         from spu.utils import frontend
@@ -163,7 +164,7 @@ class CheetahRuntime:
         return self.compiled[key]
 
     def _share(self, shares: Any) -> Any:
-        """Return words as this side's arithmetic share of values, in the engine's form."""
+        """Return words as this side's arithmetic share of values, in the engine's format."""
         if shares.shape not in self.metas:
             zeros = np.zeros(shares.shape, np.int32)
             self.metas[shares.shape] = self.word[0].make_shares(zeros, self.spu.Visibility.VIS_SECRET, -1)[0].meta
@@ -175,7 +176,7 @@ class CheetahRuntime:
         return made
 
     def _content(self, share: Any, form: str, kind: Any) -> Any:
-        """Return the words of a share, of the form that is expected."""
+        """Return the words of a share of the expected type."""
         self._check(share.meta, form)
         parts = []
         for serialized in share.share_chunks:
@@ -184,11 +185,11 @@ class CheetahRuntime:
             parts.append(chunk.content)
         return np.frombuffer(b"".join(parts), kind)
 
-    def _check(self, told: Any, form: str) -> None:
+    def _check(self, serialized: Any, form: str) -> None:
         meta = self.libspu.ValueMeta()
-        meta.ParseFromString(told)
+        meta.ParseFromString(serialized)
         if meta.storage_type != form:
-            msg = f"the engine's share is not of the form {form}"
+            msg = f"the type of the engine's share is not {form}"
             raise TypeError(msg)
 
 
@@ -203,13 +204,13 @@ def filled(rows: Any, size: int) -> Any:
 
 
 def intersect_items(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
-    """Answer with those of this side's items, 16 bytes each, that the peer has too."""
+    """Answer with the common items of both sides, 16 bytes each."""
     from spu import psi
 
     folder, items = Path(job["folder"]), bytes(arrays["items"])
     named = [items[start : start + 16].hex() for start in range(0, len(items), 16)]
     (folder / "items").write_text("\n".join(["item", *named, ""]))
-    # One bucket for all: how many items fall into each of several would tell something about them.
+    # A single bucket: the sizes of several would reveal something about the items.
     protocol = psi.PsiProtocolConfig(
         protocol=psi.PsiProtocol.PROTOCOL_KKRT, receiver_rank=0, broadcast_result=True, bucket_size=job["most_items"]
     )
@@ -224,7 +225,7 @@ def intersect_items(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
 
 
 class PairStream:
-    """Conditions of pairs enter, tile by tile; they are decided so many at once, and the bits go where they belong."""
+    """Batching of pairs across tiles: a fixed number is decided at once, and the bits are written to their places."""
 
     def __init__(self, bits: Callable[[Any], Any], at_once: int, quantum: int) -> None:
         self._bits, self._at_once, self._quantum = bits, at_once, quantum
@@ -232,10 +233,10 @@ class PairStream:
         self._held = 0
         self._places: deque[Any] = deque()
         self._decided = np.zeros(0, bool)
-        self.placed = 0  # pairs whose bits are where they belong
+        self.placed = 0  # pairs whose bits are written
 
     def take(self, shares: Any, place: Any) -> None:
-        """Take in the shares of a tile's pairs, row by row, and the array that its bits go to."""
+        """Add the shares of a tile's pairs, row by row, and the array for its bits."""
         self._shares.append(shares)
         self._places.append(place)
         self._held += shares.shape[1]
@@ -243,7 +244,7 @@ class PairStream:
             self._decide(self._at_once)
 
     def finish(self) -> None:
-        """Decide what is left."""
+        """Decide the remaining pairs."""
         if self._held:
             self._decide(self._held)
 
@@ -262,12 +263,12 @@ class PairStream:
 
 
 def compare_blocks(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
-    """Answer with the match bits of every candidate pair of blocks, in the order that both sides keep."""
+    """Answer with the match bits of every candidate pair of blocks, in the order that both sides share."""
     engine = CheetahRuntime(job)
     answer(ALIVE)
 
     stream = PairStream(engine.bits, job["pairs_at_once"], job["pairs_alike"])
-    waiting: deque[tuple[int, Any]] = deque()  # up to which pair a candidate goes, and its bits
+    waiting: deque[tuple[int, Any]] = deque()  # the last pair of a candidate, and its bits
     last = 0
     for pair in job["candidates"]:
         found = np.zeros((job["sizes"][0][pair[0]], job["sizes"][1][pair[1]]), bool)
@@ -283,7 +284,7 @@ def compare_blocks(job: dict[str, Any], arrays: Any, answer: Tell) -> None:
 
 
 def answer_placed(waiting: "deque[tuple[int, Any]]", placed: int, answer: Tell) -> None:
-    """Answer with the bits of those candidates, the first first, of which all are known."""
+    """Answer with the bits of complete candidates, in order."""
     while waiting and waiting[0][0] <= placed:
         answer(BLOCK, np.packbits(waiting.popleft()[1]).tobytes())
 
@@ -291,7 +292,7 @@ def answer_placed(waiting: "deque[tuple[int, Any]]", placed: int, answer: Tell) 
 def tile_shares(
     job: dict[str, Any], arrays: Any, pair: list[int], product: Callable[[Any, int], Any]
 ) -> Iterator[tuple[Any, slice, slice]]:
-    """Yield this side's shares of the conditions of a pair of blocks, tile by tile, and where each tile is."""
+    """Yield this side's shares of the conditions of a pair of blocks, tile by tile, and the place of each tile."""
     side, alike = job["rank"], job["rows_alike"]
     bits, added = arrays[f"bits{pair[side]}"], arrays[f"added{pair[side]}"]
     fields = min((len(places) for _, _, places, *_ in job["texts"]), default=1)
@@ -305,7 +306,7 @@ def tile_shares(
             shares = np.array(np.broadcast_to(mine, (added.shape[1], *shape)), np.uint32)
             first = 0
             for condition, width, places, kept, raised in job["texts"]:
-                # A few more rows than there are, so that few shapes are compiled.
+                # Padded with a few rows, so that few shapes are compiled.
                 fewer = -(-shape[1] // (len(places) * alike)) * alike
                 text = bits[own, first : first + width]
                 given = filled(text, left[2]) if side == 0 else packed_rows(text, places, fewer)
@@ -316,7 +317,7 @@ def tile_shares(
 
 
 def serve_job() -> None:
-    """Run one job; whatever the engine prints is kept off stdout, and a failure is told by its kind alone."""
+    """Run one job; the engine's own output is kept off stdout, and a failure is reported by its type alone."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
@@ -332,7 +333,7 @@ def serve_job() -> None:
     except Exception as error:
         answer(FAILED, type(error).__name__.encode())
         raise
-    watch.join()  # the peer may still be reading: dpcube says when this process may go
+    watch.join()  # the peer may still be reading: dpcube decides when this process ends
 
 
 if __name__ == "__main__":

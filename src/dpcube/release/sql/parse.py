@@ -12,7 +12,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 from sqlglot.tokens import TokenType
 
-from dpcube.core.domain.text import meant
+from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import QueryError
 
 MOST_CHARACTERS = 100_000
@@ -177,7 +177,7 @@ def _check_allowed(node: exp.Expression) -> None:
         msg = f"SELECT with {', '.join(sorted(extra)).upper()} is not supported; {SUPPORTED}"
         raise QueryError(msg)
     if not allowed:
-        near = meant(node.name.lower(), _function_names()) if isinstance(node, exp.Anonymous) else ""
+        near = spelling_hint(node.name.lower(), _function_names()) if isinstance(node, exp.Anonymous) else ""
         msg = f"{shown(node)!r} is not supported; {SUPPORTED}{near}"
         raise QueryError(msg)
 

@@ -19,7 +19,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.domain.text import is_text
 from dpcube.core.errors import InputError
 from dpcube.core.request import LedgerLocation, ledger_path
-from dpcube.core.sources.counts import counts_from_array
+from dpcube.core.sources.open import counts_from_array
 from dpcube.curator.publishing import count
 from dpcube.queries import Workload
 from dpcube.research.accuracy.cases import asked_ranges

@@ -21,7 +21,7 @@ from dpcube.core.padding import padding_shift
 from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain
 from dpcube.link.blocking import plan_boxes
-from dpcube.link.measures import reduction_ratio
+from dpcube.link.linking import reduction_ratio
 from dpcube.research.arrays import experiment
 from dpcube.research.classification.official import official_split
 from dpcube.research.kept_runs import seed_of

@@ -16,7 +16,7 @@ from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.core.candidates.classes import Criterion
 from dpcube.core.domain import Category, Domain
 from dpcube.core.gate import Gate
-from dpcube.core.sources.counts import counts_from_array
+from dpcube.core.sources.open import counts_from_array
 from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain
 from dpcube.learn import Features, HistogramID3

@@ -16,7 +16,7 @@ from dpcube.core.errors import DpcubeError, QueryError, RefusedError
 from dpcube.models import estimate as estimates
 from dpcube.models.boxes import BoxEstimate
 from dpcube.release.sql import relation
-from dpcube.release.sql.order_statistics import OrderStatistics
+from dpcube.release.sql.engine import OrderStatistics
 from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(

@@ -18,12 +18,12 @@ from sqlglot import exp
 from dpcube.core.domain import Attribute
 from dpcube.core.errors import QueryError
 from dpcube.release.sql.axes import Detail
-from dpcube.release.sql.names import Attr, attrs, bare, is_constant
-from dpcube.release.sql.needs import Needs
-from dpcube.release.sql.order_statistics import ORDER_STATISTIC
-from dpcube.release.sql.parse import AGGREGATES, shown, sql_of
-from dpcube.release.sql.written import QUANTILE, Written
+from dpcube.release.sql.engine import ORDER_STATISTIC
+from dpcube.release.sql.parse import AGGREGATES, Attr, attrs, bare, is_constant, shown, sql_of
+from dpcube.release.sql.predicates import Needs
 
+QUANTILE = "quantile"
+"""The kind of an aggregate that is a median or another quantile."""
 MOST_CORNERED = 3
 """Attributes known by bins in one argument, at the corners of whose bins it is taken to find out how it varies."""
 OF_TWO = ("corr", "covar_pop", "covar_samp")
@@ -31,6 +31,68 @@ SUPPORTED_AGGREGATES = (
     "count(*), count(x), sum, avg, min, max, mode, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev, "
     "corr, covar_pop, covar_samp"
 )
+
+
+@dataclass(frozen=True)
+class Written:
+    """SQL of an aggregate; for counts, sums and averages also what each row is multiplied by, for their errors.
+
+    `corners` are what it is multiplied by at the ends of the row's bins, where nothing is known inside them, and
+    `even` at the ends of bins that are declared even; the extremes are among them. `known` is false where the
+    multiplier varies inside bins in a way that is not seen. `named` are the attributes whose values it needs while only
+    their bins are known. The column is `scale` times the aggregate plus `offset`. A quantile has `share`, of the
+    attribute on `axis`.
+    """
+
+    sql: str
+    kind: str = ""
+    coefficient: str | None = None
+    keep: str | None = None
+    corners: tuple[str, ...] = ()
+    even: tuple[str, ...] = ()
+    known: bool = True
+    named: tuple[str, ...] = ()
+    scale: float = 1.0
+    offset: float = 0.0
+    share: float = 0.5
+    axis: int = -1
+
+    @property
+    def aggregates(self) -> "tuple[Written, ...]":
+        """The aggregates of the column."""
+        return (self,)
+
+    def parts(self) -> str:
+        """Return the SQL of a list of the rows that enter, each with its multiplier and how far that may vary."""
+        assert self.coefficient is not None
+        low, high = (_extreme(what, self.corners or (self.coefficient,)) for what in ("least", "greatest"))
+        spread = f"{_extreme('greatest', self.even)} - {_extreme('least', self.even)}" if self.even else "0.0"
+        row = f"{{'i': i, 'f': {self.coefficient}, 'low': {low}, 'high': {high}, 'even': {spread}}}"
+        return f"list({row}) FILTER ({self.keep})"
+
+
+@dataclass(frozen=True)
+class WrittenQuotient:
+    """A sum of multiples of aggregates over another, each with its factor; times `scale`, plus `offset`."""
+
+    over: tuple[tuple[float, Written], ...]
+    over_constant: float
+    under: tuple[tuple[float, Written], ...]
+    under_constant: float
+    scale: float
+    offset: float
+
+    @property
+    def aggregates(self) -> tuple[Written, ...]:
+        """The aggregates of the column: first those over the line."""
+        return tuple(written for _, written in (*self.over, *self.under))
+
+
+Erring = Written | WrittenQuotient
+
+
+def _extreme(what: str, of: tuple[str, ...]) -> str:
+    return f"{what}({', '.join(of)})" if len(of) > 1 else of[0]
 
 
 @dataclass(frozen=True)
@@ -288,39 +350,6 @@ class Writer:
 def bare_argument(call: Call) -> exp.Expression | None:
     """Return the argument of `call` without parentheses; None if it has none."""
     return None if call.argument is None else bare(call.argument)
-
-
-def is_linear(node: exp.Expression, needs: Needs) -> bool:
-    """Tell whether the expression `node` at the mean of a bin is its mean over the bin; `needs` knows comparisons.
-
-    That is true of sums and of products of different attributes; comparisons with constants do not vary inside a piece.
-    """
-    node = bare(node)
-    if isinstance(node, Attr) or not attrs(node) or needs.comparison(node) is not None:
-        return True
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
-        left, right = node.this, node.expression
-        apart = isinstance(node, exp.Add | exp.Sub) or not attrs(left) & attrs(right)
-        divided = isinstance(node, exp.Div) and attrs(right)
-        return bool(apart and not divided and is_linear(left, needs) and is_linear(right, needs))
-    if isinstance(node, exp.Neg):
-        return is_linear(node.this, needs)
-    if isinstance(node, exp.Case) and node.this is None:
-        results = [branch.args["true"] for branch in node.args["ifs"]]
-        return all(_is_constant_in_pieces(branch.this, needs) for branch in node.args["ifs"]) and all(
-            is_linear(result, needs) for result in [*results, *filter(None, [node.args.get("default")])]
-        )
-    return False
-
-
-def _is_constant_in_pieces(node: exp.Expression, needs: Needs) -> bool:
-    """Whether a condition is made of comparisons with constants, so that it does not vary inside a piece."""
-    node = bare(node)
-    if isinstance(node, exp.And | exp.Or):
-        return _is_constant_in_pieces(node.this, needs) and _is_constant_in_pieces(node.expression, needs)
-    if isinstance(node, exp.Not):
-        return _is_constant_in_pieces(node.this, needs)
-    return not attrs(node) or needs.comparison(node) is not None
 
 
 def _value_at(attribute: Attribute, place: str) -> str:

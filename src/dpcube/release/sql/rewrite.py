@@ -11,17 +11,22 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dpcube.core.errors import QueryError
-from dpcube.release.sql.aggregates import Call, Writer, bare_argument, call_of, is_linear
+from dpcube.release.sql.aggregates import (
+    QUANTILE,
+    Call,
+    Erring,
+    Writer,
+    Written,
+    WrittenQuotient,
+    bare_argument,
+    call_of,
+)
 from dpcube.release.sql.axes import Detail
-from dpcube.release.sql.constancy import rising_parts
-from dpcube.release.sql.names import Attr, attrs, bare
-from dpcube.release.sql.needs import Needs
-from dpcube.release.sql.parse import shown, sql_of
-from dpcube.release.sql.scope import SelectSource, column_name
-from dpcube.release.sql.stated import Quotient, Stated, stated
-from dpcube.release.sql.written import QUANTILE, Written, WrittenQuotient
+from dpcube.release.sql.error_terms import Quotient, Stated, stated
+from dpcube.release.sql.from_clause import SelectSource, column_name
+from dpcube.release.sql.parse import Attr, attrs, bare, shown, sql_of
+from dpcube.release.sql.predicates import Needs, is_linear, rising_parts
 
-Erring = Written | WrittenQuotient
 Mapped = Callable[[exp.Expression], exp.Expression | None]
 
 

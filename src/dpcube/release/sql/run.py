@@ -11,22 +11,12 @@ from sqlglot import exp
 from dpcube.core.domain import Domain
 from dpcube.core.errors import QueryError
 from dpcube.models import Estimate
+from dpcube.release.sql.aggregates import QUANTILE, Erring, Written, WrittenQuotient
 from dpcube.release.sql.axes import pieces_of
-from dpcube.release.sql.constancy import check_constancy, check_numbers, cut_at_steps
-from dpcube.release.sql.describe import described
 from dpcube.release.sql.engine import Engine, engine
-from dpcube.release.sql.errors import error_columns, scaled_errors
-from dpcube.release.sql.lookup import looked_up
-from dpcube.release.sql.names import Attr
-from dpcube.release.sql.needs import Needs
-from dpcube.release.sql.parse import parse_select, shown, sql_of
-from dpcube.release.sql.pivot import unpivoted
-from dpcube.release.sql.products import TooManyWaysError
-from dpcube.release.sql.quantile_errors import quantile_errors
-from dpcube.release.sql.quotient_errors import quotient_errors
-from dpcube.release.sql.relation import Relation
-from dpcube.release.sql.rewrite import Erring, Rewriter, Rewritten, written
-from dpcube.release.sql.scope import (
+from dpcube.release.sql.error_terms import inlined
+from dpcube.release.sql.errors import error_columns, quantile_errors, quotient_errors, scaled_errors
+from dpcube.release.sql.from_clause import (
     CUBE,
     NO_ROWS_TO_LIST,
     CubeRows,
@@ -35,10 +25,14 @@ from dpcube.release.sql.scope import (
     grouped_if_distinct,
     has_aggregates,
     listed_rows,
+    looked_up,
     with_column_names,
 )
-from dpcube.release.sql.stated import inlined
-from dpcube.release.sql.written import QUANTILE, Written, WrittenQuotient
+from dpcube.release.sql.linear_errors import TooManyWaysError
+from dpcube.release.sql.parse import Attr, described, parse_select, shown, sql_of, unpivoted
+from dpcube.release.sql.predicates import Needs, check_constancy, check_numbers, cut_at_steps
+from dpcube.release.sql.relation import Relation
+from dpcube.release.sql.rewrite import Rewriter, Rewritten, written
 
 MOST_SUBQUERY_ROWS = 10_000
 MOST_SELECTS = 100

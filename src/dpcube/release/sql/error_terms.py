@@ -12,8 +12,8 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from dpcube.release.sql.aggregates import call_of
-from dpcube.release.sql.names import bare, is_constant
-from dpcube.release.sql.needs import Fold
+from dpcube.release.sql.parse import bare, is_constant
+from dpcube.release.sql.predicates import Fold
 
 PASSING_ON = {"expressions", "from", "with", "order", "limit", "offset"}
 PLAIN_CLAUSES = {"expressions", "from", "where", "group", "having", "with"}

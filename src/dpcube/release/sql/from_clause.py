@@ -1,23 +1,30 @@
-"""The structure of a query: which SELECTs list rows of the cube, and which hold results already.
+"""Name resolution of the FROM clause: rows of the cube, results of other SELECTs, and lookup joins.
 
-A SELECT without aggregates from the cube lists rows, and a release has none: it only serves as the source of another
-SELECT, into which it is merged. A SELECT with aggregates from the cube is rewritten to weighted rows; its result, and
-anything made from it, is an ordinary table that the engine handles by itself.
+A SELECT without aggregates from the cube would list rows, and a release has none. It only serves as the source of
+another SELECT, into which it is merged. A SELECT with aggregates from the cube is rewritten to weighted rows; its
+result, and anything made from it, is an ordinary table that the engine handles by itself.
+
+A lookup join adds the columns of a small table with one row for each value of an attribute, as CASE expressions of
+that attribute. At most one row for each key means that the join repeats no row of the cube. It keeps the rows that
+find their key; LEFT JOIN keeps all, with nulls where there is none.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from sqlglot import exp
 
-from dpcube.core.errors import QueryError
-from dpcube.release.sql.names import Attr, find
-from dpcube.release.sql.parse import AGGREGATES, WINDOW_FUNCTIONS, shown, text_of
+from dpcube.core.domain import Domain
+from dpcube.core.errors import DpcubeError, QueryError
+from dpcube.release.sql.parse import AGGREGATES, WINDOW_FUNCTIONS, Attr, bare, find, shown, text_of
+from dpcube.release.sql.predicates import coordinate
 
 CUBE = "cube"
 NO_ROWS_TO_LIST = (
     "a release has counts and no rows to list: count them, as in SELECT sex, count(*) FROM cube GROUP BY sex, "
     "or draw synthetic rows"
 )
+JOIN_FORM = "join the cube with a table by one equality, as in FROM cube JOIN regions ON cube.city = regions.city"
 
 
 @dataclass(frozen=True)
@@ -206,3 +213,89 @@ def column_name(item: exp.Expression) -> str:
     if isinstance(item, exp.Alias | exp.Column):
         return item.alias_or_name
     return text_of(item)
+
+
+def looked_up(source: SelectSource, join: exp.Join, table: pa.Table, domain: Domain) -> SelectSource:
+    """Return a source joined with `table`, what `join` joins it with."""
+    if (
+        join.args.get("kind") not in (None, "", "INNER", "OUTER")
+        or join.side not in ("", "LEFT")
+        or join.args.get("method")
+    ):
+        msg = f"{shown(join)!r}: rows of the cube have JOIN and LEFT JOIN only; {JOIN_FORM}"
+        raise QueryError(msg)
+    attr, key = _equality(source, join, table)
+    rows = _rows_by_key(table, key, attr, domain, join)
+    columns = {name: _case(attr, rows, place) for place, name in enumerate(table.column_names)}
+    conditions = source.rows.conditions
+    if join.side == "":
+        conditions = (*conditions, _is_in(attr, list(rows)))
+    beside = {**source.beside, join.alias_or_name.casefold(): columns}
+    hidden = source.merged | ({key} if join.args.get("using") else set())
+    return replace(source, rows=CubeRows(source.rows.columns, conditions), beside=beside, merged=hidden)
+
+
+def _equality(source: SelectSource, join: exp.Join, table: pa.Table) -> tuple[Attr, str]:
+    """Return the attribute and the column of the table that are to be equal."""
+    using, on = join.args.get("using"), join.args.get("on")
+    if using and len(using) == 1 and on is None:
+        sides: list[tuple[exp.Expression, exp.Expression]] = [(exp.column(using[0].name), exp.column(using[0].name))]
+    elif isinstance(on := bare(on) if on is not None else None, exp.EQ):
+        sides = [(bare(on.this), bare(on.expression)), (bare(on.expression), bare(on.this))]
+    else:
+        raise QueryError(JOIN_FORM)
+    for mine, theirs in sides:
+        is_theirs = isinstance(theirs, exp.Column) and (
+            theirs.table.casefold() == join.alias_or_name.casefold()
+            if theirs.table
+            else theirs.name.casefold() in map(str.casefold, table.column_names)
+        )
+        if is_theirs and not (isinstance(mine, exp.Column) and mine.table.casefold() == join.alias_or_name.casefold()):
+            meant = bare(source.resolve(mine, {}))
+            if isinstance(meant, Attr):
+                return meant, find(theirs.name, table.column_names, what="column")
+    raise QueryError(JOIN_FORM)
+
+
+def _rows_by_key(
+    table: pa.Table, key: str, attr: Attr, domain: Domain, join: exp.Join
+) -> dict[object, tuple[object, ...]]:
+    """Return the rows of a table by key, without keys that no value of the attribute equals; no key may occur twice."""
+    attribute, found = domain.attributes[attr.axis], dict[object, tuple[object, ...]]()
+    if attribute.is_continuous or attribute.has_wide_bins:
+        msg = f"{shown(join)!r}: '{attribute.name}' has bins of several values, so no single value can be looked up"
+        raise QueryError(msg)
+    for value, row in zip(
+        table[key].to_pylist(), zip(*(c.to_pylist() for c in table.columns), strict=True), strict=True
+    ):
+        try:
+            if value is None or coordinate(attribute, value) is None:
+                continue
+        except DpcubeError:  # a table may have more than the cube
+            continue
+        if value in found:
+            msg = (
+                f"{shown(join)!r}: '{key}' is {value!r} in two rows, and each row of the cube can have one; {JOIN_FORM}"
+            )
+            raise QueryError(msg)
+        found[value] = row
+    return found
+
+
+def _case(attr: Attr, rows: dict[object, tuple[object, ...]], place: int) -> exp.Expression:
+    """Return a column of the table as an expression of the attribute: one branch for each of its values."""
+    keys: dict[object, list[object]] = {}
+    for key, row in rows.items():
+        keys.setdefault(row[place], []).append(key)
+    made = exp.case()
+    for value, those in keys.items():
+        # A fraction is written as text, for the engine reads one as a decimal.
+        shown_as = (
+            exp.cast(exp.Literal.string(repr(value)), "DOUBLE") if isinstance(value, float) else exp.convert(value)
+        )
+        made = made.when(_is_in(attr, those), shown_as)
+    return exp.paren(made) if keys else exp.null()
+
+
+def _is_in(attr: Attr, keys: list[object]) -> exp.Expression:
+    return exp.In(this=attr.copy(), expressions=[exp.convert(key) for key in keys]) if keys else exp.false()

@@ -28,7 +28,7 @@ from dpcube.core.errors import MemoryLimitError, QueryError, RefusedError
 from dpcube.core.memory import available_bytes
 from dpcube.release.answer import deviations_for
 
-MOST_MEMORY = 4 * 2**30
+MAX_MEMORY = 4 * 2**30
 LOCKED = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -43,7 +43,7 @@ ROUNDING = 1e-9  # of the group's count: what floating-point sums of whole rows 
 
 
 class Engine:
-    """A connection that can do nothing but compute on the tables it is handed."""
+    """A connection restricted to computing on the tables that are added to it."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, seconds: float) -> None:
         self._connection = connection
@@ -51,7 +51,7 @@ class Engine:
         self._end = time.monotonic() + seconds
 
     def add(self, name: str, table: pa.Table) -> None:
-        """Let queries read a table."""
+        """Add a table that queries can read."""
         self._connection.register(name, table)
 
     def run(self, query: str) -> pa.Table:
@@ -66,7 +66,7 @@ class Engine:
         except duckdb.InterruptException:
             raise self._late() from None
         except duckdb.OutOfMemoryException:
-            msg = "the query needs more memory than is allowed; ask for less"
+            msg = "the query needs more memory than is allowed; select fewer rows or columns"
             raise MemoryLimitError(msg) from None
         except duckdb.Error as error:
             words = str(error).split("\n\n")[0].replace("\n", " ").split("LINE 1")[0].strip()
@@ -76,14 +76,15 @@ class Engine:
             timer.cancel()
 
     def _late(self) -> RefusedError:
-        return RefusedError(f"the query was stopped after {self._seconds:g} seconds; ask for less, or allow more time")
+        msg = f"the query was stopped after {self._seconds:g} seconds; simplify it, or allow more time"
+        return RefusedError(msg)
 
 
 @contextmanager
 def engine(*, confidence: float, seconds: float) -> Iterator[Engine]:
     """Open a locked engine, and close it."""
     free = available_bytes()
-    memory = MOST_MEMORY if free is None else min(MOST_MEMORY, free // 2)
+    memory = MAX_MEMORY if free is None else min(MAX_MEMORY, free // 2)
     with duckdb.connect(":memory:", config={**LOCKED, "memory_limit": f"{memory // 2**20}MiB"}) as connection:
         order_statistics = OrderStatistics(confidence)
         connection.create_function(
@@ -99,14 +100,14 @@ def engine(*, confidence: float, seconds: float) -> Iterator[Engine]:
         try:
             yield locked
         finally:
-            del locked._connection  # whoever still holds the engine does not keep the connection alive
+            del locked._connection  # a reference to the engine does not keep the connection alive
 
 
 class OrderStatistics:
-    """The function that DuckDB calls: it finds one value in each group of rows."""
+    """User-defined function of the engine: one order statistic of each group of rows."""
 
     def __init__(self, confidence: float) -> None:
-        deviations_for(confidence)  # refuses what is no confidence
+        deviations_for(confidence)  # raises if it is not a confidence level
         self._confidence = confidence
 
     def __call__(self, groups: pa.Array, quantile: pa.Array, kind: pa.Array) -> pa.Array:
@@ -119,7 +120,7 @@ class OrderStatistics:
         if isinstance(groups, pa.ChunkedArray):
             groups, quantile, kind = (a.combine_chunks() for a in (groups, quantile, kind))
         lengths = groups.value_lengths().fill_null(0).to_numpy()
-        values = _Values.of(np.repeat(np.arange(len(groups)), lengths), groups.flatten(), len(groups))
+        values = _Values.from_rows(np.repeat(np.arange(len(groups)), lengths), groups.flatten(), len(groups))
         found = values.order_statistic(self._thresholds(values.tested()), float(quantile[0].as_py()), kind[0].as_py())
         return pa.array(found, mask=np.isnan(found))
 
@@ -142,8 +143,8 @@ class _Values:
         self.count, self.error = count, error
 
     @classmethod
-    def of(cls, group: Places, rows: pa.StructArray, groups: int) -> "_Values":
-        """Put rows of equal value together; `group` is the group of each row."""
+    def from_rows(cls, group: Places, rows: pa.StructArray, groups: int) -> "_Values":
+        """Merge rows of equal value; `group` is the group of each row."""
         low, high, w, e = (rows.field(name).to_numpy(zero_copy_only=False) for name in ("low", "high", "w", "e"))
         order = np.lexsort((high, low, group))
         group, low, high, w, e = group[order], low[order], high[order], w[order], e[order]

@@ -37,45 +37,67 @@ from dpcube.core.arrays import Bools, Floats, Places
 from dpcube.core.domain import Attribute
 from dpcube.models import EqualNoises
 from dpcube.release.answer import Answers, CutAnswers
-from dpcube.release.sql.aggregates import Written, WrittenQuotient
+from dpcube.release.sql.aggregates import QUANTILE, Aggregate, ErrorColumn
 from dpcube.release.sql.cuts import Entering, ResultCells, cells_of_results, extremes, farthest_values, words
-from dpcube.release.sql.linear_errors import answers_of
+from dpcube.release.sql.linear_errors import TooManyProductsError, answers_of
 from dpcube.release.sql.relation import Relation
 
-SPREADS = ("var", "stddev")
+DISPERSIONS = ("var", "stddev")
 """How the names of variances and their roots begin."""
 BETWEEN_TWO_ROWS = 1.0
 
 
-def error_columns(
-    relation: Relation, values: pa.Array, parts: pa.Array, *, of: Written, confidence: float
+def column_errors(
+    relation: Relation, column: ErrorColumn, inputs: list[tuple[pa.Array, pa.Array]], *, confidence: float
 ) -> dict[str, pa.Array]:
-    """Return stderr, within, low and high of each value, null where it is; and which bins it cuts if any can be cut."""
+    """Return stderr, within, low and high of a column, given the values and the rows of each of its aggregates.
+
+    `cut` says which bins each result cuts, if any can be cut; `modelled` which results are a model's (docs/wide.md).
+    """
+    aggregate = column.single
+    if aggregate is not None and aggregate.kind != QUANTILE:
+        return _scaled(_aggregate_errors(relation, *inputs[0], of=aggregate, confidence=confidence), column)
+    try:
+        found = (
+            _ratio_errors(relation, column, inputs, confidence=confidence)
+            if aggregate is None
+            else _quantile_errors(relation, *inputs[0], of=aggregate, confidence=confidence)
+        )
+    except TooManyProductsError:
+        found = dict.fromkeys(("stderr", "within", "low", "high"), pa.array(np.full(len(inputs[0][0]), np.nan)))
+    return _scaled(found, column)
+
+
+def _aggregate_errors(
+    relation: Relation, values: pa.Array, parts: pa.Array, *, of: Aggregate, confidence: float
+) -> dict[str, pa.Array]:
+    """Return the error columns of one count, sum, average or dispersion; null where the value is null."""
     value = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    entering = entering_of(value, parts)
+    entering = _entering_rows(value, parts)
     answers = answers_of(relation, value, functional(relation, value, entering, of.kind), of.kind)
     cut: list[str] = []
     if of.named or any(pieces.is_cut for pieces in relation.pieces.values()):
         answers, cut = _with_cuts(relation, answers, entering, of)
-    low, high = answers.interval(confidence) if of.kind == "count" else _free_interval(answers, confidence)
-    low = np.maximum(low, 0.0) if of.kind.startswith(SPREADS) else low
+    low, high = answers.interval(confidence) if of.kind == "count" else _unbounded_interval(answers, confidence)
+    low = np.maximum(low, 0.0) if of.kind.startswith(DISPERSIONS) else low
     found = {"stderr": answers.stderrs, "within": answers.withins, "low": low, "high": high}
     made = {name: pa.array(column, mask=np.isnan(value), from_pandas=False) for name, column in found.items()}
-    return made | modelled_column(answers, np.isnan(value)) | cut_column(cut, np.isnan(value))
+    return made | _modelled_column(answers, np.isnan(value)) | _cut_column(cut, np.isnan(value))
 
 
-def modelled_column(answers: Answers, mask: Bools) -> dict[str, pa.Array]:
-    """Return which results are a model's (docs/wide.md), null where `mask` is; nothing if the estimate is no model."""
+def _modelled_column(answers: Answers, mask: Bools) -> dict[str, pa.Array]:
+    """Return which results are modelled (docs/wide.md), null where `mask` is; nothing if the estimate is no model."""
     return {} if answers.modelled is None else {"modelled": pa.array(answers.modelled, mask=mask)}
 
 
-def cut_column(cut: list[str], mask: Bools) -> dict[str, pa.Array]:
-    """Return which bins each result cuts, in words, null where `mask` is; nothing if none can be cut."""
+def _cut_column(cut: list[str], mask: Bools) -> dict[str, pa.Array]:
+    """Return the text on the bins that each result cuts, null where `mask` is; nothing if none can be cut."""
     return {"cut": pa.array(cut, pa.string(), mask=mask)} if cut else {}
 
 
-def scaled_errors(found: dict[str, pa.Array], *, scale: float, offset: float) -> dict[str, pa.Array]:
-    """Return the columns of errors of `scale` times what they are of, plus `offset`."""
+def _scaled(found: dict[str, pa.Array], column: ErrorColumn) -> dict[str, pa.Array]:
+    """Return the errors of `column.scale` times what `found` is of, plus `column.offset`."""
+    scale, offset = column.scale, column.offset
     if (scale, offset) == (1.0, 0.0):
         return found
     made = {name: pc.multiply(found[name], abs(scale)) for name in ("stderr", "within")}
@@ -85,8 +107,8 @@ def scaled_errors(found: dict[str, pa.Array], *, scale: float, offset: float) ->
     return found | made
 
 
-def _free_interval(answers: Answers, confidence: float) -> tuple[Floats, Floats]:
-    """Return intervals of sums and averages, which may be below zero."""
+def _unbounded_interval(answers: Answers, confidence: float) -> tuple[Floats, Floats]:
+    """Return confidence intervals of sums and averages, which may be below zero."""
     half_width = answers.half_width(confidence)
     low, high = answers.values - half_width, answers.values + half_width
     if answers.cuts is not None:
@@ -96,8 +118,8 @@ def _free_interval(answers: Answers, confidence: float) -> tuple[Floats, Floats]
     return low, high
 
 
-def entering_of(value: Floats, parts: pa.Array) -> Entering:
-    """Return the rows that enter each result that is known."""
+def _entering_rows(value: Floats, parts: pa.Array) -> Entering:
+    """Return the rows that enter each result that is not null."""
     lengths, content = parts.value_lengths().fill_null(0).to_numpy(), parts.flatten()
     result = np.repeat(np.arange(len(value)), lengths)
     columns = (
@@ -108,9 +130,9 @@ def entering_of(value: Floats, parts: pa.Array) -> Entering:
 
 
 def functional(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
-    """Return the rows with what their counts are multiplied by in the error: of an average by the delta method."""
-    if kind.startswith(SPREADS):
-        return _of_spread(relation, value, entering, kind)
+    """Return the linear functional whose error is that of the results: their linearisation (delta method)."""
+    if kind.startswith(DISPERSIONS):
+        return _of_dispersion(relation, value, entering, kind)
     if kind != "avg":
         return entering
     result = entering.result
@@ -118,10 +140,10 @@ def functional(relation: Relation, value: Floats, entering: Entering, kind: str)
     return entering._replace(factor=(entering.factor - value[result]) / total, even=entering.even / total)
 
 
-def _of_spread(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
-    """Return the same of a variance, which moves by ((x - mean)^2 - variance) / N with each row; a root by half of it.
+def _of_dispersion(relation: Relation, value: Floats, entering: Entering, kind: str) -> Entering:
+    """Return the linearisation of a variance or a standard deviation.
 
-    With N - 1 below the line it is N / (N - 1) times that.
+    A row moves a variance by ((x - mean)^2 - variance) / N, or N / (N - 1) times that with N - 1 in the denominator.
     """
     result, weight, many = entering.result, relation.weights[entering.row], len(value)
 
@@ -138,8 +160,8 @@ def _of_spread(relation: Relation, value: Floats, entering: Entering, kind: str)
     return entering._replace(factor=factor, even=np.zeros_like(factor))
 
 
-def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Written) -> tuple[Answers, list[str]]:
-    """Return the answers with the least and the most that those which cut bins can be, and which bins they cut."""
+def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Aggregate) -> tuple[Answers, list[str]]:
+    """Return the answers with bounds on those that cut bins, and the text on the bins that they cut."""
     results, cells = len(answers), cells_of_results(relation, entering)
     low, high = extremes(entering, cells)
     partial = np.bincount(cells.result[cells.is_partial], minlength=results) > 0
@@ -156,17 +178,17 @@ def _with_cuts(relation: Relation, answers: Answers, entering: Entering, of: Wri
         return replace(answers, cuts=CutAnswers(at, unknown, unknown, tuple(told))), told
     settled = partial if of.kind == "avg" else np.zeros(results, np.bool_)
     ends = [
-        _taken(end_of(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind), at)
+        _taken(_bound(relation, cells, extreme, np.where(settled, farthest, np.nan), of.kind), at)
         for extreme, farthest in zip((low, high), farthest_values(entering, results), strict=True)
     ]
     return replace(answers, cuts=CutAnswers(at, ends[0], ends[1], tuple(told[k] for k in at))), told
 
 
-def end_of(relation: Relation, cells: ResultCells, extreme: Floats, settled: Floats, kind: str) -> Answers:
-    """Return the answers of one end of what results can be, given the multiplier of each cell there.
+def _bound(relation: Relation, cells: ResultCells, extreme: Floats, settled: Floats, kind: str) -> Answers:
+    """Return one bound on the results, given the extreme coefficient of each cell.
 
-    Of an average neither the sum nor the number is known where bins are cut; it is one of its values, so its farthest
-    value is given as `settled`.
+    An average that cuts bins has an unknown sum and an unknown number of rows. It lies between its least and its
+    greatest value, so that is given as `settled`.
     """
     (cell, row), results = cells.siblings(), len(settled)
     factor, nothing = extreme[cell], np.zeros(len(cell))
@@ -191,7 +213,7 @@ class _Term(NamedTuple):
     """A multiple of an aggregate: its factor, its values and the rows that enter them."""
 
     times: float
-    of: Written
+    of: Aggregate
     values: pa.Array
     parts: pa.Array
 
@@ -201,22 +223,22 @@ class _Term(NamedTuple):
         return found
 
     def entering(self, relation: Relation) -> Entering:
-        """Return the rows that enter, each with how far its count moves this term."""
+        """Return the linearisation of the term."""
         value = self.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        found = functional(relation, value, entering_of(value, self.parts), self.of.kind)
+        found = functional(relation, value, _entering_rows(value, self.parts), self.of.kind)
         return _times(found, np.full(len(value), self.times))
 
 
-def quotient_errors(
-    relation: Relation, of: WrittenQuotient, found: list[tuple[pa.Array, pa.Array]], *, confidence: float
+def _ratio_errors(
+    relation: Relation, of: ErrorColumn, found: list[tuple[pa.Array, pa.Array]], *, confidence: float
 ) -> dict[str, pa.Array]:
-    """Return stderr, within, low and high of each quotient, given the values and rows of its aggregates in order."""
-    written = (*of.over, *of.under)
+    """Return the error columns of a ratio or a sum, given the values and rows of its aggregates in order."""
+    written = (*of.numerator, *of.denominator)
     terms = [_Term(times, one, *columns) for (times, one), columns in zip(written, found, strict=True)]
-    above, below = terms[: len(of.over)], terms[len(of.over) :]
+    above, below = terms[: len(of.numerator)], terms[len(of.numerator) :]
     over, under = (
         sum((term.value for term in part), np.full(len(found[0][0]), constant))
-        for part, constant in ((above, of.over_constant), (below, of.under_constant))
+        for part, constant in ((above, of.numerator_constant), (below, of.denominator_constant))
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = over / under
@@ -226,13 +248,13 @@ def quotient_errors(
     cut = _widen_where_cut(relation, terms, of, made, confidence)
     masked = np.isnan(over + under)
     columns = {name: pa.array(column, mask=masked, from_pandas=False) for name, column in made.items()}
-    return columns | modelled_column(answers, masked) | cut_column(cut, masked)
+    return columns | _modelled_column(answers, masked) | _cut_column(cut, masked)
 
 
 def _spread(
     relation: Relation, above: list[_Term], below: list[_Term], ratio: Floats, under: Floats, confidence: float
 ) -> tuple[Answers, Floats]:
-    """Return the quotients with their errors, and the half width of each, NaN where unknown."""
+    """Return the ratios with their errors, and the half width of each, NaN where unknown."""
     lines = [_times(term.entering(relation), 1 / under) for term in above]
     lines += [_times(term.entering(relation), -ratio / under) for term in below]
     answers = answers_of(relation, ratio, _finite(_joined(lines)), "avg")
@@ -247,20 +269,20 @@ def _spread(
 
 
 def _widen_where_cut(
-    relation: Relation, terms: list[_Term], of: WrittenQuotient, made: dict[str, Floats], confidence: float
+    relation: Relation, terms: list[_Term], of: ErrorColumn, made: dict[str, Floats], confidence: float
 ) -> list[str]:
-    """Put the quotients of the ends of intervals in place where bins are cut; say which bins, if any can be."""
+    """Widen intervals to the ratios of the aggregates' own ends where bins are cut; return the text on the bins."""
     if not any(term.of.named for term in terms) and not any(pieces.is_cut for pieces in relation.pieces.values()):
         return []
     alone = 1 - (1 - confidence) / len(terms)
-    found = [error_columns(relation, term.values, term.parts, of=term.of, confidence=alone) for term in terms]
+    found = [_aggregate_errors(relation, term.values, term.parts, of=term.of, confidence=alone) for term in terms]
     said = [column["cut"].to_pylist() if "cut" in column else [None] * len(made["low"]) for column in found]
     words = ["; ".join(dict.fromkeys(filter(None, of_result))) for of_result in zip(*said, strict=True)]
     ends = [_ends(term.times, column) for term, column in zip(terms, found, strict=True)]
-    split = len(of.over)
+    split = len(of.numerator)
     over, under = (
         tuple(sum((end[side] for end in part), np.full(len(words), constant)) for side in (0, 1))
-        for part, constant in ((ends[:split], of.over_constant), (ends[split:], of.under_constant))
+        for part, constant in ((ends[:split], of.numerator_constant), (ends[split:], of.denominator_constant))
     )
     ratio = (made["low"] + made["high"]) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -278,16 +300,13 @@ def _ends(times: float, column: dict[str, pa.Array]) -> tuple[Floats, Floats]:
 
 
 def _times(entering: Entering, of_result: Floats) -> Entering:
-    """Return rows with what their counts are multiplied by times a number for each result."""
+    """Return the functionals times a number for each result."""
     times = of_result[entering.result]
     return entering._replace(factor=entering.factor * times, even=entering.even * np.abs(times))
 
 
 def _joined(lines: list[Entering]) -> Entering:
-    """Return the rows of several sums together: what one row is multiplied by adds up, and so does how far it varies.
-
-    The extremes of multipliers are left out.
-    """
+    """Return the sum of several functionals: the coefficients of a row add up, and so do their ranges in even bins."""
     result, row, factor, _, _, even = (np.concatenate(columns) for columns in zip(*lines, strict=True))
     code = result * (row.max(initial=0) + 1) + row
     _, first, place = np.unique(code, return_index=True, return_inverse=True)
@@ -296,27 +315,27 @@ def _joined(lines: list[Entering]) -> Entering:
 
 
 def _finite(entering: Entering) -> Entering:
-    """Leave out rows of results without a finite quotient."""
+    """Return the functionals without the rows of results that have no finite ratio."""
     return entering.kept(np.isfinite(entering.factor))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Ladder:
-    """The values of each group in their order: of each row of a group the number of its value, from 0.
+class _SortedValues:
+    """The distinct values of each group in ascending order; `rank` is that of each row's value, from 0.
 
     `first`, shape (groups,), is the place of a group's first value in `low` and `high`, the ends of all values' bins;
     `number`, shape (groups,), how many values it has.
     """
 
     entering: Entering
-    rung: Places
+    rank: Places
     first: Places
     number: Places
     low: Floats
     high: Floats
 
     @classmethod
-    def of(cls, entering: Entering, groups: int) -> "_Ladder":
+    def of(cls, entering: Entering, groups: int) -> "_SortedValues":
         result, row, factor, low, high, even = entering
         order = np.lexsort((high, low, result))
         entering = Entering(result[order], row[order], factor[order], low[order], high[order], even[order])
@@ -325,20 +344,20 @@ class _Ladder:
         starts = np.flatnonzero(is_new)
         number = np.bincount(entering.result[starts], minlength=groups)
         first = np.cumsum(number) - number
-        rung = np.cumsum(is_new) - 1 - first[entering.result]
-        return cls(entering, rung, first, number, entering.low[starts], entering.high[starts])
+        rank = np.cumsum(is_new) - 1 - first[entering.result]
+        return cls(entering, rank, first, number, entering.low[starts], entering.high[starts])
 
     def line(self, at: Places, groups: Bools, share: float) -> Entering:
-        """Return the rows of some groups with what they add to L at one value of each."""
+        """Return the functional L of some groups, at one value of each."""
         some = groups[self.entering.result]
         entering = self.entering.kept(some)
-        factor = np.where(self.rung[some] <= at[entering.result], 1.0, 0.0) - share
+        factor = np.where(self.rank[some] <= at[entering.result], 1.0, 0.0) - share
         return entering._replace(factor=factor, low=factor, high=factor, even=np.zeros_like(factor))
 
     def first_where(self, holds: Callable[[Places, Bools], Bools]) -> Places:
-        """Return the number of the first value of each group at which a condition holds, the last if it never does.
+        """Return the rank of the first value of each group at which a condition holds, the last if it never does.
 
-        `holds` is asked of one value of each group, and of which groups the answer is wanted.
+        `holds` takes the rank of one value of each group, and which groups to evaluate.
         """
         low, high = np.zeros_like(self.number), np.maximum(self.number - 1, 0)
         while (open_ := low < high).any():
@@ -350,25 +369,32 @@ class _Ladder:
     def rows(self, weights: Floats, start: Places, end: Places) -> Floats:
         """Return the estimated rows of each group from one value to another, both included."""
         result = self.entering.result
-        inside = (self.rung >= start[result]) & (self.rung <= end[result])
+        inside = (self.rank >= start[result]) & (self.rank <= end[result])
         found: Floats = np.bincount(
             result[inside], weights[self.entering.row[inside]], minlength=len(self.number)
         ).astype(np.float64)
         return found
 
 
-def quantile_errors(
-    relation: Relation, values: pa.Array, parts: pa.Array, *, of: Written, confidence: float
+def _quantile_errors(
+    relation: Relation, values: pa.Array, parts: pa.Array, *, of: Aggregate, confidence: float
 ) -> dict[str, pa.Array]:
-    """Return stderr, within, low and high of each quantile, null where it is; and which bins it is known by, if any."""
+    """Return the error columns of a quantile, null where it is null."""
     attribute, groups = relation.domain.attributes[of.axis], len(values)
     value = _places(attribute, values)
-    ladder = _Ladder.of(entering_of(value, parts), groups)
-    if not len(ladder.low):
-        ladder = _Ladder(ladder.entering, ladder.rung, ladder.first, ladder.number, np.zeros(1), np.zeros(1))
+    sorted_values = _SortedValues.of(_entering_rows(value, parts), groups)
+    if not len(sorted_values.low):
+        sorted_values = _SortedValues(
+            sorted_values.entering,
+            sorted_values.rank,
+            sorted_values.first,
+            sorted_values.number,
+            np.zeros(1),
+            np.zeros(1),
+        )
 
     def line(at: Places, some: Bools, side: int) -> Answers:
-        return _line(relation, ladder.line(at, some, of.share), groups, side)
+        return _line(relation, sorted_values.line(at, some, of.share), groups, side)
 
     def not_below(at: Places, some: Bools) -> Bools:
         found = line(at, some, 1)
@@ -378,13 +404,16 @@ def quantile_errors(
         found = line(at, some, -1)
         return np.asarray(found.values - found.half_width(confidence) >= BETWEEN_TWO_ROWS)
 
-    first, last = ladder.first_where(not_below), ladder.first_where(above)
+    first, last = sorted_values.first_where(not_below), sorted_values.first_where(above)
     last = np.maximum(first, last)
-    middle = ladder.first_where(lambda at, some: line(at, some, 0).values >= 0)
+    middle = sorted_values.first_where(lambda at, some: line(at, some, 0).values >= 0)
     at_middle = line(middle, np.ones(groups, np.bool_), 0)
-    place = np.minimum(ladder.first + first, len(ladder.low) - 1), np.minimum(ladder.first + last, len(ladder.low) - 1)
-    low, high = np.fmin(ladder.low[place[0]], value), np.fmax(ladder.high[place[1]], value)
-    rows = ladder.rows(relation.weights, first, last)
+    place = (
+        np.minimum(sorted_values.first + first, len(sorted_values.low) - 1),
+        np.minimum(sorted_values.first + last, len(sorted_values.low) - 1),
+    )
+    low, high = np.fmin(sorted_values.low[place[0]], value), np.fmax(sorted_values.high[place[1]], value)
+    rows = sorted_values.rows(relation.weights, first, last)
     is_distance = attribute.scale != "position"
     unit = np.where((rows > 0) & is_distance, high - low + attribute.step, np.nan) / np.where(rows > 0, rows, 1.0)
     mask = np.isnan(value)
@@ -394,23 +423,23 @@ def quantile_errors(
         "low": _typed(attribute, low, mask),
         "high": _typed(attribute, high, mask),
     }
-    said = _words(relation, ladder.entering, attribute, groups)
-    return made | modelled_column(at_middle, mask) | cut_column(said if any(said) else [], mask)
+    said = _words(relation, sorted_values.entering, attribute, groups)
+    return made | _modelled_column(at_middle, mask) | _cut_column(said if any(said) else [], mask)
 
 
 def _line(relation: Relation, entering: Entering, groups: int, side: int) -> Answers:
-    """Return L with its error: as estimated (0), or the least (-1) or most (1) that it can be where bins are cut."""
+    """Return L with its error: as estimated (0), or its lower (-1) or upper (1) bound where bins are cut."""
     weights = relation.weights[entering.row]
     if side and any(pieces.is_cut for pieces in relation.pieces.values()):
         cells = cells_of_results(relation, entering)
         extreme = extremes(entering, cells)[0 if side < 0 else 1]
-        return end_of(relation, cells, extreme, np.full(groups, np.nan), "sum")
+        return _bound(relation, cells, extreme, np.full(groups, np.nan), "sum")
     value = np.bincount(entering.result, weights * entering.factor, minlength=groups).astype(np.float64)
     return answers_of(relation, value, entering, "sum")
 
 
 def _words(relation: Relation, entering: Entering, attribute: Attribute, groups: int) -> list[str]:
-    """Say of each group which bins it cuts, and whether its values are known by bins."""
+    """Return the text on the bins that each group cuts, and on values that are known by bins."""
     by_bins = f"{attribute.name} known by bins" if attribute.has_wide_bins else ""
     if not any(pieces.is_cut for pieces in relation.pieces.values()):
         return [by_bins] * groups
@@ -430,7 +459,7 @@ def _places(attribute: Attribute, values: pa.Array) -> Floats:
 
 
 def _typed(attribute: Attribute, places: Floats, mask: Bools) -> pa.Array:
-    """Return places as values: the same as `_places` backwards."""
+    """Return numbers as values of the attribute: the inverse of `_places`."""
     if attribute.scale == "number":
         return pa.array(places, mask=mask, from_pandas=False)
     whole = np.where(mask, 0, places).astype(np.int32)

@@ -29,9 +29,9 @@ JOIN_FORM = "join the cube with a table by one equality, as in FROM cube JOIN re
 
 @dataclass(frozen=True)
 class CubeRows:
-    """Rows of the cube as a SELECT lists them.
+    """Rows of the cube as a SELECT without aggregates defines them.
 
-    `columns` are expressions of attributes, by name; `conditions` are those that every row fulfils.
+    `columns` are expressions of attributes, by name; `conditions` hold for every row.
     """
 
     columns: dict[str, exp.Expression]
@@ -40,7 +40,7 @@ class CubeRows:
 
 @dataclass
 class Scope:
-    """What the names of tables mean at one place of a query: `rows` of the cube, or `results`.
+    """The tables visible at one place of a query: `rows` of the cube, and `results`.
 
     A result is a WITH clause that is already rewritten. Names are kept without regard to case.
     """
@@ -53,7 +53,7 @@ class Scope:
         return Scope(dict(self.rows), dict(self.results))
 
     def define(self, cte: exp.CTE, made: "CubeRows | exp.Query") -> None:
-        """Let the name of the WITH clause `cte` mean `made`, what its query gives."""
+        """Define the table of a WITH clause, given its rewritten query."""
         name = cte.alias.casefold()
         if name == CUBE:
             msg = "WITH cannot name a table 'cube': that is the release; choose another name"
@@ -67,7 +67,7 @@ class Scope:
             self.rows.pop(name, None)
 
     def rows_of(self, table: exp.Table) -> CubeRows | None:
-        """Return the rows of the cube that a table name means; None if it means a result."""
+        """Return the rows of the cube that a table name refers to; None if it refers to a result."""
         name = table.name.casefold()
         if name in self.rows:
             return self.rows[name]
@@ -90,10 +90,9 @@ def with_column_names(rows: CubeRows, source: exp.Expression) -> CubeRows:
 
 @dataclass(frozen=True)
 class SelectSource:
-    """The rows of the cube that a SELECT is from, and the `alias` that may stand before their columns.
+    """The rows of the cube that a SELECT reads, and the `alias` that may qualify their columns.
 
-    `beside` are the columns of tables that they were joined with, by alias; `merged` those that USING names, which are
-    the cube's own.
+    `beside` are the columns of joined tables, by alias; `merged` those named by USING, which are the cube's own.
     """
 
     rows: CubeRows
@@ -102,9 +101,9 @@ class SelectSource:
     merged: frozenset[str] | set[str] = frozenset()
 
     def resolve(self, node: exp.Expression, aliases: dict[str, exp.Expression]) -> exp.Expression:
-        """Return a copy of `node` in which each column is replaced by what it means: an expression of attributes.
+        """Return a copy of `node` in which each column is replaced by its expression of attributes.
 
-        A name that is no column of the rows may be one of `aliases`, the columns of the SELECT by name.
+        A name that is not a column of the rows may be one of `aliases`, the columns of the SELECT by name.
         """
 
         def replaced(found: exp.Expression) -> exp.Expression:
@@ -119,15 +118,15 @@ class SelectSource:
             columns = self.beside[column.table.casefold()]
             return _in_parentheses(columns[find(column.name, columns, what="column")])
         if column.table and column.table.casefold() != self.alias.casefold():
-            msg = f"there is no table '{column.table}' beside '{self.alias}' here; a sub-query cannot name outer tables"
+            msg = f"there is no table '{column.table}' here, only '{self.alias}'; sub-queries cannot use outer tables"
             raise QueryError(msg)
         if isinstance(column.this, exp.Star):
-            msg = f"{shown(column)!r} cannot be used here; name the columns"
+            msg = f"{shown(column)!r} cannot be used here; list the columns"
             raise QueryError(msg)
         known = {name.casefold() for name in self.rows.columns}
         if not column.table and (joined := self._of_joined(column.name)):
             if column.name.casefold() in known or len(joined) > 1:
-                msg = f"'{column.name}' is a column of several tables here; write the table before it"
+                msg = f"'{column.name}' is a column of several tables here; qualify it with its table"
                 raise QueryError(msg)
             return _in_parentheses(joined[0])
         if column.name.casefold() not in known and not column.table:
@@ -137,7 +136,7 @@ class SelectSource:
         return _in_parentheses(self.rows.columns[find(column.name, self.rows.columns, what="column")])
 
     def _of_joined(self, name: str) -> list[exp.Expression]:
-        """Return the columns of this name of the tables that were joined, but for those that USING merges."""
+        """Return the columns of this name in joined tables, except those that USING merges."""
         return [
             meant
             for columns in self.beside.values()
@@ -152,7 +151,7 @@ def _in_parentheses(node: exp.Expression) -> exp.Expression:
 
 
 def has_aggregates(select: exp.Select) -> bool:
-    """Tell whether a SELECT groups or aggregates rows; what its sub-queries do is not asked."""
+    """Return whether a SELECT groups or aggregates rows, its sub-queries apart."""
     if select.args.get("group") or select.args.get("having"):
         return True
     parts = [*select.expressions, select.args.get("order"), select.args.get("qualify")]
@@ -160,7 +159,7 @@ def has_aggregates(select: exp.Select) -> bool:
 
 
 def grouped_if_distinct(select: exp.Select) -> exp.Select:
-    """Return SELECT DISTINCT of rows as the same grouped by all its columns: of rows, those are the same."""
+    """Return SELECT DISTINCT of rows as the equivalent GROUP BY of all its columns."""
     distinct = select.args.get("distinct")
     if distinct is None or has_aggregates(select):
         return select
@@ -181,7 +180,7 @@ def _contains_aggregate(node: exp.Expression) -> bool:
 
 
 def _is_over_window(node: exp.Expression) -> bool:
-    """Tell whether a function is applied over a window: it takes results of groups, which are not weighted rows."""
+    """Return whether a function is applied over a window: over results of groups, not weighted rows."""
     parent = node.parent
     while isinstance(parent, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
         parent = parent.parent
@@ -189,7 +188,7 @@ def _is_over_window(node: exp.Expression) -> bool:
 
 
 def listed_rows(select: exp.Select, source: SelectSource) -> CubeRows:
-    """Return the rows that a SELECT without aggregates lists, as rows of the cube that `source` is from."""
+    """Return a SELECT without aggregates as rows of the cube that `source` reads."""
     for part in ("order", "limit", "offset", "qualify"):
         if select.args.get(part):
             msg = f"{part.upper()} of rows: {NO_ROWS_TO_LIST}"
@@ -216,13 +215,13 @@ def column_name(item: exp.Expression) -> str:
 
 
 def looked_up(source: SelectSource, join: exp.Join, table: pa.Table, domain: Domain) -> SelectSource:
-    """Return a source joined with `table`, what `join` joins it with."""
+    """Return a source joined with `table`."""
     if (
         join.args.get("kind") not in (None, "", "INNER", "OUTER")
         or join.side not in ("", "LEFT")
         or join.args.get("method")
     ):
-        msg = f"{shown(join)!r}: rows of the cube have JOIN and LEFT JOIN only; {JOIN_FORM}"
+        msg = f"{shown(join)!r}: the cube supports JOIN and LEFT JOIN only; {JOIN_FORM}"
         raise QueryError(msg)
     attr, key = _equality(source, join, table)
     rows = _rows_by_key(table, key, attr, domain, join)
@@ -236,7 +235,7 @@ def looked_up(source: SelectSource, join: exp.Join, table: pa.Table, domain: Dom
 
 
 def _equality(source: SelectSource, join: exp.Join, table: pa.Table) -> tuple[Attr, str]:
-    """Return the attribute and the column of the table that are to be equal."""
+    """Return the attribute and the column of the table that a join compares."""
     using, on = join.args.get("using"), join.args.get("on")
     if using and len(using) == 1 and on is None:
         sides: list[tuple[exp.Expression, exp.Expression]] = [(exp.column(using[0].name), exp.column(using[0].name))]
@@ -260,7 +259,7 @@ def _equality(source: SelectSource, join: exp.Join, table: pa.Table) -> tuple[At
 def _rows_by_key(
     table: pa.Table, key: str, attr: Attr, domain: Domain, join: exp.Join
 ) -> dict[object, tuple[object, ...]]:
-    """Return the rows of a table by key, without keys that no value of the attribute equals; no key may occur twice."""
+    """Return the rows of a table by key, without keys that are no value of the attribute; keys must be unique."""
     attribute, found = domain.attributes[attr.axis], dict[object, tuple[object, ...]]()
     if attribute.is_continuous or attribute.has_wide_bins:
         msg = f"{shown(join)!r}: '{attribute.name}' has bins of several values, so no single value can be looked up"
@@ -271,12 +270,10 @@ def _rows_by_key(
         try:
             if value is None or coordinate(attribute, value) is None:
                 continue
-        except DpcubeError:  # a table may have more than the cube
+        except DpcubeError:  # a table may have keys that the domain has not
             continue
         if value in found:
-            msg = (
-                f"{shown(join)!r}: '{key}' is {value!r} in two rows, and each row of the cube can have one; {JOIN_FORM}"
-            )
+            msg = f"{shown(join)!r}: '{key}' is {value!r} in two rows, and must be unique; {JOIN_FORM}"
             raise QueryError(msg)
         found[value] = row
     return found

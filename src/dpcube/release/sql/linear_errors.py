@@ -22,14 +22,14 @@ from dpcube.release.answer import Answers, slope_squares
 from dpcube.release.sql.cuts import Entering, by_chance
 from dpcube.release.sql.relation import Relation
 
-MOST_PRODUCTS = 256
+MAX_PRODUCTS = 256
 ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result
-ASKED_AT_ONCE = 2**21
-"""Weights of cells along axes that are laid out at a time."""
+MAX_WEIGHTS_AT_ONCE = 2**21
+"""Weights of cells along axes that are in memory at a time."""
 
 
-class TooManyWaysError(QueryError):
-    """A result is made of more products than errors are added up of."""
+class TooManyProductsError(QueryError):
+    """A result is a sum of more products than `MAX_PRODUCTS`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,7 @@ class Products:
 
 
 def answers_of(relation: Relation, value: Floats, entering: Entering, kind: str) -> Answers:
-    """Return each result with its error: that of its one product, or the sum of those of several."""
+    """Return each result with its error: that of its one product, or the sum of the errors of several."""
     products = products_of(relation, entering.result, entering.row, entering.factor)
     errors, size = _errors(relation, products, kind), np.abs(products.scale)
 
@@ -81,7 +81,7 @@ def answers_of(relation: Relation, value: Floats, entering: Entering, kind: str)
 
 
 def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:
-    """Return what the errors of products are made of, their scales left out: ranges are asked as such."""
+    """Return the error parts of products, without their scales; ranges of cells are answered as such."""
     number, axes = len(products), len(relation.shape)
     lower, upper = np.zeros((number, axes), np.int64), np.tile(relation.shape, (number, 1))
     is_range = np.ones(number, np.bool_)
@@ -114,7 +114,7 @@ def _query_errors(relation: Relation, asked: CountingQueries, kind: str) -> Erro
 
 
 def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[Places, Places, NDArray[np.bool_]]:
-    """Return the first cell and one past the last that products take along an axis, and whether they take it whole."""
+    """Return the range of cells of products along an axis, and whether their factors are 1 all over it."""
     pieces = relation.pieces[axis]
     starts = np.searchsorted(line.product, np.arange(number))
     low, high = pieces.first_cell[line.piece], pieces.end_cell[line.piece]
@@ -126,9 +126,9 @@ def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[
 
 
 def _queries(relation: Relation, products: Products, chosen: Places) -> Iterator[CountingQueries]:
-    """Return some of the products as counting queries, so many at a time."""
+    """Yield some of the products as counting queries, in batches."""
     shape = relation.shape
-    at_once = max(1, ASKED_AT_ONCE // max(1, sum(shape[axis] for axis in products.factors)))
+    at_once = max(1, MAX_WEIGHTS_AT_ONCE // max(1, sum(shape[axis] for axis in products.factors)))
     for start in range(0, len(chosen), at_once):
         asked = chosen[start : start + at_once]
         weights, taken = [np.ones((1, extent)) for extent in shape], np.zeros((len(asked), len(shape)), np.int64)
@@ -138,7 +138,7 @@ def _queries(relation: Relation, products: Products, chosen: Places) -> Iterator
 
 
 def _on_cells(relation: Relation, axis: int, line: Factors, asked: Places) -> Floats:
-    """Spread the factors of some products over the cells of their pieces; parts of one cell add up."""
+    """Return the factors of some products on the cells of their pieces; parts of one cell add up."""
     pieces, place = relation.pieces[axis], np.searchsorted(asked, line.product)
     there = asked[np.minimum(place, len(asked) - 1)] == line.product
     place, piece = place[there], line.piece[there]
@@ -194,7 +194,7 @@ def _are_products(
     pivot: Places,
     group: Places,
 ) -> NDArray[np.bool_]:
-    """Tell of each result whether its rows are those that its lines span, each with the product of their factors."""
+    """Return which results are products: their rows are those that their lines span, with the products as factors."""
     scale = factor[pivot][group]
     expected, spanned = scale.copy(), np.ones(len(pivot))
     for axis, line in factors.items():
@@ -213,7 +213,7 @@ def _are_products(
 def _split_result(
     places: dict[int, Places], factor: Floats, weights: Floats, of_result: NDArray[np.bool_], result: int
 ) -> Products:
-    """Return the products of one result that is none itself."""
+    """Return the products of one result that is not a product itself."""
     found = [np.unique(place[of_result], return_inverse=True) for place in places.values()]
     grid, counts = np.zeros((2, *(len(used) for used, _ in found)))
     where = tuple(at for _, at in found)
@@ -230,8 +230,8 @@ def _split_result(
 def _along_axes(grid: Floats, counts: Floats) -> list[tuple[float, list[Floats]]]:
     """Return a product for each axis if the grid is a sum of something along each; nothing if it is not.
 
-    What is along an axis is only known up to a constant. It is taken to add up to 0 over the counts, so that a large
-    number which two axes share, and which cancels in the grid, does not count in the errors of both.
+    The term of an axis is determined up to a constant. It is centred over the counts, so that a large number which
+    two axes share, and which cancels in the grid, does not enter the errors of both.
     """
     rest, size, lines = float(grid[(0,) * grid.ndim]), np.abs(grid).max(), []
     summed = np.zeros_like(grid)
@@ -273,12 +273,12 @@ def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
     for number, content in enumerate(distinct):
         for part, others in _split(content.reshape(rest)):
             made.append((part, [*others[:axis], (which == number).astype(np.float64), *others[axis:]]))
-            if len(made) > MOST_PRODUCTS:
+            if len(made) > MAX_PRODUCTS:
                 msg = (
-                    "the error of this result is not known: its conditions join attributes in too many ways; "
-                    "join conditions on single attributes by AND, or ask without errors"
+                    f"the error of this result is unknown: its conditions are a sum of more than {MAX_PRODUCTS} "
+                    "products of conditions on single attributes; join conditions by AND, or ask without errors"
                 )
-                raise TooManyWaysError(msg)
+                raise TooManyProductsError(msg)
     return made
 
 

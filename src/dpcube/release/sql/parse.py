@@ -34,7 +34,7 @@ DESCRIBING = re.compile(
 
 
 class Mode(exp.AggFunc):
-    """The most frequent value: sqlglot has no node for it."""
+    """The aggregate mode(x), for which sqlglot has no node."""
 
     arg_types = {"this": True}  # noqa: RUF012 (sqlglot's own way of declaring a node)
     _sql_names = ["MODE"]  # noqa: RUF012
@@ -145,12 +145,12 @@ def _with_limit(text: str) -> str:
 
 
 def _own_node(call: exp.Anonymous) -> exp.Expression:
-    """Return a function that sqlglot does not know as the node that we have for it, if any."""
+    """Return a function that sqlglot does not parse as the node of this module, if there is one."""
     return Mode(this=call.expressions[0]) if call.name.lower() == "mode" and len(call.expressions) == 1 else call
 
 
 def _one_statement(text: str, as_select: Callable[[exp.Expression], exp.Expression]) -> exp.Query:
-    """Return the tree of the one query in `text`, nothing in it checked yet."""
+    """Return the syntax tree of the one query in `text`, unchecked."""
     try:
         tokens = sqlglot.tokenize(text, read=DIALECT)
         first = tokens[0] if tokens else None
@@ -171,7 +171,7 @@ def _one_statement(text: str, as_select: Callable[[exp.Expression], exp.Expressi
 
 
 def _check_allowed(node: exp.Expression) -> None:
-    """Refuse a node of the tree that is not on the lists above, or has parts that are not."""
+    """Refuse a node that is not on the lists above, or has parts that are not."""
     if isinstance(node, exp.Anonymous):
         allowed = node.name.lower() in NAMED_FUNCTIONS
     elif isinstance(node, exp.DataType):
@@ -207,7 +207,7 @@ def _given_parts(node: exp.Expression) -> Iterator[str]:
 
 
 class UserDialect(DuckDB):
-    """DuckDB's SQL as users write it, for names of columns and messages."""
+    """DuckDB's SQL with the spellings of users, for names of columns and messages."""
 
     class Generator(DuckDB.Generator):
         """Writes var_samp for what sqlglot calls variance."""
@@ -249,8 +249,8 @@ class Attr(exp.Column):
         return int(self.args["axis"])
 
     @classmethod
-    def of(cls, axis: int, name: str) -> "Attr":
-        """Return a reference by axis and name."""
+    def on_axis(cls, axis: int, name: str) -> "Attr":
+        """Return a reference to the attribute of an axis."""
         return cls(this=exp.to_identifier(name), axis=axis)
 
 
@@ -258,7 +258,7 @@ Attr.key = "column"  # the generator's method that prints it
 
 
 def find(name: str, known: Iterable[str], *, what: str) -> str:
-    """Return the known name that is meant: the same, or else the only one that differs in case alone."""
+    """Return the known name that matches: exactly, or else the only one that differs in case alone."""
     names = list(known)
     if name in names:
         return name
@@ -302,7 +302,7 @@ def unpivoted(tree: exp.Expression, domain: Domain) -> exp.Expression:
     if source is None or not isinstance(source.this, exp.Table) or not (pivots := source.this.args.get("pivots")):
         return tree
     if len(pivots) > 1 or len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Star):
-        msg = f"one PIVOT, and SELECT * from it; or {PIVOT_FORM}"
+        msg = f"a PIVOT in FROM is the only one, and is selected by SELECT *; or {PIVOT_FORM}"
         raise QueryError(msg)
     made = _filtered_select(pivots[0], source.this, pivots[0].args.get("fields") or [], pivots[0].expressions, domain)
     for part in ("with", "order", "limit", "offset"):
@@ -319,7 +319,7 @@ def _filtered_select(
 ) -> exp.Select:
     group = pivot.args.get("group")
     if pivot.args.get("unpivot") or len(on) != 1 or not using or group is None or table.name.casefold() != "cube":
-        msg = f"a PIVOT is of cube, ON one attribute, USING aggregates, with GROUP BY; {PIVOT_FORM}"
+        msg = f"a PIVOT takes cube, ON one attribute, USING aggregates, and GROUP BY; {PIVOT_FORM}"
         raise QueryError(msg)
     column, values = _pivot_values(on[0], domain)
     made = exp.Select().from_(exp.to_table("cube")).select(*(key.copy() for key in group.expressions))
@@ -344,13 +344,13 @@ def _aggregate_name(aggregate: exp.Expression) -> str:
 
 
 def _pivot_values(on: exp.Expression, domain: Domain) -> tuple[exp.Expression, list[exp.Expression]]:
-    """Return the attribute that columns are made of, and their values: given, or those that the domain lists."""
+    """Return the attribute of a PIVOT, and its values: those given, or those that the domain lists."""
     if isinstance(on, exp.In):
         column, given = on.this, list(map(_unnamed, on.expressions))
     else:
         column, given = on, []
     if not isinstance(column, exp.Column) or any(not isinstance(value, exp.Literal) for value in given):
-        msg = f"the columns of a PIVOT are values of one attribute; {PIVOT_FORM}"
+        msg = f"the columns of a PIVOT must be literal values of one attribute; {PIVOT_FORM}"
         raise QueryError(msg)
     attribute = domain[find(column.name, domain.names, what="column")]
     if not given and attribute.scale == "position":
@@ -365,7 +365,7 @@ def _pivot_values(on: exp.Expression, domain: Domain) -> tuple[exp.Expression, l
 
 
 def described(text: str, domain: Domain) -> pa.Table | None:
-    """Return the columns of the cube, or the list of tables, if that is what `text` asks for; else None."""
+    """Return the result of DESCRIBE cube or SHOW TABLES; None if `text` is another statement."""
     asked = DESCRIBING.fullmatch(text)
     if asked is None:
         return None

@@ -32,12 +32,24 @@ COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 MIRRORED = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
 
 Fold = Callable[[exp.Expression], object]
-STEADY = (exp.Floor, exp.Ceil, exp.Round, exp.Sqrt, exp.Ln, exp.Exp, exp.Sign, exp.Neg, exp.Add, exp.Sub, exp.Mul)
-ORDERS = (exp.LT, exp.LTE, exp.GT, exp.GTE)
-RISING = (*STEADY, *ORDERS, exp.Least, exp.Greatest)
-"""Functions that rise or fall with one argument if the others are constants."""
-STRICT = (*STEADY, *ORDERS, exp.Abs, exp.EQ, exp.NEQ)
-"""Functions that are null where an argument is, and nowhere else."""
+MONOTONE_ARITHMETIC = (
+    exp.Floor,
+    exp.Ceil,
+    exp.Round,
+    exp.Sqrt,
+    exp.Ln,
+    exp.Exp,
+    exp.Sign,
+    exp.Neg,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+)
+INEQUALITIES = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+MONOTONE = (*MONOTONE_ARITHMETIC, *INEQUALITIES, exp.Least, exp.Greatest)
+"""Functions that are monotone in one argument if the others are constants."""
+NULL_PROPAGATING = (*MONOTONE_ARITHMETIC, *INEQUALITIES, exp.Abs, exp.EQ, exp.NEQ)
+"""Functions that are null exactly where an argument is."""
 EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBER_TYPES = (
     exp.DataType.Type.FLOAT,
@@ -48,13 +60,15 @@ NUMBER_TYPES = (
 
 
 @dataclass
-class Needs:
-    """What one SELECT needs of its rows; attributes are known by their axes.
+class Requirements:
+    """What one SELECT requires of its rows, collected while it is rewritten; attributes are named by their axes.
 
-    `fold` evaluates a constant expression. `uses` says how finely each attribute is used, and where it is cut.
-    `columns` are the columns read, by name: the axis of each and its role. `noises` are the columns of noise, by the
-    axes that tell rows apart. `steps` holds expressions of one attribute of whole numbers, days or texts: its axis is
-    cut where any of them changes. Those that must not change inside a bin have their text beside them.
+    `fold` evaluates a constant expression. `uses` are the resolution and the cuts of each axis. `columns` are the
+    columns read, by name: the axis of each and its role. `noises` are the columns of standard errors, by the axes that
+    distinguish rows. `expressions` are those of one attribute of whole numbers, days or texts, whose axis is cut where
+    any of them changes; those that must be constant inside bins have their text beside them.
+
+    Only the methods of this class add to it.
     """
 
     domain: Domain
@@ -62,26 +76,30 @@ class Needs:
     uses: dict[int, AxisUse] = field(default_factory=dict)
     columns: dict[str, tuple[int, str]] = field(default_factory=dict)
     noises: dict[frozenset[int], str] = field(default_factory=dict)
-    steps: dict[int, list[tuple[exp.Expression, str | None]]] = field(default_factory=dict)
+    expressions: dict[int, list[tuple[exp.Expression, str | None]]] = field(default_factory=dict)
 
-    def use(self, axis: int) -> AxisUse:
-        """Return how the attribute on `axis` is used so far."""
-        return self.uses.setdefault(axis, AxisUse())
+    def require(self, axis: int, use: AxisUse) -> None:
+        """Require an axis at a resolution and with cuts, besides what is required of it already."""
+        self.uses[axis] = self.uses.get(axis, AxisUse()).and_(use)
 
     def column(self, axis: int, role: str, detail: Detail) -> exp.Column:
-        """Note that the column `role` of the attribute on `axis` is needed, at least in this detail, and return it."""
-        use = self.use(axis)
-        use.detail = max(use.detail, detail)
+        """Require the column `role` of an attribute, at least at this resolution, and return it."""
+        self.require(axis, AxisUse(detail))
         name = f"{role}{axis}"
         self.columns[name] = (axis, role)
         return exp.column(name)
 
     def noise(self, axes: set[int]) -> str:
-        """Note that the noise of rows told apart by the attributes on `axes` is needed; return the column's name."""
+        """Require the standard errors of rows distinguished by the attributes on `axes`; return the column's name."""
         return self.noises.setdefault(frozenset(axes), f"e{len(self.noises)}")
 
+    def cut_where_changing(self, axis: int, expression: exp.Expression, text: str | None) -> None:
+        """Require cuts where an expression changes; with its `text`, that it is constant inside bins."""
+        self.require(axis, AxisUse())
+        self.expressions.setdefault(axis, []).append((expression, text))
+
     def comparison(self, node: exp.Expression) -> exp.Expression | None:
-        """Return `node`, a comparison of an attribute with constants, on the rows' columns; None if it is none."""
+        """Return `node`, a comparison of an attribute with constants, on the rows' columns; None for other nodes."""
         if isinstance(node, COMPARED):
             return self._compared(node)
         if isinstance(node, exp.Not) and isinstance(bare(node.this), exp.Is):
@@ -133,24 +151,22 @@ class Needs:
         if value is None:
             return exp.null()
         if not attribute.ordered:
-            attribute.range(None, str(value))  # says that it has no ranges
+            attribute.range(None, str(value))  # raises: it has no ranges
         place = self._cut(axis, coordinate(attribute, value), sign)
         return exp.paren(sign(this=self.column(axis, "place", Detail.CUTS), expression=place))
 
     def _cut(self, axis: int, place: float, sign: type[exp.Binary] = exp.EQ) -> exp.Expression:
-        """Cut the axis so that no piece straddles a place in a comparison, and return the place."""
-        use = self.use(axis)
+        """Cut the axis so that no piece straddles the place in a comparison, and return the place."""
         before, after = sign not in (exp.GT, exp.LTE), sign not in (exp.LT, exp.GTE)
         if self.domain.attributes[axis].is_continuous:
-            use.cuts |= {place} if before else set()
-            use.closed |= {place} if after else set()
+            use = AxisUse(cuts=frozenset([place] * before), closed=frozenset([place] * after))
         else:  # the place is a whole number or day, or lies between two
-            use.cuts |= {float(math.ceil(place))} if before else set()
-            use.cuts |= {math.floor(place) + 1.0} if after else set()
+            use = AxisUse(cuts=frozenset([float(math.ceil(place))] * before + [math.floor(place) + 1.0] * after))
+        self.require(axis, use)
         return exp.cast(exp.Literal.string(repr(place)), "DOUBLE")
 
     def _in_own_cell(self, axis: int, kind: str) -> exp.Expression:
-        """Return a test: true in that cell, false in bins, neither in other own cells, as in `Release.count`."""
+        """Return a test that is true in that cell, false in bins, null in other own cells, as in `Release.count`."""
         own = self.column(axis, "own", Detail.CUTS)
         here = own.copy().eq(exp.Literal.string(kind))
         return exp.paren(exp.case().when(own.is_(exp.null()), exp.false()).when(here, exp.true()))
@@ -172,7 +188,7 @@ class Needs:
 
 
 def coordinate(attribute: Attribute, value: object) -> float:
-    """Return the place of a constant on an attribute's axis; whole numbers and days may be compared with fractions."""
+    """Return the coordinate of a constant on an attribute's axis; integers and days may be compared with fractions."""
     value = float(value) if isinstance(value, Decimal) else value
     if isinstance(value, str) and attribute.scale == "number" and NUMBER.fullmatch(value.strip()):
         value = int(value) if WHOLE.fullmatch(value.strip()) else float(value)  # as databases compare age > '40'
@@ -183,51 +199,51 @@ def coordinate(attribute: Attribute, value: object) -> float:
     return attribute.place(value)  # type: ignore[arg-type]
 
 
-def rising_parts(node: exp.Expression, needs: Needs) -> Iterator[exp.Expression]:
-    """Return the parts of an expression of one real attribute that must be constant in bins for it to be so.
+def monotone_parts(node: exp.Expression, required: Requirements) -> Iterator[exp.Expression]:
+    """Yield monotone parts of an expression of one real attribute: if they are constant in bins, so is it.
 
-    Each rises or falls with the attribute: a function of that kind, or the order of one and a constant. Any other
-    function is constant if its arguments are.
+    A part is a monotone function of the attribute, or an inequality between one and a constant. Any other function is
+    constant if its arguments are.
     """
     node = bare(node)
-    if not attrs(node) or needs.comparison(node) is not None or _is_cell(node):
+    if not attrs(node) or required.comparison(node) is not None or _is_cell(node):
         return
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-        yield from _parts_of_null(node.this, needs)
-    elif _rises(node, needs):
+        yield from _parts_of_null_test(node.this, required)
+    elif _is_monotone(node, required):
         yield node
-    elif (compared := _equated(node)) is not None and _rises(compared[0], needs):
+    elif (compared := _equality_operands(node)) is not None and _is_monotone(compared[0], required):
         for constant in compared[1]:
             yield exp.LT(this=compared[0].copy(), expression=constant.copy())
             yield exp.GT(this=compared[0].copy(), expression=constant.copy())
     else:
         for child in node.iter_expressions():
-            yield from rising_parts(child, needs)
+            yield from monotone_parts(child, required)
 
 
-def _parts_of_null(node: exp.Expression, needs: Needs) -> Iterator[exp.Expression]:
-    """Return the parts that must be constant for an expression to be null all over a bin, or nowhere."""
+def _parts_of_null_test(node: exp.Expression, required: Requirements) -> Iterator[exp.Expression]:
+    """Yield the parts that must be constant for an expression to be null all over a bin, or nowhere."""
     node = bare(node)
     if isinstance(node, exp.Case) and node.this is None:
         for branch in node.args["ifs"]:
-            yield from rising_parts(branch.this, needs)
+            yield from monotone_parts(branch.this, required)
         results = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
         for result in filter(None, results):
-            yield from _parts_of_null(result, needs)
-    elif isinstance(node, STRICT):
+            yield from _parts_of_null_test(result, required)
+    elif isinstance(node, NULL_PROPAGATING):
         for child in node.iter_expressions():
-            yield from _parts_of_null(child, needs)
+            yield from _parts_of_null_test(child, required)
     elif not isinstance(node, exp.Column):
-        yield from rising_parts(node, needs)
+        yield from monotone_parts(node, required)
 
 
-def _rises(node: exp.Expression, needs: Needs) -> bool:
-    """Tell whether an expression rises all over a bin, or falls, with the attribute in it."""
+def _is_monotone(node: exp.Expression, required: Requirements) -> bool:
+    """Return whether an expression is a monotone function of its attribute."""
     node = bare(node)
     inside = [child for child in node.iter_expressions() if attrs(child)]
     if not inside:
         return bool(attrs(node))  # the attribute itself
-    if len(inside) > 1 or needs.comparison(node) is not None:
+    if len(inside) > 1 or required.comparison(node) is not None:
         return False
     if isinstance(node, exp.Div | exp.IntDiv | exp.Coalesce):
         known = inside[0] is node.this
@@ -236,12 +252,12 @@ def _rises(node: exp.Expression, needs: Needs) -> bool:
     elif isinstance(node, exp.Log):
         known = inside[0] is (node.expression or node.this)  # of another number; a base is where it has a pole
     else:
-        known = isinstance(node, RISING) and inside[0] is not node.args.get("decimals")
-    return known and _rises(inside[0], needs)
+        known = isinstance(node, MONOTONE) and inside[0] is not node.args.get("decimals")
+    return known and _is_monotone(inside[0], required)
 
 
-def _equated(node: exp.Expression) -> tuple[exp.Expression, list[exp.Expression]] | None:
-    """Return what a test of equality compares, and the constants that it compares it with; None if it is none."""
+def _equality_operands(node: exp.Expression) -> tuple[exp.Expression, list[exp.Expression]] | None:
+    """Return the operand of an equality test and its constants; None for other nodes."""
     if isinstance(node, EQUALITIES):
         one, other = node.this, node.expression
         one, others = (other, [one]) if attrs(other) else (one, [other])
@@ -259,7 +275,7 @@ def _is_cell(node: exp.Expression) -> bool:
 
 
 def check_numbers(engine: Engine, table: str, arguments: dict[str, str]) -> None:
-    """Refuse aggregates of text or dates where numbers are needed.
+    """Refuse aggregates of text or dates where numbers are required.
 
     `arguments` are the arguments as SQL on the columns of `table`, each with the aggregate as the user wrote it.
     """
@@ -270,33 +286,43 @@ def check_numbers(engine: Engine, table: str, arguments: dict[str, str]) -> None
         known = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         if not (known or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
             what = "a date" if pa.types.is_temporal(kind) else "text"
-            msg = f"{text!r} needs a number, and its argument is {what}; count, min, max and median are for any order"
+            msg = (
+                f"{text!r} needs a numeric argument, got {what}; only count, min, max and median accept text and dates"
+            )
             raise QueryError(msg)
 
 
-def cut_at_steps(engine: Engine, needs: Needs) -> None:
-    """Cut each axis in `needs` where an expression of it changes from one whole number, day or text to the next.
+def pieces_by_axis(engine: Engine, required: Requirements) -> dict[int, Pieces]:
+    """Return the pieces of each axis that is required, cut where its expressions change."""
+    attributes = required.domain.attributes
+    return {
+        axis: pieces_of(attributes[axis], use.and_(AxisUse(cuts=_changes(engine, required, axis))))
+        for axis, use in sorted(required.uses.items())
+    }
+
+
+def _changes(engine: Engine, required: Requirements, axis: int) -> frozenset[float]:
+    """Return where expressions of an axis change from one whole number, day or text to the next.
 
     An expression that must be constant inside bins is refused if it changes elsewhere than at their edges.
     """
-    for axis, expressions in needs.steps.items():
-        use = needs.use(axis)
-        if use.detail == Detail.UNITS and all(must_be_constant is None for _, must_be_constant in expressions):
-            continue
-        units = pieces_of(needs.domain.attributes[axis], AxisUse(Detail.UNITS))
-        columns = {name: units.column(role) for name, (of, role) in needs.columns.items() if of == axis}
-        name = f"dpcube units {axis}"
-        engine.add(name, pa.table({**columns, "i": pa.array(np.arange(len(units)))}))
-        for expression, must_be_constant in expressions:
-            values = f'SELECT i, {sql_of(expression)} AS v FROM "{name}"'
-            pairs = f"SELECT i, v, lag(v) OVER (ORDER BY i) AS before FROM ({values})"
-            changes = (
-                f"SELECT i FROM ({pairs}) WHERE i BETWEEN 1 AND {len(units.low) - 1} AND v IS DISTINCT FROM before"
-            )
-            cuts = units.low[engine.run(changes)["i"].to_numpy()]
-            if must_be_constant is not None and not np.isin(cuts, units.attribute.bin_edges()).all():
-                raise _varies(must_be_constant, units.attribute)
-            use.cuts.update(cuts.tolist())
+    expressions, cuts = required.expressions.get(axis, []), set[float]()
+    is_fine = required.uses[axis].detail == Detail.UNITS
+    if not expressions or (is_fine and all(must_be_constant is None for _, must_be_constant in expressions)):
+        return frozenset()
+    units = pieces_of(required.domain.attributes[axis], AxisUse(Detail.UNITS))
+    columns = {name: units.column(role) for name, (of, role) in required.columns.items() if of == axis}
+    name = f"dpcube units {axis}"
+    engine.add(name, pa.table({**columns, "i": pa.array(np.arange(len(units)))}))
+    for expression, must_be_constant in expressions:
+        values = f'SELECT i, {sql_of(expression)} AS v FROM "{name}"'
+        pairs = f"SELECT i, v, lag(v) OVER (ORDER BY i) AS before FROM ({values})"
+        changes = f"SELECT i FROM ({pairs}) WHERE i BETWEEN 1 AND {len(units.low) - 1} AND v IS DISTINCT FROM before"
+        found = units.low[engine.run(changes)["i"].to_numpy()]
+        if must_be_constant is not None and not np.isin(found, units.attribute.bin_edges()).all():
+            raise _varies(must_be_constant, units.attribute)
+        cuts.update(found.tolist())
+    return frozenset(cuts)
 
 
 def check_constancy(
@@ -305,7 +331,7 @@ def check_constancy(
     expressions: list[tuple[int, exp.Expression, str]],
     columns: dict[str, tuple[int, str]],
 ) -> None:
-    """Refuse keys and conditions that differ between the ends and the middle of a piece of bins of real numbers.
+    """Refuse keys and conditions that differ between the ends and the middle of a piece of real numbers.
 
     `pieces` are those of each axis; `expressions` are the axis of each, the expression on the rows' `columns`, and its
     text; `columns` give the axis and the role of each column.
@@ -325,39 +351,39 @@ def check_constancy(
 
 def _varies(text: str, attribute: Attribute) -> QueryError:
     return QueryError(
-        f"{text!r} varies inside the bins of '{attribute.name}' ({attribute.labels()[0]}, ...), which a "
-        "release cannot tell apart; group by the attribute itself, or compare it with constants"
+        f"{text!r} varies inside the bins of '{attribute.name}' ({attribute.labels()[0]}, ...), whose "
+        "values the release does not separate; group by the attribute itself, or compare it with constants"
     )
 
 
-def is_linear(node: exp.Expression, needs: Needs) -> bool:
-    """Tell whether the expression `node` at the mean of a bin is its mean over the bin; `needs` knows comparisons.
+def is_linear(node: exp.Expression, required: Requirements) -> bool:
+    """Return whether an expression at the mean of a bin is its mean over the bin.
 
     That is true of sums and of products of different attributes; comparisons with constants do not vary inside a piece.
     """
     node = bare(node)
-    if isinstance(node, Attr) or not attrs(node) or needs.comparison(node) is not None:
+    if isinstance(node, Attr) or not attrs(node) or required.comparison(node) is not None:
         return True
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
         left, right = node.this, node.expression
         apart = isinstance(node, exp.Add | exp.Sub) or not attrs(left) & attrs(right)
         divided = isinstance(node, exp.Div) and attrs(right)
-        return bool(apart and not divided and is_linear(left, needs) and is_linear(right, needs))
+        return bool(apart and not divided and is_linear(left, required) and is_linear(right, required))
     if isinstance(node, exp.Neg):
-        return is_linear(node.this, needs)
+        return is_linear(node.this, required)
     if isinstance(node, exp.Case) and node.this is None:
         results = [branch.args["true"] for branch in node.args["ifs"]]
-        return all(_is_constant_in_pieces(branch.this, needs) for branch in node.args["ifs"]) and all(
-            is_linear(result, needs) for result in [*results, *filter(None, [node.args.get("default")])]
+        return all(_is_constant_in_pieces(branch.this, required) for branch in node.args["ifs"]) and all(
+            is_linear(result, required) for result in [*results, *filter(None, [node.args.get("default")])]
         )
     return False
 
 
-def _is_constant_in_pieces(node: exp.Expression, needs: Needs) -> bool:
+def _is_constant_in_pieces(node: exp.Expression, required: Requirements) -> bool:
     """Whether a condition is made of comparisons with constants, so that it does not vary inside a piece."""
     node = bare(node)
     if isinstance(node, exp.And | exp.Or):
-        return _is_constant_in_pieces(node.this, needs) and _is_constant_in_pieces(node.expression, needs)
+        return _is_constant_in_pieces(node.this, required) and _is_constant_in_pieces(node.expression, required)
     if isinstance(node, exp.Not):
-        return _is_constant_in_pieces(node.this, needs)
-    return not attrs(node) or needs.comparison(node) is not None
+        return _is_constant_in_pieces(node.this, required)
+    return not attrs(node) or required.comparison(node) is not None

@@ -1,21 +1,18 @@
 """SQL enters, an Arrow table leaves: each SELECT from the cube is rewritten, and its rows made, as it is met."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
 from dpcube.core.domain import Domain
 from dpcube.core.errors import QueryError
 from dpcube.models import Estimate
-from dpcube.release.sql.aggregates import QUANTILE, Erring, Written, WrittenQuotient
-from dpcube.release.sql.axes import pieces_of
+from dpcube.release.sql.aggregates import Aggregate
 from dpcube.release.sql.engine import Engine, engine
 from dpcube.release.sql.error_terms import inlined
-from dpcube.release.sql.errors import error_columns, quantile_errors, quotient_errors, scaled_errors
+from dpcube.release.sql.errors import column_errors
 from dpcube.release.sql.from_clause import (
     CUBE,
     NO_ROWS_TO_LIST,
@@ -28,11 +25,10 @@ from dpcube.release.sql.from_clause import (
     looked_up,
     with_column_names,
 )
-from dpcube.release.sql.linear_errors import TooManyWaysError
 from dpcube.release.sql.parse import Attr, described, parse_select, shown, sql_of, unpivoted
-from dpcube.release.sql.predicates import Needs, check_constancy, check_numbers, cut_at_steps
+from dpcube.release.sql.predicates import Requirements, check_constancy, check_numbers, pieces_by_axis
 from dpcube.release.sql.relation import Relation
-from dpcube.release.sql.rewrite import Rewriter, Rewritten, written
+from dpcube.release.sql.rewrite import Rewriter, Rewritten, raw_sql
 
 MOST_SUBQUERY_ROWS = 10_000
 MOST_SELECTS = 100
@@ -79,7 +75,9 @@ class Session:
 
     def result(self, tree: exp.Query) -> pa.Table:
         """Return what the engine makes of the query: rows of the cube are given to it, and aggregates are weighted."""
-        columns: dict[str, exp.Expression] = {name: Attr.of(axis, name) for axis, name in enumerate(self.domain.names)}
+        columns: dict[str, exp.Expression] = {
+            name: Attr.on_axis(axis, name) for axis, name in enumerate(self.domain.names)
+        }
         tree = inlined(tree) if self.error else tree
         query = self._rewrite_to_result(tree, Scope({CUBE: CubeRows(columns)}), outermost=True)
         if self.error and self._stating_errors is None:
@@ -184,7 +182,7 @@ class Session:
             msg = f"the query selects from the cube more than {MOST_SELECTS} times; ask several queries"
             raise QueryError(msg)
         name = f"dpcube rows {self.selects_made}"
-        rewriter = Rewriter(source, Needs(self.domain, self.fold), complete=complete, outermost=outermost)
+        rewriter = Rewriter(source, Requirements(self.domain, self.fold), complete=complete, outermost=outermost)
         rewritten = rewriter.rewrite(select, name)
         relation = self._add_rows(name, rewritten, complete=complete)
         if outermost and len(set(rewritten.names)) == len(rewritten.names):
@@ -192,19 +190,18 @@ class Session:
         if complete:
             self._stating_errors = rewritten, relation
             for place, made in enumerate(_erring_aggregates(rewritten)):
-                for name, what in ((_hidden_name(place), made.parts()), (_hidden_value(place), made.sql)):
-                    rewritten.select.select(exp.alias_(written(what), name, quoted=True), copy=False)
+                for name, what in ((_hidden_name(place), made.rows_sql()), (_hidden_value(place), made.sql)):
+                    rewritten.select.select(exp.alias_(raw_sql(what), name, quoted=True), copy=False)
         return rewritten.select
 
     def _add_rows(self, name: str, rewritten: Rewritten, *, complete: bool) -> Relation:
         """Make the rows that a rewritten SELECT needs, and give them to the engine as the table `name`."""
-        needs = rewritten.needs
-        cut_at_steps(self.engine, needs)
-        pieces = {axis: pieces_of(self.domain.attributes[axis], needs.uses[axis]) for axis in sorted(needs.uses)}
+        required = rewritten.required
+        pieces = pieces_by_axis(self.engine, required)
         relation = Relation(self.domain, self.estimate, pieces, complete)
-        self.engine.add(name, relation.table(needs.columns, needs.noises))
+        self.engine.add(name, relation.table(required.columns, required.noises))
         check_numbers(self.engine, name, rewritten.numbers)
-        check_constancy(self.engine, pieces, rewritten.constant_in_bins, needs.columns)
+        check_constancy(self.engine, pieces, rewritten.constant_in_bins, required.columns)
         return relation
 
     def _replace_subqueries(self, select: exp.Select, scope: Scope) -> None:
@@ -250,27 +247,11 @@ class Session:
         for name, values in columns.items():
             made[name] = values
             if name in rewritten.errors:
-                found = self._errors(relation, rewritten.errors[name], hidden)
+                column = rewritten.errors[name]
+                inputs = [next(hidden) for _ in column.aggregates]
+                found = column_errors(relation, column, inputs, confidence=self.confidence)
                 made |= {f"{name}_{what}": column for what, column in found.items()}
         return pa.table(made)
-
-    def _errors(
-        self, relation: Relation, of: Erring, hidden: Iterator[tuple[pa.Array, pa.Array]]
-    ) -> dict[str, pa.Array]:
-        """Return the errors of a column, given the value and the rows of each of its aggregates in turn."""
-        taken = [next(hidden) for _ in of.aggregates]
-        if isinstance(of, Written) and of.kind != QUANTILE:
-            found = error_columns(relation, *taken[0], of=of, confidence=self.confidence)
-        else:
-            try:
-                found = (
-                    quotient_errors(relation, of, taken, confidence=self.confidence)
-                    if isinstance(of, WrittenQuotient)
-                    else quantile_errors(relation, *taken[0], of=of, confidence=self.confidence)
-                )
-            except TooManyWaysError:
-                found = dict.fromkeys(("stderr", "within", "low", "high"), pa.array(np.full(len(taken[0][0]), np.nan)))
-        return scaled_errors(found, scale=of.scale, offset=of.offset)
 
 
 def _subqueries(select: exp.Select) -> list[exp.Expression]:
@@ -302,7 +283,7 @@ def _values_of_only_column(table: pa.Table, most: int) -> list[object]:
     return values
 
 
-def _erring_aggregates(rewritten: Rewritten) -> list[Written]:
+def _erring_aggregates(rewritten: Rewritten) -> list[Aggregate]:
     """Return the aggregates whose errors are stated, column by column."""
     return [aggregate for column in rewritten.errors.values() for aggregate in column.aggregates]
 

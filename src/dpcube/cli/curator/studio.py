@@ -34,11 +34,13 @@ def studio(
     The address that is printed opens the page once. Ctrl-C ends it. Nothing is spent before you confirm.
     """
     from dpcube.web.loopback import serve
-    from dpcube.web.studio import Desk, StudioServer
+    from dpcube.web.studio import StudioServer, StudioSession
 
-    desk = Desk(table, csv=dialect_of(table, delimiter, names, null_text, encoding), query=query, ledger=ledger)
-    server = StudioServer(desk, port)
-    click.echo(f"open once, in a browser on this machine: {server.entry.address}")
+    session = StudioSession(
+        table, csv=dialect_of(table, delimiter, names, null_text, encoding), query=query, ledger=ledger
+    )
+    server = StudioServer(session, port)
+    click.echo(f"open once, in a browser on this machine: {server.access.address}")
     click.echo("Ctrl-C ends it. What you type stays here, and nothing is spent before you confirm.")
     sys.stdout.flush()
     try:

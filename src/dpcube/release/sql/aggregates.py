@@ -24,7 +24,7 @@ from dpcube.release.sql.predicates import Requirements
 
 QUANTILE = "quantile"
 """The kind of an aggregate that is a median or another quantile."""
-MOST_CORNERED = 3
+MAX_CORNER_AXES = 3
 """Attributes with wide bins in one argument, whose range is found by evaluating it at the corners of the bins."""
 OF_TWO = ("corr", "covar_pop", "covar_samp")
 SUPPORTED_AGGREGATES = (
@@ -217,7 +217,7 @@ class AggregateWriter:
         real = {axis for axis in apart if domain.attributes[axis].is_continuous}
         apart = {axis for axis in apart if not domain.attributes[axis].is_even}
         named = tuple(domain.names[axis] for axis in sorted({*unknown, *apart, *real}))
-        if real or len(wide) > MOST_CORNERED:
+        if real or len(wide) > MAX_CORNER_AXES:
             return Aggregate("", known=False, named=named)
         return Aggregate("", corners=self._corners(argument, unknown), even=self._corners(argument, even), named=named)
 

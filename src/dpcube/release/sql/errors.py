@@ -335,7 +335,7 @@ class _SortedValues:
     high: Floats
 
     @classmethod
-    def of(cls, entering: Entering, groups: int) -> "_SortedValues":
+    def from_rows(cls, entering: Entering, groups: int) -> "_SortedValues":
         result, row, factor, low, high, even = entering
         order = np.lexsort((high, low, result))
         entering = Entering(result[order], row[order], factor[order], low[order], high[order], even[order])
@@ -382,7 +382,7 @@ def _quantile_errors(
     """Return the error columns of a quantile, null where it is null."""
     attribute, groups = relation.domain.attributes[of.axis], len(values)
     value = _places(attribute, values)
-    sorted_values = _SortedValues.of(_entering_rows(value, parts), groups)
+    sorted_values = _SortedValues.from_rows(_entering_rows(value, parts), groups)
     if not len(sorted_values.low):
         sorted_values = _SortedValues(
             sorted_values.entering,

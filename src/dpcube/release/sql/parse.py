@@ -132,7 +132,7 @@ def _with_limit(text: str) -> str:
     try:
         tokens = sqlglot.tokenize(text, read=DIALECT)
     except SqlglotError:
-        return text  # which parsing says better
+        return text  # the parser has the clearer message
     words = [token.text.upper() for token in tokens]
     for place in range(len(tokens) - 1, -1, -1):
         if words[place] == "FETCH" and words[place + 1 : place + 2] in (["FIRST"], ["NEXT"]):
@@ -366,10 +366,10 @@ def _pivot_values(on: exp.Expression, domain: Domain) -> tuple[exp.Expression, l
 
 def described(text: str, domain: Domain) -> pa.Table | None:
     """Return the result of DESCRIBE cube or SHOW TABLES; None if `text` is another statement."""
-    asked = DESCRIBING.fullmatch(text)
-    if asked is None:
+    matched = DESCRIBING.fullmatch(text)
+    if matched is None:
         return None
-    if asked["table"] is None:
+    if matched["table"] is None:
         return pa.table({"name": ["cube"]})
     rows = domain.attributes
     return pa.table(

@@ -1,4 +1,4 @@
-"""SQL enters, an Arrow table leaves: each SELECT from the cube is rewritten, and its rows made, as it is met."""
+"""Execution of SQL on an estimated cube: each SELECT from the cube is rewritten, and its rows made, as it is met."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal

@@ -158,7 +158,7 @@ class StudioSession:
             msg = f"{path} differs from the page; save the domain under a new name first"
             raise InputError(msg)
         check_public(domain)
-        asked = Prepared(
+        prepared = Prepared(
             domain,
             path,
             epsilon=word(request, "epsilon"),
@@ -168,66 +168,66 @@ class StudioSession:
             purpose=word(request, "purpose", needed=False),
             output=self._new_file(request, "output", ".dpcube"),
         )
-        amount = parse_epsilon(asked.epsilon)
-        allowed = None if asked.total is None else parse_epsilon(asked.total)
+        amount = parse_epsilon(prepared.epsilon)
+        allowed = None if prepared.total is None else parse_epsilon(prepared.total)
         place = ledger_path(self._ledger, self._source, unit=unit.column)
         assert place is not None  # a table in files has one beside it; for a database it must be named
         check_left(place, amount, total=allowed, unit=unit.column, period=None)
         left = Ledger(place).statement().remaining if os.path.lexists(place) else allowed or amount
         ticket = secrets.token_urlsafe(32)
-        self._tickets = {ticket: asked}  # older tickets are void
-        return {"ticket": ticket, **_summary(asked, place, left, amount), "command": self._command(asked)}
+        self._tickets = {ticket: prepared}  # older tickets are void
+        return {"ticket": ticket, **_summary(prepared, place, left, amount), "command": self._command(prepared)}
 
     def release(self, request: Request) -> Response:
         """Make the release of a ticket, if epsilon was typed again, and charge it to the ledger."""
-        asked = self._tickets.pop(word(request, "ticket"), None)
-        if asked is None:
+        prepared = self._tickets.pop(word(request, "ticket"), None)
+        if prepared is None:
             msg = "this release was not prepared, or its ticket was used; prepare it again. Nothing was spent"
             raise InputError(msg)
-        if word(request, "typed_epsilon", needed=False) != asked.epsilon:
-            msg = f"to confirm, type epsilon as prepared: {asked.epsilon}. Nothing was spent; prepare it again"
+        if word(request, "typed_epsilon", needed=False) != prepared.epsilon:
+            msg = f"to confirm, type epsilon as prepared: {prepared.epsilon}. Nothing was spent; prepare it again"
             raise InputError(msg)
         with self._work:
-            if Domain.load(asked.domain_file) != asked.domain:
-                msg = f"{asked.domain_file} has changed since the preparation; prepare it again. Nothing was spent"
+            if Domain.load(prepared.domain_file) != prepared.domain:
+                msg = f"{prepared.domain_file} has changed since the preparation; prepare it again. Nothing was spent"
                 raise InputError(msg)
             made = publish(
                 self._source,
-                asked.domain,
-                epsilon=asked.epsilon,
-                strategy=asked.strategy,
+                prepared.domain,
+                epsilon=prepared.epsilon,
+                strategy=prepared.strategy,
                 ledger=self._ledger,
-                total=asked.total,
-                unit=asked.unit.column,
-                max_rows=asked.unit.max_rows,
-                null_unit=asked.unit.null,
-                purpose=asked.purpose,
+                total=prepared.total,
+                unit=prepared.unit.column,
+                max_rows=prepared.unit.max_rows,
+                null_unit=prepared.unit.null,
+                purpose=prepared.purpose,
                 csv=self._csv,
                 query=self._query,
-                save_to=asked.output,
+                save_to=prepared.output,
                 even_if_empty=False,
             )
-        return {"release": str(asked.output), "digest": made.digest, "epsilon": str(made.provenance.epsilon)}
+        return {"release": str(prepared.output), "digest": made.digest, "epsilon": str(made.provenance.epsilon)}
 
-    def _command(self, asked: Prepared) -> str:
+    def _command(self, prepared: Prepared) -> str:
         """Return the command of the same release, without a database address, which may name a user or a host."""
-        csv, kinds, unit = self._csv or CsvDialect(), asked.strategy.queries, asked.unit
+        csv, kinds, unit = self._csv or CsvDialect(), prepared.strategy.queries, prepared.unit
         options = {
-            "--domain": file_word(asked.domain_file),
-            "--epsilon": shell_word(asked.epsilon),
+            "--domain": file_word(prepared.domain_file),
+            "--epsilon": shell_word(prepared.epsilon),
             "--queries": None if kinds is None else ",".join(kinds),
             "--ledger": file_word(self._ledger) if isinstance(self._ledger, Path) else None,
-            "--total": None if asked.total is None else shell_word(asked.total),
+            "--total": None if prepared.total is None else shell_word(prepared.total),
             "--unit": None if unit.column is None else shell_word(unit.column),
             "--max-rows": None if unit.column is None else str(unit.max_rows),
-            "--purpose": shell_word(asked.purpose) if asked.purpose else None,
+            "--purpose": shell_word(prepared.purpose) if prepared.purpose else None,
             "--query": None if self._query is None else shell_word(self._query),
             "--names": None if csv.columns is None else shell_word(",".join(csv.columns)),
         }
         words = [f"{option} {value}" for option, value in options.items() if value is not None]
         words += [f"--null-text {shell_word(text)}" for text in csv.null_text if csv.null_text != ("",)]
         table = file_word(self._source.absolute()) if isinstance(self._source, Path) else "TABLE"
-        return " ".join(["dpcube release", table, *words, "-o", file_word(asked.output)])
+        return " ".join(["dpcube release", table, *words, "-o", file_word(prepared.output)])
 
     def _domain(self, request: Request) -> Domain:
         signed = word(request, "signed_public_by", needed=False) if self._looked else ""
@@ -256,29 +256,29 @@ class StudioSession:
 
 def _strategy(request: Request, domain: Domain) -> Adaptive:
     """Return the default strategy for the kinds of queries of each attribute, by default mixed."""
-    asked = request.get("queries")
-    if not isinstance(asked, list) or not all(isinstance(kind, str) for kind in asked):
+    requested = request.get("queries")
+    if not isinstance(requested, list) or not all(isinstance(kind, str) for kind in requested):
         msg = "queries must be a list with a kind for each attribute; reload the page"
         raise InputError(msg)
-    if not any(asked):
+    if not any(requested):
         return Adaptive()
     natural = Adaptive().for_domain(domain).queries
     kinds = natural if isinstance(natural, tuple) else ("mixed",) * len(domain.attributes)
-    if len(asked) != len(kinds):
+    if len(requested) != len(kinds):
         msg = f"queries must be one kind for each of {len(kinds)} attributes; reload the page"
         raise InputError(msg)
-    return Adaptive(queries=tuple(kind or usual for kind, usual in zip(asked, kinds, strict=True)))
+    return Adaptive(queries=tuple(kind or usual for kind, usual in zip(requested, kinds, strict=True)))
 
 
-def _summary(asked: Prepared, place: Path, left: Fraction, amount: Fraction) -> Response:
-    unit = asked.unit
+def _summary(prepared: Prepared, place: Path, left: Fraction, amount: Fraction) -> Response:
+    unit = prepared.unit
     protects = "one row" if unit.column is None else f"all rows of one {unit.column}, at most {unit.max_rows} of them"
     return {
-        "cells": asked.domain.size,
-        "epsilon": asked.epsilon,
+        "cells": prepared.domain.size,
+        "epsilon": prepared.epsilon,
         "protects": protects,
         "ledger": str(place),
         "left": str(left),
         "left_after": str(left - amount),
-        "output": str(asked.output),
+        "output": str(prepared.output),
     }

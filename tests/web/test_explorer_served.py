@@ -96,7 +96,7 @@ def test_a_wide_table_is_shown_with_the_answers_of_python(
     assert answer.modelled
     assert not page.run("document.getElementById('modelled').hidden")
     assert "by the model" in page.run("document.getElementById('bar-2-3').getAttribute('aria-label')")
-    assert "a model of the counts" in page.text("#parts")
+    assert "error of the model of the counts" in page.text("#parts")
     x, y = page.middle(".map-area svg")
     page.mouse("mouseMoved", x, y, pressed=False)
     across, up = page.run("document.getElementById('map-said').textContent.match(/x0 (\\d+), x1 (\\d+)/).slice(1)")

@@ -288,7 +288,8 @@ def test_nothing_is_spent_without_a_ticket_and_the_typed_epsilon(server: StudioS
     first = client.call("prepare", **wanted())
     second = client.call("prepare", **wanted(output="other.dpcube"))
     assert "ticket was used" in client.call("release", ticket=first["ticket"], typed_epsilon="1")["error"]
-    assert "type epsilon as prepared: 1" in client.call("release", ticket=second["ticket"], typed_epsilon="1.0")["error"]
+    retyped = client.call("release", ticket=second["ticket"], typed_epsilon="1.0")
+    assert "type epsilon as prepared: 1" in retyped["error"]
     assert "ticket was used" in client.call("release", ticket=second["ticket"], typed_epsilon="1")["error"]
     assert not (table.parent / "visits.ledger").exists()
     assert not list(table.parent.glob("*.dpcube"))

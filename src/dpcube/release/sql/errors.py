@@ -43,8 +43,9 @@ from dpcube.release.sql.linear_errors import TooManyProductsError, answers_of
 from dpcube.release.sql.relation import Relation
 
 DISPERSIONS = ("var", "stddev")
-"""How the names of variances and their roots begin."""
+"""Prefixes of the names of variances and standard deviations."""
 BETWEEN_TWO_ROWS = 1.0
+"""Rows by which definitions of a quantile between two rows differ."""
 
 
 def column_errors(
@@ -103,7 +104,7 @@ def _scaled(found: dict[str, pa.Array], column: ErrorColumn) -> dict[str, pa.Arr
     made = {name: pc.multiply(found[name], abs(scale)) for name in ("stderr", "within")}
     low, high = ("low", "high") if scale >= 0 else ("high", "low")
     ends = {"low": found[low], "high": found[high]}
-    made |= {name: pc.add(pc.multiply(column, scale), offset) for name, column in ends.items()}
+    made |= {name: pc.add(pc.multiply(end, scale), offset) for name, end in ends.items()}
     return found | made
 
 

@@ -84,11 +84,15 @@ class Rewriter:
         )
 
     def _error_column(self, ratio: Ratio) -> ErrorColumn:
-        """Return a column whose errors are asked for, its aggregates as SQL."""
+        """Return a column with errors, its aggregates as SQL."""
+
+        def aggregate(node: exp.Expression) -> Aggregate:
+            call = aggregate_call(node)
+            assert call is not None  # as `as_ratio` guarantees
+            return self._aggregate(call)
 
         def aggregates(part: LinearCombination) -> tuple[tuple[float, Aggregate], ...]:
-            calls = [(factor, aggregate_call(node)) for factor, node in part.terms]
-            return tuple((factor, self._aggregate(call)) for factor, call in calls if call is not None)
+            return tuple((factor, aggregate(node)) for factor, node in part.terms)
 
         over, under, scale, offset = ratio
         made = ErrorColumn(aggregates(over), over.constant, aggregates(under), under.constant, scale, offset)

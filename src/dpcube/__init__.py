@@ -3,15 +3,15 @@
 The analyst's side is here: `dpcube.open("adult.dpcube")` gives a `Release` that answers counting queries. Private rows
 are opened only by importing `dpcube.curator`, so that access to them shows on the import line.
 
-    dpcube.open            a released file, as a Release
+    dpcube.open            open a released file as a Release
     dpcube.Domain          the declared axes of a cube: Integer, Float, Category, Date
     dpcube.DpcubeError     the root of all errors; `dpcube.core.errors` draws the tree, and each error is here too
-    dpcube.Workload        many range queries at once
-    dpcube.strategies      what to measure
-    dpcube.plan            what a release would be worth, before anything is spent
+    dpcube.Workload        a workload of range queries
+    dpcube.strategies      strategies: which noisy counts to measure
+    dpcube.plan            expected errors of a release, without spending budget
     dpcube.theory          the paper's formal results
     import dpcube.curator  publish a private table                     (trusted)
-    import dpcube.evaluate truth against release, for public data
+    import dpcube.evaluate compare releases with the truth, for public data
 """
 
 from importlib import import_module
@@ -64,7 +64,7 @@ _NAMES = {
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 # Not `curator`: private rows are reached by importing it, so that it shows.
-_SUBMODULES = ("errors", "plan", "strategy", "theory")
+_SUBMODULES = ("plan", "strategies", "theory")
 
 __all__ = [
     "Answer",

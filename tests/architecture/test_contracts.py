@@ -104,8 +104,8 @@ CHILD = "the engine's environment is met in a child process only"
         ("core/gate.py", "from dpcube.strategies.simulated import simulated_gate", LAYERS),
         ("core/noise.py", "import dpcube.strategies.simulated", LAYERS),
         ("cli/analyst/registry.py", "from dpcube.curator import publish", ANALYST),
-        ("curator/publishing.py", "from dpcube.web.studio import Desk", LAYERS),
-        ("web/studio/desk.py", "from dpcube.testing import SilentNoise", LAYERS),
+        ("curator/publishing.py", "from dpcube.web.studio import StudioSession", LAYERS),
+        ("web/studio/session.py", "from dpcube.testing import SilentNoise", LAYERS),
     ],
 )
 def test_a_forbidden_import_breaks_its_contract(copy: Path, module: str, added: str, contract: str) -> None:

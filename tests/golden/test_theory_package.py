@@ -115,7 +115,7 @@ def test_an_error_that_is_summed_in_a_loop_or_over_a_long_array_is_seen() -> Non
         (lambda: theory.ls_error(11, 5, a1="x", a2=0.1), r"a1 is 'x'; it must be a number above 0"),
         (lambda: theory.cells_error(5, 1.0, noise=cast(Any, "gauss")), r"noise is 'gauss'; it must be 'laplace' or"),
         (lambda: theory.cell_usefulness_alpha(9, 1.0, delta=1.0), r"delta is 1; it must be a number between 0 and 1"),
-        (lambda: theory.mean_abs([-1.0], [1]), r"scales is -1; it must be 0 or a number above it"),
+        (lambda: theory.mean_abs([-1.0], [1]), r"scales is -1; it must be a number of at least 0"),
         (lambda: theory.mean_abs([1.0, 2.0], [1, 1, 1]), r"scales \(2,\), multiplicities \(3,\) .* do not broadcast"),
         (lambda: theory.error_quantile([1.0], [1], 1.0), r"confidence is 1; it must be in \[0, 1\)"),
         (lambda: theory.gls_estimate(3.0, 4.0, v1=1, v2=1), r"y has no cells"),

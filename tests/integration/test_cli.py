@@ -655,7 +655,7 @@ BAD = {
     "or across attributes": (
         ("count", "clinic.dpcube", "age = 30 or ward is null"),
         2,
-        "'or' must stay within one attribute, here it spans age, ward; ask two questions",
+        "'or' must be of one attribute, here it is of age, ward; ask two questions",
     ),
     "confidence": (("count", "clinic.dpcube", "--confidence", "1"), 2, "confidence must be between 0 and 1, got 1.0"),
     "confidence in words": (("count", "clinic.dpcube", "--confidence", "x"), 2, "'x' is not a valid float"),

@@ -53,10 +53,10 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(tmp_path: Path, monkeypatch
     (tmp_path / "mine.svg").write_text("mine")
     refused = {
         ("plot", RELEASE, "wage", "-o", "x.svg"): "there is no attribute 'wage'; the attributes are 'age', ",
-        ("plot", RELEASE, "age", "-o", "x.gif"): "the ending of x.gif says how to write it, and must be one of .html, ",
+        ("plot", RELEASE, "age", "-o", "x.gif"): "the extension of x.gif must be one of .html, ",
         ("plot", RELEASE, "age", "-o", "mine.svg"): "mine.svg exists, and is not replaced; choose another name",
         ("plot", "none.dpcube", "-o", "x.svg"): "cannot read none.dpcube: No such file or directory",
-        ("report", RELEASE, "-o", "x.svg"): "the ending of x.svg says how to write it, and must be one of .html",
+        ("report", RELEASE, "-o", "x.svg"): "the extension of x.svg must be one of .html",
     }
     monkeypatch.chdir(tmp_path)
     for arguments, message in refused.items():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpcube.core.errors import DpcubeError
 from dpcube.curator import CsvDialect
-from dpcube.web.studio import Desk
+from dpcube.web.studio import StudioSession
 from dpcube.web.studio.form import declared_domain
 
 KEYS = ["name", "type", "min", "max", "width", "edges", "values", "start", "end", "every", "null", "outside", "trim"]
@@ -49,15 +49,15 @@ requests = st.fixed_dictionaries(
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def desk(tmp_path_factory: pytest.TempPathFactory) -> StudioSession:
     folder = tmp_path_factory.mktemp("desk")
     (folder / "t.csv").write_text("age,sex\n3,f\n")
-    return Desk(folder / "t.csv", csv=CsvDialect(), folder=folder / "none")  # where nothing can be written
+    return StudioSession(folder / "t.csv", csv=CsvDialect(), folder=folder / "none")  # where nothing can be written
 
 
 @pytest.mark.parametrize("action", ["size", "save", "prepare", "release"])
 @given(request=requests)
-def test_every_form_is_answered_or_refused(desk: Desk, action: str, request: dict[str, Any]) -> None:
+def test_every_form_is_answered_or_refused(desk: StudioSession, action: str, request: dict[str, Any]) -> None:
     with suppress(DpcubeError):  # and nothing else
         json.dumps(getattr(desk, action)(request))
     assert not list(Path(desk._source).parent.glob("*.ledger"))

@@ -161,5 +161,5 @@ def test_small_boxes_of_long_axes_do_not_cancel(kind: str, cells: int) -> None:
 
 @pytest.mark.parametrize("kinds", [("ranges",), ("ranges", "cells"), ("ranges",) * 3])
 def test_wrong_kinds_are_refused(kinds: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="queries need one of mixed, ranges, prefixes, short, groups for each of 2"):
+    with pytest.raises(InputError, match="queries must be one of mixed, ranges, prefixes, short, groups for each of 2"):
         WorkloadModel((4, 4), kinds)

@@ -391,7 +391,7 @@ def test_rounding_never_selects_more_than_the_whole_bin() -> None:
         (AGE, (30,), "attribute 'age': a range is a pair (low, high), got (30,); values go in a list"),
         (AGE, (1, 2, 3), "attribute 'age': a range is a pair (low, high), got (1, 2, 3); values go in a list"),
         (AGE, [], "attribute 'age': the list of values is empty; leave the attribute out to count all"),
-        (AGE, None, "attribute 'age' cannot equal None; ask for '(null)' if nulls have a cell of their own"),
+        (AGE, None, "attribute 'age' cannot equal None; use '(null)' if nulls have a cell of their own"),
         (AGE, [30, 5], "attribute 'age' has no values at 5; its domain is 17 to 90"),
         (DOSE, 2.5, "attribute 'dose' has no values at 2.5; its domain is 0 to 2"),
         (DOSE, (2.5, 3.0), "attribute 'dose' has no values from 2.5 up to 3.0; its domain is 0 to 2"),

@@ -9,7 +9,7 @@ import pytest
 from dpcube.core.domain import Category, Date, Domain, Float, Integer, Selection
 from dpcube.core.errors import QueryError
 from dpcube.queries import CountingQuery, Workload, expression, query
-from dpcube.queries.expression import GRAMMAR, LONGEST_EXPRESSION, parse
+from dpcube.queries.expression import GRAMMAR, MAX_CHARACTERS, parse
 
 DOMAIN = Domain(
     (
@@ -299,13 +299,13 @@ def test_what_cannot_be_read_says_what_was_expected(text: str, message: str) -> 
             "attribute 'visit' has no values at '2023-01-01'; its domain is 2024-01-01 to 2024-12-31",
         ),
         ("age is null", "nulls of 'age' were dropped by the domain, so they cannot be counted"),
-        ("age = 3 or sex = 'Male'", "'or' must stay within one attribute, here it spans age, sex; ask two questions"),
-        ("not (age = 3 and n = 1)", "'not' must stay within one attribute, here it spans age, n; ask two questions"),
+        ("age = 3 or sex = 'Male'", "'or' must be of one attribute, here it is of age, sex; ask two questions"),
+        ("not (age = 3 and n = 1)", "'not' must be of one attribute, here it is of age, n; ask two questions"),
         (
             "(age = 3 and n = 1) or age = 2",
-            "'or' must stay within one attribute, here it spans age, n; ask two questions",
+            "'or' must be of one attribute, here it is of age, n; ask two questions",
         ),
-        ("x" * (LONGEST_EXPRESSION + 1), "the expression has 10001 characters; at most 10000 are read"),
+        ("x" * (MAX_CHARACTERS + 1), "the expression has 10001 characters; at most 10000 are read"),
         ("(" * 51 + "age = 1", "the expression nests parentheses and 'not' more than 50 deep; write it with fewer"),
         ("not " * 51 + "age = 1", "the expression nests parentheses and 'not' more than 50 deep; write it with fewer"),
     ],
@@ -345,7 +345,7 @@ def test_fifty_deep_is_read() -> None:
     ids=lambda text: text[:12],
 )
 def test_the_longest_expressions_take_a_moment(text: str) -> None:
-    assert 9_000 <= len(text) <= LONGEST_EXPRESSION
+    assert 9_000 <= len(text) <= MAX_CHARACTERS
     start = time.process_time()
     with suppress(QueryError):
         parse(text, DOMAIN)

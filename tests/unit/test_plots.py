@@ -22,12 +22,12 @@ from dpcube.demo import beside_truth
 from dpcube.measurements import Provenance
 from dpcube.release.plots import HeatMap, picture, save
 from dpcube.release.plots.axis import LONGEST_LABEL, axis_of, distinct, short_numbers
-from dpcube.release.plots.colours import RAMP
 from dpcube.release.plots.interactive import figure
 from dpcube.release.plots.interactive import plotly_page as plotly_page
 from dpcube.release.plots.outlines import STRENGTHS, frontier, outlines
 from dpcube.release.plots.picture import marginal, stages_of
-from dpcube.release.plots.static import draw_picture, scale_ticks
+from dpcube.release.plots.static import draw_picture
+from dpcube.release.plots.style import RAMP, scale_ticks
 from dpcube.release.report import report
 from dpcube.release.trust import COVERAGE, trust
 from dpcube.research.trust import coverage, default_estimate
@@ -404,9 +404,9 @@ def test_files_are_new_and_of_a_known_kind(tmp_path: Path) -> None:
         assert (tmp_path / f"hours.{ending}").stat().st_size > 5000
     with pytest.raises(InputError, match=r"hours\.svg exists, and is not replaced; choose another name"):
         save(shown, tmp_path / "hours.svg")
-    with pytest.raises(InputError, match=r"the ending of hours\.gif .* must be one of \.html, \.svg, \.png"):
+    with pytest.raises(InputError, match=r"the extension of hours\.gif must be one of \.html, \.svg, \.png"):
         save(shown, tmp_path / "hours.gif")
-    with pytest.raises(InputError, match=r"there is no directory .*none to put hours\.svg in"):
+    with pytest.raises(InputError, match=r"there is no directory .*none for hours\.svg"):
         save(shown, tmp_path / "none" / "hours.svg")
 
 

@@ -15,7 +15,7 @@ from dpcube import Category, Date, Domain, Float, Integer, Release, evaluate
 from dpcube.core.errors import DpcubeError, QueryError, RefusedError
 from dpcube.models import estimate as estimates
 from dpcube.models.boxes import BoxEstimate
-from dpcube.release.sql.order_statistics import OrderStatistics
+from dpcube.release.sql.engine import OrderStatistics
 from dpcube.testing import SeededNoise, SilentNoise
 
 DOMAIN = Domain(
@@ -401,7 +401,7 @@ def test_a_query_of_too_many_rows_is_refused() -> None:
     found = run("SELECT median(a) AS m FROM cube", domain, lambda: made, error=False, confidence=0.95, seconds=60)
     assert found["m"].to_pylist() == pytest.approx([2**26], rel=0.01)
     asked = {"error": False, "confidence": 0.95, "seconds": 60}
-    with pytest.raises(QueryError, match=r"needs each of its 134,217,728 values; at most 20,000,000"):
+    with pytest.raises(QueryError, match=r"needs each of its 134,217,728 values, at most 20,000,000"):
         run("SELECT a % 3, count(*) FROM cube GROUP BY 1", domain, lambda: made, **asked)  # type: ignore[arg-type]
     assert run("SELECT count(*) FROM cube WHERE a < 7 AND b = 5", domain, lambda: made, **asked).num_rows == 1  # type: ignore[arg-type]
 
@@ -417,11 +417,11 @@ WRONG = {
     "SELECT count(*) FROM cube WHERE seen > 3": "attribute 'seen' holds date values (2026-01-15 to 2026-06-30), got 3",
     "SELECT count(*) FROM cube WHERE sex > 'F'": "attribute 'sex' has no order",
     "SELECT count(*) FROM cube WHERE dose IS NULL": "nulls of 'dose' were dropped by the domain",
-    "SELECT avg(sex) FROM cube": "'avg(sex)' needs a number, and its argument is text",
-    "SELECT sum(seen) FROM cube": "'sum(seen)' needs a number, and its argument is a date",
-    "SELECT max(sex) FROM cube": "attribute 'sex' has no order, so no least, greatest or middle value",
+    "SELECT avg(sex) FROM cube": "'avg(sex)' needs a numeric argument, got text",
+    "SELECT sum(seen) FROM cube": "'sum(seen)' needs a numeric argument, got a date",
+    "SELECT max(sex) FROM cube": "attribute 'sex' has no order, so it has no minimum, maximum or quantile",
     "SELECT count(DISTINCT sex) FROM cube": "nearly every value has some noisy count",
-    "SELECT quantile_cont(age, 2) FROM cube": "the quantile must be a number from 0 to 1",
+    "SELECT quantile_cont(age, 2) FROM cube": "the order of the quantile must be a number from 0 to 1",
     "SELECT string_agg(sex, ',') FROM cube": "is not supported",
     "SELECT sum(*) FROM cube": "needs an argument",
     "SELECT sum(count(*)) FROM cube": "cannot stand in WHERE, GROUP BY or another aggregate",
@@ -433,10 +433,10 @@ WRONG = {
     "SELECT sex FROM cube ORDER BY age LIMIT 3": "no rows to list",
     "SELECT count(*) FROM cube a JOIN cube b ON a.age = b.age": "with results and VALUES only",
     "SELECT count(*) FROM cube, (SELECT 1) t": "join the cube with a table by one equality",
-    "SELECT (SELECT count(*) FROM cube WHERE age = c.age) FROM cube c": "a sub-query cannot name outer tables",
+    "SELECT (SELECT count(*) FROM cube WHERE age = c.age) FROM cube c": "sub-queries cannot use outer tables",
     "SELECT floor(dose * 3), count(*) FROM cube GROUP BY 1": "varies inside the bins of 'dose'",
     "SELECT floor(dose / 0.3), count(*) FROM cube GROUP BY 1": "varies inside the bins of 'dose'",
-    "SELECT count(*) FROM cube WHERE dose > age": "which is not known inside a bin",
+    "SELECT count(*) FROM cube WHERE dose > age": "whose joint values inside a bin are unknown",
     "SELECT count(*) FROM cube GROUP BY 5": "the SELECT has columns 1 to 1",
     "WITH cube AS (SELECT 1) SELECT 1": "WITH cannot name a table 'cube'",
     "SELECT count(*) FROM cube WHERE": "cannot be read as SQL",

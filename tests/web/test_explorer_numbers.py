@@ -217,7 +217,7 @@ def test_of_an_estimate_that_the_page_does_not_know_errors_are_unknown(
     shown = page.run("({...document.getElementById('answer').dataset})")
     assert float(shown["value"]) == pytest.approx(release.count().value)
     assert (shown["low"], shown["high"], shown["stderr"]) == ("NaN", "NaN", "NaN")
-    assert page.run("document.getElementById('between').textContent") == "how far off is unknown here: ask Python"
+    assert page.run("document.getElementById('between').textContent") == "error unknown on this page; use Python"
     assert page.run("document.querySelectorAll('.doubtful').length") == 0
     assert page.complaints() == []
     page.close()

@@ -125,7 +125,7 @@ def test_a_range_that_cuts_bins_is_typed_and_its_parts_are_told(page: Page, rele
     refused = page.run("""(() => { const [from] = document.querySelectorAll(".range input");
         from.value = "1.5"; from.dispatchEvent(new Event("change"));
         return document.querySelector(".refused").textContent; })()""")
-    assert refused == "There is nothing so: 0 to 59, whole numbers."
+    assert refused == "No such values; they are from 0 to 59, whole numbers."
     assert shown(page) == ends(answer)
 
 

@@ -30,8 +30,8 @@ from dpcube.core.errors import QueryError
 from dpcube.core.spreadsheets import spreadsheet_text
 from dpcube.web.explorer import ExplorerServer
 from dpcube.web.explorer.asking import PageQuestions
-from dpcube.web.loopback.entry import KEY_HEADER
-from dpcube.web.loopback.opening import leading_page
+from dpcube.web.loopback.access import KEY_HEADER
+from dpcube.web.loopback.browser import leading_page
 
 
 @contextmanager
@@ -60,8 +60,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, wide: Release) -> Iterator[
 
 def let_in(browser: Browser, server: ExplorerServer, **options: Any) -> Page:
     """Open the page by its address, as if for the first time."""
-    server.entry._used = False
-    page = browser.page(server.entry.address, **options)
+    server.access._used = False
+    page = browser.page(server.access.address, **options)
     page.wait("document.body?.dataset.told")
     return page
 
@@ -96,7 +96,7 @@ def test_a_wide_table_is_shown_with_the_answers_of_python(
     assert answer.modelled
     assert not page.run("document.getElementById('modelled').hidden")
     assert "by the model" in page.run("document.getElementById('bar-2-3').getAttribute('aria-label')")
-    assert "a model of the counts" in page.text("#parts")
+    assert "error of the model of the counts" in page.text("#parts")
     x, y = page.middle(".map-area svg")
     page.mouse("mouseMoved", x, y, pressed=False)
     across, up = page.run("document.getElementById('map-said').textContent.match(/x0 (\\d+), x1 (\\d+)/).slice(1)")
@@ -255,7 +255,7 @@ def test_a_reload_is_let_in_and_another_browser_is_not(browser: Browser, strange
     page.close()
     client = Client(strange)
     assert client.send("GET", "/", {"Host": client.host})[0] == 403
-    assert client.send("GET", "/?token=" + strange.entry.token, {"Host": client.host})[0] == 403  # it was used
+    assert client.send("GET", "/?token=" + strange.access.token, {"Host": client.host})[0] == 403  # it was used
 
 
 @pytest.mark.parametrize("action", ["contents", "headline", "counts", "bars", "squares", "sql", "stop", "rows"])
@@ -320,8 +320,8 @@ def test_options_of_a_served_page_do_not_go_with_a_file(tmp_path: Path, option: 
 
 
 def test_a_browser_is_led_to_the_page_and_keeps_it(browser: Browser, server: ExplorerServer, wide: Release) -> None:
-    server.entry._used = False
-    with leading_page(server.entry.address) as path:
+    server.access._used = False
+    with leading_page(server.access.address) as path:
         page = browser.page(path.as_uri())
         page.wait("location.protocol == 'http:' && document.body?.dataset.told")
     assert page.run("location.search") == ""

@@ -129,7 +129,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(start: Started, monkeypatch
 
 def test_clients_who_dawdle_keep_nobody_out(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though none of them has used up its time, those that came first make room. Nobody waits behind the requests."""
-    monkeypatch.setattr(server, "MOST_AT_ONCE", 4)
+    monkeypatch.setattr(server, "MAX_REQUESTS", 4)
     monkeypatch.setattr(server, "ARRIVING", 300.0)
     monkeypatch.setattr(server, "GRACE", 0.2)
     client = Client(start())
@@ -143,7 +143,7 @@ def test_clients_who_dawdle_keep_nobody_out(start: Started, monkeypatch: pytest.
 
 
 def test_a_request_at_work_makes_room_for_nobody(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(server, "MAX_REQUESTS", 1)
     monkeypatch.setattr(server, "GRACE", 0.05)
     made = start()
     at_work, go_on = threading.Event(), threading.Event()
@@ -204,7 +204,7 @@ def test_a_body_without_a_length_is_refused(start: Started) -> None:
 
 def test_who_does_not_take_an_answer_is_dropped(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the answer that is not taken has little time."""
-    monkeypatch.setattr(server, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(server, "MAX_REQUESTS", 1)
     monkeypatch.setattr(server, "ARRIVING", GIVE_UP)
     made = start()
 
@@ -238,8 +238,8 @@ def test_a_port_that_is_taken_is_said(start: Started) -> None:
 def test_two_servers_have_cookies_of_their_own(start: Started) -> None:
     """A browser sends cookies to every port of a host: one name for all would log the first page out."""
     one, other = start(), start()
-    assert one.entry.cookie_name != other.entry.cookie_name
-    both = {"Cookie": "; ".join(s.entry.cookie_header.partition(";")[0] for s in (one, other))}
+    assert one.access.cookie_name != other.access.cookie_name
+    both = {"Cookie": "; ".join(s.access.cookie_header.partition(";")[0] for s in (one, other))}
     for made in (one, other):
         client = Client(made)
         status, _, content = client.send("GET", "/", client.let_in | both)

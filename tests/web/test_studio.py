@@ -26,10 +26,10 @@ from dpcube.core.ledger.ledger import Ledger
 from dpcube.curator import CsvDialect
 from dpcube.release import Release
 from dpcube.web.loopback import LoopbackServer
-from dpcube.web.loopback.entry import HEADERS, KEY_HEADER
-from dpcube.web.loopback.server import LARGEST_BODY
-from dpcube.web.studio.desk import Desk
+from dpcube.web.loopback.access import HEADERS, KEY_HEADER
+from dpcube.web.loopback.server import MAX_BODY
 from dpcube.web.studio.server import StudioServer
+from dpcube.web.studio.session import StudioSession
 
 HOSTILE = '<img src=x onerror="document.title=1">'
 HEADER = f'age,sex,patient_id,"{HOSTILE.replace(chr(34), chr(34) * 2)}"\n'
@@ -47,7 +47,7 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(table: Path) -> Iterator[StudioServer]:
-    made = StudioServer(Desk(table, csv=CsvDialect(), folder=table.parent))
+    made = StudioServer(StudioSession(table, csv=CsvDialect(), folder=table.parent))
     thread = threading.Thread(target=made.serve_forever)
     thread.start()
     yield made
@@ -65,10 +65,10 @@ class Client:
     def __init__(self, server: LoopbackServer) -> None:
         self.port = int(server.server_address[1])
         self.host = f"127.0.0.1:{self.port}"
-        self.let_in = {"Host": self.host, "Cookie": f"{server.entry.cookie_name}={server.entry.cookie}"}
+        self.let_in = {"Host": self.host, "Cookie": f"{server.access.cookie_name}={server.access.cookie}"}
         self.calling = self.let_in | {
             "Origin": f"http://{self.host}",
-            KEY_HEADER: server.entry.key,
+            KEY_HEADER: server.access.key,
             "Content-Type": "application/json",
         }
 
@@ -98,26 +98,26 @@ class Client:
 
 def test_the_token_opens_the_page_once(server: StudioServer) -> None:
     client = Client(server)
-    path = server.entry.address.partition(client.host)[2]
+    path = server.access.address.partition(client.host)[2]
     assert client.send("GET", "/?token=wrong", {"Host": client.host})[0] == 403
     status, headers, page = client.send("GET", path, {"Host": client.host})
     assert status == 200
-    assert server.entry.key in page.decode()
+    assert server.access.key in page.decode()
     cookie = headers["Set-Cookie"]
-    assert cookie.startswith(f"{server.entry.cookie_name}={server.entry.cookie};")
+    assert cookie.startswith(f"{server.access.cookie_name}={server.access.cookie};")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
     again, headers, page = client.send("GET", path, {"Host": client.host})
     assert again == 403
     assert "Set-Cookie" not in headers
-    assert server.entry.key not in page.decode()
+    assert server.access.key not in page.decode()
     status, _, page = client.send("GET", "/", client.let_in)  # a reload
     assert status == 200
-    assert server.entry.key not in page.decode()  # the key is given with the token alone
+    assert server.access.key not in page.decode()  # the key is given with the token alone
 
 
 def test_of_many_who_come_with_the_token_at_once_one_is_let_in(server: StudioServer) -> None:
     client = Client(server)
-    path = server.entry.address.partition(client.host)[2]
+    path = server.access.address.partition(client.host)[2]
     with ThreadPoolExecutor(20) as pool:
         told = list(pool.map(lambda _: client.send("GET", path, {"Host": client.host})[0], range(40)))
     assert sorted(told) == [200] + [403] * 39
@@ -143,7 +143,7 @@ def test_of_many_who_come_with_the_token_at_once_one_is_let_in(server: StudioSer
 def test_a_call_that_is_not_the_page_s_is_refused(server: StudioServer, change: dict[str, str]) -> None:
     client = Client(server)
     assert client.send("POST", "/do/table", client.calling, b"{}")[0] == 200
-    change = {name: value.replace("NAME", server.entry.cookie_name) for name, value in change.items()}
+    change = {name: value.replace("NAME", server.access.cookie_name) for name, value in change.items()}
     assert client.send("POST", "/do/table", client.calling | change, b"{}")[0] == 403
 
 
@@ -152,9 +152,9 @@ def test_a_call_that_is_not_the_page_s_is_refused(server: StudioServer, change: 
 def test_another_host_s_name_is_refused(server: StudioServer, host: str, method: str) -> None:
     client = Client(server)
     change = {"Host": host, "Origin": f"http://{host}"}
-    path = server.entry.address.partition(client.host)[2] if method == "GET" else "/do/table"
+    path = server.access.address.partition(client.host)[2] if method == "GET" else "/do/table"
     assert client.send(method, path, client.calling | change, b"{}" if method == "POST" else b"")[0] == 421
-    assert server.entry.use(server.entry.token)  # a refused visit does not use the token up
+    assert server.access.use(server.access.token)  # a refused visit does not use the token up
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_another_host_s_name_is_refused(server: StudioServer, host: str, method:
         ("POST", "/do/nothing", {}, b"{}", 404),
         ("POST", "/do/__class__", {}, b"{}", 404),
         ("POST", "table", {}, b"{}", 404),
-        ("GET", "/../desk.py", {}, b"", 404),
+        ("GET", "/../session.py", {}, b"", 404),
         ("GET", "/studio.js?x", {}, b"", 200),
         ("POST", "/do/table", {"Content-Type": "text/plain"}, b"{}", 415),
         ("POST", "/do/table", {"Content-Type": "application/x-www-form-urlencoded"}, b"{}", 415),
-        ("POST", "/do/table", {"Content-Length": str(LARGEST_BODY + 1)}, b"{}", 413),
+        ("POST", "/do/table", {"Content-Length": str(MAX_BODY + 1)}, b"{}", 413),
         ("POST", "/do/table", {"Content-Length": "-1"}, b"{}", 411),
         ("POST", "/do/table", {}, b"[]", 400),
         ("POST", "/do/table", {}, b"{" * 100_000, 400),
@@ -197,8 +197,8 @@ def test_the_page_is_on_loopback_only(server: StudioServer) -> None:
 
 
 def test_secrets_are_not_shown(server: StudioServer) -> None:
-    shown = repr(server.entry) + repr(server.desk)
-    assert not [secret for secret in (server.entry.token, server.entry.cookie, server.entry.key) if secret in shown]
+    shown = repr(server.access) + repr(server.session)
+    assert not [secret for secret in (server.access.token, server.access.cookie, server.access.key) if secret in shown]
 
 
 # --- what can be done ---------------------------------------------------------------------------------------------
@@ -287,9 +287,10 @@ def test_nothing_is_spent_without_a_ticket_and_the_typed_epsilon(server: StudioS
     assert "not prepared" in client.call("release", ticket="x", typed_epsilon="1")["error"]
     first = client.call("prepare", **wanted())
     second = client.call("prepare", **wanted(output="other.dpcube"))
-    assert "used up" in client.call("release", ticket=first["ticket"], typed_epsilon="1")["error"]
-    assert "type epsilon as it is: 1" in client.call("release", ticket=second["ticket"], typed_epsilon="1.0")["error"]
-    assert "used up" in client.call("release", ticket=second["ticket"], typed_epsilon="1")["error"]
+    assert "ticket was used" in client.call("release", ticket=first["ticket"], typed_epsilon="1")["error"]
+    retyped = client.call("release", ticket=second["ticket"], typed_epsilon="1.0")
+    assert "type epsilon as prepared: 1" in retyped["error"]
+    assert "ticket was used" in client.call("release", ticket=second["ticket"], typed_epsilon="1")["error"]
     assert not (table.parent / "visits.ledger").exists()
     assert not list(table.parent.glob("*.dpcube"))
 
@@ -335,10 +336,10 @@ def test_a_domain_file_that_says_other_than_the_page_is_refused(server: StudioSe
     client = Client(server)
     client.call("save", **wanted())
     other = wanted(attributes=[{**AGE, "width": "20"}, SEX])
-    assert "says other than the page" in client.call("prepare", **other)["error"]
+    assert "differs from the page" in client.call("prepare", **other)["error"]
     ticket = client.call("prepare", **wanted())["ticket"]
     (table.parent / "d.toml").write_text((table.parent / "d.toml").read_text().replace("10", "20"))
-    assert "has changed since it was prepared" in client.call("release", ticket=ticket, typed_epsilon="1")["error"]
+    assert "has changed since the preparation" in client.call("release", ticket=ticket, typed_epsilon="1")["error"]
     assert not (table.parent / "visits.ledger").exists()
 
 

@@ -1,6 +1,6 @@
-"""The public table that comes with the package: UCI's Adult census extract of 1994.
+"""The bundled public table: UCI's Adult census extract of 1994.
 
-`adult/LICENSE.md` says whose table it is, and what was changed.
+`adult/LICENSE.md` states its licence and what was changed.
 """
 
 from importlib.resources import files
@@ -20,7 +20,7 @@ ADULT_QUESTIONS = (
 
 
 def adult_table() -> Path:
-    """Where the Adult table is: Parquet, UCI's 32,561 training rows and then its 16,281 test rows.
+    """Return the path of the Adult table: Parquet, UCI's 32,561 training rows and then its 16,281 test rows.
 
     >>> adult_table().name
     'adult.parquet'
@@ -29,7 +29,7 @@ def adult_table() -> Path:
 
 
 def adult_domain(*, full: bool = False) -> Path:
-    """Where the Adult table's domain file is: the demo's five attributes, or all fifteen to pick from.
+    """Return the path of the Adult table's domain file: the five attributes of the demo, or all fifteen.
 
     >>> adult_domain().name, adult_domain(full=True).name
     ('adult.toml', 'adult-full.toml')

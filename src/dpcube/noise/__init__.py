@@ -1,8 +1,10 @@
-"""The law of the noise: variance, tails, and quantiles of sums. No float of this package reaches the sampler.
+"""Distributions of Laplace noise and of its sums, in floating point. No float of this package reaches the sampler.
 
-`law.py` is one value of the discrete law, by its epsilon; `single.py` one value of either law, as functions of arrays;
-`sums.py` sums of values of the discrete law. `contour.py` is how tails are computed, `arguments.py` how arguments are
-checked.
+law        one value: variance, probabilities, quantiles
+single     one value, as functions of arrays
+sums       sums of discrete Laplace variables
+contour    numerical integration behind `sums`
+arguments  validation of arguments
 """
 
 from dpcube.noise.law import DiscreteLaplace, noise_variances

@@ -1,7 +1,6 @@
-"""Checks that the functions of this package share: what a caller wrote enters, float arrays or a one-line error leave.
+"""Validation of numeric arguments, as float arrays.
 
-Every function of `dpcube.theory` follows NumPy's broadcasting, and returns a NumPy scalar when all it was given are
-scalars.
+Every function of `dpcube.theory` broadcasts as NumPy does, and returns a NumPy scalar for scalar arguments.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ def positive(name: str, value: ArrayLike) -> Floats:
 
 def not_negative(name: str, value: ArrayLike) -> Floats:
     """Return numbers of at least zero as floats."""
-    return _checked(name, value, lambda v: np.isfinite(v) & (v >= 0), "0 or a number above it")
+    return _checked(name, value, lambda v: np.isfinite(v) & (v >= 0), "a number of at least 0")
 
 
 def whole_numbers(name: str, value: ArrayLike, *, least: int = 1) -> Floats:
@@ -54,7 +53,7 @@ def box_and_query(n_p: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def is_discrete(noise: str) -> bool:
-    """Whether the discrete law was asked for; only two names are known."""
+    """Return whether the name of a noise law is that of the discrete one."""
     if noise not in ("laplace", "discrete"):
         message = f"noise is {noise!r}; it must be 'laplace' or 'discrete'"
         raise InputError(message)
@@ -62,12 +61,12 @@ def is_discrete(noise: str) -> bool:
 
 
 def plain(values: ArrayLike) -> Floats:
-    """Return an array as it is, and an array without axes as a NumPy scalar."""
+    """Return an array unchanged, and an array without axes as a NumPy scalar."""
     return np.asarray(values, dtype=np.float64)[()]
 
 
 def each(function: Callable[..., float], *arguments: ArrayLike) -> Floats:
-    """Return a function of numbers for every set of broadcast arguments."""
+    """Return the values of a scalar function over broadcast arguments."""
     return plain(np.vectorize(function, otypes=[np.float64])(*arguments))
 
 

@@ -1,6 +1,6 @@
-"""Tails of a symmetric sum of Laplace noises, to a relative accuracy near machine precision wherever they lie.
+"""Saddle-point contour integration of densities, tails and mean excesses of sums of Laplace noise.
 
-A point x >= 0, scales and multiplicities enter; the logarithm of a density, tail or mean excess leaves, with its slope.
+Results are logarithms with a relative accuracy near machine precision, however far in the tail, with their slopes.
 
 Let X be the sum of k_i independent Laplace variables of each scale b_i. Its moment generating function
 M(y) = prod (1 - b_i^2 y^2)^(-k_i) has poles at +-1/b_i only, so for 0 < c < 1/max(b)
@@ -38,17 +38,17 @@ CONTOUR_NODES = 320
 CONTOUR_STEP = 1 / 16
 # A bell of standard deviation w is summed to exp(-2 pi^2 w^2 / step^2) < 1e-17 with this step over w.
 STEP_PER_WIDTH = 0.7
-# Points of a lattice that differ by less than this part of its step are the same point, computed twice.
+# Points of a lattice that differ by less than this fraction of its step are equal up to rounding.
 SAME = 1e-9
 _NEWTON_STEPS = 60
 _CHUNK = 1 << 11
 
 
 def log_tail(x: Floats, scales: Floats, multiplicities: Floats, *, order: int, lattice: bool) -> tuple[Floats, Floats]:
-    """Return the logarithm of the integral of this module's head for p = `order`, and minus its slope in x.
+    """Return the logarithm of the integral in this module's docstring for p = `order`, and minus its slope in x.
 
     The last axis of `scales` and `multiplicities` runs over the terms; the others broadcast with x, which is not
-    negative. On a lattice `scales` are the b_i of this module's head. Some scale must be positive in every row.
+    negative. On a lattice `scales` are the b_i of this module's docstring. Some scale must be positive in every row.
     """
     shape = np.broadcast_shapes(x.shape, scales.shape[:-1], multiplicities.shape[:-1])
     terms = np.broadcast_shapes(scales.shape[-1:], multiplicities.shape[-1:])
@@ -79,13 +79,13 @@ def tail_point(tail: Floats, scales: Floats, multiplicities: Floats, *, lattice:
 
 
 def lattice_quantile(confidence: Floats, scales: Floats, multiplicities: Floats) -> Floats:
-    """Return the smallest whole h with P(|X| <= h) at least `confidence`, X the integer of this module's head."""
+    """Return the smallest whole h with P(|X| <= h) at least `confidence`, X the integer of this module's docstring."""
     point = tail_point(np.minimum((1 - confidence) / 2, 0.5), scales, multiplicities, lattice=True)
     return np.maximum(np.ceil(point - 0.5 - SAME * np.maximum(point, 1.0)), 0.0)
 
 
 def _cornish_fisher(tail: Floats, scales: Floats, multiplicities: Floats) -> Floats:
-    """Return a first guess of a quantile from the second and fourth cumulants, 2 k b^2 and 12 k b^4."""
+    """Return the Cornish-Fisher approximation of a quantile from its cumulants 2 k b^2 and 12 k b^4."""
     from scipy.special import ndtri
 
     variance = (2 * multiplicities * scales**2).sum(axis=-1)
@@ -95,7 +95,7 @@ def _cornish_fisher(tail: Floats, scales: Floats, multiplicities: Floats) -> Flo
 
 
 def lattice_scales(alpha: Floats) -> Floats:
-    """Return the b of this module's head for discrete Laplace noise of parameter alpha."""
+    """Return the b of this module's docstring for discrete Laplace noise of parameter alpha."""
     # sinh overflows beyond 1400, where the noise is 0 for every purpose.
     return np.asarray(0.5 / np.sinh(np.minimum(alpha, 1400.0) / 2))
 
@@ -133,7 +133,7 @@ def _exponent(y: Complexes, *, lattice: bool) -> Complexes:
 
 
 def _minimum(x: Floats, b: Floats, k: Floats, *, order: int, lattice: bool) -> Floats:
-    """Return the minimum of the integrand between 0 and the nearest pole, closely enough for a path."""
+    """Return the saddle point between 0 and the nearest pole, accurately enough for a path."""
     variance = (2 * k * b * b).sum(axis=1, keepdims=True)
     # A normal law of the same variance has its minimum further out, or else beyond the pole.
     normal = (x + np.sqrt(x * x + 4 * order * variance)) / (2 * variance)

@@ -1,6 +1,6 @@
-"""The law of the noise: epsilon enters; probabilities, moments and intervals of one noise value leave, as floats.
+"""Moments, probabilities and quantiles of one value of Laplace noise, discrete or continuous, in floating point.
 
-This is for analysts, planners and tests. No float of this module reaches the sampler.
+This is for estimation, planning and tests. No float of this module reaches the sampler.
 """
 
 import math
@@ -36,7 +36,7 @@ def discrete_sf(k: NDArray[np.float64], epsilon: NDArray[np.float64] | float) ->
 
 
 def noise_variances(units: NDArray[np.int64], epsilon_per_unit: Fraction) -> NDArray[np.float64]:
-    """Return the noise variance of counts measured with the given units, infinite where there were none."""
+    """Return the noise variance of counts measured with the given budget units, infinite where there were none."""
     return discrete_variance(np.asarray(units * float(epsilon_per_unit), np.float64))
 
 
@@ -60,7 +60,7 @@ class DiscreteLaplace:
 
     @property
     def ratio(self) -> float:
-        """exp(-epsilon), the ratio of the probabilities of neighbouring values."""
+        """exp(-epsilon), the ratio of the probabilities of successive values."""
         return math.exp(-float(self.epsilon))
 
     @property

@@ -1,4 +1,4 @@
-"""One noise value: alpha enters; its variance, expected size and expected shifted size leave (spec 1 and 4.10)."""
+"""Variance and expected absolute values of one noise value, as functions of arrays (spec 1 and 4.10)."""
 
 import numpy as np
 from numpy.typing import ArrayLike

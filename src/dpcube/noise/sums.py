@@ -1,4 +1,4 @@
-"""Sums of n independent discrete Laplace noises P(z) ~ exp(-alpha|z|): mass, tail and expected sizes (spec 4.10)."""
+"""Distribution of sums of n independent discrete Laplace variables: mass, tail, quantiles, moments (spec 4.10)."""
 
 import numpy as np
 from numpy.polynomial import Chebyshev
@@ -51,11 +51,11 @@ def dl_sum_quantile(confidence: ArrayLike, n: ArrayLike, *, alpha: ArrayLike) ->
 
 
 def _along_a_curve(sure: Floats, n: Floats, scale: Floats) -> Floats:
-    """Return quantiles of many sums: the real numbers that they are rounded up from are a smooth function of log n.
+    """Return quantiles of many sums by Chebyshev interpolation: before rounding they are a smooth function of log n.
 
-    A polynomial through `CURVE_NODES` of these errs by less than 7e-9 of them, wherever the variance of the sum is 1 at
-    least (measured for alpha from .001 to 10, confidences from .5 to 1 - 1e-8 and n up to 10^8). Where that leaves a
-    doubt about rounding, and where the variance is less, each is computed by itself.
+    A polynomial through `CURVE_NODES` points has a relative error below 7e-9 wherever the variance of the sum is at
+    least 1 (measured for alpha from .001 to 10, confidences from .5 to 1 - 1e-8 and n up to 10^8). Where that leaves
+    the rounding in doubt, and where the variance is smaller, each quantile is computed separately.
     """
     narrow = 2 * n * scale**2 < 1
     if narrow.all():

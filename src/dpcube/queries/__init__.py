@@ -1,4 +1,4 @@
-"""Questions: counting queries by keyword or expression, and workloads of ranges."""
+"""Counting queries, by keyword or expression, and workloads of range queries."""
 
 from dpcube.queries.counting import Condition, CountingQueries, CountingQuery, query
 from dpcube.queries.workload import Workload

@@ -1,4 +1,4 @@
-"""Counting queries: weights along each axis; an answer is the sum of cells times the product of their weights."""
+"""Counting queries: linear queries whose weight on each cell is a product of one weight per axis."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ Condition = Scalar | tuple[Scalar | None, Scalar | None] | list[Scalar] | set[Sc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountingQuery:
-    """How much of each cell is counted, as the product of one weight in [0, 1] per axis.
+    """A counting query: the share of each cell that is counted, as the product of one weight in [0, 1] per axis.
 
-    A weight strictly between 0 and 1 is a bin that the question cuts: the bin is taken to be spread evenly. `parts`
-    tells of each axis which cells are taken in part, since a part may be a single real number, whose share is 0; those
-    with such weights unless given.
+    A weight strictly between 0 and 1 is a bin that the query cuts, whose rows are taken to be uniform in it. `parts`
+    are, for each axis, the cells taken in part: by default those with such weights. A part may also be a single real
+    number, whose share is 0.
     """
 
     weights: tuple[NDArray[np.float64], ...]
@@ -36,7 +36,7 @@ class CountingQuery:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the cubes it can be asked of."""
+        """Shape of the cubes that the query applies to."""
         return tuple(len(axis_weights) for axis_weights in self.weights)
 
     def dense(self) -> NDArray[np.float64]:
@@ -46,10 +46,10 @@ class CountingQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountingQueries:
-    """Many counting queries at once: the weights in use on each axis, one row each, and which of them each query takes.
+    """A batch of counting queries: distinct weights along each axis, one row each, and the row of each query.
 
-    Query k counts cells by the product of `weights[axis][chosen[k, axis]]` over the axes. Weights may be any numbers.
-    `parts` has a row for each row of weights: which cells it takes in part, as in `CountingQuery`.
+    Query k weights cells by the product of `weights[axis][chosen[k, axis]]` over the axes. Weights may be any numbers.
+    `parts` has a row for each row of weights: the cells that it takes in part, as in `CountingQuery`.
     """
 
     weights: tuple[NDArray[np.float64], ...]
@@ -61,7 +61,7 @@ class CountingQueries:
 
     @classmethod
     def of(cls, asked: CountingQuery) -> "CountingQueries":
-        """Return one query as many."""
+        """Return a batch of one query."""
         weights, parts = tuple(w[None] for w in asked.weights), tuple(p[None] for p in asked.parts)
         return cls(weights, np.zeros((1, len(weights)), np.int64), parts)
 
@@ -70,7 +70,7 @@ class CountingQueries:
 
 
 def fractions(weights: tuple[Floats, ...]) -> tuple[Bools, ...]:
-    """Tell of each axis which weights are strictly between 0 and 1."""
+    """Return for each axis which weights are strictly between 0 and 1."""
     return tuple((along > 0) & (along < 1) for along in weights)
 
 
@@ -100,7 +100,7 @@ def query_of(domain: Domain, parsed: Mapping[str, Selection], conditions: Mappin
 
 
 def select(attribute: Attribute, condition: Condition) -> Selection:
-    """Return what a condition selects of an attribute."""
+    """Return the values of an attribute that meet a condition."""
     if isinstance(condition, tuple):
         if len(condition) != 2:
             msg = f"attribute '{attribute.name}': a range is a pair (low, high), got {condition!r}; values go in a list"
@@ -112,6 +112,6 @@ def select(attribute: Attribute, condition: Condition) -> Selection:
             raise QueryError(msg)
         return reduce(Selection.__or__, (attribute.equal(value) for value in condition))
     if condition is None:
-        msg = f"attribute '{attribute.name}' cannot equal None; ask for '(null)' if nulls have a cell of their own"
+        msg = f"attribute '{attribute.name}' cannot equal None; use '(null)' if nulls have a cell of their own"
         raise QueryError(msg)
     return attribute.equal(condition)

@@ -1,13 +1,14 @@
-"""Bins that questions cut: counting queries enter; the least and the most that each can mean leave.
+"""Bounds on counting queries that take part of a bin (cut bins).
 
-A query says which bins it takes in part. Where the domain does not declare a bin even, any number of its rows may lie
-in that part, so the true count lies between that of the query with the weights of such bins put to 0 and that with them
-put to 1. A part may be a single real number: `dose <= 2` takes that much of a bin [2, 3), which adds nothing to the
-estimate, and to the most all that may heap at 2. Both ends are products of weights again, so they are answered like any
-other query. Weights of axes declared even stay what they are: rows fall into such a part by chance, each with the
-part's weight, and the density may have a slope inside the bin, as it has from bin to bin. Only a single real number
-that a question picks out of an even bin, or leaves out of it, cuts the bin all the same: its weight of 0, or of 1 for
-the rest, would claim that no row is there.
+Unless the domain declares an attribute even, any number of a bin's rows may lie in the part that a query takes. So the
+true count lies between that of the query with the weights of such bins set to 0 and that with them set to 1. Both
+bounds are products of weights again, so they are answered like any other query. A part may be a single real number:
+`dose <= 2` takes 2 out of a bin [2, 3), which adds nothing to the estimate, and up to the whole bin to the upper bound.
+
+Weights of axes declared even keep their values: each row falls into a part with the part's weight as its probability,
+and the density may have a slope inside the bin, estimated from its neighbours. Only a single real number that a query
+selects from an even bin, or excludes from it, cuts the bin all the same: its weight of 0, or of 1 for the rest, would
+claim that no row is there.
 """
 
 from dataclasses import dataclass
@@ -19,13 +20,13 @@ from dpcube.core.arrays import Floats
 from dpcube.core.domain import Attribute, Domain
 from dpcube.queries.counting import CountingQueries
 
-MOST_NAMED = 3
-"""Bins of one attribute that words name."""
+MAX_BINS_NAMED = 3
+"""Cut bins of one attribute that a text names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutQueries:
-    """Of some queries those that cut bins, by place; the least and the most each can mean; which bins it cuts."""
+    """The queries of a batch that cut bins, by place; the lower and upper bound of each; the text on its bins."""
 
     at: NDArray[np.int64]
     least: CountingQueries
@@ -34,7 +35,7 @@ class CutQueries:
 
 
 def cut_queries(domain: Domain, queries: CountingQueries) -> CutQueries | None:
-    """Return the queries that cut a bin of which nothing is known inside, or None; weights are shares of cells."""
+    """Return the queries that cut a bin of unknown distribution, or None; weights are shares of cells."""
     cut = [
         parts & ((weights == 0) | (weights == 1)) if a.is_even else parts
         for a, parts, weights in zip(domain.attributes, queries.parts, queries.weights, strict=True)
@@ -62,7 +63,7 @@ def cut_queries(domain: Domain, queries: CountingQueries) -> CutQueries | None:
 def squared_where_even(domain: Domain, queries: CountingQueries) -> CountingQueries | None:
     """Return the queries with weights of axes declared even squared, or None if they cut no bin of such an axis.
 
-    With N rows in a cell and each in the part by chance f, the count in the part has variance N f - N f^2.
+    With N rows in a cell, each in the part with probability f, the count in the part has variance N f - N f^2.
     """
     even = [a.is_even and bool(a.cut_shares(w).any()) for a, w in zip(domain.attributes, queries.weights, strict=True)]
     if not any(even):
@@ -72,11 +73,11 @@ def squared_where_even(domain: Domain, queries: CountingQueries) -> CountingQuer
 
 
 def slopes_where_even(domain: Domain, queries: CountingQueries) -> list[tuple[CountingQueries, CountingQueries]]:
-    """Return for each axis declared even two sets of queries, whose larger answers are what slopes inside bins add.
+    """Return two sets of queries for each axis declared even, whose larger answers bound the effect of slopes in bins.
 
-    With N rows in a bin and a slope of half the difference D of its neighbours, a part f at one end is off by
-    f (1 - f) D / 4. Which end it is the weights do not say, so that the bins that a query cuts are added up with one
-    sign, and with signs that alternate: of two, one of these is the worst.
+    With N rows in a bin and a slope of half the difference D of its neighbours, the share f at one end is wrong by
+    f (1 - f) D / 4. The weights do not determine which end it is. So the bins that a query cuts are added up with equal
+    signs, and with alternating signs: of two bins, one of these is the worst case.
     """
     found = []
     for axis, attribute in enumerate(domain.attributes):
@@ -95,7 +96,7 @@ def slopes_where_even(domain: Domain, queries: CountingQueries) -> list[tuple[Co
 
 
 def _differences(off: Floats, bins: int) -> Floats:
-    """Return weights that multiply the difference of each bin's neighbours by `off`; at an end, of the one, twice."""
+    """Return weights of the difference of each bin's neighbours times `off`; an end bin counts its neighbour twice."""
     weights = np.zeros_like(off)
     weights[:, 1:bins] += off[:, : bins - 1]
     weights[:, : bins - 1] -= off[:, 1:bins]
@@ -107,7 +108,7 @@ def _differences(off: Floats, bins: int) -> Floats:
 
 
 def cut_words(attribute: Attribute, bins: NDArray[np.intp]) -> str:
-    """Say which bins of an attribute are cut; nothing if none is.
+    """Return the text on the cut bins of an attribute, empty if there are none.
 
     >>> from dpcube.core.domain import Integer
     >>> cut_words(Integer(name="age", min=0, max=99, width=5), np.array([1, 8]))
@@ -116,6 +117,6 @@ def cut_words(attribute: Attribute, bins: NDArray[np.intp]) -> str:
     if len(bins) == 0:
         return ""
     edges = attribute.bin_edges()
-    named = ", ".join(attribute.bin_label(edges[k], edges[k + 1]) for k in bins[:MOST_NAMED].tolist())
-    more = f" and {len(bins) - MOST_NAMED} more" if len(bins) > MOST_NAMED else ""
+    named = ", ".join(attribute.bin_label(edges[k], edges[k + 1]) for k in bins[:MAX_BINS_NAMED].tolist())
+    more = f" and {len(bins) - MAX_BINS_NAMED} more" if len(bins) > MAX_BINS_NAMED else ""
     return f"cuts the bin{'s' if len(bins) > 1 else ''} {named}{more} of {attribute.name}"

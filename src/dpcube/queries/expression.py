@@ -1,9 +1,9 @@
-"""A small language for questions: `age between 30 and 39 and sex = 'Female'`.
+"""Recursive-descent parser of predicates such as `age between 30 and 39 and sex = 'Female'`.
 
-Enters: text and a domain. Leaves: what each named attribute selects. Conditions on different attributes may be joined
-by `and`; `or` and `not` work within one attribute, because a query is a product of one selection per attribute.
-A comparison with a value that has no bin (null, outside, ...) is neither true nor false, as in SQL.
-Names may hold hyphens; other odd names go in double quotes or backticks, values that are text in single quotes.
+Conditions on different attributes may be joined by `and`. Because a query is a product of one selection per attribute,
+`or` and `not` apply within one attribute. Logic is three-valued, as in SQL: a comparison with a value that has no bin
+(null, outside, ...) is neither true nor false. Names may contain hyphens; names with other characters go in double
+quotes or backticks, and text values in single quotes.
 """
 
 import re
@@ -14,8 +14,8 @@ from typing import NoReturn
 from dpcube.core.domain import Attribute, Domain, Scalar, Selection
 from dpcube.core.errors import DomainError, QueryError
 
-LONGEST_EXPRESSION = 10_000
-DEEPEST = 50
+MAX_CHARACTERS = 10_000
+MAX_DEPTH = 50
 GRAMMAR = "use =, !=, <, <=, >, >=, between ... and ..., in (...), is null, and, or, not"
 
 TOKEN = re.compile(
@@ -35,7 +35,7 @@ Token = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """Where a condition on one attribute is true, and where it is false."""
+    """The values of one attribute for which a condition is true, and those for which it is false."""
 
     true: Selection
     false: Selection
@@ -54,14 +54,14 @@ Truths = dict[str, _Truth]
 
 
 def parse(text: str, domain: Domain) -> Selections:
-    """Return what an expression selects of each attribute it names.
+    """Return the selection of each attribute that an expression names.
 
     >>> from dpcube.core.domain import Integer
     >>> parse("age >= 3 and age < 5", Domain((Integer(name="age", min=0, max=9),)))
     {'age': Selection(intervals=((3.0, 5.0),), own_cells=frozenset())}
     """
-    if len(text) > LONGEST_EXPRESSION:
-        msg = f"the expression has {len(text)} characters; at most {LONGEST_EXPRESSION} are read"
+    if len(text) > MAX_CHARACTERS:
+        msg = f"the expression has {len(text)} characters; at most {MAX_CHARACTERS} are read"
         raise QueryError(msg)
     parser = _Parser(_tokens(text), domain)
     truths = parser.disjunction(0)
@@ -111,8 +111,8 @@ class _Parser:
         return joined
 
     def term(self, depth: int) -> Truths:
-        if depth > DEEPEST:
-            msg = f"the expression nests parentheses and 'not' more than {DEEPEST} deep; write it with fewer"
+        if depth > MAX_DEPTH:
+            msg = f"the expression nests parentheses and 'not' more than {MAX_DEPTH} deep; write it with fewer"
             raise QueryError(msg)
         if self.accept("not"):
             negated = self.term(depth + 1)
@@ -144,7 +144,7 @@ class _Parser:
         return {attribute.name: ~truth if negated else truth}
 
     def relation(self, attribute: Attribute) -> Selection:
-        """Return what a comparison selects; of "not equal", what it leaves out."""
+        """Return the selection of a comparison; of "not equal", its complement."""
         kind, sign = self.tokens[self.position]
         if kind != "sign" or sign in "(),":
             self.refuse("expected a comparison")
@@ -211,9 +211,7 @@ class _Parser:
     def single_name(self, parts: list[Truths], word: str) -> str:
         names = {name for part in parts for name in part}
         if len(names) != 1:
-            msg = (
-                f"'{word}' must stay within one attribute, here it spans {', '.join(sorted(names))}; ask two questions"
-            )
+            msg = f"'{word}' must be of one attribute, here it is of {', '.join(sorted(names))}; ask two questions"
             raise QueryError(msg)
         return names.pop()
 

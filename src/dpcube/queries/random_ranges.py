@@ -1,4 +1,4 @@
-"""Random ranges from a seed, for experiments and plans; the curator's path may not import this module."""
+"""Random range queries from a seed, for experiments and planning; the curator's path may not import this module."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A workload: many range queries at once, as arrays."""
+"""Workloads of range queries, as arrays."""
 
 from dataclasses import dataclass
 

@@ -1,16 +1,15 @@
-"""A model of the queries that a release is made for: kinds of queries enter, what boxes and cuts matter to them leaves.
+"""Workload model: distributions of range queries, and the expected squared error that boxes and cuts cost them.
 
-A query drawn from the model covers some cells. Let a *share* of a box be the part of its cells that the query covers.
-Two means over all queries are all that enters the expected squared error of a query:
+Let the *share* of a box be the fraction of its cells that a query covers. The expected squared error of a random query
+depends on the distribution through two means:
 
 * F, the mean square of the share of a box: noise of variance v on the count of the box costs F v;
-* K, the mean square of the difference between the shares of the two halves of a box: a difference between the halves
-  that nobody measured costs K times its square.
+* K, the mean square of the difference between the shares of the two halves of a box: an unmeasured difference between
+  the counts of the halves costs K times its square.
 
-Queries take each axis independently, so F and K are products over axes. Boxes come from halving, so their sides are
-intervals of one tree of halves for each axis. All that is kept of an axis are the *moments* of these intervals: the
-mean square of the number of cells that a query covers of the interval, and the mean product of the numbers that it
-covers of the two halves of the interval.
+Queries are independent across axes, so F and K are products over axes. Boxes are made by halving, so their sides are
+intervals of one binary tree for each axis. The model stores the *moments* of these intervals: the mean square of the
+number of cells of the interval that a query covers, and the mean product of these numbers for its two halves.
 """
 
 from collections.abc import Callable
@@ -26,10 +25,10 @@ from dpcube.trees.halving import CutOrder
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AxisKernel:
-    """A kind of queries on one axis, by the chance that a query covers both of two cells.
+    """A distribution of queries on one axis, as the probability that a query covers both of two cells.
 
-    The chance to cover cells a <= b is before[a] * after[b], and alone[a] more if they are one cell. The three arrays
-    have shape (cells,).
+    The probability for cells a <= b is before[a] * after[b], plus alone[a] if a = b. The three arrays have shape
+    (cells,).
     """
 
     before: Floats
@@ -39,9 +38,9 @@ class AxisKernel:
     def add_moments(self, moments: Floats) -> None:
         """Add the moments of every interval of the axis's tree of halves to `moments`, shape (2 cells, 2).
 
-        Row c is cell c; row cells + m is the interval that is halved at m. The columns are the mean square of what a
-        query covers of the interval, and the mean product of what it covers of the two halves. They are added up from
-        the cells: nothing cancels. No table is made besides: an axis may be the whole cube.
+        Row c is cell c; row cells + m is the interval that is halved at m. The columns are the mean square of the
+        number of cells that a query covers, and the mean product of these numbers for the two halves. They are sums
+        from the cells up, without cancellation and without another table: an axis may be the whole cube.
         """
         _add_up(self.before, self.after, self.alone, 0, len(self.before), moments)
 
@@ -52,7 +51,7 @@ def _add_up(
 ) -> tuple[float, float, float]:
     """Add to the moments of the interval from `low` to `high` and of all below it.
 
-    Return the sums of `before` and of `after` over the interval, and the mean square of what a query covers of it.
+    Return the sums of `before` and of `after` over the interval, and the mean square of the number covered.
     """
     if high - low == 1:
         square = before[low] * after[low] + alone[low]
@@ -70,7 +69,7 @@ def _add_up(
 
 @compiled
 def _row(cells: int, low: int, high: int) -> int:
-    """Return which row of the moments of an axis of so many cells an interval has."""
+    """Return the row of an interval in the moments of an axis of this many cells."""
     return low if high - low == 1 else cells + (low + high) // 2
 
 
@@ -98,27 +97,27 @@ def _add_given(covered: Floats, moments: Floats, low: int, high: int) -> None:
 
 
 def ranges(cells: int) -> AxisKernel:
-    """Return the kernel of ranges whose two ends are drawn evenly and independently."""
+    """Return the kernel of ranges with two uniform, independent ends."""
     place = np.arange(cells)
     return AxisKernel((place + 1) / cells, 2 * (cells - place) / cells, np.full(cells, -1 / cells**2))
 
 
 def prefix_ranges(cells: int) -> AxisKernel:
-    """Return the kernel of ranges that begin at the first cell and end evenly."""
+    """Return the kernel of ranges from the first cell to a uniform end."""
     return AxisKernel(np.ones(cells), (cells - np.arange(cells)) / cells, np.zeros(cells))
 
 
 def short_ranges(cells: int) -> AxisKernel:
-    """Return the kernel of ranges of about the square root of the axis: the chance decays with the distance.
+    """Return the kernel of ranges of about the square root of the axis: the probability decays with the distance.
 
-    On axes of more than 250,000 cells ranges are longer, 1/500 of it, so that exponentials stay floats.
+    On axes of more than 250,000 cells ranges are longer, 1/500 of the axis, so that exponentials do not overflow.
     """
     decay, place = min(cells**-0.5, 500 / cells), np.arange(cells)
     return AxisKernel(np.exp(decay * (place - cells)), np.exp(decay * (cells - place)) * decay, np.zeros(cells))
 
 
 def groups(cells: int) -> AxisKernel:
-    """Return the kernel of group-bys: as often every value together as one value alone."""
+    """Return the kernel of group-bys: with equal probability all values together, or one value."""
     return AxisKernel(np.full(cells, 0.5), np.ones(cells), np.full(cells, 0.5 / cells))
 
 
@@ -129,10 +128,10 @@ AXIS_KERNELS: dict[str, Callable[[int], AxisKernel]] = {
     "groups": groups,
 }
 MIXED = "mixed"
-"""A query of any of these kinds, each as likely as the others."""
+"""A query of any of these kinds, with equal probability."""
 KINDS = (MIXED, *AXIS_KERNELS)
 ANY = 0.25
-"""How much any query counts beside given ones, each as their errors from noisy cells: nothing is left out of sight."""
+"""Weight of the declared kind beside given queries, so that no query has weight 0."""
 
 
 def add_moments_of(kind: str, moments: Floats) -> None:
@@ -143,14 +142,14 @@ def add_moments_of(kind: str, moments: Floats) -> None:
     moments /= len(kinds)
 
 
-_MOST_WORTH = 9.0
-"""K/F is at most this: a half holds a third of its interval at least, so its share is at most three of the whole's."""
+_MAX_WORTH = 9.0
+"""Upper bound of K/F: a half has at least a third of its interval's cells, so its share is at most three times."""
 
 
 def _beside(of_any: Floats, of_given: Floats) -> Floats:
-    """Return the mean of two models of an axis, any queries and given ones, scaled so that noise costs both the same.
+    """Return the mixture of two models of an axis: the declared kind, with weight `ANY`, and given queries.
 
-    Noise here is that of an answer from noisy cells. Any queries count `ANY`, given ones the rest.
+    Each is scaled to an equal expected error of answers from noisy cells.
     """
     cells = len(of_any) // 2
     noise_of_any, noise_of_given = float(of_any[:cells, 0].sum()), float(of_given[:cells, 0].sum())
@@ -160,12 +159,12 @@ def _beside(of_any: Floats, of_given: Floats) -> Floats:
 
 
 class WorkloadModel:
-    """The queries that a release is made for: says what noise on a box costs them, and what a cut is worth."""
+    """Distribution of the queries that a release is optimised for: costs of noise on boxes, values of cuts."""
 
     def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...], given: tuple[Floats, ...] | None = None) -> None:
-        """Take a kind of queries for each axis; of given queries, if any, their weights (queries, cells) on each."""
+        """Make a model from a kind of queries per axis, and the weights (queries, cells) of given queries, if any."""
         if len(kinds) != len(shape) or not set(kinds) <= set(KINDS):
-            msg = f"queries need one of {', '.join(KINDS)} for each of {len(shape)} attributes, got {kinds!r}"
+            msg = f"queries must be one of {', '.join(KINDS)} for each of {len(shape)} attributes, got {kinds!r}"
             raise InputError(msg)
         self._moments = np.zeros((2 * sum(shape), 2))
         for axis, (kind, end) in enumerate(zip(kinds, np.cumsum(shape).tolist(), strict=True)):
@@ -177,18 +176,18 @@ class WorkloadModel:
         self._grouped = [kind == "groups" for kind in kinds]
 
     def cut_order(self) -> CutOrder:
-        """Return what each cut is worth to ranges, K/F, to cut first where it matters most, whatever is asked.
+        """Return the worth of each cut to range queries, K/F, whatever the kinds: the order in which boxes are halved.
 
-        Other kinds would cut an axis unevenly, fine where they ask often, and leave strips that fit no other query.
-        Attributes asked by group come before all others, the shortest first. What a query takes of an attribute that
-        is cut last is one half of very many small splits, whose errors point the same way and add up.
+        Other kinds would cut an axis unevenly, finely where queries are frequent, and leave strips that fit no other
+        query. Attributes with group-bys come before all others, the shortest first: a query on an attribute that is
+        cut last takes one half of very many small splits, whose errors have equal signs and add up.
         """
         start = np.cumsum(self._shape) - self._shape
         worth = np.zeros(int(self._shape.sum()))
         for first, cells, grouped in zip(start.tolist(), self._shape.tolist(), self._grouped, strict=True):
             of_axis = worth[first : first + cells]
             if grouped:
-                of_axis[:] = _MOST_WORTH + 1 / cells
+                of_axis[:] = _MAX_WORTH + 1 / cells
             else:
                 asked = ranges(cells)
                 _weigh_cuts(asked.before, asked.after, asked.alone, 0, cells, of_axis)
@@ -227,7 +226,7 @@ def _values(
 
 @compiled
 def _apart(squares: tuple[float, float], product: float, left: int, right: int) -> float:
-    """Return the mean square of the difference of the shares of two halves, by their moments and lengths."""
+    """Return the mean square of the difference of the shares of two halves, from their moments and lengths."""
     return float(max(squares[0] / left**2 + squares[1] / right**2 - 2 * product / (left * right), 0.0))
 
 
@@ -235,7 +234,7 @@ def _apart(squares: tuple[float, float], product: float, left: int, right: int) 
 def _weigh_cuts(
     before: Floats, after: Floats, alone: Floats, low: int, high: int, worth: Floats
 ) -> tuple[float, float, float]:
-    """Fill in K/F of the cut of an interval and of all below it, at the middle of each; return what `_add_up` does."""
+    """Write K/F of the cut of an interval and of all below it, at the middle of each; return as `_add_up` does."""
     if high - low == 1:
         return before[low], after[low], before[low] * after[low] + alone[low]
     middle = (low + high) // 2

@@ -1,1 +1,11 @@
-"""Trees of boxes: the halving tree, straight cuts, and kd-tree partitions grown from noisy counts."""
+"""Trees of boxes: the balanced halving tree, binarisation by straight cuts, v-optimal kd-trees.
+
+tree           tree of nested boxes, with its nodes in preorder
+halving        balanced halving tree for a workload
+straight_cuts  binary trees from partitions into many boxes
+partition      v-optimal kd-tree of noisy counts
+"""
+
+from dpcube.trees.tree import BoxTree
+
+__all__ = ["BoxTree"]

@@ -1,7 +1,7 @@
-"""The public tree of a shape: halve the axis that matters most to a query, again and again.
+"""Balanced halving tree of boxes: each box is halved across the axis that matters most to the workload.
 
-Only where to stop depends on what was measured. Enters: a tree, the leaves to cut, and what cuts are worth. Leaves: the
-tree with each of them cut in halves, so many times over.
+The cuts are public: they depend on the shape and the workload. Only the decision where to stop may depend on
+measurements.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.core.compiled import compiled
 from dpcube.trees.tree import BoxTree, Cuts
 
-AT_A_TIME = 2**12
-"""Boxes of a level that are looked at together."""
+BATCH = 2**12
+"""Boxes of a level in one batch."""
 
 
 class CutOrder(NamedTuple):
-    """What a cut of each interval of each axis is worth: `worth[start[j] + m]` for that of axis j whose middle is m.
+    """The worth of the cut of each interval of each axis: `worth[start[j] + m]` for that of axis j with middle m.
 
     `worth` has an entry for every cell of every axis, one axis after another; `start` has shape (axes,).
     """
@@ -41,7 +41,7 @@ class CutOrder(NamedTuple):
 
 
 class Halved(NamedTuple):
-    """A tree with some leaves cut: where the old nodes are in it, and which of its leaves are new."""
+    """A tree with some leaves cut, the places of the old nodes in it, and its new leaves."""
 
     tree: BoxTree
     moved: Ints
@@ -49,7 +49,7 @@ class Halved(NamedTuple):
 
 
 def depth(shape: tuple[int, ...]) -> int:
-    """Return how many cuts it takes to come from the whole shape down to every single cell.
+    """Return the number of cuts from the whole shape down to single cells.
 
     >>> depth((128, 100)), depth((1,))
     (14, 0)
@@ -58,13 +58,13 @@ def depth(shape: tuple[int, ...]) -> int:
 
 
 def most_nodes(sizes: Ints, cuts: int) -> Ints:
-    """Return how many nodes boxes of so many cells can have when cut so many times over, themselves included."""
+    """Return an upper bound on the nodes of boxes of these sizes after so many levels of cuts, themselves included."""
     most: Ints = np.minimum(2 ** (cuts + 1), 2 * sizes) - 1
     return most
 
 
 def halve(tree: BoxTree, chosen: Ints, cuts: int, order: CutOrder) -> Halved:
-    """Cut each chosen leaf into up to 2^cuts boxes, by halving the axis of most worth, then each half's, and so on.
+    """Cut each chosen leaf into up to 2^cuts boxes, recursively halving the axis of largest worth.
 
     Of axes of equal worth the first is cut, at its middle; a single cell is left as it is.
     """
@@ -82,11 +82,11 @@ def halve(tree: BoxTree, chosen: Ints, cuts: int, order: CutOrder) -> Halved:
 
 @compiled
 def cut_axis(lower: Ints, upper: Ints, node: int, worth: Floats, start: Ints) -> int:
-    """Return the axis of a box whose cut is worth most, the first of them; -1 for a single cell."""
+    """Return the axis of a box whose cut has the largest worth, the first of equals; -1 for a single cell."""
     best, most = -1, -1.0
     for axis in range(lower.shape[1]):
         low, high = lower[node, axis], upper[node, axis]
-        # Rounding must not choose between axes of one kind and length.
+        # Rounding must not decide between axes of one kind and length.
         if high - low > 1 and worth[start[axis] + (low + high) // 2] > most * (1 + 1e-9):
             best, most = axis, worth[start[axis] + (low + high) // 2]
     return best
@@ -96,7 +96,7 @@ def cut_axis(lower: Ints, upper: Ints, node: int, worth: Floats, start: Ints) ->
 def _add_next_cuts(
     lower: Ints, upper: Ints, leaves: Ints, worth: Floats, start: Ints, axes: Ints, places: Ints
 ) -> None:
-    """Write for each leaf across which axis, and where, it would be cut; a single cell is left as it is."""
+    """Write the axis and place of the next cut of each leaf; a single cell has none."""
     for leaf in leaves:
         axis = cut_axis(lower, upper, leaf, worth, start)
         if axis >= 0:
@@ -118,7 +118,7 @@ def _halve(
     worth: Floats,
     start: Ints,
 ) -> int:
-    """Copy the tree in preorder, growing the chosen leaves in place; return how many nodes there are."""
+    """Copy the tree in preorder, growing the chosen leaves in place; return the number of nodes."""
     used = 0
     for node in range(len(parent)):
         new_lower[used], new_upper[used] = lower[node], upper[node]
@@ -141,7 +141,7 @@ def _grow(
     worth: Floats,
     start: Ints,
 ) -> int:
-    """Write the halves below `root` in preorder with a stack of boxes still to be written; return the next free row."""
+    """Write the halves below `root` in preorder, with a stack of pending boxes; return the next free row."""
     dims = lower.shape[1]
     stack_lower, stack_upper = np.empty((cuts + 2, dims), np.int64), np.empty((cuts + 2, dims), np.int64)
     stack_parent, stack_left = np.empty(cuts + 2, np.int64), np.empty(cuts + 2, np.int64)
@@ -168,7 +168,7 @@ def _grow(
 
 
 class CutBoxes(NamedTuple):
-    """Boxes of more than one cell, and the cut that each would get."""
+    """Boxes of more than one cell, and the next cut of each."""
 
     lower: Ints
     upper: Ints
@@ -177,16 +177,16 @@ class CutBoxes(NamedTuple):
 
 
 def boxes_at(shape: tuple[int, ...], level: int, order: CutOrder) -> Iterator[CutBoxes]:
-    """Yield the boxes into which so many cuts halve a shape, single cells left out, some at a time.
+    """Yield in batches the boxes of one level of the halving tree, except single cells.
 
-    Only the boxes that wait to be cut are held. A tree of them all would take hundreds of bytes for each cell.
+    Only the stack of pending boxes is in memory. A tree of all boxes would take hundreds of bytes for each cell.
     """
     lower, upper = (np.zeros((level + 2, len(shape)), np.int64) for _ in range(2))
     left, top = np.full(level + 2, level, np.int64), 1
     upper[0] = shape
     while top > 0:
-        found_lower, found_upper = (np.empty((AT_A_TIME, len(shape)), np.int64) for _ in range(2))
-        boxes = CutBoxes(found_lower, found_upper, np.empty(AT_A_TIME, np.int64), np.empty(AT_A_TIME, np.int64))
+        found_lower, found_upper = (np.empty((BATCH, len(shape)), np.int64) for _ in range(2))
+        boxes = CutBoxes(found_lower, found_upper, np.empty(BATCH, np.int64), np.empty(BATCH, np.int64))
         found, top = _next_boxes(lower, upper, left, top, *boxes, order.worth, order.start)
         yield CutBoxes(*(column[:found] for column in boxes))
 
@@ -204,7 +204,7 @@ def _next_boxes(
     worth: Floats,
     start: Ints,
 ) -> tuple[int, int]:
-    """Go on with the boxes that wait, the last first, until there is no room; return how many were found and wait."""
+    """Continue depth-first from the pending boxes until the batch is full; return the numbers of found and pending."""
     found = 0
     while top > 0 and found < len(axes):
         box = top - 1

@@ -1,9 +1,9 @@
-"""Trees of binary cuts from trees whose boxes have many children: a tree enters, one with boxes in between leaves.
+"""Binarisation of box trees: guillotine (straight) cuts of boxes that have more than two children.
 
-A strategy may part a box into many at once, as a grid does. Where a straight cut leaves no child on both sides, and the
-same holds on either side of it, and so on, the parting is a tree of cuts in two: the boxes in between are added, nobody
-counted them, and whatever needs two halves below each box (the posterior) can be had. Not every parting is like that:
-five boxes can wind around one another so that every straight cut goes through one.
+A strategy may partition a box into many at once, as a grid does. If recursive straight cuts separate the children, the
+partition is a binary tree: the intermediate boxes are added without counts, and methods that need two halves below
+each box (the posterior) apply. Not every partition is of this kind: five boxes can wind around one another so that
+every straight cut goes through one.
 """
 
 from typing import NamedTuple
@@ -16,14 +16,14 @@ from dpcube.core.compiled import compiled
 from dpcube.trees.tree import BoxTree
 
 WORK, WORK_OF_NODE = 2**24, 64
-"""Boxes that may be looked at in all, and for each node: even cuts need a few for each, peeling them off one by one
-as many as there are, and who made the tree may not want it to be read."""
+"""Limits on the boxes visited, in all and for each node: even cuts visit a few for each node, but a
+malicious file could have each cut separate one box from all others."""
 
 
 class StraightCuts(NamedTuple):
-    """A tree in which each node is a leaf or has two halves, the lower first; `moved[i]` is where node i went.
+    """A tree in which each node is a leaf or has two halves, the lower first; `moved[i]` is the new place of node i.
 
-    An only child is its parent once more: both are one node here.
+    An only child equals its parent: both are one node here.
     """
 
     tree: BoxTree
@@ -31,9 +31,9 @@ class StraightCuts(NamedTuple):
 
 
 def straight_cuts(tree: BoxTree) -> StraightCuts | None:
-    """Return a tree with the in-between boxes added; None if no straight cut parts some node's children.
+    """Return the tree with intermediate boxes added; None if no straight cut separates some node's children.
 
-    A tree that is so already is returned as it is. Of several cuts the most even one is taken.
+    A binary tree is returned unchanged. Of several cuts the most even one is taken.
 
     >>> lower, upper = np.array([[0], [0], [1], [3]]), np.array([[4], [1], [3], [4]])
     >>> found = straight_cuts(BoxTree((4,), lower, upper, parent=np.array([-1, 0, 0, 0])))
@@ -47,7 +47,7 @@ def straight_cuts(tree: BoxTree) -> StraightCuts | None:
     return _MADE[tree]
 
 
-_MADE: "WeakKeyDictionary[BoxTree, StraightCuts | None]" = WeakKeyDictionary()  # it is asked for with every answer
+_MADE: "WeakKeyDictionary[BoxTree, StraightCuts | None]" = WeakKeyDictionary()  # used by every answer
 
 
 def _with_boxes_between(tree: BoxTree) -> StraightCuts | None:
@@ -73,10 +73,10 @@ def _cut(
     moved: Ints,
     work: int,
 ) -> bool:
-    """Write the new tree in preorder; return whether every group of siblings could be cut, within so much work.
+    """Write the new tree in preorder; return whether every group of siblings could be cut within the limit of work.
 
-    A group is a stretch of `siblings`: nodes of one parent that fill a box. Groups wait on a stack, the lower of two
-    on top, each with its box's parent in the new tree. `used` counts new nodes, `met` nodes that became siblings.
+    A group is a slice of `siblings`: nodes of one parent that fill a box. Pending groups are on a stack, the lower of
+    two on top, each with its box's parent in the new tree. `used` counts new nodes, `met` nodes added to `siblings`.
     """
     nodes, dims = len(end), lower.shape[1]
     siblings, waiting = np.zeros(nodes, np.int64), np.zeros((nodes + 1, 3), np.int64)
@@ -106,9 +106,9 @@ def _cut(
 
 @compiled
 def _settle(siblings: Ints, node: int, end: Ints, moved: Ints, place: int, met: int) -> int:
-    """Say where a node went, and its only child and so on, if so; add the first children that are several as siblings.
+    """Write the new place of a node and of its chain of only children; append the first children that are several.
 
-    Returns where the siblings stop.
+    Returns the end of `siblings`.
     """
     stop = met
     while True:
@@ -123,7 +123,7 @@ def _settle(siblings: Ints, node: int, end: Ints, moved: Ints, place: int, met: 
 
 @compiled
 def _part(siblings: Ints, lower: Ints, upper: Ints, low: Ints, high: Ints) -> int:
-    """Put the siblings below the most even straight cut of their box first; return how many, 0 if there is no cut."""
+    """Move the siblings below the most even straight cut of their box first; return their number, 0 without a cut."""
     best_axis, best_place, least, longest = -1, 0, 2.0, 0
     for axis in range(len(low)):
         extent, reached = high[axis] - low[axis], low[axis]

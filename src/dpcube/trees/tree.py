@@ -1,8 +1,8 @@
-"""The tree of boxes that a partitioning strategy grows: bounds and parents enter, a checked tree leaves.
+"""Tree of nested boxes (hierarchical partition of a cube), validated, with its nodes in preorder.
 
-Nodes are in preorder, so the descendants of node i are i+1..end[i]-1 and a traversal needs no stack: from node i go to
-i+1 to descend and to end[i] to pass over the subtree. What follows from the bounds and parents alone (the boxes of the
-leaves, how deep each node lies, where each is cut) is the tree's to say: it is computed when first asked for, and kept.
+The descendants of node i are i+1..end[i]-1, and a traversal needs no stack: from node i go to i+1 to descend and to
+end[i] to skip the subtree. Properties that follow from the bounds and parents (the boxes of the leaves, the level of
+each node, the cut below it) are computed at first use and cached.
 """
 
 from dataclasses import dataclass, field
@@ -30,9 +30,9 @@ _FAULTS = (
 
 
 class Cuts(NamedTuple):
-    """The cut below each node, as arrays of shape (nodes,): the axis it is across, and the first cell behind it.
+    """The cut below each node, as arrays of shape (nodes,): its axis, and the first cell of the upper half.
 
-    Where there is no cut the axis is -1 and the place 0.
+    Without a cut the axis is -1 and the place 0.
     """
 
     axis: Ints
@@ -105,7 +105,7 @@ class BoxTree:
 
     @classmethod
     def uncut(cls, shape: tuple[int, ...]) -> "BoxTree":
-        """Return the tree that is one box: every cell of the shape.
+        """Return the tree of one box, the whole shape.
 
         >>> BoxTree.uncut((4, 3))
         <BoxTree: 1 nodes, 1 leaves in (4, 3)>
@@ -124,7 +124,7 @@ class BoxTree:
 
     @cached_property
     def levels(self) -> Ints:
-        """How many cuts lie above each node."""
+        """Level of each node: the number of its ancestors."""
         return _kept(_levels(self.parent))
 
     @cached_property
@@ -166,7 +166,7 @@ def _is_leaf(end: Ints) -> NDArray[np.bool_]:
 
 @compiled
 def _first_fault(lower: Ints, upper: Ints, parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
-    """Fill `end`; return which rule of `_FAULTS` is broken first and by which node, or -1 and -1."""
+    """Fill `end`; return the first violated rule of `_FAULTS` and its node, or -1 and -1."""
     if parent[0] != -1:
         return 0, 0
     for node in range(1, len(parent)):
@@ -183,7 +183,7 @@ def _first_fault(lower: Ints, upper: Ints, parent: Ints, sizes: Ints, end: Ints)
 @compiled
 def _is_next_in_preorder(parent: Ints, node: int) -> bool:
     """Whether the parent of `node` is the node before it or one of that node's ancestors."""
-    # Each node is climbed past once at most in a whole tree, so this is linear over all nodes.
+    # In a whole tree each node is passed at most once, so this is linear over all nodes.
     ancestor = node - 1
     while ancestor > parent[node]:
         ancestor = parent[ancestor]
@@ -192,7 +192,7 @@ def _is_next_in_preorder(parent: Ints, node: int) -> bool:
 
 @compiled
 def _first_leak(parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
-    """Fill `end` from the last node to the first, and check that children have all the cells of their parent."""
+    """Fill `end` from the last node to the first, and check that children have all cells of their parent."""
     inside = np.zeros(len(parent), dtype=np.int64)
     for node in range(len(parent)):
         end[node] = node + 1
@@ -207,9 +207,9 @@ def _first_leak(parent: Ints, sizes: Ints, end: Ints) -> tuple[int, int]:
 
 @compiled
 def _cuts_in_two(lower: Ints, upper: Ints, end: Ints) -> tuple[bool, bool]:
-    """Whether every node that has children has two, apart on some axis, and whether the lower one is always first.
+    """Whether every inner node has two children, disjoint on some axis, and whether the lower one is always first.
 
-    They have as many cells as the node, so they partition it, and the leaves the shape: no cell need be painted.
+    They have as many cells as the node, so they partition it, and the leaves partition the shape.
     """
     in_order = True
     for node in range(len(end)):
@@ -238,7 +238,7 @@ def _levels(parent: Ints) -> Ints:
 
 @compiled
 def _cuts(lower: Ints, upper: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return axis and place of every cut: the one axis on which the first of two children differs from its parent."""
+    """Return axis and place of every cut: the axis on which the first of two children differs from its parent."""
     axes, places = np.full(len(end), -1, np.int64), np.zeros(len(end), np.int64)
     for node in range(len(end)):
         left = node + 1

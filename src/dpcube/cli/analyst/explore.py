@@ -107,11 +107,11 @@ def _serve(release: Path, confidence: float, estimate: str, *, port: int, second
     stage("computing counts and errors")
     server = ExplorerServer(release, estimate=estimate, confidence=confidence, seconds=seconds, port=port)
     stages_done()
-    click.echo(f"open once, in a browser on this machine: {server.entry.address}")
+    click.echo(f"open once, in a browser on this machine: {server.access.address}")
     click.echo("Ctrl-C ends it.")
     sys.stdout.flush()
     try:
-        with opened_in_browser(server.entry.address) if opens and has_screen() else nullcontext():
+        with opened_in_browser(server.access.address) if opens and has_screen() else nullcontext():
             serve(server)
     except KeyboardInterrupt:
         click.echo("\nended")

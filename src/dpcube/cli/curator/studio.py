@@ -34,12 +34,14 @@ def studio(
     Example: dpcube studio patients.csv
     """
     from dpcube.web.loopback import serve
-    from dpcube.web.studio import Desk, StudioServer
+    from dpcube.web.studio import StudioServer, StudioSession
 
-    desk = Desk(table, csv=dialect_of(table, delimiter, names, null_text, encoding), query=query, ledger=ledger)
-    server = StudioServer(desk, port)
-    click.echo(f"open once, in a browser on this machine: {server.entry.address}")
-    click.echo("Ctrl-C ends it. Your input stays on this machine, and nothing is spent before you confirm.")
+    session = StudioSession(
+        table, csv=dialect_of(table, delimiter, names, null_text, encoding), query=query, ledger=ledger
+    )
+    server = StudioServer(session, port)
+    click.echo(f"open once, in a browser on this machine: {server.access.address}")
+    click.echo("Ctrl-C ends it. What you type stays here, and nothing is spent before you confirm.")
     sys.stdout.flush()
     try:
         serve(server)

@@ -1,10 +1,10 @@
-"""Pictures of a release: marginals with error bars, maps of two attributes with the boxes that were counted.
+"""Plots of a release: marginals with error bars, and heat maps of two attributes with the measured boxes.
 
-picture      what is drawn, as numbers: `picture(release, "age", "hours")`
-interactive  Plotly figures, behind `release.plot(...)` and .html files
-static       SVG and PNG by matplotlib
-file         a picture as a new file
-axis, outlines, colours   what they are made of
+picture      panels as data: `picture(release, "age", "hours")`
+interactive  Plotly back end, for `release.plot(...)` and .html files
+static       matplotlib back end, for SVG and PNG files
+file         output files
+axis, outlines, style   display axes, outlines of boxes, colours and lines
 """
 
 from dpcube.release.plots.file import check_ending, save

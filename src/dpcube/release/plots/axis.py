@@ -1,4 +1,4 @@
-"""An attribute as it is drawn: an attribute enters; its cells, merged where there are too many to see, leave."""
+"""Display axis of an attribute: its bins, merged where there are too many, and their labels."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ LONGEST_LABEL, LONGEST_NAME = 40, 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """Bins that are drawn: bin k is the cells `starts[k]` to `stops[k] - 1`; the last `own` are cells of their own."""
+    """Display bins: bin k is the cells `starts[k]` to `stops[k] - 1`; the last `own` are cells of their own."""
 
     name: str
     labels: tuple[str, ...]
@@ -25,7 +25,7 @@ class Axis:
     ordered: bool
     own: int = 0
     numbers: tuple[float, ...] = ()
-    """Where bins begin, and the last ends: of real numbers, whose bins are read off their ends."""
+    """Edges of the bins, for attributes of real numbers, whose bins are labelled at their edges."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -36,9 +36,9 @@ class Axis:
         return np.append(self.starts, self.stops[-1])
 
     def ticks(self, most: int) -> tuple[list[float], list[str]]:
-        """Return places to be labelled, evenly spaced, and their labels; cells of their own always have theirs.
+        """Return evenly spaced places of labels, and the labels; cells of their own are always labelled.
 
-        They are the middles of bins, but of real numbers the edges between them: bin k is from k - 1/2 to k + 1/2.
+        Labels are at the middles of bins; of real numbers at the edges between them. Bin k is from k - 1/2 to k + 1/2.
         """
         regular, step = len(self) - self.own, -(-len(self) // max(most - self.own, 1))
         at = [k for k in range(0, regular, step) if k == 0 or not self.own or 2 * (regular - k) > step]
@@ -51,7 +51,7 @@ class Axis:
 
 
 def axis_of(attribute: Attribute, *, most: int) -> Axis:
-    """Return at most `most` bins of an attribute; neighbours are merged evenly, cells of their own never.
+    """Return an attribute as at most `most` bins: neighbours are merged evenly, cells of their own are not.
 
     >>> from dpcube.core.domain import Integer
     >>> axis_of(Integer(name="age", min=0, max=99, null="cell"), most=5).labels
@@ -72,7 +72,7 @@ def axis_of(attribute: Attribute, *, most: int) -> Axis:
 
 
 def _label(attribute: Attribute, edges: NDArray[np.float64], start: int, stop: int) -> str:
-    """Return the name of merged bins: numbers as a longer bin, days by the first, other values by both ends."""
+    """Return the label of merged bins: of numbers the wider bin, of days the first, of other values both ends."""
     first, last = (attribute.bin_label(edges[k], edges[k + 1]) for k in (start, stop - 1))
     if stop - start == 1 or attribute.scale == "day":
         return first
@@ -83,7 +83,7 @@ def _label(attribute: Attribute, edges: NDArray[np.float64], start: int, stop: i
 
 
 def distinct(names: Sequence[str], *, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
-    """Return names fit to be shown, different ones still different: cut at the end, else in the middle, else numbered.
+    """Return printable names, shortened so that they stay distinct: at the end, else in the middle, else numbered.
 
     >>> distinct(["ward for hearts", "ward for hands", "hall"], longest=10)
     ('ward …arts', 'ward …ands', 'hall')
@@ -101,7 +101,7 @@ def _without_middle(text: str, *, longest: int) -> str:
 
 
 def short_numbers(values: Sequence[float]) -> list[str]:
-    """Return numbers in order with as few digits as show each within a fiftieth of the least step between them.
+    """Return ascending numbers with the fewest digits that are accurate to 1/50 of the least step between them.
 
     >>> short_numbers([13.08834, 13.155622, 13.222904]), short_numbers([0.0, 0.1, 0.2]), short_numbers([0, 2e6])
     (['13.088', '13.156', '13.223'], ['0.0', '0.1', '0.2'], ['0', '2,000,000'])
@@ -117,7 +117,7 @@ def short_numbers(values: Sequence[float]) -> list[str]:
 
 
 def in_rows(count: float) -> str:
-    """Return a count as it is shown: whole, or if it is small to two digits.
+    """Return the text of a count: rounded to whole rows, or a small one to two digits.
 
     >>> in_rows(12345.6), in_rows(0.1234), in_rows(0), in_rows(math.nan)
     ('12,346', '0.12', '0', 'unknown')
@@ -128,6 +128,6 @@ def in_rows(count: float) -> str:
 
 
 def printable(text: str, *, longest: int = LONGEST_LABEL) -> str:
-    """Return text fit to be shown: names in a file from elsewhere may hold anything, at any length."""
+    """Return text without unprintable characters and shortened: names in a file may be arbitrary."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -1,4 +1,4 @@
-"""A picture as a new file, in the form that the ending of its name says."""
+"""Output files of pictures: the extension decides the format."""
 
 import os
 from pathlib import Path
@@ -14,14 +14,14 @@ ENDINGS = ("html", "svg", "png")
 
 
 def check_ending(path: Path, endings: tuple[str, ...] = ENDINGS) -> str:
-    """Return the ending of a name; refuse a name that cannot be written, before anything is computed for it."""
+    """Return the extension of an output file; refuse one that cannot be written, before anything is computed."""
     ending = path.suffix.lower().removeprefix(".")
     if ending not in endings:
         allowed = ", ".join(f".{known}" for known in endings)
-        msg = f"the ending of {path.name} says how to write it, and must be one of {allowed}"
+        msg = f"the extension of {path.name} must be one of {allowed}, it decides the format"
         raise InputError(msg)
     if not path.absolute().parent.is_dir():
-        msg = f"there is no directory {path.parent} to put {path.name} in"
+        msg = f"there is no directory {path.parent} for {path.name}; create it first"
         raise InputError(msg)
     if os.path.lexists(path):
         msg = f"{path} exists, and is not replaced; choose another name"
@@ -35,7 +35,7 @@ def save(picture: "Picture", path: str | Path) -> None:
 
 
 def picture_bytes(picture: "Picture", ending: str) -> bytes:
-    """Return a picture as the file with this ending has it."""
+    """Return a picture in the format of an extension."""
     if ending == "html":
         from dpcube.release.plots.interactive import plotly_page
 
@@ -46,7 +46,7 @@ def picture_bytes(picture: "Picture", ending: str) -> bytes:
 
 
 def write_picture(path: Path, content: bytes) -> None:
-    """Write a new file, whole or not at all."""
+    """Write a new file atomically."""
     try:
         with new_file(path) as part:
             part.write_bytes(content)

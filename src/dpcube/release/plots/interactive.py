@@ -1,4 +1,4 @@
-"""Pictures as Plotly figures, for notebooks and pages that answer when pointed at."""
+"""Plotly back end: pictures as interactive figures, for notebooks and HTML pages."""
 
 import textwrap
 from dataclasses import replace
@@ -10,10 +10,20 @@ from numpy.typing import NDArray
 
 from dpcube.core.errors import InputError
 from dpcube.release.plots.axis import Axis, in_rows
-from dpcube.release.plots.colours import BAR, GRID, INK, QUIET, RAMP
 from dpcube.release.plots.outlines import Outlines
 from dpcube.release.plots.picture import Bars, HeatMap, Panel, Picture
-from dpcube.release.plots.static import LINE_WIDTHS, OPACITIES, STROKES, scale_ticks
+from dpcube.release.plots.style import (
+    BAR,
+    GRID,
+    INK,
+    LINE_WIDTHS,
+    OPACITIES,
+    QUIET,
+    RAMP,
+    STROKES,
+    colour_scale,
+    shades,
+)
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -21,9 +31,9 @@ if TYPE_CHECKING:
 PLOTLY_MISSING = "interactive pictures need plotly, which is not installed; pip install 'dpcube[plot]'"
 HIGH, BAR_HIGH, LETTER, PANEL_LETTERS = 400, 22, 6.5, 48
 WIDE = 900
-"""Pixels for which text of a figure is broken into lines: a figure is as wide as where it is shown."""
+"""Pixels at which text of a figure is wrapped; the figure itself is as wide as its container."""
 LONG_LABEL = 12
-"""Letters of a label beside a panel for which there is room between two panels."""
+"""Letters of a label beside a panel that fit between two panels."""
 # Plotly's own page has a button that sends the data to its maker's server.
 OFFLINE = {"displaylogo": False, "responsive": True, "showSendToCloud": False, "plotlyServerURL": ""}
 PAGE = """<!doctype html>
@@ -38,19 +48,19 @@ main>div{{min-width:0}}
 </style></head><body><h1>{title}</h1><p>{note}</p><main>
 {panels}
 </main><script type="text/javascript">
-// Each was drawn before the next was there to share its row.
+// Each was drawn before the next one shared its row.
 for (const drawn of document.querySelectorAll(".plotly-graph-div")) Plotly.Plots.resize(drawn);
 </script></body></html>
 """
 FILL = "body{{display:flex;flex-direction:column;height:100vh}}main{{flex:1;min-height:{least}px}}"
-"""How one panel has all of its window that its title and its note leave, but never fewer pixels than it needs."""
+"""Style of a page of one panel: it fills the window below title and note, with at least the pixels that it needs."""
 LEAST_HIGH = 240
 LEAST_WIDE = {1: 300, 2: 480, 3: 380}
-"""By how many panels may stand side by side, the pixels that each has at least: else there are fewer in a row."""
+"""Minimum width of a panel in pixels, by the number of columns: a narrower window has fewer panels in a row."""
 
 
 def figure(picture: Picture) -> "Figure":
-    """Return a picture as a Plotly figure, as wide as the place where it is shown."""
+    """Return a picture as a Plotly figure, as wide as its container."""
     panels = picture.panels
     columns = 1 if any(len(max(_beside(panel), key=len)) > LONG_LABEL for panel in panels) else picture.columns
     drawn = _subplots(panels, columns, picture.top)
@@ -63,20 +73,20 @@ def figure(picture: Picture) -> "Figure":
 
 
 def plotly_page(picture: Picture) -> bytes:
-    """Return one HTML page that needs no network: Plotly's script, 5 MB, is in it.
+    """Return a self-contained HTML page that works offline, with Plotly's script (5 MB) inside.
 
-    Each panel is a figure of its own, so that a window that is too narrow for several in a row has fewer in a row.
+    Each panel is a figure of its own, so that a narrow window has fewer of them in a row.
     """
     alone = len(picture.panels) == 1
     shown = []
     for number, panel in enumerate(picture.panels):
         drawn = _subplots((replace(panel, title=""),), 1, picture.top)
         high = drawn.layout.height
-        drawn.update_layout(height=None, margin_b=40)  # labels that need more take it
+        drawn.update_layout(height=None, margin_b=40)  # longer labels enlarge it
         part = {"full_html": False, "include_plotlyjs": number == 0, "config": OFFLINE}
         body = drawn.to_html(**part, default_width="100%", default_height="100%" if alone else f"{high}px")
         heading = "" if alone or not panel.title else f"<h2>{escape(panel.title)}</h2>"
-        # Plotly wraps its element in another, which must be as high as what is around it.
+        # Plotly wraps its element in another, which must fill the height of its container.
         shown.append(f"<div>{heading}{body.replace('<div>', '<div style=height:100%>', 1) if alone else body}</div>")
     words = {"title": escape(picture.title), "note": escape(picture.note), "ink": INK, "quiet": QUIET}
     least = LEAST_WIDE[picture.columns]
@@ -85,13 +95,13 @@ def plotly_page(picture: Picture) -> bytes:
 
 
 def _least_high(panel: Panel) -> float:
-    """Return the pixels without which labels beside a panel would lie on one another."""
+    """Return the minimum height of a panel in pixels, at which labels beside it do not overlap."""
     lying = isinstance(panel, Bars) and not panel.axis.ordered
     return max(LEAST_HIGH, BAR_HIGH * len(_beside(panel)) + 60) if lying else LEAST_HIGH
 
 
 def _subplots(panels: tuple[Panel, ...], columns: int, top: float) -> Any:
-    """Return a figure of panels in rows of so many columns, without a title."""
+    """Return a figure of panels in rows of this many columns, without a title."""
     try:
         from plotly.subplots import make_subplots
     except ImportError:
@@ -126,20 +136,20 @@ def _subplots(panels: tuple[Panel, ...], columns: int, top: float) -> Any:
 
 
 def _height(panel: Panel) -> float:
-    """Return the pixels that a panel is high, without what is written around it."""
+    """Return the height of a panel in pixels, without the text around it."""
     lying = isinstance(panel, Bars) and not panel.axis.ordered
     return max(HIGH - 100, BAR_HIGH * len(_beside(panel))) if lying or isinstance(panel, HeatMap) else HIGH - 100
 
 
 def _beside(panel: Panel) -> list[str]:
-    """Return the labels at the left of a panel: of counts, none that matters."""
+    """Return the labels at the left of a panel, without labels of counts."""
     if isinstance(panel, HeatMap):
         return panel.y.ticks(25)[1]
     return [""] if panel.axis.ordered else panel.axis.ticks(40)[1]
 
 
 def _below(panel: Panel) -> float:
-    """Return the pixels below a panel that its labels take, turned if they are long, and the name of the axis."""
+    """Return the pixels below a panel for its labels, which are rotated if long, and the name of the axis."""
     axis = panel.x if isinstance(panel, HeatMap) else panel.axis
     named = 16 * (1 + _in_lines(axis.name).count("<br>")) + 14 if isinstance(panel, HeatMap) else 0
     if isinstance(panel, Bars) and not axis.ordered:
@@ -153,7 +163,7 @@ def _in_lines(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text as Plotly shows it as it is: it reads some HTML, and `<=50K` would vanish."""
+    """Return text escaped for Plotly, which interprets some HTML: `<=50K` would vanish."""
     return escape(text, quote=False)
 
 
@@ -174,13 +184,13 @@ def _bars(drawn: Any, panel: Bars, place: dict[str, int]) -> None:
         "color": INK,
         "thickness": 1.2,
     }
-    told = [[in_rows(v) for v in row] for row in zip(panel.values, panel.low, panel.high, strict=True)]
+    texts = [[in_rows(v) for v in row] for row in zip(panel.values, panel.low, panel.high, strict=True)]
     drawn.add_trace(
         go.Bar(
             **({"y": places, "x": panel.values, "orientation": "h"} if lies else {"x": places, "y": panel.values}),
             **{"error_x" if lies else "error_y": whiskers},
             marker={"color": BAR, "line": {"color": INK, "width": 0.5}},
-            customdata=told,
+            customdata=texts,
             hovertext=labels,
             hovertemplate="%{hovertext}: %{customdata[0]} rows<br>%{customdata[1]} to %{customdata[2]}<extra></extra>",
         ),
@@ -196,7 +206,7 @@ def _map(drawn: Any, panel: HeatMap, place: dict[str, int]) -> None:
 
     drawn.add_trace(
         go.Heatmap(
-            z=np.sqrt(np.clip(panel.values, 0, None)).T,
+            z=shades(panel.values),
             text=_hover(panel),
             hovertemplate="%{text}<extra></extra>",
             coloraxis="coloraxis",
@@ -224,7 +234,7 @@ def _outline(drawn: Any, found: Outlines, place: dict[str, int]) -> None:
 
 
 def _hover(panel: HeatMap) -> list[list[str]]:
-    """Return what is said of each cell of a map: where it is, its count, and how far that may be off."""
+    """Return the hover text of each cell of a map: its place, its count, and half its confidence interval."""
     half_width = np.zeros_like(panel.values) if panel.half_width is None else panel.half_width
     x = [f"{_text(panel.x.name)} {_text(label)}" for label in panel.x.labels]
     y = [f"{_text(panel.y.name)} {_text(label)}" for label in panel.y.labels]
@@ -241,18 +251,18 @@ def _hover(panel: HeatMap) -> list[list[str]]:
 
 
 def _broken(lines: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the ends of lines one after another, with a gap after each."""
+    """Return the ends of lines in sequence, with a gap after each."""
     ends = np.full((len(lines), 3, 2), np.nan)
     ends[:, :2] = lines.reshape(-1, 2, 2) - 0.5
     return ends[:, :, 0].ravel(), ends[:, :, 1].ravel()
 
 
 def _scale(top: float) -> dict[str, Any]:
-    counts = scale_ticks(top)
+    places, labels = colour_scale(top)
     bar = {
         "title": {"text": "rows"},
-        "tickvals": np.sqrt(counts),
-        "ticktext": [in_rows(count) if count else "0 or less" for count in counts],
+        "tickvals": places,
+        "ticktext": labels,
         "outlinecolor": QUIET,
         "thickness": 14,
     }

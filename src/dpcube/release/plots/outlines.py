@@ -1,7 +1,7 @@
-"""Outlines of boxes on a map of two attributes: a tree of boxes enters, lines and their strength leave.
+"""Projection of box boundaries onto a map of two attributes.
 
-On a cube of more than two attributes boxes lie behind one another. A line then stands for the share of the cells
-behind it at which a box ends, so that cuts made everywhere are strong and cuts made in a few places are faint.
+On a cube of more than two attributes boxes lie behind one another. The strength of a line is the share of the cells
+behind it at which a box ends: cuts through the whole cube are strong, cuts in few places are faint.
 """
 
 import math
@@ -14,10 +14,10 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.release.plots.axis import Axis
 from dpcube.trees.tree import BoxTree
 
-MOST_OUTLINES = 1200
-"""More boxes are a grey mist: of a larger tree the boxes of a higher level are drawn."""
+MAX_OUTLINES = 1200
+"""Boxes that can be distinguished; of a larger tree those of a higher level are drawn."""
 FEW_BOXES = 200
-"""Lines around more boxes than these are drawn lighter, the more the lighter."""
+"""Number of boxes above which lines are drawn lighter."""
 STRENGTHS = (0.1, 0.4, 0.8)
 """Shares from which a line is drawn faint, clear, and strong."""
 
@@ -35,13 +35,13 @@ class Outlines:
 
     @property
     def weight(self) -> float:
-        """How heavy the lines are to be, at most 1."""
+        """Relative weight of the lines, at most 1."""
         return min(1.0, math.pow(FEW_BOXES / self.boxes, 0.35))
 
 
 def outlines(tree: BoxTree, x: tuple[int, Axis], y: tuple[int, Axis]) -> Outlines:
-    """Return the outlines of the leaves on the axes numbered in `x` and `y`, as those are drawn."""
-    chosen = frontier(tree, MOST_OUTLINES)
+    """Return the outlines of the leaves on two display axes, given with their numbers."""
+    chosen = frontier(tree, MAX_OUTLINES)
     lower, upper = tree.lower[chosen], tree.upper[chosen]
     behind = tree.sizes[chosen] / np.prod((upper - lower)[:, [x[0], y[0]]], axis=1)
     depth = tree.sizes[0] / (tree.shape[x[0]] * tree.shape[y[0]])
@@ -61,7 +61,7 @@ def outlines(tree: BoxTree, x: tuple[int, Axis], y: tuple[int, Axis]) -> Outline
 
 
 def frontier(tree: BoxTree, most: int) -> Ints:
-    """Return nodes that partition the cube: the leaves, or of too many those of the deepest level that has few enough.
+    """Return nodes that partition the cube: the leaves, or the deepest level of at most `most` nodes.
 
     >>> from dpcube.trees.halving import halve
     >>> from dpcube.queries.workload_model import WorkloadModel
@@ -78,7 +78,7 @@ def frontier(tree: BoxTree, most: int) -> Ints:
 
 
 def _sides(lower: Ints, upper: Ints, weight: Floats, across: tuple[int, Ints], along: tuple[int, Ints]) -> Floats:
-    """Return how much of the boxes ends at each edge of `across`, beside each stretch between edges of `along`."""
+    """Return the share of boxes that end at each edge of `across`, beside each interval between edges of `along`."""
     edges, beside = across[1], along[1]
     first, last = (np.searchsorted(beside, ends[:, along[0]]) for ends in (lower, upper))
     steps = np.zeros((len(edges), len(beside)))
@@ -86,14 +86,14 @@ def _sides(lower: Ints, upper: Ints, weight: Floats, across: tuple[int, Ints], a
         at = np.searchsorted(edges, ends[:, across[0]])
         np.add.at(steps, (at, first), weight)
         np.add.at(steps, (at, last), -weight)
-    # Rounding must not tell lines of one strength apart; the frame is drawn by the axes.
+    # Rounding must not separate lines of one strength; the frame is drawn by the axes.
     share = np.round(np.cumsum(steps, axis=1)[:, :-1], 9)
     share[[0, -1]] = 0
     return share
 
 
 def _runs(marked: NDArray[np.bool_]) -> Ints:
-    """Return rows (edge, first stretch, one past the last) of each unbroken run of marks."""
+    """Return rows (edge, first interval, one past the last) of each run of marks."""
     padded = np.zeros((marked.shape[0], marked.shape[1] + 2), np.int8)
     padded[:, 1:-1] = marked
     change = np.diff(padded, axis=1)

@@ -1,6 +1,6 @@
-"""Pictures as numbers: a release enters; panels of bars and heat maps leave, drawn by nothing yet.
+"""Panels of a picture as data, independent of a back end: bar charts of marginals and heat maps.
 
-The same panels are drawn twice: `interactive` makes Plotly figures of them, `static` SVG and PNG files.
+Two back ends draw them: `interactive` makes Plotly figures, `static` SVG and PNG files by matplotlib.
 """
 
 import math
@@ -21,15 +21,15 @@ from dpcube.release.plots.outlines import Outlines, outlines
 from dpcube.release.release import Release
 
 LONGEST_WHERE = 500
-MOST_BARS, MOST_NAMED, MOST_SQUARES = 40, 80, 100
-"""Bins of a marginal, with an order or without, and of each axis of a heat map; more have neighbours merged."""
+MAX_BARS, MAX_UNORDERED_BARS, MAX_MAP_BINS = 40, 80, 100
+"""Bins of a marginal, ordered or unordered, and of each axis of a heat map; neighbours are merged beyond."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bars:
-    """A marginal: the estimated count of each bin of one attribute, and the interval of its true count.
+    """A marginal: the estimated count of each bin of one attribute, with its confidence interval.
 
-    `is_modelled` says that some of the counts are a model's (docs/wide.md).
+    `is_modelled` says that some of the counts come from a model (docs/wide.md).
     """
 
     title: str
@@ -41,13 +41,13 @@ class Bars:
 
     @property
     def whiskers(self) -> Floats:
-        """How far the interval reaches below and above each value, as two rows."""
+        """Lengths of the error bars below and above each value, as two rows."""
         return np.maximum([self.values - self.low, self.high - self.values], 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeatMap:
-    """Counts over two attributes, `values[i, j]` at bin i of `x` and j of `y`; `half_width` is half an interval."""
+    """Estimated counts of two attributes, `values[i, j]` at bin i of `x` and j of `y`, with half their intervals."""
 
     title: str
     x: Axis
@@ -63,7 +63,7 @@ Panel = Bars | HeatMap
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """Panels side by side under one title; the heat maps of a picture have one scale of colours."""
+    """Panels under one title; the heat maps of a picture share one scale of colours."""
 
     title: str
     note: str
@@ -71,12 +71,12 @@ class Picture:
 
     @property
     def top(self) -> float:
-        """The count that has the darkest colour."""
+        """The count of the darkest colour."""
         return max([1.0, *(float(panel.values.max()) for panel in self.panels if isinstance(panel, HeatMap))])
 
     @property
     def columns(self) -> int:
-        """How many panels stand side by side."""
+        """Number of panels in a row."""
         return len(self.panels) if len(self.panels) <= 3 else 2
 
 
@@ -89,9 +89,9 @@ def picture(
     confidence: float = 0.95,
     boxes: bool = True,
 ) -> Picture:
-    """Return the picture of a release: one attribute's marginal, a map of two, or without names all marginals.
+    """Return the picture of a release: a marginal, a heat map of two attributes, or without names all marginals.
 
-    `stages` shows a map of two attributes as noisy cells, noisy boxes and the estimate, side by side.
+    `stages` draws a heat map of the noisy cells, of the noisy boxes and of the estimate, side by side.
     """
     if len(attributes) > 2 or len(set(attributes)) < len(attributes):
         msg = f"a picture shows one attribute, two different ones, or all (none named); got {', '.join(attributes)}"
@@ -115,20 +115,22 @@ def _title(names: Sequence[str]) -> str:
 
 
 def note(release: Release, panels: Sequence[Panel], where: str | None, confidence: float) -> str:
-    """Return the line under the title: what is drawn, of which release."""
+    """Return the note of a picture: what is drawn, of which release."""
     made = release.provenance
     said = [f"estimated from a release with epsilon {made.epsilon}" if made.private else "NOT PRIVATE: an experiment"]
     said += [f"where {printable(where, longest=LONGEST_WHERE)}"] if where else []
     cut = cut_queries(release.domain, CountingQueries.of(query(release.domain, where))) if where else None
     said += [] if cut is None else [f"which {cut.words[0]}"]
     if any(isinstance(panel, Bars) for panel in panels):
-        said.append(f"whiskers: {100 * confidence:.4g}% intervals")
+        said.append(f"whiskers: {100 * confidence:.4g}% confidence intervals")
     if any(panel.is_modelled for panel in panels):
         said.append(f"{MODELLED}: these attributes were not all counted together")
     drawn = [p.outlines for p in panels if isinstance(p, HeatMap) and p.outlines is not None]
     if drawn:
-        thinned = "" if drawn[0].boxes == drawn[0].of else f" (here joined to {drawn[0].boxes:,})"
-        fainter = ", fainter where only some of those behind one another end" if len(release.domain.names) > 2 else ""
+        thinned = "" if drawn[0].boxes == drawn[0].of else f" (merged to {drawn[0].boxes:,})"
+        fainter = (
+            ", fainter where only some of the boxes behind one another end" if len(release.domain.names) > 2 else ""
+        )
         said.append(f"lines: ends of the {drawn[0].of:,} boxes that were counted{thinned}{fainter}")
     return "; ".join(said)
 
@@ -136,9 +138,9 @@ def note(release: Release, panels: Sequence[Panel], where: str | None, confidenc
 def marginal(
     release: Release, name: str, *, where: str | None = None, estimate: str = "auto", confidence: float = 0.95
 ) -> Bars:
-    """Return the estimated counts of one attribute's bins with their intervals."""
+    """Return the marginal of one attribute with confidence intervals."""
     attribute = release.domain[name]
-    axis = axis_of(attribute, most=MOST_BARS if attribute.ordered else MOST_NAMED)
+    axis = axis_of(attribute, most=MAX_BARS if attribute.ordered else MAX_UNORDERED_BARS)
     at = release.domain.axis(name)
     if where is None:
         answers = release.answer(_grid(release, {at: axis}), estimate=estimate)
@@ -154,7 +156,7 @@ def _any_modelled(answers: Answers) -> bool:
 
 
 def _within(asked: CountingQuery, at: int, axis: Axis) -> CountingQueries:
-    """Return a query narrowed to each drawn bin of an axis."""
+    """Return a query restricted to each display bin of an axis."""
     cells = np.arange(len(asked.weights[at]))
     drawn = (cells >= axis.starts[:, None]) & (cells < axis.stops[:, None])
     weights, parts = [w[None] for w in asked.weights], [p[None] for p in asked.parts]
@@ -173,8 +175,8 @@ def heat_map(
     confidence: float = 0.95,
     title: str = "",
 ) -> HeatMap:
-    """Return the estimated counts over two attributes, with the boxes that were counted."""
-    x, y = (axis_of(release.domain[name], most=MOST_SQUARES) for name in names)
+    """Return the estimated counts of two attributes, with the outlines of the measured boxes."""
+    x, y = (axis_of(release.domain[name], most=MAX_MAP_BINS) for name in names)
     at = release.domain.axis(names[0]), release.domain.axis(names[1])
     counted = release.transcript.boxes
     lines = None if counted is None or estimate == "cells" else outlines(counted.tree, (at[0], x), (at[1], y))
@@ -190,7 +192,7 @@ def heat_map(
 
 
 def _grid(release: Release, drawn: dict[int, Axis]) -> Workload:
-    """Return a range for each combination of drawn bins, the first axis slowest, all other axes whole."""
+    """Return a range for each combination of display bins, the first axis slowest, all other axes whole."""
     shape = release.domain.shape
     places = np.meshgrid(*(np.arange(len(axis)) for axis in drawn.values()), indexing="ij")
     count = math.prod(len(axis) for axis in drawn.values())
@@ -201,7 +203,7 @@ def _grid(release: Release, drawn: dict[int, Axis]) -> Workload:
 
 
 def _chosen(estimate: Estimate, asked: CountingQuery, at: tuple[int, int]) -> Floats:
-    """Return the cells that a query counts, added up over all axes but two."""
+    """Return the cells that a query counts, summed over all axes except two."""
     cells = estimate.cells()
     for j in reversed(range(cells.ndim)):
         if j in at:
@@ -212,7 +214,7 @@ def _chosen(estimate: Estimate, asked: CountingQuery, at: tuple[int, int]) -> Fl
 
 
 def coarsen(cells: Floats, x: Axis, y: Axis) -> Floats:
-    """Return counts of the drawn bins from those of a table of two attributes."""
+    """Return counts of the display bins from those of a table of two attributes."""
     rows: Floats = np.add.reduceat(cells, x.starts, axis=0)
     return np.asarray(np.add.reduceat(rows, y.starts, axis=1), np.float64)
 
@@ -231,12 +233,12 @@ def _maps(
     drawn = {
         chosen: heat_map(release, names, where=where, estimate=chosen, confidence=confidence, title=title)
         for title, chosen in stages_of(release).items()
-    }  # the boxes are outlined where they are shown, and hide nothing of the estimate beside it
+    }  # only the stage of noisy boxes has outlines
     return [panel if chosen == "uniform" else replace(panel, outlines=None) for chosen, panel in drawn.items()]
 
 
 def stages_of(release: Release) -> dict[str, str]:
-    """Return the estimates that show how a release came about, by what they show: cells, boxes, both reconciled."""
+    """Return the estimates of the stages of a release by their titles: noisy cells, noisy boxes, the best estimate."""
     stages = {}
     transcript = release.transcript
     if transcript.cells is not None:

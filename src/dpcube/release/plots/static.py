@@ -1,9 +1,10 @@
-"""Pictures as SVG and PNG, with matplotlib: no browser is needed, and text stays text in an SVG."""
+"""Matplotlib back end: pictures as SVG and PNG, without a browser. Text stays text in an SVG."""
 
 import io
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,21 @@ import numpy as np
 
 from dpcube.core.errors import InputError
 from dpcube.release.plots.axis import LONGEST_LABEL, Axis, in_rows
-from dpcube.release.plots.colours import BAR, GRID, INK, QUIET, RAMP
 from dpcube.release.plots.outlines import Outlines
 from dpcube.release.plots.picture import Bars, HeatMap, Panel, Picture
+from dpcube.release.plots.style import (
+    BAR,
+    GRID,
+    INK,
+    LINE_WIDTHS,
+    MAX_TICKS,
+    OPACITIES,
+    QUIET,
+    RAMP,
+    STROKES,
+    colour_scale,
+    shades,
+)
 
 FONT: Any = {
     "font.family": ["DejaVu Sans"],
@@ -30,32 +43,21 @@ FONT: Any = {
 }
 MAP, BARS, ALONE = (4.2, 3.7), (4.8, 2.9), 1.5
 BAR_HEIGHT, FEWEST_BARS = 0.24, 4
-NOTE_LETTERS, TITLE_LETTERS, PANEL_LETTERS = 15, 9, 10  # that fit into an inch of the note, of titles
-LABEL = 0.068, 12  # inches that a letter of a label beside a panel takes, and letters that every panel has room for
-TICK_LETTERS = 8.5  # that fit below an inch of a panel before labels must be turned
+NOTE_LETTERS, TITLE_LETTERS, PANEL_LETTERS = 15, 9, 10  # letters to an inch of the note and of titles
+LABEL = 0.068, 12  # inches to a letter of a label beside a panel, and letters for which every panel has room
+TICK_LETTERS = 8.5  # letters of labels below an inch of a panel, before they are rotated
 COLUMN, COLUMN_LETTERS, LINE = 4.2, 18, 0.15
-"""Inches that a panel in a column is wide, letters in a line of its labels, and inches that a line is high: shown on
-a telephone, 390 pixels wide, its text is still as large as a footnote."""
-LINE_WIDTHS = (0.3, 0.5, 0.8)
-OPACITIES = (0.25, 0.35, 0.5)
-STROKES = (("#ffffff", 2.5, 0.8), (INK, 1.0, 1.0))
-"""A line is dark on light, and has a light one under it to be seen on dark: colour, width and opacity."""
+"""Width of a panel in a column in inches, letters to a line of its labels, height of a line in inches. On a telephone,
+390 pixels wide, its text has the size of a footnote."""
 MATPLOTLIB_MISSING = "pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'"
 
 
 def draw_picture(picture: Picture, ending: str, *, titled: bool = True, about: str = "") -> bytes:
-    """Return a picture as the contents of an "svg" or a "png" file; a page may put the title elsewhere.
+    """Return a picture as the contents of an "svg" or a "png" file, with or without its title and note.
 
-    `about` goes into the file, unseen.
+    `about` is a description in the metadata of the file.
     """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(MATPLOTLIB_MISSING) from None
-    with mpl.rc_context({**FONT, "svg.hashsalt": picture.title}), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
-        canvas: Any = Figure(layout="constrained")
+    with _canvas(picture.title) as canvas:
         _panels(canvas, picture)
         if titled:
             _title(canvas, picture)
@@ -66,18 +68,11 @@ def draw_picture(picture: Picture, ending: str, *, titled: bool = True, about: s
 
 
 def panel_svg(panel: Panel, *, top: float, salt: str) -> str:
-    """Return one panel without its title as an `<svg>` element, to stand in a column of a page, however narrow.
+    """Return one panel without its title as an `<svg>` element for a column of a page, however narrow.
 
-    `top` is the count that has the darkest colour, and `salt` sets the names inside apart from those of other panels.
+    `top` is the count of the darkest colour; `salt` makes the ids inside differ from those of other panels.
     """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(MATPLOTLIB_MISSING) from None
-    with mpl.rc_context({**FONT, "svg.hashsalt": salt}), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        canvas: Any = Figure(layout="constrained")
+    with _canvas(salt) as canvas:
         canvas.set_size_inches(COLUMN, _height_in_column(panel))
         axis = canvas.subplots()
         if isinstance(panel, Bars):
@@ -90,10 +85,23 @@ def panel_svg(panel: Panel, *, top: float, salt: str) -> str:
     return file.getvalue().decode()
 
 
+@contextmanager
+def _canvas(salt: str) -> Iterator[Any]:
+    """Yield an empty figure with the settings of this module; `salt` determines the ids inside an SVG."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError(MATPLOTLIB_MISSING) from None
+    with mpl.rc_context({**FONT, "svg.hashsalt": salt}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
+        yield Figure(layout="constrained")
+
+
 def _height_in_column(panel: Panel) -> float:
-    """Return the inches that a panel in a column is high: bars that lie take as many lines as their labels."""
+    """Return the height of a panel in a column, in inches: horizontal bars take as many lines as their labels."""
     if isinstance(panel, HeatMap):
-        at_foot = max(len(label) for label in _wrapped(panel.x.ticks(10 if panel.x.ordered else 25)[1], COLUMN_LETTERS))
+        at_foot = max(len(label) for label in _wrapped(panel.x.ticks(MAX_TICKS[panel.x.ordered])[1], COLUMN_LETTERS))
         listed = 0 if panel.y.ordered else LINE * _most_lines(panel.y, COLUMN_LETTERS) * min(len(panel.y), 25)
         return max(MAP[1], listed + 1) + 0.04 * at_foot
     if panel.axis.ordered:
@@ -107,12 +115,12 @@ def _most_lines(axis: Axis, letters: int) -> int:
 
 
 def _wrapped(labels: Sequence[str], letters: int) -> list[str]:
-    """Return labels in lines of so many letters; those that fit keep their blanks."""
+    """Return labels wrapped to lines of at most this many letters; those that fit keep their spaces."""
     return [label if len(label) <= letters else "\n".join(textwrap.wrap(label, letters)) for label in labels]
 
 
 def _panels(canvas: Any, picture: Picture) -> None:
-    """Put the panels in rows on a canvas as large as they need."""
+    """Draw the panels in rows, on a canvas of the size that they need."""
     columns, panels = picture.columns, picture.panels
     rows = [panels[k : k + columns] for k in range(0, len(panels), columns)]
     heights = [max(_size(panel)[1] for panel in row) for row in rows]
@@ -132,7 +140,7 @@ def _panels(canvas: Any, picture: Picture) -> None:
 
 
 def _title(canvas: Any, picture: Picture) -> None:
-    """Write the title above the panels and the note below them, on a canvas made higher for it."""
+    """Write the title above the panels and the note below them, and increase the height of the canvas."""
     width, panels = canvas.get_size_inches()
     note = textwrap.wrap(picture.note, int(NOTE_LETTERS * width))
     title = textwrap.wrap(picture.title, int(TITLE_LETTERS * width))
@@ -145,7 +153,7 @@ def _title(canvas: Any, picture: Picture) -> None:
 
 
 def _size(panel: Panel) -> tuple[float, float]:
-    """Return width and height of a panel in inches; labels beside it make it wider, bars that lie higher."""
+    """Return width and height of a panel in inches, with room for labels beside it and for horizontal bars."""
     if isinstance(panel, HeatMap):
         return MAP[0] + _beside(panel.y), MAP[1]
     if panel.axis.ordered:
@@ -154,17 +162,17 @@ def _size(panel: Panel) -> tuple[float, float]:
 
 
 def _beside(axis: Axis) -> float:
-    """Return how many inches more than a panel has room for the labels beside it take."""
+    """Return the additional inches for labels beside a panel."""
     inches, room = LABEL
     return inches * max(0, max(map(len, axis.labels)) - room)
 
 
 def _bars(axis: Any, panel: Bars, wide: float, *, letters: int = LONGEST_LABEL) -> None:
-    """Draw a marginal: upright bars in order, or lying ones where values have names and no order."""
+    """Draw a marginal: vertical bars of ordered values, horizontal bars of unordered ones."""
     if panel.axis.ordered:
-        _upright(axis, panel, wide)
+        _vertical_bars(axis, panel, wide)
     else:
-        _lying(axis, panel, letters)
+        _horizontal_bars(axis, panel, letters)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_title(_lines(panel.title, PANEL_LETTERS * (wide - 1)), loc="left", fontweight="bold")
@@ -175,7 +183,7 @@ def _look(panel: Bars) -> dict[str, Any]:
     return {"color": BAR, "edgecolor": INK, "linewidth": 0.4, "error_kw": caps}
 
 
-def _upright(axis: Any, panel: Bars, wide: float) -> None:
+def _vertical_bars(axis: Any, panel: Bars, wide: float) -> None:
     axis.bar(np.arange(len(panel.axis)), panel.values, width=0.86, yerr=panel.whiskers, **_look(panel))
     _name_bins(axis, panel.axis, wide)
     axis.set_ylim(bottom=0)
@@ -183,11 +191,11 @@ def _upright(axis: Any, panel: Bars, wide: float) -> None:
     axis.grid(axis="y", color=GRID, linewidth=0.6)
 
 
-def _lying(axis: Any, panel: Bars, letters: int) -> None:
+def _horizontal_bars(axis: Any, panel: Bars, letters: int) -> None:
     places = np.arange(len(panel.axis))
     axis.barh(places, panel.values, height=0.72, xerr=panel.whiskers, **_look(panel))
     axis.set_yticks(places, _wrapped(panel.axis.labels, letters))
-    spare = max(0, FEWEST_BARS - len(places)) / 2  # two bars are not to be beams
+    spare = max(0, FEWEST_BARS - len(places)) / 2  # keeps two bars from becoming as thick as beams
     axis.set_ylim(len(places) - 0.5 + spare, -0.5 - spare)
     ends = np.where(np.isnan(panel.high), panel.values, panel.high)
     axis.set_xlim(0, 1.32 * max(float(ends.max()), 1.0))
@@ -200,14 +208,20 @@ def _lying(axis: Any, panel: Bars, letters: int) -> None:
 
 
 def _map(axis: Any, panel: HeatMap, wide: float, top: float, *, letters: int = LONGEST_LABEL) -> None:
-    # Square roots: a map of counts has a few large ones, and small ones are to be seen too.
-    shown = np.sqrt(np.clip(panel.values, 0, None)).T
     # "none" puts a pixel for each cell into an SVG, which viewers enlarge without smoothing.
-    axis.imshow(shown, origin="lower", aspect="auto", cmap=_colours(), vmin=0, vmax=np.sqrt(top), interpolation="none")
+    axis.imshow(
+        shades(panel.values),
+        origin="lower",
+        aspect="auto",
+        cmap=_colours(),
+        vmin=0,
+        vmax=np.sqrt(top),
+        interpolation="none",
+    )
     if panel.outlines is not None:
         _outline(axis, panel.outlines)
     _name_bins(axis, panel.x, wide, letters)
-    at, labels = panel.y.ticks(10 if panel.y.ordered else 25)
+    at, labels = panel.y.ticks(MAX_TICKS[panel.y.ordered])
     axis.set_yticks(at, _wrapped(labels, letters))
     if not panel.y.ordered:
         axis.invert_yaxis()  # a list is read from the top
@@ -217,7 +231,7 @@ def _map(axis: Any, panel: HeatMap, wide: float, top: float, *, letters: int = L
 
 
 def _lines(text: str, letters: float) -> str:
-    """Return text in lines of so many letters."""
+    """Return text wrapped to lines of at most this many letters."""
     return "\n".join(textwrap.wrap(text, int(letters)))
 
 
@@ -234,11 +248,11 @@ def _outline(axis: Any, found: Outlines) -> None:
 
 
 def _name_bins(axis: Any, bins: Axis, wide: float, letters: int = LONGEST_LABEL) -> None:
-    """Label bins below a panel `wide` inches wide, turned where they would touch."""
-    at, labels = bins.ticks(10 if bins.ordered else 25)
-    turned = sum(map(len, labels)) > TICK_LETTERS * wide
-    axis.set_xticks(at, _wrapped(labels, letters), rotation=40 if turned else 0, ha="right" if turned else "center")
-    axis.tick_params(axis="x", pad=1 if turned else 3)
+    """Label bins below a panel `wide` inches wide, rotated where they would overlap."""
+    at, labels = bins.ticks(MAX_TICKS[bins.ordered])
+    rotated = sum(map(len, labels)) > TICK_LETTERS * wide
+    axis.set_xticks(at, _wrapped(labels, letters), rotation=40 if rotated else 0, ha="right" if rotated else "center")
+    axis.tick_params(axis="x", pad=1 if rotated else 3)
 
 
 def _colours() -> Any:
@@ -248,25 +262,9 @@ def _colours() -> Any:
 
 
 def _scale(canvas: Any, top: float, *, maps: list[Any], beside: list[Any]) -> None:
-    """Draw the scale of colours that maps have, beside all panels."""
+    """Draw the common scale of colours of the maps, beside all panels."""
     bar = canvas.colorbar(maps[0].images[0], ax=beside, shrink=0.85, pad=0.015, aspect=30)
-    counts = scale_ticks(top)
-    bar.set_ticks(np.sqrt(counts), labels=[in_rows(count) if count else "0 or less" for count in counts])
+    places, labels = colour_scale(top)
+    bar.set_ticks(places, labels=labels)
     bar.ax.set_title("rows", fontsize=8.5, loc="left")
     bar.outline.set_edgecolor(QUIET)
-
-
-def scale_ticks(top: float) -> list[float]:
-    """Return round counts up to `top`, about evenly spaced on a scale of square roots, and `top` itself.
-
-    >>> scale_ticks(8000)
-    [0.0, 50.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 8000]
-    """
-    steps = [0.0, *(m * 10.0**e for e in range(-1, 19) for m in (1, 2, 5))]
-    chosen = [0.0]
-    for step in steps:
-        if step <= top and np.sqrt(step) - np.sqrt(chosen[-1]) >= 0.07 * np.sqrt(top):
-            chosen.append(step)
-    if np.sqrt(top) - np.sqrt(chosen[-1]) < 0.07 * np.sqrt(top):
-        chosen.pop()
-    return [*chosen, top]

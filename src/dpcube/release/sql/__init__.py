@@ -1,14 +1,17 @@
-"""SQL on a release: the cube is a table `cube`, and aggregates are of estimated counts.
+"""SQL on a release: queries on a table `cube` of estimated counts.
 
-A query goes through these modules, and an Arrow table comes out:
+A query passes through these modules:
 
-    parse       the text becomes a tree; what is not on the list of allowed constructs is refused
-    scope       each SELECT is told to read rows of the cube or results of another SELECT; `names` finds its attributes
-    rewrite     a SELECT on rows becomes one on weighted rows; `aggregates` writes its sums, `needs` notes its columns
-    constancy   expressions are evaluated to see where they change: there axes are cut, or the query is refused
-    relation    the weighted rows, made from the estimate; `axes` cuts each attribute into pieces
-    engine      DuckDB, locked, runs the SELECT; `order_statistics` is its function for min, max and quantiles
-    errors      standard errors and intervals of results; `products` and `cuts` prepare them
+    parse          parser: an allow list over syntax trees; names, PIVOT, DESCRIBE
+    from_clause    name resolution: rows of the cube, results of other SELECTs, lookup joins
+    rewrite        rewrite of SELECT statements over the cube into weighted aggregates; `aggregates` writes their SQL
+    predicates     cuts of the axes at constants; constancy of expressions inside bins
+    axes           discretisation of an axis into pieces; `relation` weights their combinations by estimated counts
+    engine         sandboxed DuckDB, with its function for order statistics (min, max, quantiles)
+    error_terms    columns whose errors can be stated: ratios of linear combinations of aggregates
+    errors         standard errors and confidence intervals of columns
+    linear_errors  standard errors of linear functionals of rows; `cuts` bounds those that split a bin
+    run            the steps above, for each SELECT of a query
 """
 
 from dpcube.release.sql.run import run

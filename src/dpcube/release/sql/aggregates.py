@@ -1,12 +1,12 @@
-"""Aggregates over weighted rows: the SQL that an aggregate of the cube is rewritten to.
+"""Aggregates over weighted rows, as SQL.
 
 With w the estimated count of a row (any real number) and x the argument where it is not null:
 
     count = sum w        sum = sum w x        avg = sum w x / sum w, null unless sum w > 0
     var_pop = sum w (x - avg)^2 / sum w, null unless sum w > 0 and the result is not negative; var_samp has sum w - 1
 
-Variances of a bare attribute include that of rows spread evenly inside its bins. The least, the greatest and quantiles
-are found by a function of our own (`order_statistics.py`).
+Variances of a bare attribute include that of a uniform distribution inside its bins. Minimum, maximum, mode and
+quantiles are computed by the engine's own function for order statistics (`engine.py`).
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,14 +18,14 @@ from sqlglot import exp
 from dpcube.core.domain import Attribute
 from dpcube.core.errors import QueryError
 from dpcube.release.sql.axes import Detail
-from dpcube.release.sql.names import Attr, attrs, bare, is_constant
-from dpcube.release.sql.needs import Needs
-from dpcube.release.sql.order_statistics import ORDER_STATISTIC
-from dpcube.release.sql.parse import AGGREGATES, shown, sql_of
-from dpcube.release.sql.written import QUANTILE, Written
+from dpcube.release.sql.engine import ORDER_STATISTIC
+from dpcube.release.sql.parse import AGGREGATES, Attr, attrs, bare, is_constant, shown, sql_of
+from dpcube.release.sql.predicates import Requirements
 
-MOST_CORNERED = 3
-"""Attributes known by bins in one argument, at the corners of whose bins it is taken to find out how it varies."""
+QUANTILE = "quantile"
+"""The kind of an aggregate that is a median or another quantile."""
+MAX_CORNER_AXES = 3
+"""Attributes with wide bins in one argument, whose range is found by evaluating it at the corners of the bins."""
 OF_TWO = ("corr", "covar_pop", "covar_samp")
 SUPPORTED_AGGREGATES = (
     "count(*), count(x), sum, avg, min, max, mode, median, quantile_cont, quantile_disc, var_samp, var_pop, stddev, "
@@ -34,8 +34,68 @@ SUPPORTED_AGGREGATES = (
 
 
 @dataclass(frozen=True)
-class Call:
-    """One aggregate of a query: its name, its argument if any, its FILTER if any, and the quantile asked for.
+class Aggregate:
+    """SQL of an aggregate over weighted rows; if it has errors, also the coefficient of each row's count in it.
+
+    `keep` is the condition on the rows that enter. `corners` are the coefficients at the ends of the row's bins whose
+    distribution is unknown, `even` those at the ends of bins declared even; the extremes are among them. `known` is
+    false where the coefficient is no linear function inside bins. `named` are the attributes whose values it takes
+    while only their bins are known. A quantile has a `share`, and its attribute is on `axis`.
+    """
+
+    sql: str
+    kind: str = ""
+    coefficient: str | None = None
+    keep: str | None = None
+    corners: tuple[str, ...] = ()
+    even: tuple[str, ...] = ()
+    known: bool = True
+    named: tuple[str, ...] = ()
+    share: float = 0.5
+    axis: int = -1
+
+    def rows_sql(self) -> str:
+        """Return the SQL of a list of the rows that enter, each with its coefficient and the range of that."""
+        assert self.coefficient is not None
+        low, high = (_extreme(what, self.corners or (self.coefficient,)) for what in ("least", "greatest"))
+        width = f"{_extreme('greatest', self.even)} - {_extreme('least', self.even)}" if self.even else "0.0"
+        row = f"{{'i': i, 'f': {self.coefficient}, 'low': {low}, 'high': {high}, 'even': {width}}}"
+        return f"list({row}) FILTER ({self.keep})"
+
+
+@dataclass(frozen=True)
+class ErrorColumn:
+    """A column with errors: one linear combination of aggregates over another, times `scale`, plus `offset`.
+
+    Each aggregate has its factor. A column of one aggregate, or a sum of several, has 1 as its denominator.
+    """
+
+    numerator: tuple[tuple[float, Aggregate], ...]
+    numerator_constant: float = 0.0
+    denominator: tuple[tuple[float, Aggregate], ...] = ()
+    denominator_constant: float = 1.0
+    scale: float = 1.0
+    offset: float = 0.0
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """The aggregates of the column: first those of the numerator."""
+        return tuple(aggregate for _, aggregate in (*self.numerator, *self.denominator))
+
+    @property
+    def single(self) -> Aggregate | None:
+        """The aggregate of a column of one; None if the column is of several."""
+        is_single = len(self.numerator) == 1 and not self.numerator_constant
+        return self.numerator[0][1] if is_single and not self.denominator else None
+
+
+def _extreme(what: str, of: tuple[str, ...]) -> str:
+    return f"{what}({', '.join(of)})" if len(of) > 1 else of[0]
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate of a query: its name, its argument and FILTER if any, and the order of a quantile.
 
     `second` is the other argument of those that take two, such as corr.
     """
@@ -48,7 +108,7 @@ class Call:
     second: exp.Expression | None = None
 
 
-def call_of(node: exp.Expression) -> Call | None:
+def aggregate_call(node: exp.Expression) -> AggregateCall | None:
     """Return the aggregate that `node`, a part of a parsed query, stands for; None if it is no aggregate."""
     if not isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc) or isinstance(node, exp.Grouping):
         return None
@@ -75,39 +135,38 @@ def call_of(node: exp.Expression) -> Call | None:
         raise QueryError(msg)
     if isinstance(argument, exp.Star) or argument is None:
         argument = None
-    return Call(name, argument, condition, quantile, text, second)
+    return AggregateCall(name, argument, condition, quantile, text, second)
 
 
-def _within_group(node: exp.WithinGroup, condition: exp.Expression | None, text: str) -> Call:
+def _within_group(node: exp.WithinGroup, condition: exp.Expression | None, text: str) -> AggregateCall:
     kind, order = AGGREGATES.get(type(node.this), ""), node.expression.expressions
     if not kind.startswith("quantile_") or len(order) != 1 or order[0].args.get("desc"):
         msg = f"{text!r} is not supported; write quantile_cont(x, 0.5)"
         raise QueryError(msg)
-    return Call(kind, order[0].this, condition, node.this.this, text)
+    return AggregateCall(kind, order[0].this, condition, node.this.this, text)
 
 
 @dataclass
-class Writer:
-    """Writes aggregates as SQL on the columns of the weighted rows, and notes in `needs` which columns it uses.
+class AggregateWriter:
+    """Generator of SQL for aggregates on the columns of the weighted rows, which it adds to `required`.
 
     `numbers` collects arguments that must be numbers: their SQL, and the aggregate as the user wrote it. `complete`
-    says that rows whose count is zero are there too. `decided` holds the axes of the attributes in group keys and in
-    WHERE.
+    says that rows whose count is zero are included. `decided` are the axes of attributes in group keys and WHERE.
     """
 
-    needs: Needs
+    required: Requirements
     numbers: dict[str, str]
     complete: bool
     decided: set[int] = field(default_factory=set)
 
     def write(
         self,
-        call: Call,
+        call: AggregateCall,
         argument: exp.Expression | None,
         condition: exp.Expression | None,
         second: exp.Expression | None = None,
-    ) -> Written:
-        """Return the SQL of a call; the others are its parts, already on the rows' own columns."""
+    ) -> Aggregate:
+        """Return the SQL of a call; the other arguments are its parts, on the rows' own columns."""
         filters = [] if condition is None else [f"({sql_of(condition)})"]
         if call.name in ("count", "count_if"):
             return self._count(call, argument, filters)
@@ -116,11 +175,11 @@ class Writer:
             raise QueryError(msg)
         if isinstance(call.quantile, exp.Array):
             each = [replace(call, quantile=one) for one in call.quantile.expressions]
-            return Written(f"[{', '.join(self._order_statistic(one, argument, filters) for one in each)}]")
+            return Aggregate(f"[{', '.join(self._order_statistic(one, argument, filters) for one in each)}]")
         if call.name in ("min", "max", "median", "mode") or call.quantile is not None:
             return self._with_share(call, self._order_statistic(call, argument, filters), filters)
         if second is not None:
-            return Written(self._covariance(call, argument, second, filters))
+            return Aggregate(self._covariance(call, argument, second, filters))
         self._need_number(call, argument)
         x = f"CAST({sql_of(argument)} AS DOUBLE)"
         filters = [*filters, f"{x} IS NOT NULL"]
@@ -132,23 +191,23 @@ class Writer:
             return replace(self._varying(argument), sql=value, kind=call.name, coefficient=x, keep=_where(filters))
         sql = self._variance(call, argument, keep, n)
         if not self.complete:
-            return Written(sql)
+            return Aggregate(sql)
         made = replace(self._varying(argument), corners=(), even=(), known=False, named=self._wide(argument))
         return replace(made, sql=sql, kind=call.name, coefficient=x, keep=_where(filters))
 
     def _wide(self, argument: exp.Expression) -> tuple[str, ...]:
         """Return the attributes of an argument whose bins hold several values."""
-        axes = {self.needs.columns[column.name][0] for column in argument.find_all(exp.Column)}
-        attributes = [self.needs.domain.attributes[axis] for axis in sorted(axes)]
+        axes = {self.required.columns[column.name][0] for column in argument.find_all(exp.Column)}
+        attributes = [self.required.domain.attributes[axis] for axis in sorted(axes)]
         return tuple(attribute.name for attribute in attributes if attribute.has_wide_bins)
 
-    def _varying(self, argument: exp.Expression) -> Written:
-        """Return how an argument varies inside bins: at their ends if it is linear in each attribute, else unknown."""
+    def _varying(self, argument: exp.Expression) -> Aggregate:
+        """Return the range of an argument inside bins: from its values at their ends if it is linear, else unknown."""
         if not self.complete:
-            return Written("")
+            return Aggregate("")
         domain, places = (
-            self.needs.domain,
-            {c.name: self.needs.columns[c.name] for c in argument.find_all(exp.Column)},
+            self.required.domain,
+            {c.name: self.required.columns[c.name] for c in argument.find_all(exp.Column)},
         )
         values = sorted({axis for axis, role in places.values() if role == "value"})
         wide = [axis for axis in values if domain.attributes[axis].has_wide_bins]
@@ -158,16 +217,17 @@ class Writer:
         real = {axis for axis in apart if domain.attributes[axis].is_continuous}
         apart = {axis for axis in apart if not domain.attributes[axis].is_even}
         named = tuple(domain.names[axis] for axis in sorted({*unknown, *apart, *real}))
-        if real or len(wide) > MOST_CORNERED:
-            return Written("", known=False, named=named)
-        return Written("", corners=self._corners(argument, unknown), even=self._corners(argument, even), named=named)
+        if real or len(wide) > MAX_CORNER_AXES:
+            return Aggregate("", known=False, named=named)
+        return Aggregate("", corners=self._corners(argument, unknown), even=self._corners(argument, even), named=named)
 
     def _corners(self, argument: exp.Expression, axes: list[int]) -> tuple[str, ...]:
         """Return `argument` as SQL at every combination of the ends of the bins of the attributes on `axes`."""
         made = []
         for ends in product(("least", "most"), repeat=len(axes)):
             columns = {
-                f"value{axis}": self.needs.column(axis, end, Detail.BINS) for axis, end in zip(axes, ends, strict=True)
+                f"value{axis}": self.required.column(axis, end, Detail.BINS)
+                for axis, end in zip(axes, ends, strict=True)
             }
 
             def at(node: exp.Expression, columns: dict[str, exp.Column] = columns) -> exp.Expression:
@@ -176,22 +236,22 @@ class Writer:
             made.append(f"CAST({sql_of(argument.copy().transform(at))} AS DOUBLE)")
         return tuple(made) if axes else ()
 
-    def _count(self, call: Call, argument: exp.Expression | None, filters: list[str]) -> Written:
+    def _count(self, call: AggregateCall, argument: exp.Expression | None, filters: list[str]) -> Aggregate:
         if argument is not None:
             tested = "IS TRUE" if call.name == "count_if" else "IS NOT NULL"
             filters = [*filters, f"({sql_of(argument)}) {tested}"]
         keep = _where(filters or ["true"])
-        return Written(f"coalesce(sum(w) FILTER ({keep}), 0)", "count", "1.0", keep)
+        return Aggregate(f"coalesce(sum(w) FILTER ({keep}), 0)", "count", "1.0", keep)
 
     def _where(self, filters: list[str]) -> str:
-        """Keep the rows that are there: those of count zero are at hand only to state errors."""
+        """Return the condition on the rows that enter: rows of count zero serve only to state errors."""
         return _where([*filters, "w <> 0"] if self.complete else filters)
 
-    def _need_number(self, call: Call, argument: exp.Expression) -> None:
+    def _need_number(self, call: AggregateCall, argument: exp.Expression) -> None:
         self.numbers[sql_of(argument)] = call.text
 
-    def _variance(self, call: Call, argument: exp.Expression, keep: str, n: str) -> str:
-        """Return the second moment about the mean, shifted by the middle of the domain to keep its digits."""
+    def _variance(self, call: AggregateCall, argument: exp.Expression, keep: str, n: str) -> str:
+        """Return the second moment about the mean, shifted by the middle of the domain against cancellation."""
         moved, spread = self._moved(call.argument, argument)
         first = f"sum(w * {moved}) FILTER ({keep})"
         second = f"sum(w * ({moved} * {moved} + {spread})) FILTER ({keep})"
@@ -201,8 +261,10 @@ class Writer:
         value = f"sqrt({variance})" if call.name.startswith("stddev") else variance
         return f"CASE WHEN {n} > {less} AND {squares} >= -1e-9 * abs({second}) THEN {value} END"
 
-    def _covariance(self, call: Call, argument: exp.Expression, second: exp.Expression, filters: list[str]) -> str:
-        """Return the second mixed moment about the means; of a correlation, over the root of the two variances."""
+    def _covariance(
+        self, call: AggregateCall, argument: exp.Expression, second: exp.Expression, filters: list[str]
+    ) -> str:
+        """Return the mixed second moment about the means; for a correlation, over the root of the two variances."""
         pair = [
             self._moved(one, part) for one, part in zip((call.argument, call.second), (argument, second), strict=True)
         ]
@@ -226,30 +288,36 @@ class Writer:
         return f"CASE WHEN {n} > 0 AND {of_x} > 0 AND {of_y} > 0 THEN greatest(-1, least(1, {found})) END"
 
     def _moved(self, meant: exp.Expression | None, argument: exp.Expression) -> tuple[str, str]:
-        """Return an argument less the middle of its domain, and its variance inside bins: both 0 but for attributes."""
+        """Return an argument less the middle of its domain, and its variance inside bins; 0 except for attributes."""
         shift, spread, attr = 0.0, "0", None if meant is None else bare(meant)
         if isinstance(attr, Attr):
-            edges = self.needs.domain.attributes[attr.axis].bin_edges()
+            edges = self.required.domain.attributes[attr.axis].bin_edges()
             shift = float(edges[0] + edges[-1]) / 2
-            spread = sql_of(self.needs.column(attr.axis, "variance", Detail.BINS))
+            spread = sql_of(self.required.column(attr.axis, "variance", Detail.BINS))
         return f"(CAST({sql_of(argument)} AS DOUBLE) - CAST('{shift!r}' AS DOUBLE))", spread
 
-    def _order_statistic(self, call: Call, argument: exp.Expression, filters: list[str]) -> str:
-        noise = self.needs.noise(self.decided | attrs(call.argument) | attrs(call.condition))
+    def _order_statistic(self, call: AggregateCall, argument: exp.Expression, filters: list[str]) -> str:
+        noise = self.required.noise(self.decided | attrs(call.argument) | attrs(call.condition))
         kind, quantile = self._kind(call)
         attr = bare_argument(call)
         if not isinstance(attr, Attr):
             self._need_number(call, argument)
             low = high = f"CAST({sql_of(argument)} AS DOUBLE)"
             return f"{ORDER_STATISTIC}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
-        attribute = self.needs.domain.attributes[attr.axis]
+        attribute = self.required.domain.attributes[attr.axis]
         if kind == "mode" and attribute.has_wide_bins:
-            msg = f"{call.text!r}: '{attribute.name}' is known by bins only; group by it, with count(*) descending"
+            msg = (
+                f"{call.text!r}: '{attribute.name}' has bins of several values, so no single value is known to have "
+                "rows; GROUP BY it and ORDER BY count(*) DESC"
+            )
             raise QueryError(msg)
         if not attribute.ordered and kind != "mode":
-            msg = f"{call.text!r}: attribute '{attribute.name}' has no order, so no least, greatest or middle value"
+            msg = (
+                f"{call.text!r}: attribute '{attribute.name}' has no order, so it has no minimum, maximum or quantile; "
+                "GROUP BY it"
+            )
             raise QueryError(msg)
-        low, high = (sql_of(self.needs.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
+        low, high = (sql_of(self.required.column(attr.axis, role, Detail.BINS)) for role in ("least", "most"))
         if kind == "cont" and attribute.scale != "number":
             kind = "disc"  # nothing lies between two days or listed values
         elif kind == "cont" and attribute.is_continuous:
@@ -257,70 +325,38 @@ class Writer:
         found = f"{ORDER_STATISTIC}({_rows(low, high, noise, filters)}, {quantile!r}, '{kind}')"
         return found if kind == "cont" else _value_at(attribute, found)
 
-    def _with_share(self, call: Call, sql: str, filters: list[str]) -> Written:
-        """Return an order statistic; a quantile of an attribute with what its errors need: the ends of each row."""
+    def _with_share(self, call: AggregateCall, sql: str, filters: list[str]) -> Aggregate:
+        """Return an order statistic; a quantile of an attribute has the ends of each row's bin, for its errors."""
         attr = bare_argument(call)
         if not self.complete or not isinstance(attr, Attr) or call.name in ("min", "max", "mode"):
-            return Written(sql)
+            return Aggregate(sql)
         ends = tuple(
-            f"CAST({sql_of(self.needs.column(attr.axis, role, Detail.BINS))} AS DOUBLE)" for role in ("least", "most")
+            f"CAST({sql_of(self.required.column(attr.axis, role, Detail.BINS))} AS DOUBLE)"
+            for role in ("least", "most")
         )
         keep = _where([*filters, f"{ends[0]} IS NOT NULL"])
         share = self._kind(call)[1]
-        return Written(sql, QUANTILE, ends[0], keep, corners=ends, share=share, axis=attr.axis)
+        return Aggregate(sql, QUANTILE, ends[0], keep, corners=ends, share=share, axis=attr.axis)
 
-    def _kind(self, call: Call) -> tuple[str, float]:
+    def _kind(self, call: AggregateCall) -> tuple[str, float]:
         if call.name in ("min", "max", "mode"):
             return call.name, 0.0
         if call.quantile is None:
             return "cont", 0.5
-        share = self.needs.fold(call.quantile) if is_constant(call.quantile) else None
+        share = self.required.fold(call.quantile) if is_constant(call.quantile) else None
         try:
             quantile = float(share)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             quantile = -1.0
         if not 0 <= quantile <= 1:
-            msg = f"{call.text!r}: the quantile must be a number from 0 to 1"
+            msg = f"{call.text!r}: the order of the quantile must be a number from 0 to 1"
             raise QueryError(msg)
         return "disc" if call.name in ("quantile", "quantile_disc") else "cont", quantile
 
 
-def bare_argument(call: Call) -> exp.Expression | None:
+def bare_argument(call: AggregateCall) -> exp.Expression | None:
     """Return the argument of `call` without parentheses; None if it has none."""
     return None if call.argument is None else bare(call.argument)
-
-
-def is_linear(node: exp.Expression, needs: Needs) -> bool:
-    """Tell whether the expression `node` at the mean of a bin is its mean over the bin; `needs` knows comparisons.
-
-    That is true of sums and of products of different attributes; comparisons with constants do not vary inside a piece.
-    """
-    node = bare(node)
-    if isinstance(node, Attr) or not attrs(node) or needs.comparison(node) is not None:
-        return True
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
-        left, right = node.this, node.expression
-        apart = isinstance(node, exp.Add | exp.Sub) or not attrs(left) & attrs(right)
-        divided = isinstance(node, exp.Div) and attrs(right)
-        return bool(apart and not divided and is_linear(left, needs) and is_linear(right, needs))
-    if isinstance(node, exp.Neg):
-        return is_linear(node.this, needs)
-    if isinstance(node, exp.Case) and node.this is None:
-        results = [branch.args["true"] for branch in node.args["ifs"]]
-        return all(_is_constant_in_pieces(branch.this, needs) for branch in node.args["ifs"]) and all(
-            is_linear(result, needs) for result in [*results, *filter(None, [node.args.get("default")])]
-        )
-    return False
-
-
-def _is_constant_in_pieces(node: exp.Expression, needs: Needs) -> bool:
-    """Whether a condition is made of comparisons with constants, so that it does not vary inside a piece."""
-    node = bare(node)
-    if isinstance(node, exp.And | exp.Or):
-        return _is_constant_in_pieces(node.this, needs) and _is_constant_in_pieces(node.expression, needs)
-    if isinstance(node, exp.Not):
-        return _is_constant_in_pieces(node.this, needs)
-    return not attrs(node) or needs.comparison(node) is not None
 
 
 def _value_at(attribute: Attribute, place: str) -> str:

@@ -1,11 +1,11 @@
-"""How finely a query looks at one attribute: pieces of its axis, and the SQL values of each piece.
+"""Discretisation of an attribute's axis into pieces that a query can tell apart, and the SQL values of each piece.
 
-A piece is a run of whole cells, or a part of one bin that the query cuts. Rows of a bin are spread evenly over it, so
-a part of a bin holds that share of its rows. A query that only compares an attribute with constants needs just the
+A piece is a run of whole cells, or a part of one bin that the query cuts. Rows are taken to be uniform inside a bin,
+so a part of a bin holds that share of its rows. A query that only compares an attribute with constants needs just the
 pieces between those constants, however many cells there are.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
@@ -16,13 +16,13 @@ from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.core.domain import Attribute
 from dpcube.core.errors import QueryError
 
-MOST_QUERY_ROWS = 20_000_000
+MAX_QUERY_ROWS = 20_000_000
 
 
 class Detail(IntEnum):
-    """How finely a query needs an axis; each detail includes those before it.
+    """Resolution at which a query needs an axis; each includes those before it.
 
-    CUTS tells the sides of constants apart, BINS each bin as well, UNITS every whole number, day or listed value.
+    CUTS separates the sides of constants, BINS each bin as well, UNITS every whole number, day or listed value.
     """
 
     CUTS = 0
@@ -30,7 +30,7 @@ class Detail(IntEnum):
     UNITS = 2
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class AxisUse:
     """How a query uses one attribute: the detail it needs, and the coordinates at which it cuts the axis.
 
@@ -38,8 +38,12 @@ class AxisUse:
     """
 
     detail: Detail = Detail.CUTS
-    cuts: set[float] = field(default_factory=set)
-    closed: set[float] = field(default_factory=set)
+    cuts: frozenset[float] = frozenset()
+    closed: frozenset[float] = frozenset()
+
+    def and_(self, other: "AxisUse") -> "AxisUse":
+        """Return the use that serves both: the finer detail, and the cuts of both."""
+        return AxisUse(max(self.detail, other.detail), self.cuts | other.cuts, self.closed | other.closed)
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,11 @@ class Pieces:
     """The pieces into which a query cuts the axis of one attribute.
 
     A piece covers the cells from `first_cell` to before `end_cell`, and holds the `share` of their rows: 1, or less
-    for a part of one bin, which `is_part` tells: a part may be a single real number, which has no share. These four
-    have shape (pieces,). Its values lie at coordinates from `start` to before `stop`; `low` and `high` are these as
-    people say them: "above 2" starts at 2, and not at the next double. The four have one entry for each piece but the
-    last ones, which are cells of their own (null, outside, ...) in the order of their cells and have no coordinates.
-    `is_single`, shape (pieces,), are single real numbers that the query picks out, or leaves out.
+    where it is part of one bin (`is_part`); a single real number is a part without a share. These four arrays have
+    shape (pieces,). The values of a piece lie at coordinates from `start` to before `stop`; `low` and `high` are these
+    as written in a query: "above 2" starts at 2, and not at the next double. These four have one entry for each piece
+    but the last ones: cells of their own (null, outside, ...), in the order of their cells, have no coordinates.
+    `is_single`, shape (pieces,), are single real numbers that the query selects or excludes.
     """
 
     attribute: Attribute
@@ -80,7 +84,7 @@ class Pieces:
 
     @cached_property
     def bin_of_piece(self) -> Ints:
-        """A number for each piece: parts of one bin, which are neighbours, share theirs; others have their own."""
+        """A number for each piece, shared by the parts of one bin, which are neighbours."""
         return self._numbered(self.is_part)
 
     def _numbered(self, parts: Bools) -> Ints:
@@ -90,7 +94,7 @@ class Pieces:
     def is_unknown(self) -> Bools:
         """Which pieces are parts of a bin whose rows may lie anywhere in it.
 
-        An even bin is one if a single number is picked out of it or left out: see `Attribute.parts`.
+        A bin declared even is one only if the query selects or excludes a single number in it: see `Attribute.parts`.
         """
         if not self.attribute.is_even:
             return self.is_part
@@ -99,7 +103,7 @@ class Pieces:
 
     @cached_property
     def unknown_bin(self) -> Ints:
-        """A number for each piece: those of one bin share theirs if `is_unknown`; others have their own."""
+        """A number for each piece, shared by the parts of one bin if they are `is_unknown`."""
         return self._numbered(self.is_unknown)
 
     @cached_property
@@ -197,9 +201,9 @@ def pieces_of(attribute: Attribute, use: AxisUse) -> Pieces:
 
 
 def _single(points: Floats, use: AxisUse) -> Bools:
-    """Tell which pieces between points are one double that a query tells from those before it and from those after.
+    """Return which pieces are one double that a query separates from the values before and from those after it.
 
-    At either end of the axis there are none to be told from.
+    At either end of the axis there is nothing to separate from.
     """
     start, is_one = points[:-1], points[1:] == np.nextafter(points[:-1], np.inf)
     before, behind = np.isin(start, [*use.cuts, points[0]]), np.isin(start, [*use.closed])
@@ -208,16 +212,16 @@ def _single(points: Floats, use: AxisUse) -> Bools:
 
 
 def _around_cut_bins(edges: Floats, cuts: Floats) -> Floats:
-    """Return the edges of the bins that a cut goes through: a part of a bin is never joined with other bins."""
+    """Return the edges of the bins that are split by a cut: a part of a bin is never merged with other bins."""
     after = np.searchsorted(edges, cuts)
     through = after[edges[after] != cuts]
     return np.concatenate([edges[through - 1], edges[through]])
 
 
 def _check_units(attribute: Attribute, units: float) -> None:
-    if units > MOST_QUERY_ROWS:
+    if units > MAX_QUERY_ROWS:
         msg = (
-            f"this use of '{attribute.name}' needs each of its {units:,.0f} values; at most {MOST_QUERY_ROWS:,} are "
-            "told apart: group by the attribute itself, or compare it with constants"
+            f"this use of '{attribute.name}' needs each of its {units:,.0f} values, at most {MAX_QUERY_ROWS:,} are "
+            "allowed; group by the attribute itself, or compare it with constants"
         )
         raise QueryError(msg)

@@ -1,9 +1,9 @@
-"""Results that cut bins: which rows enter them is given; the least and the most that they can be leave.
+"""Bounds on aggregates whose predicates split a bin.
 
-Parts of one bin are rows of the relation that lie beside one another. Of a bin that is declared even a part holds its
-share, unless the query picks a single number out of it; of others it may hold none or all of the bin's rows. So a cell
-of such bins adds to a result its count times something between the least and the greatest multiplier in it, which is 0
-for parts that do not enter.
+The parts of one bin are adjacent rows of the relation. A part of a bin declared even contains its share of the rows,
+unless the query selects a single number in it. A part of any other bin may contain none or all of the bin's rows. So a
+cell of such bins adds to a result its count times a number between the least and the greatest coefficient in it, which
+is 0 for parts that do not enter.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from dpcube.release.sql.relation import Relation
 
 
 class Entering(NamedTuple):
-    """Rows that enter results, each with what its count is multiplied by.
+    """Linear functionals of rows: the rows that enter each result, with the coefficients of their counts.
 
-    `low` and `high` are the extremes of the multiplier inside the row's bins where nothing is known inside them, and
-    `even` is how far apart its extremes are where bins are even.
+    `low` and `high` are the extremes of the coefficient inside the row's bins of unknown distribution, and `even` is
+    the range of the coefficient inside bins declared even.
     """
 
     result: Places
@@ -31,14 +31,14 @@ class Entering(NamedTuple):
     even: Floats
 
     def kept(self, some: Bools) -> "Entering":
-        """Return some of the rows."""
+        """Return the functionals restricted to some of the rows."""
         result, row, factor, low, high, even = self
         return Entering(result[some], row[some], factor[some], low[some], high[some], even[some])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResultCells:
-    """The rows of each result put together by bins: the cell of each row, and the result and bins of each cell."""
+    """The rows of each result grouped into cells of whole bins: the cell of each row, result and bins of each cell."""
 
     relation: Relation
     cell: Places
@@ -51,7 +51,7 @@ class ResultCells:
         return len(self.result)
 
     def siblings(self) -> tuple[Places, Places]:
-        """Return all rows of all cells, whether they enter or not: the cell of each and the row."""
+        """Return all rows of all cells, also those that do not enter: the cell of each and the row."""
         cell, row = np.arange(len(self)), np.zeros(len(self), np.int64)
         for axis, pieces in self.relation.pieces.items():
             bins = self.bins[axis][cell]
@@ -63,7 +63,7 @@ class ResultCells:
 
 
 def cells_of_results(relation: Relation, entering: Entering) -> ResultCells:
-    """Put rows together that are parts of one bin of which nothing is known inside."""
+    """Group the rows that are parts of one bin of unknown distribution."""
     code, whole = entering.result, np.ones(len(entering.result))
     bins = {}
     for axis, pieces in relation.pieces.items():
@@ -76,7 +76,7 @@ def cells_of_results(relation: Relation, entering: Entering) -> ResultCells:
 
 
 def extremes(entering: Entering, cells: ResultCells) -> tuple[Floats, Floats]:
-    """Return the least and the greatest multiplier in each cell."""
+    """Return the least and the greatest coefficient in each cell."""
     low, high = np.full(len(cells), np.inf), np.full(len(cells), -np.inf)
     np.minimum.at(low, cells.cell, entering.low)
     np.maximum.at(high, cells.cell, entering.high)
@@ -86,7 +86,7 @@ def extremes(entering: Entering, cells: ResultCells) -> tuple[Floats, Floats]:
 
 
 def farthest_values(entering: Entering, results: int) -> tuple[Floats, Floats]:
-    """Return the least and the greatest multiplier of the rows that enter each result; NaN where one is not known."""
+    """Return the least and the greatest coefficient of each result's rows; NaN where one is unknown."""
     low, high = np.full(results, np.inf), np.full(results, -np.inf)
     np.minimum.at(low, entering.result, entering.low)
     np.maximum.at(high, entering.result, entering.high)
@@ -94,7 +94,7 @@ def farthest_values(entering: Entering, results: int) -> tuple[Floats, Floats]:
 
 
 def words(relation: Relation, entering: Entering, cells: ResultCells, results: int) -> list[str]:
-    """Say of each result which bins it cuts."""
+    """Return the text on the bins that each result cuts."""
     said: list[list[str]] = [[] for _ in range(results)]
     for axis, pieces in relation.pieces.items():
         if not pieces.is_cut:
@@ -108,7 +108,7 @@ def words(relation: Relation, entering: Entering, cells: ResultCells, results: i
 
 
 def _taken_alike(relation: Relation, entering: Entering, cells: ResultCells, axis: int) -> Bools:
-    """Tell of each cell whether, whichever parts enter on other axes, all of its parts on this one do."""
+    """Return which cells are whole along an axis: with any part on the other axes, all parts on this one enter."""
     code = cells.cell
     for other, pieces in relation.pieces.items():
         if other != axis:
@@ -120,10 +120,10 @@ def _taken_alike(relation: Relation, entering: Entering, cells: ResultCells, axi
 
 
 def by_chance(relation: Relation, entering: Entering, results: int) -> Floats:
-    """Return the variance of results by where rows fall in bins that are declared even, each row by chance.
+    """Return the variance of results from the random positions of rows in bins declared even.
 
-    N rows with multiplier f, of mean m over the cell, add N times the mean of (f - m)^2. That of a multiplier which
-    varies inside a part is a quarter of its squared range at most.
+    N rows with coefficient f, of mean m over the cell, add N times the mean of (f - m)^2. The variance of a coefficient
+    that varies inside a part is at most a quarter of its squared range.
     """
     even = [axis for axis, pieces in relation.pieces.items() if pieces.attribute.is_even and pieces.is_part.any()]
     weight = relation.weights[entering.row]

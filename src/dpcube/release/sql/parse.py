@@ -1,27 +1,40 @@
-"""SQL text enters; one SELECT made only of what is allowed leaves, as a sqlglot tree.
+"""Parser of the SQL dialect: an allow list over sqlglot's syntax trees, with PIVOT and DESCRIBE of the cube.
 
-What is allowed is listed, so that what nobody thought of is refused: statements that write, files, table functions,
+Every allowed construct is listed, so that anything else is refused: statements that write, files, table functions,
 settings, and functions whose cost or effect is unknown never reach the engine.
+
+`PIVOT cube ON sex USING count(*) GROUP BY age` is `SELECT age, count(*) FILTER (WHERE sex = 'F') AS "F", ...`. Its
+columns are the values that the domain lists, or those of `IN (...)`: no row is read to find them.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 from sqlglot.tokens import TokenType
 
+from dpcube.core.domain import Attribute, Domain
+from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.text import spelling_hint
 from dpcube.core.errors import QueryError
 
-MOST_CHARACTERS = 100_000
+MAX_CHARACTERS = 100_000
 DIALECT = "duckdb"
 STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.PIVOT)
+MAX_PIVOT_COLUMNS = 100
+PIVOT_FORM = "write PIVOT cube ON sex USING count(*) GROUP BY income"
+DESCRIBING = re.compile(
+    r"\s*(?:(?P<table>DESCRIBE|DESC|SHOW)\s+(?:TABLE\s+)?\"?cube\"?|SHOW\s+TABLES)\s*;?\s*", re.IGNORECASE
+)
 
 
 class Mode(exp.AggFunc):
-    """The most frequent value: sqlglot has no node for it."""
+    """The aggregate mode(x), for which sqlglot has no node."""
 
     arg_types = {"this": True}  # noqa: RUF012 (sqlglot's own way of declaring a node)
     _sql_names = ["MODE"]  # noqa: RUF012
@@ -99,8 +112,8 @@ def parse_select(text: str, *, as_select: Callable[[exp.Expression], exp.Express
 
     `as_select` may return a SELECT for what was parsed, before anything in it is checked.
     """
-    if len(text) > MOST_CHARACTERS:
-        msg = f"the query has {len(text)} characters; at most {MOST_CHARACTERS} are read"
+    if len(text) > MAX_CHARACTERS:
+        msg = f"the query has {len(text)} characters; at most {MAX_CHARACTERS} are read"
         raise QueryError(msg)
     try:
         tree = _one_statement(_with_limit(text), as_select)
@@ -119,7 +132,7 @@ def _with_limit(text: str) -> str:
     try:
         tokens = sqlglot.tokenize(text, read=DIALECT)
     except SqlglotError:
-        return text  # which parsing says better
+        return text  # the parser has the clearer message
     words = [token.text.upper() for token in tokens]
     for place in range(len(tokens) - 1, -1, -1):
         if words[place] == "FETCH" and words[place + 1 : place + 2] in (["FIRST"], ["NEXT"]):
@@ -132,12 +145,12 @@ def _with_limit(text: str) -> str:
 
 
 def _own_node(call: exp.Anonymous) -> exp.Expression:
-    """Return a function that sqlglot does not know as the node that we have for it, if any."""
+    """Return a function that sqlglot does not parse as the node of this module, if there is one."""
     return Mode(this=call.expressions[0]) if call.name.lower() == "mode" and len(call.expressions) == 1 else call
 
 
 def _one_statement(text: str, as_select: Callable[[exp.Expression], exp.Expression]) -> exp.Query:
-    """Return the tree of the one query in `text`, nothing in it checked yet."""
+    """Return the syntax tree of the one query in `text`, unchecked."""
     try:
         tokens = sqlglot.tokenize(text, read=DIALECT)
         first = tokens[0] if tokens else None
@@ -158,7 +171,7 @@ def _one_statement(text: str, as_select: Callable[[exp.Expression], exp.Expressi
 
 
 def _check_allowed(node: exp.Expression) -> None:
-    """Refuse a node of the tree that is not on the lists above, or has parts that are not."""
+    """Refuse a node that is not on the lists above, or has parts that are not."""
     if isinstance(node, exp.Anonymous):
         allowed = node.name.lower() in NAMED_FUNCTIONS
     elif isinstance(node, exp.DataType):
@@ -194,7 +207,7 @@ def _given_parts(node: exp.Expression) -> Iterator[str]:
 
 
 class UserDialect(DuckDB):
-    """DuckDB's SQL as users write it, for names of columns and messages."""
+    """DuckDB's SQL with the spellings of users, for names of columns and messages."""
 
     class Generator(DuckDB.Generator):
         """Writes var_samp for what sqlglot calls variance."""
@@ -223,3 +236,158 @@ def shown(node: exp.Expression) -> str:
     """Return `node`, a part of a query, as a user would write it, cut to the length of a message."""
     text = text_of(node)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class Attr(exp.Column):
+    """A reference to the attribute of an axis; it prints as the attribute's name."""
+
+    arg_types = {"this": True, "axis": True}  # noqa: RUF012 (sqlglot's own way of declaring a node)
+
+    @property
+    def axis(self) -> int:
+        """The attribute's axis."""
+        return int(self.args["axis"])
+
+    @classmethod
+    def on_axis(cls, axis: int, name: str) -> "Attr":
+        """Return a reference to the attribute of an axis."""
+        return cls(this=exp.to_identifier(name), axis=axis)
+
+
+Attr.key = "column"  # the generator's method that prints it
+
+
+def find(name: str, known: Iterable[str], *, what: str) -> str:
+    """Return the known name that matches: exactly, or else the only one that differs in case alone."""
+    names = list(known)
+    if name in names:
+        return name
+    alike = [other for other in names if other.casefold() == name.casefold()]
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        msg = f"{what} '{name}' may be {listing(alike)}; write it in double quotes, as in \"{alike[0]}\""
+        raise QueryError(msg)
+    folded = {other.casefold(): other for other in names}
+    near = [folded[found] for found in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
+    hint = f"did you mean {listing(near)}?" if near else f"there are {listing(names, most=30)}"
+    if what == "column" and not near:
+        hint += f"; text is written in single quotes: '{name}'"
+    msg = f"there is no {what} '{name}'; {hint}"
+    raise QueryError(msg)
+
+
+def attrs(node: exp.Expression | None) -> set[int]:
+    """Return the axes that a part of a query names."""
+    return set() if node is None else {found.axis for found in node.find_all(Attr)}
+
+
+def is_constant(node: exp.Expression) -> bool:
+    """Whether a part of a query has one value, whatever the row."""
+    return not any(node.find_all(exp.Column, exp.AggFunc, exp.Window, exp.Query, exp.Star))
+
+
+def bare(node: exp.Expression) -> exp.Expression:
+    """Return what is inside parentheses."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def unpivoted(tree: exp.Expression, domain: Domain) -> exp.Expression:
+    """Return a PIVOT of the cube as a SELECT with filters; anything else as it is."""
+    if isinstance(tree, exp.Pivot):
+        return _filtered_select(tree, tree.this, tree.expressions, tree.args.get("using") or [], domain)
+    source = tree.args.get("from") if isinstance(tree, exp.Select) else None
+    if source is None or not isinstance(source.this, exp.Table) or not (pivots := source.this.args.get("pivots")):
+        return tree
+    if len(pivots) > 1 or len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Star):
+        msg = f"a PIVOT in FROM is the only one, and is selected by SELECT *; or {PIVOT_FORM}"
+        raise QueryError(msg)
+    made = _filtered_select(pivots[0], source.this, pivots[0].args.get("fields") or [], pivots[0].expressions, domain)
+    for part in ("with", "order", "limit", "offset"):
+        made.set(part, tree.args.get(part))
+    return made
+
+
+def _filtered_select(
+    pivot: exp.Pivot,
+    table: exp.Expression,
+    on: list[exp.Expression],
+    using: list[exp.Expression],
+    domain: Domain,
+) -> exp.Select:
+    group = pivot.args.get("group")
+    if pivot.args.get("unpivot") or len(on) != 1 or not using or group is None or table.name.casefold() != "cube":
+        msg = f"a PIVOT takes cube, ON one attribute, USING aggregates, and GROUP BY; {PIVOT_FORM}"
+        raise QueryError(msg)
+    column, values = _pivot_values(on[0], domain)
+    made = exp.Select().from_(exp.to_table("cube")).select(*(key.copy() for key in group.expressions))
+    for value in values:
+        for aggregate in using:
+            name = (
+                value.name if len(using) == 1 and not aggregate.alias else f"{value.name}_{_aggregate_name(aggregate)}"
+            )
+            kept = exp.Where(this=exp.EQ(this=column.copy(), expression=value.copy()))
+            only = exp.Filter(this=_unnamed(aggregate).copy(), expression=kept)
+            made = made.select(exp.alias_(only, name, quoted=True), copy=False)
+    made.set("group", group.copy())
+    return made
+
+
+def _unnamed(node: exp.Expression) -> exp.Expression:
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def _aggregate_name(aggregate: exp.Expression) -> str:
+    return aggregate.alias or aggregate.sql(dialect="duckdb", normalize_functions="lower")
+
+
+def _pivot_values(on: exp.Expression, domain: Domain) -> tuple[exp.Expression, list[exp.Expression]]:
+    """Return the attribute of a PIVOT, and its values: those given, or those that the domain lists."""
+    if isinstance(on, exp.In):
+        column, given = on.this, list(map(_unnamed, on.expressions))
+    else:
+        column, given = on, []
+    if not isinstance(column, exp.Column) or any(not isinstance(value, exp.Literal) for value in given):
+        msg = f"the columns of a PIVOT must be literal values of one attribute; {PIVOT_FORM}"
+        raise QueryError(msg)
+    attribute = domain[find(column.name, domain.names, what="column")]
+    if not given and attribute.scale == "position":
+        given = [exp.Literal.string(value) for value in attribute.labels()[: attribute.bins]]
+    if not 1 <= len(given) <= MAX_PIVOT_COLUMNS:
+        msg = (
+            f"PIVOT ON '{attribute.name}' needs 1 to {MAX_PIVOT_COLUMNS} columns, got {len(given)}; list the values, "
+            "as in PIVOT cube ON age IN (1, 2)"
+        )
+        raise QueryError(msg)
+    return column, given
+
+
+def described(text: str, domain: Domain) -> pa.Table | None:
+    """Return the result of DESCRIBE cube or SHOW TABLES; None if `text` is another statement."""
+    matched = DESCRIBING.fullmatch(text)
+    if matched is None:
+        return None
+    if matched["table"] is None:
+        return pa.table({"name": ["cube"]})
+    rows = domain.attributes
+    return pa.table(
+        {
+            "column_name": [a.name for a in rows],
+            "column_type": list(map(_type_of, rows)),
+            "values": [a.extent() for a in rows],
+            "cells": [a.size for a in rows],
+            "bins": ["of several values" if a.has_wide_bins else "of one value" for a in rows],
+            "own_cells": [", ".join(f"({kind})" for kind in a.own_cells) for a in rows],
+        }
+    )
+
+
+def _type_of(attribute: Attribute) -> str:
+    """Return the type of an attribute where it is compared, added up or averaged; wide bins are text as group keys."""
+    if attribute.scale == "position":
+        return "VARCHAR"
+    if attribute.scale == "day":
+        return "DATE"
+    return "DOUBLE" if attribute.has_wide_bins or attribute.is_continuous else "BIGINT"

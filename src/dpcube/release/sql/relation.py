@@ -18,7 +18,7 @@ from dpcube.core.errors import QueryError
 from dpcube.core.memory import check_memory
 from dpcube.models import Estimate
 from dpcube.queries import Workload
-from dpcube.release.sql.axes import MOST_QUERY_ROWS, Pieces
+from dpcube.release.sql.axes import MAX_QUERY_ROWS, Pieces
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Relation:
 
     def __post_init__(self) -> None:
         rows = math.prod(len(piece) for piece in self.pieces.values())
-        if rows > MOST_QUERY_ROWS:
+        if rows > MAX_QUERY_ROWS:
             sizes = " x ".join(f"{self.domain.names[j]} {len(piece)}" for j, piece in self.pieces.items())
             msg = (
-                f"the query needs {rows:,} rows of the cube ({sizes}); at most {MOST_QUERY_ROWS:,} are made: use fewer "
+                f"the query needs {rows:,} rows of the cube ({sizes}); at most {MAX_QUERY_ROWS:,} are made: use fewer "
                 "attributes, or compare them with constants in place of grouping by them"
             )
             raise QueryError(msg)

@@ -1,34 +1,22 @@
 """Execution of SQL on an estimated cube: each SELECT from the cube is rewritten, and its rows made, as it is met."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
 from dpcube.core.domain import Domain
 from dpcube.core.errors import QueryError
 from dpcube.models import Estimate
-from dpcube.release.sql.axes import pieces_of
-from dpcube.release.sql.constancy import check_constancy, check_numbers, cut_at_steps
-from dpcube.release.sql.describe import described
+from dpcube.release.sql.aggregates import Aggregate
 from dpcube.release.sql.engine import Engine, engine
-from dpcube.release.sql.errors import error_columns, scaled_errors
-from dpcube.release.sql.lookup import looked_up
-from dpcube.release.sql.names import Attr
-from dpcube.release.sql.needs import Needs
-from dpcube.release.sql.parse import parse_select, shown, sql_of
-from dpcube.release.sql.pivot import unpivoted
-from dpcube.release.sql.products import TooManyWaysError
-from dpcube.release.sql.quantile_errors import quantile_errors
-from dpcube.release.sql.quotient_errors import quotient_errors
-from dpcube.release.sql.relation import Relation
-from dpcube.release.sql.rewrite import Erring, Rewriter, Rewritten, written
-from dpcube.release.sql.scope import (
+from dpcube.release.sql.error_terms import inlined
+from dpcube.release.sql.errors import column_errors
+from dpcube.release.sql.from_clause import (
     CUBE,
     NO_ROWS_TO_LIST,
     CubeRows,
@@ -37,16 +25,19 @@ from dpcube.release.sql.scope import (
     grouped_if_distinct,
     has_aggregates,
     listed_rows,
+    looked_up,
     with_column_names,
 )
-from dpcube.release.sql.stated import inlined
-from dpcube.release.sql.written import QUANTILE, Written, WrittenQuotient
+from dpcube.release.sql.parse import Attr, described, parse_select, shown, sql_of, unpivoted
+from dpcube.release.sql.predicates import Requirements, check_constancy, check_numbers, pieces_by_axis
+from dpcube.release.sql.relation import Relation
+from dpcube.release.sql.rewrite import Rewriter, Rewritten, raw_sql
 
-MOST_SUBQUERY_ROWS = 10_000
-MOST_SELECTS = 100
+MAX_SUBQUERY_ROWS = 10_000
+MAX_SELECTS = 100
 ONLY_ERRORS_OF = (
-    "errors are stated for count, sum, avg, their multiples, sums and ratios, and for medians in the outermost SELECT, "
-    "when it is FROM cube and not DISTINCT"
+    "errors are stated for count, sum, avg, their multiples, sums and ratios, and for medians, in an outermost SELECT "
+    "that is FROM cube and not DISTINCT"
 )
 
 
@@ -78,10 +69,10 @@ def run(
 
 @dataclass
 class Session:
-    """One query that is being rewritten: the engine it will run in, and what is known of it so far.
+    """The evaluation of one query: the engine it runs in, and its state so far.
 
     `selects_made` counts its SELECTs from rows of the cube. `_stating_errors` is the outermost of them, with its rows,
-    if errors are asked for; `_names` are the names of its columns as the user wrote them.
+    if errors are requested; `_names` are the names of its columns as the user wrote them.
     """
 
     domain: Domain
@@ -103,7 +94,9 @@ class Session:
 
     def result(self, tree: exp.Query) -> pa.Table:
         """Return what the engine makes of the query: rows of the cube are given to it, and aggregates are weighted."""
-        columns: dict[str, exp.Expression] = {name: Attr.of(axis, name) for axis, name in enumerate(self.domain.names)}
+        columns: dict[str, exp.Expression] = {
+            name: Attr.on_axis(axis, name) for axis, name in enumerate(self.domain.names)
+        }
         tree = inlined(tree) if self.error else tree
         query = self._rewrite_to_result(tree, Scope({CUBE: CubeRows(columns)}), outermost=True)
         if self.error and self._stating_errors is None:
@@ -111,7 +104,7 @@ class Session:
         return self._with_errors_and_names(self.engine.run(sql_of(query)))
 
     def _rewrite_query(self, query: exp.Expression, scope: Scope, *, outermost: bool = False) -> CubeRows | exp.Query:
-        """Return the rows of the cube that a query lists; or, if it makes a result, the query rewritten."""
+        """Return the rewritten query; if it has no aggregates, the rows of the cube that it defines."""
         scope, named = scope.copy(), []
         if clause := query.args.get("with"):
             for cte in clause.expressions:
@@ -125,7 +118,7 @@ class Session:
         elif isinstance(query, exp.Subquery):
             query.set("this", self._rewrite_to_result(query.this, scope))
         elif not isinstance(query, exp.Select):
-            msg = f"{shown(query)!r} is no SELECT; a release is only read by SELECT"
+            msg = f"{shown(query)!r} is not a SELECT; only SELECT is allowed on a release"
             raise QueryError(msg)
         else:
             selected = self._rewrite_select(query, scope, outermost=outermost)
@@ -137,14 +130,14 @@ class Session:
         return query
 
     def _rewrite_to_result(self, query: exp.Expression, scope: Scope, *, outermost: bool = False) -> exp.Query:
-        """Return a query rewritten; refuse one that lists rows of the cube."""
+        """Return a rewritten query; refuse one that would list rows of the cube."""
         made = self._rewrite_query(query, scope, outermost=outermost)
         if isinstance(made, CubeRows):
             raise QueryError(NO_ROWS_TO_LIST)
         return made
 
     def _rewrite_select(self, select: exp.Select, scope: Scope, *, outermost: bool) -> CubeRows | exp.Select:
-        """Rewrite one SELECT: from rows of the cube to rows or to weighted aggregates; from results it stays."""
+        """Rewrite one SELECT from the cube to rows or to weighted aggregates; one from results is unchanged."""
         joins = select.args.get("joins") or []
         tables = [part.this for part in [select.args.get("from"), *joins] if part is not None]
         rows = [(table, found) for table in tables if (found := self._rows_of(table, scope)) is not None]
@@ -154,7 +147,7 @@ class Session:
             return select
         table, found = rows[0]
         if len(rows) > 1 or table is not tables[0]:
-            msg = "rows of the cube can be joined with results and VALUES only, and come first: FROM cube JOIN ..."
+            msg = "the cube can be joined with results and VALUES only, and must come first: FROM cube JOIN ..."
             raise QueryError(msg)
         source = SelectSource(with_column_names(found, table), table.alias_or_name)
         for join in joins:
@@ -168,26 +161,24 @@ class Session:
         )
 
     def _table_of(self, table: exp.Expression, scope: Scope) -> pa.Table:
-        """Return a table that the cube is joined with: VALUES, or a result."""
+        """Return the table of a lookup join: VALUES, or a result."""
         query = exp.select("*").from_(table.copy())
         if scope.results:
             query.set("with", exp.With(expressions=[cte.copy() for cte in scope.results.values()]))
         found = self.engine.run(sql_of(query))
-        if found.num_rows > MOST_SUBQUERY_ROWS:
-            msg = (
-                f"a table that the cube is joined with has at most {MOST_SUBQUERY_ROWS:,} rows, here {found.num_rows:,}"
-            )
+        if found.num_rows > MAX_SUBQUERY_ROWS:
+            msg = f"a table joined with the cube may have at most {MAX_SUBQUERY_ROWS:,} rows, got {found.num_rows:,}"
             raise QueryError(msg)
         return found
 
     def _rows_of(self, table: exp.Expression, scope: Scope) -> CubeRows | None:
-        """Return the rows of the cube that a SELECT takes from `table`; None if that is a result."""
+        """Return the rows of the cube that a table in FROM refers to; None if it refers to a result."""
         if isinstance(table, exp.Table):
             return scope.rows_of(table)
         if isinstance(table, exp.Values):
             return None
         if not isinstance(table, exp.Subquery):
-            msg = "a SELECT takes its rows from cube, a WITH clause or a sub-query"
+            msg = "a SELECT must be FROM cube, a WITH clause or a sub-query"
             raise QueryError(msg)
         made = self._rewrite_query(table.this, scope)
         if isinstance(made, CubeRows):
@@ -196,43 +187,42 @@ class Session:
         return None
 
     def _rewrite_aggregates(self, select: exp.Select, source: SelectSource, *, outermost: bool) -> exp.Select:
-        """Rewrite a SELECT with aggregates over rows of the cube, and make its rows.
+        """Rewrite a SELECT with aggregates over rows of the cube, and add its rows to the engine.
 
-        Where errors are stated, rows of count zero are made too, and hidden columns list the rows of each aggregate.
+        With errors, rows of count zero are added too, and hidden columns list the rows of each aggregate.
         """
         complete = outermost and self.error
         if complete and select.args.get("distinct"):
             raise QueryError(ONLY_ERRORS_OF)
         self.selects_made += 1
-        if self.selects_made > MOST_SELECTS:
-            msg = f"the query selects from the cube more than {MOST_SELECTS} times; ask several queries"
+        if self.selects_made > MAX_SELECTS:
+            msg = f"the query selects from the cube more than {MAX_SELECTS} times; split it into several queries"
             raise QueryError(msg)
         name = f"dpcube rows {self.selects_made}"
-        rewriter = Rewriter(source, Needs(self.domain, self.fold), complete=complete, outermost=outermost)
+        rewriter = Rewriter(source, Requirements(self.domain, self.fold), complete=complete, outermost=outermost)
         rewritten = rewriter.rewrite(select, name)
         relation = self._add_rows(name, rewritten, complete=complete)
         if outermost and len(set(rewritten.names)) == len(rewritten.names):
-            self._names = rewritten.names  # the engine takes names that differ in case for the same
+            self._names = rewritten.names  # the engine does not distinguish names by case
         if complete:
             self._stating_errors = rewritten, relation
-            for place, made in enumerate(_erring_aggregates(rewritten)):
-                for name, what in ((_hidden_name(place), made.parts()), (_hidden_value(place), made.sql)):
-                    rewritten.select.select(exp.alias_(written(what), name, quoted=True), copy=False)
+            for place, made in enumerate(_aggregates_with_errors(rewritten)):
+                for name, what in ((_rows_column(place), made.rows_sql()), (_value_column(place), made.sql)):
+                    rewritten.select.select(exp.alias_(raw_sql(what), name, quoted=True), copy=False)
         return rewritten.select
 
     def _add_rows(self, name: str, rewritten: Rewritten, *, complete: bool) -> Relation:
-        """Make the rows that a rewritten SELECT needs, and give them to the engine as the table `name`."""
-        needs = rewritten.needs
-        cut_at_steps(self.engine, needs)
-        pieces = {axis: pieces_of(self.domain.attributes[axis], needs.uses[axis]) for axis in sorted(needs.uses)}
+        """Make the rows that a rewritten SELECT requires, and add them to the engine as the table `name`."""
+        required = rewritten.required
+        pieces = pieces_by_axis(self.engine, required)
         relation = Relation(self.domain, self.estimate, pieces, complete)
-        self.engine.add(name, relation.table(needs.columns, needs.noises))
+        self.engine.add(name, relation.table(required.columns, required.noises))
         check_numbers(self.engine, name, rewritten.numbers)
-        check_constancy(self.engine, pieces, rewritten.constant_in_bins, needs.columns)
+        check_constancy(self.engine, pieces, rewritten.constant_in_bins, required.columns)
         return relation
 
     def _replace_subqueries(self, select: exp.Select, scope: Scope) -> None:
-        """Run the sub-queries in conditions and columns, and put their values there: they do not depend on the row."""
+        """Replace sub-queries in conditions and columns by their values, which do not depend on the row."""
         for nested in _subqueries(select):
             query = self._rewrite_to_result(nested.copy(), scope)
             named = [cte.copy() for cte in scope.results.values()]
@@ -246,7 +236,7 @@ class Session:
                 parent.set("query", None)
                 parent.set(
                     "expressions",
-                    [exp.convert(value) for value in _values_of_only_column(table, MOST_SUBQUERY_ROWS)] or [exp.null()],
+                    [exp.convert(value) for value in _values_of_only_column(table, MAX_SUBQUERY_ROWS)] or [exp.null()],
                 )
             else:
                 values = _values_of_only_column(table, 1)
@@ -261,46 +251,28 @@ class Session:
         return self.engine.run(f"SELECT {sql_of(node)} AS v").column(0)[0].as_py()
 
     def _with_errors_and_names(self, table: pa.Table) -> pa.Table:
-        """Return the engine's result with errors in place of the hidden columns, or with the user's names."""
+        """Return the engine's result with error columns in place of the hidden ones, or with the user's names."""
         if self._stating_errors is None:
             return table.rename_columns(self._names) if self._names else table
         rewritten, relation = self._stating_errors
         columns = {name: table[name] for name in table.column_names[: len(rewritten.names)]}
         made: dict[str, pa.Array] = {}
         hidden = (
-            tuple(table[of(place)].combine_chunks() for of in (_hidden_value, _hidden_name))
-            for place in range(len(_erring_aggregates(rewritten)))
+            tuple(table[of(place)].combine_chunks() for of in (_value_column, _rows_column))
+            for place in range(len(_aggregates_with_errors(rewritten)))
         )
         for name, values in columns.items():
             made[name] = values
             if name in rewritten.errors:
-                found = self._errors(relation, rewritten.errors[name], hidden)
+                column = rewritten.errors[name]
+                inputs = [next(hidden) for _ in column.aggregates]
+                found = column_errors(relation, column, inputs, confidence=self.confidence)
                 made |= {f"{name}_{what}": column for what, column in found.items()}
         return pa.table(made)
 
-    def _errors(
-        self, relation: Relation, of: Erring, hidden: Iterator[tuple[pa.Array, pa.Array]]
-    ) -> dict[str, pa.Array]:
-        """Return the errors of a column, given the value and the rows of each of its aggregates in turn."""
-        taken = [next(hidden) for _ in of.aggregates]
-        if isinstance(of, Written) and of.kind != QUANTILE:
-            found = error_columns(relation, *taken[0], of=of, confidence=self.confidence)
-        else:
-            try:
-                found = (
-                    quotient_errors(relation, of, taken, confidence=self.confidence)
-                    if isinstance(of, WrittenQuotient)
-                    else quantile_errors(relation, *taken[0], of=of, confidence=self.confidence)
-                )
-            except TooManyWaysError:
-                found = dict.fromkeys(
-                    ("stderr", "nonuniformity", "low", "high"), pa.array(np.full(len(taken[0][0]), np.nan))
-                )
-        return scaled_errors(found, scale=of.scale, offset=of.offset)
-
 
 def _subqueries(select: exp.Select) -> list[exp.Expression]:
-    """Return the outermost queries inside a SELECT's columns and conditions, not those it selects from."""
+    """Return the outermost sub-queries in a SELECT's columns and conditions, but not in its FROM."""
     found: list[exp.Expression] = []
 
     def visit(node: exp.Expression) -> None:
@@ -317,27 +289,27 @@ def _subqueries(select: exp.Select) -> list[exp.Expression]:
 
 
 def _values_of_only_column(table: pa.Table, most: int) -> list[object]:
-    """Return the values of the result of a sub-query in a condition, which has one column and at most `most` rows."""
+    """Return the values of a sub-query in a condition, which may have one column and at most `most` rows."""
     if table.num_columns != 1 or table.num_rows > most:
         msg = (
-            f"a sub-query in a condition gives one column and at most {most:,} rows, "
-            f"here {table.num_columns} columns and {table.num_rows:,} rows"
+            f"a sub-query in a condition must return one column and at most {most:,} rows, "
+            f"got {table.num_columns} columns and {table.num_rows:,} rows"
         )
         raise QueryError(msg)
     values: list[object] = table.column(0).to_pylist()
     return values
 
 
-def _erring_aggregates(rewritten: Rewritten) -> list[Written]:
-    """Return the aggregates whose errors are stated, column by column."""
+def _aggregates_with_errors(rewritten: Rewritten) -> list[Aggregate]:
+    """Return the aggregates of the columns with errors, column by column."""
     return [aggregate for column in rewritten.errors.values() for aggregate in column.aggregates]
 
 
-def _hidden_name(place: int) -> str:
-    """Return the name of the hidden column that lists the rows of an aggregate, by its place among them."""
+def _rows_column(place: int) -> str:
+    """Return the name of the hidden column that lists the rows of an aggregate."""
     return f"dpcube error {place}"
 
 
-def _hidden_value(place: int) -> str:
-    """Return the name of the hidden column that holds an aggregate itself, of which a column is a multiple."""
+def _value_column(place: int) -> str:
+    """Return the name of the hidden column with the value of an aggregate."""
     return f"dpcube value {place}"

@@ -1,4 +1,4 @@
-"""Trees of boxes learnt from noisy counts."""
+"""V-optimal kd-trees grown from noisy counts."""
 
 from dpcube.trees.partition.growth import grow
 from dpcube.trees.partition.variance import weighted_variance

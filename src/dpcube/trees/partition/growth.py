@@ -1,7 +1,7 @@
-"""Algorithm 3, the v-optimal kd-tree: noisy counts enter, a `BoxTree` leaves. Only noisy counts belong here.
+"""V-optimal kd-tree of noisy counts (Algorithm 3 of the paper). Post-processing: the counts must be noisy.
 
-Each box is split where the squared errors of the halves sum to least, until its variance is small. What is split
-never depends on the threshold, so the trees of two thresholds are nested.
+Each box is split where the sum of the squared errors of its halves is least, until its variance is small. The place of
+a split never depends on the threshold, so the trees of two thresholds are nested.
 """
 
 import heapq
@@ -37,13 +37,13 @@ Entry = tuple[float, int, int, int, Moments]
 
 NO_LIMIT = 2**62
 TIE = 1e-12
-# How far the screening cost may be off, in units of the box's squared error: its error is below 2^-49 sqrt(cells).
+# Tolerance of the screening cost, in units of the box's squared error: its error is below 2^-49 sqrt(cells).
 SCREEN = 1e-8
 LOOKUP_PRICE = 3.0
 
 
 class Rule(NamedTuple):
-    """When to split a box and where; `lookup_price` is the cost of a table lookup in units of reading a cell."""
+    """Parameters of the splits; `lookup_price` is the cost of a table lookup in units of reading a cell."""
 
     threshold: float
     noise_variance: float
@@ -58,7 +58,7 @@ class Rule(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A cut of a box along an axis, its cost, and the moments of the half below it; axis -1 stands for no cut."""
+    """A cut of a box along an axis, its cost, and the moments of the lower half; axis -1 means no cut."""
 
     cost: float
     axis: int
@@ -78,11 +78,11 @@ def grow(
     max_depth: int | None = None,
     max_boxes: int | None = None,
 ) -> BoxTree:
-    """Split the cube where counts differ, until every box's variance is at most the threshold above the noise floor.
+    """Split the cube until the variance of every box, less the noise floor, is at most the threshold.
 
-    `rule` looks for the cut along every axis (`best`) or the one with most cells (`longest`); `weight` weighs the
+    `rule` searches cuts along every axis (`best`) or along the one with most cells (`longest`); `weight` weights the
     variance of the halves by cells or by noisy records. `noise_variance` is the variance of the noise of one cell;
-    `slack` adds that many standard deviations of pure noise to the threshold. With `max_boxes` the box of greatest
+    `slack` adds that many standard deviations of pure noise to the threshold. With `max_boxes` the box with the largest
     squared error beyond the noise is split first.
 
     >>> grow(np.array([0, 0, 5, 9]), threshold=4).partitioning().labels
@@ -157,8 +157,8 @@ def _cube(counts: Ints, lookup_price: float) -> Cube:
 
 @compiled
 def _grow_cuts(cube: Cube, rule: Rule) -> tuple[NDArray[np.int32], Ints]:
-    """Find every node's cut, as axis and index (axis -1 for a leaf), and its parent; two halves follow each other."""
-    # Only boxes that wait to be split keep their bounds, in a slot: a node itself takes 16 bytes.
+    """Return the cut of every node, as axis and index (axis -1 for a leaf), and its parent; two halves are adjacent."""
+    # Only pending boxes have their bounds stored, in a slot: a node itself takes 16 bytes.
     work = workspace(cube)
     slots, free = np.zeros((64, 2, len(cube.shape)), np.int32), list(range(1, 64))
     slots[0, 1] = cube.shape
@@ -220,7 +220,7 @@ def _push(frontier: list[Entry], rule: Rule, where: tuple[int, int, int], box: M
 
 @compiled
 def _twice_as_long(array: NDArray[Any]) -> NDArray[Any]:
-    longer = np.empty((2 * len(array), *array.shape[1:]), array.dtype)  # what is not used yet takes no memory
+    longer = np.empty((2 * len(array), *array.shape[1:]), array.dtype)  # pages not yet written take no memory
     longer[: len(array)] = array
     return longer
 
@@ -235,7 +235,7 @@ def _store_half(slots: NDArray[np.int32], slot: int, work: Work, half: int, spli
 
 @compiled
 def _best_split(cube: Cube, rule: Rule, work: Work, active: int, box: Moments) -> Split:
-    """Find the cheapest cut of the box at hand: on a tie the lowest axis, then the lowest cut."""
+    """Return the cheapest cut of the current box: of equals the lowest axis, then the lowest cut."""
     first, stop = 0, active
     if rule.longest:
         for i in range(active):
@@ -255,7 +255,7 @@ def _best_split(cube: Cube, rule: Rule, work: Work, active: int, box: Moments) -
 
 @compiled
 def _best_cut(rule: Rule, work: Work, i: int, box: Moments, words: int, split: Split) -> Split:
-    """Choose the cheapest of `split` and the cuts along active axis `i`."""
+    """Return the cheapest of `split` and the cuts along active axis `i`."""
     error, slab = squared_error(box, words), box.cells // work.extents[i]
     centre = int(np.rint(box.total / box.cells))
     drift = (box.total - box.cells * centre) / box.cells
@@ -264,8 +264,8 @@ def _best_cut(rule: Rule, work: Work, i: int, box: Moments, words: int, split: S
         if cells < rule.min_cells or box.cells - cells < rule.min_cells:
             continue
         if not rule.by_records:
-            # The halves' errors sum to the box's less n/(n1 n2) times the square of this shift: too little, no need
-            # of the exact cost.
+            # The halves' errors sum to the box's less n/(n1 n2) times the square of this shift. If that is too little,
+            # the exact cost is not needed.
             shift = float(work.sums[at] - cells * centre) - cells * drift
             needed = error * (1 - SCREEN) - split.cost
             if shift * shift * box.cells < needed * float(cells) * float(box.cells - cells):
@@ -285,7 +285,7 @@ def _cost(rule: Rule, box: Moments, words: int) -> float:
 
 @compiled
 def _in_preorder(cuts: NDArray[np.int32], parents: Ints, shape: Ints) -> tuple[Ints, Ints, Ints]:
-    """Bounds and parents of the nodes, renumbered: each node, then its lower half's subtree, then its upper half's."""
+    """Return bounds and parents of the nodes in preorder: each node, its lower half's subtree, its upper half's."""
     nodes, dimensions = len(parents), len(shape)
     place = np.ones(nodes, np.int64)  # first the size of each node's subtree, then the node's new number
     for node in range(nodes - 1, 0, -1):

@@ -1,4 +1,4 @@
-"""Compiled sums for Algorithm 3: a `Cube` and a box of it enter; the sums of its slabs and its squared error leave.
+"""Exact slab sums and squared errors of boxes, by scans or summed-area tables (compiled kernels of Algorithm 3).
 
 Sums are exact integers. A float table of squares would lose a small box beside a large count, so every sum of y and
 of y^2 is kept modulo 2^64, where adding and subtracting prefix sums is exact however far they wrap. If a box's own sum
@@ -17,7 +17,7 @@ from dpcube.core.compiled import compiled
 
 
 class Cube(NamedTuple):
-    """Counts and what is needed to sum any box of them; the tables are empty when boxes are summed cell by cell."""
+    """Counts and their summed-area tables, which are empty when boxes are summed cell by cell."""
 
     counts: Ints
     shape: Ints
@@ -37,7 +37,7 @@ class Moments(NamedTuple):
 
 
 class Work(NamedTuple):
-    """The box at hand and scratch space: its axes with more than one cell, and prefix sums of slabs along them."""
+    """The current box and scratch space: its axes with more than one cell, and prefix sums of slabs along them."""
 
     lower: Ints
     upper: Ints
@@ -56,7 +56,7 @@ class Work(NamedTuple):
 
 @compiled
 def high_word(value: int) -> int:
-    """Square `value` in units of 2^32, rounded: a sum of these need only tell multiples of 2^64 apart."""
+    """Square `value` in units of 2^32, rounded: a sum of these only distinguishes multiples of 2^64."""
     return int(float(value) * float(value) * 2.0**-32)
 
 
@@ -162,7 +162,7 @@ def workspace(cube: Cube) -> Work:
 
 @compiled
 def enter(cube: Cube, work: Work, slots: NDArray[np.int32], slot: int) -> int:
-    """Make the box of a slot the one at hand; return how many of its axes have more than one cell."""
+    """Make the box of a slot the current one; return how many of its axes have more than one cell."""
     active, start = 0, 0
     for axis in range(len(cube.shape)):
         work.lower[axis] = slots[slot, 0, axis]
@@ -180,7 +180,7 @@ def enter(cube: Cube, work: Work, slots: NDArray[np.int32], slot: int) -> int:
 
 @compiled
 def table_cost(cube: Cube, work: Work, first: int, stop: int) -> float:
-    """How many table lookups give the slab sums along the active axes first..stop-1."""
+    """Count the table lookups for the slab sums along the active axes first..stop-1."""
     if len(cube.table) == 0:
         return np.inf
     inner = 0  # axes along which a corner lies inside the cube, where it has to be subtracted
@@ -194,7 +194,7 @@ def table_cost(cube: Cube, work: Work, first: int, stop: int) -> float:
 
 @compiled
 def list_corners(cube: Cube, work: Work, along: int) -> int:
-    """List offset and sign of the corners of the box in all axes but `along`; return how many there are."""
+    """List offset and sign of the corners of the box in all axes except `along`; return their number."""
     count, work.offsets[0], work.signs[0] = 1, 0, 1
     for axis in range(len(cube.shape)):
         if axis == along:
@@ -240,7 +240,7 @@ def look_up_slabs(cube: Cube, work: Work, first: int, stop: int) -> None:
 
 @compiled
 def first_offset(cube: Cube, work: Work) -> int:
-    """Where the lowest cell of the box is in the flat counts."""
+    """Offset of the lowest cell of the box in the flat counts."""
     offset = 0
     for axis in range(len(cube.shape)):
         offset += work.lower[axis] * cube.strides[axis]
@@ -275,8 +275,8 @@ def add_high_row(counts: Ints, work: Work, offset: int, last: int) -> tuple[int,
 @compiled
 def scan(cube: Cube, work: Work, active: int, word: int) -> None:
     """Add every cell of the box to the slabs of its active axes: y and y^2 (word 0), or the high word of y^2 (1)."""
-    # A row's sums go to its slab of the next axis out and are carried on only when that axis is through, so a cell
-    # costs little more than one addition whatever the number of axes.
+    # A row's sums are added to its slab of the next outer axis, and carried further only at the end of that axis, so a
+    # cell costs little more than one addition whatever the number of axes.
     sums = work.highs if word == 1 else work.sums
     offset, axis = first_offset(cube, work), 0
     while axis >= 0:

@@ -1,4 +1,4 @@
-"""The v-optimal objective: counts and a partitioning enter, the weighted variance inside its boxes leaves."""
+"""The v-optimal objective: weighted variance of counts inside the boxes of a partitioning."""
 
 from typing import Any, Literal
 
@@ -16,8 +16,8 @@ Weight = Literal["cells", "records"]
 def weighted_variance(counts: NDArray[Any], partitioning: Partitioning, *, weight: Weight = "cells") -> float:
     """Sum over boxes of weight times population variance, the weight being the box's cells or its records.
 
-    Weighted by cells it is the squared error of taking every box as uniform. On exact counts it is an exact number,
-    to be seen by the curator alone.
+    Weighted by cells it is the squared error of the uniform approximation of every box. On exact counts it is an exact
+    statistic, for the curator alone.
 
     >>> halves = Partitioning((4,), np.array([[0], [2]]), np.array([[2], [4]]))
     >>> counts = np.array([0, 0, 5, 9])
@@ -39,7 +39,7 @@ def weighted_variance(counts: NDArray[Any], partitioning: Partitioning, *, weigh
 @compiled
 def _squared_errors(flat: NDArray[Any], labels: NDArray[np.int32], means: Floats, sizes: NDArray[np.int64]) -> Floats:
     """Squared deviations from the box's mean, summed for each box."""
-    # The corrected two-pass formula: the deviations from a rounded mean do not sum to 0, and their sum mends that.
+    # Corrected two-pass formula: the deviations from a rounded mean do not sum to 0, and their sum is the correction.
     squares, shifts = np.zeros(len(means)), np.zeros(len(means))
     for cell in range(len(flat)):
         deviation = flat[cell] - means[labels[cell]]

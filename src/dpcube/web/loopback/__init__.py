@@ -1,11 +1,11 @@
-"""Pages on this machine only: what a page shows and can ask for enters; a server on 127.0.0.1 leaves.
+"""HTTP server for local pages, on the loopback interface (127.0.0.1) only.
 
-`entry` is who may come in; `server` joins it with HTTP; `opening` leads the user's browser there. The curator's page
-and the explorer are served by it, each with a `Site` of its own. The standard library serves them, so that no other
-code than ours runs beside what they hold.
+`access` authenticates requests, `server` is the HTTP server, and `browser` opens the user's browser. The curator's
+page and the explorer are served by it, each as a `Site`. It uses the standard library only, so that no third-party
+code runs in the process that holds private rows.
 """
 
-from dpcube.web.loopback.opening import opened_in_browser
+from dpcube.web.loopback.browser import opened_in_browser
 from dpcube.web.loopback.server import Download, LoopbackServer, Site, serve
 
 __all__ = ["Download", "LoopbackServer", "Site", "opened_in_browser", "serve"]

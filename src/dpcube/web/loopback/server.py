@@ -1,8 +1,8 @@
-"""A page on loopback: HTTP enters, what its site answers leaves, for whoever `entry` lets in.
+"""Threaded HTTP server of one site on 127.0.0.1, for authenticated requests (`access`).
 
-Each request has a connection and a thread of its own. There are at most MOST_AT_ONCE, a request is short and must have
-arrived in time, and where there is no room the one that has been arriving for longest is dropped: what one client does
-cannot cost more than that, nor keep others out.
+Each request has its own connection and thread. At most MAX_REQUESTS are served at a time, each of limited size, and
+each must arrive within a limit of time. At the maximum, the request that has been arriving longest is dropped, so that
+no client can exhaust the server or keep others out.
 """
 
 import json
@@ -19,50 +19,50 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from dpcube.core.errors import DpcubeError, InputError
-from dpcube.web.loopback.entry import HEADERS, Doorkeeper
+from dpcube.web.loopback.access import HEADERS, AccessControl
 
-LARGEST_BODY = 2**20
-MOST_AT_ONCE = 64
-ARRIVING = 15.0  # seconds within which a request must have arrived, or a piece of an answer must have been taken
-GRACE = 2.0  # seconds for which a request may be arriving while others wait for room
+MAX_BODY = 2**20
+MAX_REQUESTS = 64
+ARRIVING = 15.0  # seconds within which a request must arrive, and a piece of a response must be received
+GRACE = 2.0  # seconds for which a request may be arriving while others wait
 PIECE = 2**20
 
 
 class Download(NamedTuple):
-    """An answer that is a file: what it holds, how many bytes, of which kind. It is closed when it was sent."""
+    """A response that is a file: content, length in bytes, media type. The content is closed after sending."""
 
     content: BinaryIO
     length: int
     kind: str
 
 
-SiteAnswer = dict[str, Any] | bytes | Download
-"""An answer: facts, JSON that is written already, or a file."""
+SiteResponse = dict[str, Any] | bytes | Download
+"""A response: an object to serialise, serialised JSON, or a file."""
 JSON = "application/json; charset=utf-8"
 
 
 @dataclass(frozen=True)
 class Site:
-    """What is served: parts of a page by their paths, what it can ask for, and what the page may load.
+    """A served site: the resources of its page by path, its actions by name, and its Content-Security-Policy.
 
-    A part is told the key of its page, or "" where it must not be given, and is told as bytes, of a kind.
+    A resource is a function of the page's key, or of "" where the key must not be sent, with its media type.
     """
 
     command: str
     policy: str
     parts: Mapping[str, tuple[Callable[[str], bytes], str]]
-    actions: Mapping[str, Callable[[dict[str, Any]], SiteAnswer]]
+    actions: Mapping[str, Callable[[dict[str, Any]], SiteResponse]]
 
     @property
     def closed(self) -> str:
-        """What is said to whoever is not let in."""
+        """The response to requests that are not authenticated."""
         return (
-            f"This page opens once, by the address that the terminal shows. Start {self.command} again for a new one."
+            f"This page opens once, at the address shown in the terminal. Start {self.command} again for a new address."
         )
 
 
-class NoRequestError(Exception):
-    """What was sent is not what the page sends; `status` says why."""
+class BadRequestError(Exception):
+    """A request that the page does not make; `status` is the reason."""
 
     def __init__(self, status: HTTPStatus) -> None:
         super().__init__(status.phrase)
@@ -77,17 +77,17 @@ class LoopbackServer(ThreadingHTTPServer):
 
     def __init__(self, site: Site, port: int = 0) -> None:
         self.site = site
-        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._room = threading.BoundedSemaphore(MAX_REQUESTS)
         self._lock, self._arriving = threading.Lock(), dict[socket.socket, float]()
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError:
-            msg = f"port {port} of 127.0.0.1 is taken or not allowed; choose another, or none (--port 0)"
+            msg = f"port {port} of 127.0.0.1 is taken or not allowed; choose another one, or any free one (--port 0)"
             raise InputError(msg) from None
-        self.entry = Doorkeeper(self.server_address[1])
+        self.access = AccessControl(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Wait for room before there is another thread; who has been arriving for long makes room."""
+        """Wait for a free slot before starting another thread; drop slow requests meanwhile."""
         while not self._room.acquire(timeout=0.1):
             self._drop_slowest()
         with self._lock:
@@ -100,7 +100,7 @@ class LoopbackServer(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer one request in its thread."""
+        """Serve one request in its thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -108,7 +108,7 @@ class LoopbackServer(ThreadingHTTPServer):
             self._room.release()
 
     def has_arrived(self, request: socket.socket) -> None:
-        """Note that a request was read, or given up: it makes room for nobody any more."""
+        """Record that a request was read or abandoned, and is not dropped any more."""
         with self._lock:
             self._arriving.pop(request, None)
 
@@ -118,14 +118,14 @@ class LoopbackServer(ThreadingHTTPServer):
             if slowest is not None and time.monotonic() - self._arriving[slowest] > GRACE:
                 del self._arriving[slowest]
                 with suppress(OSError):
-                    slowest.shutdown(socket.SHUT_RDWR)  # whoever reads from it is told that it ended
+                    slowest.shutdown(socket.SHUT_RDWR)  # its reader gets the end of the stream
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that goes away is no matter, and a traceback could show rows."""
+        """Print nothing: a client may disconnect, and a traceback could show rows."""
 
 
 class _Arriving(RawIOBase):
-    """What a client sends, until its time is up: a byte now and then does not prolong it."""
+    """Input stream of a connection with one deadline, which slow sending does not extend."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._until = connection, time.monotonic() + ARRIVING
@@ -146,25 +146,25 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "dpcube", ""
 
     def setup(self) -> None:
-        """Read no longer than a request may take."""
+        """Read through a stream with a deadline."""
         super().setup()
         self.rfile.close()
         self.rfile = BufferedReader(_Arriving(self.connection))
 
     def do_GET(self) -> None:
-        """Give a part of the page; its address with the token gives it once, and the cookie and the key with it."""
-        entry, asked = self.server.entry, urlsplit(self.path)
+        """Send a resource of the page; the token gives the page once, with the cookie and the key."""
+        access, asked = self.server.access, urlsplit(self.path)
         self.server.has_arrived(self.connection)
-        if not entry.is_host(self.headers):  # type: ignore[arg-type]
+        if not access.is_host(self.headers):  # type: ignore[arg-type]
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this is not the host of the page")
             return
         token = parse_qs(asked.query).get("token", [""])[0]
         if asked.path == "/" and token:
-            if entry.use(token):
-                self._part("/", key=entry.key, cookie=entry.cookie_header)
+            if access.use(token):
+                self._part("/", key=access.key, cookie=access.cookie_header)
             else:
                 self._refuse(HTTPStatus.FORBIDDEN, self.server.site.closed)
-        elif not entry.knows(self.headers):  # type: ignore[arg-type]
+        elif not access.is_authenticated(self.headers):  # type: ignore[arg-type]
             self._refuse(HTTPStatus.FORBIDDEN, self.server.site.closed)
         elif asked.path not in self.server.site.parts:
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
@@ -172,11 +172,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._part(asked.path)
 
     def do_POST(self) -> None:
-        """Do what the page asks for, if it is the page that asks."""
-        entry, site, action = self.server.entry, self.server.site, self.path.removeprefix("/do/")
-        if not entry.is_host(self.headers):  # type: ignore[arg-type]
+        """Run an action, if the page itself calls it."""
+        access, site, action = self.server.access, self.server.site, self.path.removeprefix("/do/")
+        if not access.is_host(self.headers):  # type: ignore[arg-type]
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this is not the host of the page")
-        elif not entry.may_call(self.headers):  # type: ignore[arg-type]
+        elif not access.may_call(self.headers):  # type: ignore[arg-type]
             self._refuse(HTTPStatus.FORBIDDEN, site.closed)
         elif action not in site.actions or not self.path.startswith("/do/"):
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such action")
@@ -187,40 +187,40 @@ class _Handler(BaseHTTPRequestHandler):
         """Return the JSON object that was sent, or raise."""
         length = self.headers.get("Content-Length", "")
         if self.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
-            raise NoRequestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            raise BadRequestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         if not (length.isascii() and length.isdigit()):
-            raise NoRequestError(HTTPStatus.LENGTH_REQUIRED)
-        if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:
-            raise NoRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            raise BadRequestError(HTTPStatus.LENGTH_REQUIRED)
+        if len(length) > len(str(MAX_BODY)) or int(length) > MAX_BODY:
+            raise BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         try:
             request = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError):
             request = None
         self.server.has_arrived(self.connection)
         if not isinstance(request, dict):
-            raise NoRequestError(HTTPStatus.BAD_REQUEST)
+            raise BadRequestError(HTTPStatus.BAD_REQUEST)
         return request
 
-    def _do(self, act: Callable[[dict[str, Any]], SiteAnswer]) -> None:
+    def _do(self, act: Callable[[dict[str, Any]], SiteResponse]) -> None:
         try:
             request = self._request()
-        except NoRequestError as refused:
-            self._refuse(refused.status, f"a request is a JSON object of at most {LARGEST_BODY:,} bytes")
+        except BadRequestError as refused:
+            self._refuse(refused.status, f"a request is a JSON object of at most {MAX_BODY:,} bytes")
             return
         try:
-            told = act(request)
+            response = act(request)
         except DpcubeError as error:
-            self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, said_of_error(error))
+            self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, error_text(error))
         except Exception as error:  # noqa: BLE001, RUF100 (a traceback could show rows, so only the kind is named)
-            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, said_of_error(error))
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, error_text(error))
         else:
-            self._tell(told)
+            self._respond(response)
 
-    def _tell(self, told: SiteAnswer) -> None:
-        if isinstance(told, Download):
-            self._send(told)
+    def _respond(self, response: SiteResponse) -> None:
+        if isinstance(response, Download):
+            self._send(response)
         else:
-            content = told if isinstance(told, bytes) else json.dumps(told).encode()
+            content = response if isinstance(response, bytes) else json.dumps(response).encode()
             self._answer(HTTPStatus.OK, content, JSON)
 
     def _part(self, path: str, *, key: str = "", cookie: str | None = None) -> None:
@@ -255,22 +255,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Refuse what is no request of ours, with the headers that every answer has."""
-        self._refuse(HTTPStatus(code), "this is no request that the page makes")
+        """Refuse a malformed request, with the headers of every response."""
+        self._refuse(HTTPStatus(code), "the page makes no such request")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002, RUF100 (the library's signature)
-        """Keep no log: an address may hold the token."""
+        """Write no log: an address may contain the token."""
 
     def finish(self) -> None:
-        """Let a client that goes away go."""
+        """Close the connection, also of a client that has disconnected."""
         try:
             super().finish()
         except (OSError, ValueError):
             self.connection.close()
 
 
-def said_of_error(error: Exception) -> str:
-    """Return what is said of an error: ours as it is, and of others only the kind, for they may quote rows."""
+def error_text(error: Exception) -> str:
+    """Return the text of an error; of foreign ones only the type, because their messages may quote rows."""
     if isinstance(error, DpcubeError):
         return " ".join(str(error).split())
     return f"internal error ({type(error).__name__}); this is a fault in dpcube, please report it"

@@ -1,7 +1,7 @@
-"""What the page's form says: JSON from a browser enters, a `Domain` or a checked word leaves, or one error.
+"""Validation of the page's form: JSON from a browser as a `Domain`, or as checked fields.
 
-The form is written out as the text of a domain file and read by the reader of domain files, so that nothing can be
-declared here that a file could not.
+The form is converted to the text of a domain file and parsed as one, so that it cannot declare anything that a file
+could not.
 """
 
 import json
@@ -23,7 +23,7 @@ Declared = Mapping[str, Any]
 
 
 def word(request: Mapping[str, Any], key: str, *, needed: bool = True) -> str:
-    """Return what a field of the form says, without blanks around it."""
+    """Return the text of a field, without surrounding spaces."""
     text = request.get(key, "")
     if not isinstance(text, str) or (needed and not text.strip()):
         msg = f"{key.replace('_', ' ')} is empty; type it"
@@ -32,7 +32,7 @@ def word(request: Mapping[str, Any], key: str, *, needed: bool = True) -> str:
 
 
 def whole(request: Mapping[str, Any], key: str) -> int:
-    """Return the whole number that a field of the form says."""
+    """Return the whole number in a field."""
     text = word(request, key).replace(",", "").replace(" ", "")
     if not re.fullmatch("[0-9]{1,15}", text):
         msg = f"{key.replace('_', ' ')} must be a whole number such as 10000, got {text[:40]!r}"
@@ -48,7 +48,7 @@ def declared_domain(
     delimiter: str | None = None,
     encoding: str | None = None,
 ) -> Domain:
-    """Return the domain that the form declares; one drafted from data says so, and who signed it, if anybody did."""
+    """Return the declared domain, marked if it was drafted from data, and with its signature, if there is one."""
     if not isinstance(attributes, list) or not all(isinstance(item, dict) for item in attributes):
         msg = "attributes must be a list; reload the page"
         raise InputError(msg)
@@ -63,7 +63,7 @@ def declared_domain(
 
 
 def drafted(text: str) -> list[dict[str, Any]]:
-    r"""Return the attributes of a drafted domain file as the form takes them: bounds as text, values as a list.
+    r"""Return the attributes of a drafted domain file as fields of the form: bounds as text, values as a list.
 
     >>> drafted('[[attribute]]\nname = "day"\ntype = "date"\nstart = 2026-01-31\n')
     [{'name': 'day', 'type': 'date', 'start': '2026-01-31'}]
@@ -76,7 +76,7 @@ def drafted(text: str) -> list[dict[str, Any]]:
 
 
 def _given(attribute: Declared) -> list[tuple[str, object]]:
-    """Return the keys of an attribute that say something."""
+    """Return the keys of an attribute that are not empty."""
     for key in attribute:
         if not ATTRIBUTE_KEY.fullmatch(key):
             msg = f"an attribute has no key {key[:40]!r}; reload the page"

@@ -1,10 +1,10 @@
-"""The curator's page as a site on loopback: a desk enters, a server of its page and its actions leaves."""
+"""HTTP server of the curator's page."""
 
 from collections.abc import Callable
 from importlib.resources import files
 
 from dpcube.web.loopback import LoopbackServer, Site
-from dpcube.web.studio.desk import Desk
+from dpcube.web.studio.session import StudioSession
 
 PARTS = {
     "/": ("index.html", "text/html"),
@@ -19,12 +19,12 @@ POLICY = (
 
 
 class StudioServer(LoopbackServer):
-    """The server of one desk, on a port of 127.0.0.1; 0 is any that is free."""
+    """The server of one session, on a port of 127.0.0.1; 0 is any free port."""
 
-    def __init__(self, desk: Desk, port: int = 0) -> None:
-        self.desk = desk
+    def __init__(self, session: StudioSession, port: int = 0) -> None:
+        self.session = session
         parts = {path: (_part(name), kind) for path, (name, kind) in PARTS.items()}
-        actions = {name: getattr(desk, name) for name in ACTIONS}
+        actions = {name: getattr(session, name) for name in ACTIONS}
         super().__init__(Site("dpcube studio", POLICY, parts, actions), port)
 
 

@@ -106,7 +106,7 @@ function fillTable(table, chart, isOpen) {
         bar.low === undefined ? "" : likely(bar) + (isDoubtful(bar) ? " (may be none)" : ""),
       ),
     );
-  table.replaceChildren(made("thead", {}, line("th", "", "rows", "how sure")), made("tbody", {}, ...body));
+  table.replaceChildren(made("thead", {}, line("th", "", "rows", "confidence interval")), made("tbody", {}, ...body));
 }
 
 /** Return two fields for the ends of a range, both included. */
@@ -132,7 +132,7 @@ function rangeFields(page, attribute, axis) {
     said.textContent =
       empty || fits
         ? ""
-        : `There is nothing so: ${written(first)} to ${written(last)}${attribute.step === 1 && !isDay ? ", whole numbers" : ""}.`;
+        : `No such values; they are from ${written(first)} to ${written(last)}${attribute.step === 1 && !isDay ? ", whole numbers" : ""}.`;
     if (!empty && !fits) return;
     page.view.chosen[axis] = empty ? null : { from: ends[0], to: ends[1] };
     page.show();

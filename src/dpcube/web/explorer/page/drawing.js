@@ -49,7 +49,7 @@ export function rows(count) {
 
 /** Return an interval in words. */
 export function likely({ low, high }) {
-  if (Number.isNaN(low + high)) return "how far off is unknown here: ask Python";
+  if (Number.isNaN(low + high)) return "error unknown on this page; use Python";
   return `likely between ${rows(low)} and ${rows(high)}`;
 }
 

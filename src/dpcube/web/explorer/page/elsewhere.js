@@ -1,4 +1,4 @@
-/* What is chosen in other words: for people, as a command, in Python and in SQL. */
+/* The selection as text, as a command, in Python and in SQL. */
 
 import { conditionOnCells, conditionOnRange, sqlOnCells, sqlOnRange } from "./questions.js";
 import { dayText, pythonText, shellWord } from "./questions.js";
@@ -22,13 +22,13 @@ function conditionsOf({ facts, edges }, chosen, onCells, onRange) {
     .join(" and ");
 }
 
-/** Return the SELECT that counts what is chosen. */
+/** Return the SELECT that counts the selection. */
 export function sqlOf(cube, chosen) {
   const where = conditionsOf(cube, chosen, sqlOnCells, sqlOnRange);
   return `SELECT count(*) FROM cube${where ? ` WHERE ${where}` : ""}`;
 }
 
-/** Show the question as a command, in Python and in SQL. */
+/** Show the query as a command, in Python and in SQL. */
 export function showCommands(cube, chosen) {
   const { facts } = cube;
   const question = conditionsOf(cube, chosen, conditionOnCells, conditionOnRange);
@@ -42,7 +42,7 @@ export function showCommands(cube, chosen) {
   const inside = [question && pythonText(question), ...keywords].filter(Boolean).join(", ");
   byId("commands").replaceChildren(
     ...(question.length > LONGEST_QUESTION
-      ? [made("p", {}, "This question is too long to be written; choose fewer runs of bars.")]
+      ? [made("p", {}, "This query is too long for a command; select fewer ranges of bars.")]
       : [
           copyable("In a terminal", `dpcube count ${facts.file}${question ? ` ${shellWord(question)}` : ""}${options}`),
           copyable("In Python", `dpcube.open(${pythonText(facts.path)}).count(${inside})`),
@@ -51,7 +51,7 @@ export function showCommands(cube, chosen) {
   );
 }
 
-/** Say what is chosen of an attribute in words; nothing if nothing is. */
+/** Return the selection of an attribute as text, empty if there is none. */
 export function wordsOf(cube, attribute, axis, chosen) {
   if (!chosen) return "";
   if (!chosen.cells) {

@@ -44,7 +44,7 @@ function dataAddress(bytes) {
   });
 }
 
-/** Return `ask`, which sends the worker a message and gives what it answers, and `refuseAll`, for what it will not answer. */
+/** Return `ask`, which sends the worker a message and returns its answer, and `refuseAll`, which fails all pending messages. */
 function asking(worker) {
   const waiting = new Map();
   let number = 0;
@@ -97,7 +97,7 @@ function columnsOf(stream) {
     const body = at + 8 + length;
     const kind = message.byte(1);
     if (kind === BATCH) readBatch(view, message.table(2), body, columns);
-    else if (kind !== SCHEMA) throw new Error("The engine's answer is not read here.");
+    else if (kind !== SCHEMA) throw new Error("The engine returned an unknown format.");
     at = body + message.long(3);
   }
   return columns;

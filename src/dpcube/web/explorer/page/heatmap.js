@@ -312,6 +312,6 @@ export function scaleStrip(top) {
     { className: "scale" },
     "none ",
     strip,
-    ` ${rows(top)} rows; small counts stand out more than their share. A stroke: may be none at all.`,
+    ` ${rows(top)} rows; the scale is of square roots, so that small counts show. A stroke: may be none at all.`,
   );
 }

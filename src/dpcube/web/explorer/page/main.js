@@ -25,7 +25,7 @@ async function start() {
   if (!cube.answer) page.ask = remoteAsking(page);
   page.show = () => showAll(page);
   page.lay = () => layAll(page);
-  tellOfCube(cube);
+  describeCube(cube);
   page.charts = cube.facts.attributes.map((attribute, axis) => attributeCard(page, attribute, axis));
   page.maps = cube.shape.length > 1 ? mapsOf(page) : [];
   byId("map").hidden = page.maps.length === 0;
@@ -114,17 +114,17 @@ function clear(page, axis) {
   showAll(page);
 }
 
-/** Tell what the cube is, whom it protects, and how to read the page. */
-function tellOfCube({ facts }) {
+/** Describe the cube, its privacy guarantee, and how to read the page. */
+function describeCube({ facts }) {
   const { made: by, attributes, cells } = facts;
   byId("title").textContent = facts.name;
   byId("lead").textContent =
-    `A private cube over ${attributes.length} attribute${attributes.length > 1 ? "s" : ""}. ` +
-    "Every count here is an estimate with its error; no row of the table is in this page.";
+    `A differentially private cube of ${attributes.length} attribute${attributes.length > 1 ? "s" : ""}. ` +
+    "Every count is an estimate with a confidence interval; the page contains no row of the table.";
   byId("legend").textContent =
-    "Bars: estimated rows. Whiskers: where the true count likely lies. Hatched: so few that there may be none at all.";
+    "Bars: estimated rows. Whiskers: confidence intervals. Hatched: so few that there may be none at all.";
   byId("stamp").hidden = by.private;
-  byId("stamp").textContent = "NOT PRIVATE: made with noise from a seed, for experiments.";
+  byId("stamp").textContent = "NOT PRIVATE: an experiment with noise from a seed.";
   const odds = Number(Math.exp(Math.min(by.epsilon, 50)).toPrecision(3)).toLocaleString("en-US");
   const boxes = by.boxes ? `, ${by.boxes.toLocaleString("en-US")} boxes` : "";
   byId("told").append(
@@ -133,21 +133,21 @@ function tellOfCube({ facts }) {
       {},
       `${cells} cells were published with epsilon ${Number(by.epsilon.toPrecision(6))}, `,
       `which protects ${by.protects}: `,
-      `whatever anybody concludes from this page is at most ${odds} times as likely as it would be without `,
-      `${by.protects}. Asking costs nothing more.`,
+      `any conclusion from this page is at most ${odds} times as likely as it would be without `,
+      `${by.protects}. Queries cost no further privacy.`,
     ),
     made(
       "p",
       {},
-      "“Likely between a and b” holds the true count ",
-      `${Number((100 * facts.confidence).toPrecision(4))} times in 100. `,
-      "Its error has up to three parts: noise that was added for privacy; rows of a box of cells that were counted as ",
-      "one, and are taken to lie evenly in it; and where a range cuts a bin, any of that bin's rows.",
+      "“Likely between a and b” is a confidence interval of ",
+      `${Number((100 * facts.confidence).toPrecision(4))}%. `,
+      "The error has up to three parts: noise added for privacy; rows taken to be spread evenly inside a box of cells ",
+      "that were counted as one; and, where a range cuts a bin, any of that bin's rows.",
     ),
     made(
       "p",
       { className: "small" },
-      `Strategy ${by.strategy}${boxes}; made by ${by.library}${by.period ? `; covers ${by.period}` : ""}. `,
+      `Strategy ${by.strategy}${boxes}; made by ${by.library}${by.period ? `; period ${by.period}` : ""}. `,
       `Release ${by.digest}.`,
     ),
   );

@@ -71,7 +71,7 @@ async function askedMap(page, question, of, isLate) {
   const [columns, lines] = [across, up].map((axis) => page.cube.facts.attributes[axis]?.drawn.labels.length);
   const answers = [];
   const tooMany = page.maps.length > 0 && columns * lines > MOST_MARKED;
-  if (tooMany) byId("map-said").textContent = "This map has too many squares; choose other attributes.";
+  if (tooMany) byId("map-said").textContent = "This map has too many squares; choose attributes with fewer bins.";
   for (let first = 0; page.maps.length > 0 && !tooMany && first < columns; ) {
     if (isLate()) return false;
     const part = await toldBy("squares", { asked: of, across, up, first });

@@ -21,7 +21,7 @@ export function resultOf(name, { columns, rows: lines, total }) {
   pick.append(...measures.map((at) => made("option", { value: at, selected: at === shown }, columns[at].name)));
   const said =
     total > lines.length
-      ? `${total.toLocaleString("en-US")} rows, of which the first ${lines.length.toLocaleString("en-US")} are here: add LIMIT, or dpcube sql.`
+      ? `${total.toLocaleString("en-US")} rows, of which the first ${lines.length.toLocaleString("en-US")} are shown; use LIMIT, or dpcube sql.`
       : `${total.toLocaleString("en-US")} row${total === 1 ? "" : "s"}.`;
   const table = () => [columns.map((column) => column.name), lines.map((line) => line.map((cell) => cell ?? ""))];
   return made(

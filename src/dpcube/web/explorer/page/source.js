@@ -28,7 +28,7 @@ export async function asked(action, request = {}) {
       body: JSON.stringify(request),
     });
   } catch {
-    throw new Error("The server is gone; start dpcube explore again.");
+    throw new Error("The server has stopped; start dpcube explore again.");
   }
   if (!response.ok) throw new Error((await response.json()).error);
   return response;

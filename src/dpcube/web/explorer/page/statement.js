@@ -16,12 +16,12 @@ const LONGEST = 10000;
 
 /** Return what a statement asks: items, keys, a question, and the parts that the engine is given; else an Error. */
 export function readStatement(text, cube) {
-  if (text.length > LONGEST) throw new Error(`A statement has at most ${LONGEST} characters here.`);
+  if (text.length > LONGEST) throw new Error(`A statement may have at most ${LONGEST} characters on this page.`);
   const clauses = clausesOf(tokensOf(text));
   const items = splitAt(clauses.SELECT, ",").map((tokens) => itemOf(tokens, cube));
   const keys = keysOf(clauses.GROUP, items, cube);
-  if (!items.some(({ summed }) => summed)) refuse("A release has no rows: count or sum, as in SELECT count(*) FROM cube");
-  items.forEach(({ axis, name }) => axis === undefined || keys.includes(axis) || refuse(`${name} must be in GROUP BY, or be summed`));
+  if (!items.some(({ summed }) => summed)) refuse("A release has no rows to list: use aggregates, as in SELECT count(*) FROM cube");
+  items.forEach(({ axis, name }) => axis === undefined || keys.includes(axis) || refuse(`${name} must be in GROUP BY or inside an aggregate`));
   const known = { cube, items, keys };
   return {
     items,
@@ -35,7 +35,7 @@ export function readStatement(text, cube) {
 }
 
 function refuse(why) {
-  throw new Error(`${why}. This page reads SELECT ... FROM cube WHERE ... GROUP BY ... of count, sum and avg; dpcube sql reads more.`);
+  throw new Error(`${why}. This page supports SELECT ... FROM cube WHERE ... GROUP BY ... with count, sum and avg; dpcube sql supports more.`);
 }
 
 function tokensOf(text) {
@@ -43,7 +43,7 @@ function tokensOf(text) {
   for (TOKEN.lastIndex = 0; TOKEN.lastIndex < text.length; ) {
     const at = TOKEN.lastIndex;
     const found = TOKEN.exec(text);
-    if (!found) refuse(`Not read: ${text.slice(at, at + 20)}`);
+    if (!found) refuse(`Not supported: ${text.slice(at, at + 20)}`);
     const kind = found.slice(1).findIndex((part) => part !== undefined);
     if (kind >= 0) tokens.push({ kind: KINDS[kind], text: found[0], upper: found[0].toUpperCase(), at });
   }
@@ -61,17 +61,17 @@ function clausesOf(tokens) {
   for (let k = 0; k < tokens.length; k++) {
     const place = tokens[k].kind === "word" ? CLAUSES.indexOf(tokens[k].upper) : -1;
     if (place < 0) {
-      if (now === null) refuse("A statement begins with SELECT");
+      if (now === null) refuse("A statement must begin with SELECT");
       clauses[now].push(tokens[k]);
       continue;
     }
-    if (place <= last) refuse(`${tokens[k].upper} stands in the wrong place, or twice`);
+    if (place <= last) refuse(`${tokens[k].upper} is in the wrong place, or occurs twice`);
     [now, last] = [CLAUSES[place], place];
     clauses[now] = [];
-    if (["GROUP", "ORDER"].includes(now) && !isWord(tokens[++k], "BY")) refuse(`${now} is followed by BY`);
+    if (["GROUP", "ORDER"].includes(now) && !isWord(tokens[++k], "BY")) refuse(`${now} must be followed by BY`);
   }
   const from = clauses.FROM ?? [];
-  if (!clauses.SELECT || from.length !== 1 || from[0].upper !== "CUBE") refuse("The one table is cube");
+  if (!clauses.SELECT || from.length !== 1 || from[0].upper !== "CUBE") refuse("The only table is cube");
   return clauses;
 }
 
@@ -83,7 +83,7 @@ function splitAt(tokens, sign) {
     if (depth === 0 && isSign(token, sign)) parts.push([]);
     else parts.at(-1).push(token);
   }
-  if (parts.some((part) => part.length === 0)) refuse("Something is missing beside a comma");
+  if (parts.some((part) => part.length === 0)) refuse("An expression is missing beside a comma");
   return parts;
 }
 
@@ -106,11 +106,11 @@ function itemOf(tokens, cube) {
   let [body, name] = [tokens, null];
   const as = tokens.length > 2 && isWord(tokens.at(-2), "AS");
   if (as) [body, name] = [tokens.slice(0, -2), plainName(tokens.at(-1))];
-  if (as && !["word", "name"].includes(tokens.at(-1).kind)) refuse("AS is followed by a name");
+  if (as && !["word", "name"].includes(tokens.at(-1).kind)) refuse("AS must be followed by a name");
   const axis = body.length === 1 ? axisOf(body[0], cube) : undefined;
   if (axis !== undefined) return { axis, name: name ?? cube.facts.attributes[axis].name, of: [], summed: false };
   const { summed, of } = itemsOf(body, cube)[0];
-  if (!summed) refuse(`Not read: ${body.map(({ text }) => text).join(" ").slice(0, 60)}`);
+  if (!summed) refuse(`Not supported: ${body.map(({ text }) => text).join(" ").slice(0, 60)}`);
   return { body, name: name ?? body.map(({ text }) => text).join(""), of, summed, isCount: body.length === 4 && isWord(body[0], "COUNT") && isSign(body[2], "*") };
 }
 
@@ -133,14 +133,14 @@ function keysOf(tokens, items, cube) {
   const keys = splitAt(tokens, ",").map(([token, more]) => {
     const named = token.kind === "number" ? items[Number(token.text) - 1] : items.find(({ name }) => name === plainName(token));
     const axis = axisOf(token, cube) ?? named?.axis;
-    if (more || axis === undefined) refuse("GROUP BY is followed by attributes");
+    if (more || axis === undefined) refuse("GROUP BY must be followed by attributes");
     return axis;
   });
   return [...new Set(keys)];
 }
 
 function limitOf(tokens) {
-  if (tokens.length !== 1 || !/^\d{1,9}$/.test(tokens[0].text)) refuse("LIMIT is followed by a whole number");
+  if (tokens.length !== 1 || !/^\d{1,9}$/.test(tokens[0].text)) refuse("LIMIT must be followed by a whole number");
   return tokens[0].text;
 }
 
@@ -174,7 +174,7 @@ function wordOf(token, { cube, items, keys }) {
   if (place >= 0 && items[place].summed) return `c${place}`;
   const axis = axisOf(token, cube) ?? items[place]?.axis;
   if (axis !== undefined && keys.includes(axis)) return `k${axis}`;
-  if (token.kind !== "word" || !WORDS.has(token.upper)) refuse(`Not read: ${token.text.slice(0, 40)}`);
+  if (token.kind !== "word" || !WORDS.has(token.upper)) refuse(`Not supported: ${token.text.slice(0, 40)}`);
   return token.upper;
 }
 
@@ -187,9 +187,9 @@ function questionOf(tokens, cube) {
 
 function readCondition(tokens, start, taken, cube) {
   let at = start;
-  if (start > 0 && !isWord(tokens[at++], "AND")) refuse("Conditions of single attributes are joined by AND");
+  if (start > 0 && !isWord(tokens[at++], "AND")) refuse("Conditions must be of single attributes, joined by AND");
   const axis = axisOf(tokens[at++], cube);
-  if (axis === undefined) refuse("A condition begins with an attribute");
+  if (axis === undefined) refuse("A condition must begin with an attribute");
   const [of, attribute] = [taken[axis], cube.facts.attributes[axis]];
   const value = () => {
     if (isWord(tokens[at], "DATE") && tokens[at + 1]?.kind === "text") at++;
@@ -200,7 +200,7 @@ function readCondition(tokens, start, taken, cube) {
   const sign = tokens[at++];
   if (isWord(sign, "BETWEEN")) {
     const low = value();
-    if (!isWord(tokens[at++], "AND")) refuse("BETWEEN has two ends");
+    if (!isWord(tokens[at++], "AND")) refuse("BETWEEN needs two ends joined by AND");
     narrow(of, attribute, ">=", low, cube.edges[axis]);
     narrow(of, attribute, "<=", value(), cube.edges[axis]);
   } else if (isWord(sign, "IN") && isSign(tokens[at], "(")) {
@@ -209,13 +209,13 @@ function readCondition(tokens, start, taken, cube) {
       at++;
       cells[cellOf(value(), attribute)] = true;
     } while (isSign(tokens[at], ","));
-    if (!isSign(tokens[at++], ")")) refuse("IN is followed by a list");
+    if (!isSign(tokens[at++], ")")) refuse("IN must be followed by a list");
     of.masks.push(cells);
   } else if (isWord(sign, "IS") && isWord(tokens[at], "NULL")) {
     at++;
     of.masks.push(Array.from({ length: cube.shape[axis] }, (_, cell) => attribute.own[cell - attribute.bins] === "null"));
   } else if (sign?.kind === "sign" && ["=", "<", "<=", ">", ">="].includes(sign.text)) narrow(of, attribute, sign.text, value(), cube.edges[axis]);
-  else refuse("Conditions are = < <= > >= BETWEEN IN and IS NULL");
+  else refuse("The conditions are = < <= > >= BETWEEN IN and IS NULL");
   return at;
 }
 
@@ -229,19 +229,19 @@ function literalOf(token, sign, attribute) {
     if (cell < 0) refuse(`${attribute.shown} has no such value`);
     return { cell };
   }
-  if (!Number.isFinite(number) || (attribute.scale === "day") !== (text !== null)) refuse(`${attribute.shown} is compared with ${attribute.scale === "day" ? "days, as '2026-01-31'" : "numbers"}`);
+  if (!Number.isFinite(number) || (attribute.scale === "day") !== (text !== null)) refuse(`${attribute.shown} can only be compared with ${attribute.scale === "day" ? "days, such as '2026-01-31'" : "numbers"}`);
   return { number };
 }
 
 function cellOf({ cell }, attribute) {
-  if (cell === undefined) refuse(`IN takes values of categories; ${attribute.shown} has ranges: BETWEEN`);
+  if (cell === undefined) refuse(`IN is for categories; use BETWEEN for ${attribute.shown}`);
   return cell;
 }
 
 /** Narrow what is taken of an attribute by one comparison. */
 function narrow(of, attribute, sign, { cell, number }, edges) {
   if (cell !== undefined) {
-    if (sign !== "=") refuse(`${attribute.shown} is compared by = here`);
+    if (sign !== "=") refuse(`${attribute.shown} can only be compared by = on this page`);
     of.masks.push(Array.from({ length: attribute.bins + attribute.own.length }, (_, k) => k === cell));
     return;
   }
@@ -250,7 +250,7 @@ function narrow(of, attribute, sign, { cell, number }, edges) {
     of.masks.push(Array.from({ length: attribute.bins + attribute.own.length }, (_, k) => k < edges.indexOf(number)));
     return;
   }
-  if (attribute.step === 0 && ["<", ">", "="].includes(sign)) refuse(`Of real numbers ${sign} is not read: <= or >=, or < at the edge of a bin`);
+  if (attribute.step === 0 && ["<", ">", "="].includes(sign)) refuse(`${sign} is not supported for real numbers: use <= or >=, or < at the edge of a bin`);
   const whole = attribute.step > 0;
   if (sign !== "<" && sign !== "<=") of.from = Math.max(of.from, sign === ">" ? Math.floor(number) + 1 : whole ? Math.ceil(number) : number);
   if (sign !== ">" && sign !== ">=") of.to = Math.min(of.to, sign === "<" ? Math.ceil(number) - 1 : whole ? Math.floor(number) : number);

@@ -18,7 +18,7 @@ export function syntheticBox(page) {
 
 async function drawnRows(page) {
   const [rows, seed] = ["synthetic-rows", "synthetic-seed"].map((id) => byId(id).value.replaceAll(/[, ]/g, ""));
-  if (!/^\d{1,9}$/.test(rows) || !/^\d{0,15}$/.test(seed)) return "Rows and seed are whole numbers.";
+  if (!/^\d{1,9}$/.test(rows) || !/^\d{0,15}$/.test(seed)) return "Rows and seed must be whole numbers.";
   const response = await asked("rows", { rows: Number(rows), seed: seed ? Number(seed) : null });
   saveFile(`${fileName(page.cube.facts.name, "synthetic")}.csv`, await response.blob(), "text/csv");
   return `Saved ${Number(rows).toLocaleString("en-US")} rows.`;

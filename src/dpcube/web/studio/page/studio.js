@@ -1,10 +1,10 @@
-// The curator's page. Names of columns may be anything: they are only ever put in as text.
+// The curator's page. Names of columns are untrusted: they are only inserted as text.
 "use strict";
 
 const given = document.querySelector('meta[name="key"]').content;
-if (given) sessionStorage.setItem("key", given); // for this origin alone; a reload finds it again
+if (given) sessionStorage.setItem("key", given); // for this origin alone; survives a reload
 const key = sessionStorage.getItem("key") || "";
-history.replaceState(null, "", "/"); // the token is used up, and need not be seen
+history.replaceState(null, "", "/"); // the token is used; hide it
 
 const at = (id) => document.getElementById(id);
 const make = (tag, settings = {}, ...children) => {
@@ -14,7 +14,7 @@ const make = (tag, settings = {}, ...children) => {
 };
 const BOUNDS = { integer: ["min", "max", "width"], float: ["min", "max", "width"], date: ["start", "end"], category: [] };
 const HINTS = { start: "YYYY-MM-DD", end: "YYYY-MM-DD" };
-const ASKED = { "": "as usual", mixed: "all kinds", ranges: "ranges", prefixes: "up to a value", short: "short ranges", groups: "single values" };
+const ASKED = { "": "the default", mixed: "all kinds", ranges: "ranges", prefixes: "up to a value", short: "short ranges", groups: "single values" };
 const ENDS = { null: ["drop", "cell"], unknown: ["drop", "cell"], outside: ["drop", "clip", "cell"] };
 let columns = [];
 
@@ -24,9 +24,9 @@ const call = async (action, request) => {
     headers: { "Content-Type": "application/json", "X-Dpcube-Key": key },
     body: JSON.stringify(request),
   });
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(told.error);
-  return told;
+  const reply = await answer.json();
+  if (!answer.ok) throw new Error(reply.error);
+  return reply;
 };
 const fault = (words) => {
   at("fault").textContent = words;
@@ -68,7 +68,7 @@ const choice = (values, value) => {
 };
 const same = (names) => Object.fromEntries(names.map((name) => [name, name]));
 
-// One column: a box to take it, its type, and the fields of that type. What a draft says beyond them is kept.
+// One column: a checkbox, its type, and the fields of that type. Other keys of a draft are preserved.
 const column = ({ name, type }, number) => {
   const take = make("input", { type: "checkbox", id: `take-${number}` });
   const kind = choice(same(Object.keys(BOUNDS)), "category");
@@ -97,7 +97,7 @@ const column = ({ name, type }, number) => {
       inputs[end] = choice(same(values), declared[end] ?? "drop");
       fields.append(field(end, inputs[end]));
     }
-    fields.append(field("will be asked for", asked));
+    fields.append(field("typical queries", asked));
   };
   const fill = (declared) => {
     kind.value = declared.type;
@@ -150,7 +150,7 @@ const predict = async () => {
   let size;
   try {
     size = await call("size", asked);
-  } catch (error) { // a form that is half filled in is no fault yet
+  } catch (error) { // an incomplete form is not an error yet
     at("size").textContent = `Not complete: ${error.message}`;
     at("plan").replaceChildren();
     return;
@@ -164,10 +164,10 @@ const predict = async () => {
     before = shown;
     shown = Object.fromEntries(told.predictions.map((p) => [p.question, p.error]));
     const rows = told.predictions.map((p) => [QUESTIONS[p.question] ?? p.question, p.answer, `± ${p.error}`,
-      before[p.question] ? `± ${before[p.question]}` : "", `${p.low} to ${p.high}`, p.stands_out ? "yes" : "no: lost in the noise"]);
+      before[p.question] ? `± ${before[p.question]}` : "", `${p.low} to ${p.high}`, p.stands_out ? "yes" : "no: below the noise"]);
     at("plan").replaceChildren(
-      table("predicted errors", ["question", "a typical answer", "typical error, rows", "before your last change", "by kind of table", "stands out"], rows),
-      ...told.refusals.map((words) => make("p", { className: "faint", textContent: `It would be refused: ${words}` })));
+      table("predicted errors", ["question", "typical answer", "typical error, rows", "before your last change", "range over kinds of tables", "stands out"], rows),
+      ...told.refusals.map((words) => make("p", { className: "faint", textContent: `This release would be refused: ${words}` })));
     at("planning").textContent = "";
   } catch (error) {
     at("planning").textContent = "";
@@ -185,7 +185,7 @@ const checkRows = async () => {
   const told = await call("check", form());
   at("looks").replaceChildren(
     table("which rows would count", ["attribute", ...told.ends], told.looks.map((row) => [row.attribute, ...told.ends.map((end) => row[end])])),
-    make("p", { textContent: `Rows counted, by all attributes together: ${told.counted}.${told.kept ? ` Of these kept, by the limit of each unit: ${told.kept}.` : ""}` }));
+    make("p", { textContent: `Rows counted by all attributes together: ${told.counted}.${told.kept ? ` Kept after the limit of rows per unit: ${told.kept}.` : ""}` }));
 };
 const save = async () => {
   const told = await call("save", form());
@@ -197,9 +197,9 @@ const prepare = async () => {
   const told = await call("prepare", form());
   ticket = told.ticket;
   const facts = [["table", at("table").textContent], ["cells", told.cells.toLocaleString("en")], ["epsilon", told.epsilon],
-    ["protects", told.protects], ["ledger", told.ledger], ["left now, and after", `${told.left}, and ${told.left_after}`],
+    ["protects", told.protects], ["ledger", told.ledger], ["budget left now, and after", `${told.left}, and ${told.left_after}`],
     ["file", told.output]];
-  at("summary").replaceChildren(table("what would be released", ["what", "how"], facts),
+  at("summary").replaceChildren(table("what would be released", ["item", "value"], facts),
     make("p", {}, "The same on the command line: ", make("code", { textContent: told.command })));
   at("typed").value = "";
   at("confirm").showModal();

@@ -1,12 +1,12 @@
-"""Who may come in: a token that opens the page once, a cookie and a key after that, and only from the page itself.
+"""Authentication of requests: a one-time token, then a cookie and a key, and same-origin checks.
 
-The threat is another page in the same browser, or another program on the same machine.
-* The token is in the address that the terminal shows, is used up by the first who comes, and opens nothing twice.
+The threats are other pages in the same browser, and other programs on the same machine.
+* The token is in the address that the terminal shows. It opens the page for the first visitor, and never again.
 * The cookie is HttpOnly and SameSite=Strict. Browsers send it to every port of a host, so a server on another port may
-  be sent it; therefore every call also needs a key, which the page is given with the token and keeps for its own
+  receive it. Therefore every call also needs a key, which the page receives with the token and stores for its own
   origin alone.
-* Host must name this server, or a name that somebody points at 127.0.0.1 would do (DNS rebinding); Origin must be this
-  page's own in every call, and a browser that says where a request comes from must say: from here.
+* Host must name this server, against DNS rebinding. Origin must be this page's own in every call, and Sec-Fetch-Site,
+  if the browser sends it, must be same-origin.
 """
 
 import hmac
@@ -25,11 +25,11 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""What every answer carries, besides the policy of its page: nothing is kept, nobody frames it."""
+"""Headers of every response, besides the policy of its page: no caching, no framing."""
 
 
-class Doorkeeper:
-    """The secrets of one server at one port. The cookie is named by it: pages of two servers do not lose theirs."""
+class AccessControl:
+    """The secrets of one server; the cookie's name contains the port, so that two servers do not overwrite it."""
 
     def __init__(self, port: int) -> None:
         self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
@@ -38,26 +38,26 @@ class Doorkeeper:
         self._lock, self._used = threading.Lock(), False
 
     def __repr__(self) -> str:
-        return f"<Doorkeeper at {self.hosts[0]}>"
+        return f"<AccessControl at {self.hosts[0]}>"
 
     @property
     def address(self) -> str:
-        """The address to open, once."""
+        """The address that opens the page, once."""
         return f"http://{self.hosts[0]}/?token={self.token}"
 
     def use(self, token: str) -> bool:
-        """Say whether a token opens the page; it does so for the first who comes, and never again."""
+        """Return whether a token opens the page: it does for the first visitor, and never again."""
         with self._lock:
             opens = not self._used and _same(token, self.token)
             self._used = self._used or opens
             return opens
 
     def is_host(self, headers: Mapping[str, str]) -> bool:
-        """Say whether a request is meant for this server."""
+        """Return whether the Host of a request is this server."""
         return headers.get("Host") in self.hosts
 
-    def knows(self, headers: Mapping[str, str]) -> bool:
-        """Say whether a request comes from a browser that was let in, and not from another page in it."""
+    def is_authenticated(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request has the cookie and does not come from another page."""
         try:
             sent = SimpleCookie(headers.get("Cookie", "")).get(self.cookie_name)
         except CookieError:
@@ -65,13 +65,13 @@ class Doorkeeper:
         return headers.get("Sec-Fetch-Site") in OWN_SITES and sent is not None and _same(sent.value, self.cookie)
 
     def may_call(self, headers: Mapping[str, str]) -> bool:
-        """Say whether a call comes from the page itself."""
+        """Return whether a call comes from the page itself: cookie, origin and key."""
         from_here = headers.get("Origin") == f"http://{headers.get('Host')}"
-        return self.knows(headers) and from_here and _same(headers.get(KEY_HEADER, ""), self.key)
+        return self.is_authenticated(headers) and from_here and _same(headers.get(KEY_HEADER, ""), self.key)
 
     @property
     def cookie_header(self) -> str:
-        """How a browser that came with the token is told its cookie."""
+        """The Set-Cookie header for a visitor with the token."""
         return f"{self.cookie_name}={self.cookie}; Path=/; HttpOnly; SameSite=Strict"
 
 

@@ -1,11 +1,13 @@
-"""Sums over rows as sums of products, for which an estimate can state errors.
+"""Standard errors of linear functionals of rows: sums of f_r times the count of row r, as sums of products.
 
-Enters: the rows of each result, with what the count of each row is multiplied by. Leaves: products that add up to the
-results. A product has a scale and one factor for each piece of each axis in use: the multiplier of a row is the scale
-times the factors of its pieces. A result whose multipliers are no such product is split: into one product for each
-axis if the multipliers are sums of something along each, else into the products of its distinct slices.
+An estimate states the errors of counting queries, whose weights are products of one factor for each axis. The factor
+of a row is the scale of a product times the factors of the row's pieces. A result whose factors form such a product
+has the error that `Release.count` states. Any other is split: into one product for each axis if its factors are sums
+of something along each, else into the products of its distinct slices. The standard errors of the products are added
+up, which is at least the standard error of their sum.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -14,14 +16,20 @@ from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats, Places
 from dpcube.core.errors import QueryError
+from dpcube.models import EqualNoises, ErrorParts
+from dpcube.queries import CountingQueries, Workload
+from dpcube.release.answer import Answers, slope_squares
+from dpcube.release.sql.cuts import Entering, by_chance
 from dpcube.release.sql.relation import Relation
 
-MOST_PRODUCTS = 256
+MAX_PRODUCTS = 256
 ROUNDING, NOTHING = 1e-9, 1e-12  # of a factor, and of the largest factor of its result
+MAX_WEIGHTS_AT_ONCE = 2**21
+"""Weights of cells along axes that are in memory at a time."""
 
 
-class TooManyWaysError(QueryError):
-    """A result is made of more products than errors are added up of."""
+class TooManyProductsError(QueryError):
+    """A result is a sum of more products than `MAX_PRODUCTS`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +58,98 @@ class Products:
 
     def __len__(self) -> int:
         return len(self.result)
+
+
+def answers_of(relation: Relation, value: Floats, entering: Entering, kind: str) -> Answers:
+    """Return each result with its error: that of its one product, or the sum of the errors of several."""
+    products = products_of(relation, entering.result, entering.row, entering.factor)
+    errors, size = _errors(relation, products, kind), np.abs(products.scale)
+
+    def summed(of_products: Floats) -> Floats:
+        return np.bincount(products.result, of_products, minlength=len(value)).astype(np.float64)
+
+    stderr, within = (
+        summed(size * np.sqrt(errors.noise_variances)),
+        summed(size * np.sqrt(errors.nonuniformity_squares)),
+    )
+    within = np.hypot(within, np.sqrt(by_chance(relation, entering, len(value))))
+    noises = None
+    if errors.noises is not None and kind in ("count", "sum"):  # the law of others is known in the limit only
+        numbers = np.where(summed(np.ones(len(products))) == 1, summed(errors.noises.numbers.astype(np.float64)), 0)
+        noises = EqualNoises(errors.noises.alpha, numbers.astype(np.int64))
+    modelled = None
+    if errors.modelled is not None:
+        modelled = summed(errors.modelled.astype(np.float64)) > 0
+    return Answers(value, stderr, within, noises, modelled=modelled)
+
+
+def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:
+    """Return the error parts of products, without their scales; ranges of cells are answered as such."""
+    number, axes = len(products), len(relation.shape)
+    lower, upper = np.zeros((number, axes), np.int64), np.tile(relation.shape, (number, 1))
+    is_range = np.ones(number, np.bool_)
+    for axis, line in products.factors.items():
+        lower[:, axis], upper[:, axis], whole = _bounds(relation, axis, line, number)
+        is_range &= whole
+    workload = Workload(relation.shape, lower[is_range], upper[is_range])
+    found = [relation.estimate.errors(workload)]
+    others = np.flatnonzero(~is_range)
+    found += [_query_errors(relation, asked, kind) for asked in _queries(relation, products, others)]
+    back = np.argsort(np.concatenate([np.flatnonzero(is_range), others]))
+    variances, withins = (np.concatenate([part[column] for part in found])[back] for column in (0, 1))
+    laws = [part.noises for part in found if part.noises is not None]
+    models = [part.modelled for part in found if part.modelled is not None]
+    return ErrorParts(
+        variances,
+        withins,
+        EqualNoises(laws[0].alpha, np.concatenate([law.numbers for law in laws])[back]) if laws else None,
+        np.concatenate(models)[back] if models else None,
+    )
+
+
+def _query_errors(relation: Relation, asked: CountingQueries, kind: str) -> ErrorParts:
+    errors = relation.estimate.errors(asked)
+    if kind != "count":  # weights are no shares of cells
+        return errors
+    return errors._replace(
+        nonuniformity_squares=errors.nonuniformity_squares + slope_squares(relation.domain, relation.estimate, asked)
+    )
+
+
+def _bounds(relation: Relation, axis: int, line: Factors, number: int) -> tuple[Places, Places, NDArray[np.bool_]]:
+    """Return the range of cells of products along an axis, and whether their factors are 1 all over it."""
+    pieces = relation.pieces[axis]
+    starts = np.searchsorted(line.product, np.arange(number))
+    low, high = pieces.first_cell[line.piece], pieces.end_cell[line.piece]
+    if number == 0:
+        return low, high, np.zeros(0, np.bool_)
+    first, last = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
+    whole = np.logical_and.reduceat(line.factor * pieces.share[line.piece] == 1, starts)
+    return first, last, whole & (np.add.reduceat(high - low, starts) == last - first)
+
+
+def _queries(relation: Relation, products: Products, chosen: Places) -> Iterator[CountingQueries]:
+    """Yield some of the products as counting queries, in batches."""
+    shape = relation.shape
+    at_once = max(1, MAX_WEIGHTS_AT_ONCE // max(1, sum(shape[axis] for axis in products.factors)))
+    for start in range(0, len(chosen), at_once):
+        asked = chosen[start : start + at_once]
+        weights, taken = [np.ones((1, extent)) for extent in shape], np.zeros((len(asked), len(shape)), np.int64)
+        for axis, line in products.factors.items():
+            weights[axis], taken[:, axis] = _on_cells(relation, axis, line, asked), np.arange(len(asked))
+        yield CountingQueries(tuple(weights), taken)
+
+
+def _on_cells(relation: Relation, axis: int, line: Factors, asked: Places) -> Floats:
+    """Return the factors of some products on the cells of their pieces; parts of one cell add up."""
+    pieces, place = relation.pieces[axis], np.searchsorted(asked, line.product)
+    there = asked[np.minimum(place, len(asked) - 1)] == line.product
+    place, piece = place[there], line.piece[there]
+    lower, lengths = pieces.first_cell[piece], pieces.end_cell[piece] - pieces.first_cell[piece]
+    cells = np.repeat(lower - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+    weights = np.zeros((len(asked), relation.shape[axis]))
+    np.add.at(weights, (np.repeat(place, lengths), cells), np.repeat(line.factor[there] * pieces.share[piece], lengths))
+    return weights
 
 
 def products_of(relation: Relation, result: Places, rows: Places, factor: Floats) -> Products:
@@ -97,7 +197,7 @@ def _are_products(
     pivot: Places,
     group: Places,
 ) -> NDArray[np.bool_]:
-    """Tell of each result whether its rows are those that its lines span, each with the product of their factors."""
+    """Return which results are products: their rows are those that their lines span, with the products as factors."""
     scale = factor[pivot][group]
     expected, spanned = scale.copy(), np.ones(len(pivot))
     for axis, line in factors.items():
@@ -116,7 +216,7 @@ def _are_products(
 def _split_result(
     places: dict[int, Places], factor: Floats, weights: Floats, of_result: NDArray[np.bool_], result: int
 ) -> Products:
-    """Return the products of one result that is none itself."""
+    """Return the products of one result that is not a product itself."""
     found = [np.unique(place[of_result], return_inverse=True) for place in places.values()]
     grid, counts = np.zeros((2, *(len(used) for used, _ in found)))
     where = tuple(at for _, at in found)
@@ -133,8 +233,8 @@ def _split_result(
 def _along_axes(grid: Floats, counts: Floats) -> list[tuple[float, list[Floats]]]:
     """Return a product for each axis if the grid is a sum of something along each; nothing if it is not.
 
-    What is along an axis is only known up to a constant. It is taken to add up to 0 over the counts, so that a large
-    number which two axes share, and which cancels in the grid, does not count in the errors of both.
+    The term of an axis is determined up to a constant. It is centred over the counts, so that a large number which
+    two axes share, and which cancels in the grid, does not enter the errors of both.
     """
     rest, size, lines = float(grid[(0,) * grid.ndim]), np.abs(grid).max(), []
     summed = np.zeros_like(grid)
@@ -176,12 +276,12 @@ def _split(grid: Floats) -> list[tuple[float, list[Floats]]]:
     for number, content in enumerate(distinct):
         for part, others in _split(content.reshape(rest)):
             made.append((part, [*others[:axis], (which == number).astype(np.float64), *others[axis:]]))
-            if len(made) > MOST_PRODUCTS:
+            if len(made) > MAX_PRODUCTS:
                 msg = (
-                    "the error of this result is not known: its conditions join attributes in too many ways; "
-                    "join conditions on single attributes by AND, or ask without errors"
+                    f"the error of this result is unknown: its conditions are a sum of more than {MAX_PRODUCTS} "
+                    "products of conditions on single attributes; join conditions by AND, or ask without errors"
                 )
-                raise TooManyWaysError(msg)
+                raise TooManyProductsError(msg)
     return made
 
 

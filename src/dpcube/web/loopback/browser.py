@@ -1,7 +1,7 @@
-"""Opening a browser at an address with a token, which nobody else may see.
+"""Opening a browser at an address with a secret token.
 
-What is on a browser's command line, every user of the machine can read while it runs. So the browser is given the name
-of a file that only this user may read, in a directory that only this user may enter, and the file leads to the address.
+Every user of the machine can read a browser's command line while it runs. So the browser gets the name of a file that
+only this user may read, in a directory that only this user may enter, and the file redirects to the address.
 """
 
 import os
@@ -23,7 +23,7 @@ LEADING_PAGE = """\
 
 @contextmanager
 def leading_page(address: str) -> Iterator[Path]:
-    """Give the place of a page that leads to an address; it is there until it is left."""
+    """Yield the path of a page that redirects to an address, and delete it at the end."""
     with TemporaryDirectory(prefix="dpcube-") as folder:  # 0700
         page = Path(folder, "open.html")
         descriptor = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -34,7 +34,7 @@ def leading_page(address: str) -> Iterator[Path]:
 
 @contextmanager
 def opened_in_browser(address: str) -> Iterator[None]:
-    """Open a browser at an address, for as long as what is there is served."""
+    """Open a browser at an address, while it is being served."""
     import webbrowser
 
     with leading_page(address) as page:

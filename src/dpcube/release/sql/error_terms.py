@@ -1,97 +1,96 @@
-"""Which columns of a query can have errors: a column enters; what is behind it, a factor and an addend leave.
+"""Columns whose standard errors can be stated: ratios of linear combinations of aggregates, from syntax trees.
 
-Behind it is one aggregate, or a sum of multiples of aggregates, or the quotient of two such sums. The error of
-`100 * avg(x)`, `round(count(*), -2)` or `sum(x) / 1000 + 5` is that of one aggregate times a constant, and what
-rounding takes away is not counted. A share of rows, `count(*) FILTER (WHERE c) / count(*)`, is the average of 1 where c
-holds and 0 elsewhere, and has the error of an average (the delta method). A WITH clause or sub-query whose columns are
-only passed on is the query itself.
+The error of `100 * avg(x)`, `round(count(*), -2)` or `sum(x) / 1000 + 5` is that of one aggregate times a constant;
+rounding is not counted. A share of rows, `count(*) FILTER (WHERE c) / count(*)`, is the average of 1 where c holds and
+0 elsewhere, and has the error of an average (delta method). A WITH clause or sub-query whose columns are only passed on
+is the query itself.
 """
 
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpcube.release.sql.aggregates import call_of
-from dpcube.release.sql.names import bare, is_constant
-from dpcube.release.sql.needs import Fold
+from dpcube.release.sql.aggregates import aggregate_call
+from dpcube.release.sql.parse import bare, is_constant
+from dpcube.release.sql.predicates import Fold
 
-PASSING_ON = {"expressions", "from", "with", "order", "limit", "offset"}
+PASSED_CLAUSES = {"expressions", "from", "with", "order", "limit", "offset"}
+"""Clauses of a SELECT that passes on the columns of its source."""
 PLAIN_CLAUSES = {"expressions", "from", "where", "group", "having", "with"}
+"""Clauses of a SELECT whose columns another SELECT may pass on."""
 SMOOTH = ("count", "sum", "avg", "var", "stddev")
-"""How the names of aggregates begin that a row moves by a little: their sums and quotients have errors."""
+"""Prefixes of the names of aggregates that are smooth in the counts: their sums and ratios have errors."""
 
 
-class Stated(NamedTuple):
-    """A column that is `scale` times an aggregate plus `offset`."""
-
-    aggregate: exp.Expression
-    scale: float = 1.0
-    offset: float = 0.0
-
-    def times(self, factor: float) -> "Stated":
-        """Return the same column times a number."""
-        return Stated(self.aggregate, self.scale * factor, self.offset * factor)
-
-
-class Linear(NamedTuple):
-    """A sum of multiples of aggregates, each with its factor, and a constant."""
+class LinearCombination(NamedTuple):
+    """A sum of aggregates, each with its factor, and a constant."""
 
     terms: tuple[tuple[float, exp.Expression], ...] = ()
     constant: float = 0.0
 
-    def times(self, factor: float) -> "Linear":
-        """Return the same sum times a number."""
-        return Linear(tuple((factor * of, aggregate) for of, aggregate in self.terms), factor * self.constant)
+    def times(self, factor: float) -> "LinearCombination":
+        """Return the combination times a number."""
+        return LinearCombination(tuple((factor * of, node) for of, node in self.terms), factor * self.constant)
 
-    def plus(self, other: "Linear") -> "Linear":
-        """Return the sum of two."""
-        return Linear(self.terms + other.terms, self.constant + other.constant)
-
-
-ONE_LINE = Linear(constant=1.0)
+    def plus(self, other: "LinearCombination") -> "LinearCombination":
+        """Return the sum of two combinations."""
+        return LinearCombination(self.terms + other.terms, self.constant + other.constant)
 
 
-class Quotient(NamedTuple):
-    """A column that is `scale` times one sum over another plus `offset`; a sum by itself is over 1."""
+ONE = LinearCombination(constant=1.0)
 
-    over: Linear
-    under: Linear = ONE_LINE
+
+class Ratio(NamedTuple):
+    """A column that is `scale` times one combination over another plus `offset`; the denominator may be 1."""
+
+    numerator: LinearCombination
+    denominator: LinearCombination = ONE
     scale: float = 1.0
     offset: float = 0.0
 
-    def times(self, factor: float) -> "Quotient":
-        """Return the same column times a number."""
+    def times(self, factor: float) -> "Ratio":
+        """Return the column times a number."""
         return self._replace(scale=self.scale * factor, offset=self.offset * factor)
 
+    @property
+    def aggregate(self) -> exp.Expression | None:
+        """The aggregate of a column of one; None if the column is of several."""
+        terms, constant = self.numerator
+        return terms[0][1] if len(terms) == 1 and not constant and self.denominator == ONE else None
 
-def stated(node: exp.Expression, fold: Fold) -> Stated | Quotient | None:
-    """Return what a column is made of, if its errors can be stated; `fold` evaluates constants."""
+
+def as_ratio(node: exp.Expression, fold: Fold) -> Ratio | None:
+    """Return a column as a ratio of aggregates, None if its errors cannot be stated; `fold` evaluates constants."""
     node = bare(node)
     if isinstance(node, exp.Round | exp.Cast):
         return (
             None
             if node.args.get("to") and not node.args["to"].is_type(*exp.DataType.NUMERIC_TYPES)
-            else stated(node.this, fold)
+            else as_ratio(node.this, fold)
         )
     if isinstance(node, exp.Neg):
-        inner = stated(node.this, fold)
+        inner = as_ratio(node.this, fold)
         return None if inner is None else inner.times(-1.0)
     if isinstance(node, exp.Mul | exp.Div | exp.Add | exp.Sub):
-        return _of_two(node, fold)
-    return Stated(node) if call_of(node) is not None else None
+        return _of_operands(node, fold)
+    return None if aggregate_call(node) is None else _of_aggregate(node)
 
 
-def _of_two(node: exp.Binary, fold: Fold) -> Stated | Quotient | None:
+def _of_aggregate(node: exp.Expression, scale: float = 1.0) -> Ratio:
+    return Ratio(LinearCombination(((1.0, node),)), scale=scale)
+
+
+def _of_operands(node: exp.Binary, fold: Fold) -> Ratio | None:
     left, right = bare(node.this), bare(node.expression)
     if isinstance(node, exp.Div) and not is_constant(right):
         return _share(left, right, fold) or _quotient(left, right, fold)
     if isinstance(node, exp.Add | exp.Sub) and not is_constant(left) and not is_constant(right):
         return _sum(left, right, fold, sign=-1.0 if isinstance(node, exp.Sub) else 1.0)
     if is_constant(left) and not isinstance(node, exp.Div):
-        inner, number = stated(right, fold), _number(left, fold)
+        inner, number = as_ratio(right, fold), _number(left, fold)
         inner = inner.times(-1.0) if inner is not None and isinstance(node, exp.Sub) else inner
     elif is_constant(right):
-        inner, number = stated(left, fold), _number(right, fold)
+        inner, number = as_ratio(left, fold), _number(right, fold)
         number = -number if number is not None and isinstance(node, exp.Sub) else number
     else:
         return None
@@ -109,17 +108,18 @@ def _number(node: exp.Expression, fold: Fold) -> float | None:
         return None
 
 
-def _share(over: exp.Expression, under: exp.Expression, fold: Fold) -> Stated | None:
+def _share(over: exp.Expression, under: exp.Expression, fold: Fold) -> Ratio | None:
     """Return a share of rows as an average of ones and zeros."""
-    part, whole = stated(over, fold), call_of(under)
+    part, whole = as_ratio(over, fold), aggregate_call(under)
     if (
-        not isinstance(part, Stated)
+        part is None
+        or part.aggregate is None
         or part.offset
         or whole is None
         or (whole.name, whole.argument, whole.condition) != ("count", None, None)
     ):
         return None
-    counted = call_of(part.aggregate)
+    counted = aggregate_call(part.aggregate)
     if counted is None or counted.name not in ("count", "count_if"):
         return None
     if counted.name == "count_if":
@@ -131,34 +131,36 @@ def _share(over: exp.Expression, under: exp.Expression, fold: Fold) -> Stated | 
     if condition is None:
         return None
     ones = exp.case().when(condition.copy(), exp.Literal.number("1.0")).else_(exp.Literal.number("0.0"))
-    return Stated(exp.Avg(this=ones), part.scale)
+    return _of_aggregate(exp.Avg(this=ones), part.scale)
 
 
-def _sum(left: exp.Expression, right: exp.Expression, fold: Fold, *, sign: float) -> Quotient | None:
+def _sum(left: exp.Expression, right: exp.Expression, fold: Fold, *, sign: float) -> Ratio | None:
     first, second = _linear(left, fold), _linear(right, fold)
-    return None if first is None or second is None else Quotient(first.plus(second.times(sign)))
+    return None if first is None or second is None else Ratio(first.plus(second.times(sign)))
 
 
-def _quotient(over: exp.Expression, under: exp.Expression, fold: Fold) -> Quotient | None:
-    """Return one sum over another; `nullif(x, 0)` under the line is x, and null where that is 0."""
+def _quotient(over: exp.Expression, under: exp.Expression, fold: Fold) -> Ratio | None:
+    """Return one combination over another; `nullif(x, 0)` in the denominator is x, and null where that is 0."""
     if isinstance(under, exp.Nullif) and is_constant(under.expression) and _number(under.expression, fold) == 0:
         under = bare(under.this)
     above, below = _linear(over, fold), _linear(under, fold)
-    return None if above is None or below is None else Quotient(above, below)
+    return None if above is None or below is None else Ratio(above, below)
 
 
-def _linear(node: exp.Expression, fold: Fold) -> Linear | None:
+def _linear(node: exp.Expression, fold: Fold) -> LinearCombination | None:
     """Return an expression as a sum of multiples of smooth aggregates, if it is one."""
     if is_constant(node):
         number = _number(node, fold)
-        return None if number is None else Linear(constant=number)
-    found = stated(node, fold)
-    if isinstance(found, Quotient):
-        return found.over.times(found.scale).plus(Linear(constant=found.offset)) if found.under == ONE_LINE else None
-    call = None if found is None else call_of(found.aggregate)
-    if found is None or call is None or not call.name.startswith(SMOOTH):
+        return None if number is None else LinearCombination(constant=number)
+    found = as_ratio(node, fold)
+    if found is None or found.denominator != ONE or not all(_is_smooth(one) for _, one in found.numerator.terms):
         return None
-    return Linear(((found.scale, found.aggregate),), found.offset)
+    return found.numerator.times(found.scale).plus(LinearCombination(constant=found.offset))
+
+
+def _is_smooth(node: exp.Expression) -> bool:
+    call = aggregate_call(node)
+    return call is not None and call.name.startswith(SMOOTH)
 
 
 def inlined(tree: exp.Query) -> exp.Query:
@@ -185,7 +187,7 @@ def inlined(tree: exp.Query) -> exp.Query:
 
 def _source(tree: exp.Query) -> exp.Select | None:
     """Return the SELECT that a query takes all its rows from, if it does nothing else with them."""
-    if not isinstance(tree, exp.Select) or {name for name, value in tree.args.items() if value} - PASSING_ON:
+    if not isinstance(tree, exp.Select) or {name for name, value in tree.args.items() if value} - PASSED_CLAUSES:
         return None
     table = tree.args["from"].this if tree.args.get("from") else None
     if isinstance(table, exp.Subquery) and not table.alias_column_names:

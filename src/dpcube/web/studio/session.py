@@ -1,9 +1,9 @@
-"""What the curator's page can do with one table, without HTTP: requests enter as JSON, answers leave as JSON.
+"""Actions of the curator's page on one table, independent of HTTP: JSON requests and responses.
 
-Every step is a command's own: `draft`, `plan`, `check`, `publish`. Two things are added, both to be careful. Once the
-owner has let the page look at values, every domain made here is marked as drafted from data, and nothing takes the mark
-away. And a release is prepared first, which gives a ticket for exactly that release; who brings it back with epsilon
-typed once more spends it.
+Every step is that of a command: `draft`, `plan`, `check`, `publish`. Two safeguards are added. Once the owner has
+allowed the page to read values, every domain made in the session is marked as drafted from data, and nothing removes
+the mark. And a release is prepared first, which returns a ticket for exactly that release; it is made when the ticket
+comes back with epsilon typed again.
 """
 
 import os
@@ -34,14 +34,14 @@ from dpcube.strategies import Adaptive
 from dpcube.web.studio.form import declared_domain, drafted, whole, word
 
 Request = Mapping[str, Any]
-Told = dict[str, Any]
-MOST_PLANNED_HERE = 2**20
-"""Cells of a cube whose errors are predicted while somebody waits; `dpcube plan` takes larger ones."""
+Response = dict[str, Any]
+MAX_PLANNED_CELLS = 2**20
+"""Cells of the largest cube whose errors are predicted interactively; `dpcube plan` takes larger ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A release that waits for its owner's word: what `publish` will be called with."""
+    """A release that awaits confirmation: the arguments of `publish`."""
 
     domain: Domain
     domain_file: Path
@@ -53,8 +53,8 @@ class Prepared:
     output: Path
 
 
-class Desk:
-    """One table, and what its owner has done with it so far."""
+class StudioSession:
+    """The session of one table: what its owner has drafted, allowed and prepared so far."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class Desk:
         self._newest_plan = 0
         self._looked = False
         self._tickets: dict[str, Prepared] = {}
-        open_rows(source, csv=csv, query=query)  # a table that cannot be opened is refused before there is a page
+        open_rows(source, csv=csv, query=query)  # raises before a page exists if the table cannot be opened
 
     def __repr__(self) -> str:
-        return "<Desk>"
+        return "<StudioSession>"
 
-    def table(self, _: Request) -> Told:
-        """Return the table's columns and a draft of each, from names and types alone."""
+    def table(self, _: Request) -> Response:
+        """Return the table's columns and a draft of each, from names and types only."""
         with self._work:
             rows = open_rows(self._source, csv=self._csv, query=self._query)
             text = draft(self._source, csv=self._csv, query=self._query)
@@ -86,27 +86,30 @@ class Desk:
         columns = [{"name": column, "type": rows.types[column]} for column in rows.columns]
         return {"table": name, "columns": columns, "attributes": drafted(text), "looked": self._looked}
 
-    def look(self, request: Request) -> Told:
-        """Return a draft from the values of chosen columns: the owner's switch. Every domain is marked from now on."""
+    def look(self, request: Request) -> Response:
+        """Return a draft from the values of chosen columns, and mark every domain from now on."""
         columns = request.get("columns")
         if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
-            msg = "choose at least one column to look at"
+            msg = "choose at least one column to read"
             raise InputError(msg)
         with self._work:
             self._looked = True
             text = draft(self._source, columns=columns, from_data=True, csv=self._csv, query=self._query)
         return {"attributes": drafted(text), "looked": True}
 
-    def size(self, request: Request) -> Told:
-        """Return the shape of the cube that the form declares."""
+    def size(self, request: Request) -> Response:
+        """Return the shape of the declared cube."""
         domain = self._domain(request)
         return {"shape": list(domain.shape), "cells": domain.size, "signed": domain.signed_public_by}
 
-    def plan(self, request: Request) -> Told:
-        """Return predicted errors, from the form and a number of rows that the owner typed: no row is read."""
+    def plan(self, request: Request) -> Response:
+        """Return predicted errors, from the form and a typed number of rows; no row is read."""
         domain, unit = self._domain(request), self._unit(request)
-        if domain.size > MOST_PLANNED_HERE:
-            msg = f"{domain.size:,} cells are too many to plan for while you wait; declare fewer bins, or: dpcube plan"
+        if domain.size > MAX_PLANNED_CELLS:
+            msg = (
+                f"{domain.size:,} cells are too many for an interactive prediction, at most {MAX_PLANNED_CELLS:,}; "
+                "declare fewer bins, or use dpcube plan"
+            )
             raise InputError(msg)
         rows, epsilon, strategy = whole(request, "rows"), word(request, "epsilon"), _strategy(request, domain)
         self._newest_plan = number = self._newest_plan + 1
@@ -114,7 +117,7 @@ class Desk:
             if number != self._newest_plan:
                 return {"superseded": True}
             made = plan(domain, rows=rows, epsilon=epsilon, strategies=strategy, max_rows=unit.max_rows, roughly=True)
-        told = [
+        predictions = [
             {
                 "question": prediction.queries,
                 "answer": rounded_rows(prediction.answer),
@@ -125,10 +128,15 @@ class Desk:
             }
             for prediction in made.predictions
         ]
-        return {"predictions": told, "cells": domain.size, "belief": made.belief, "refusals": list(made.refusals)}
+        return {
+            "predictions": predictions,
+            "cells": domain.size,
+            "belief": made.belief,
+            "refusals": list(made.refusals),
+        }
 
-    def check(self, request: Request) -> Told:
-        """Return which share of rows each attribute would keep or drop: the owner's private look, in rough words."""
+    def check(self, request: Request) -> Response:
+        """Return the share of rows that each attribute would keep or drop, in rough words, for the owner only."""
         domain, unit = self._domain(request), self._unit(request)
         rows = {"unit": unit.column, "max_rows": unit.max_rows, "null_unit": unit.null}
         with self._work:
@@ -136,21 +144,21 @@ class Desk:
         looks = [{"attribute": look.attribute, **dict(zip(ENDS, look.shares, strict=True))} for look in found.looks]
         return {"ends": list(ENDS), "looks": looks, "counted": found.counted, "kept": found.kept}
 
-    def save(self, request: Request) -> Told:
-        """Write the domain file; one that was drafted from data and not signed is its owner's alone."""
+    def save(self, request: Request) -> Response:
+        """Write the domain file; one drafted from data and unsigned is readable by its owner only."""
         domain, path = self._domain(request), self._new_file(request, "domain_file", ".toml")
         write_text(path, domain.dumps(), private=domain.drafted_from_data and domain.signed_public_by is None)
         return {"domain_file": str(path)}
 
-    def prepare(self, request: Request) -> Told:
-        """Check a release without reading a row or spending anything, and return a ticket for exactly that one."""
+    def prepare(self, request: Request) -> Response:
+        """Check a release without reading rows or spending budget, and return a ticket for exactly that one."""
         domain, unit = self._domain(request), self._unit(request)
         path = self._folder / word(request, "domain_file")
         if Domain.load(path) != domain:
-            msg = f"{path} says other than the page; save the domain under a new name first"
+            msg = f"{path} differs from the page; save the domain under a new name first"
             raise InputError(msg)
         check_public(domain)
-        asked = Prepared(
+        prepared = Prepared(
             domain,
             path,
             epsilon=word(request, "epsilon"),
@@ -160,66 +168,66 @@ class Desk:
             purpose=word(request, "purpose", needed=False),
             output=self._new_file(request, "output", ".dpcube"),
         )
-        amount = parse_epsilon(asked.epsilon)
-        allowed = None if asked.total is None else parse_epsilon(asked.total)
+        amount = parse_epsilon(prepared.epsilon)
+        allowed = None if prepared.total is None else parse_epsilon(prepared.total)
         place = ledger_path(self._ledger, self._source, unit=unit.column)
-        assert place is not None  # a table of files has one beside it, and one in a database must be named
+        assert place is not None  # a table in files has one beside it; for a database it must be named
         check_left(place, amount, total=allowed, unit=unit.column, period=None)
         left = Ledger(place).statement().remaining if os.path.lexists(place) else allowed or amount
         ticket = secrets.token_urlsafe(32)
-        self._tickets = {ticket: asked}  # an older one is worth nothing any more
-        return {"ticket": ticket, **_summary(asked, place, left, amount), "command": self._command(asked)}
+        self._tickets = {ticket: prepared}  # older tickets are void
+        return {"ticket": ticket, **_summary(prepared, place, left, amount), "command": self._command(prepared)}
 
-    def release(self, request: Request) -> Told:
-        """Make the release that a ticket is for, if epsilon was typed once more; it is charged to the ledger."""
-        asked = self._tickets.pop(word(request, "ticket"), None)
-        if asked is None:
-            msg = "this release was not prepared, or its ticket is used up; prepare it again. Nothing was spent"
+    def release(self, request: Request) -> Response:
+        """Make the release of a ticket, if epsilon was typed again, and charge it to the ledger."""
+        prepared = self._tickets.pop(word(request, "ticket"), None)
+        if prepared is None:
+            msg = "this release was not prepared, or its ticket was used; prepare it again. Nothing was spent"
             raise InputError(msg)
-        if word(request, "typed_epsilon", needed=False) != asked.epsilon:
-            msg = f"to confirm, type epsilon as it is: {asked.epsilon}. Nothing was spent; prepare it again"
+        if word(request, "typed_epsilon", needed=False) != prepared.epsilon:
+            msg = f"to confirm, type epsilon as prepared: {prepared.epsilon}. Nothing was spent; prepare it again"
             raise InputError(msg)
         with self._work:
-            if Domain.load(asked.domain_file) != asked.domain:
-                msg = f"{asked.domain_file} has changed since it was prepared; prepare it again. Nothing was spent"
+            if Domain.load(prepared.domain_file) != prepared.domain:
+                msg = f"{prepared.domain_file} has changed since the preparation; prepare it again. Nothing was spent"
                 raise InputError(msg)
             made = publish(
                 self._source,
-                asked.domain,
-                epsilon=asked.epsilon,
-                strategy=asked.strategy,
+                prepared.domain,
+                epsilon=prepared.epsilon,
+                strategy=prepared.strategy,
                 ledger=self._ledger,
-                total=asked.total,
-                unit=asked.unit.column,
-                max_rows=asked.unit.max_rows,
-                null_unit=asked.unit.null,
-                purpose=asked.purpose,
+                total=prepared.total,
+                unit=prepared.unit.column,
+                max_rows=prepared.unit.max_rows,
+                null_unit=prepared.unit.null,
+                purpose=prepared.purpose,
                 csv=self._csv,
                 query=self._query,
-                save_to=asked.output,
+                save_to=prepared.output,
                 even_if_empty=False,
             )
-        return {"release": str(asked.output), "digest": made.digest, "epsilon": str(made.provenance.epsilon)}
+        return {"release": str(prepared.output), "digest": made.digest, "epsilon": str(made.provenance.epsilon)}
 
-    def _command(self, asked: Prepared) -> str:
-        """Return the command that makes the same release; an address may name a user or a host, and stays out of it."""
-        csv, kinds, unit = self._csv or CsvDialect(), asked.strategy.queries, asked.unit
+    def _command(self, prepared: Prepared) -> str:
+        """Return the command of the same release, without a database address, which may name a user or a host."""
+        csv, kinds, unit = self._csv or CsvDialect(), prepared.strategy.queries, prepared.unit
         options = {
-            "--domain": file_word(asked.domain_file),
-            "--epsilon": shell_word(asked.epsilon),
+            "--domain": file_word(prepared.domain_file),
+            "--epsilon": shell_word(prepared.epsilon),
             "--queries": None if kinds is None else ",".join(kinds),
             "--ledger": file_word(self._ledger) if isinstance(self._ledger, Path) else None,
-            "--total": None if asked.total is None else shell_word(asked.total),
+            "--total": None if prepared.total is None else shell_word(prepared.total),
             "--unit": None if unit.column is None else shell_word(unit.column),
             "--max-rows": None if unit.column is None else str(unit.max_rows),
-            "--purpose": shell_word(asked.purpose) if asked.purpose else None,
+            "--purpose": shell_word(prepared.purpose) if prepared.purpose else None,
             "--query": None if self._query is None else shell_word(self._query),
             "--names": None if csv.columns is None else shell_word(",".join(csv.columns)),
         }
         words = [f"{option} {value}" for option, value in options.items() if value is not None]
         words += [f"--null-text {shell_word(text)}" for text in csv.null_text if csv.null_text != ("",)]
         table = file_word(self._source.absolute()) if isinstance(self._source, Path) else "TABLE"
-        return " ".join(["dpcube release", table, *words, "-o", file_word(asked.output)])
+        return " ".join(["dpcube release", table, *words, "-o", file_word(prepared.output)])
 
     def _domain(self, request: Request) -> Domain:
         signed = word(request, "signed_public_by", needed=False) if self._looked else ""
@@ -231,7 +239,7 @@ class Desk:
         return PrivacyUnit(column, whole(request, "max_rows")) if column else PrivacyUnit()
 
     def _new_file(self, request: Request, key: str, ending: str) -> Path:
-        """Return where a new file goes: in the folder where the studio was started, or where its owner says."""
+        """Return the path of a new file, relative to the folder where the studio was started."""
         name = word(request, key)
         path = self._folder / name
         if path.suffix != ending or not name.isprintable():
@@ -241,36 +249,36 @@ class Desk:
             msg = f"{path} exists; choose another name"
             raise InputError(msg)
         if not path.parent.is_dir():
-            msg = f"there is no directory to put {path.name!r} in"
+            msg = f"there is no directory for {path.name!r}; create it first"
             raise InputError(msg)
         return path
 
 
 def _strategy(request: Request, domain: Domain) -> Adaptive:
-    """Return the default strategy for what will be asked of each attribute; mixed questions unless said."""
-    asked = request.get("queries")
-    if not isinstance(asked, list) or not all(isinstance(kind, str) for kind in asked):
+    """Return the default strategy for the kinds of queries of each attribute, by default mixed."""
+    requested = request.get("queries")
+    if not isinstance(requested, list) or not all(isinstance(kind, str) for kind in requested):
         msg = "queries must be a list with a kind for each attribute; reload the page"
         raise InputError(msg)
-    if not any(asked):
+    if not any(requested):
         return Adaptive()
     natural = Adaptive().for_domain(domain).queries
     kinds = natural if isinstance(natural, tuple) else ("mixed",) * len(domain.attributes)
-    if len(asked) != len(kinds):
+    if len(requested) != len(kinds):
         msg = f"queries must be one kind for each of {len(kinds)} attributes; reload the page"
         raise InputError(msg)
-    return Adaptive(queries=tuple(kind or usual for kind, usual in zip(asked, kinds, strict=True)))
+    return Adaptive(queries=tuple(kind or usual for kind, usual in zip(requested, kinds, strict=True)))
 
 
-def _summary(asked: Prepared, place: Path, left: Fraction, amount: Fraction) -> Told:
-    unit = asked.unit
+def _summary(prepared: Prepared, place: Path, left: Fraction, amount: Fraction) -> Response:
+    unit = prepared.unit
     protects = "one row" if unit.column is None else f"all rows of one {unit.column}, at most {unit.max_rows} of them"
     return {
-        "cells": asked.domain.size,
-        "epsilon": asked.epsilon,
+        "cells": prepared.domain.size,
+        "epsilon": prepared.epsilon,
         "protects": protects,
         "ledger": str(place),
         "left": str(left),
         "left_after": str(left - amount),
-        "output": str(asked.output),
+        "output": str(prepared.output),
     }

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import dpcube
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.link.secure import install_engine
 from dpcube.link.secure.environment import ENGINE_SWITCH
@@ -30,15 +31,7 @@ DOMAIN = 'format = 1\n[[attribute]]\nname = "year"\ntype = "integer"\nmin = 1950
 
 
 def run(folder: Path, *words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dpcube", *words],
-        cwd=folder,
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    return dpcube(*words, cwd=folder, **(environment or {}))
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from commands import dpcube
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.link.secure import install_engine
 from dpcube.link.secure.environment import ENGINE_SWITCH
@@ -62,19 +63,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (tmp_path / "domain.toml").write_text(DOMAIN)
     release = ("release", "a.csv", "--domain", "domain.toml", "--epsilon", "4", "-o", "r.dpcube")
     for words in (release, ("block", "r.dpcube", "--rules", "rules.toml", "--epsilon", "3", "-o", "blocks.json")):
-        assert dpcube(tmp_path, *words).returncode == 0
-    assert dpcube(tmp_path, "link", "--new-key", "key").returncode == 0
+        assert dpcube(*words, cwd=tmp_path).returncode == 0
+    assert dpcube("link", "--new-key", "key", cwd=tmp_path).returncode == 0
     return tmp_path
 
 
 @pytest.fixture
 def folder(prepared: Path, tmp_path: Path) -> Path:
     return shutil.copytree(prepared, tmp_path / "parties")
-
-
-def dpcube(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "dpcube", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
 def words_of(name: str, *more: str) -> list[str]:
@@ -161,7 +157,7 @@ def state(folder: Path) -> list[object]:
 
 def shown_sizes(folder: Path) -> list[object]:
     """The padded sizes that a restart would show."""
-    told = [json.loads(dpcube(folder, "link", *session_of(name), "--json").stdout) for name in ROLES]
+    told = [json.loads(dpcube("link", *session_of(name), "--json", cwd=folder).stdout) for name in ROLES]
     assert not any(one["new"] for one in told)
     return [one["padded_sizes"] for one in told]
 

@@ -116,7 +116,7 @@ JOBS = (
     *("array, cells", "array, boxes", "array, tables", "array, choices", "counts in a frame", "frame by unit", "csv"),
     "private table",
 )
-SCORING = ("choice.py", "medians.py", "classes.py", "distances.py")
+SCORING = ("selection.py", "medians.py", "classes.py", "distances.py")
 
 
 @pytest.mark.slow
@@ -293,7 +293,7 @@ def test_a_fault_is_told_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ZeroDivisionError(MANY)
 
     monkeypatch.setattr("dpcube.core.exact.box_sums", broken)
-    with pytest.raises(HiddenError, match=r"^internal error \(ZeroDivisionError at curator/exact\.py:\d+\); this") as e:
+    with pytest.raises(HiddenError, match=r"^internal error \(ZeroDivisionError at core/exact\.py:\d+\); this") as e:
         publish(ARRAY, AGES, epsilon=1, ledger=None)
     assert "\n" not in str(e.value)
 

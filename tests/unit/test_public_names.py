@@ -17,9 +17,10 @@ from dpcube.core.domain import Domain
 from dpcube.core.errors import DpcubeError
 
 PACKAGES = ["dpcube", *(m.name for m in pkgutil.walk_packages(dpcube.__path__, "dpcube.") if m.ispkg)]
-# privacy has no door of its own (it is imported module by module, for the audit); of cli only main is called; a rival
-# is loaded when its name is asked for.
-CLOSED = {"dpcube.privacy", "dpcube.cli", "dpcube.strategies.rivals"}
+# Packages that are imported module by module: core for the audit, of the command line only main is called, a rival is
+# loaded when its name is asked for.
+CLOSED = {f"dpcube.{name}" for name in ("core", "core.ledger", "trees", "web", "cli", "strategies.rivals")}
+CLOSED |= {f"dpcube.cli.{who}" for who in ("analyst", "curator", "research")}
 
 
 def exports(package: ModuleType) -> list[str]:

@@ -21,6 +21,7 @@ from commands import dpcube
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.link.secure import install_engine
 from dpcube.link.secure.environment import ENGINE_SWITCH
+from nightly import at_night
 
 pytestmark = pytest.mark.slow
 
@@ -168,7 +169,7 @@ def links(path: Path) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
-@pytest.mark.parametrize("victim", ["party", "engine", "both"])
+@pytest.mark.parametrize("victim", ["both", at_night("party"), at_night("engine")])
 def test_a_run_that_is_killed_and_started_again_shows_and_costs_nothing_more(
     folder: Path, started: Callable[[], dict[str, Any]], victim: str
 ) -> None:

@@ -753,11 +753,26 @@ def test_an_interruption_while_writing_leaves_no_part_of_a_file(tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ages.toml", "t.csv"]
 
 
+ENDLESS = """
+import time
+from dataclasses import dataclass
+from dpcube.strategies.cells import Cells
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endless(Cells):
+    def run(self, counter):
+        time.sleep(3600)
+"""
+
+
 def test_an_interruption_at_work_on_a_terminal(tmp_path: Path) -> None:
+    """However late it comes: the strategy is at work until then."""
     (tmp_path / "t.csv").write_text("age\n33\n")
-    (tmp_path / "wide.toml").write_text(AGES.replace("99", "2999999"))
+    (tmp_path / "ages.toml").write_text(AGES)
+    (tmp_path / "endless.py").write_text(ENDLESS)
     terminal, theirs = pty.openpty()
-    arguments = ("release", "t.csv", "--domain", "wide.toml", "--epsilon", "1", "--no-ledger", "-o", "t.dpcube")
+    arguments = ["release", "t.csv", "--domain", "ages.toml", "--epsilon", "1", "--no-ledger", "-o", "t.dpcube"]
+    arguments += ["--strategy", "endless:Endless", "--even-if-empty"]
     with subprocess.Popen(
         [sys.executable, "-m", "dpcube", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs
     ) as process:
@@ -776,4 +791,5 @@ def test_an_interruption_at_work_on_a_terminal(tmp_path: Path) -> None:
     assert b"counting the rows ..." in said  # progress is shown on a terminal
     assert said.endswith(b"dpcube: interrupted; files appear whole or not at all\r\n")
     assert b"Traceback" not in said
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "wide.toml"]
+    left = sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__")
+    assert left == ["ages.toml", "endless.py", "t.csv"]

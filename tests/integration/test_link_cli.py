@@ -145,7 +145,7 @@ def test_two_processes_link_and_write_the_same_links(folder: Path, turns: tuple[
                 )
             )
         for party in parties:
-            told = party.communicate(timeout=300)
+            told = party.communicate(timeout=1800)
             assert party.returncode == 0, told
             assert "150 links" in told[0]
     expected = {(f"a{i}", f"b{i}") for i in range(150, 300)}

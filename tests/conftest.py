@@ -3,6 +3,7 @@ and a real browser, the Debian package `chromium`.
 """
 
 import os
+import signal
 import warnings
 from collections.abc import Iterator
 from tempfile import mkdtemp
@@ -19,6 +20,8 @@ settings.register_profile("dpcube", deadline=None, max_examples=40)  # how busy 
 settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=10)  # of `make check`
 settings.register_profile(NIGHTLY, settings.get_profile("dpcube"), max_examples=100)
 settings.load_profile("dpcube")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a command that a script starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # or what tests start could not be interrupted
 ENGINES = ("spark", "postgres")
 
 

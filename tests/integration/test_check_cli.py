@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from commands import dpcube
 from dpcube.core.check import ENDS, check
 from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.errors import DpcubeError
 from dpcube.curator import publish
+from forked import dpcube
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal")
 

@@ -20,9 +20,9 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from commands import dpcube
 from dpcube import __version__, datasets
 from dpcube.cli.verbs import VERBS
+from forked import dpcube
 
 EXACT = ("--epsilon", "50", "--strategy", "cells", "--no-ledger", "--even-if-empty")
 CLINIC = {

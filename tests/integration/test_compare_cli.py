@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from commands import dpcube
+from forked import dpcube
 
 
 def test_the_command_compares_on_shapes_and_on_an_array(tmp_path: Path) -> None:

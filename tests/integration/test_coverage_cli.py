@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import dpcube
 from dpcube.core.errors import InputError
 from dpcube.research import coverage
 from dpcube.research.coverage import Coverage, coverage_summary, measure_coverage, samples_of
+from forked import dpcube
 
 
 def test_the_command_measures_the_bundled_table_and_the_arrays(tmp_path: Path) -> None:

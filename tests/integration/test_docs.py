@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 import samples
 
-import commands
 import dpcube
+import forked
 from dpcube import Domain, Release, datasets
 from dpcube.cli import main
 from dpcube.curator import publish
@@ -64,7 +64,7 @@ def test_releases_over_time_are_asked_together(folder: Path, monkeypatch: pytest
 
 def printed_by(words: list[str]) -> str:
     """What a command of a page prints, in a process that need not import everything again."""
-    done = commands.dpcube(*words[1:], cwd=samples.ROOT)
+    done = forked.dpcube(*words[1:], cwd=samples.ROOT)
     return done.stdout + done.stderr
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from commands import dpcube
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.link.secure import install_engine
 from dpcube.link.secure.environment import ENGINE_SWITCH
+from forked import dpcube
 from nightly import at_night
 
 RULES = """

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from commands import dpcube
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.link.secure import install_engine
 from dpcube.link.secure.environment import ENGINE_SWITCH
+from forked import dpcube
 from nightly import at_night
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from commands import dpcube
 from dpcube import Domain
 from dpcube.cli import main
 from dpcube.core.errors import DpcubeError
@@ -33,6 +32,7 @@ from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.sources import Rows
 from dpcube.curator import publish
 from dpcube.strategies import Cells
+from forked import dpcube
 
 DOMAIN = """
 format = 1

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from commands import dpcube
 from dpcube.cli import main
 from dpcube.strategies import BY_NAME
+from forked import dpcube
 
 DOMAIN = """
 format = 1

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dpcube
-from commands import dpcube as run_command
 from dpcube.cli import commands
 from dpcube.core.errors import InputError
+from forked import dpcube as run_command
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 RELEASE = NOTEBOOKS / "adult.dpcube"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from commands import dpcube
 from dpcube.cli import commands
 from dpcube.core.errors import InputError
+from forked import dpcube
 
 FILES = {f"query-size.{ending}" for ending in ("svg", "png", "csv")} | {"figures.md"}
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import dpcube
 from dpcube import Domain, Integer, Release, datasets, plan
 from dpcube.core.boxes import Boxes
 from dpcube.core.gate import Gate
@@ -20,6 +19,7 @@ from dpcube.curator.publishing import count
 from dpcube.research.coverage import Coverage, measure_coverage
 from dpcube.strategies import BY_NAME, NOT_COMPARED, RIVALS, Strategy
 from dpcube.testing import SilentNoise
+from forked import dpcube
 
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text(encoding="utf-8")
 

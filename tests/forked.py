@@ -38,6 +38,8 @@ def become(asked):
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, path in ((1, asked["out"]), (2, asked["err"])):
         os.dup2(os.open(path, os.O_WRONLY), number)
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     code = run()
     atexit._run_exitfuncs()
     sys.stdout.flush()
@@ -87,8 +89,9 @@ def dpcube(
         out.touch()
         said.touch()
         given = [str(word) for word in words]
-        asked = {"words": given, "cwd": str(cwd.resolve()), "out": str(out), "err": err or str(said)}
-        asked |= {"without": [without] if without else [], "environment": {**os.environ, **environment}}
+        places = {"cwd": str(cwd.resolve()), "out": str(out), "err": err or str(said)}
+        missing = [without] if without else []
+        asked = {**places, "words": given, "without": missing, "environment": {**os.environ, **environment}}
         code = answered(json.dumps(asked))
         return subprocess.CompletedProcess(given, code, out.read_text("utf-8"), said.read_text("utf-8"))
 

@@ -18,7 +18,7 @@ check: linted-and-compiled  ## the quick tests, without processes and statistics
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not nightly" --hypothesis-profile=quick \
 		tests/unit tests/golden tests/property tests/architecture
 
-test: linted-and-compiled   ## everything CI runs, in ten minutes
+test: linted-and-compiled   ## everything CI runs: ten minutes of two idle cores
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not nightly" --durations=10
 
 nightly: linted-and-compiled  ## every test, with more examples; long fuzzing; a sample of the mutants
@@ -46,6 +46,7 @@ DPBENCH ?= ../shared/data/dpbench
 accuracy: $(COMPILED) ## errors with fresh noise beside those of the rivals, on DPBench's arrays (not ours to give away)
 	$(BIN)/python -m dpcube.research.accuracy --data $(DPBENCH) $(ACCURACY)
 
+NIGHTLY_MUTANTS ?= --sample 5
 FUZZ_SECONDS ?= 60
 fuzz: $(READY)        ## hostile files, questions and commands, guided by coverage, this long for each target
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)

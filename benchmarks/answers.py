@@ -31,9 +31,9 @@ def _run(strategy: str) -> list[str]:
         values: NDArray[np.float64] = table[bottom, right] - table[top, right] - table[bottom, left] + table[top, left]
         return values
 
-    assert np.allclose(index(), estimate.range_values(workload))
+    assert np.allclose(index(), estimate.values(workload))
     indexing = seconds(index)
-    values = seconds(lambda: estimate.range_values(workload))
+    values = seconds(lambda: estimate.values(workload))
     release.answer(workload)  # finds what its errors are made of, once
     errors = seconds(lambda: release.answer(workload))
     return [

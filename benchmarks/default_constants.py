@@ -22,7 +22,7 @@ from dpcube.queries.random_ranges import random_ranges
 from dpcube.research.arrays import experiment
 from dpcube.research.seeds import seed_of
 from dpcube.research.shapes import shape_shares
-from dpcube.strategies import adaptive, first_look, pseudo, simulation
+from dpcube.strategies import adaptive, first_look, simulated, simulation
 from dpcube.testing import SeededNoise
 
 CONSTANTS: tuple[tuple[ModuleType, str], ...] = (
@@ -31,7 +31,7 @@ CONSTANTS: tuple[tuple[ModuleType, str], ...] = (
     (first_look, "MOST_LOOK"),
     (first_look, "STAND_OUT"),
     (first_look, "SPARSE"),
-    (pseudo, "CLUMPING"),
+    (simulated, "CLUMPING"),
     (simulation, "ROUGH"),
     (simulation, "SMOOTH"),
     (simulation, "WORSE_THAN_CELLS"),

@@ -32,7 +32,7 @@ from dpcube.research.drawn_tables import classes, hills
 from dpcube.research.ratios import MeanError
 from dpcube.research.seeds import seed_of
 from dpcube.research.tables import coded_domain
-from dpcube.strategies.pseudo import ranges_of
+from dpcube.strategies.simulated import ranges_of
 from dpcube.testing import SeededNoise
 
 CATEGORIES = ((300, 100_000), (3_000, 100_000), (10_000, 100_000), (30_000, 300_000))

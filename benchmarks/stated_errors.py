@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.domain import Domain, Integer
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.curator import publish
 from dpcube.measurements import Provenance
 from dpcube.models.cell_sums import range_sums, summed_area_table
@@ -69,7 +69,7 @@ def totals(epsilon: str, runs: int) -> Iterator[str]:
         found = [
             publish(source, domain, epsilon=epsilon, ledger=None, even_if_empty=False).count() for _ in range(runs)
         ]
-        squares = [(one.value - rows) ** 2 / (one.stderr**2 + one.within**2) for one in found]
+        squares = [(one.value - rows) ** 2 / (one.stderr**2 + one.nonuniformity**2) for one in found]
         held = np.mean([one.low <= rows <= one.high for one in found])
         width = max((one.high - one.low) / 2 for one in found) * float(epsilon)
         wrong = np.mean([abs(one.value - rows) for one in found]) * float(epsilon)
@@ -136,11 +136,10 @@ def few(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
     """Yield what is measured of `cuboids` where few pairs are selected."""
     for name, weights in (("hills", hills), ("classes", classes)):
         counts, noise = drawn(weights, THREE, 30_000), SeededNoise(seed_of("few", seed))
-        rows = ExactRows(THREE, np.nonzero(counts), counts[np.nonzero(counts)])
-        transcript = Cuboids().run(CuboidGate(rows, Fraction(epsilon), noise=noise))
+        rows = SparseRows(THREE, np.nonzero(counts), counts[np.nonzero(counts)])
+        transcript = Cuboids().run(Gate(rows, Fraction(epsilon), noise=noise))
         made = Release(Domain.of_shape(THREE), transcript, Provenance("cuboids", Fraction(epsilon), "", private=False))
-        assert made.transcript.cuboids is not None
-        pairs = len(made.transcript.cuboids.cuboids)
+        pairs = sum(len(one.axes) > 1 for one in made.transcript.marginals)
         yield f"cuboids, {pairs} pairs: {name}", asked_of(made, counts, random_ranges(THREE, RANGES, seed=5))
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.wide_tables import wide_adult
 from dpcube import Domain, Integer, plan
 from dpcube.core.arrays import Ints
-from dpcube.core.cuboid_gate import CuboidGate
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.models import estimate
 from dpcube.models.cuboids import CuboidsEstimate
 from dpcube.plan.errors_by_rows import errors_of_cuboids
@@ -51,9 +51,7 @@ def main() -> None:
     found: dict[tuple[str, str], list[float]] = {}
     begun = time.process_time()
     for seed in range(runs):
-        gate = CuboidGate(
-            ExactRows(domain.shape, table.columns, table.alike), Fraction(epsilon), noise=SeededNoise(seed)
-        )
+        gate = Gate(SparseRows(domain.shape, table.columns, table.alike), Fraction(epsilon), noise=SeededNoise(seed))
         made = estimate(Cuboids().for_domain(domain).run(gate))
         assert isinstance(made, CuboidsEstimate)
         for asked, (error, _) in errors_of_cuboids(made, table, domain.names).items():

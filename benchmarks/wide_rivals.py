@@ -31,11 +31,10 @@ import numpy as np
 
 from benchmarks.wide_tables import wide_adult
 from dpcube.core.arrays import Floats, Ints
-from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.domain import Domain
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.models.cuboids.beliefs import Beliefs
-from dpcube.models.cuboids.drawing import drawn_cells
 from dpcube.models.cuboids.estimate import CuboidsEstimate
 from dpcube.models.cuboids.junction import JunctionTree
 from dpcube.strategies import Cuboids
@@ -229,10 +228,10 @@ def candidates(weights: dict[Axes, float], beliefs: Beliefs, cliques: list[Axes]
 def cuboids(rows: Ints, domain: Domain, epsilon: float, seed: int) -> tuple[Ints, str]:
     """Return rows by ours, with seeded noise; the rows that are alike are counted first, as a release does."""
     codes, alike = np.unique(rows, axis=0, return_counts=True)
-    exact = ExactRows(domain.shape, list(codes.T), alike)
-    gate = CuboidGate(exact, Fraction(str(epsilon)), noise=SeededNoise(seed))
+    exact = SparseRows(domain.shape, list(codes.T), alike)
+    gate = Gate(exact, Fraction(str(epsilon)), noise=SeededNoise(seed))
     estimate = CuboidsEstimate.of("cuboids", Cuboids().for_domain(domain).run(gate))
-    drawn = drawn_cells(estimate, len(rows), np.random.default_rng(seed))
+    (drawn,) = estimate.draw(len(rows), np.random.default_rng(seed), batch=len(rows))
     return np.stack(drawn, axis=1), f"{len(estimate.cuboids)} cuboids"
 
 

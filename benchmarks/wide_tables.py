@@ -15,12 +15,11 @@ import numpy as np
 
 from dpcube import Domain, Release
 from dpcube.core.arrays import Floats, Ints
-from dpcube.core.cuboid_gate import CuboidGate
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.core.sources import open_rows
 from dpcube.datasets import adult_domain, adult_table
 from dpcube.measurements import Provenance
-from dpcube.models.cuboids.drawing import drawn_cells
 from dpcube.models.cuboids.estimate import CuboidsEstimate
 from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answers
@@ -71,15 +70,16 @@ def truths(rows: Ints, queries: CountingQueries) -> Floats:
     return np.array(inside, np.float64)
 
 
-def measure(epsilon: str, seed: int, domain: Domain, exact: ExactRows, rows: Ints) -> dict[str, float]:
+def measure(epsilon: str, seed: int, domain: Domain, exact: SparseRows, rows: Ints) -> dict[str, float]:
     """Make one release and return its figures."""
     begun = time.process_time()
-    transcript = Cuboids().for_domain(domain).run(CuboidGate(exact, Fraction(epsilon), noise=SeededNoise(seed)))
+    transcript = Cuboids().for_domain(domain).run(Gate(exact, Fraction(epsilon), noise=SeededNoise(seed)))
     seconds = time.process_time() - begun
     release = Release(domain, transcript, Provenance("cuboids", Fraction(epsilon), "benchmark", private=False))
     estimate = release.estimate()
     assert isinstance(estimate, CuboidsEstimate)
-    drawn = np.stack(drawn_cells(estimate, len(rows), np.random.default_rng(seed)), axis=1)
+    (places,) = estimate.draw(len(rows), np.random.default_rng(seed), batch=len(rows))
+    drawn = np.stack(places, axis=1)
     figures = {"seconds": seconds}
     for way in (1, 2, 3):
         sets = list(itertools.combinations(range(len(domain.shape)), way))
@@ -109,7 +109,7 @@ def main() -> None:
     epsilons = sys.argv[1].split(",") if len(sys.argv) > 1 else ["0.1", "1", "3"]
     runs = int(sys.argv[2]) if len(sys.argv) > 2 else 5
     domain, rows = wide_adult()
-    exact = ExactRows(domain.shape, list(rows.T), np.ones(len(rows), np.int64))
+    exact = SparseRows(domain.shape, list(rows.T), np.ones(len(rows), np.int64))
     for epsilon in epsilons:
         found = [measure(epsilon, seed, domain, exact, rows) for seed in range(runs)]
         told = {name: np.mean([one[name] for one in found]) for name in found[0]}

@@ -12,25 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from dpcube import Category, Domain, Integer, Release
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
+from dpcube.core.candidates import BestSplit, MedianCuts, TableDistances
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.gate import Gate
-from dpcube.measurements import (
-    BoxCounts,
-    CellCounts,
-    Choice,
-    Cuboid,
-    CuboidCounts,
-    MarginalCounts,
-    Measurement,
-    Provenance,
-    Transcript,
-)
+from dpcube.measurements import BoxCounts, Groups, Marginal, Measurement, Provenance, Selection, Transcript
 from dpcube.strategies import TwoPhase
 from dpcube.testing import SeededNoise
 from dpcube.trees.tree import BoxTree
@@ -61,46 +50,47 @@ EIGHTH = BUDGET_UNITS // 8
 
 
 def make_list() -> tuple[Measurement, ...]:
-    """Every kind of measurement, some twice, with made-up counts; together they cost 15/16 where they cost most."""
+    """Marginals, cells and boxes, some twice, with made-up counts; together they cost 15/16 where they cost most."""
     return (
-        MarginalCounts((1,), np.array([40, -2, 30, 5]), EIGHTH),
-        CellCounts(np.arange(20).reshape(5, 4) ** 2 % 37, 2 * EIGHTH),
+        Marginal((1,), np.array([40, -2, 30, 5]), EIGHTH),
+        Marginal.of_cells(np.arange(20).reshape(5, 4) ** 2 % 37, 2 * EIGHTH),
         halves(0, 2, units=(EIGHTH, 2 * EIGHTH)),
-        MarginalCounts((), np.array(73), EIGHTH),
+        Marginal((), np.array(73), EIGHTH),
         halves(1, 1, units=(EIGHTH // 2, EIGHTH)),
-        MarginalCounts((0, 1), np.arange(20).reshape(5, 4), EIGHTH // 2),
+        Marginal((0,), np.arange(5) * 300, EIGHTH // 2),
     )
 
 
 def make_cuboids() -> tuple[Measurement, ...]:
-    """A wide release of the small cube: a table over each attribute, and two cuboids of groups, one of them chosen."""
-    groups = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 2, 0])
+    """A wide release of the small cube: a table over each attribute, and two of groups, one of them selected."""
+    groups = Groups((np.array([0, 0, 1, 2, 2]), np.array([0, 1, 2, 0])))
     return (
-        MarginalCounts((0,), np.array([30, 20, -5, 40, 10]), EIGHTH),
-        MarginalCounts((1,), np.array([40, 30, 20, 5]), EIGHTH),
-        CuboidCounts(
-            groups,
-            (
-                Cuboid((0, 1), np.array([[20, 10, 9], [1, -3, 2], [22, 18, 9]]), EIGHTH, 3, EIGHTH // 2),
-                Cuboid((1,), np.array([41, 33, 18]), EIGHTH),
-            ),
-        ),
+        Marginal((0,), np.array([30, 20, -5, 40, 10]), EIGHTH),
+        Marginal((1,), np.array([40, 30, 20, 5]), EIGHTH),
+        selection(),
+        Marginal((0, 1), np.array([[20, 10, 9], [1, -3, 2], [22, 18, 9]]), EIGHTH, groups),
+        Marginal((1,), np.array([41, 33, 18]), EIGHTH, groups),
     )
 
 
-def make_choices() -> tuple[Measurement, ...]:
-    """Choices by every score, made up, and the boxes they might have led to; together they cost 15/16."""
+def selection() -> Selection:
+    """The selection of a table over both attributes, among three."""
+    told = np.array([3]), np.array([2]), np.array([[0, 1]])
+    return Selection(TableDistances.score, *told, EIGHTH // 2, 2)
+
+
+def make_selections() -> tuple[Measurement, ...]:
+    """Selections by several scores, made up, and the boxes they might have led to; together they cost 15/16."""
     two = np.ones(2, np.int64)
     whole = Boxes(DOMAIN.shape, np.array([[0, 0]]), np.array([[5, 4]]))
     parts = Boxes(DOMAIN.shape, np.array([[0, 0], [2, 0]]), np.array([[2, 4], [5, 3]]))
-    three = Boxes(DOMAIN.shape, np.array([[0, 0], [2, 0], [0, 0]]), np.array([[2, 4], [5, 4], [5, 1]]))
     tables = TableDistances(DOMAIN.shape, ((0,), (0, 1)), (np.arange(5), -np.arange(20).reshape(5, 4)), 3 * two, -two)
+    splits = BestSplit(parts, 1, (0,), "information", 1000)
     return (
-        Choice(MedianCuts(parts, np.array([1, 0])), np.array([2, 1]), EIGHTH),
-        Choice(LargestClass(whole, 1), np.array([3]), EIGHTH),
-        Choice(BestSplit(parts, 1, (0,), "information", 1000), np.array([0, 0]), EIGHTH),
-        Choice(BoxDistances(three, np.array([9, -9, 0]), np.array([0, 0, 1]), 2 * two, 5 * two), np.array([1]), EIGHTH),
-        Choice(tables, np.array([1]), EIGHTH),
+        Selection.among(MedianCuts(parts, np.array([1, 0])), np.array([2, 1]), [[1], [0]], EIGHTH),
+        Selection.among(MedianCuts(whole, np.array([1])), np.array([2]), [[1]], EIGHTH),
+        Selection.among(splits, np.array([0, 0]), [[0], [0]], EIGHTH),
+        Selection.among(tables, np.array([1]), [[0, 1]], 2 * EIGHTH),
         halves(0, 2, units=(EIGHTH, 2 * EIGHTH)),
         halves(1, 1, units=(EIGHTH // 2, EIGHTH // 2)),
     )
@@ -124,40 +114,62 @@ def members_of(whole: bytes) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def zipped(members: list[tuple[str, bytes]], **options: Any) -> bytes:
+def zipped(members: list[tuple[str, bytes]], *, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w", **options) as archive, warnings.catch_warnings():
+    with zipfile.ZipFile(sink, "w", compression) as archive, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Duplicate name")
         for name, content in members:
-            archive.writestr(zipfile.ZipInfo(name), content, compress_type=options.get("compression"))
+            archive.writestr(zipfile.ZipInfo(name), content, compress_type=compression)
     return sink.getvalue()
 
 
-def forged(whole: bytes, change: Change = lambda _: None, /, **replaced: bytes | None) -> bytes:
-    """Change the manifest or replace members (`cells=` for `cells.parquet`), with every digest right again."""
+def forged(
+    whole: bytes, change: Change = lambda _: None, /, **replaced: bytes | NDArray[Any] | list[Any] | None
+) -> bytes:
+    """Change the manifest or replace members (`**{"1.counts": ...}`), with every digest right again.
+
+    Of an array the declared type and shape are right too; bytes are taken for an array that is declared as before.
+    """
     members = members_of(whole)
     manifest = json.loads(members.pop("manifest.json"))
     for stem, content in replaced.items():
-        name = f"{stem}.toml" if stem == "domain" else f"{stem}.parquet"
-        members.pop(name, None)
-        if content is not None:
+        name = f"{stem}.toml" if stem == "domain" else f"{stem}.npy"
+        if content is None:
+            members.pop(name, None)
+            manifest["members"].pop(name, None)
+        elif isinstance(content, bytes):
             members[name] = content
-    manifest["members"] = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
+        else:
+            array = np.asarray(content)
+            members[name] = npy(array)
+            manifest["members"][name] = {"type": array.dtype.str, "shape": list(array.shape)}
+    for name, content in members.items():
+        entry = manifest["members"].setdefault(name, {})
+        entry["sha256"] = hashlib.sha256(content).hexdigest()
     change(manifest)
     return zipped([("manifest.json", json.dumps(manifest).encode()), *members.items()])
 
 
-def table_of(whole: bytes, stem: str) -> pa.Table:
-    return pq.read_table(io.BytesIO(members_of(whole)[f"{stem}.parquet"]))
+def arrays_of(whole: bytes) -> list[str]:
+    """The names of a file's arrays."""
+    return [name.removesuffix(".npy") for name in members_of(whole) if name.endswith(".npy")]
 
 
-def parquet(table: pa.Table | dict[str, Any], **options: Any) -> bytes:
+def array_of(whole: bytes, stem: str) -> NDArray[np.int64]:
+    """An array of a file, as NumPy reads it."""
+    found: NDArray[Any] = np.load(io.BytesIO(members_of(whole)[f"{stem}.npy"]), allow_pickle=False)
+    return found.astype(np.int64)
+
+
+def npy(array: NDArray[Any]) -> bytes:
+    """An array as NumPy writes it."""
     sink = io.BytesIO()
-    pq.write_table(table if isinstance(table, pa.Table) else pa.table(table), sink, **options)
+    np.save(sink, array)
     return sink.getvalue()
 
 
-def changed(table: pa.Table, column: str, at: int, value: int) -> bytes:
-    values = table[column].to_numpy().copy()
-    values[at] = value
-    return parquet(table.set_column(table.schema.get_field_index(column), column, pa.array(values)))
+def changed(array: NDArray[np.int64], at: int, value: int) -> NDArray[np.int64]:
+    """An array with another number at a place, counted along its last axis first."""
+    other = array.copy()
+    other.reshape(-1)[at] = value
+    return other

@@ -53,6 +53,7 @@ ANALYST = "the analyst's verbs never reach private rows"
 ROWS = "private rows are opened by curator, web.studio, link and research only"
 STRATEGIES = "strategies and models see noisy counts only"
 CURATOR = "the curator's path draws exact noise only"
+SIMULATED = "simulated tables and their seeded noise stay with plans"
 SYNTHETIC = "synthetic rows, drawn from a seed, are post-processing only"
 SECURE = "the secure step is handed features and reaches no rows or budgets"
 CHILD = "the engine's environment is met in a child process only"
@@ -71,17 +72,20 @@ CHILD = "the engine's environment is met in a child process only"
         ("release/plots/picture.py", "from dpcube.curator.publishing import count", ROWS),
         ("strategies/two_phase.py", "from dpcube.core.noise import ExactNoise", STRATEGIES),
         ("strategies/cells.py", "import dpcube.core.randomness", STRATEGIES),
+        ("strategies/cells.py", "from dpcube.core.gate import Gate", STRATEGIES),
+        ("models/estimators.py", "import dpcube.strategies.simulated", LAYERS),
+        ("web/studio/desk.py", "from dpcube.strategies.simulated import ScaledNoise", SIMULATED),
         ("models/estimators.py", "from dpcube.core.gate import Gate", STRATEGIES),
         ("core/gate.py", "from dpcube.testing import SilentNoise", TRUSTED),
         ("curator/publishing.py", "import random", CURATOR),
-        ("curator/publishing.py", "from dpcube.plan.counter import SimulatedCounter", CURATOR),
+        ("curator/publishing.py", "from dpcube.strategies.simulated import simulated_gate", SIMULATED),
         ("core/gate.py", "from dpcube.queries.random_ranges import random_ranges", TRUSTED),
         ("queries/__init__.py", "from dpcube.queries.random_ranges import random_ranges", CURATOR),
         ("plan/predict.py", "import dpcube.testing", ROWS),
         ("cli/analyst/plan.py", "from dpcube.curator.publishing import count", ANALYST),
         ("strategies/cells.py", "import dpcube.plan", LAYERS),
         ("core/gate.py", "from dpcube.release.synthesize import synthetic_rows", TRUSTED),
-        ("strategies/cells.py", "from dpcube.models.cuboids.drawing import drawn", SYNTHETIC),
+        ("strategies/cells.py", "from dpcube.models.sampling import same_rows", SYNTHETIC),
         ("core/noise.py", "import random", TRUSTED),
         ("link/session.py", "import random", CURATOR),
         ("link/session.py", "from dpcube.testing import SilentNoise", CURATOR),
@@ -94,8 +98,8 @@ CHILD = "the engine's environment is met in a child process only"
         ("link/program.py", "import dpcube.core.ledger.ledger", SECURE),
         ("link/secure/worker.py", "from dpcube.core.errors import LinkageError", CHILD),
         ("core/gate.py", "from dpcube.link.program import Program", LAYERS),
-        ("core/gate.py", "from dpcube.strategies.pseudo import PseudoCounter", LAYERS),
-        ("core/noise.py", "import dpcube.strategies.pseudo", LAYERS),
+        ("core/gate.py", "from dpcube.strategies.simulated import simulated_gate", LAYERS),
+        ("core/noise.py", "import dpcube.strategies.simulated", LAYERS),
         ("cli/analyst/registry.py", "from dpcube.curator import publish", ANALYST),
         ("curator/publishing.py", "from dpcube.web.studio import Desk", LAYERS),
         ("web/studio/desk.py", "from dpcube.testing import SilentNoise", LAYERS),
@@ -147,7 +151,7 @@ def test_every_module_says_what_it_is() -> None:
 
 
 RANDOM = {"random", "numpy.random"}
-CHOOSING = "strategies/pseudo.py"
+CHOOSING = "strategies/simulated.py"
 
 
 def random_uses(tree: ast.Module) -> list[str]:
@@ -176,7 +180,7 @@ def test_only_tests_experiments_and_synthetic_rows_use_seeded_randomness() -> No
         "plan/",
         "queries/random_ranges.py",
         "release/synthesize.py",
-        "models/cuboids/drawing.py",
+        "models/sampling.py",
         CHOOSING,
     )
     used = {name: found for name, tree in parsed() if (found := random_uses(tree))}

@@ -90,7 +90,7 @@ def overdrafts() -> int:
     box = Boxes((4, 4), np.array([[0, 0]]), np.array([[2, 2]]))
     for _ in range(50):
         try:
-            gate.count_boxes(box, np.array([BUDGET_UNITS]))
+            gate.boxes(box, np.array([BUDGET_UNITS]))
             granted += 1
         except BudgetError:
             pass

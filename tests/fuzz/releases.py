@@ -1,4 +1,4 @@
-"""Release files at random: a good one, spoilt in its manifest, domain, tables or zip, mostly with its digests right."""
+"""Release files at random: a good one, spoilt in its manifest, domain, arrays or zip, mostly with its digests right."""
 
 import json
 import struct
@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import domains
 import numpy as np
-import pyarrow as pa
 from hypothesis import strategies as st
 
 from dpcube import Release, Workload
@@ -21,24 +20,27 @@ from dpcube.cli.analyst.count import _attributes, _facts, _words
 from dpcube.core import memory
 from dpcube.core.errors import DpcubeError, MemoryLimitError, QueryError
 from forge import (
+    Change,
+    array_of,
+    arrays_of,
     file_of,
     forged,
-    make_choices,
     make_cuboids,
     make_list,
     make_release,
     make_release_of,
+    make_selections,
     members_of,
-    parquet,
-    table_of,
+    npy,
     zipped,
 )
 
 WHOLE = file_of(make_release())
+CELLS = file_of(make_release_of(make_list()[1]))
 LIST = file_of(make_release_of(*make_list()))
-CHOICES = file_of(make_release_of(*make_choices()))
+SELECTIONS = file_of(make_release_of(*make_selections()))
 CUBOIDS = file_of(make_release_of(*make_cuboids()))
-FILES = st.sampled_from([WHOLE, LIST, CHOICES, CUBOIDS])  # of format 1, and of format 2
+FILES = st.sampled_from([WHOLE, LIST, SELECTIONS, CUBOIDS])
 MEMBERS = members_of(WHOLE)
 CELLS_THAT_FIT = 2**17
 
@@ -71,7 +73,8 @@ def paths_of(value: object, path: Keys = ()) -> Iterator[Keys]:
 
 
 PATHS = {
-    whole: list(paths_of(json.loads(members_of(whole)["manifest.json"]))) for whole in (WHOLE, LIST, CHOICES, CUBOIDS)
+    whole: list(paths_of(json.loads(members_of(whole)["manifest.json"])))
+    for whole in (WHOLE, LIST, SELECTIONS, CUBOIDS)
 }
 
 
@@ -95,61 +98,71 @@ def manifests(draw: st.DrawFn) -> bytes:
     return forged(whole, change)
 
 
+TYPES = [
+    "|i1",
+    "<i2",
+    "<i4",
+    "<i8",
+    ">i4",
+    "<u8",
+    "|u1",
+    "|b1",
+    "<f8",
+    "<f2",
+    "<c16",
+    "<U5",
+    "|S3",
+    "<M8[s]",
+    "|V4",
+    "|O",
+]
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> bytes:
-    """Draw a file one of whose tables has other values, rows, columns or types, or is written in another way."""
+    """Draw a file one of whose arrays has other values, another shape or type, or declares what it has not."""
     whole = draw(FILES)
-    stem = draw(st.sampled_from(stems_of(whole)))
-    table = table_of(whole, stem)
-    columns = {name: table[name].to_numpy().copy() for name in table.schema.names}
+    stem = draw(st.sampled_from(arrays_of(whole)))
+    array = array_of(whole, stem)
     for _ in range(draw(st.integers(0, 3))):
-        name = draw(st.sampled_from(sorted(columns)))
-        columns[name][draw(st.integers(0, len(table) - 1))] = draw(EXTREMES | st.integers(-3, 30))
-    rows = draw(st.just(list(range(len(table)))) | st.lists(st.integers(0, len(table) - 1), max_size=40))
-    wrong = pa.table(columns).take(pa.array(rows, pa.int64()))
-    types = [pa.int64(), pa.int32(), pa.uint64(), pa.float64(), pa.string(), pa.decimal128(38, 2), pa.date64()]
+        if array.size:
+            array.reshape(-1)[draw(st.integers(0, array.size - 1))] = draw(EXTREMES | st.integers(-3, 30))
+    if array.ndim and draw(st.booleans()):
+        axis = draw(st.integers(0, array.ndim - 1))
+        rows = draw(st.lists(st.integers(0, array.shape[axis] - 1), max_size=40)) if array.shape[axis] else []
+        array = np.take(array, rows, axis=axis)
+    shaped = draw(st.sampled_from(["as it is"] * 4 + ["flat", "turned", "deeper", "ordered in columns"]))
+    array = {"flat": array.reshape(-1), "turned": array.T, "deeper": array[None]}.get(shaped, array)
+    other: np.ndarray = array.astype(draw(st.sampled_from(TYPES[:4] * 3 + TYPES[:-1])))
+    content = npy(np.asfortranarray(other) if shaped == "ordered in columns" else other)
+    said: dict[str, object] = {"type": other.dtype.str, "shape": list(other.shape)}
     if draw(st.integers(0, 3)) == 0:
-        name = draw(st.sampled_from(sorted(columns)))
-        other = pa.array(rows, pa.int64()).cast(pa.string()).cast(pa.int64())
-        with suppress(pa.ArrowException, NotImplementedError):
-            other = other.cast(draw(st.sampled_from(types)))
-        shape = draw(st.sampled_from(["plain", "list", "struct", "dictionary", "null"]))
-        other = _shaped(other, shape)
-        place = table.schema.get_field_index(name)
-        wrong = wrong.set_column(place, draw(st.sampled_from([name, "x", "", "\0"])), other)
-    options = {
-        "compression": draw(st.sampled_from(["zstd", "snappy", "gzip", "brotli", "lz4", "none"])),
-        "use_dictionary": draw(st.booleans()),
-        "row_group_size": draw(st.sampled_from([1, 3, 1000])),
-        "data_page_version": draw(st.sampled_from(["1.0", "2.0"])),
-        "data_page_size": draw(st.sampled_from([1, 1 << 20])),
-        "write_statistics": draw(st.booleans()),
-        "store_schema": draw(st.booleans()),
-    }
-    return forged(whole, **{stem: parquet(wrong, **options)})
+        said["type"] = draw(st.sampled_from(TYPES) | JSON)
+    if draw(st.integers(0, 3)) == 0:
+        said["shape"] = draw(st.lists(EXTREMES | st.integers(-1, 9), max_size=4) | JSON)
+    if draw(st.integers(0, 3)) == 0:
+        content = _with_other_header(draw, content)
+    return forged(whole, lambda manifest: manifest["members"][f"{stem}.npy"].update(said), **{stem: content})
 
 
-def stems_of(whole: bytes) -> list[str]:
-    """Return the names of a file's tables."""
-    return [name.removesuffix(".parquet") for name in members_of(whole) if name.endswith(".parquet")]
-
-
-def _shaped(array: pa.Array, shape: str) -> pa.Array:
-    if shape == "list":
-        return pa.ListArray.from_arrays(pa.array(range(len(array) + 1), pa.int32()), array)
-    if shape == "struct":
-        return pa.StructArray.from_arrays([array], ["x"])
-    if shape == "dictionary":
-        return array.dictionary_encode()
-    return pa.nulls(len(array), array.type) if shape == "null" else array
+def _with_other_header(draw: st.DrawFn, content: bytes) -> bytes:
+    """Return an array whose header is of another version, length or text."""
+    start = 10 + int.from_bytes(content[8:10], "little")
+    words = st.sampled_from(
+        ["{}", "{'descr': '|O', 'fortran_order': False, 'shape': (), }", "(" * 3000, "0" * 9000, "\0"]
+    )
+    text = draw(words | st.text()).encode("utf-8", "surrogatepass")
+    version = draw(st.sampled_from([b"\1\0", b"\2\0", b"\3\0", b"\xff\xff"]))
+    size = draw(st.just(len(text)) | st.integers(0, 2**16 - 1)).to_bytes(4 if version > b"\2" else 2, "little")
+    return b"\x93NUMPY" + version + size + text + content[start:]
 
 
 @st.composite
 def damaged_members(draw: st.DrawFn) -> bytes:
     """Draw a file with changed bytes in a member, whose digest is right again."""
     whole = draw(FILES)
-    stem = draw(st.sampled_from(["domain", *stems_of(whole)]))
-    content = bytearray(members_of(whole)["domain.toml" if stem == "domain" else f"{stem}.parquet"])
+    stem = draw(st.sampled_from(["domain", *arrays_of(whole)]))
+    content = bytearray(members_of(whole)["domain.toml" if stem == "domain" else f"{stem}.npy"])
     for place in draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=4)):
         content[place] = draw(st.integers(0, 255))
     if draw(st.integers(0, 5)) == 0:
@@ -161,23 +174,35 @@ def damaged_members(draw: st.DrawFn) -> bytes:
 def other_domains(draw: st.DrawFn) -> bytes:
     """Draw a file with another domain, and cells that fit it if it is small."""
     text = draw(domains.texts())
-    replaced: dict[str, bytes | None] = {"domain": text.encode("utf-8", "surrogatepass")}
+    replaced: dict[str, Any] = {"domain": text.encode("utf-8", "surrogatepass")}
     with suppress(DpcubeError):
         domain = domains.examine(text)
         if domain is not None and domain.size <= CELLS_THAT_FIT:
             counts = draw(st.lists(EXTREMES | st.integers(-9, 99), min_size=1, max_size=5))
-            replaced["cells"] = parquet({"noisy_count": np.resize(np.array(counts, np.int64), domain.size)})
-            if draw(st.booleans()):
-                replaced |= _whole_box(domain.shape)
-            else:
-                replaced |= {"tree": None, "boxes": None}
+            replaced["1.counts"] = np.resize(np.array(counts, np.int64), domain.shape)
+            box = _whole_box(domain.shape)
+            boxes = draw(st.booleans())
+            replaced |= box if boxes else dict.fromkeys(box)
+            return forged(WHOLE, _over(domain.shape, boxes=boxes), **replaced)
     return forged(WHOLE, **replaced)
 
 
-def _whole_box(shape: tuple[int, ...]) -> dict[str, bytes | None]:
-    bounds = {f"lower_{j}": [0] for j in range(len(shape))} | {f"upper_{j}": [n] for j, n in enumerate(shape)}
-    boxes = {"node": [0], "noisy_count": [7], "units": [9]}
-    return {"tree": parquet({"parent": [-1], **bounds}), "boxes": parquet(boxes)}
+def _over(shape: tuple[int, ...], *, boxes: bool) -> Change:
+    """Return the change of a manifest that makes its cells those of another shape, beside its boxes or alone."""
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["measurements"][0]["axes"] = list(range(len(shape)))
+        manifest["measurements"][1]["units"] = 2**30
+        if not boxes:
+            manifest["measurements"].pop()
+
+    return change
+
+
+def _whole_box(shape: tuple[int, ...]) -> dict[str, Any]:
+    bounds = {"lower": [[0] for _ in shape], "upper": [[n] for n in shape]}
+    boxes = {"above": [0], **bounds, "step": [0], "counts": [7], "units": [2**30]}
+    return {f"2.{name}": np.array(array, np.int64) for name, array in boxes.items()}
 
 
 @st.composite
@@ -189,7 +214,7 @@ def zips(draw: st.DrawFn) -> bytes:
         odd = st.sampled_from(["../x", "/etc/passwd", "a\0b", "x" * 60000, "domain.toml/", ".", "CON", "\\\\x\\y"])
         members.append((draw(st.just(name) | odd), content))
     members = draw(st.permutations(members)) if draw(st.booleans()) else members
-    packing = draw(st.sampled_from([zipfile.ZIP_STORED] * 4 + [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2]))
+    packing = draw(st.sampled_from([zipfile.ZIP_DEFLATED] * 4 + [zipfile.ZIP_STORED, zipfile.ZIP_BZIP2]))
     whole = bytearray(zipped(members, compression=packing))
     headers = [at for at in range(len(whole) - 4) if whole[at : at + 2] == b"PK"]
     for _ in range(draw(st.integers(0, 3))):

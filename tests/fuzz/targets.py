@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.errors import QueryError
 from dpcube.queries import query
-from forge import forged
 
 DOMAIN = Domain(
     (
@@ -99,8 +98,8 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     "release-bytes": (
         releases.WHOLE,
         releases.LIST,
-        releases.CHOICES,
+        releases.SELECTIONS,
         releases.CUBOIDS,
-        forged(releases.WHOLE, boxes=None, tree=None),
+        releases.CELLS,
     ),
 }

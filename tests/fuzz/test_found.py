@@ -5,13 +5,15 @@ import os
 import struct
 import subprocess
 import sys
+import zipfile
+from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from bounds import bounded
 
@@ -21,11 +23,13 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain.file import DEEPEST_KEY
 from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.curator import publish
-from dpcube.measurements.pages import checked_rows
+from dpcube.measurements import Marginal
+from dpcube.measurements.measurements import MOST_UNITS
 from dpcube.models.cell_sums import range_sums, summed_area_table
-from forge import DOMAIN, changed, file_of, forged, make_release, members_of, parquet, table_of
+from forge import DOMAIN, array_of, changed, file_of, forged, make_release, make_release_of, members_of, zipped
 
 WHOLE = file_of(make_release())
+CELLS = file_of(make_release_of(Marginal.of_cells(np.zeros(DOMAIN.shape, np.int64), BUDGET_UNITS)))
 AGE = '[[attribute]]\nname = "age"\ntype = "integer"\nmin = 0\nmax = 9\n'
 
 
@@ -105,91 +109,85 @@ for opening, name in ((Domain.load, sys.argv[1]), (Domain.load, "lists.toml"), (
 # --- release files -----------------------------------------------------------------------------------------------
 
 
-def varint(number: int) -> bytes:
-    """A whole number as Thrift's compact protocol writes it."""
-    number, octets = number << 1, []
-    while number > 127:
-        octets.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*octets, number])
+def array_bomb(*, rows: int = 2500, unpacked: int = 200 * 2**20) -> bytes:
+    """A file whose array is declared as it should be, and whose member is zeros that unpack to much more."""
+    domain = Domain((Integer(name="a", min=0, max=rows - 1),)).dumps().encode()
+    honest = forged(CELLS, over(1), domain=domain, **{"1.counts": np.zeros(rows, np.int8)})
+    members = members_of(honest)
+    size = len(members["1.counts.npy"])
+    members["1.counts.npy"] += bytes(unpacked)
+    packed = bytearray(zipped(list(members.items())))
+    central = packed.index(b"PK\x01\x02")
+    while packed[central + 46 : central + 58] != b"1.counts.npy":
+        central = packed.index(b"PK\x01\x02", central + 1)
+    struct.pack_into("<I", packed, central + 24, size)
+    return bytes(packed)
 
 
-def page_bomb(*, rows: int = 2500, unpacked: int = 200 * 2**20) -> bytes:
-    """A Parquet file whose footer is honest and whose one page is zeros that unpack to much more."""
-    random = np.random.default_rng(0).integers(-(2**62), 2**62, rows)
-    good = parquet({"noisy_count": random}, compression="zstd", use_dictionary=False, write_statistics=False)
-    column = pq.ParquetFile(io.BytesIO(good)).metadata.row_group(0).column(0)
-    start, size = column.data_page_offset, column.total_compressed_size
-    packed: bytes = pa.Codec("zstd").compress(bytes(unpacked), asbytes=True)
-
-    def page(padding: int) -> bytes:
-        body = packed + struct.pack("<II", 0x184D2A50, padding) + bytes(padding)  # a frame that is passed over
-        header = b"\x15\x00\x15" + varint(unpacked) + b"\x15" + varint(len(body))
-        return header + b"\x2c\x15" + varint(rows) + b"\x15\x00\x15\x06\x15\x06\x00\x00" + body
-
-    fitting = page(2 * size - len(page(size)))
-    assert len(fitting) == size
-    return good[:start] + fitting + good[start + size :]
+def over(axes: int) -> Callable[[dict[str, Any]], None]:
+    """The change of a manifest that makes its cells those of a cube of so many axes."""
+    return lambda manifest: manifest["measurements"][0].update(axes=list(range(axes)))
 
 
-def test_pages_that_unpack_to_more_than_they_should_are_refused_packed(tmp_path: Path) -> None:
-    bomb = page_bomb()
-    reader = pq.ParquetFile(io.BytesIO(bomb))
-    with pytest.raises(AssertionError, match="MiB more at its peak"), bounded(mebibytes=100), suppress(OSError):
-        reader.read()  # it is a bomb
-    domain = Domain((Integer(name="a", min=0, max=2499),)).dumps().encode()
-    said = refusal(tmp_path, forged(WHOLE, domain=domain, cells=bomb, tree=None, boxes=None))
-    assert "would unpack to more than its rows can take" in said
-    assert len(bomb) < 25_000
+def test_arrays_that_unpack_to_more_than_they_should_are_refused_packed(tmp_path: Path) -> None:
+    bomb = array_bomb()
+    assert len(bomb) < 250_000
+    with (
+        pytest.raises(AssertionError, match="MiB more at its peak"),
+        bounded(mebibytes=100),
+        zipfile.ZipFile(io.BytesIO(bomb)) as archive,
+        suppress(zipfile.BadZipFile),
+    ):
+        archive.read("1.counts.npy")  # it is a bomb
+    with bounded(mebibytes=20):
+        refusal(tmp_path, bomb)
 
 
-def test_a_table_of_more_rows_than_fit_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_of_more_numbers_than_fit_are_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cube that fits may have up to 64 measurements a cell, which a few bytes declare."""
     monkeypatch.setattr(memory, "available_bytes", lambda: 16 * 20)
     rows = np.zeros(64 * 20, np.int64)
-    many = parquet({"node": rows, "noisy_count": rows, "units": rows + 2**30})
-    (tmp_path / "bad.dpcube").write_bytes(forged(WHOLE, boxes=many, cells=None))
-    with pytest.raises(ReleaseFileError):
-        Release.open(tmp_path / "bad.dpcube")
-    (tmp_path / "bad.dpcube").write_bytes(
-        forged(WHOLE, lambda m: m["noise"].update(cell_units=0), boxes=many, cells=None)
-    )
-    with pytest.raises(MemoryLimitError, match="a release with tables of"):
+    many = {"2.step": rows, "2.counts": rows, "2.units": rows + 2**30}
+    (tmp_path / "bad.dpcube").write_bytes(forged(WHOLE, **many))
+    with pytest.raises(MemoryLimitError, match="a release with arrays of"):
         Release.open(tmp_path / "bad.dpcube")
 
 
-def test_every_footer_is_read_as_arrow_reads_it() -> None:
-    """Whatever a footer says after a byte of it was changed, Arrow agrees or it is refused."""
-    good = members_of(WHOLE)["boxes.parquet"]
-    read = 0
-    for place in range(4, len(good)):
+def test_every_header_is_read_as_numpy_reads_it() -> None:
+    """Whatever a header says after a byte of it was changed, it is what was declared, or it is refused."""
+    good = members_of(WHOLE)["2.lower.npy"]
+    for place in range(128):
         content = bytearray(good)
         content[place] ^= 0x55
-        try:
-            rows = checked_rows(bytes(content))
-            table = pq.ParquetFile(io.BytesIO(bytes(content))).read()
-        except Exception:  # ours, or any of Arrow's
-            continue
-        read += 1
-        assert table.num_rows == rows
-    assert read > 50
+        with pytest.raises(ReleaseFileError, match="is not what its manifest declares"):
+            opened_of(forged(WHOLE, **{"2.lower": bytes(content)}))
+
+
+def opened_of(content: bytes) -> Release:
+    with TemporaryDirectory() as place:
+        (Path(place) / "bad.dpcube").write_bytes(content)
+        return Release.open(Path(place) / "bad.dpcube")
+
+
+def one_box(shape: tuple[int, ...]) -> dict[str, Any]:
+    """The arrays of a tree that is one box."""
+    return {"above": [0], "lower": [[0] for _ in shape], "upper": [[side] for side in shape]}
 
 
 def test_a_tree_charged_more_than_64_bits_hold_is_refused(tmp_path: Path) -> None:
     """The sum of what a cell was charged would wrap, and claim less than it cost."""
-    rows = 2**23 + 5
-    many = parquet(
-        {
-            "node": np.zeros(rows, np.int64),
-            "noisy_count": np.zeros(rows, np.int64),
-            "units": np.full(rows, BUDGET_UNITS),
-        }
-    )
-    cells = 2**18
-    tree = parquet({"parent": [-1], "lower_0": [0], "upper_0": [cells]})
+    rows, cells = 2**23 + 5, 2**18
+    zeros = np.zeros(rows, np.int64)
+    boxes = one_box((cells,)) | {"step": zeros, "counts": zeros, "units": zeros + BUDGET_UNITS}
     domain = Domain((Integer(name="a", min=0, max=cells - 1),)).dumps().encode()
-    content = forged(WHOLE, lambda m: m["noise"].update(cell_units=0), domain=domain, tree=tree, boxes=many, cells=None)
-    assert len(content) < 200_000
+
+    def change(manifest: dict[str, Any]) -> None:
+        over(1)(manifest)
+        manifest["measurements"][1]["units"] = MOST_UNITS
+
+    arrays = {f"2.{name}": array for name, array in boxes.items()}
+    content = forged(WHOLE, change, domain=domain, **{"1.counts": np.zeros(cells, np.int64)}, **arrays)
+    assert len(content) < 300_000
     (tmp_path / "bad.dpcube").write_bytes(content)
     with pytest.raises(ReleaseFileError, match="costs more than the epsilon"):
         Release.open(tmp_path / "bad.dpcube")
@@ -197,7 +195,7 @@ def test_a_tree_charged_more_than_64_bits_hold_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("units", [1, 1000])
 def test_counts_measured_with_less_than_can_be_drawn_are_refused(tmp_path: Path, units: int) -> None:
-    said = refusal(tmp_path, forged(WHOLE, boxes=changed(table_of(WHOLE, "boxes"), "units", 0, units)))
+    said = refusal(tmp_path, forged(WHOLE, **{"2.units": changed(array_of(WHOLE, "2.units"), 0, units)}))
     assert "an epsilon outside 1e-9 to 100" in said
 
 
@@ -216,14 +214,9 @@ def test_axes_of_one_cell_cost_nothing(tmp_path: Path) -> None:
     """The corners of a range would be 2 to the number of axes, of which a file may declare any number."""
     axes = 32
     domain = Domain(tuple(Integer(name=f"a{j}", min=0, max=0) for j in range(axes)))
-    bounds = {f"lower_{j}": [0] for j in range(axes)} | {f"upper_{j}": [1] for j in range(axes)}
-    members = {
-        "domain": domain.dumps().encode(),
-        "cells": parquet({"noisy_count": [5]}),
-        "tree": parquet({"parent": [-1], **bounds}),
-        "boxes": parquet({"node": [0], "noisy_count": [7], "units": [BUDGET_UNITS // 2]}),
-    }
-    (tmp_path / "a.dpcube").write_bytes(forged(WHOLE, **members))
+    boxes = one_box((1,) * axes) | {"step": [0], "counts": [7], "units": [BUDGET_UNITS // 2]}
+    arrays = {"1.counts": np.full((1,) * axes, 5), **{f"2.{name}": array for name, array in boxes.items()}}
+    (tmp_path / "a.dpcube").write_bytes(forged(WHOLE, over(axes), domain=domain.dumps().encode(), **arrays))
     (tmp_path / "whole.dpcube").write_bytes(WHOLE)
     Release.open(tmp_path / "whole.dpcube").count()  # on a new machine this compiles, which is not what is bounded
     with bounded(seconds=3):

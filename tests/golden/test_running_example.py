@@ -10,10 +10,10 @@ from golden_file import GOLDEN
 from dpcube import Category, Domain, Release
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes, Partitioning
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import QueryError
 from dpcube.core.gate import Gate
-from dpcube.measurements import BoxCounts, CellCounts, Provenance, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
 from dpcube.models import Estimate, estimate
 from dpcube.models.tree_totals import consistent_totals
 from dpcube.noise import noise_variances
@@ -54,11 +54,13 @@ def one_box(shape: tuple[int, ...]) -> BoxTree:
 def two_phase(exact: Ints, tree: BoxTree, *, epsilon: Fraction = FIFTH) -> Transcript:
     """Measure cells and leaves without noise."""
     gate = Gate(exact, epsilon, noise=SilentNoise())
-    cells = gate.count_cells(QUARTER)
+    cells = every_cell(gate, QUARTER)
     units = np.full(len(tree.leaves), BUDGET_UNITS - QUARTER)
-    boxes = gate.count_boxes(tree.partitioning(), units)
+    boxes = gate.boxes(tree.partitioning(), units)
     return Transcript(
-        exact.shape, gate.epsilon_per_unit, (CellCounts(cells, QUARTER), BoxCounts(tree, tree.leaves, boxes, units))
+        exact.shape,
+        gate.epsilon_per_unit,
+        (Marginal.of_cells(cells, QUARTER), BoxCounts(tree, tree.leaves, boxes, units)),
     )
 
 
@@ -83,7 +85,7 @@ def random_query(shape: tuple[int, ...], generator: np.random.Generator) -> Coun
 def test_the_boxes_of_the_example_are_31_37_73_0() -> None:
     lower, upper = paper_boxes()
     gate = Gate(CUBE, Fraction(1, 5), noise=SilentNoise())
-    assert gate.count_boxes(Partitioning((3, 3), lower, upper), np.full(4, BUDGET_UNITS)).tolist() == [31, 37, 73, 0]
+    assert gate.boxes(Partitioning((3, 3), lower, upper), np.full(4, BUDGET_UNITS)).tolist() == [31, 37, 73, 0]
     assert EXAMPLE["HII_x"] == [31, 37, 73, 0]
     assert EXAMPLE["paper_yII"] != [31, 37, 73, 0]  # erratum E1
 
@@ -105,7 +107,7 @@ def test_golden_answers_of_the_example() -> None:
 
 
 def test_the_cells_of_the_example_come_out_as_they_are_without_noise() -> None:
-    cells = Gate(CUBE, FIFTH, noise=SilentNoise()).count_cells(BUDGET_UNITS)
+    cells = every_cell(Gate(CUBE, FIFTH, noise=SilentNoise()), BUDGET_UNITS)
     assert cells.tolist() == [[10, 21, 37], [20, 0, 0], [53, 0, 0]]
 
 
@@ -134,7 +136,9 @@ def test_least_squares_is_the_pseudo_inverse_of_one_box(n: int) -> None:
     generator = np.random.default_rng(n)
     y, y_p = generator.integers(-50, 50, n), int(generator.integers(-200, 200))
     boxes = BoxCounts(one_box((n,)), np.array([0]), np.array([y_p]), np.array([BUDGET_UNITS - QUARTER]))
-    cells = estimate(Transcript((n,), FIFTH / BUDGET_UNITS, (CellCounts(y, QUARTER), boxes)), "least_squares").cells()
+    cells = estimate(
+        Transcript((n,), FIFTH / BUDGET_UNITS, (Marginal.of_cells(y, QUARTER), boxes)), "least_squares"
+    ).cells()
     dense = np.linalg.pinv(np.vstack([np.ones((1, n)), np.eye(n)])) @ np.concatenate([[y_p], y])
     np.testing.assert_allclose(cells, dense, atol=1e-10)
     np.testing.assert_allclose(cells, y + (y_p - y.sum()) / (n + 1), atol=1e-10)
@@ -152,7 +156,7 @@ def measured(shape: tuple[int, ...], seed: int) -> tuple[Transcript, Floats, Flo
     cell_units = int(generator.integers(BUDGET_UNITS // 50, BUDGET_UNITS // 2))
     y_boxes, y_cells = generator.integers(-40, 300, len(leaves)), generator.integers(-40, 90, shape)
     boxes = BoxCounts(tree, leaves, y_boxes, units)
-    transcript = Transcript(shape, epsilon / BUDGET_UNITS, (CellCounts(y_cells, cell_units), boxes))
+    transcript = Transcript(shape, epsilon / BUDGET_UNITS, (Marginal.of_cells(y_cells, cell_units), boxes))
     matrix = np.vstack([rows_of(tree, leaves), np.eye(y_cells.size)])
     alpha = float(epsilon / BUDGET_UNITS) * np.concatenate([units, np.full(y_cells.size, cell_units)])
     return transcript, matrix, np.concatenate([y_boxes, y_cells.reshape(-1)]), 0.5 / np.sinh(alpha / 2) ** 2
@@ -230,7 +234,7 @@ def test_golden_gain_of_weighted_least_squares() -> None:
     cells = np.zeros(11, np.int64)
     boxes = BoxCounts(one_box((11,)), np.array([0]), np.array([1000]), np.array([BUDGET_UNITS - QUARTER]))
     moved = estimate(
-        Transcript((11,), FIFTH / BUDGET_UNITS, (CellCounts(cells, QUARTER), boxes)), "weighted_least_squares"
+        Transcript((11,), FIFTH / BUDGET_UNITS, (Marginal.of_cells(cells, QUARTER), boxes)), "weighted_least_squares"
     )
     np.testing.assert_allclose(moved.cells(), 1000 * GOLDEN["discrete_laplace"]["kappa_GLS"], rtol=1e-8)
 
@@ -326,7 +330,7 @@ def test_without_noise_the_consistent_leaves_are_the_truth(seed: int) -> None:
     tree = random_tree((5, 4), generator, stop=0.3)
     everything = np.arange(len(tree))
     units = generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 10, len(tree))
-    truth = Gate(exact, FIFTH, noise=SilentNoise()).count_boxes(Boxes((5, 4), tree.lower, tree.upper), units)
+    truth = Gate(exact, FIFTH, noise=SilentNoise()).boxes(Boxes((5, 4), tree.lower, tree.upper), units)
     transcript = Transcript((5, 4), FIFTH / BUDGET_UNITS, (BoxCounts(tree, everything, truth, units),))
     got = estimate(transcript, "consistent")
     np.testing.assert_allclose(got.cells().sum(), exact.sum(), atol=1e-8)

@@ -271,7 +271,7 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
     assert answers(counted) == dict(zip(questions, (6, 3, 1, 2, 2), strict=True))  # the row of "east-wing" is dropped
     shown = counted.json()
     assert isinstance(shown, list)
-    fields = {"question": str, "value": float, "stderr": float, "within": float, "low": float, "high": float}
+    fields = {"question": str, "value": float, "stderr": float, "nonuniformity": float, "low": float, "high": float}
     assert [{name: type(field) for name, field in answer.items()} for answer in shown] == [
         {**fields, "confidence": float, "cut": str, "modelled": bool}
     ] * 5
@@ -279,7 +279,7 @@ def test_a_released_cube_answers(clinic: Path, released: Path) -> None:
     assert {answer["confidence"] for answer in shown} == {0.95}
     assert (in_words.code, in_words.err) == (0, "")
     header, *rows = in_words.out.splitlines()
-    assert header.split() == ["question", "count", "noise", "within", "boxes", "50%", "interval"]
+    assert header.split() == ["question", "count", "noise", "nonuniformity", "50%", "interval"]
     assert [row.split("  ")[0] for row in rows] == list(questions[1:])
     assert re.search(r"3\.0  .* 3\.0 to 3\.0$", rows[0])
     about = facts.json()
@@ -343,7 +343,7 @@ def test_a_released_cube_answers_sql(clinic: Path, released: Path) -> None:
     assert listed.out.splitlines()[3] == ",1.0,54.5"
     stated = with_error.json()
     assert isinstance(stated, list)
-    assert list(stated[0]) == ["n", "n_stderr", "n_within", "n_low", "n_high"]
+    assert list(stated[0]) == ["n", "n_stderr", "n_nonuniformity", "n_low", "n_high"]
     assert (unknown.code, unknown.err) == (2, "dpcube: there is no column 'agee'; did you mean 'age'?\n")
     assert (written.code, written.changed) == (2, ())
     assert written.err == "dpcube: a query starts with SELECT or WITH, got 'COPY'; a release is only read\n"

@@ -43,7 +43,7 @@ def packages(names: set[str]) -> set[str]:
 def test_counting_again_imports_neither_a_compiler_nor_a_reader(tmp_path: Path) -> None:
     asked = (
         "count",
-        RELEASES / "format1-adaptive.dpcube",
+        RELEASES / "adaptive.dpcube",
         "age >= 30",
         "sex = 'F' and age between 22 and 41",
         "--json",
@@ -61,7 +61,7 @@ def test_counting_again_imports_neither_a_compiler_nor_a_reader(tmp_path: Path) 
 @pytest.mark.parametrize("verb", ["count", "info"])
 def test_a_verb_of_the_analyst_imports_neither_pandas_nor_statistics_nor_theory(verb: str, tmp_path: Path) -> None:
     for name in ("adaptive", "cells", "dpcube"):
-        _, loaded = modules(verb, RELEASES / f"format1-{name}.dpcube", cache=tmp_path / "none" / name)
+        _, loaded = modules(verb, RELEASES / f"{name}.dpcube", cache=tmp_path / "none" / name)
         assert packages(loaded) & {"pandas", "duckdb", "sqlglot", "matplotlib", "plotly"} == set()
         assert {one for one in loaded if one.startswith(("scipy.stats", "dpcube.research", "dpcube.curator"))} == set()
 

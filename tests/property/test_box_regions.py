@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcube.core import region_budget as box_regions
+from dpcube.core import budget as accounting
 from dpcube.core import regions as regions_of_boxes
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, add_to_boxes, box_sums
-from dpcube.core.cell_budget import RegionBudget
+from dpcube.core.budget import CellBudget
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import BudgetError, DomainError, InputError
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
-from dpcube.core.grid_gate import GridGate
-from dpcube.core.region_budget import BoxRegionBudget
 from dpcube.core.regions import RegionTree
 from dpcube.testing import SilentNoise
 
@@ -38,12 +36,12 @@ def boxes_in(draw: st.DrawFn, shape: tuple[int, ...], most: int = 6) -> Boxes:
     return Boxes(shape, lower, upper)
 
 
-def rows_of(exact: Ints) -> ExactRows:
+def rows_of(exact: Ints) -> SparseRows:
     cells = np.nonzero(exact)
-    return ExactRows(exact.shape, cells, exact[cells])
+    return SparseRows(exact.shape, cells, exact[cells])
 
 
-def accepted(budget: RegionBudget | BoxRegionBudget, boxes: Boxes, units: Ints) -> bool:
+def accepted(budget: CellBudget, boxes: Boxes, units: Ints) -> bool:
     try:
         budget.charge(boxes, units)
     except BudgetError:
@@ -54,7 +52,7 @@ def accepted(budget: RegionBudget | BoxRegionBudget, boxes: Boxes, units: Ints) 
 @given(data=st.data())
 def test_charges_are_those_of_a_budget_with_every_cell(data: st.DataObject) -> None:
     shape = data.draw(SHAPES)
-    dense, fine = RegionBudget(shape, BUDGET_UNITS), BoxRegionBudget(shape, BUDGET_UNITS)
+    dense, fine = (CellBudget(shape, BUDGET_UNITS, by_cells=by_cells) for by_cells in (True, False))
     for _ in range(data.draw(st.integers(1, 5))):
         boxes = data.draw(boxes_in(shape))
         amounts = st.one_of(st.integers(-1, BUDGET_UNITS + 1), st.integers(1, BUDGET_UNITS // 4))
@@ -78,14 +76,14 @@ def test_counts_and_their_noise_are_those_of_the_gate_of_a_cube(data: st.DataObj
     shape = data.draw(SHAPES)
     cells = math.prod(shape)
     exact = np.array(data.draw(st.lists(st.integers(0, 9), min_size=cells, max_size=cells))).reshape(shape)
-    fine = GridGate(rows_of(exact), Fraction(1), noise=Told())
+    fine = Gate(rows_of(exact), Fraction(1), noise=Told())
     dense = Gate(exact, Fraction(1), noise=Told())
     assert fine.epsilon_per_unit == dense.epsilon_per_unit
     for _ in range(3):
         boxes = data.draw(boxes_in(shape))
         units = np.array(data.draw(st.lists(st.integers(2**10, 2**30), min_size=len(boxes), max_size=len(boxes))))
-        noisy = fine.count_boxes(boxes, units)
-        np.testing.assert_array_equal(noisy, dense.count_boxes(boxes, units))
+        noisy = fine.boxes(boxes, units)
+        np.testing.assert_array_equal(noisy, dense.boxes(boxes, units))
         np.testing.assert_array_equal(noisy - units * 10, box_sums(exact, boxes))
 
 
@@ -115,17 +113,17 @@ def test_a_grid_of_a_trillion_cells_takes_time_by_rows_and_boxes() -> None:
     cells = generator.integers(0, 10**6, (2000, 2))
     cells[:4] = [[0, 0], [0, 10**6 - 1], [10**6 - 1, 0], [10**6 - 1, 10**6 - 1]]
     rows = generator.integers(1, 4, 2000)
-    gate = GridGate(ExactRows(FINE, list(cells.T), rows), Fraction(1), noise=SilentNoise())
+    gate = Gate(SparseRows(FINE, list(cells.T), rows), Fraction(1), noise=SilentNoise())
     edges = np.append(np.sort(generator.choice(np.arange(1, 10**6), 40, replace=False)), 10**6)
     first = np.append(0, edges[:-1])
     lower = np.stack(np.meshgrid(first, first), axis=2).reshape(-1, 2)
     upper = np.stack(np.meshgrid(edges, edges), axis=2).reshape(-1, 2)
-    counts = gate.count_boxes(Boxes(FINE, lower, upper), np.full(len(lower), BUDGET_UNITS))
+    counts = gate.boxes(Boxes(FINE, lower, upper), np.full(len(lower), BUDGET_UNITS))
     inside = (cells[None] >= lower[:, None]) & (cells[None] < upper[:, None])
     np.testing.assert_array_equal(counts, inside.all(axis=2) @ rows)
     assert counts.sum() == rows.sum()
     with pytest.raises(BudgetError):  # every cell has spent all
-        gate.count_boxes(Boxes(FINE, np.array([[5, 5]]), np.array([[6, 6]])), np.array([1]))
+        gate.boxes(Boxes(FINE, np.array([[5, 5]]), np.array([[6, 6]])), np.array([1]))
 
 
 def test_boxes_in_a_row_make_a_shallow_tree() -> None:
@@ -141,19 +139,20 @@ def test_boxes_in_a_row_make_a_shallow_tree() -> None:
 
 def test_too_many_regions_are_refused_and_nothing_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regions_of_boxes, "MOST_REGIONS", 2**6)
-    gate = GridGate(ExactRows(FINE, [np.zeros(1, np.int64)] * 2, np.ones(1, np.int64)), Fraction(1))
+    gate = Gate(SparseRows(FINE, [np.zeros(1, np.int64)] * 2, np.ones(1, np.int64)), Fraction(1))
     some = np.arange(50)[:, None] * np.array([7, 11])
     with pytest.raises(DomainError, match="regions"):
-        gate.count_boxes(Boxes(FINE, some, some + 3), np.full(50, 1000))
-    assert gate._regions.most_charged() == 0
+        gate.boxes(Boxes(FINE, some, some + 3), np.full(50, 1000))
+    assert gate._budget.most_charged() == 0
     whole = Boxes(FINE, np.zeros((1, 2), np.int64), np.array([FINE]))
-    gate._regions.charge(whole, np.array([77]))
+    gate._budget.charge(whole, np.array([77]))
     with pytest.raises(BudgetError):
-        gate._regions.charge(Boxes(FINE, some, some + 3), np.full(50, 1000))
-    assert gate._regions._tree.used > len(gate._regions._charged)  # the refused call has left its cuts
-    assert gate._regions.most_charged() == 77
-    gate._regions.charge(whole, np.array([1]))
-    assert gate._regions.most_charged() == 78
+        gate._budget.charge(Boxes(FINE, some, some + 3), np.full(50, 1000))
+    assert gate._budget._regions is not None
+    assert gate._budget._regions.used > len(gate._budget._charged)  # the refused call has left its cuts
+    assert gate._budget.most_charged() == 77
+    gate._budget.charge(whole, np.array([1]))
+    assert gate._budget.most_charged() == 78
 
 
 @pytest.mark.parametrize(("many", "parts"), [(31, 63), (32, 0)])
@@ -173,37 +172,39 @@ def test_a_tree_has_as_many_nodes_as_are_allowed(many: int, parts: int, monkeypa
 @pytest.mark.parametrize("units", [[5, -3], [-3, 5], [0, 5], [1, 2**62, 2**62], [2**62, 2**62, 1], []])
 def test_units_that_cannot_be_are_refused_and_change_nothing(units: list[int]) -> None:
     """The sum of the large ones is negative in 64 bits."""
-    budget = BoxRegionBudget((4,), BUDGET_UNITS)
+    budget = CellBudget((4,), BUDGET_UNITS, by_cells=False)
     lower = np.zeros((len(units), 1), np.int64)
     with pytest.raises(BudgetError):
         budget.charge(Boxes((4,), lower, lower + 4), np.array(units, np.int64))
     assert budget.most_charged() == 0
 
 
-def test_a_call_has_as_many_boxes_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(box_regions, "MOST_BOXES_OF_A_CALL", 2)
-    budget = BoxRegionBudget((4,), BUDGET_UNITS)
+def test_boxes_that_are_added_up_in_parts_are_all_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "_AT_A_TIME", 2)
+    budget = CellBudget((4,), BUDGET_UNITS, by_cells=False)
     lower = np.zeros((3, 1), np.int64)
     budget.charge(Boxes((4,), lower[:2], lower[:2] + 4), np.array([1, 2]))
-    with pytest.raises(BudgetError):
-        budget.charge(Boxes((4,), lower, lower + 4), np.array([1, 2, 3]))
     assert budget.most_charged() == 3
+    budget.charge(Boxes((4,), lower, lower + 4), np.array([1, 2, 3]))
+    assert budget.most_charged() == 9
+    for last in (BUDGET_UNITS - 11, BUDGET_UNITS - 12):
+        assert accepted(budget, Boxes((4,), lower, lower + 4), np.array([1, 2, last])) == (last == BUDGET_UNITS - 12)
 
 
 def test_boxes_of_another_cube_are_refused() -> None:
-    gate = GridGate(rows_of(np.ones((3, 3), np.int64)), Fraction(1), noise=SilentNoise())
+    gate = Gate(rows_of(np.ones((3, 3), np.int64)), Fraction(1), noise=SilentNoise())
     for boxes in (
         Boxes((3,), np.array([[0]]), np.array([[3]])),
         Boxes((4, 3), np.zeros((1, 2), int), np.ones((1, 2), int)),
     ):
         with pytest.raises(BudgetError):
-            gate.count_boxes(boxes, np.array([5]))
+            gate.boxes(boxes, np.array([5]))
     whole = Boxes((3, 3), np.zeros((1, 2), int), np.full((1, 2), 3))
     for units in (np.array([0]), np.array([5, 5]), np.array([5.0]), np.array([BUDGET_UNITS + 1])):
         with pytest.raises(BudgetError):
-            gate.count_boxes(whole, units)
-    assert gate.count_boxes(whole, np.array([BUDGET_UNITS])).tolist() == [9]
-    assert len(gate.count_boxes(Boxes((3, 3), np.zeros((0, 2), int), np.zeros((0, 2), int)), np.array([], int))) == 0
+            gate.boxes(whole, units)
+    assert gate.boxes(whole, np.array([BUDGET_UNITS])).tolist() == [9]
+    assert len(gate.boxes(Boxes((3, 3), np.zeros((0, 2), int), np.zeros((0, 2), int)), np.array([], int))) == 0
 
 
 def test_a_cube_of_too_many_cells_is_refused() -> None:
@@ -211,21 +212,17 @@ def test_a_cube_of_too_many_cells_is_refused() -> None:
     with pytest.raises(DomainError, match="2\\^61"):
         RegionTree((2**31, 2**30, 2))
     with pytest.raises(InputError):
-        GridGate(rows_of(np.ones((3, 3), np.int64)), Fraction(1), max_rows=0)
+        Gate(rows_of(np.ones((3, 3), np.int64)), Fraction(1), max_rows=0)
 
 
 def test_a_box_that_others_cut_has_the_rows_of_all_its_parts() -> None:
     exact = np.array([1, 20, 300, 4000, 0, 0, 0, 50_000])
     bounds = np.array([[0, 4], [0, 2], [0, 1], [6, 8], [7, 8], [0, 8]])
     boxes = Boxes((8,), bounds[:, :1], bounds[:, 1:])
-    regions = RegionTree((8,))
-    regions.part(boxes)
-    assert rows_of(exact).sums(boxes, regions).reveal().tolist() == [4321, 21, 1, 50_000, 50_000, 54_321]
+    assert rows_of(exact).box_sums(boxes).reveal().tolist() == [4321, 21, 1, 50_000, 50_000, 54_321]
 
 
 def test_sums_of_boxes_need_no_partition() -> None:
     exact = np.arange(24).reshape(4, 6)
     boxes = Boxes((4, 6), np.array([[0, 0], [1, 2], [1, 2]]), np.array([[4, 6], [2, 3], [4, 4]]))
-    regions = RegionTree((4, 6))
-    regions.part(boxes)
-    np.testing.assert_array_equal(rows_of(exact).sums(boxes, regions).reveal(), box_sums(exact, boxes))
+    np.testing.assert_array_equal(rows_of(exact).box_sums(boxes).reveal(), box_sums(exact, boxes))

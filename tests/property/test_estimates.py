@@ -18,14 +18,14 @@ from dpcube import open as open_release
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes, box_sums
 from dpcube.core.candidates import Candidates
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.domain import Attribute
 from dpcube.core.domain.attribute import Destination
 from dpcube.core.gate import Gate
-from dpcube.measurements import BoxCounts, CellCounts, Provenance, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
 from dpcube.models import Estimate, available, estimate
 from dpcube.models.boxes import BoxEstimate, part
-from dpcube.models.errors.within_boxes import REACHED
+from dpcube.models.errors.nonuniformity import REACHED
 from dpcube.models.estimators import ESTIMATORS
 from dpcube.queries import CountingQueries, CountingQuery
 from dpcube.research import experiment
@@ -50,7 +50,7 @@ def random_transcript(shape: tuple[int, ...], generator: np.random.Generator) ->
             generator.integers(-20, 60, shape),
             generator.integers(BUDGET_UNITS // 100, BUDGET_UNITS // 2),
         )
-        cells = [CellCounts(noisy, int(cell_units))]
+        cells = [Marginal.of_cells(noisy, int(cell_units))]
     epsilon_per_unit = Fraction(int(generator.integers(1, 40)), 10 * BUDGET_UNITS)
     return Transcript(shape, epsilon_per_unit, (*cells, BoxCounts(tree, node, counts, units)))
 
@@ -104,8 +104,8 @@ def test_ranges_agree_by_table_by_sum_and_by_descent(shape: tuple[int, ...], see
         cells = got.cells()
         direct = workload.matrix() @ cells.reshape(-1)
         slices = [tuple(map(slice, a, b)) for a, b in zip(workload.lower, workload.upper, strict=True)]
-        np.testing.assert_allclose(got.range_values(workload), [cells[where].sum() for where in slices], atol=1e-8)
-        np.testing.assert_allclose(got.range_values(workload), direct, atol=1e-8)
+        np.testing.assert_allclose(got.values(workload), [cells[where].sum() for where in slices], atol=1e-8)
+        np.testing.assert_allclose(got.values(workload), direct, atol=1e-8)
         if isinstance(got, BoxEstimate) and got.boxes is not None and got.detail is None:
             np.testing.assert_allclose(got.boxes.range_values(workload), direct, atol=1e-8)
 
@@ -118,7 +118,7 @@ def test_single_answers_agree_with_many(shape: tuple[int, ...], seed: int) -> No
     transcript = random_transcript(shape, generator)
     workload = random_workload(shape, generator)
     for got in every_estimate(transcript):
-        values, variances = got.range_values(workload), range_variances(transcript, got.name, workload)
+        values, variances = got.values(workload), range_variances(transcript, got.name, workload)
         for asked, value, variance in zip(queries_of(workload), values, variances, strict=True):
             alone, errors = got.answers(CountingQueries.of(asked))
             assert alone == pytest.approx(value, abs=1e-8)
@@ -139,8 +139,11 @@ def test_estimates_state_the_errors_that_they_declare(shape: tuple[int, ...], se
     declared = {one.name: one.states(transcript) for one in ESTIMATORS if one.lacking(transcript) is None}
     for name, states in declared.items():
         for asked in (random_workload(shape, generator), Workload(shape, cells, cells + 1)):
-            errors = estimate(transcript, name).range_errors(asked)
-            for name_of_part, stated in (("noise", errors.noise_variances), ("within", errors.within_squares)):
+            errors = estimate(transcript, name).errors(asked)
+            for name_of_part, stated in (
+                ("noise", errors.noise_variances),
+                ("nonuniformity", errors.nonuniformity_squares),
+            ):
                 assert name_of_part not in states or np.isfinite(stated).all()
                 assert name_of_part in states or asked.sizes.max() > 1 or np.isnan(stated).any()
     default, *others = available(transcript)
@@ -169,15 +172,15 @@ def test_weighted_queries_are_dense_rows(shape: tuple[int, ...], seed: int) -> N
         np.testing.assert_allclose(values, [(row.dense() * got.cells()).sum() for row in rows], atol=1e-8)
         for k, row in enumerate(rows):
             alone = got.answers(CountingQueries.of(row))[1]
-            stated = alone.noise_variances[0], alone.within_squares[0]
-            np.testing.assert_array_equal((errors.noise_variances[k], errors.within_squares[k]), stated)
+            stated = alone.noise_variances[0], alone.nonuniformity_squares[0]
+            np.testing.assert_array_equal((errors.noise_variances[k], errors.nonuniformity_squares[k]), stated)
             assert np.isfinite(errors.noise_variances[k]) == states_noise(got.name, transcript)
         if isinstance(got, BoxEstimate):
             np.testing.assert_allclose(
                 errors.noise_variances, [variance_of(got, row) for row in rows], rtol=1e-9, atol=1e-9
             )
             np.testing.assert_allclose(
-                errors.within_squares, [within_of(got, row) for row in rows], rtol=1e-7, atol=1e-9
+                errors.nonuniformity_squares, [within_of(got, row) for row in rows], rtol=1e-7, atol=1e-9
             )
 
 
@@ -213,15 +216,15 @@ def test_tables_know_whole_boxes_as_a_walk_does(monkeypatch: pytest.MonkeyPatch)
     assert got.boxes is not None
     tree, nodes = got.boxes.tree, np.arange(len(got.boxes.tree))
     whole_boxes = Workload(tree.shape, tree.lower[nodes], tree.upper[nodes])
-    by_table = got.range_errors(whole_boxes)
+    by_table = got.errors(whole_boxes)
     assert "_tables" in got.boxes.__dict__
     monkeypatch.setattr(part, "worthwhile", lambda *_: False)
-    by_walk = got.range_errors(whole_boxes)
+    by_walk = got.errors(whole_boxes)
     assert by_table.noises is not None
     assert by_walk.noises is not None
     np.testing.assert_array_equal(by_table.noises.numbers, by_walk.noises.numbers)
     assert (by_table.noises.numbers > 0).all()
-    assert (by_table.within_squares == 0).all()
+    assert (by_table.nonuniformity_squares == 0).all()
     np.testing.assert_allclose(by_table.noise_variances, by_walk.noise_variances)
 
 
@@ -243,7 +246,7 @@ def test_variances_are_those_of_the_noise_that_enters_each_estimate(shape: tuple
     }:  # what these cut at zero depends on noise
         expected: Floats = np.zeros(4)
         for moved, variance in _one_more_in_each_count(transcript):
-            effect = estimate(moved, name).range_values(workload) - estimate(transcript, name).range_values(workload)
+            effect = estimate(moved, name).values(workload) - estimate(transcript, name).values(workload)
             expected += effect**2 * variance
         np.testing.assert_allclose(range_variances(transcript, name, workload), expected, rtol=1e-6, atol=1e-6)
 
@@ -267,7 +270,7 @@ def _one_more_in_each_count(transcript: Transcript) -> Iterator[tuple[Transcript
     if cells is not None:
         for k in range(cells.counts.size):
             one = (np.arange(cells.counts.size) == k).reshape(transcript.shape)
-            more = (CellCounts(cells.counts + one, cells.units), boxes)
+            more = (Marginal.of_cells(cells.counts + one, cells.units), boxes)
             yield Transcript(transcript.shape, epsilon_per_unit, more), law(cells.units)
 
 
@@ -289,9 +292,9 @@ def test_a_release_speaks_from_one_estimate(shape: tuple[int, ...], seed: int) -
             counted = release.count(conditions, estimate=name)
             assert counted.value == pytest.approx(answers.values[k], abs=1e-8)
             assert counted.stderr == pytest.approx(answers.stderrs[k], rel=1e-6, abs=1e-9, nan_ok=True)
-            assert counted.within == pytest.approx(answers.withins[k], rel=1e-6, abs=1e-6, nan_ok=True)
+            assert counted.nonuniformity == pytest.approx(answers.nonuniformities[k], rel=1e-6, abs=1e-6, nan_ok=True)
             assert counted.value == pytest.approx(rows[k] @ cells.reshape(-1), abs=1e-8)
-            known = np.isfinite(counted.stderr + counted.within)
+            known = np.isfinite(counted.stderr + counted.nonuniformity)
             assert known == (counted.interval != "unknown") == (counted.low <= max(counted.value, 0) <= counted.high)
             assert (counted.low, counted.high) == pytest.approx((low[k], high[k]), rel=1e-6, abs=1e-6, nan_ok=True)
     np.testing.assert_array_equal(release.cells(), release.cells(release.estimates[0]))
@@ -304,22 +307,21 @@ class Replayed:
         self.shape, self.epsilon_per_unit = noisy_cells.shape, epsilon_per_unit
         self._noisy_cells, self._box_noise = noisy_cells, box_noise
 
-    def count_cells(self, units: int) -> Ints:
-        assert 0 < units <= BUDGET_UNITS
-        return self._noisy_cells.copy()
-
-    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
+    def boxes(self, boxes: Boxes, units: Ints) -> Ints:
         assert units.shape == (len(boxes),)
         sums = [self._noisy_cells[tuple(map(slice, a, b))].sum() for a, b in zip(boxes.lower, boxes.upper, strict=True)]
         return np.array(sums, np.int64) + self._box_noise[: len(boxes)]
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+    def marginal(self, axes: tuple[int, ...], units: int) -> Ints:
         assert 0 < units <= BUDGET_UNITS
         others = tuple(axis for axis in range(len(self.shape)) if axis not in axes)
         table: Ints = np.sum(self._noisy_cells, axis=others, dtype=np.int64)
         return table
 
-    def choose(self, candidates: Candidates, units: int) -> Ints:
+    def grouped(self, groups: object) -> NoisyCounter:
+        raise AssertionError(groups)
+
+    def select(self, candidates: Candidates, units: int) -> Ints:
         raise AssertionError(candidates, units)
 
 
@@ -347,7 +349,7 @@ def test_permuting_attributes_permutes_everything(shape: tuple[int, ...], seed: 
     for name in available(straight):
         one, other = estimate(straight, name), estimate(turned, name)
         np.testing.assert_allclose(one.cells().transpose(axes), other.cells(), rtol=1e-12, atol=1e-6)
-        np.testing.assert_allclose(one.range_values(workload), other.range_values(moved), rtol=1e-9, atol=1e-4)
+        np.testing.assert_allclose(one.values(workload), other.values(moved), rtol=1e-9, atol=1e-4)
         variances = range_variances(straight, name, workload), range_variances(turned, name, moved)
         np.testing.assert_allclose(*variances, rtol=1e-9)
 

@@ -13,9 +13,9 @@ from hypothesis.extra import numpy as hnp
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, Partitioning
 from dpcube.core.candidates import Candidates, LargestClass
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.gate import Gate
-from dpcube.measurements import CellCounts, Choice, MarginalCounts, Transcript
+from dpcube.measurements import Marginal, Selection, Transcript
 from dpcube.strategies import BY_NAME, Adaptive, Cells, Strategy, TwoPhase
 from dpcube.strategies.rivals.median_tree import MedianTree
 from dpcube.testing import SeededNoise, SilentNoise
@@ -62,23 +62,21 @@ class Recording:
     def epsilon_per_unit(self) -> Fraction:
         return self.counter.epsilon_per_unit
 
-    def count_cells(self, units: int) -> Ints:
-        noisy = self.counter.count_cells(units)
-        self.said.append((("cells", units), noisy.copy()))
-        return noisy
-
-    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
-        noisy = self.counter.count_boxes(boxes, units)
+    def boxes(self, boxes: Boxes, units: Ints) -> Ints:
+        noisy = self.counter.boxes(boxes, units)
         self.said.append((asked_boxes(boxes, units), noisy.copy()))
         return noisy
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
-        noisy = self.counter.count_marginal(axes, units)
+    def marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+        noisy = self.counter.marginal(axes, units)
         self.said.append((("marginal", axes, units), noisy.copy()))
         return noisy
 
-    def choose(self, candidates: Candidates, units: int) -> Ints:
-        chosen = self.counter.choose(candidates, units)
+    def grouped(self, groups: object) -> NoisyCounter:
+        raise AssertionError(groups)
+
+    def select(self, candidates: Candidates, units: int) -> Ints:
+        chosen = self.counter.select(candidates, units)
         self.said.append((asked_choice(candidates, units), chosen.copy()))
         return chosen
 
@@ -90,22 +88,20 @@ class Replay:
         self.shape, self.epsilon_per_unit = recording.shape, recording.epsilon_per_unit
         self._said = iter(recording.said)
 
-    def count_cells(self, units: int) -> Ints:
-        asked, noisy = next(self._said)
-        assert asked == ("cells", units)
-        return noisy
-
-    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
+    def boxes(self, boxes: Boxes, units: Ints) -> Ints:
         asked, noisy = next(self._said)
         assert asked == asked_boxes(boxes, units)
         return noisy
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+    def marginal(self, axes: tuple[int, ...], units: int) -> Ints:
         asked, noisy = next(self._said)
         assert asked == ("marginal", axes, units)
         return noisy
 
-    def choose(self, candidates: Candidates, units: int) -> Ints:
+    def grouped(self, groups: object) -> NoisyCounter:
+        raise AssertionError(groups)
+
+    def select(self, candidates: Candidates, units: int) -> Ints:
         asked, chosen = next(self._said)
         assert asked == asked_choice(candidates, units)
         return chosen
@@ -124,10 +120,10 @@ def bits(transcript: Transcript) -> tuple[object, ...]:
         arrays = (boxes.node, boxes.counts, boxes.units, boxes.tree.lower, boxes.tree.upper, boxes.tree.parent)
         parts += ["boxes", *itertools.chain.from_iterable((array.dtype, array.tobytes()) for array in arrays)]
     for table in transcript.measurements:
-        if isinstance(table, MarginalCounts):
+        if isinstance(table, Marginal):
             parts += ["marginal", table.axes, table.units, table.counts.dtype, table.counts.tobytes()]
-        if isinstance(table, Choice):
-            parts += [asked_choice(table.candidates, table.units), table.chosen.dtype, table.chosen.tobytes()]
+        if isinstance(table, Selection):
+            parts += [table.score, table.units, table.sensitivity, *(one.tobytes() for one in table.arrays().values())]
     return tuple(parts)
 
 
@@ -181,21 +177,21 @@ def test_a_transcript_holds_the_noisy_counts_as_they_were_said(counts: Ints, str
     units = 0
     if transcript.cells is not None:
         asked, noisy = said.pop(0)
-        assert asked == ("cells", transcript.cells.units)
+        assert asked == ("marginal", tuple(range(counts.ndim)), transcript.cells.units)
         np.testing.assert_array_equal(transcript.cells.counts, noisy)
         units += transcript.cells.units
-    for table in (kept for kept in transcript.measurements if isinstance(kept, MarginalCounts)):
+    for table in (kept for kept in transcript.marginals if kept is not transcript.cells):
         told = [noisy for asked, noisy in said if asked == ("marginal", table.axes, table.units)]
         said = [(asked, noisy) for asked, noisy in said if asked != ("marginal", table.axes, table.units)]
         assert len(told) == 1
         np.testing.assert_array_equal(table.counts, told[0])
         units += table.units
-    for choice in (kept for kept in transcript.measurements if isinstance(kept, Choice)):
-        asked = asked_choice(choice.candidates, choice.units)
+    for selection in transcript.selections:
+        asked = next(one for one, _ in said if one[0] == "choice" and one[-1] == selection.units)
         told = [chosen for one, chosen in said if one == asked]
         said = [(one, chosen) for one, chosen in said if one != asked]
         assert len(told) == 1
-        np.testing.assert_array_equal(choice.chosen, told[0])
+        np.testing.assert_array_equal(selection.chosen, told[0])
     if transcript.boxes is None:
         assert not said
         return
@@ -218,10 +214,12 @@ def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
 
     def peek(counter: NoisyCounter) -> Transcript:
         honest = Cells().run(counter)
-        exact = getattr(getattr(counter, "counter", None), "_exact_counts", None)
+        exact = getattr(getattr(counter, "counter", None), "_exact", None)
         if exact is None:
             return honest
-        return Transcript(honest.shape, honest.epsilon_per_unit, (CellCounts(exact.reveal().copy(), BUDGET_UNITS),))
+        return Transcript(
+            honest.shape, honest.epsilon_per_unit, (Marginal.of_cells(exact.reveal().copy(), BUDGET_UNITS),)
+        )
 
     recording = Recording(Gate(np.arange(50), Fraction(1, 10), noise=SeededNoise(3)))
     transcript = peek(recording)
@@ -229,16 +227,17 @@ def test_a_strategy_that_remembers_an_exact_count_is_caught() -> None:
 
 
 def test_a_strategy_that_asks_by_the_data_is_caught() -> None:
-    recording = Recording(Gate(np.arange(50), Fraction(1), noise=SeededNoise(3)))
+    recording = Recording(Gate(np.arange(50).reshape(5, 10), Fraction(1), noise=SeededNoise(3)))
     Cells().run(recording)
+    whole, corner = np.array([[5, 10]]), np.zeros((1, 2), np.int64)
     with pytest.raises(AssertionError):
-        Replay(recording).count_cells(BUDGET_UNITS - 1)
+        every_cell(Replay(recording), BUDGET_UNITS - 1)
     with pytest.raises(AssertionError):
-        Replay(recording).count_marginal((0,), BUDGET_UNITS)
+        Replay(recording).marginal((0,), BUDGET_UNITS)
     with pytest.raises(AssertionError):
-        Replay(recording).choose(LargestClass(Boxes((50,), np.array([[0]]), np.array([[5]])), 0), BUDGET_UNITS)
+        Replay(recording).select(LargestClass(Boxes((5, 10), corner, whole), 0), BUDGET_UNITS)
     with pytest.raises(AssertionError):
-        Replay(recording).count_boxes(Boxes((50,), np.array([[0]]), np.array([[1]])), np.array([1]))
+        Replay(recording).boxes(Boxes((5, 10), corner, corner + 1), np.array([1]))
 
 
 @st.composite
@@ -257,10 +256,10 @@ def test_one_record_more_changes_box_counts_by_one(counts: Ints, data: st.DataOb
     neighbour[cell] += 1
     units = np.full(len(parts), BUDGET_UNITS // 2)
     one, other = (Gate(table, Fraction(1), noise=SilentNoise()) for table in (counts, neighbour))
-    assert np.abs(other.count_boxes(parts, units) - one.count_boxes(parts, units)).sum() == 1
-    assert np.abs(other.count_cells(BUDGET_UNITS // 4) - one.count_cells(BUDGET_UNITS // 4)).sum() == 1
+    assert np.abs(other.boxes(parts, units) - one.boxes(parts, units)).sum() == 1
+    assert np.abs(every_cell(other, BUDGET_UNITS // 4) - every_cell(one, BUDGET_UNITS // 4)).sum() == 1
     axes = tuple(sorted(data.draw(st.sets(st.integers(0, counts.ndim - 1), min_size=1))))
-    more = other.count_marginal(axes, BUDGET_UNITS // 4) - one.count_marginal(axes, BUDGET_UNITS // 4)
+    more = other.marginal(axes, BUDGET_UNITS // 4) - one.marginal(axes, BUDGET_UNITS // 4)
     assert (more[tuple(cell[axis] for axis in axes)], np.abs(more).sum()) == (1, 1)
 
 
@@ -281,7 +280,7 @@ def test_one_record_more_changes_overlapping_counts_by_the_boxes_that_hold_it(
     neighbour[cell] += 1
     units = np.full(4, BUDGET_UNITS // 4)
     said = [
-        Gate(table, Fraction(1), noise=SilentNoise()).count_boxes(Boxes(shape, lower, upper), units)
+        Gate(table, Fraction(1), noise=SilentNoise()).boxes(Boxes(shape, lower, upper), units)
         for table in (counts, neighbour)
     ]
     holding = ((lower <= cell) & (np.array(cell) < upper)).all(axis=1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dpcube import Release
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
-from dpcube.measurements import CellCounts, Provenance, Transcript
+from dpcube.measurements import Marginal, Provenance, Transcript
 from dpcube.queries import query
 from dpcube.release.pasteable import LONGEST_QUESTION, example_question, file_word, shell_word
 from dpcube.release.report import report
@@ -88,7 +88,7 @@ def test_a_name_too_long_for_an_example_is_passed_over() -> None:
 
 
 def release_of(domain: Domain) -> Release:
-    cells = CellCounts(np.array([3, 5]), BUDGET_UNITS)
+    cells = Marginal.of_cells(np.array([3, 5]), BUDGET_UNITS)
     transcript = Transcript(domain.shape, Fraction(1, BUDGET_UNITS), (cells,))
     return Release(domain, transcript, Provenance("cells", Fraction(1), "dpcube test", {}, private=False))
 

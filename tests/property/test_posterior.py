@@ -106,7 +106,7 @@ def test_hostile_counts_give_finite_answers(shape: tuple[int, ...], data: st.Dat
     assert (found.totals >= 0).all()
     asked = random_ranges(shape, 5, seed=1)
     estimate = PosteriorEstimate("posterior", found, measured, variance)
-    for numbers in (estimate.cells(), estimate.range_values(asked), *estimate.range_errors(asked)[:2]):
+    for numbers in (estimate.cells(), estimate.values(asked), *estimate.errors(asked)[:2]):
         assert np.isfinite(numbers).all()
 
 
@@ -238,10 +238,10 @@ def test_cells_ranges_and_answers_agree(shape: tuple[int, ...], seed: int) -> No
     cells = estimate.cells()
     assert cells.sum() == pytest.approx(estimate.posterior.totals[0], rel=1e-9, abs=1e-9)
     expected = asked.matrix() @ cells.reshape(-1)
-    np.testing.assert_allclose(estimate.range_values(asked), expected, rtol=1e-9, atol=1e-6)
+    np.testing.assert_allclose(estimate.values(asked), expected, rtol=1e-9, atol=1e-6)
     from_tree = estimate._walked(estimate._everything.inside(asked), estimate.posterior.splits)
     np.testing.assert_allclose(from_tree[:, 0], expected, rtol=1e-9, atol=1e-6)
-    variances, withins, *_ = estimate.range_errors(asked)
+    variances, nonuniformities, *_ = estimate.errors(asked)
     for number in range(len(asked)):
         inside = [
             ((np.arange(n) >= low) & (np.arange(n) < high)).astype(np.float64)
@@ -250,7 +250,7 @@ def test_cells_ranges_and_answers_agree(shape: tuple[int, ...], seed: int) -> No
         value, errors = estimate.answers(CountingQueries.of(CountingQuery(tuple(inside))))
         assert value == pytest.approx(expected[number], rel=1e-9, abs=1e-6)
         assert errors.noise_variances == pytest.approx(variances[number], rel=1e-6, abs=1e-6)
-        assert errors.within_squares == pytest.approx(withins[number], rel=1e-6, abs=1e-6)
+        assert errors.nonuniformity_squares == pytest.approx(nonuniformities[number], rel=1e-6, abs=1e-6)
 
 
 @quick
@@ -270,7 +270,7 @@ def test_the_whole_cube_has_the_variance_of_its_total() -> None:
     measured, variances = noisy(tree, np.random.default_rng(1))
     found = infer(tree, measured, variances)
     whole_cube = Workload((4, 4), np.array([[0, 0]]), np.array([[4, 4]]))
-    variance, within, *_ = PosteriorEstimate("posterior", found, measured, variances).range_errors(whole_cube)
+    variance, within, *_ = PosteriorEstimate("posterior", found, measured, variances).errors(whole_cube)
     assert variance[0] == pytest.approx(found.variances[0])
     assert within[0] == 0
 

@@ -99,7 +99,7 @@ def test_one_row_changes_the_difference_of_two_scores_by_the_spread_at_most(
     more = counts.copy()
     more[cell] += 1
     found = spreads(by_question(candidates, counts), by_question(candidates, more))
-    assert max(found) <= candidates.spread
+    assert max(found) <= candidates.sensitivity
     assert sum(one > 0 for one in found) <= 1  # a row is in one question's box
 
 
@@ -245,7 +245,7 @@ def test_information_is_the_entropy_that_is_left(counts: Ints) -> None:
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 100, 2**20, MOST_ROWS])
 def test_the_spread_of_information_is_that_of_its_bound(most: int) -> None:
     """Of N rows at most it is log2(N + 1) + 1/ln 2 at most, and above it by rounding alone."""
-    spread = BestSplit(whole(), 2, (0, 1), "information", most).spread
+    spread = BestSplit(whole(), 2, (0, 1), "information", most).sensitivity
     tight = (
         math.log2(most + 1) + most * math.log2(1 + 1 / most) if most < 2**50 else math.log2(most + 1) + 1 / math.log(2)
     )
@@ -259,7 +259,7 @@ def test_of_more_rows_than_declared_the_spread_is_kept() -> None:
     for rows in (4, 5, 6, 50, 10**6):
         before = np.array([[[rows, 0], [rows, 0]]])
         after = before + np.array([[[0, 1], [0, 0]]])
-        assert max(spreads(by_question(split, before), by_question(split, after))) <= split.spread < 3.95 * ONE
+        assert max(spreads(by_question(split, before), by_question(split, after))) <= split.sensitivity < 3.95 * ONE
 
 
 # The bounds of ../shared/baselines.md section 4, and that spreads are not loose.
@@ -315,4 +315,4 @@ def test_sensitivities_at_five_rows_are_those_of_friedman_and_schuster(
     tables = (np.array([[[a, b], [c, 0]]]) for a in range(6) for b in range(6 - a) for c in range(6 - a - b))
     single, pair = worst_of(split, tables)
     assert single / one == pytest.approx(largest, abs=2e-3)
-    assert pair <= split.spread <= spread * one
+    assert pair <= split.sensitivity <= spread * one

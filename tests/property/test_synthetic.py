@@ -9,6 +9,7 @@ from test_domain import attributes
 from dpcube.core.domain import Attribute, Category, Domain, Float
 from dpcube.curator.publishing import count
 from dpcube.release.synthesize import synthetic_rows
+from given_cells import given_cells
 
 
 def has_a_value(attribute: Attribute, kind: str) -> bool:
@@ -26,5 +27,5 @@ def test_rows_of_whole_counts_are_counted_back(declared: list[Attribute], seed: 
     for axis, attribute in enumerate(declared):
         told = [True] * attribute.bins + [has_a_value(attribute, kind) for kind in attribute.own_cells]
         counts *= np.reshape(told, [-1 if j == axis else 1 for j in range(len(declared))])
-    table = synthetic_rows(domain, counts.astype(np.float64), None, seed).read_all()
+    table = synthetic_rows(domain, given_cells(counts.astype(np.float64)), None, seed).read_all()
     np.testing.assert_array_equal(count(table, domain), counts)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from dpcube.core.exact import ExactData
 from dpcube.noise.law import DiscreteLaplace
 
 ALARM = 1e-6
@@ -59,3 +60,8 @@ def at_lag(drawn: Values, lag: int) -> tuple[Values, Values]:
     """Disjoint pairs of values, `lag` apart."""
     blocks = drawn[: drawn.size - drawn.size % (2 * lag)].reshape(-1, 2, lag)
     return blocks[:, 0].ravel(), blocks[:, 1].ravel()
+
+
+def revealed(exact: ExactData) -> Values:
+    """The exact counts of every cell."""
+    return exact.marginal(tuple(range(len(exact.shape)))).reveal()

@@ -6,24 +6,25 @@ same (which is checked), and the log-ratio of their probabilities is the sum of 
 count, epsilon_b being what the noise source was asked for, not what was charged. It is a rational number.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from checks import Values
+from checks import Values, revealed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.budget import CellBudget
 from dpcube.core.candidates import Candidates
-from dpcube.core.cell_budget import RegionBudget
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.errors import BudgetError
 from dpcube.core.gate import Gate
 from dpcube.core.noise import ExactNoise, Noise
-from dpcube.measurements import CellCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from dpcube.strategies import Adaptive, Strategy, adaptive, first_look
 from dpcube.strategies.plans import ADAPTIVE, CELLS, PLANS, TreePlan
 from dpcube.strategies.seen import Seen
@@ -81,23 +82,22 @@ class Told:
         self.exact, self.shape, self.epsilon_per_unit = exact, self._gate.shape, self._gate.epsilon_per_unit
         self.calls: list[tuple[Boxes, Values, list[Fraction]]] = []
 
-    def count_cells(self, units: int) -> Values:
-        msg = f"the adaptive strategy counts boxes and tables only, not cells with {units} units"
-        raise AssertionError(msg)
+    def grouped(self, groups: object) -> NoisyCounter:
+        raise AssertionError(groups)
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
+    def select(self, candidates: Candidates, units: int) -> Values:
         raise AssertionError(candidates, units)
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
         boxes = boxes_of_table(axes, self.shape)
-        said = self._gate.count_marginal(axes, units)
-        numbers = self._twin.count_marginal(axes, units).reshape(-1) - box_sums(self.exact, boxes)
+        said = self._gate.marginal(axes, units)
+        numbers = self._twin.marginal(axes, units).reshape(-1) - box_sums(self.exact, boxes)
         self.calls.append((boxes, said.reshape(-1).copy(), [self._numbers.epsilons[number] for number in numbers]))
         return said
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        said = self._gate.count_boxes(boxes, units)
-        numbers = self._twin.count_boxes(boxes, units) - box_sums(self.exact, boxes)
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        said = self._gate.boxes(boxes, units)
+        numbers = self._twin.boxes(boxes, units) - box_sums(self.exact, boxes)
         self.calls.append((boxes, said.copy(), [self._numbers.epsilons[number] for number in numbers]))
         return said
 
@@ -109,17 +109,17 @@ class Again:
         self.shape, self.epsilon_per_unit = told.shape, told.epsilon_per_unit
         self._calls = iter(told.calls)
 
-    def count_cells(self, units: int) -> Values:
-        raise AssertionError(units)
+    def grouped(self, groups: object) -> NoisyCounter:
+        raise AssertionError(groups)
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
+    def select(self, candidates: Candidates, units: int) -> Values:
         raise AssertionError(candidates, units)
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
         boxes = boxes_of_table(axes, self.shape)
-        return self.count_boxes(boxes, np.full(len(boxes), units)).reshape([self.shape[axis] for axis in axes])
+        return self.boxes(boxes, np.full(len(boxes), units)).reshape([self.shape[axis] for axis in axes])
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
         expected, said, _ = next(self._calls)
         np.testing.assert_array_equal(boxes.lower, expected.lower)
         np.testing.assert_array_equal(boxes.upper, expected.upper)
@@ -212,7 +212,7 @@ def test_no_plan_loses_more_than_epsilon_whichever_is_chosen(
 # The twins: the same checker finds each of these.
 
 
-class OneRegionForgotten(RegionBudget):
+class OneRegionForgotten(CellBudget):
     """An account that forgets what the first cell was charged, so its region may spend twice."""
 
     def charge(self, boxes: Boxes, units: Values) -> None:
@@ -223,7 +223,7 @@ class OneRegionForgotten(RegionBudget):
 
 def forgetful(exact: Values, noise: Noise) -> Gate:
     gate = honest(exact, noise)
-    gate._regions = OneRegionForgotten(exact.shape, BUDGET_UNITS)
+    gate._budget = OneRegionForgotten(exact.shape, BUDGET_UNITS)
     return gate
 
 
@@ -233,17 +233,17 @@ class Overspending(Adaptive):
     def run(self, counter: NoisyCounter) -> Transcript:
         transcript = Adaptive.run(self, counter)
         first = np.zeros((1, len(counter.shape)), np.int64)
-        counter.count_boxes(Boxes(counter.shape, first, first + 1), np.array([BUDGET_UNITS // 10]))
+        counter.boxes(Boxes(counter.shape, first, first + 1), np.array([BUDGET_UNITS // 10]))
         return transcript
 
 
 class LouderThere(Gate):
     """A gate that draws less noise than it charges for, in one region only."""
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        self._regions.charge(boxes, units)
-        first = (boxes.lower == 0).all(axis=1) & (boxes.sizes < self._exact_counts.size)
-        noisy = box_sums(self._exact_counts.reveal(), boxes)
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        self._budget.charge(boxes, units)
+        first = (boxes.lower == 0).all(axis=1) & (boxes.sizes < math.prod(self.shape))
+        noisy = box_sums(revealed(self._exact), boxes)
         for at in range(len(boxes)):
             factor = Fraction(10, 9) if first[at] else Fraction(1)
             noisy[at] += int(self._noise.draw(int(units[at]) * self.epsilon_per_unit * factor, 1)[0])
@@ -278,8 +278,8 @@ def test_sabotage_too_little_noise_in_one_region_is_caught() -> None:
 class TablesForNothing(Gate):
     """A gate that charges nothing for tables over some attributes."""
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
-        table = self._exact_counts.marginal(axes)
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        table = self._exact.marginal(axes)
         return table.plus(self._noise.draw(units * self.epsilon_per_unit, table.size))
 
 
@@ -314,9 +314,11 @@ class Peeking(Adaptive):
     def run(self, counter: NoisyCounter) -> Transcript:
         rows = getattr(counter, "exact", np.zeros(1)).sum()
         lower = np.zeros((1, len(counter.shape)), np.int64)
-        counter.count_boxes(Boxes(counter.shape, lower, lower + (1 if rows > 10 else 2)), np.array([BUDGET_UNITS]))
+        counter.boxes(Boxes(counter.shape, lower, lower + (1 if rows > 10 else 2)), np.array([BUDGET_UNITS]))
         return Transcript(
-            counter.shape, counter.epsilon_per_unit, (CellCounts(np.zeros(counter.shape, np.int64), BUDGET_UNITS),)
+            counter.shape,
+            counter.epsilon_per_unit,
+            (Marginal.of_cells(np.zeros(counter.shape, np.int64), BUDGET_UNITS),),
         )
 
 

@@ -1,10 +1,4 @@
-"""Audits of epsilon: what is said of one table against what could have been said of a neighbour.
-
-*Exact.* Noise comes from a tape, so what a job says is a function of the table and the tape. For a neighbour, the
-auditor works out the one tape that makes the job say the same, call after call. The log-ratio of the two probabilities
-is then a rational number: each value on the tapes contributes epsilon_b (|z'| - |z|), where epsilon_b is what the noise
-was asked for. Where no tape makes the neighbour say the same, the loss is infinite. An honest job loses at most
-epsilon on every tape, and exactly epsilon on some: all that was charged was spent on measuring the table.
+"""Audits beside those of the gate: sampled epsilons, units, files of several names, and what no audit of outputs sees.
 
 *Sampled.* Where exact ratios would say nothing about the sampler, events are counted over many runs of both tables, and
 Clopper and Pearson's exact bounds give an epsilon that the mechanism has at least, false with probability ALARM.
@@ -12,7 +6,7 @@ Clopper and Pearson's exact bounds give an epsilon that the mechanism has at lea
 *By order and arithmetic.* What no audit of outputs sees (a budget kept in floats, a charge after the draw, noise that
 repeats in another process) has exact tests at the end.
 
-Each sabotage of the table below is caught by the same function that passes the honest code.
+Each sabotage is caught by the same function that passes the honest code. The exact audits are those of `auditor.py`.
 """
 
 import hashlib
@@ -20,12 +14,12 @@ import itertools
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,287 +27,27 @@ import pyarrow.csv as pacsv
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
+from auditor import EPSILON, ReusesNoise, SilentWhereEmpty, Stretched, Witness, draws, job, loss
 from checks import ALARM, Values, two_sided, union
 from numpy.typing import NDArray
 from scipy import stats
-from test_gate import FromNoisyCells, SilentWhereEmpty
 
 from dpcube import Category, Domain, Integer
 from dpcube.core import noise as noise_module
-from dpcube.core.boxes import Boxes, box_sums
+from dpcube.core.boxes import Boxes
 from dpcube.core.budget import Account, Agent, Budget, PartitionBudget, check_positive
-from dpcube.core.cell_budget import RegionBudget
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import BudgetError, SourceError
 from dpcube.core.gate import Gate
 from dpcube.core.ledger.ledger import Ledger
-from dpcube.core.noise import ExactNoise, Noise, two_sided_geometric
+from dpcube.core.noise import ExactNoise, two_sided_geometric
 from dpcube.core.randomness import RandomWords
 from dpcube.core.request import PrivacyUnit
 from dpcube.core.sources import Rows, open_rows
 from dpcube.core.sources.asked import AskedRows
 from dpcube.curator import PrivateTable, publish
 from dpcube.curator.publishing import count
-from dpcube.strategies import Cells, Strategy, TwoPhase
-
-EPSILON = Fraction(2)
-INFINITE = Fraction(10**9)  # the loss of what a neighbour could never have said
-Draw = Callable[[Fraction, int], Values]
-Said = list[Values]
-
-
-# Exact: the log-ratio of a transcript.
-
-
-class Tape:
-    """Noise that was told beforehand, then noise of another kind; it keeps what was drawn at what epsilon."""
-
-    private = False
-
-    def __init__(self, told: Sequence[Values] = (), *, then: Draw = lambda _, size: np.zeros(size, np.int64)) -> None:
-        self._told = list(told)
-        self._then = then
-        self.drawn: list[tuple[Fraction, Values]] = []
-
-    def draw(self, epsilon: Fraction, size: int) -> Values:
-        turn = len(self.drawn)
-        values = self._told[turn] if turn < len(self._told) else self._then(epsilon, size)
-        self.drawn.append((epsilon, np.resize(values, size)))
-        return self.drawn[-1][1].copy()
-
-
-class Job(Protocol):
-    """From exact counts and noise to everything that is said: the counts of each call, then the boxes chosen."""
-
-    def __call__(self, exact: Values, noise: Noise, /) -> Said: ...
-
-
-class MakeGate(Protocol):
-    """How a gate is made."""
-
-    def __call__(self, exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> NoisyCounter: ...
-
-
-def job(strategy: Strategy, gate: MakeGate = Gate, *, max_rows: int = 1) -> Job:
-    def run(exact: Values, noise: Noise) -> Said:
-        transcript = strategy.run(gate(exact, EPSILON, max_rows=max_rows, noise=noise))
-        said = [part.counts.reshape(-1) for part in (transcript.cells, transcript.boxes) if part is not None]
-        if transcript.boxes is not None:
-            said.append(np.concatenate([transcript.boxes.tree.lower, transcript.boxes.tree.upper]).reshape(-1))
-        assert transcript.epsilon_per_unit * BUDGET_UNITS * max_rows == EPSILON
-        return said
-
-    return run
-
-
-def loss(run: Job, exact: Values, other: Values, draw: Draw) -> Fraction:
-    """log P(said | exact) - log P(said | other) of what the job says of `exact` with this noise."""
-    said = run(exact, tape := Tape(then=draw))
-    needed: Said = []
-    for turn, heard in enumerate(said):
-        trial = run(other, Tape(needed))[turn]
-        if trial.shape != heard.shape:
-            return INFINITE
-        needed.append(heard - trial)
-    again = Tape(needed)
-    if any(not np.array_equal(a, b) for a, b in zip(run(other, again), said, strict=True)):
-        return INFINITE
-    assert [epsilon for epsilon, _ in tape.drawn] == [epsilon for epsilon, _ in again.drawn]
-    pairs = zip(tape.drawn, again.drawn, strict=True)
-    return sum((e * int(np.abs(z).sum() - np.abs(t).sum()) for (e, t), (_, z) in pairs), Fraction(0))
-
-
-def draws() -> list[Draw]:
-    """Noise with which losses are largest, and fresh noise."""
-
-    def constant(value: int) -> Draw:
-        return lambda _, size: np.full(size, value)
-
-    def alternating(_: Fraction, size: int) -> Values:
-        return np.asarray(9 * (-1) ** np.arange(size), np.int64)
-
-    return [*map(constant, (9, -9, 0, 1, -1)), alternating, *[ExactNoise().draw] * 10]
-
-
-def neighbours(exact: Values, *, rows: int = 1) -> Iterator[Values]:
-    """Every table with up to `rows` rows more, or as many less, in any cells."""
-    for number in range(1, rows + 1):
-        for cells in itertools.combinations_with_replacement(range(exact.size), number):
-            change = np.bincount(cells, minlength=exact.size).reshape(exact.shape)
-            yield exact + change
-            if (exact >= change).all():
-                yield exact - change
-
-
-def worst(run: Job, exact: Values, *, rows: int = 1) -> Fraction:
-    """The largest loss of any noise and any neighbour."""
-    return max(abs(loss(run, exact, other, draw)) for draw in draws() for other in neighbours(exact, rows=rows))
-
-
-CUBES = {
-    "line": np.array([3, 0, 1, 1]),
-    "square": np.array([[4, 0, 0], [1, 2, 0]]),
-    "cube": np.array([[[1, 0], [0, 7]], [[0, 0], [2, 2]]]),
-    "cell": np.array([[2]]),
-}
-JOBS: dict[str, Strategy] = {
-    "cells": Cells(),
-    "dpcube": TwoPhase(),
-    "dpcube at 1/3": TwoPhase(share=Fraction(1, 3), slack=0),
-    "dpcube of the paper": TwoPhase(share=Fraction(1, 5), noise_corrected=False, slack=0, rule="longest"),
-}
-
-
-@pytest.mark.parametrize("cube", CUBES)
-@pytest.mark.parametrize("strategy", JOBS)
-def test_no_transcript_loses_more_than_epsilon_and_some_lose_all_of_it(strategy: str, cube: str) -> None:
-    assert worst(job(JOBS[strategy]), CUBES[cube]) == EPSILON
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("cube", "rows"), [("line", 4), ("square", 3), ("cell", 5)])
-@pytest.mark.parametrize("strategy", ["cells", "dpcube"])
-def test_no_transcript_loses_more_than_epsilon_for_a_unit_of_several_rows(strategy: str, cube: str, rows: int) -> None:
-    assert worst(job(JOBS[strategy], max_rows=rows), CUBES[cube], rows=rows) == EPSILON
-
-
-def test_a_unit_of_more_rows_than_declared_would_lose_more() -> None:
-    """The bound is the bound's, not slack: one row too many shows."""
-    assert worst(job(Cells(), max_rows=2), CUBES["line"], rows=3) == EPSILON * Fraction(3, 2)
-
-
-def regions(gate: MakeGate, *, times: int) -> Job:
-    """Half of the budget on every cell, then a quarter on one region, several times."""
-
-    def run(exact: Values, noise: Noise) -> Said:
-        counter = gate(exact, EPSILON, max_rows=1, noise=noise)
-        part = Boxes(exact.shape, np.array([[0]]), np.array([[2]]))
-        said = [counter.count_cells(BUDGET_UNITS // 2)]
-        return said + [counter.count_boxes(part, np.array([BUDGET_UNITS // 4])) for _ in range(times)]
-
-    return run
-
-
-def test_a_region_may_spend_what_it_has_and_no_more() -> None:
-    assert worst(regions(Gate, times=1), CUBES["line"]) == EPSILON * Fraction(3, 4)
-    assert worst(regions(Gate, times=2), CUBES["line"]) == EPSILON
-    with pytest.raises(BudgetError):
-        worst(regions(Gate, times=3), CUBES["line"])
-
-
-# The sabotages that an exact audit sees.
-
-
-class Scaled:
-    """Nine tenths of the noise."""
-
-    private = False
-
-    def __init__(self, noise: Noise) -> None:
-        self._noise = noise
-
-    def draw(self, epsilon: Fraction, size: int) -> Values:
-        return self._noise.draw(epsilon / Fraction(9, 10), size)
-
-
-def too_little(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> Gate:
-    return Gate(exact_counts, epsilon, max_rows=max_rows, noise=Scaled(noise))
-
-
-class ReusesNoise(Gate):
-    """The count of a box gets the noise of its first cell again."""
-
-    def count_cells(self, units: int) -> Values:
-        noisy = super().count_cells(units)
-        self._kept = noisy - self._exact_counts.reveal()
-        return noisy
-
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        self._regions.charge(boxes, units)
-        noisy: Values = box_sums(self._exact_counts.reveal(), boxes) + self._kept[tuple(boxes.lower.T)]
-        return noisy
-
-
-def rows_forgotten(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> Gate:
-    """A gate that adds the noise for one row a unit, and says that it added more."""
-
-    class Louder:
-        private = False
-
-        def draw(self, epsilon: Fraction, size: int) -> Values:
-            return noise.draw(epsilon * max_rows, size)
-
-    return Gate(exact_counts, epsilon, max_rows=max_rows, noise=Louder())
-
-
-class OneAccount(RegionBudget):
-    """A budget for the cube as a whole: a region may spend what others have left."""
-
-    def __init__(self, shape: tuple[int, ...], units: int) -> None:
-        super().__init__(shape, units)
-        self._together = units * math.prod(shape)
-
-    def charge(self, boxes: Boxes, units: Values) -> None:
-        self._together -= int((units * (boxes.upper - boxes.lower).prod(axis=1)).sum())
-        if self._together < 0:
-            self._refuse()
-
-
-def one_account(exact_counts: Values, epsilon: Fraction, /, *, max_rows: int, noise: Noise) -> Gate:
-    gate = Gate(exact_counts, epsilon, max_rows=max_rows, noise=noise)
-    gate._regions = OneAccount(gate.shape, BUDGET_UNITS)
-    return gate
-
-
-HALVES = TwoPhase(share=Fraction(1, 2), slack=0)
-SEEN_EXACTLY: dict[str, tuple[Job, int, Fraction]] = {
-    "noise scale x 0.9 (cells)": (job(Cells(), too_little), 1, EPSILON * Fraction(10, 9)),
-    "noise scale x 0.9 (dpcube)": (job(HALVES, too_little), 1, EPSILON * Fraction(10, 9)),
-    "noise reused between phases": (job(HALVES, ReusesNoise), 1, INFINITE),
-    "empty cells without noise": (job(Cells(), SilentWhereEmpty), 1, INFINITE),
-    "unit bound ignored by the gate": (job(Cells(), rows_forgotten, max_rows=3), 3, 3 * EPSILON),
-    "overspending one region": (regions(one_account, times=3), 1, EPSILON * Fraction(5, 4)),
-    # Less than was charged: nobody is harmed, and phase II measured nothing. See below.
-    "phase II counted from noisy cells": (job(HALVES, FromNoisyCells), 1, EPSILON / 2),
-}
-
-
-@pytest.mark.parametrize("sabotage", SEEN_EXACTLY)
-def test_sabotage_does_not_lose_epsilon_exactly(sabotage: str) -> None:
-    run, rows, expected = SEEN_EXACTLY[sabotage]
-    assert worst(run, CUBES["line"], rows=rows) == expected != EPSILON
-
-
-def phases_measure_the_table(gate: MakeGate) -> bool:
-    """Whether what each phase says is an exact count plus the noise that was drawn for it, to the digit.
-
-    Counting boxes from the noisy cells is post-processing: it loses no more than phase I did, so no audit for too much
-    loss can see it. What it breaks is the release's word: the boxes claim a budget that was not spent on measuring and
-    an independent noise that they have not, and every error stated from them is too small. An audit sees only that
-    the losses never reach what was charged; this sees the thing itself.
-    """
-    exact = CUBES["square"]
-    for draw in draws():
-        transcript = HALVES.run(gate(exact, EPSILON, max_rows=1, noise=(tape := Tape(then=draw))))
-        assert transcript.cells is not None
-        assert transcript.boxes is not None
-        told = [transcript.cells.counts - exact]
-        told.append(transcript.boxes.counts - box_sums(exact, transcript.boxes.tree.partitioning()))
-        if any(not np.array_equal(t.reshape(-1), z) for t, (_, z) in zip(told, tape.drawn, strict=False)):
-            return False
-        if len(tape.drawn) != 2:
-            return False
-    return True
-
-
-def test_both_phases_measure_the_table() -> None:
-    assert phases_measure_the_table(Gate)
-
-
-@pytest.mark.parametrize("gate", [FromNoisyCells, ReusesNoise, SilentWhereEmpty])
-def test_sabotage_a_phase_that_does_not_measure_the_table_is_caught(gate: MakeGate) -> None:
-    assert not phases_measure_the_table(gate)
-
+from dpcube.strategies import Cells
 
 # Sampled: an epsilon that a mechanism has at least.
 
@@ -347,7 +81,7 @@ def by_default(exact_counts: Values, epsilon: Fraction) -> Gate:
 
 def gate_cells(make: Callable[[Values, Fraction], Gate], runs: int) -> float:
     """A cube of many cells is many cubes of one cell: with a row, and without."""
-    rows, none = (make(np.full(runs, exact), EPSILON).count_cells(BUDGET_UNITS) >= 1 for exact in (1, 0))
+    rows, none = (every_cell(make(np.full(runs, exact), EPSILON), BUDGET_UNITS) >= 1 for exact in (1, 0))
     return max(at_least(rows, none), at_least(~none, ~rows))
 
 
@@ -358,7 +92,7 @@ def gate_phases(make: Callable[[Values, Fraction], Gate], runs: int) -> float:
     both, apart = [], []
     for exact in (1, 0):
         gate = make(np.tile([0, exact], (runs, 1)), EPSILON)
-        cells, pairs = gate.count_cells(BUDGET_UNITS // 2), gate.count_boxes(boxes, np.full(runs, BUDGET_UNITS // 2))
+        cells, pairs = every_cell(gate, BUDGET_UNITS // 2), gate.boxes(boxes, np.full(runs, BUDGET_UNITS // 2))
         both.append((cells[:, 1] >= 1) & (pairs >= 1))
         apart.append(pairs - cells[:, 0] >= 1)  # exact, if a box has the noise of its first cell
     return max(at_least(*both), at_least(*apart))
@@ -469,7 +203,7 @@ def test_no_mechanism_has_more_than_its_epsilon(mechanism: str) -> None:
 class Quieter(PrivateTable):
     def _bind(self, *bound: Any) -> None:
         super()._bind(*bound)
-        self._noise = Scaled(ExactNoise())  # type: ignore[assignment]
+        self._noise = Stretched(ExactNoise(), Fraction(10, 9))  # type: ignore[assignment]
 
     def _part(self, rows: Rows, agent: Agent) -> PrivateTable:
         part = super()._part(rows, agent)
@@ -504,7 +238,7 @@ class Overlapping(PrivateTable):
 
 
 def quieter(exact_counts: Values, epsilon: Fraction) -> Gate:
-    return Gate(exact_counts, epsilon, noise=Scaled(ExactNoise()))
+    return Gate(exact_counts, epsilon, noise=Stretched(ExactNoise(), Fraction(10, 9)))
 
 
 SEEN_BY_SAMPLING: dict[str, tuple[Audit, Any, int]] = {
@@ -745,35 +479,6 @@ def test_sabotage_a_budget_in_floats_is_caught(tmp_path: Path, monkeypatch: pyte
 # What no audit sees: the order of charge and draw.
 
 
-class Witness:
-    """Real noise, which asks at every draw whether it has been paid for."""
-
-    private = True
-
-    def __init__(self, paid: Callable[[], bool]) -> None:
-        self._paid = paid
-        self.draws: list[bool] = []
-
-    def draw(self, epsilon: Fraction, size: int) -> Values:
-        self.draws.append(self._paid())
-        return ExactNoise().draw(epsilon, size)
-
-
-def gate_pays_first(gate: Callable[..., Gate]) -> bool:
-    """A refused call draws nothing, and at every draw what was left has gone down already."""
-    counts, whole = np.arange(6), Boxes((6,), np.array([[0]]), np.array([[6]]))
-    left = (BUDGET_UNITS // 2, 0)
-    noise = Witness(lambda: bool(np.all(made._regions._left == left[min(1, len(noise.draws))])))
-    made = gate(counts, EPSILON, noise=noise)
-    made.count_cells(BUDGET_UNITS // 2)
-    made.count_boxes(whole, np.array([BUDGET_UNITS // 2]))
-    with pytest.raises(BudgetError):
-        made.count_cells(BUDGET_UNITS // 4)
-    with pytest.raises(BudgetError):
-        made.count_boxes(whole, np.array([BUDGET_UNITS // 4]))
-    return noise.draws == [True, True]
-
-
 def table_pays_first(make: type[PrivateTable]) -> bool:
     table = make(TABLE, epsilon=EPSILON)
     table._noise = noise = Witness(lambda: table.remaining < EPSILON)  # type: ignore[assignment]
@@ -794,13 +499,6 @@ def publish_pays_first(path: Path) -> bool:
     return len(noise.draws) > 1 and all(noise.draws)
 
 
-class DrawsFirst(Gate):
-    def count_cells(self, units: int) -> Values:
-        noisy = self._exact_counts.reveal() + self._noise.draw(units * self.epsilon_per_unit, self._exact_counts.size)
-        self._regions.charge_all(units)
-        return noisy
-
-
 class CountsFirst(PrivateTable):
     def noisy_count(self, *, epsilon: Any) -> int:
         noisy = self._rows.count() + int(self._noise.draw(Fraction(epsilon), 1)[0])
@@ -809,13 +507,11 @@ class CountsFirst(PrivateTable):
 
 
 def test_every_charge_comes_before_its_draw(tmp_path: Path) -> None:
-    assert gate_pays_first(Gate)
     assert table_pays_first(PrivateTable)
     assert publish_pays_first(tmp_path / "t.ledger")
 
 
 def test_sabotage_a_charge_after_the_draw_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not gate_pays_first(DrawsFirst)
     assert not table_pays_first(CountsFirst)
     charge, complete = Ledger.charge_parts, Ledger.complete_parts
     asked: dict[str, Any] = {}

@@ -11,12 +11,12 @@ from typing import Protocol
 
 import numpy as np
 import pytest
-from checks import ALARM, Values, independence, scale, union
+from checks import ALARM, Values, independence, revealed, scale, union
 from numpy.typing import NDArray
 
 from dpcube.core.boxes import Boxes, box_sums
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.core.exact import ExactCounts
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
+from dpcube.core.exact import DenseCounts
 from dpcube.core.gate import Gate
 from dpcube.core.noise import ExactNoise
 from dpcube.strategies import Cells, TwoPhase
@@ -34,7 +34,7 @@ HALF = BUDGET_UNITS // 2
 class MakeGate(Protocol):
     """How a gate is made."""
 
-    def __call__(self, exact_counts: NDArray[np.int64], epsilon: Fraction, *, max_rows: int = 1) -> NoisyCounter: ...
+    def __call__(self, exact: NDArray[np.int64], epsilon: Fraction, *, max_rows: int = 1) -> NoisyCounter: ...
 
 
 def single_cells() -> Boxes:
@@ -51,7 +51,7 @@ def pairs() -> Boxes:
 def cells(make: MakeGate) -> float:
     """Every cell has noise of the law its units give, and empty cells have it too."""
     gate = make(TABLE, EPSILON)
-    noise = gate.count_cells(HALF) - TABLE
+    noise = every_cell(gate, HALF) - TABLE
     alpha = EPSILON * Fraction(HALF, BUDGET_UNITS)
     return union(scale(noise[EMPTY], alpha), scale(noise[~EMPTY], alpha))
 
@@ -60,8 +60,8 @@ def cells_of_persons(make: MakeGate) -> float:
     """A person with up to three rows is protected by noise at a third of epsilon."""
     gate = make(TABLE, EPSILON, max_rows=3)
     return union(
-        scale((gate.count_cells(HALF) - TABLE).reshape(-1), EPSILON / 6),
-        scale(gate.count_boxes(pairs(), np.full(36_000, HALF)) - box_sums(TABLE, pairs()), EPSILON / 6),
+        scale((every_cell(gate, HALF) - TABLE).reshape(-1), EPSILON / 6),
+        scale(gate.boxes(pairs(), np.full(36_000, HALF)) - box_sums(TABLE, pairs()), EPSILON / 6),
     )
 
 
@@ -69,7 +69,7 @@ def boxes(make: MakeGate) -> float:
     """Each box of a call has noise of the law that its own units give."""
     measured = pairs()
     units = np.array([BUDGET_UNITS // 8, BUDGET_UNITS // 4, BUDGET_UNITS // 2])[np.arange(len(measured)) % 3]
-    noise = make(TABLE, EPSILON).count_boxes(measured, units) - box_sums(TABLE, measured)
+    noise = make(TABLE, EPSILON).boxes(measured, units) - box_sums(TABLE, measured)
     shares = (1, 8), (1, 4), (1, 2)
     return union(*(scale(noise[k::3], EPSILON * Fraction(*share)) for k, share in enumerate(shares)))
 
@@ -77,9 +77,9 @@ def boxes(make: MakeGate) -> float:
 def boxes_of_one_call(make: MakeGate) -> float:
     """The noises of one call have nothing to do with one another, be the boxes disjoint or the same."""
     measured = pairs()
-    apart = make(TABLE, EPSILON).count_boxes(measured, np.full(len(measured), HALF)) - box_sums(TABLE, measured)
+    apart = make(TABLE, EPSILON).boxes(measured, np.full(len(measured), HALF)) - box_sums(TABLE, measured)
     twice = Boxes(SHAPE, np.repeat(measured.lower, 2, axis=0), np.repeat(measured.upper, 2, axis=0))
-    again = make(TABLE, EPSILON).count_boxes(twice, np.full(len(twice), HALF)) - box_sums(TABLE, twice)
+    again = make(TABLE, EPSILON).boxes(twice, np.full(len(twice), HALF)) - box_sums(TABLE, twice)
     return union(
         independence(apart[::2], apart[1::2]),
         independence(apart[:18_000], apart[18_000:]),
@@ -92,8 +92,8 @@ def phases(make: MakeGate) -> float:
     p_values = []
     for first, second in ((HALF, HALF), (BUDGET_UNITS // 4, 3 * (BUDGET_UNITS // 4))):
         gate = make(TABLE, EPSILON)
-        one = (gate.count_cells(first) - TABLE).reshape(-1)
-        other = gate.count_boxes(single_cells(), np.full(TABLE.size, second)) - TABLE.reshape(-1)
+        one = (every_cell(gate, first) - TABLE).reshape(-1)
+        other = gate.boxes(single_cells(), np.full(TABLE.size, second)) - TABLE.reshape(-1)
         p_values += [scale(other, EPSILON * Fraction(second, BUDGET_UNITS)), independence(one, other)]
     return union(*p_values)
 
@@ -116,7 +116,7 @@ def two_phase(make: MakeGate) -> float:
 
 def two_gates(make: MakeGate) -> float:
     """Two jobs over one table share no noise: their difference would be exact otherwise."""
-    one, other = (make(TABLE, EPSILON).count_cells(BUDGET_UNITS) - TABLE for _ in range(2))
+    one, other = (every_cell(make(TABLE, EPSILON), BUDGET_UNITS) - TABLE for _ in range(2))
     return independence(one.reshape(-1), other.reshape(-1))
 
 
@@ -125,8 +125,8 @@ def learnt_boxes(make: MakeGate) -> float:
     exact, noise = np.full((4, 5), 20), []
     for _ in range(600):
         gate = make(exact, Fraction(1, 2))
-        leaves = grow(gate.count_cells(HALF), threshold=30.0).partitioning()
-        noise.append(gate.count_boxes(leaves, np.full(len(leaves), HALF)) - box_sums(exact, leaves))
+        leaves = grow(every_cell(gate, HALF), threshold=30.0).partitioning()
+        noise.append(gate.boxes(leaves, np.full(len(leaves), HALF)) - box_sums(exact, leaves))
     assert min(map(len, noise)) < max(map(len, noise))
     return scale(np.concatenate(noise), Fraction(1, 4))
 
@@ -135,8 +135,8 @@ def tables(make: MakeGate) -> float:
     """Every cell of a table over some axes has noise of its own, of the law its units give, be it empty or not."""
     cube = np.stack([TABLE, 2 * TABLE], axis=2)
     gate = make(cube, EPSILON, max_rows=3)
-    one = gate.count_marginal((0, 1), HALF) - 3 * TABLE
-    other = gate.count_marginal((0, 1), HALF // 2) - 3 * TABLE
+    one = gate.marginal((0, 1), HALF) - 3 * TABLE
+    other = gate.marginal((0, 1), HALF // 2) - 3 * TABLE
     return union(
         scale(one[EMPTY], EPSILON / 6),
         scale(one[~EMPTY], EPSILON / 6),
@@ -213,17 +213,17 @@ class Blocks:
 class SilentWhereEmpty(Gate):
     """Cells without rows are published as they are."""
 
-    def count_cells(self, units: int) -> Values:
-        noisy = super().count_cells(units)
-        return np.where(self._exact_counts.reveal() == 0, 0, noisy)
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        noisy = super().marginal(axes, units)
+        return np.where(self._exact.marginal(axes).reveal() == 0, 0, noisy)
 
 
 class SharedAlongAnAxis(Gate):
     """A table has one noise for each value of its last axis."""
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Values:
-        self._regions.charge_all(units)
-        table = self._exact_counts.marginal(axes).reveal()
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        self._budget.charge_all(units)
+        table = self._exact.marginal(axes).reveal()
         noisy: Values = table + self._noise.draw(units * self.epsilon_per_unit, table.shape[-1])
         return noisy
 
@@ -231,24 +231,24 @@ class SharedAlongAnAxis(Gate):
 class FromNoisyCells(Gate):
     """Phase II counts the noisy cells of phase I."""
 
-    def count_cells(self, units: int) -> Values:
-        self._noisy = super().count_cells(units)
+    def marginal(self, axes: tuple[int, ...], units: int) -> Values:
+        self._noisy = super().marginal(axes, units)
         return self._noisy
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        exact = self._exact_counts
-        self._exact_counts = ExactCounts(self._noisy) if hasattr(self, "_noisy") else exact
-        noisy = super().count_boxes(boxes, units)
-        self._exact_counts = exact
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        exact = self._exact
+        self._exact = DenseCounts(self._noisy) if hasattr(self, "_noisy") else exact
+        noisy = super().boxes(boxes, units)
+        self._exact = exact
         return noisy
 
 
 class OneEpsilon(Gate):
     """Every box of a call is measured with the units of the largest."""
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        self._regions.charge(boxes, units)
-        return box_sums(self._exact_counts.reveal(), boxes) + self._noise.draw(
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        self._budget.charge(boxes, units)
+        return box_sums(revealed(self._exact), boxes) + self._noise.draw(
             int(units.max()) * self.epsilon_per_unit, len(boxes)
         )
 
@@ -256,8 +256,8 @@ class OneEpsilon(Gate):
 class OneNoise(Gate):
     """The boxes of a call that have the same units share one noise."""
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        noisy = box_sums(self._exact_counts.reveal(), boxes)
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        noisy = box_sums(revealed(self._exact), boxes)
         for same in np.unique(units).tolist():
             noisy[units == same] += self._noise.draw(same * self.epsilon_per_unit, 1)
         return noisy
@@ -266,19 +266,19 @@ class OneNoise(Gate):
 class MisplacedUnits(Gate):
     """Noise is drawn by units and handed out in the order of the boxes, not of their units."""
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
         by_units = np.sort(units).tolist()
         drawn = [self._noise.draw(same * self.epsilon_per_unit, by_units.count(same)) for same in sorted(set(by_units))]
-        return box_sums(self._exact_counts.reveal(), boxes) + np.concatenate(drawn)
+        return box_sums(revealed(self._exact), boxes) + np.concatenate(drawn)
 
 
-def ignoring_rows(exact_counts: NDArray[np.int64], epsilon: Fraction, *, max_rows: int = 1) -> Gate:
-    return Gate(exact_counts, epsilon)
+def ignoring_rows(exact: NDArray[np.int64], epsilon: Fraction, *, max_rows: int = 1) -> Gate:
+    return Gate(exact, epsilon)
 
 
 def with_noise(noise: Callable[[], object]) -> MakeGate:
-    def make(exact_counts: NDArray[np.int64], epsilon: Fraction, *, max_rows: int = 1) -> Gate:
-        return Gate(exact_counts, epsilon, max_rows=max_rows, noise=noise())  # type: ignore[arg-type]
+    def make(exact: NDArray[np.int64], epsilon: Fraction, *, max_rows: int = 1) -> Gate:
+        return Gate(exact, epsilon, max_rows=max_rows, noise=noise())  # type: ignore[arg-type]
 
     return make
 

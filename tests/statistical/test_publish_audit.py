@@ -1,6 +1,6 @@
 """The exact audit of whole releases of units of several rows, at each gate, and twins that forget how many rows.
 
-The auditor is that of `test_audit.py`. What is audited is `publish` from the table to the release; the strategies are
+The auditor is that of `auditor.py`. What is audited is `publish` from the table to the release; the strategies are
 the plainest that each gate has: every cell, at the whole budget. A neighbour has the rows of one unit more or fewer.
 """
 
@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from auditor import EPSILON, Draw, Said, loss
 from checks import Values
-from test_audit import EPSILON, Draw, Said, loss
 
 from dpcube import Domain, Integer
 from dpcube.core.boxes import Boxes
-from dpcube.core.counter import BUDGET_UNITS, BoxCounter, CuboidCounter
-from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.gate import Gate
-from dpcube.core.grid_gate import GridGate
 from dpcube.core.noise import Noise
 from dpcube.curator import publish, publishing
-from dpcube.measurements import CellCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from dpcube.strategies import Cuboids, FineGrid
 
 SHAPE = (2, 2)
@@ -34,18 +32,18 @@ STRATEGIES = ("cells", "cuboids", "fine_grid")
 
 
 def whole(counter: Any, counts: Values) -> Transcript:
-    return Transcript(SHAPE, counter.epsilon_per_unit, (CellCounts(counts, BUDGET_UNITS),))
+    return Transcript(SHAPE, counter.epsilon_per_unit, (Marginal.of_cells(counts, BUDGET_UNITS),))
 
 
-def one_table(_: Cuboids, counter: CuboidCounter) -> Transcript:
+def one_table(_: Cuboids, counter: NoisyCounter) -> Transcript:
     """A wide table whose one marginal is the table."""
-    return whole(counter, counter.count_marginal((0, 1), BUDGET_UNITS))
+    return whole(counter, counter.marginal((0, 1), BUDGET_UNITS))
 
 
-def every_cell(_: FineGrid, counter: BoxCounter) -> Transcript:
+def every_cell(_: FineGrid, counter: NoisyCounter) -> Transcript:
     """A grid whose boxes are its cells."""
     lower = np.indices(SHAPE).reshape(2, -1).T
-    counts = counter.count_boxes(Boxes(SHAPE, lower, lower + 1), np.full(len(lower), BUDGET_UNITS))
+    counts = counter.boxes(Boxes(SHAPE, lower, lower + 1), np.full(len(lower), BUDGET_UNITS))
     return whole(counter, counts.reshape(SHAPE))
 
 
@@ -89,7 +87,7 @@ def test_a_release_loses_epsilon_for_all_rows_of_a_unit(strategy: str) -> None:
     assert worst(strategy) == EPSILON
 
 
-@pytest.mark.parametrize(("strategy", "gate"), [("cells", Gate), ("cuboids", CuboidGate), ("fine_grid", GridGate)])
+@pytest.mark.parametrize(("strategy", "gate"), [("cells", Gate), ("cuboids", Gate), ("fine_grid", Gate)])
 def test_sabotage_a_gate_that_is_not_told_of_the_rows_loses_more(
     strategy: str, gate: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

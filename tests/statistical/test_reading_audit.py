@@ -1,6 +1,6 @@
 """The exact audit of what decides how a row is read: inferred types, stale files, periods, merged files.
 
-The auditor is that of `test_audit.py`. What is audited is `publish` and the command `dpcube release`, from each kind of
+The auditor is that of `auditor.py`. What is audited is `publish` and the command `dpcube release`, from each kind of
 source to everything that a release says; a neighbour has one row more. Releases of one ledger are one job, which loses
 at most what the ledger says was spent, and what the merged file claims. Where a row decides whether a release is made
 at all, the audit fails with its error.
@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+from auditor import EPSILON, Said, loss
 from checks import Values
 from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
-from test_audit import EPSILON, Said, loss
 from test_total_audit import said_by
 
 from dpcube.cli import commands

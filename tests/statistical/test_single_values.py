@@ -81,7 +81,7 @@ def of_one_box(counts: Ints, *, unordered: tuple[int, ...]) -> PosteriorEstimate
 
 
 def answered(found: PosteriorEstimate, workload: Workload) -> Answers:
-    return Answers.of(found.range_values(workload), found.range_errors(workload))
+    return Answers.of(found.values(workload), found.errors(workload))
 
 
 def test_a_value_without_an_order_may_have_all_rows_of_an_uncut_box() -> None:
@@ -102,6 +102,6 @@ def test_a_range_that_takes_every_value_of_a_box_is_no_wider_for_it() -> None:
     every = Workload(counts.shape, np.zeros((1, 2), np.int64), np.array([counts.shape]))
     for asked in (places, every):
         plain, free = (answered(of_one_box(counts, unordered=axes), asked) for axes in ((), (0,)))
-        np.testing.assert_array_equal(plain.withins, free.withins)
+        np.testing.assert_array_equal(plain.nonuniformities, free.nonuniformities)
     half = Workload(counts.shape, np.zeros((1, 2), np.int64), np.array([[250, 6]]))
-    assert answered(of_one_box(counts, unordered=(0,)), half).withins[0] <= 0.51 * counts.sum()
+    assert answered(of_one_box(counts, unordered=(0,)), half).nonuniformities[0] <= 0.51 * counts.sum()

@@ -19,6 +19,7 @@ from dpcube.curator.publishing import count
 from dpcube.models.non_negative import non_negative
 from dpcube.release.synthesize import synthetic_rows
 from dpcube.testing import SeededNoise
+from given_cells import given_cells
 
 SHAPE = (24, 31)
 ROWS = 1500
@@ -34,7 +35,7 @@ def estimated() -> Floats:
 
 def drawn(cells: Floats, rows: int = ROWS, *, seed: int) -> Floats:
     """How many synthetic rows fall in each cell."""
-    table = synthetic_rows(Domain.of_shape(cells.shape), cells, rows, seed).read_all()
+    table = synthetic_rows(Domain.of_shape(cells.shape), given_cells(cells), rows, seed).read_all()
     counts = np.zeros(cells.shape)
     np.add.at(counts, tuple(column.to_numpy() for column in table.columns), 1)
     return counts
@@ -145,13 +146,13 @@ def uniformity(table: pa.Table) -> float:
 
 
 def test_values_are_uniform_within_bins() -> None:
-    table = synthetic_rows(BINNED, np.arange(1.0, 9.0).reshape(2, 2, 2), 60_000, 5).read_all()
+    table = synthetic_rows(BINNED, given_cells(np.arange(1.0, 9.0).reshape(2, 2, 2)), 60_000, 5).read_all()
     assert uniformity(table) > ALARM
 
 
 @pytest.mark.parametrize("name", ["n", "x", "d"])
 def test_values_that_lean_within_bins_are_rejected(name: str) -> None:
-    table = synthetic_rows(BINNED, np.arange(1.0, 9.0).reshape(2, 2, 2), 60_000, 5).read_all()
+    table = synthetic_rows(BINNED, given_cells(np.arange(1.0, 9.0).reshape(2, 2, 2)), 60_000, 5).read_all()
     column = table[name].to_numpy()
     if name == "x":  # leans towards the lower edge
         column = np.where(column < 0.5, -1 + (column + 1) ** 1.2 / 1.5**0.2, column)
@@ -175,11 +176,11 @@ def order(table: pa.Table) -> float:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_come_in_random_order(seed: int) -> None:
-    assert order(synthetic_rows(Domain.of_shape(SHAPE), estimated(), 5000, seed).read_all()) > ALARM
+    assert order(synthetic_rows(Domain.of_shape(SHAPE), given_cells(estimated()), 5000, seed).read_all()) > ALARM
 
 
 def test_sorted_rows_are_rejected() -> None:
-    table = synthetic_rows(Domain.of_shape(SHAPE), estimated(), 5000, 0).read_all()
+    table = synthetic_rows(Domain.of_shape(SHAPE), given_cells(estimated()), 5000, 0).read_all()
     assert order(table.sort_by([("axis0", "ascending"), ("axis1", "ascending")])) < ALARM
     runs = table.take(pa.array(np.lexsort((np.arange(5000) // 50, table["axis0"].to_numpy() // 12))))
     assert order(runs) < ALARM

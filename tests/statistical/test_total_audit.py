@@ -1,6 +1,6 @@
 """The exact audit of a whole release whose total was drawn first, and for each way to break it a twin that fails.
 
-The auditor is that of `test_audit.py`, and what it audits is `publish`: everything that a release says, the total in
+The auditor is that of `auditor.py`, and what it audits is `publish`: everything that a release says, the total in
 its transcript and whether it went on at all included.
 """
 
@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from auditor import EPSILON, INFINITE, Job, Said, worst
 from checks import Values
-from test_audit import EPSILON, INFINITE, Job, Said, worst
 
 import dpcube
 from dpcube import Domain
 from dpcube.core import total_first
 from dpcube.core.account import LedgerAccount
 from dpcube.core.errors import EmptyTotalError, ReleaseFileError
-from dpcube.core.exact import ExactCounts
+from dpcube.core.exact import DenseCounts
 from dpcube.core.feasible import TOTAL_SHARE
 from dpcube.core.noise import Noise
 from dpcube.curator import publish, publishing
-from dpcube.measurements import Transcript
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.strategies import Cells, Cuboids, TwoPhase
 
 FULL, NEAR = np.array([[40, 0, 3], [1, 2, 0]]), np.array([[13, 0, 6], [0, 1, 0]])
@@ -39,21 +39,18 @@ Sabotage = Callable[[pytest.MonkeyPatch], None]
 def released(counts: Values, strategy: Any, noise: Noise) -> dpcube.Release:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpcube.core.gate.ExactNoise", lambda: noise)
-        patch.setattr("dpcube.core.cuboid_gate.ExactNoise", lambda: noise)
+        patch.setattr("dpcube.core.gate.ExactNoise", lambda: noise)
         domain = Domain.of_shape(counts.shape)
         return publish(counts, domain, epsilon=EPSILON, strategy=strategy, ledger=None, even_if_empty=False)
 
 
 def said_by(transcript: Transcript) -> Said:
     """Every noisy count, in the order in which they were drawn, then what was chosen by them."""
-    counts, chosen = [one.counts.reshape(-1) for one in transcript.totals], []
+    counts = [one.counts.reshape(-1) for one in transcript.totals]
     for kept in transcript.measurements[len(counts) :]:
-        if kept.kind == "cuboids":
-            assert transcript.cuboids is not None
-            counts += [one.counts.reshape(-1) for one in transcript.cuboids.cuboids]
-            chosen += list(transcript.cuboids.groups)
-        else:
-            counts.append(kept.counts.reshape(-1))  # type: ignore[attr-defined]
+        if isinstance(kept, Marginal | BoxCounts):
+            counts.append(kept.counts.reshape(-1))
+    chosen = [] if transcript.groups is None else list(transcript.groups.of_axis)
     if transcript.boxes is not None:
         chosen.append(np.concatenate([transcript.boxes.tree.lower, transcript.boxes.tree.upper]).reshape(-1))
     return counts + chosen
@@ -97,7 +94,7 @@ def drawn_by_all_of_it(patch: pytest.MonkeyPatch) -> None:
 def without_noise(patch: pytest.MonkeyPatch) -> None:
     """The exact total is kept."""
 
-    def draw_total(exact: ExactCounts, epsilon: Fraction, *, max_rows: int) -> int:
+    def draw_total(exact: DenseCounts, epsilon: Fraction, *, max_rows: int) -> int:
         total_first.draw_total(exact, epsilon, max_rows=max_rows)
         return int(exact.total().reveal()[0])
 

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import Values
+from auditor import ChargeForgotten
+from checks import Values, revealed
 from test_adaptive_audit import Numbers, Source
-from test_choice_audit import ChargeForgotten, Halved, law
+from test_selection_audit import Halved, law
 
 from dpcube.core.boxes import Boxes, box_sums
 from dpcube.core.candidates import BestSplit, Candidates
@@ -97,30 +98,30 @@ class Told:
         self.exact, self.shape, self.epsilon_per_unit = exact, self.gate.shape, self.gate.epsilon_per_unit
         self.calls: list[tuple[Boxes | Candidates, Values, list[Fraction]]] = []
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
         ways = [self._script.pick(2) for _ in range(len(boxes) if len(boxes) <= 3 else 1)]
         self._noise = np.resize(np.array([FAR, -FAR])[ways], len(boxes))
-        said = self.gate.count_boxes(boxes, units)
-        drawn = (self._twin.count_boxes(boxes, units) - box_sums(self.exact, boxes)).tolist()
+        said = self.gate.boxes(boxes, units)
+        drawn = (self._twin.boxes(boxes, units) - box_sums(self.exact, boxes)).tolist()
         assert len(self._used | set(drawn)) == len(self._used) + len(drawn), "noise was used twice"
         self._used |= set(drawn)
         self.calls.append((boxes, said.copy(), [self._numbers.epsilons[number] for number in drawn]))
         return said
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
+    def select(self, candidates: Candidates, units: int) -> Values:
         noise = [FAR * (np.arange(size) == self._script.pick(size)) for size in candidates.sizes.tolist()]
         self._noise = np.concatenate(noise)
-        said = self.gate.choose(candidates, units)
+        said = self.gate.select(candidates, units)
         assert said.tolist() == [int(part.argmax()) for part in noise]
         first = len(self._numbers.epsilons)
-        self._twin.choose(candidates, units)
+        self._twin.select(candidates, units)
         (epsilon,) = set(self._numbers.epsilons[first:])
         self.calls.append((candidates, said.copy(), [epsilon]))
         return said
 
     def charged(self) -> Values:
         """The units that each cell was charged."""
-        left = np.asarray(self.gate._regions._left)
+        left = np.asarray(self.gate._budget._left)
         return np.asarray(BUDGET_UNITS - np.broadcast_to(left, self.shape), np.int64)
 
 
@@ -131,7 +132,7 @@ class Again:
         self.exact, self.shape, self.epsilon_per_unit = exact, told.shape, told.epsilon_per_unit
         self._calls = iter(told.calls)
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
         asked, said, _ = next(self._calls)
         assert isinstance(asked, Boxes), "a choice was asked for"
         assert np.array_equal(boxes.lower, asked.lower), "other boxes were asked for"
@@ -139,7 +140,7 @@ class Again:
         assert len(units) == len(said)
         return said.copy()
 
-    def choose(self, candidates: Candidates, units: int) -> Values:
+    def select(self, candidates: Candidates, units: int) -> Values:
         asked, said, _ = next(self._calls)
         assert isinstance(candidates, BestSplit), units
         assert isinstance(asked, BestSplit), "boxes were asked for"
@@ -253,7 +254,7 @@ def three_random_trees(counter: NoisyCounter) -> object:
 
 def spread_of(criterion: Any) -> int:
     whole = Boxes((3, 2, 2), np.zeros((1, 3), np.int64), np.array([[3, 2, 2]]))
-    return BestSplit(whole, TARGET, (0, 2), criterion, 64).spread
+    return BestSplit(whole, TARGET, (0, 2), criterion, 64).sensitivity
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -296,19 +297,19 @@ def test_no_random_trees_lose_more_than_they_were_charged(table: str) -> None:
 class LouderCounts(Gate):
     """A gate that draws noise of counts for a tenth more than it charges."""
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        self._regions.charge(boxes, units)
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        self._budget.charge(boxes, units)
         epsilon = Fraction(11, 10) * int(units[0]) * self.epsilon_per_unit
-        return box_sums(self._exact_counts.reveal(), boxes) + self._noise.draw(epsilon, len(boxes))
+        return box_sums(revealed(self._exact), boxes) + self._noise.draw(epsilon, len(boxes))
 
 
 class SameNoiseForAll(Gate):
     """A gate with one noise for all boxes of a call."""
 
-    def count_boxes(self, boxes: Boxes, units: Values) -> Values:
-        self._regions.charge(boxes, units)
+    def boxes(self, boxes: Boxes, units: Values) -> Values:
+        self._budget.charge(boxes, units)
         drawn = self._noise.draw(int(units[0]) * self.epsilon_per_unit, 1)[:1]
-        return box_sums(self._exact_counts.reveal(), boxes) + np.repeat(drawn, len(boxes))
+        return box_sums(revealed(self._exact), boxes) + np.repeat(drawn, len(boxes))
 
 
 def made_by(gate: Callable[..., Gate]) -> MakeGate:
@@ -333,7 +334,7 @@ def test_sabotage_noise_that_is_used_twice_is_caught() -> None:
 @pytest.mark.parametrize("criterion", ["gini", "information"])
 def test_sabotage_a_score_taken_to_change_by_one_is_caught(criterion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gini changes by up to 2, information by more: with noise for a change of 1 some neighbour tells."""
-    monkeypatch.setattr(BestSplit, "spread", property(lambda _: ONE))
+    monkeypatch.setattr(BestSplit, "sensitivity", property(lambda _: ONE))
     assert Audit(interactive(criterion), TABLES["pure"], spread=ONE).loses_too_much
 
 

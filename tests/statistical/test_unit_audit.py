@@ -1,6 +1,6 @@
 """The audit of units by their names: two people are two units, whatever their names are taken for, in every source.
 
-If two were one, the rows of one would decide which of the other's are counted. The exact audit of `test_audit.py` sees
+If two were one, the rows of one would decide which of the other's are counted. The exact audit of `auditor.py` sees
 that as a loss above epsilon; each source is audited once as it is, and once with units told apart by what attributes
 read of their column, as they once were.
 """
@@ -17,7 +17,8 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_audit import AGE, EPSILON, draws, job, loss
+from auditor import EPSILON, draws, job, loss
+from test_audit import AGE
 
 from dpcube.core.request import PrivacyUnit
 from dpcube.core.sources import Rows

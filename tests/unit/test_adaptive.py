@@ -17,7 +17,7 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import InputError, QueryError
 from dpcube.core.gate import Gate
 from dpcube.curator import publish
-from dpcube.measurements import BoxCounts, MarginalCounts, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models.posterior import infer
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.queries.workload_model import WorkloadModel
@@ -52,7 +52,7 @@ def charged(boxes: BoxCounts) -> Ints:
 
 def charged_by_all(transcript: Transcript) -> Ints:
     """The units that every cell was charged by the tree and by the tables over some attributes."""
-    tables = [kept for kept in transcript.measurements if isinstance(kept, MarginalCounts)]
+    tables = [kept for kept in transcript.measurements if isinstance(kept, Marginal)]
     assert len(tables) == len(transcript.measurements) - 1
     spent: Ints = charged(boxes_of(transcript)) + sum(table.units for table in tables)
     return spent
@@ -80,7 +80,7 @@ def test_any_shape_epsilon_and_counts(shape: tuple[int, ...], epsilon: str, larg
     assert np.isfinite(cells).all()
     assert (cells >= 0).all()
     answers = release.answer(random_ranges(shape, 20, seed=3))
-    for numbers in (answers.values, answers.stderrs, answers.withins):
+    for numbers in (answers.values, answers.stderrs, answers.nonuniformities):
         assert np.isfinite(numbers).all()
     assert release.estimates[0] == "balanced"
 
@@ -261,7 +261,7 @@ def test_a_saved_release_answers_the_same(tmp_path: Path) -> None:
     assert opened.digest == release.digest
     np.testing.assert_array_equal(opened.cells(), release.cells())
     asked = random_ranges((40, 33), 50, seed=2)
-    for name in ("values", "stderrs", "withins"):
+    for name in ("values", "stderrs", "nonuniformities"):
         np.testing.assert_array_equal(getattr(opened.answer(asked), name), getattr(release.answer(asked), name))
 
 

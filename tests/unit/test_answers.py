@@ -48,7 +48,7 @@ def test_boxes_that_no_question_cuts_have_an_exact_law() -> None:
     answer = release.count(estimate="uniform")
     boxes = release.transcript.boxes
     assert boxes is not None
-    assert answer.within == 0
+    assert answer.nonuniformity == 0
     exact = theory.error_quantile([10.0], [len(boxes.tree.leaves)], 0.95, noise="discrete")
     assert answer.high - answer.value == pytest.approx(float(exact))
     assert answer.high - answer.value < deviations_for(0.95) * answer.stderr

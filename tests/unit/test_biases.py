@@ -89,8 +89,8 @@ def test_huge_noise_of_a_first_look_does_not_widen_what_is_known_to_be_small() -
     posterior = infer(tree, measured + np.where(vague, look, 0.0), variance)
     estimate = PosteriorEstimate("balanced", posterior, measured, variance, doubting=True)
     cells = np.arange(32, 64)
-    errors = estimate.range_errors(Workload((64,), cells[:, None], cells[:, None] + 1))
-    assert np.sqrt(errors.noise_variances + errors.within_squares).max() < 60
+    errors = estimate.errors(Workload((64,), cells[:, None], cells[:, None] + 1))
+    assert np.sqrt(errors.noise_variances + errors.nonuniformity_squares).max() < 60
 
 
 def test_an_average_is_as_sure_as_the_sum_it_is_made_of() -> None:
@@ -105,5 +105,5 @@ def test_an_average_is_as_sure_as_the_sum_it_is_made_of() -> None:
     weights[1, 3:12] = 1e-3
     queries = CountingQueries((weights,), np.array([[0], [1]]))
     _, errors = estimate.answers(queries)
-    one, thousandth = errors.noise_variances + errors.within_squares
+    one, thousandth = errors.noise_variances + errors.nonuniformity_squares
     assert thousandth == pytest.approx(one * 1e-6, rel=1e-9)

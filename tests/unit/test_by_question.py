@@ -143,7 +143,7 @@ def test_one_question_that_fails_is_found_among_many_that_hold(
     def moved(these: Answers, truths: NDArray[np.float64], *, counted: bool = True) -> Tally:
         values = these.values.copy()
         values[5] += 3 * these.stderrs[5]
-        return honest(Answers(values, these.stderrs, these.withins, these.noises), truths, counted=counted)
+        return honest(Answers(values, these.stderrs, these.nonuniformities, these.noises), truths, counted=counted)
 
     monkeypatch.setattr(Tally, "of", moved)
     found = covered(table, releases=100)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpcube.core.arrays import Floats
-from dpcube.models.errors.calibration import measured_calibration
-from dpcube.models.errors.fixed_normals import fixed_normals
+from dpcube.models.errors.fixed_inputs import fixed_normals
+from dpcube.models.posterior.calibration import measured_calibration
 from dpcube.models.tree_totals import linear_totals
 from dpcube.queries.workload_model import WorkloadModel
 from dpcube.trees.halving import halve

@@ -20,12 +20,11 @@ from dpcube.core.candidates import (
 )
 from dpcube.core.candidates.classes import MOST_ROWS
 from dpcube.core.candidates.distances import MOST_PREDICTED, MOST_VISITS, MOST_WEIGHT
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import BudgetError, DomainError, InputError
 from dpcube.core.gate import Gate
 from dpcube.core.selection import chosen, one_sided
-from dpcube.plan.counter import SimulatedCounter
-from dpcube.strategies.pseudo import PseudoCounter
+from dpcube.strategies.simulated import simulated_gate
 from dpcube.testing import SilentNoise
 
 CUBE: Ints = (np.arange(24) * 7 % 24).reshape(2, 3, 4)
@@ -55,43 +54,34 @@ def silent(exact: Ints) -> NoisyCounter:
 
 
 def simulated(exact: Ints) -> NoisyCounter:
-    """With so little noise that it is none but once in exp(25) times."""
-    return SimulatedCounter(exact, Fraction(100 * 70_000), seed=1)
-
-
-def made_up(exact: Ints) -> NoisyCounter:
-    return PseudoCounter(exact, Fraction(100 * 70_000, BUDGET_UNITS), seed=1)
+    return simulated_gate(exact, Fraction(100), seed=1)
 
 
 @pytest.mark.parametrize("candidates", KINDS, ids=lambda kind: type(kind).__name__)
 def test_without_noise_the_first_of_the_best_is_chosen(candidates: Candidates) -> None:
     scores = np.split(candidates.scores(CUBE), np.cumsum(candidates.sizes)[:-1])
     expected = [part.tolist().index(max(part.tolist())) for part in scores]
-    found = silent(CUBE).choose(candidates, BUDGET_UNITS)
+    found = silent(CUBE).select(candidates, BUDGET_UNITS)
     assert found.dtype == np.int64
     assert found.tolist() == expected
-    if candidates.spread < 1000:  # of fine scores differences of 1 do not stand out
-        assert made_up(CUBE).choose(candidates, BUDGET_UNITS).shape == found.shape
+    if candidates.sensitivity < 1000:  # of fine scores differences of 1 do not stand out
+        assert simulated(CUBE).select(candidates, BUDGET_UNITS).shape == found.shape
 
 
 def test_counters_of_made_up_tables_choose_what_is_far_ahead() -> None:
     clear = np.array([1, 1000, 3])
     classes = LargestClass(boxes_of(((0,), (3,)), shape=(3,)), 0)
-    for make in (
-        lambda: SimulatedCounter(clear, Fraction(1), seed=3),
-        lambda: PseudoCounter(clear, Fraction(1, BUDGET_UNITS), seed=3),
-    ):
-        assert make().choose(classes, BUDGET_UNITS).tolist() == [1]
-    counter = SimulatedCounter(np.zeros(3, np.int64), Fraction(1, 10), seed=3)
-    assert {int(counter.choose(classes, BUDGET_UNITS // 100)[0]) for _ in range(60)} == {0, 1, 2}
+    assert simulated_gate(clear, Fraction(1), seed=3).select(classes, BUDGET_UNITS).tolist() == [1]
+    counter = simulated_gate(np.zeros(3, np.int64), Fraction(1, 10), seed=3)
+    assert {int(counter.select(classes, BUDGET_UNITS // 100)[0]) for _ in range(60)} == {0, 1, 2}
 
 
 def test_medians_are_found_where_they_are() -> None:
     line = np.array([0, 0, 5, 1, 1, 0, 2, 2])
     cuts = MedianCuts(boxes_of(((0,), (8,)), shape=(8,)), np.array([0]))
-    assert cuts.places(silent(line).choose(cuts, 10**6)).tolist() == [3]  # 5 below and 6 above
+    assert cuts.places(silent(line).select(cuts, 10**6)).tolist() == [3]  # 5 below and 6 above
     some = MedianCuts(boxes_of(((0,), (3,)), ((4,), (8,)), shape=(8,)), np.array([0, 0]))
-    assert some.places(silent(line).choose(some, 10**6)).tolist() == [1, 7]
+    assert some.places(silent(line).select(some, 10**6)).tolist() == [1, 7]
 
 
 def test_the_largest_scores_there_can_be_do_not_wrap_around() -> None:
@@ -111,8 +101,8 @@ def test_the_largest_scores_there_can_be_do_not_wrap_around() -> None:
     assert cuts.scores(table).tolist() == [-most, -most]
     assert classes.scores(table).tolist() == [0, -most, -most]
     for noise, expected in (((most, 0), 0), ((0, most), 1), ((-(2**63), most), 0), ((most - 1, -(2**63)), 1)):
-        assert Gate(table, Fraction(1), noise=Loud(*noise)).choose(cuts, BUDGET_UNITS).tolist() == [expected]
-    assert Gate(table, Fraction(1), noise=Loud(0, most, most)).choose(classes, BUDGET_UNITS).tolist() == [0]
+        assert Gate(table, Fraction(1), noise=Loud(*noise)).select(cuts, BUDGET_UNITS).tolist() == [expected]
+    assert Gate(table, Fraction(1), noise=Loud(0, most, most)).select(classes, BUDGET_UNITS).tolist() == [0]
     cells = boxes_of(((0,), (1,)), ((1,), (3,)), ((0,), (3,)), shape=(3,))
     half = MOST_PREDICTED // 2
     far = BoxDistances(
@@ -124,7 +114,7 @@ def test_the_largest_scores_there_can_be_do_not_wrap_around() -> None:
     ]
     for noise, expected in (((most, 0), 0), ((0, most), 1)):  # the sums are above 2^63 and 2^64
         near = BoxDistances(cells, far.predicted, far.candidate, ONE, ZERO)
-        assert Gate(table, Fraction(1), noise=Loud(*noise)).choose(near, BUDGET_UNITS).tolist() == [expected]
+        assert Gate(table, Fraction(1), noise=Loud(*noise)).select(near, BUDGET_UNITS).tolist() == [expected]
     tables = TableDistances((3,), ((0,),), (np.full(3, -(MOST_PREDICTED // 3)),), ONE[:1], ZERO[:1])
     assert tables.scores(table).tolist() == [most + 3 * (MOST_PREDICTED // 3)]
     square = np.array([[most // 2, most // 2]]).T
@@ -159,7 +149,7 @@ class MyMedians(MedianCuts):
 
 
 COUNTERS = pytest.mark.parametrize(
-    "make", [silent, lambda exact: SimulatedCounter(exact, Fraction(1), seed=1)], ids=["gate", "plan"]
+    "make", [silent, lambda exact: simulated_gate(exact, Fraction(1), seed=1)], ids=["gate", "plan"]
 )
 
 
@@ -168,10 +158,10 @@ COUNTERS = pytest.mark.parametrize(
 def test_what_is_no_known_kind_is_refused_before_a_charge(make: Any, candidates: Any) -> None:
     counter = make(CUBE)
     with pytest.raises(
-        InputError, match="choose needs candidates of one of the kinds MedianCuts, LargestClass, BestSplit"
+        InputError, match="select needs candidates of one of the kinds MedianCuts, LargestClass, BestSplit"
     ):
-        counter.choose(candidates, BUDGET_UNITS)
-    counter.count_cells(BUDGET_UNITS)
+        counter.select(candidates, BUDGET_UNITS)
+    every_cell(counter, BUDGET_UNITS)
 
 
 @COUNTERS
@@ -179,8 +169,8 @@ def test_candidates_of_another_cube_are_refused(make: Any) -> None:
     counter = make(CUBE.reshape(4, 3, 2))
     for candidates in KINDS:
         with pytest.raises(InputError, match="of a cube of shape"):
-            counter.choose(candidates, BUDGET_UNITS)
-    counter.count_cells(BUDGET_UNITS)
+            counter.select(candidates, BUDGET_UNITS)
+    every_cell(counter, BUDGET_UNITS)
 
 
 NO_UNITS: list[Any] = [0, -1, BUDGET_UNITS + 1, 2**70, float("nan"), 0.5, 1.0, "1", None, Fraction(1, 2), np.array([5])]
@@ -192,18 +182,18 @@ def test_what_is_no_number_of_units_is_refused_and_charges_nothing(make: Any, un
     counter = make(CUBE)
     for candidates in KINDS:
         with pytest.raises((BudgetError, InputError)):
-            counter.choose(candidates, units)
-    counter.choose(KINDS[0], np.int64(BUDGET_UNITS))
+            counter.select(candidates, units)
+    counter.select(KINDS[0], np.int64(BUDGET_UNITS))
     with pytest.raises(BudgetError, match="nothing was drawn"):
-        counter.choose(KINDS[0], 10**6)
+        counter.select(KINDS[0], 10**6)
 
 
 @COUNTERS
 def test_too_small_a_share_for_the_spread_is_refused_before_a_charge(make: Any) -> None:
     counter = make(CUBE)
     with pytest.raises(InputError, match="ask for fewer or larger shares"):
-        counter.choose(BestSplit(WHOLE, 2, (0, 1), "information"), BUDGET_UNITS // 10**6)
-    counter.count_cells(BUDGET_UNITS)
+        counter.select(BestSplit(WHOLE, 2, (0, 1), "information"), BUDGET_UNITS // 10**6)
+    every_cell(counter, BUDGET_UNITS)
 
 
 def distances(
@@ -342,27 +332,27 @@ def test_every_kind_is_tried_here() -> None:
 @pytest.mark.parametrize("candidates", KINDS, ids=lambda kind: type(kind).__name__)
 def test_each_cell_that_a_candidate_covers_pays_once(candidates: Candidates) -> None:
     gate = Gate(CUBE, Fraction(1), noise=SilentNoise())
-    gate.choose(candidates, BUDGET_UNITS // 4)
+    gate.select(candidates, BUDGET_UNITS // 4)
     covered = np.zeros(SHAPE, np.int64)
     if candidates.covered is None:
         covered += 1
     else:
         for low, high in zip(candidates.covered.lower, candidates.covered.upper, strict=True):
             covered[tuple(map(slice, low, high))] = 1
-    left = np.broadcast_to(np.asarray(gate._regions._left), SHAPE)
+    left = np.broadcast_to(np.asarray(gate._budget._left), SHAPE)
     np.testing.assert_array_equal(left, BUDGET_UNITS - covered * (BUDGET_UNITS // 4))
     for cell in ((0, 0, 0), (1, 2, 3), (0, 2, 0)):
         box = boxes_of((cell, tuple(np.array(cell) + 1)))
         with pytest.raises(BudgetError):
-            gate.count_boxes(box, np.array([int(left[cell]) + 1]))
-        gate.count_boxes(box, np.array([int(left[cell])]))
+            gate.boxes(box, np.array([int(left[cell]) + 1]))
+        gate.boxes(box, np.array([int(left[cell])]))
 
 
 def test_a_choice_is_refused_if_one_cell_of_one_candidate_cannot_pay() -> None:
     gate = Gate(CUBE, Fraction(1), noise=SilentNoise())
-    gate.count_boxes(boxes_of(((1, 2, 3), (2, 3, 4))), np.array([BUDGET_UNITS // 2 + 1]))
+    gate.boxes(boxes_of(((1, 2, 3), (2, 3, 4))), np.array([BUDGET_UNITS // 2 + 1]))
     for candidates in KINDS:
         with pytest.raises(BudgetError, match="nothing was drawn"):
-            gate.choose(candidates, BUDGET_UNITS // 2)
-    gate.choose(MedianCuts(boxes_of(CORNER), np.array([2])), BUDGET_UNITS)
-    gate.choose(LargestClass(boxes_of(((1, 2, 3), (2, 3, 4))), 0), BUDGET_UNITS // 2 - 1)
+            gate.select(candidates, BUDGET_UNITS // 2)
+    gate.select(MedianCuts(boxes_of(CORNER), np.array([2])), BUDGET_UNITS)
+    gate.select(LargestClass(boxes_of(((1, 2, 3), (2, 3, 4))), 0), BUDGET_UNITS // 2 - 1)

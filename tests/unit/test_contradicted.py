@@ -11,8 +11,7 @@ from dpcube.core.gate import Gate
 from dpcube.models import estimate
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.posterior import Posterior, PosteriorEstimate, infer, with_unseen_departures
-from dpcube.models.posterior.contradicted import moved_marginals, noise_along
-from dpcube.models.posterior.even import RARE, EvenTable
+from dpcube.models.posterior.inference import RARE, EvenTable, moved_marginals, noise_along
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import WorkloadModel
@@ -113,10 +112,10 @@ def test_nothing_is_taken_for_known_of_the_inside_of_boxes_that_were_never_cut()
     np.testing.assert_allclose(found.uneven[tree.leaves], expected)
     stated = PosteriorEstimate("balanced", with_unseen_departures(found, *told), *told)
     column = Workload(SHAPE, np.array([[0, 4]]), np.array([[16, 5]]))
-    off = abs(float(stated.range_values(column)[0]) - 3200)
-    parts = stated.range_errors(column)
+    off = abs(float(stated.values(column)[0]) - 3200)
+    parts = stated.errors(column)
     assert off > 1500
-    assert off < 1.96 * float(np.sqrt(parts.noise_variances + parts.within_squares)[0])
+    assert off < 1.96 * float(np.sqrt(parts.noise_variances + parts.nonuniformity_squares)[0])
 
 
 def test_the_errors_stated_of_an_even_table_have_room_for_what_noise_hides() -> None:

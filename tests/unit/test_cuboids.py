@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ import dpcube
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.epsilon import SMALLEST, SMALLEST_SHARE
 from dpcube.core.errors import DomainError, DpcubeError, InputError, QueryError, ReleaseFileError
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.curator import publish
-from dpcube.measurements import CellCounts, Cuboid, CuboidCounts, MarginalCounts, Provenance, Transcript
+from dpcube.measurements import Groups, Marginal, Provenance, Transcript
 from dpcube.models import estimate
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.queries.random_ranges import random_ranges
@@ -28,7 +29,7 @@ from dpcube.strategies import Cuboids, releasing_strategy, strategy_of
 from dpcube.strategies.cuboids import rounds_for, units_of_ones
 from dpcube.strategies.groups_of_cells import groups_of_cells
 from dpcube.testing import SeededNoise, SilentNoise
-from forge import EIGHTH, Change, file_of, forged, make_cuboids, make_release_of
+from forge import EIGHTH, Change, file_of, forged, halves, make_cuboids, make_release_of
 
 ROWS = 4000
 WIDE_DOMAIN = Domain(
@@ -49,15 +50,15 @@ def wide_table() -> pa.Table:
     return pa.table({**columns, "kind": kind, "same": kind})
 
 
-def exact_rows() -> ExactRows:
+def exact_rows() -> SparseRows:
     from dpcube.core.sources import open_rows
 
-    return ExactRows(WIDE_DOMAIN.shape, *open_rows(wide_table()).count_alike(WIDE_DOMAIN))
+    return SparseRows(WIDE_DOMAIN.shape, *open_rows(wide_table()).count_alike(WIDE_DOMAIN))
 
 
 def made(epsilon: str = "1", *, strategy: Cuboids | None = None, seed: int | None = 3) -> Release:
     noise = SilentNoise() if seed is None else SeededNoise(seed)
-    gate = CuboidGate(exact_rows(), Fraction(epsilon), noise=noise)
+    gate = Gate(exact_rows(), Fraction(epsilon), noise=noise)
     transcript = (strategy or Cuboids()).for_domain(WIDE_DOMAIN).run(gate)
     return Release(WIDE_DOMAIN, transcript, Provenance("cuboids", Fraction(epsilon), "test", private=False))
 
@@ -67,14 +68,13 @@ def release() -> Release:
     return made()
 
 
-def measured(release: Release) -> CuboidCounts:
-    found = release.transcript.cuboids
-    assert found is not None
-    return found
+def measured(transcript: Transcript) -> list[Marginal]:
+    """The marginals of groups, in the order in which they were counted."""
+    return [one for one in transcript.marginals if one.groups is not None]
 
 
 def test_what_departs_most_is_counted_first(release: Release) -> None:
-    first = [WIDE_DOMAIN.names[axis] for cuboid in measured(release).cuboids[:2] for axis in cuboid.axes]
+    first = [WIDE_DOMAIN.names[axis] for table in measured(release.transcript)[:2] for axis in table.axes]
     assert sorted(first) == ["kind", "same", "x0", "x1"]
 
 
@@ -95,13 +95,13 @@ def test_a_measured_question_has_a_measured_interval_and_another_says_that_it_is
     assert three.modelled
     assert "by the model" in str(three)
     assert three.low <= ((table.kind == "red") & (table.x0 <= 4)).sum() <= three.high
-    assert three.within > 0
+    assert three.nonuniformity > 0
     assert not release.count().modelled
 
 
 def test_a_question_that_cuts_groups_of_counted_attributes_is_modelled() -> None:
-    cuboids = CuboidCounts((np.array([0, 0, 1, 2, 2]), np.arange(4)), (Cuboid((0, 1), np.full((3, 4), 30), EIGHTH),))
-    release = make_release_of(*ONES, cuboids)
+    groups = Groups((np.array([0, 0, 1, 2, 2]), np.arange(4)))
+    release = make_release_of(*ONES, Marginal((0, 1), np.full((3, 4), 30), EIGHTH, groups))
     assert not release.count(age=(20, 21), sex="F").modelled
     assert release.count(age=(20, 20), sex="F").modelled
     assert not release.count(age=(20, 20)).modelled
@@ -109,9 +109,9 @@ def test_a_question_that_cuts_groups_of_counted_attributes_is_modelled() -> None
 
 def test_cells_that_the_model_leaves_empty_are_not_known_to_be_empty() -> None:
     """Rows that the noise of an attribute's table hides may be there: no interval shrinks to nothing."""
-    ones = MarginalCounts((0,), np.array([900, -40, 500, 400, 500]), EIGHTH), ONES[1]
-    cuboids = CuboidCounts((np.array([0, 0, 1, 2, 2]), np.arange(4)), (Cuboid((0, 1), np.full((3, 4), 200), EIGHTH),))
-    release = make_release_of(*ones, cuboids)
+    ones = Marginal((0,), np.array([900, -40, 500, 400, 500]), EIGHTH), ONES[1]
+    groups = Groups((np.array([0, 0, 1, 2, 2]), np.arange(4)))
+    release = make_release_of(*ones, Marginal((0, 1), np.full((3, 4), 200), EIGHTH, groups))
     hidden, shown = release.count(age=(21, 21), sex="F"), release.count(age=(20, 20), sex="F")
     assert hidden.modelled
     assert hidden.value < 1 < shown.value
@@ -137,18 +137,17 @@ def test_intervals_hold_where_two_pairs_were_chosen() -> None:
     exact = range_sums(summed_area_table(table.astype(np.float64)), asked.lower, asked.upper)
     for seed in range(8):
         cells = np.nonzero(table)
-        gate = CuboidGate(ExactRows(shape, cells, table[cells]), Fraction(1, 10), noise=SeededNoise(seed))
+        gate = Gate(SparseRows(shape, cells, table[cells]), Fraction(1, 10), noise=SeededNoise(seed))
         transcript = Cuboids().run(gate)
-        assert transcript.cuboids is not None
-        assert len(transcript.cuboids.cuboids) < 3
+        assert 1 <= len(measured(transcript)) < 3
         found = estimate(transcript)
-        low, high = Answers.of(found.range_values(asked), found.range_errors(asked)).interval()
+        low, high = Answers.of(found.values(asked), found.errors(asked)).interval()
         held.append(np.mean((low <= exact) & (exact <= high)))
     assert np.mean(held) >= 0.93
 
 
 def test_larger_tables_get_more_units(release: Release) -> None:
-    tables = measured(release).cuboids[:-1]  # the last has what is left
+    tables = measured(release.transcript)[:-1]  # the last has what is left
     largest, least = (pick(tables, key=lambda one: one.counts.size) for pick in (max, min))
     assert largest.units > least.units
     roots = largest.counts.size**0.5 / least.counts.size**0.5
@@ -157,8 +156,8 @@ def test_larger_tables_get_more_units(release: Release) -> None:
 
 def test_named_cuboids_are_counted_and_nothing_is_chosen() -> None:
     release = made(strategy=Cuboids(cuboids=(("x0", "kind"), ("x2", "x1"))))
-    assert [cuboid.axes for cuboid in measured(release).cuboids] == [(0, 12), (1, 2)]
-    assert all(cuboid.choice_units == 0 and cuboid.among == 1 for cuboid in measured(release).cuboids)
+    assert [table.axes for table in measured(release.transcript)] == [(0, 12), (1, 2)]
+    assert release.transcript.selections == ()
     # Two that were named tell nothing of others: what is modelled lies within Frechet's bounds, and noise.
     asked = release.count(kind="red", x5=(0, 3))
     alone = min(release.count(kind="red").value, release.count(x5=(0, 3)).value)
@@ -170,13 +169,15 @@ def test_named_cuboids_are_counted_and_nothing_is_chosen() -> None:
 
 def test_a_target_is_counted_with_every_other_attribute() -> None:
     release = made(strategy=Cuboids(target="kind"))
-    firsts = [one for one in release.transcript.measurements if isinstance(one, MarginalCounts)]
+    firsts = [one for one in release.transcript.marginals if one.groups is None]
     assert [set(one.axes) for one in firsts] == [{j, 12} for j in range(14) if j != 12]
     assert len({one.units for one in firsts}) == 1
-    pairs = measured(release).cuboids
-    assert {0, 1} in [set(cuboid.axes) for cuboid in pairs]  # what departs most, of all that are beside the target
-    assert all(12 not in cuboid.axes and cuboid.choice_units > 0 for cuboid in pairs)
-    assert measured(release).sides[12] == 3  # classes are never put together
+    pairs, groups = measured(release.transcript), release.transcript.groups
+    assert {0, 1} in [set(table.axes) for table in pairs]  # what departs most, of all that are beside the target
+    assert all(12 not in table.axes for table in pairs)
+    assert [one.axes[0].tolist() for one in release.transcript.selections] == [list(table.axes) for table in pairs]
+    assert groups is not None
+    assert groups.sides[12] == 3  # classes are never put together
     assert 0.999 * BUDGET_UNITS < release.transcript.most_charged() <= BUDGET_UNITS
 
 
@@ -197,9 +198,9 @@ def test_cells_by_target_are_measured_and_their_intervals_hold() -> None:
 @pytest.mark.parametrize("names", [("kind",), ("x0", "kind"), ("kind", "x0", "same")])
 def test_a_target_beside_few_attributes(names: tuple[str, ...], tmp_path: Path) -> None:
     domain = WIDE_DOMAIN.project(names)
-    rows = ExactRows(domain.shape, [np.zeros(3, np.int64)] * len(names), np.full(3, 500))
+    rows = SparseRows(domain.shape, [np.zeros(3, np.int64)] * len(names), np.full(3, 500))
     strategy = Cuboids(target="kind").for_domain(domain)
-    transcript = strategy.run(CuboidGate(rows, Fraction(1), noise=SeededNoise(1)))
+    transcript = strategy.run(Gate(rows, Fraction(1), noise=SeededNoise(1)))
     made_of = Release(domain, transcript, Provenance("cuboids", Fraction(1), "test", private=False))
     made_of.save(tmp_path / "r.dpcube")
     opened = Release.open(tmp_path / "r.dpcube")
@@ -211,8 +212,8 @@ def test_first_tables_that_share_no_target_are_answered_by_no_estimate() -> None
     release = made(strategy=Cuboids(target="kind"))
     measurements = list(release.transcript.measurements)
     first = measurements[0]
-    assert isinstance(first, MarginalCounts)
-    other = MarginalCounts((0, 1), np.zeros((10, 11), np.int64), first.units)
+    assert isinstance(first, Marginal)
+    other = Marginal((0, 1), np.zeros((10, 11), np.int64), first.units)
     for some in (measurements[1:], [other, *measurements[1:]], [first, *measurements]):
         transcript = Transcript(WIDE_DOMAIN.shape, release.transcript.epsilon_per_unit, tuple(some))
         forged_release = Release(WIDE_DOMAIN, transcript, release.provenance)
@@ -231,8 +232,8 @@ def test_without_noise_tables_are_exact_and_the_model_agrees_with_them() -> None
 @pytest.mark.parametrize("epsilon", [str(SMALLEST), "0.001", "1", "99"])
 @pytest.mark.parametrize("strategy", [Cuboids(), Cuboids(cuboids=(("x0", "x1", "x2", "x3"),)), Cuboids(target="same")])
 def test_no_epsilon_makes_a_run_fail_once_it_is_charged(epsilon: str, strategy: Cuboids) -> None:
-    empty = ExactRows(WIDE_DOMAIN.shape, [np.empty(0, np.int64)] * 14, np.empty(0, np.int64))
-    transcript = strategy.for_domain(WIDE_DOMAIN).run(CuboidGate(empty, Fraction(epsilon), noise=SeededNoise(1)))
+    empty = SparseRows(WIDE_DOMAIN.shape, [np.empty(0, np.int64)] * 14, np.empty(0, np.int64))
+    transcript = strategy.for_domain(WIDE_DOMAIN).run(Gate(empty, Fraction(epsilon), noise=SeededNoise(1)))
     release = Release(WIDE_DOMAIN, transcript, Provenance("cuboids", Fraction(epsilon), "test", private=False))
     assert math.isfinite(release.count(kind="red").value)
 
@@ -252,8 +253,8 @@ FOUR_FINE = Domain([Integer(f"x{j}", 0, 199) for j in range(4)])
 def test_what_was_named_can_be_asked_once_it_is_charged(strategy: Cuboids) -> None:
     """Many rows at a large epsilon make many groups; of tables of several the model must still be held."""
     rng = np.random.default_rng(1)
-    rows = ExactRows(FOUR_FINE.shape, list(rng.integers(0, 200, (4, 3000))), np.full(3000, 10**6))
-    transcript = strategy.for_domain(FOUR_FINE).run(CuboidGate(rows, Fraction(20), noise=SeededNoise(1)))
+    rows = SparseRows(FOUR_FINE.shape, list(rng.integers(0, 200, (4, 3000))), np.full(3000, 10**6))
+    transcript = strategy.for_domain(FOUR_FINE).run(Gate(rows, Fraction(20), noise=SeededNoise(1)))
     release = Release(FOUR_FINE, transcript, Provenance("cuboids", Fraction(20), "test", private=False))
     assert release.estimates[:1] == ("cuboids",)
     assert release.count(x1=(0, 99)).value == pytest.approx(3000 * 10**6 / 2, rel=0.1)
@@ -273,10 +274,8 @@ def test_tables_that_no_model_could_hold_are_refused_before_anything() -> None:
 @pytest.mark.slow
 def test_a_domain_of_many_or_of_single_cells_can_be_released() -> None:
     for shape in ((1,), (1, 1), (2,) * 64, (1,) * 30 + (5,)):
-        rows = ExactRows(shape, [np.zeros(3, np.int64)] * len(shape), np.ones(3, np.int64))
-        transcript = (
-            Cuboids().for_domain(Domain.of_shape(shape)).run(CuboidGate(rows, Fraction(2), noise=SeededNoise(1)))
-        )
+        rows = SparseRows(shape, [np.zeros(3, np.int64)] * len(shape), np.ones(3, np.int64))
+        transcript = Cuboids().for_domain(Domain.of_shape(shape)).run(Gate(rows, Fraction(2), noise=SeededNoise(1)))
         release = Release(Domain.of_shape(shape), transcript, Provenance("cuboids", Fraction(2), "test", private=False))
         assert math.isfinite(release.count().value)
         assert release.synthesize(5, seed=1).num_rows == 5
@@ -356,17 +355,15 @@ def test_all_pairs_are_counted_where_they_are_small() -> None:
     assert rounds_for(0.0, (1, 1)) == rounds_for(0.0, (5,)) == (1, 1)
 
 
-def cuboids_of(rows: np.ndarray, side: int) -> tuple[Cuboid, ...]:
-    """The cuboids that a release counts at epsilon 1; nearly all of the budget is spent on them and on attributes."""
+def tables_of(rows: np.ndarray, side: int) -> list[Marginal]:
+    """The marginals of groups that a release counts at epsilon 1, which spends nearly all of its budget."""
     shape = (side,) * rows.shape[1]
     codes, alike = np.unique(rows, axis=0, return_counts=True)
-    gate = CuboidGate(ExactRows(shape, list(codes.T), alike), Fraction(1), noise=SeededNoise(5))
+    gate = Gate(SparseRows(shape, list(codes.T), alike), Fraction(1), noise=SeededNoise(5))
     domain = Domain(*(Integer(f"a{j}", 0, side - 1) for j in range(len(shape))))
     transcript = Cuboids().for_domain(domain).run(gate)
-    assert transcript.cuboids is not None
-    ones = sum(one.units for one in transcript.measurements if isinstance(one, MarginalCounts))
-    assert 0.98 * BUDGET_UNITS < ones + transcript.cuboids.most_charged() <= BUDGET_UNITS
-    return transcript.cuboids.cuboids
+    assert 0.98 * BUDGET_UNITS < transcript.most_charged() <= BUDGET_UNITS
+    return measured(transcript)
 
 
 @pytest.mark.parametrize("depends", [True, False])
@@ -377,14 +374,14 @@ def test_many_tables_are_counted_only_where_the_first_tell_something(*, depends:
         rows[:, 1:] = np.where(random.random((20_000, 14)) < 0.5, rows[:, :1], rows[:, 1:])
     few, most = rounds_for(20_000, (3,) * 15)
     assert (few, most) == (17, 72)
-    assert len(cuboids_of(rows, 3)) == (most if depends else few)
+    assert len(tables_of(rows, 3)) == (most if depends else few)
 
 
 def test_what_tables_that_no_model_could_hold_leave_goes_to_the_last() -> None:
     random = np.random.default_rng(4)
     hidden = random.integers(0, 4, (60_000, 1))
     rows = np.where(random.random((60_000, 11)) < 0.5, hidden, random.integers(0, 4, (60_000, 11)))
-    assert len(cuboids_of(rows, 4)) < rounds_for(60_000, (4,) * 11)[1] == 55
+    assert len(tables_of(rows, 4)) < rounds_for(60_000, (4,) * 11)[1] == 55
 
 
 # Files.
@@ -399,34 +396,35 @@ def test_a_file_holds_cuboids(release: Release, tmp_path: Path) -> None:
 
 
 def _entry(number: int, key: str, value: object) -> Change:
-    return lambda manifest: manifest["measurements"][2]["cuboids"][number].update({key: value})
+    return lambda manifest: manifest["measurements"][number].update({key: value})
 
 
 def _fact(key: str, value: object) -> Change:
-    return lambda manifest: manifest["measurements"][2].update({key: value})
+    return lambda manifest: manifest.update({key: value})
 
 
 SPOILT: dict[str, Change] = {
-    "axes beyond the cube": _entry(0, "axes", [0, 7]),
-    "axes twice": _entry(0, "axes", [0, 0]),
-    "axes that descend": _entry(0, "axes", [1, 0]),
-    "no axes": _entry(1, "axes", []),
-    "axes of text": _entry(1, "axes", ["0"]),
-    "units of nothing": _entry(0, "units", 0),
-    "units of truth": _entry(0, "units", True),
-    "units beyond the budget": _entry(0, "units", BUDGET_UNITS + 1),
-    "a choice for nothing": _entry(0, "choice_units", 0),
-    "a choice among none": _entry(0, "among", 0),
-    "a choice that costs less than nothing": _entry(1, "choice_units", -5),
-    "other units in all": _fact("units", 5),
-    "more groups than cells": _fact("sides", [2**40, 3]),
-    "fewer sides than attributes": _fact("sides", [3]),
-    "sides below one": _fact("sides", [0, 3]),
-    "another number of groups": _fact("sides", [2, 3]),
-    "cuboids that are no list": _fact("cuboids", {}),
-    "cuboids that are no objects": _fact("cuboids", [1, 2]),
-    "very many cuboids": _fact("cuboids", [{"axes": [0], "units": 1, "among": 1, "choice_units": 0}] * 5000),
-    "no cuboids, and counts": _fact("cuboids", []),
+    "axes beyond the cube": _entry(3, "axes", [0, 7]),
+    "axes twice": _entry(3, "axes", [0, 0]),
+    "axes that descend": _entry(3, "axes", [1, 0]),
+    "no axes": _entry(4, "axes", []),
+    "axes of text": _entry(4, "axes", ["0"]),
+    "units of nothing": _entry(3, "units", 0),
+    "units of truth": _entry(3, "units", True),
+    "units beyond the budget": _entry(3, "units", BUDGET_UNITS + 1),
+    "a selection for nothing": _entry(2, "units", 0),
+    "a selection that costs less than nothing": _entry(2, "units", -5),
+    "a selection in boxes that are not there": _entry(2, "boxes", True),
+    "cells that are said to be groups": _entry(0, "grouped", True),
+    "groups that are said to be cells": _entry(3, "grouped", False),
+    "more groups than cells": _fact("groups", [2**40, 3]),
+    "fewer groups than attributes": _fact("groups", [3]),
+    "groups below one": _fact("groups", [0, 3]),
+    "another number of groups": _fact("groups", [2, 3]),
+    "groups that are no list": _fact("groups", {}),
+    "no groups": _fact("groups", []),
+    "very many measurements": _fact("measurements", [{"kind": "marginal", "axes": [0], "units": 1}] * 5000),
+    "no measurements, and counts": _fact("measurements", []),
 }
 
 
@@ -445,36 +443,69 @@ def test_the_file_that_is_spoilt_above_is_good(tmp_path: Path) -> None:
 
 
 ONES = make_cuboids()[:2]
-(GROUPED,) = (kept for kept in make_cuboids() if isinstance(kept, CuboidCounts))
+GROUPED = make_cuboids()[2:]
+TRANSCRIPT = Transcript((5, 4), Fraction(1, 10 * BUDGET_UNITS), make_cuboids())
+assert TRANSCRIPT.groups is not None
+LAST = TRANSCRIPT.groups.of_axis[1]
 
 
 @pytest.mark.parametrize(
     "groups",
     [
-        (np.array([0, 0, 1, 3, 3]), GROUPED.groups[1]),
-        (np.array([0, 0, 1, 2, 2**62]), GROUPED.groups[1]),
-        (np.array([-1, 0, 1, 2, 2]), GROUPED.groups[1]),
-        (np.array([0.0, 0, 1, 2, 2]), GROUPED.groups[1]),
-        (np.empty(0, np.int64), GROUPED.groups[1]),
+        (np.array([0, 0, 1, 3, 3]), LAST),
+        (np.array([0, 0, 1, 2, 2**62]), LAST),
+        (np.array([-1, 0, 1, 2, 2]), LAST),
+        (np.array([0.0, 0, 1, 2, 2]), LAST),
+        (np.empty(0, np.int64), LAST),
     ],
     ids=range(5),
 )
 def test_groups_that_are_none_are_no_measurement(groups: Any) -> None:
     with pytest.raises(DomainError):
-        CuboidCounts(groups, GROUPED.cuboids)
+        Groups(groups)
 
 
-def test_a_transcript_of_cuboids_holds_tables_besides_and_nothing_else() -> None:
-    cells = CellCounts(np.zeros((5, 4), np.int64), EIGHTH)
-    for others in ((cells,), (GROUPED,)):
-        with pytest.raises(DomainError, match="cuboids"):
-            Transcript((5, 4), Fraction(1, 10 * BUDGET_UNITS), (*ONES, GROUPED, *others))
-    with pytest.raises(DomainError, match="groups"):
-        Transcript((5, 3), Fraction(1, 10 * BUDGET_UNITS), (GROUPED,))
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [0, 0, 1, 3, 3, 0, 1, 2, 0],
+        [0, 0, 1, 2, 2**62, 0, 1, 2, 0],
+        [-1, 0, 1, 2, 2, 0, 1, 2, 0],
+        [0, 0, 1, 2, 2, 0, 1, 3, 2],
+        [0, 0, 1, 2, 2, 0, 1, 2],
+        [0.0, 0, 1, 2, 2, 0, 1, 2, 0],
+    ],
+    ids=range(6),
+)
+def test_groups_that_are_none_are_refused_in_a_file(groups: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "spoilt.dpcube"
+    path.write_bytes(forged(file_of(make_release_of(*make_cuboids())), groups=groups))
+    with pytest.raises(ReleaseFileError):
+        dpcube.open(path)
+
+
+def test_a_transcript_has_one_object_of_groups_and_no_boxes_beside_it() -> None:
+    per = Fraction(1, 10 * BUDGET_UNITS)
+    with pytest.raises(DomainError, match="share one object of groups"):
+        Transcript((5, 4), per, (*ONES, *GROUPED, *make_cuboids()[3:]))
+    with pytest.raises(DomainError, match="marginals and selections of the whole cube, and no more"):
+        Transcript((5, 4), per, (*ONES, *GROUPED, halves(0, 2, units=(EIGHTH, EIGHTH))))
+    with pytest.raises(DomainError, match="groups of cells of a cube of shape"):
+        Transcript((5, 3), per, GROUPED[1:])
+    with pytest.raises(DomainError, match="over one or more attributes"):
+        Marginal((), np.array(5), EIGHTH, TRANSCRIPT.groups)
+
+
+def test_the_groups_of_a_file_are_one_object(tmp_path: Path) -> None:
+    make_release_of(*make_cuboids()).save(tmp_path / "r.dpcube")
+    opened = dpcube.open(tmp_path / "r.dpcube").transcript
+    assert opened.groups is not None
+    assert [one.groups is opened.groups for one in opened.marginals] == [False, False, True, True]
+    assert opened.groups.sides == (3, 3)
 
 
 def test_cuboids_without_a_table_of_each_attribute_have_no_estimate() -> None:
-    release = make_release_of(ONES[0], GROUPED)
+    release = make_release_of(ONES[0], *GROUPED)
     assert release.estimates == ()
     with pytest.raises(QueryError, match="one table over each attribute"):
         release.estimate("cuboids")
@@ -483,10 +514,10 @@ def test_cuboids_without_a_table_of_each_attribute_have_no_estimate() -> None:
 def test_a_model_that_nobody_could_hold_is_refused_when_it_is_asked() -> None:
     """Every pair of 40 attributes: a clique of all of them. It opens, and answers nothing."""
     shape = (4,) * 40
-    ones = [MarginalCounts((j,), np.ones(4, np.int64), 2**20) for j in range(40)]
-    pairs = [Cuboid((i, j), np.ones((4, 4), np.int64), 2**20) for i in range(40) for j in range(i + 1, 40)]
-    cuboids = CuboidCounts((np.arange(4),) * 40, tuple(pairs))
-    transcript = Transcript(shape, Fraction(1, BUDGET_UNITS), (*ones, cuboids))
+    ones = [Marginal((j,), np.ones(4, np.int64), 2**20) for j in range(40)]
+    groups = Groups((np.arange(4),) * 40)
+    pairs = [Marginal(pair, np.ones((4, 4), np.int64), 2**20, groups) for pair in combinations(range(40), 2)]
+    transcript = Transcript(shape, Fraction(1, BUDGET_UNITS), (*ones, *pairs))
     release = Release(Domain.of_shape(shape), transcript, Provenance("cuboids", Fraction(1), "test", private=False))
     with pytest.raises(QueryError, match="no estimate can answer"):
         release.count()
@@ -596,11 +627,11 @@ def test_the_command_releases_and_explains_cuboids(tmp_path: Path) -> None:
 @pytest.mark.parametrize("max_rows", [0, -1, 1.5, float("nan"), "2", None])
 def test_a_unit_has_a_whole_number_of_rows(max_rows: Any) -> None:
     with pytest.raises(InputError, match="whole number of rows"):
-        CuboidGate(exact_rows(), Fraction(1), max_rows=max_rows)
+        Gate(exact_rows(), Fraction(1), max_rows=max_rows)
 
 
 @pytest.mark.parametrize("max_rows", [1, 4])
 def test_a_person_with_many_rows_gets_the_more_noise_for_each_count_of_a_wide_table(max_rows: int) -> None:
-    gate = CuboidGate(exact_rows(), Fraction(1, 2), max_rows=max_rows)
+    gate = Gate(exact_rows(), Fraction(1, 2), max_rows=max_rows)
     assert gate.epsilon_per_unit == Fraction(1, 2) / max_rows / BUDGET_UNITS
     assert gate.grouped([np.zeros(side, np.int64) for side in gate.shape]).epsilon_per_unit == gate.epsilon_per_unit

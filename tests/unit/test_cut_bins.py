@@ -146,7 +146,10 @@ def test_count_sql_views_and_plots_agree_on_cut_bins(question: str, within: With
         expected = pytest.approx([answer.value, answer.stderr, answer.low, answer.high], rel=1e-7, abs=1e-6)
         (row,) = release.sql(f"SELECT count(*) AS n FROM cube WHERE {question}", error=True).to_pylist()
         assert [row[name] for name in ("n", "n_stderr", "n_low", "n_high")] == expected
-        assert (row["n_within"], row.get("n_cut", "")) == (pytest.approx(answer.within, abs=1e-6), answer.cut)
+        assert (row["n_nonuniformity"], row.get("n_cut", "")) == (
+            pytest.approx(answer.nonuniformity, abs=1e-6),
+            answer.cut,
+        )
         (row,) = release.dice(question).group_by().table().to_pylist()
         assert [row[name] for name in ("value", "stderr", "low", "high")] == expected
         assert row.get("cut", "") == answer.cut
@@ -193,7 +196,7 @@ def test_a_histogram_has_the_cut_part_in_its_variance(release: Release) -> None:
     made = release.dice("hours < 8").group_by("hours").to_hist()
     answer, whole = release.count("hours between 5 and 7"), release.count("hours between 5 and 9")
     cut = max(answer.value, whole.value - answer.value)
-    assert made.view().variance[1] == pytest.approx(answer.stderr**2 + answer.within**2 + cut**2)
+    assert made.view().variance[1] == pytest.approx(answer.stderr**2 + answer.nonuniformity**2 + cut**2)
 
 
 # --- bins that are declared even --------------------------------------------------------------------------------
@@ -206,7 +209,7 @@ def test_an_even_bin_holds_its_share_and_chance(release: Release) -> None:
     assert (answer.value, answer.stderr, answer.cut) == (plain.value, plain.stderr, "")
     slope = even.count(hours=(5, 9)).value - whole.value
     by_chance, by_slope = whole.value * 0.4 * 0.6, (0.4 * 0.6 / 4 * 2 * slope) ** 2
-    assert answer.within**2 == pytest.approx(plain.within**2 + by_chance + by_slope)
+    assert answer.nonuniformity**2 == pytest.approx(plain.nonuniformity**2 + by_chance + by_slope)
     assert plain.low < answer.low < answer.value < answer.high < plain.high
 
 

@@ -36,27 +36,29 @@ def test_a_cut_leaf_errs_by_the_departure_from_the_posterior_and_its_error() -> 
     transcript, asked = measured(1), random_ranges(SHAPE, 200, seed=2)
     plain, posterior = estimate(transcript, "tree_least_squares"), estimate(transcript, "balanced")
     assert isinstance(plain, LeastSquaresTree)
-    found, told = plain.range_errors(asked), posterior.range_errors(asked)
+    found, told = plain.errors(asked), posterior.errors(asked)
     cut = plain.boxes.range_sums(asked).cut > 0
     assert cut.sum() > 100
-    wanted = (plain.range_values(asked) - posterior.range_values(asked)) ** 2
-    wanted += told.noise_variances + told.within_squares
-    squares = found.noise_variances + found.within_squares
+    wanted = (plain.values(asked) - posterior.values(asked)) ** 2
+    wanted += told.noise_variances + told.nonuniformity_squares
+    squares = found.noise_variances + found.nonuniformity_squares
     np.testing.assert_allclose(squares[cut], np.maximum(wanted, found.noise_variances)[cut])
-    np.testing.assert_array_equal(found.within_squares[~cut], 0)
+    np.testing.assert_array_equal(found.nonuniformity_squares[~cut], 0)
     weights = tuple(
         ((np.arange(side) >= low[:, None]) & (np.arange(side) < high[:, None])).astype(np.float64)
         for side, low, high in zip(SHAPE, asked.lower.T, asked.upper.T, strict=True)
     )
     queries = CountingQueries(weights, np.repeat(np.arange(200)[:, None], 2, axis=1))
-    np.testing.assert_allclose(plain.answers(queries)[1].within_squares, found.within_squares, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        plain.answers(queries)[1].nonuniformity_squares, found.nonuniformity_squares, rtol=1e-6, atol=1e-6
+    )
 
 
 def test_without_a_posterior_it_is_not_known() -> None:
     plain = estimate(measured(1), "tree_least_squares")
     assert isinstance(plain, LeastSquaresTree)
     asked = random_ranges(SHAPE, 200, seed=2)
-    within = replace(plain, posterior=None).range_errors(asked).within_squares
+    within = replace(plain, posterior=None).errors(asked).nonuniformity_squares
     np.testing.assert_array_equal(np.isnan(within), plain.boxes.range_sums(asked).cut > 0)
 
 
@@ -67,6 +69,6 @@ def test_intervals_are_stated_and_hold() -> None:
     held = []
     for seed in range(10):
         found = estimate(measured(seed), "tree_least_squares")
-        low, high = Answers.of(found.range_values(asked), found.range_errors(asked)).interval()
+        low, high = Answers.of(found.values(asked), found.errors(asked)).interval()
         held.append(np.mean((low <= exact) & (exact <= high)))
     assert np.mean(held) >= 0.93

@@ -16,6 +16,7 @@ import dpcube
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
 from dpcube.core.errors import QueryError
+from dpcube.models.arrays import EstimateArrays
 from dpcube.models.boxes import BoxEstimate
 from dpcube.research.arrays import experiment
 from dpcube.testing import SeededNoise
@@ -24,7 +25,7 @@ from dpcube.web.explorer.contents import packed
 from dpcube.web.explorer.models import page_model
 
 RELEASES = Path(__file__).parent / "releases"
-ADAPTIVE = RELEASES / "format1-adaptive.dpcube"
+ADAPTIVE = RELEASES / "adaptive.dpcube"
 
 
 def unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
@@ -74,6 +75,9 @@ def test_an_estimate_of_another_kind_gives_its_cells_and_no_errors() -> None:
     class Other:
         def cells(self) -> np.ndarray[Any, Any]:
             return np.ones((2, 3))
+
+        def to_arrays(self) -> EstimateArrays:
+            return EstimateArrays("other", {}, {})
 
     model = page_model(Other(), confidence=0.95)  # type: ignore[arg-type]
     assert model.facts == {"kind": "cells"}
@@ -138,7 +142,7 @@ def test_the_command_writes_a_page_and_replaces_none(tmp_path: Path) -> None:
     done = CliRunner().invoke(commands, ["explore", str(ADAPTIVE), "-o", str(output), "--confidence", "0.9"])
     assert (done.exit_code, done.output) == (0, f"Wrote {output}.\n")
     facts, _ = unpacked(embedded(output.read_text(encoding="utf-8")))
-    assert (facts["name"], facts["path"], facts["confidence"]) == ("format1-adaptive", ADAPTIVE.name, 0.9)
+    assert (facts["name"], facts["path"], facts["confidence"]) == ("adaptive", ADAPTIVE.name, 0.9)
     assert str(ADAPTIVE.parent) not in json.dumps(facts)
     again = CliRunner().invoke(commands, ["explore", str(ADAPTIVE), "-o", str(output)])
     assert "exists, and is not replaced" in str(again.exception)

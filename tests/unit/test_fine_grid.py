@@ -13,11 +13,10 @@ from dpcube import Domain, Integer, Release
 from dpcube.core.arrays import Ints
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import DomainError, DpcubeError, InputError, MemoryLimitError, QueryError
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
-from dpcube.core.grid_gate import GridGate
 from dpcube.curator import publish
-from dpcube.measurements import FINE_GRID, BoxCounts, Provenance, Transcript
+from dpcube.measurements import BoxCounts, Provenance, Transcript
 from dpcube.models import available, estimate
 from dpcube.models.fine_grid import GridEstimate
 from dpcube.models.tree_totals import consistent_totals
@@ -44,8 +43,8 @@ def clumps(rows: int, axes: int = 2) -> Ints:
 
 
 def transcript_of(places: Ints, *, epsilon: Fraction = Fraction(1), seed: int = 1) -> Transcript:
-    rows = ExactRows((SIDE,) * places.shape[1], list(places.T), np.ones(len(places), np.int64))
-    return FineGrid().run(GridGate(rows, epsilon, noise=SeededNoise(seed)))
+    rows = SparseRows((SIDE,) * places.shape[1], list(places.T), np.ones(len(places), np.int64))
+    return FineGrid().run(Gate(rows, epsilon, noise=SeededNoise(seed)))
 
 
 def release_of(places: Ints, epsilon: str = "1") -> Release:
@@ -101,7 +100,7 @@ def test_answers_are_near_and_their_intervals_hold(release: Release, places: Int
     assert np.mean((low <= truth) & (truth <= high)) > 0.85
     assert np.mean(np.abs(answers.values - truth)) < 40
     assert np.isfinite(answers.stderrs).all()
-    assert np.isfinite(answers.withins).all()
+    assert np.isfinite(answers.nonuniformities).all()
 
 
 def test_a_heap_keeps_its_rows_and_an_interval_reaches_what_was_counted() -> None:
@@ -111,17 +110,17 @@ def test_a_heap_keeps_its_rows_and_an_interval_reaches_what_was_counted() -> Non
     around = Workload(shape, place - reach, place + reach)
     held, off = {"grid": list[bool](), "divided": list[bool]()}, []
     for seed in range(8):
-        heap = ExactRows(shape, list(place[:, None]), np.array([rows]))
-        transcript = FineGrid().run(GridGate(heap, Fraction(1), noise=SeededNoise(seed)))
+        heap = SparseRows(shape, list(place[:, None]), np.array([rows]))
+        transcript = FineGrid().run(Gate(heap, Fraction(1), noise=SeededNoise(seed)))
         made, boxes = estimate(transcript, "grid"), transcript.boxes
         assert isinstance(made, GridEstimate)
         assert boxes is not None
         divided = consistent_totals(boxes.tree, *boxes.by_node(transcript.epsilon_per_unit))
-        off += np.abs(made.range_values(around) - rows).tolist()
+        off += np.abs(made.values(around) - rows).tolist()
         for name, one in (("grid", made), ("divided", replace(made, totals=divided))):
-            errors = one.range_errors(around)
-            deviation = np.sqrt(errors.noise_variances + errors.within_squares)
-            held[name] += (np.abs(one.range_values(around) - rows) <= 2 * deviation).tolist()
+            errors = one.errors(around)
+            deviation = np.sqrt(errors.noise_variances + errors.nonuniformity_squares)
+            held[name] += (np.abs(one.values(around) - rows) <= 2 * deviation).tolist()
     assert np.mean(off) < 15
     assert np.mean(held["grid"]) >= 0.9
     assert np.mean(held["divided"]) >= 0.9
@@ -132,7 +131,7 @@ def test_a_count_is_the_same_as_a_range(release: Release) -> None:
     same = release.answer(Workload(FINE.shape, np.array([[100_000, 0]]), np.array([[400_000, 500_001]])))
     assert one.value == pytest.approx(float(same.values[0]))
     assert one.stderr == pytest.approx(float(same.stderrs[0]))
-    assert one.within == pytest.approx(float(same.withins[0]))
+    assert one.nonuniformity == pytest.approx(float(same.nonuniformities[0]))
 
 
 def test_a_file_holds_it(release: Release, tmp_path: Path) -> None:
@@ -204,14 +203,14 @@ def test_any_table_is_measured_whole_within_its_budget(places: Ints, epsilon: Fr
 def test_all_rows_in_one_cell_are_found_there() -> None:
     grid = estimate(transcript_of(np.full((5000, 2), 123_456)))
     cell = np.full((1, 2), 123_456)
-    near = grid.range_values(Workload((SIDE, SIDE), cell - 500, cell + 500))
+    near = grid.values(Workload((SIDE, SIDE), cell - 500, cell + 500))
     assert near[0] == pytest.approx(5000, abs=250)
 
 
 def test_a_small_cube_is_measured_as_by_the_gate_of_cubes() -> None:
     exact = np.random.default_rng(2).integers(0, 30, (37, 20))
     cells = np.nonzero(exact)
-    fine = GridGate(ExactRows(exact.shape, cells, exact[cells]), Fraction(1), noise=SeededNoise(6))
+    fine = Gate(SparseRows(exact.shape, cells, exact[cells]), Fraction(1), noise=SeededNoise(6))
     first, second = FineGrid().run(fine).boxes, FineGrid().run(Gate(exact, Fraction(1), noise=SeededNoise(6))).boxes
     assert first is not None
     assert second is not None
@@ -224,7 +223,7 @@ def test_without_noise_the_estimate_is_what_was_counted() -> None:
     transcript = FineGrid().run(Gate(exact, Fraction(50), noise=SilentNoise()))
     lower = np.array([[0, 0], [0, 0]])
     upper = np.array([[16, 8], [8, 8]])
-    values = estimate(transcript, "grid").range_values(Workload((16, 8), lower, upper))
+    values = estimate(transcript, "grid").values(Workload((16, 8), lower, upper))
     np.testing.assert_allclose(values, [exact.sum(), exact[:8].sum()], rtol=1e-6)
 
 
@@ -247,7 +246,7 @@ def whole() -> BoxCounts:
 def test_a_file_that_would_need_every_cell_is_refused(tmp_path: Path) -> None:
     """Two trees are added up over every cell: of a trillion there is no room, and none is asked for."""
     per = Fraction(1, BUDGET_UNITS)
-    assert Release.open(saved(tmp_path / "one", Transcript(FINE.shape, per, (whole(),), plan=FINE_GRID)))
+    assert Release.open(saved(tmp_path / "one", Transcript(FINE.shape, per, (whole(),), layout="grid")))
     made = Transcript(FINE.shape, per, (whole(), whole()))
     with pytest.raises(MemoryLimitError):
         Release.open(saved(tmp_path / "two", made))
@@ -262,10 +261,10 @@ def test_a_tree_that_is_not_cut_in_two_is_refused() -> None:
 
 
 def test_a_plan_alone_makes_no_grid(tmp_path: Path) -> None:
-    transcript = Transcript(FINE.shape, Fraction(1, BUDGET_UNITS), (whole(),), plan=FINE_GRID)
+    transcript = Transcript(FINE.shape, Fraction(1, BUDGET_UNITS), (whole(),), layout="grid")
     opened = Release.open(saved(tmp_path / "whole", transcript))
     assert opened.count().value == 1
-    assert 0 < opened.count(x=(0, SIDE // 2)).within < math.inf
+    assert 0 < opened.count(x=(0, SIDE // 2)).nonuniformity < math.inf
 
 
 def test_a_plan_does_not_say_that_a_grid_would_be_refused() -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcube.core import cell_budget as regions
+from dpcube.core import budget as regions
 from dpcube.core.boxes import Boxes, Partitioning
-from dpcube.core.cell_budget import RegionBudget
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.budget import CellBudget
+from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import BudgetError, InputError
-from dpcube.core.exact import ExactCounts
+from dpcube.core.exact import DenseCounts
 from dpcube.core.gate import Gate
 
 HALF = Fraction(1, 2)
@@ -38,7 +38,7 @@ def test_a_person_with_many_rows_gets_the_more_noise_for_each(max_rows: int) -> 
     noise = RecordedNoise(per_unit)
     gate = Gate(np.zeros((2, 3), np.int64), HALF, max_rows=max_rows, noise=noise)
     assert gate.epsilon_per_unit == per_unit
-    gate.count_cells(BUDGET_UNITS // 4)
+    every_cell(gate, BUDGET_UNITS // 4)
     assert noise.drawn == [(HALF / max_rows / 4, 6)]
 
 
@@ -51,7 +51,7 @@ def test_a_unit_is_one_row_unless_it_is_said_to_be_more() -> None:
 def test_a_table_over_some_axes_is_drawn_at_what_it_was_charged(axes: tuple[int, ...], max_rows: int) -> None:
     noise = RecordedNoise(HALF / max_rows / BUDGET_UNITS)
     gate = Gate(np.ones((2, 3), np.int64), HALF, max_rows=max_rows, noise=noise)
-    table = gate.count_marginal(axes, 5)
+    table = gate.marginal(axes, 5)
     size = int(np.prod([(2, 3)[axis] for axis in axes], dtype=int))
     assert noise.drawn == [(5 * noise.per_unit, size)]
     assert (table == 5000 + 6 // size).all()
@@ -59,7 +59,7 @@ def test_a_table_over_some_axes_is_drawn_at_what_it_was_charged(axes: tuple[int,
 
 @pytest.mark.parametrize("name", ["shape", "_hold", "other"])
 def test_exact_counts_are_never_changed(name: str) -> None:
-    exact = ExactCounts(np.zeros(2, np.int64))
+    exact = DenseCounts(np.zeros(2, np.int64))
     with pytest.raises(AttributeError, match="exact counts are never changed"):
         setattr(exact, name, (3,))
     assert exact.shape == (2,)
@@ -80,22 +80,22 @@ def test_each_box_has_the_noise_of_its_own_units() -> None:
     noise = RecordedNoise(HALF / BUDGET_UNITS)
     gate = Gate(np.array([1, 20, 300, 4]), HALF, noise=noise)
     boxes = Boxes((4,), np.array([[0], [1], [2], [0]]), np.array([[1], [2], [4], [4]]))
-    assert gate.count_boxes(boxes, np.array([3, 1, 3, 2])).tolist() == [3001, 1020, 3304, 2325]
+    assert gate.boxes(boxes, np.array([3, 1, 3, 2])).tolist() == [3001, 1020, 3304, 2325]
     assert sorted(noise.drawn) == [(units * noise.per_unit, size) for units, size in ((1, 1), (2, 1), (3, 2))]
 
 
 def test_no_boxes_have_no_counts_and_cost_nothing() -> None:
     noise = RecordedNoise(HALF / BUDGET_UNITS)
     gate = Gate(np.array([1, 2]), HALF, noise=noise)
-    none = gate.count_boxes(Boxes((2,), np.empty((0, 1), np.int64), np.empty((0, 1), np.int64)), np.empty(0, np.int64))
+    none = gate.boxes(Boxes((2,), np.empty((0, 1), np.int64), np.empty((0, 1), np.int64)), np.empty(0, np.int64))
     assert (none.shape, none.dtype) == ((0,), np.dtype(np.int64))
     assert not noise.drawn
-    gate.count_cells(BUDGET_UNITS)
+    every_cell(gate, BUDGET_UNITS)
 
 
 def test_a_budget_is_spent_to_the_last_unit_and_not_beyond() -> None:
     for last in (1, 2):
-        budget = RegionBudget((2, 3), 10)
+        budget = CellBudget((2, 3), 10)
         budget.charge_all(10 - last)
         with pytest.raises(BudgetError):
             budget.charge_all(last + 1)
@@ -108,7 +108,7 @@ def test_a_budget_is_spent_to_the_last_unit_and_not_beyond() -> None:
 
 @pytest.mark.parametrize("units", [0, -1])
 def test_nothing_is_measured_for_nothing(units: int) -> None:
-    budget = RegionBudget((2, 3), 10)
+    budget = CellBudget((2, 3), 10)
     with pytest.raises(BudgetError, match="a positive whole number of units"):
         budget.charge_all(units)
     with pytest.raises(BudgetError):
@@ -118,7 +118,7 @@ def test_nothing_is_measured_for_nothing(units: int) -> None:
 
 def test_charges_whose_sum_wraps_around_are_refused() -> None:
     """Four times 2^62 is 0 in 64 bits: each must be seen to be too much, though a small one stands beside them."""
-    budget = RegionBudget((1,), 10)
+    budget = CellBudget((1,), 10)
     lower, upper = np.zeros((5, 1), np.int64), np.ones((5, 1), np.int64)
     with pytest.raises(BudgetError):
         budget.charge(Boxes((1,), lower, upper), np.array([2**62, 2**62, 2**62, 2**62, 1]))
@@ -129,7 +129,7 @@ def test_charges_whose_sum_wraps_around_are_refused() -> None:
     ("shape", "units"), [((3, 2), [1]), ((2, 3), [1, 1]), ((2, 3), [[1]])], ids=["shape", "more", "nested"]
 )
 def test_a_call_that_does_not_fit_is_refused(shape: tuple[int, int], units: list[int]) -> None:
-    budget = RegionBudget((2, 3), 10)
+    budget = CellBudget((2, 3), 10)
     with pytest.raises(BudgetError, match="one whole number of units for each"):
         budget.charge(Boxes(shape, *LEFT), np.array(units))
     with pytest.raises(BudgetError, match="one whole number of units for each"):
@@ -139,7 +139,7 @@ def test_a_call_that_does_not_fit_is_refused(shape: tuple[int, int], units: list
 
 def test_a_partitioning_is_charged_once_and_its_boxes_what_each_asks() -> None:
     halves = np.array([[0], [2]]), np.array([[2], [3]])
-    budget = RegionBudget((3,), 10)
+    budget = CellBudget((3,), 10)
     budget.charge(Partitioning((3,), *halves), np.array([4, 4]))
     budget.charge(Partitioning((3,), *halves), np.array([6, 1]))
     with pytest.raises(BudgetError):
@@ -153,7 +153,7 @@ def test_a_sum_is_refused_before_it_can_wrap_around(monkeypatch: pytest.MonkeyPa
     """One cell that cannot pay is enough: eight times 2^61 is 0 in 64 bits, by when it would look as if it could."""
     assert (regions._AT_A_TIME + 1) * BUDGET_UNITS < 2**62
     monkeypatch.setattr(regions, "_AT_A_TIME", 2)
-    budget = RegionBudget((2,), 2**61)
+    budget = CellBudget((2,), 2**61)
     lower, upper = np.zeros((8, 1), np.int64), np.ones((8, 1), np.int64)
     with pytest.raises(BudgetError):
         budget.charge(Boxes((2,), lower, upper), np.full(8, 2**61))
@@ -161,8 +161,8 @@ def test_a_sum_is_refused_before_it_can_wrap_around(monkeypatch: pytest.MonkeyPa
 
 
 def test_counts_of_any_layout_and_width_are_held_alike() -> None:
-    counts = ExactCounts(np.arange(6, dtype=np.uint64).reshape(2, 3).T)  # type: ignore[arg-type]
+    counts = DenseCounts(np.arange(6, dtype=np.uint64).reshape(2, 3).T)  # type: ignore[arg-type]
     assert counts.plus(np.zeros(6, np.int64)).tolist() == [[0, 3], [1, 4], [2, 5]]
     row = Boxes((3, 2), np.array([[1, 0]]), np.array([[2, 2]]))
-    assert counts.sums(row).plus(np.array([100])).tolist() == [105]
+    assert counts.box_sums(row).plus(np.array([100])).tolist() == [105]
     assert (counts.shape, counts.size) == ((3, 2), 6)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from dpcube.core.arrays import Floats
 from dpcube.models.cuboids.beliefs import Beliefs, calibrated, spread, summed, zero_factors
 from dpcube.models.cuboids.departures import departure_of
-from dpcube.models.cuboids.drawing import draw_rows, stratified
 from dpcube.models.cuboids.fitting import CountedTable, fit, pooled, total_of
 from dpcube.models.cuboids.junction import CliqueAxes, JunctionTree, model_cells, model_cells_with, table_cells
+from dpcube.models.sampling import modelled_groups, stratified
 
 ALL = (0, 1, 2, 3, 4)
 Made = tuple[JunctionTree, list[CliqueAxes], list[Floats]]
@@ -121,7 +121,7 @@ def test_rows_have_the_tables_of_the_model() -> None:
     generator = np.random.default_rng(2)
     tables, _ = calibrated(tree, [generator.normal(size=table.shape) for table in zero_factors(tree)])
     beliefs = Beliefs(tree, tuple(1000 * table for table in tables))
-    rows = draw_rows(beliefs, 20_000, generator)
+    rows = modelled_groups(beliefs, 20_000, generator)
     for axes in tree.cliques:
         place = np.ravel_multi_index([rows[axis] for axis in axes], [shape[axis] for axis in axes])
         seen = np.bincount(place, minlength=table_cells(shape, axes)) / 20

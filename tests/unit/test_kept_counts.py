@@ -1,10 +1,8 @@
 """What a file's counts need, kept for the next time: the same answers, whatever is found in the cache directory."""
 
-import json
 import os
 import shutil
 import threading
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,22 +17,22 @@ from dpcube.core.caches import SWITCH, cache_folder
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.files import PART
 from dpcube.core.gate import Gate
-from dpcube.measurements import BoxCounts, MarginalCounts, Provenance, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
+from dpcube.models.arrays import DamagedError, EstimateArrays, arrays_of_bytes, arrays_to_bytes, estimate_of_arrays
 from dpcube.models.marginals import BalancedEstimate, Components, NoisyTable
 from dpcube.models.marginals.components import subsets, table_over
 from dpcube.models.posterior import PosteriorEstimate, infer
 from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answer
-from dpcube.release.cache import counted, counting, folder, keys
-from dpcube.release.cache.balanced_answers import BalancedAnswers
-from dpcube.release.cache.tree_answers import DamagedError, TreeAnswers
+from dpcube.release.cache import counted, estimates, store
 from dpcube.strategies import Adaptive
 from dpcube.testing import SeededNoise
+from dpcube.trees.cut_tree import CutTree
 from dpcube.trees.straight_cuts import straight_cuts
 from random_trees import random_tree
 
 RELEASES = Path(__file__).parent / "releases"
-ADAPTIVE = RELEASES / "format1-adaptive.dpcube"
+ADAPTIVE = RELEASES / "adaptive.dpcube"
 
 
 def estimate(shape: tuple[int, ...], seed: int) -> PosteriorEstimate:
@@ -57,16 +55,27 @@ def some_queries(shape: tuple[int, ...], seed: int) -> CountingQueries:
     return CountingQueries(weights, generator.integers(0, 4, (20, len(shape))))
 
 
+def to_bytes(written: EstimateArrays) -> bytes:
+    return arrays_to_bytes({"kind": written.kind, "facts": written.facts}, written.arrays)
+
+
+def from_bytes(content: bytes) -> EstimateArrays:
+    facts, arrays = arrays_of_bytes(content)
+    return EstimateArrays(facts["kind"], facts["facts"], arrays)
+
+
 @settings(max_examples=40)
 @given(st.sampled_from([(7,), (5, 4), (3, 1, 6), (2, 3, 2, 2)]), st.integers(0, 10**6))
 def test_the_walk_by_levels_equals_the_compiled_walk(shape: tuple[int, ...], seed: int) -> None:
     made, asked = estimate(shape, seed), some_queries(shape, seed)
     expected, parts = made.answers(asked)
-    found, errors = TreeAnswers.of(made).answers(asked)
+    found, errors = estimate_of_arrays(made.to_arrays()).answers(asked)
     scale = float(np.abs(made.posterior.totals).max()) + 1
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * scale)
     np.testing.assert_allclose(errors.noise_variances, parts.noise_variances, rtol=1e-9, atol=1e-9 * scale)
-    np.testing.assert_allclose(errors.within_squares, parts.within_squares, rtol=1e-9, atol=1e-9 * scale**2)
+    np.testing.assert_allclose(
+        errors.nonuniformity_squares, parts.nonuniformity_squares, rtol=1e-9, atol=1e-9 * scale**2
+    )
 
 
 def balanced(shape: tuple[int, ...], seed: int) -> BalancedEstimate:
@@ -88,11 +97,13 @@ def test_what_is_kept_of_a_balanced_estimate_answers_as_it_does(shape: tuple[int
     made, asked = balanced(shape, seed), some_queries(shape, seed)
     expected, parts = made.answers(asked)
     scale = float(np.abs(made.cells()).sum()) + 1
-    for kept in (BalancedAnswers.of(made), BalancedAnswers.of_bytes(BalancedAnswers.of(made).to_bytes(), shape)):
-        found, errors = kept.answers(asked)
+    for written in (made.to_arrays(), from_bytes(to_bytes(made.to_arrays()))):
+        found, errors = estimate_of_arrays(written).answers(asked)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * scale)
         np.testing.assert_allclose(errors.noise_variances, parts.noise_variances, rtol=1e-8, atol=1e-9 * scale)
-        np.testing.assert_allclose(errors.within_squares, parts.within_squares, rtol=1e-8, atol=1e-9 * scale**2)
+        np.testing.assert_allclose(
+            errors.nonuniformity_squares, parts.nonuniformity_squares, rtol=1e-8, atol=1e-9 * scale**2
+        )
 
 
 @pytest.mark.parametrize(
@@ -108,14 +119,15 @@ def test_what_is_kept_of_a_balanced_estimate_answers_as_it_does(shape: tuple[int
     ],
 )
 def test_forged_tables_are_damage(change: dict[str, object]) -> None:
-    whole = BalancedAnswers.of(balanced((5, 4), 3)).to_bytes()
-    head, _, rest = whole.partition(b"\n")
-    BalancedAnswers.of_bytes(whole, (5, 4))
+    written = balanced((5, 4), 3).to_arrays()
+    estimate_of_arrays(written)
     with pytest.raises(DamagedError):
-        BalancedAnswers.of_bytes(json.dumps({**json.loads(head), **change}).encode() + b"\n" + rest, (5, 4))
-    for damaged in (whole[:-1], whole + b"\0", head + b"\n", rest, b""):
+        estimate_of_arrays(written._replace(facts={**written.facts, **change}))
+    whole = to_bytes(written)
+    length = 4 + int.from_bytes(whole[:4], "little")
+    for damaged in (whole[:-1], whole + b"\0", whole[:length], whole[length:], b""):
         with pytest.raises(DamagedError):
-            BalancedAnswers.of_bytes(damaged, (5, 4))
+            estimate_of_arrays(from_bytes(damaged))
 
 
 def test_a_release_with_tables_is_kept_and_answered_alike(
@@ -125,7 +137,7 @@ def test_a_release_with_tables_is_kept_and_answered_alike(
     exact = np.random.default_rng(4).poisson(8 * np.random.default_rng(3).gamma(0.5, 2.0, shape))
     gate = Gate(exact, Fraction(1), noise=SeededNoise(1))
     axes = [axes for axes in subsets((0, 1, 2)) if len(axes) in (1, 2)]
-    tables = [MarginalCounts(of, gate.count_marginal(of, units), units) for of in axes]
+    tables = [Marginal(of, gate.marginal(of, units), units) for of in axes]
     tree = Adaptive().run(Gate(exact, Fraction(7, 10), noise=SeededNoise(2))).boxes
     assert tree is not None
     boxes = BoxCounts(tree.tree, tree.node, tree.counts, tree.units * 7 // 10)
@@ -148,11 +160,12 @@ def test_a_release_with_tables_is_kept_and_answered_alike(
 
 
 def test_what_is_kept_is_read_again_bit_for_bit() -> None:
-    made = TreeAnswers.of(estimate((5, 4, 3), 7))
-    again = TreeAnswers.of_bytes(made.to_bytes(), (5, 4, 3))
-    for name in ("end", "axis", "place", "totals", "variances", "measure"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(made, name))
-    assert again.of_total == made.of_total
+    made = estimate((5, 4, 3), 7).to_arrays()
+    again = from_bytes(to_bytes(made))
+    assert (again.kind, again.facts) == (made.kind, made.facts)
+    assert set(again.arrays) == set(made.arrays)
+    for name, array in made.arrays.items():
+        np.testing.assert_array_equal(again.arrays[name], array)
 
 
 @pytest.fixture
@@ -185,7 +198,7 @@ def test_kept_or_not_the_answers_are_the_same(cache: Path, monkeypatch: pytest.M
     assert first[1].stderr == pytest.approx(release.count("age >= 30").stderr)
 
 
-@pytest.mark.parametrize("name", ["format1-cells.dpcube", "format1-dpcube.dpcube"])
+@pytest.mark.parametrize("name", ["cells.dpcube", "dpcube.dpcube"])
 def test_estimates_of_other_kinds_are_answered_and_not_kept(cache: Path, name: str) -> None:
     (found,) = counted(RELEASES / name, ("",), confidence=0.95)
     assert found == dpcube.open(RELEASES / name).count()
@@ -196,32 +209,32 @@ def test_estimates_of_other_kinds_are_answered_and_not_kept(cache: Path, name: s
 
 
 def forge(path: Path, key: str, content: bytes) -> None:
-    """Put bytes in the place of an entry as `folder.write` would, so that what lies behind the digest is reached."""
-    path.write_bytes(folder._digest(key, content) + content)
+    """Put bytes in the place of an entry as `store.write` would, so that what lies behind the digest is reached."""
+    path.write_bytes(store._digest(key, content) + content)
 
 
 def key_of(path: Path, estimate: str = "auto") -> str:
-    return f"{keys.digest_of(path)} {estimate} {dpcube.__version__} {keys._stamp()}"
+    return f"{store.digest_of(path)} {estimate} {dpcube.__version__} {store._stamp()}"
 
 
 @settings(max_examples=40)
 @given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
 def test_a_damaged_entry_is_not_used(place: float, change: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     cache = tmp_path_factory.mktemp("damaged")
-    folder.write_entry(cache, "key", b"what was kept")
+    store.write_entry(cache, "key", b"what was kept")
     damaged = bytearray(entry(cache).read_bytes())
     damaged[int(place * len(damaged))] ^= change
     entry(cache).write_bytes(damaged)
-    assert folder.read_entry(cache, "key") is None
+    assert store.read_entry(cache, "key") is None
     entry(cache).write_bytes(damaged[: int(place * len(damaged))])
-    assert folder.read_entry(cache, "key") is None
+    assert store.read_entry(cache, "key") is None
 
 
 def test_an_entry_under_another_name_is_not_used(cache: Path) -> None:
-    folder.write_entry(cache, "one", b"of one release")
-    entry(cache).rename(folder._place(cache, "other"))
-    assert folder.read_entry(cache, "other") is None
-    assert folder.read_entry(cache, "one") is None
+    store.write_entry(cache, "one", b"of one release")
+    entry(cache).rename(store._place(cache, "other"))
+    assert store.read_entry(cache, "other") is None
+    assert store.read_entry(cache, "one") is None
 
 
 FORGERIES = {
@@ -229,46 +242,43 @@ FORGERIES = {
     "past the end": ("end", 1, 10**6),
     "backwards": ("end", 0, 0),
     "a node of many parents": ("end", 1, 3),
-    "no such axis": ("axis", 0, 9),
-    "no axis": ("axis", 0, -1),
-    "a cut at the edge": ("place", 0, 0),
-    "a cut outside": ("place", 0, 99),
+    "no such axis": ("cutAxis", 0, 9),
+    "no axis": ("cutAxis", 0, -1),
+    "a cut at the edge": ("cutPlace", 0, 0),
+    "a cut outside": ("cutPlace", 0, 99),
 }
 
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forged_tree_is_found_out_and_the_file_read(cache: Path, name: str) -> None:
     first = ask()
-    content = folder.read_entry(cache, key_of(ADAPTIVE))
+    content = store.read_entry(cache, key_of(ADAPTIVE))
     assert content is not None
-    end = 9 + int.from_bytes(content[1:9], "little")
-    tree = TreeAnswers.of_bytes(content[end:], (12, 4))
+    facts, arrays = arrays_of_bytes(content)
     field, node, value = FORGERIES[name]
-    forged = getattr(tree, field).copy()
+    forged = arrays[field].copy()
     forged[node] = value
-    forge(entry(cache), key_of(ADAPTIVE), bytes(content[:end]) + replace(tree, **{field: forged}).to_bytes())
+    forge(entry(cache), key_of(ADAPTIVE), arrays_to_bytes(facts, arrays | {field: forged}))
     assert ask() == first
-    assert folder.read_entry(cache, key_of(ADAPTIVE)) == content  # and it is put right
+    assert store.read_entry(cache, key_of(ADAPTIVE)) == content  # and it is put right
 
 
 def test_nodes_with_many_parents_are_no_tree() -> None:
     """They would be met over and over: twice as often at each level."""
-    tree = TreeAnswers.of(estimate((64,), 3))
-    assert tree._is_sound()
+    tree = estimate((64,), 3).tree
+    assert CutTree((64,), tree.end, *tree.cuts)
     end = np.minimum(np.arange(len(tree.end)) + 3, len(tree.end))
     end[0], end[-2:] = len(end), (len(end) - 1, len(end))
-    assert not replace(tree, end=end, axis=np.zeros(len(end), np.int64))._is_sound()
+    with pytest.raises(ValueError, match="no tree"):
+        CutTree((64,), end, np.zeros(len(end), np.int64), tree.cuts.place)
 
 
 def test_nodes_that_no_walk_would_reach_are_no_tree() -> None:
     """Two halves that do not make up their parent: what is behind them would be left out of every answer."""
-    tree = TreeAnswers.of(estimate((8,), 3))
-    end = np.array([5, 2, 3, 4, 5])
-    nothing = np.zeros(5)
-    cut = replace(tree, end=end, axis=np.zeros(5, np.int64), place=np.ones(5, np.int64))
-    cut = replace(cut, totals=nothing, variances=nothing[:, None])
-    assert not cut._is_sound()
-    assert replace(cut, end=np.array([3, 2, 3]), axis=np.zeros(3, np.int64))._is_sound()
+    end, nothing = np.array([5, 2, 3, 4, 5]), np.zeros(5, np.int64)
+    with pytest.raises(ValueError, match="no tree"):
+        CutTree((8,), end, nothing, nothing + 1)
+    assert CutTree((8,), np.array([3, 2, 3]), nothing[:3], nothing[:3] + 1)
 
 
 @pytest.mark.parametrize(
@@ -277,9 +287,10 @@ def test_nodes_that_no_walk_would_reach_are_no_tree() -> None:
         b"",
         b"\0" * 7,
         b"\xff" * 40,
-        b"t" + (5).to_bytes(8, "little") + b"hello{}\n",
-        b"t" + (10**18).to_bytes(8, "little") + b"format = 1",
-        b"x" + (10).to_bytes(8, "little") + b"format = 1",
+        (5).to_bytes(4, "little") + b"hello{}\n",
+        (2**32 - 1).to_bytes(4, "little") + b"format = 1",
+        arrays_to_bytes({"domain": "format = 1", "kind": "x", "facts": {}}, {}),
+        arrays_to_bytes({"domain": 7}, {}),
     ],
 )
 def test_forged_bytes_are_found_out_and_the_file_read(cache: Path, content: bytes) -> None:
@@ -289,26 +300,39 @@ def test_forged_bytes_are_found_out_and_the_file_read(cache: Path, content: byte
 
 
 @pytest.mark.parametrize(
-    "head", [b"", b"[", b"1", b"{}", b'{"nodes": -1, "of_total": 0}', b'{"nodes": 1e400}', b"[" * 10**5]
+    "head",
+    [
+        b"",
+        b"[",
+        b"1",
+        b"{}",
+        b'{"facts": {"kind": "tree", "facts": {}}, "arrays": {}}',
+        b'{"facts": {}, "arrays": {"end": ["i4", 1e400, 1]}}',
+        b'{"facts": {}, "arrays": {"end": ["O", 0, 1]}}',
+        b'{"facts": {}, "arrays": {"end": ["i4", -8, 1]}}',
+        b"[" * 10**5,
+    ],
 )
 def test_a_forged_head_is_damage(head: bytes) -> None:
-    whole = TreeAnswers.of(estimate((5,), 1)).to_bytes()
+    written = estimate((5,), 1).to_arrays()
+    whole = to_bytes(written)
+    length = 4 + int.from_bytes(whole[:4], "little")
+    with pytest.raises((DamagedError, KeyError)):
+        estimate_of_arrays(from_bytes(len(head).to_bytes(4, "little") + head + whole[length:]))
     with pytest.raises(DamagedError):
-        TreeAnswers.of_bytes(head + b"\n" + whole.partition(b"\n")[2], (5,))
+        estimate_of_arrays(written._replace(facts={**written.facts, "shape": [6]}))
     with pytest.raises(DamagedError):
-        TreeAnswers.of_bytes(whole, (6,))
-    with pytest.raises(DamagedError):
-        TreeAnswers.of_bytes(whole + b"\0", (5,))
+        from_bytes(whole + b"\0" * 8)
 
 
 def test_another_version_or_other_code_or_another_file_has_its_own(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ask()
-    monkeypatch.setattr(keys, "__version__", "0.1.1")
+    monkeypatch.setattr(store, "__version__", "0.1.1")
     ask()
     assert len(list(cache.iterdir())) == 2
-    monkeypatch.setattr(keys, "_stamp", lambda: "another")
+    monkeypatch.setattr(store, "_stamp", lambda: "another")
     ask()
     assert len(list(cache.iterdir())) == 3
     ask(estimate="posterior")
@@ -322,38 +346,38 @@ def test_another_version_or_other_code_or_another_file_has_its_own(
 def test_the_stamp_follows_the_package_s_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "package" / "analyst" / "kept"
     package.mkdir(parents=True)
-    monkeypatch.setattr(keys, "__file__", str(package / "keys.py"))
+    monkeypatch.setattr(store, "__file__", str(package / "keys.py"))
     (tmp_path / "package" / "one.py").write_text("1")
-    before = keys._stamp()
+    before = store._stamp()
     (package / "two.py").write_text("1")
-    between = keys._stamp()
+    between = store._stamp()
     (package / "two.py").write_text("2")
     os.utime(package / "two.py", ns=(1, 1))
-    assert len({before, between, keys._stamp()}) == 3
+    assert len({before, between, store._stamp()}) == 3
 
 
 def test_nothing_is_read_through_links_or_from_pipes_or_where_others_write(cache: Path, tmp_path: Path) -> None:
-    folder.write_entry(cache, "key", b"kept")
-    assert bytes(folder.read_entry(cache, "key") or b"") == b"kept"
+    store.write_entry(cache, "key", b"kept")
+    assert bytes(store.read_entry(cache, "key") or b"") == b"kept"
     kept = entry(cache)
     kept.chmod(0o622)
-    assert folder.read_entry(cache, "key") is None
+    assert store.read_entry(cache, "key") is None
     kept.chmod(0o600)
     cache.chmod(0o777)
-    assert folder.read_entry(cache, "key") is None
-    folder.write_entry(cache, "another", b"kept")
+    assert store.read_entry(cache, "key") is None
+    store.write_entry(cache, "another", b"kept")
     assert entry(cache) == kept
     cache.chmod(0o700)
     moved = kept.rename(tmp_path / "elsewhere")
     kept.symlink_to(moved)
-    assert folder.read_entry(cache, "key") is None
+    assert store.read_entry(cache, "key") is None
     kept.unlink()
     os.mkfifo(kept)
-    assert folder.read_entry(cache, "key") is None
+    assert store.read_entry(cache, "key") is None
     linked = tmp_path / "linked"
     linked.symlink_to(cache)
-    folder.write_entry(linked, "through", b"kept")
-    assert folder.read_entry(linked, "through") is None
+    store.write_entry(linked, "through", b"kept")
+    assert store.read_entry(linked, "through") is None
 
 
 def test_a_cache_that_cannot_be_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,7 +385,7 @@ def test_a_cache_that_cannot_be_is_none(tmp_path: Path, monkeypatch: pytest.Monk
     first = ask()
     for place in (tmp_path / "file" / "under", Path("/proc/nowhere"), tmp_path / "nul\0"):
         (tmp_path / "file").write_text("")
-        monkeypatch.setattr(counting, "cache_folder", lambda place=place: place)
+        monkeypatch.setattr(estimates, "cache_folder", lambda place=place: place)
         assert ask() == first
 
 
@@ -384,11 +408,11 @@ def test_many_writers_and_readers_at_once_see_whole_entries(cache: Path) -> None
 
     def read() -> None:
         while not stop.is_set():
-            seen.append(folder.read_entry(cache, "key"))
+            seen.append(store.read_entry(cache, "key"))
 
     def write() -> None:
         for _ in range(30):
-            folder.write_entry(cache, "key", content)
+            store.write_entry(cache, "key", content)
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     writers = [threading.Thread(target=write) for _ in range(3)]
@@ -400,38 +424,38 @@ def test_many_writers_and_readers_at_once_see_whole_entries(cache: Path) -> None
     for thread in readers:
         thread.join()
     assert {None if found is None else bytes(found) for found in seen} <= {None, content}
-    assert bytes(folder.read_entry(cache, "key") or b"") == content
-    assert [path.suffix for path in cache.iterdir()] == [folder.ENDING]
+    assert bytes(store.read_entry(cache, "key") or b"") == content
+    assert [path.suffix for path in cache.iterdir()] == [store.ENDING]
 
 
 def test_what_was_not_used_for_longest_makes_way(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(store, "MOST_ENTRIES", 3)
     for number, name in enumerate("abcd"):
-        folder.write_entry(cache, name, b"kept")
-        os.utime(folder._place(cache, name), (number, number))
-        folder.read_entry(cache, "a")  # used again and again
-    assert [name for name in "abcd" if folder.read_entry(cache, name)] == ["a", "c", "d"]
-    monkeypatch.setattr(folder, "MOST_BYTES", 4 * 40)
-    folder.write_entry(cache, "e", b"x" * 40)  # the largest there may be
-    folder.write_entry(cache, "f", b"x" * 41)
-    assert folder.read_entry(cache, "f") is None
-    assert folder.read_entry(cache, "e") is not None
+        store.write_entry(cache, name, b"kept")
+        os.utime(store._place(cache, name), (number, number))
+        store.read_entry(cache, "a")  # used again and again
+    assert [name for name in "abcd" if store.read_entry(cache, name)] == ["a", "c", "d"]
+    monkeypatch.setattr(store, "MOST_BYTES", 4 * 40)
+    store.write_entry(cache, "e", b"x" * 40)  # the largest there may be
+    store.write_entry(cache, "f", b"x" * 41)
+    assert store.read_entry(cache, "f") is None
+    assert store.read_entry(cache, "e") is not None
     assert sum(path.stat().st_size for path in cache.iterdir()) <= 160
 
 
 def test_what_a_crash_left_behind_goes_after_a_day(cache: Path) -> None:
-    folder.write_entry(cache, "key", b"kept")
+    store.write_entry(cache, "key", b"kept")
     old, new = cache / PART.format("old"), cache / PART.format("new")
     for path in (old, new):
         path.write_bytes(b"")
     os.utime(old, (0, 0))
-    folder.write_entry(cache, "key", b"kept")
+    store.write_entry(cache, "key", b"kept")
     assert not old.exists()
     assert new.exists()
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digests = iter(["one", "another"])
-    monkeypatch.setattr("dpcube.release.cache.counting.digest_of", lambda _: next(digests))
+    monkeypatch.setattr("dpcube.release.cache.estimates.digest_of", lambda _: next(digests))
     ask()
     assert not cache.exists()

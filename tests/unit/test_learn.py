@@ -16,8 +16,7 @@ from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.errors import InputError, QueryError
 from dpcube.learn import CubeClassifier, HistogramID3
 from dpcube.learn.additive import Evidence, learn_additive
-from dpcube.learn.cube_tables import CubeTables
-from dpcube.learn.evidence import drawn_evenly, evidence_of_class
+from dpcube.learn.class_tables import CellTables, drawn_evenly, evidence_of_class
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms
 from dpcube.models import Estimate
@@ -281,7 +280,7 @@ class TestTheClassifierOfARelease:
 
     def test_of_two_estimates_the_one_with_smaller_stated_errors_is_learnt_from(self, release: Release) -> None:
         features = Features.of(release.domain, "y")
-        stated = {name: CubeTables.of(release.estimate(name), 2, features).stated() for name in release.estimates[:2]}
+        stated = {name: CellTables.of(release.estimate(name), 2, features).stated() for name in release.estimates[:2]}
         best = min(stated, key=lambda name: stated[name])
         chosen, named = release.train("y"), release.train("y", estimate=best)
         np.testing.assert_array_equal(chosen.model.models[0].numbers, named.model.models[0].numbers)
@@ -293,7 +292,7 @@ def test_the_noise_of_a_group_is_that_of_its_classes_counts() -> None:
     counts = np.arange(1, 25).reshape(4, 3, 2) ** 2 * 10
     made = release_of(counts, domain, epsilon=0.5)
     features = Features.of(domain, "y")
-    tables = CubeTables.of(made.estimate(), 2, features)
+    tables = CellTables.of(made.estimate(), 2, features)
     of_cell = float(made.transcript.cell_variance)
     pair = Term((0, 1), (np.array([0, 0, 1, 1]), np.array([0, 1, 2])))
     for term, cells_of_group in ((Term((0,), (np.arange(4),)), 3), (pair, 2)):
@@ -318,9 +317,10 @@ class _Uneven:
 
     def __init__(self, estimate: Estimate) -> None:
         self._estimate, self.shape, self.name = estimate, estimate.shape, "uneven"
-        self.cells, self.answers, self.range_values = estimate.cells, estimate.answers, estimate.range_values
+        self.cells, self.values = estimate.cells, estimate.values
+        self.marginal_model = estimate.marginal_model
 
-    def range_errors(self, workload: Workload) -> ErrorParts:
+    def errors(self, workload: Workload) -> ErrorParts:
         return ErrorParts(np.where(workload.lower[:, 2] == 1, 9.0, 1.0), np.zeros(len(workload)))
 
 
@@ -377,7 +377,7 @@ def test_scikit_learns_own_checks(estimator: CubeClassifier | HistogramID3) -> N
 class TestQuality:
     def test_it_is_what_the_cells_say(self, release: Release) -> None:
         trained = release.train("y")
-        tables = CubeTables.of(release.estimate(), 2, trained.features)
+        tables = CellTables.of(release.estimate(), 2, trained.features)
         cells = np.indices((20, 2)).reshape(2, -1).T
         counts, chances = tables.counts.reshape(-1, 2), trained.model.probabilities(cells)
         said, right = trained.quality, counts[np.arange(40), chances.argmax(axis=1)].sum() / counts.sum()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,13 +18,12 @@ from dpcube.cli import commands
 from dpcube.core import memory
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes, add_to_boxes
-from dpcube.core.candidates import BoxDistances, LargestClass, TableDistances
+from dpcube.core.candidates import MedianCuts, TableDistances
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, QueryError, ReleaseFileError
-from dpcube.measurements import BoxCounts, CellCounts, Choice, MarginalCounts, Measurement, Transcript
-from dpcube.measurements.file import spent
-from dpcube.measurements.kinds import MEASUREMENT_KINDS
-from dpcube.measurements.measurements import MOST_UNITS, Columns, CountsAlike, TableForm
+from dpcube.measurements import BoxCounts, Groups, Marginal, Measurement, Selection, Transcript
+from dpcube.measurements.manifest import spent
+from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_UNITS, Arrays, CountsAlike, Facts, Form
 from dpcube.measurements.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
 from dpcube.release.explain import account
 from dpcube.release.plots.picture import picture
@@ -33,6 +32,8 @@ from forge import (
     DOMAIN,
     EIGHTH,
     Manifest,
+    array_of,
+    arrays_of,
     changed,
     file_of,
     forged,
@@ -40,15 +41,15 @@ from forge import (
     make_list,
     make_release_of,
     members_of,
-    parquet,
-    table_of,
+    npy,
+    selection,
 )
 from random_trees import random_tree
 
 SHAPE = DOMAIN.shape
 LIST = file_of(make_release_of(*make_list()))
-CELLS = CellCounts(np.zeros(SHAPE, np.int64), EIGHTH)
-TOTAL = MarginalCounts((), np.array(7), EIGHTH)
+CELLS = Marginal.of_cells(np.zeros(SHAPE, np.int64), EIGHTH)
+TOTAL = Marginal((), np.array(7), EIGHTH)
 
 
 def transcript_of(*measurements: Measurement) -> Transcript:
@@ -61,7 +62,7 @@ def transcript_of(*measurements: Measurement) -> Transcript:
 def test_cells_and_boxes_are_found_if_there_is_one_of_each() -> None:
     boxes = halves(0, 2, units=(10_000, 20_000))
     both = transcript_of(boxes, CELLS, TOTAL)
-    assert (both.cells, both.boxes, both.only(MarginalCounts)) == (CELLS, boxes, TOTAL)
+    assert (both.cells, both.boxes, both.marginals) == (CELLS, boxes, (CELLS, TOTAL))
     assert (transcript_of(TOTAL).cells, transcript_of(TOTAL).boxes) == (None, None)
     twice = transcript_of(CELLS, boxes, CELLS, boxes)
     assert (twice.cells, twice.boxes, twice.cell_variance) == (None, None, np.inf)
@@ -73,12 +74,12 @@ def test_cells_and_boxes_are_found_if_there_is_one_of_each() -> None:
         ((), "at least one measurement"),
         ((TOTAL,) * (MOST_MEASUREMENTS + 1), "at most 1,025"),
         ((halves(0, 2, units=(10_000, 10_000)),) * (MOST_UNEVEN + 1), "32 trees"),
-        ((CELLS, None), "a NoneType is no measurement; the kinds are cells, boxes, marginal"),
-        ((CellCounts(np.zeros((4, 5), np.int64), 10_000),), "do not fit a cube"),
-        ((MarginalCounts((0,), np.zeros(4, np.int64), 10_000),), "does not fit a cube"),
-        ((MarginalCounts((2,), np.zeros(4, np.int64), 10_000),), "does not fit a cube"),
-        ((MarginalCounts((0, 1), np.zeros(20, np.int64), 10_000),), "does not fit a cube"),
-        ((CELLS, MarginalCounts((0,), np.zeros(5, np.int64), 1)), "epsilon outside 1e-9 to 100"),
+        ((CELLS, None), "a NoneType is no measurement; the kinds are marginal, boxes, selection"),
+        ((Marginal.of_cells(np.zeros((4, 5), np.int64), 10_000),), "does not fit a cube"),
+        ((Marginal((0,), np.zeros(4, np.int64), 10_000),), "does not fit a cube"),
+        ((Marginal((2,), np.zeros(4, np.int64), 10_000),), "does not fit a cube"),
+        ((Marginal((0, 1), np.zeros(20, np.int64), 10_000),), "does not fit a cube"),
+        ((CELLS, Marginal((0,), np.zeros(5, np.int64), 1)), "epsilon outside 1e-9 to 100"),
     ],
 )
 def test_lists_that_cannot_be_are_refused(measurements: Any, reason: str) -> None:
@@ -89,19 +90,17 @@ def test_lists_that_cannot_be_are_refused(measurements: Any, reason: str) -> Non
 @pytest.mark.parametrize("axes", [(-1,), (1, 0), (0, 0), (np.int64(0),), (True,), (0.0,), ("0",)])
 def test_axes_of_a_marginal_ascend_from_zero(axes: tuple[int, ...]) -> None:
     with pytest.raises(DomainError, match="ascending"):
-        MarginalCounts(axes, np.zeros((2,) * len(axes), np.int64), 5)
+        Marginal(axes, np.zeros((2,) * len(axes), np.int64), 5)
 
 
 def test_a_marginal_is_measured_with_units_and_whole_numbers() -> None:
     wrong: tuple[Any, ...] = (0, -1, BUDGET_UNITS + 1, np.int64(5), 5.0, True, "5", None)
     for units in wrong:
         with pytest.raises(DomainError, match="a marginal must be measured with 1 to"):
-            MarginalCounts((0,), np.zeros(5, np.int64), units)
-        with pytest.raises(DomainError, match="cells must be measured with 1 to"):
-            CellCounts(np.zeros(5, np.int64), units)
+            Marginal((0,), np.zeros(5, np.int64), units)
     with pytest.raises(DomainError, match="64-bit integers"):
-        MarginalCounts((0,), np.zeros(5), 5)  # type: ignore[arg-type]
-    kept = MarginalCounts((0,), np.zeros(5, np.int64), 5)
+        Marginal((0,), np.zeros(5), 5)  # type: ignore[arg-type]
+    kept = Marginal((0,), np.zeros(5, np.int64), 5)
     with pytest.raises(ValueError, match="read-only"):
         kept.counts[0] = 1
 
@@ -109,37 +108,38 @@ def test_a_marginal_is_measured_with_units_and_whole_numbers() -> None:
 # What it cost.
 
 
-def random_choice(shape: tuple[int, ...], generator: np.random.Generator, units: int) -> Choice:
-    """Of a class in disjoint boxes, of boxes that overlap, or of tables, by predictions."""
+def random_selection(shape: tuple[int, ...], generator: np.random.Generator, units: int) -> Selection:
+    """Of cuts of disjoint boxes, of one in boxes that overlap, or of a table over some attributes."""
     tree = random_tree(shape, generator, stop=0.3)
     kind, axes = generator.integers(0, 3), len(shape)
-    if kind == 0:
-        some = np.flatnonzero(generator.random(len(tree.leaves)) < 0.5)
-        classes = LargestClass(tree.boxes(tree.leaves[some if len(some) else [0]]), int(generator.integers(axes)))
-        return Choice(classes, generator.integers(0, classes.sizes), units)
+    if kind == 0 and max(shape) > 1:
+        wide = [k for k in tree.leaves if (tree.upper[k] - tree.lower[k]).max() > 1] or [0]
+        boxes = tree.boxes(np.array(wide))
+        across = (boxes.upper - boxes.lower).argmax(axis=1)
+        cuts = MedianCuts(boxes, across)
+        return Selection.among(cuts, generator.integers(0, cuts.sizes), across[:, None], units)
     if kind == 1:
         boxes = tree.boxes(generator.integers(0, len(tree), 4))
-        predicted, weights, allowances = (generator.integers(1, 99, 4) for _ in range(3))
-        return Choice(
-            BoxDistances(boxes, predicted, np.arange(4), weights, allowances), generator.integers(0, 4, 1), units
-        )
+        told = np.array([4]), generator.integers(0, 4, 1), np.empty((1, 0), np.int64)
+        return Selection("how far counts are off", *told, units, 2, boxes)
     over = tuple((axis,) for axis in range(axes))
     tables = TableDistances(
         shape, over, tuple(generator.integers(-9, 9, side) for side in shape), *generator.integers(1, 9, (2, axes))
     )
-    return Choice(tables, generator.integers(0, axes, 1), units)
+    chosen = generator.integers(0, axes, 1)
+    return Selection.among(tables, chosen, [over[chosen[0]]], units)
 
 
 def random_measurement(shape: tuple[int, ...], generator: np.random.Generator) -> Measurement:
     units = int(generator.integers(10_000, BUDGET_UNITS // 10))
     kind = generator.integers(0, 5)
     if kind == 4:
-        return random_choice(shape, generator, units)
+        return random_selection(shape, generator, units)
     if kind == 0:
-        return CellCounts(generator.integers(-9, 9, shape), units)
+        return Marginal.of_cells(generator.integers(-9, 9, shape), units)
     if kind == 1:
         axes = tuple(np.flatnonzero(generator.random(len(shape)) < 0.5).tolist())
-        return MarginalCounts(axes, np.asarray(generator.integers(-9, 9, tuple(shape[a] for a in axes))), units)
+        return Marginal(axes, np.asarray(generator.integers(-9, 9, tuple(shape[a] for a in axes))), units)
     tree = random_tree(shape, generator, stop=0.3)
     node = generator.integers(0, len(tree), generator.integers(0, 6))
     return BoxCounts(tree, node, node * 3, generator.integers(10_000, BUDGET_UNITS // 10, len(node)))
@@ -152,11 +152,11 @@ def painted(shape: tuple[int, ...], measurements: Sequence[Measurement]) -> Ints
         if isinstance(kept, BoxCounts):
             boxes = Boxes(shape, kept.tree.lower[kept.node], kept.tree.upper[kept.node])
             add_to_boxes(charged, boxes, kept.units)
-        elif isinstance(kept, Choice) and kept.candidates.covered is not None:
+        elif isinstance(kept, Selection) and kept.boxes is not None:
             held = np.zeros(shape, np.int64)
-            add_to_boxes(held, kept.candidates.covered, np.ones(len(kept.candidates.covered), np.int64))
+            add_to_boxes(held, kept.boxes, np.ones(len(kept.boxes), np.int64))
             charged[held > 0] += kept.units
-        elif isinstance(kept, CellCounts | MarginalCounts | Choice):
+        elif isinstance(kept, Marginal | Selection):
             charged += kept.units
     return charged
 
@@ -209,11 +209,11 @@ def test_what_was_spent_is_told_by_measurement() -> None:
     rows = [(row.what, row.counts, row.share) for row in account(release).measured]
     assert rows[:2] == [("every cell of the table of sex", 4, 0.125), ("every cell", 20, 0.25)]
     assert rows[4] == ("the whole", 1, 0.125)
-    assert rows[-1] == ("every cell of the table of age, sex", 20, 0.0625)
+    assert rows[-1] == ("every cell of the table of age", 5, 0.0625)
 
 
 def test_many_measurements_are_told_together() -> None:
-    rows = account(make_release_of(*(TOTAL,) * 19, CellCounts(np.zeros(SHAPE, np.int64), 2 * EIGHTH))).measured
+    rows = account(make_release_of(*(TOTAL,) * 19, Marginal.of_cells(np.zeros(SHAPE, np.int64), 2 * EIGHTH))).measured
     assert len(rows) == 9
     assert (rows[-1].what, rows[-1].counts) == ("12 other measurements, with at most", 31)
     assert rows[-1].share == 0.25
@@ -236,16 +236,12 @@ def test_what_no_estimate_knows_is_not_answered_but_told(tmp_path: Path) -> None
 
 
 def same(one: Measurement, other: Measurement) -> bool:
-    tables, others = one.tables(), other.tables()
+    arrays, others = one.arrays(), other.arrays()
     return (
         type(one) is type(other)
         and one.facts() == other.facts()
-        and [list(columns) for columns in tables.values()] == [list(columns) for columns in others.values()]
-        and all(
-            np.array_equal(column, others[table][name])
-            for table, columns in tables.items()
-            for name, column in columns.items()
-        )
+        and list(arrays) == list(others)
+        and all(np.array_equal(array, others[name]) for name, array in arrays.items())
     )
 
 
@@ -262,45 +258,28 @@ def test_any_list_comes_back_in_its_order(tmp_path_factory: pytest.TempPathFacto
     assert all(same(one, other) for one, other in zip(back, measurements, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("measurements", "version"),
-    [
-        ((CELLS,), 1),
-        ((halves(0, 2, units=(10_000, 10_000)),), 1),
-        ((CELLS, halves(0, 2, units=(10_000, 10_000))), 1),
-        ((halves(0, 2, units=(10_000, 10_000)), CELLS), 2),  # format 1 has cells first
-        ((CELLS, CELLS), 2),
-        ((halves(0, 2, units=(10_000, 10_000)),) * 2, 2),
-        ((TOTAL,), 2),
-        ((CELLS, TOTAL), 2),
-    ],
-)
-def test_the_oldest_format_that_can_hold_a_list_is_written(measurements: Any, version: int) -> None:
-    members = members_of(file_of(make_release_of(*measurements)))
-    manifest = json.loads(members["manifest.json"])
-    assert manifest["format"] == version
-    assert ("measurements" in manifest) == ("grain" not in manifest["noise"]) == (version == 2)
-
-
 def test_the_digest_depends_on_the_whole_list() -> None:
-    first, second = MarginalCounts((0,), np.arange(5), EIGHTH), MarginalCounts((0,), np.arange(5) + 1, EIGHTH)
+    first, second = Marginal((0,), np.arange(5), EIGHTH), Marginal((0,), np.arange(5) + 1, EIGHTH)
     lists: list[tuple[Measurement, ...]] = [
         (first, second),
         (second, first),
         (first,),
         (first, first),
-        (MarginalCounts((0,), np.arange(5), EIGHTH + 1), second),
+        (Marginal((0,), np.arange(5), EIGHTH + 1), second),
         (first, CELLS),
         (CELLS, first),
         (CELLS,),
-        (MarginalCounts((0, 1), CELLS.counts, EIGHTH),),
+        (Marginal((0, 1), CELLS.counts, EIGHTH, Groups((np.arange(5), np.arange(4)))),),
+        (selection(), CELLS),
+        (replace(selection(), score="another score"), CELLS),
+        (replace(selection(), sensitivity=3), CELLS),
     ]
     assert len({make_release_of(*some).digest for some in lists}) == len(lists)
 
 
 @pytest.mark.slow
 def test_a_file_may_hold_as_many_measurements_as_a_transcript(tmp_path: Path) -> None:
-    few = MarginalCounts((0,), np.arange(5), 10_000)
+    few = Marginal((0,), np.arange(5), 10_000)
     release = make_release_of(*(few,) * MOST_MEASUREMENTS)
     release.save(tmp_path / "a.dpcube")
     assert len(Release.open(tmp_path / "a.dpcube").transcript.measurements) == MOST_MEASUREMENTS
@@ -312,15 +291,14 @@ class Ranking(Measurement):
 
     kind: ClassVar[str] = "ranking"
     law: ClassVar[str] = "any"
-    table_names: ClassVar[tuple[str, ...]] = ("ranking",)
     order: Ints
     units: int
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         assert shape
 
-    def least_and_most_units(self) -> tuple[int, ...]:
-        return (self.units,)
+    def noise_units(self) -> tuple[Fraction, ...]:
+        return (Fraction(self.units),)
 
     def most_charged(self) -> int:
         return self.units
@@ -328,18 +306,18 @@ class Ranking(Measurement):
     def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:
         return [CountsAlike(f"a ranking of {names[0]}", 1, self.units)][:most]
 
-    def tables(self) -> dict[str, Columns]:
-        return {"ranking": {"order": self.order}}
+    def arrays(self) -> Arrays:
+        return {"order": self.order}
 
     @classmethod
-    def table_forms(cls, shape: tuple[int, ...], facts: Mapping[str, object]) -> dict[str, TableForm]:
-        assert (shape, facts["units"]) == (SHAPE, EIGHTH)
-        return {"ranking": TableForm(("order",), 1, 9)}
+    def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:
+        assert (shape, sides, facts["units"]) == (SHAPE, (), EIGHTH)
+        return {"order": (range(1, 10),)}
 
     @classmethod
-    def of_tables(cls, shape: tuple[int, ...], facts: Mapping[str, Any], tables: Mapping[str, Columns]) -> Self:
-        assert shape == SHAPE
-        return cls(tables["ranking"]["order"], facts["units"])
+    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        assert (shape, groups) == (SHAPE, None)
+        return cls(arrays["order"], facts["units"])
 
 
 def test_a_new_kind_is_one_class_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +333,7 @@ def test_a_new_kind_is_one_class_and_one_line(tmp_path: Path, monkeypatch: pytes
         Release.open(tmp_path / "a.dpcube")
 
 
-# Files of format 2 that are not what they should be.
+# Files that are not what they should be.
 
 
 def refused(place: Path, content: bytes, *, kind: type[DpcubeError] = ReleaseFileError) -> str:
@@ -372,7 +350,7 @@ def refused(place: Path, content: bytes, *, kind: type[DpcubeError] = ReleaseFil
 def test_the_forger_can_make_a_good_list(tmp_path: Path) -> None:
     """Otherwise every refusal below would prove nothing."""
     path = tmp_path / "good.dpcube"
-    path.write_bytes(forged(LIST, **{"6-marginal": parquet(table_of(LIST, "6-marginal"))}))
+    path.write_bytes(forged(LIST, **{"6.counts": array_of(LIST, "6.counts")}))
     assert Release.open(path).digest == make_release_of(*make_list()).digest
 
 
@@ -422,18 +400,25 @@ def test_every_fact_of_a_measurement_is_needed_and_checked(tmp_path: Path, numbe
         lambda manifest: manifest["noise"].pop("epsilon_per_unit"),
         lambda manifest: manifest["noise"].update(epsilon_per_unit="0"),
         lambda manifest: manifest["noise"].update(epsilon_per_unit=1),
-        lambda manifest: manifest.update(format=1),
-        lambda manifest: manifest["members"].pop("6-marginal.parquet"),
-        lambda manifest: manifest["members"].update({"7-marginal.parquet": "0" * 64}),
-        lambda manifest: manifest["measurements"][0].update(law="Gaussian"),
-        lambda manifest: manifest["measurements"][0].update(kind="cells"),
+        lambda manifest: manifest["noise"].pop("laws"),
+        lambda manifest: manifest["members"].pop("6.counts.npy"),
+        lambda manifest: manifest["members"].update({"7.counts.npy": manifest["members"]["6.counts.npy"]}),
+        lambda manifest: manifest["noise"]["laws"].update(boxes="Gaussian"),
+        lambda manifest: manifest["noise"]["laws"].pop("marginal"),
+        lambda manifest: manifest["measurements"][0].update(kind="boxes"),
+        lambda manifest: manifest["measurements"][0].update(grouped=True),
+        lambda manifest: manifest.update(groups=[5, 4]),
+        lambda manifest: manifest.pop("layout"),
+        lambda manifest: manifest.update(layout="sphere"),
+        lambda manifest: manifest.pop("plan"),
+        lambda manifest: manifest.update(plan=7),
         lambda manifest: manifest["measurements"][1].update(units=2 * EIGHTH + EIGHTH),
         lambda manifest: manifest["measurements"][2].update(units=2 * EIGHTH + 1),
         lambda manifest: manifest["measurements"][0].update(axes=[0]),
         lambda manifest: manifest["measurements"][0].update(axes=[0, 1]),
         lambda manifest: manifest["measurements"][5].update(axes=[1, 0]),
     ],
-    ids=range(20),
+    ids=range(27),
 )
 def test_lists_that_are_not_what_they_should_be_are_refused(tmp_path: Path, change: Any) -> None:
     refused(tmp_path, forged(LIST, change))
@@ -453,36 +438,26 @@ def test_a_list_longer_than_a_transcript_is_refused_before_its_members_are_read(
 
 
 def test_more_trees_than_a_transcript_holds_are_refused(tmp_path: Path) -> None:
-    tree, boxes = members_of(LIST)["5-tree.parquet"], members_of(LIST)["5-boxes.parquet"]
-    many: dict[str, bytes | None] = {}
-    for number in range(7, 7 + MOST_UNEVEN):
-        many |= {f"{number}-tree": tree, f"{number}-boxes": boxes}
+    arrays = [stem.removeprefix("5.") for stem in arrays_of(LIST) if stem.startswith("5.")]
+    many = {f"{n}.{name}": array_of(LIST, f"5.{name}") for n in range(7, 7 + MOST_UNEVEN) for name in arrays}
 
     def lengthen(manifest: Manifest) -> None:
-        for number in range(7, 7 + MOST_UNEVEN):
-            names = [f"{number}-tree.parquet", f"{number}-boxes.parquet"]
-            manifest["measurements"].append({**ENTRIES[4], "members": names})
+        manifest["measurements"] += [ENTRIES[4]] * MOST_UNEVEN
 
     assert "32 trees" in refused(tmp_path, forged(LIST, lengthen, **many))
 
 
-@pytest.mark.parametrize("stem", ["1-marginal", "2-cells", "3-tree", "5-boxes", "6-marginal"])
-def test_tables_of_a_list_are_checked_as_all_are(tmp_path: Path, stem: str) -> None:
-    table = table_of(LIST, stem)
-    name = table.schema.names[0]
-    others = [
-        table.rename_columns(["x", *table.schema.names[1:]]),
-        table.append_column("x", table[name]),
-        {column: table[column].to_numpy().astype(np.float64) for column in table.schema.names},
-    ]
-    if "marginal" in stem or "cells" in stem:
-        others.append(table[:0])
-        for wrong in (table[:-1], {"noisy_count": np.zeros(3_000_000, np.int64)}):
-            assert "rows it should" in refused(tmp_path, forged(LIST, **{stem: parquet(wrong)}))
-    for other in others:
-        refused(tmp_path, forged(LIST, **{stem: parquet(other)}))
+@pytest.mark.parametrize("stem", arrays_of(LIST))
+def test_arrays_of_a_list_are_checked_as_all_are(tmp_path: Path, stem: str) -> None:
+    array, shape = array_of(LIST, stem), "the type and the shape it should"
+    assert shape in refused(tmp_path, forged(LIST, **{stem: array.astype(np.float64)}))
+    assert shape in refused(tmp_path, forged(LIST, **{stem: array[None]}))
+    if stem.endswith("counts") and array.ndim and stem[0] not in "35":
+        for wrong in (array[:-1], array[:0], np.zeros(3_000_000, np.int64)):
+            assert shape in refused(tmp_path, forged(LIST, **{stem: wrong}))
     refused(tmp_path, forged(LIST, **{stem: None}))
-    refused(tmp_path, forged(LIST, **{stem: b"PAR1"}))
+    refused(tmp_path, forged(LIST, **{stem: b"\x93NUMPY"}))
+    refused(tmp_path, forged(LIST, **{stem: npy(array[None])}))  # declared as before
 
 
 def test_the_cost_of_a_list_is_that_of_all_its_measurements(tmp_path: Path) -> None:
@@ -492,15 +467,15 @@ def test_the_cost_of_a_list_is_that_of_all_its_measurements(tmp_path: Path) -> N
     (tmp_path / "exact.dpcube").write_bytes(claim("15/32"))
     assert Release.open(tmp_path / "exact.dpcube").provenance.epsilon == Fraction(15, 32)
     assert "costs more than the epsilon" in refused(tmp_path, claim("14999/32000"))
-    dearer = changed(table_of(LIST, "3-boxes"), "units", 1, 4 * EIGHTH)
-    content = forged(LIST, lambda manifest: manifest["measurements"][2].update(units=4 * EIGHTH), **{"3-boxes": dearer})
+    dearer = changed(array_of(LIST, "3.units"), 1, 4 * EIGHTH)
+    content = forged(LIST, lambda manifest: manifest["measurements"][2].update(units=4 * EIGHTH), **{"3.units": dearer})
     assert "costs more than the epsilon" in refused(tmp_path, content)
 
 
 def test_all_tables_must_fit_into_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes 480 bytes at most by itself."""
-    content = file_of(make_release_of(*(CellCounts(np.zeros(SHAPE, np.int64), 10_000),) * 9))
+    content = file_of(make_release_of(*(Marginal.of_cells(np.zeros(SHAPE, np.int64), 10_000),) * 9))
     monkeypatch.setattr(memory, "available_bytes", lambda: 9 * 480 - 1)
-    assert "tables of 180 rows" in refused(tmp_path, content, kind=MemoryLimitError)
+    assert "arrays of 180 numbers" in refused(tmp_path, content, kind=MemoryLimitError)
     monkeypatch.setattr(memory, "available_bytes", lambda: 9 * 480)
     assert len(Release.open(tmp_path / "bad.dpcube").transcript.measurements) == 9

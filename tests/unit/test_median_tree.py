@@ -17,11 +17,11 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import InputError
 from dpcube.core.gate import Gate
 from dpcube.curator import publish
-from dpcube.measurements import BoxCounts, Choice, Provenance, Transcript
-from dpcube.plan.counter import SimulatedCounter
+from dpcube.measurements import BoxCounts, Provenance, Transcript
 from dpcube.release.periods import merged
 from dpcube.strategies import Outside, strategy_of
 from dpcube.strategies.rivals.median_tree import HIGHEST, MedianTree
+from dpcube.strategies.simulated import simulated_gate
 from dpcube.testing import SeededNoise, SilentNoise
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
@@ -79,7 +79,7 @@ def test_any_shape_is_served_within_the_budget(
     strategy = MedianTree(height=height, axis=axis, leftovers=leftovers)
     for counter in (
         Gate(exact, Fraction(1, 3), noise=SeededNoise(seed)),
-        SimulatedCounter(exact, Fraction(1, 3), seed=seed),
+        simulated_gate(exact, Fraction(1, 3), seed=seed),
     ):
         transcript = strategy.run(counter)
         boxes = boxes_of(transcript)
@@ -99,7 +99,7 @@ def test_the_literal_tree_gives_a_leaf_half_of_a_level() -> None:
     boxes = boxes_of(silent(exact, height=3, leftovers=False))
     assert set(boxes.units.tolist()) == {BUDGET_UNITS // 4 // 2}
     assert len(boxes.node) == len(boxes.tree) == 15
-    cuts = [kept for kept in silent(exact, height=3).measurements if isinstance(kept, Choice)]
+    cuts = silent(exact, height=3).selections
     assert [len(kept.chosen) for kept in cuts] == [1, 2, 4]
     assert {kept.units for kept in cuts} == {BUDGET_UNITS // 4 - BUDGET_UNITS // 4 // 2}
 
@@ -162,7 +162,7 @@ def test_it_makes_a_real_release(tmp_path: Path) -> None:
         answer = release.count(question) if question else release.count()
         assert np.isfinite([answer.value, answer.low, answer.high]).all()
         assert answer.low < answer.high
-    assert "where to cut boxes at their medians" in str(release.explain())
+    assert "selection among up to" in str(release.explain())
 
 
 def test_releases_of_periods_are_put_together_by_their_counts() -> None:

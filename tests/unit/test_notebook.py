@@ -84,7 +84,7 @@ def test_what_is_not_private_says_so_first() -> None:
 def test_an_answer_shows_its_interval() -> None:
     answer = Answer(1234.56, 3.0, 0.5, 1228.0, 1241.04, 0.9)
     assert shown(answer).rows == [
-        ["count", "90% interval", "noise", "within boxes"],
+        ["count", "90% interval", "noise", "nonuniformity"],
         ["1,234.6", "1,228.0 to 1,241.0", "3.0", "0.5"],
     ]
 
@@ -92,7 +92,7 @@ def test_an_answer_shows_its_interval() -> None:
 def test_an_error_that_is_not_known_is_said_to_be_unknown() -> None:
     assert shown(Answer(5.0, math.nan, math.nan, math.nan, math.nan, 0.95)).rows[1] == ["5.0", *["unknown"] * 3]
     answers = made(CLINIC).answer(Workload(CLINIC.shape, np.array([[0, 0]]), np.array([[3, 2]])))
-    object.__setattr__(answers, "withins", np.array([math.nan]))
+    object.__setattr__(answers, "nonuniformities", np.array([math.nan]))
     object.__setattr__(answers, "noises", None)
     (row,) = shown(answers).rows[1:]
     assert row[2] == row[4] == "unknown"
@@ -115,7 +115,7 @@ def test_a_view_shows_the_first_rows_of_its_table() -> None:
     view = made(CLINIC, strategy="dpcube").view()
     page, table = shown(view), view.table().slice(0, 20).to_pylist()
     assert page.words.endswith("View of age by age, sex by sex: the first 20 of 40 rows")
-    assert page.rows[0] == ["age", "sex", "count", "95% interval", "noise", "within boxes"]
+    assert page.rows[0] == ["age", "sex", "count", "95% interval", "noise", "nonuniformity"]
     expected = [
         [r["age"], r["sex"], f"{r['value']:,.1f}", f"{r['low']:,.1f} to {r['high']:,.1f}", f"{r['stderr']:,.1f}"]
         for r in table

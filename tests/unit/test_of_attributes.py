@@ -10,7 +10,7 @@ from dpcube.models.errors.axis_weights import cells_taken_of_first, number_asked
 from dpcube.models.errors.biases import BIAS, LARGEST_NOISE, Biases, bias_squares, geometric_middle
 from dpcube.models.marginals import BalancedEstimate
 from dpcube.models.marginals.balanced import cells_of_table
-from dpcube.models.posterior.of_attributes import CELLS, TABLES, learnt_biases, some_cells, tables_over
+from dpcube.models.posterior.calibration import CELLS, TABLES, learnt_biases, some_cells, tables_over
 from dpcube.queries import CountingQueries, Workload
 
 SHAPE = (3, 1, 4, 5, 2, 3, 2)
@@ -142,9 +142,9 @@ def held(found: BalancedEstimate, table: Floats) -> float:
         for second in range(first):
             cells = cells_of_table(table.shape, (second, first))
             truth = table.sum(tuple(axis for axis in range(table.ndim) if axis not in (first, second))).reshape(-1)
-            errors = found.range_errors(cells)
-            stated = np.sqrt(errors.noise_variances + errors.within_squares)
-            inside.append(np.abs(found.range_values(cells) - truth) <= 1.96 * stated + 0.5)
+            errors = found.errors(cells)
+            stated = np.sqrt(errors.noise_variances + errors.nonuniformity_squares)
+            inside.append(np.abs(found.values(cells) - truth) <= 1.96 * stated + 0.5)
     return float(np.mean(np.concatenate(inside)))
 
 

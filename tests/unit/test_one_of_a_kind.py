@@ -22,9 +22,8 @@ from scipy import stats
 
 from dpcube.core import budget as budget_module
 from dpcube.core.boxes import Boxes
-from dpcube.core.budget import Account, Agent, Budget, PartitionBudget
-from dpcube.core.cell_budget import RegionBudget
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.budget import Account, Agent, Budget, CellBudget, PartitionBudget
+from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.domain import Integer
 from dpcube.core.errors import BudgetError, SourceError
 from dpcube.core.gate import Gate
@@ -120,8 +119,8 @@ def test_the_parts_of_a_partition_cost_what_the_dearest_costs_in_threads_too(has
 
 def gate_charges(gate: Gate, units: int) -> list[Charge]:
     whole = Boxes((2,), np.array([[0]]), np.array([[2]]))
-    cells: list[Charge] = [lambda: gate.count_cells(units)] * (THREADS // 2)
-    return [*cells, *[lambda: gate.count_boxes(whole, np.array([units]))] * (THREADS // 2)]
+    cells: list[Charge] = [lambda: every_cell(gate, units)] * (THREADS // 2)
+    return [*cells, *[lambda: gate.boxes(whole, np.array([units]))] * (THREADS // 2)]
 
 
 def test_a_gate_grants_threads_its_epsilon_and_no_more(hasty: None) -> None:
@@ -130,7 +129,7 @@ def test_a_gate_grants_threads_its_epsilon_and_no_more(hasty: None) -> None:
 
 
 def test_sabotage_a_gate_without_its_lock_overspends(hasty: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcube.core.cell_budget.Account", Unlocked)
+    monkeypatch.setattr("dpcube.core.budget.Account", Unlocked)
 
     def once() -> int:
         return granted(gate_charges(Gate(np.array([1, 2]), ONE, noise=SilentNoise()), BUDGET_UNITS // 64), tries=64)
@@ -157,14 +156,14 @@ def test_units_changed_by_another_holder_of_the_array_do_not_change_the_noise() 
             return super().draw(epsilon, size)
 
     gate = Gate(np.array([1, 2]), ONE, noise=Watching())
-    charge = gate._regions.charge
+    charge = gate._budget.charge
 
     def charge_then_change(boxes: Boxes, asked: Any) -> None:
         charge(boxes, asked)
         units[:] = BUDGET_UNITS
 
-    gate._regions.charge = charge_then_change  # type: ignore[method-assign,assignment]
-    gate.count_boxes(Boxes((2,), np.array([[0], [1]]), np.array([[1], [2]])), units)
+    gate._budget.charge = charge_then_change  # type: ignore[method-assign,assignment]
+    gate.boxes(Boxes((2,), np.array([[0], [1]]), np.array([[1], [2]])), units)
     assert drawn == [gate.epsilon_per_unit]
 
 
@@ -182,7 +181,7 @@ def things() -> dict[str, object]:
         "account": root.account,
         "table": table,
         "part of a table": table.partition(Integer(name="age", min=0, max=3))["2"],
-        "regions": RegionBudget((2,), BUDGET_UNITS),
+        "regions": CellBudget((2,), BUDGET_UNITS),
         "gate": Gate(np.array([1, 2]), ONE),
         "words": RandomWords(),
     }
@@ -231,8 +230,8 @@ def asks() -> dict[str, Charge]:
         "remaining": lambda: table.remaining,
         "count": lambda: table.noisy_count(epsilon=1),
         "sum": lambda: table.noisy_sum("age", epsilon=1, bound=3),
-        "cells": lambda: gate.count_cells(BUDGET_UNITS),
-        "boxes": lambda: gate.count_boxes(whole, np.array([BUDGET_UNITS])),
+        "cells": lambda: every_cell(gate, BUDGET_UNITS),
+        "boxes": lambda: gate.boxes(whole, np.array([BUDGET_UNITS])),
     }
 
 
@@ -254,7 +253,7 @@ def test_a_process_is_told_by_its_number_too() -> None:
 
 def test_what_was_made_in_another_process_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same refusal without a fork, for tools that see one process only."""
-    account, root, regions = Account(), Budget(Fraction(1)), RegionBudget((2,), 10)
+    account, root, regions = Account(), Budget(Fraction(1)), CellBudget((2,), 10)
     part = PartitionBudget(root).part("a")
     monkeypatch.setattr(budget_module, "this_process", lambda: (0, 0))
     asked: list[Charge] = [account.mine, lambda: root.charge(Fraction(1)), lambda: root.remaining]

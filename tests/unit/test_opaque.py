@@ -18,18 +18,15 @@ from dpcube.core import gate, private_table
 from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
 from dpcube.core.candidates.classes import CRITERIA
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.core.cuboid_gate import CuboidGate
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.domain import Integer
 from dpcube.core.errors import DpcubeError, HiddenError, SourceError
-from dpcube.core.exact import ExactCounts
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import DenseCounts, SparseRows
 from dpcube.core.gate import Gate
-from dpcube.core.grid_gate import GridGate
 from dpcube.core.seal import sealed
 from dpcube.core.sources import Rows, counts_from_frame
 from dpcube.curator import PrivateTable, publish
-from dpcube.measurements import CellCounts, MarginalCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from tracebacks import MANY, ROWS, SECRET, Loud, Raiser, leaks, seen, texts
 
 AGES = Domain((Integer(name="age", min=0, max=3),))
@@ -64,7 +61,7 @@ class Tables:
 
     def run(self, counter: NoisyCounter) -> Transcript:
         third = BUDGET_UNITS // 3
-        counted = [MarginalCounts(axes, counter.count_marginal(axes, third), third) for axes in ((0,), (1,), (0, 1))]
+        counted = [Marginal(axes, counter.marginal(axes, third), third) for axes in ((0,), (1,), (0, 1))]
         return Transcript(counter.shape, counter.epsilon_per_unit, tuple(counted))
 
 
@@ -77,13 +74,13 @@ class Chooser:
         units, two = BUDGET_UNITS // 16, np.ones(2, np.int64)
         whole = Boxes((3, 2), np.array([[0, 0]]), np.array([[3, 2]]))
         parts = Boxes((3, 2), np.array([[0, 0], [1, 0]]), np.array([[2, 2], [3, 2]]))
-        counter.choose(MedianCuts(whole, np.array([0])), units)
-        counter.choose(LargestClass(whole, 1), units)
-        counter.choose(BoxDistances(parts, two, np.arange(2), two, two), units)
-        counter.choose(TableDistances((3, 2), ((0,), (1,)), (np.arange(3), np.arange(2)), two, two), units)
+        counter.select(MedianCuts(whole, np.array([0])), units)
+        counter.select(LargestClass(whole, 1), units)
+        counter.select(BoxDistances(parts, two, np.arange(2), two, two), units)
+        counter.select(TableDistances((3, 2), ((0,), (1,)), (np.arange(3), np.arange(2)), two, two), units)
         for criterion in CRITERIA:
-            counter.choose(BestSplit(whole, 1, (0,), criterion), units)
-        cells = CellCounts(counter.count_cells(8 * units), 8 * units)
+            counter.select(BestSplit(whole, 1, (0,), criterion), units)
+        cells = Marginal.of_cells(every_cell(counter, 8 * units), 8 * units)
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 
@@ -136,10 +133,10 @@ def test_an_exception_at_every_trusted_line_shows_no_exact_count(
     assert leaks(jobs[name], PASSED, every=4 if twice else 1, last=last, twice=twice) == {}
 
 
-@pytest.mark.parametrize("owner", [Gate, ExactCounts, CuboidGate, GridGate, ExactRows])
+@pytest.mark.parametrize("owner", [Gate, DenseCounts, SparseRows])
 def test_whatever_handles_exact_counts_is_sealed_by_itself(owner: type) -> None:
     """One seal inside another hides what the other would show: none may lean on the next."""
-    shows_nothing = {"shape", "size", "private", "reveal", "__repr__", "__setattr__"}
+    shows_nothing = {"check_selection", "_check_cells", "shape", "size", "private", "reveal", "__repr__", "__setattr__"}
     for name, made in vars(owner).items():
         if isinstance(made, FunctionType) and name not in shows_nothing:
             assert getattr(made, "__wrapped__", None) is not None, f"{owner.__name__}.{name} has no seal"
@@ -166,7 +163,7 @@ def test_sabotage_counting_without_the_seal_is_caught(
 def test_sabotage_a_gate_without_the_seal_is_caught(
     jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for owner, name in ((Gate, "count_boxes"), (ExactCounts, "sums"), (ExactCounts, "__init__")):
+    for owner, name in ((Gate, "boxes"), (DenseCounts, "box_sums"), (DenseCounts, "__init__")):
         monkeypatch.setattr(owner, name, bare(getattr(owner, name)))
     assert leaks(jobs["array, boxes"], PASSED, every=1, within="exact.py", last=True)
 
@@ -174,7 +171,7 @@ def test_sabotage_a_gate_without_the_seal_is_caught(
 def test_sabotage_tables_without_the_seal_are_caught(
     jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for owner, name in ((Gate, "count_marginal"), (ExactCounts, "marginal"), (ExactCounts, "__init__")):
+    for owner, name in ((Gate, "marginal"), (DenseCounts, "marginal"), (DenseCounts, "__init__")):
         monkeypatch.setattr(owner, name, bare(getattr(owner, name)))
     assert leaks(jobs["array, tables"], PASSED, every=1, within="exact.py", last=True)
 
@@ -190,7 +187,7 @@ def test_a_table_is_summed_where_no_exact_count_shows(jobs: dict[str, Callable[[
 def test_sabotage_choices_without_the_seal_are_caught(
     jobs: dict[str, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for owner, name in ((Gate, "choose"), (ExactCounts, "chosen")):
+    for owner, name in ((Gate, "select"), (DenseCounts, "selected")):
         monkeypatch.setattr(owner, name, bare(getattr(owner, name)))
     for within in SCORING:
         found = [leaks(jobs["array, choices"], PASSED, every=1, within=within, last=last) for last in (False, True)]
@@ -310,7 +307,7 @@ def test_a_seal_is_not_for_generators() -> None:
 
 
 def test_exact_counts_show_nothing() -> None:
-    held = ExactCounts(np.array([[MANY, 2]]))
+    held = DenseCounts(np.array([[MANY, 2]]))
     assert (held.shape, held.size) == ((1, 2), 2)
     for text in (repr(held), str(held), f"{held}", f"{held!r:>60}", repr(np.asarray(held)), repr([held])):
         assert "hidden" in text
@@ -335,14 +332,14 @@ def test_exact_counts_show_nothing() -> None:
             ask(held)
     with pytest.raises(AttributeError):
         held.shape = (2, 1)
-    assert held != ExactCounts(held.reveal())
+    assert held != DenseCounts(held.reveal())
 
 
 def test_exact_counts_are_one_array() -> None:
     counts = np.arange(6).reshape(2, 3)
-    assert np.shares_memory(ExactCounts(counts).reveal(), counts)
+    assert np.shares_memory(DenseCounts(counts).reveal(), counts)
     noisy = np.ones(6, np.int64)
-    assert np.shares_memory(ExactCounts(counts).plus(noisy), noisy)
+    assert np.shares_memory(DenseCounts(counts).plus(noisy), noisy)
     assert noisy.tolist() == [1, 2, 3, 4, 5, 6]
     assert counts.tolist() == [[0, 1, 2], [3, 4, 5]]
 

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from dpcube.release.cache.balanced_answers import BalancedAnswers
 
 from dependent_rows import all_cells, dependent_counts
 from dpcube.core.arrays import Floats
@@ -19,7 +20,6 @@ from dpcube.models.posterior import infer, whole_count
 from dpcube.models.posterior.estimate import PosteriorEstimate
 from dpcube.queries import CountingQueries
 from dpcube.queries.random_ranges import random_ranges
-from dpcube.release.cache.balanced_answers import BalancedAnswers
 
 SPARSE = (3,) * 9
 
@@ -121,11 +121,11 @@ def test_errors_with_the_same_noise_add_up() -> None:
     pooled = pooled_errors(errors, own, sides, sides, tables=tables, factors={(0,): factor})
     way = 48 / (48 + 16)
     of_tree, of_tables = (1 - way) ** 2, way**2 * 16
-    assert pooled.within_squares[0] == pytest.approx(of_tree * 7)
+    assert pooled.nonuniformity_squares[0] == pytest.approx(of_tree * 7)
     expected = of_tree * (48 - 7) + of_tables + 2 * math.sqrt(of_tables * of_tree * 16)
     assert pooled.noise_variances[0] == pytest.approx(expected)
     unmoved = pooled_errors(errors, own, sides, sides, tables=tables, factors={(0,): 0.0})
-    assert (unmoved.noise_variances[0], unmoved.within_squares[0]) == (9.0, 7.0)
+    assert (unmoved.noise_variances[0], unmoved.nonuniformity_squares[0]) == (9.0, 7.0)
 
 
 def test_what_is_kept_of_it_answers_as_it_does() -> None:

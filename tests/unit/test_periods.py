@@ -12,8 +12,8 @@ from dpcube import Category, Domain, Integer, Release, evaluate
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import InputError
 from dpcube.core.noise import Noise
-from dpcube.measurements import CellCounts, MarginalCounts, Provenance, Transcript
-from dpcube.measurements.file import spent
+from dpcube.measurements import Marginal, Provenance, Transcript
+from dpcube.measurements.manifest import spent
 from dpcube.release.periods import merged
 from dpcube.testing import SeededNoise, SilentNoise
 
@@ -95,9 +95,9 @@ def test_an_adaptive_whole_keeps_its_kind_and_states_errors_that_add_up() -> Non
     assert whole.transcript.boxes.tree.is_halved  # so that boxes are as even as the parts say
     for question in (None, "age < 40", "sex = 'M' and age between 25 and 35"):
         found, answers = whole.count(question), [one.count(question) for one in parts]
-        together = float(np.sqrt(sum(answer.stderr**2 + answer.within**2 for answer in answers)))
+        together = float(np.sqrt(sum(answer.stderr**2 + answer.nonuniformity**2 for answer in answers)))
         assert abs(found.value - sum(answer.value for answer in answers)) < 3 * together
-        assert 0.5 * together < np.hypot(found.stderr, found.within) < 2 * together
+        assert 0.5 * together < np.hypot(found.stderr, found.nonuniformity) < 2 * together
 
 
 @pytest.mark.slow
@@ -146,14 +146,14 @@ def test_tables_over_some_attributes_stand_side_by_side() -> None:
     """A release may have measured its total by itself."""
 
     def of_total(total: int, month: str) -> Release:
-        cells = CellCounts(np.full(DOMAIN.shape, total), BUDGET_UNITS // 2)
-        measured = (MarginalCounts((), np.array(total), BUDGET_UNITS // 4), cells)
+        cells = Marginal.of_cells(np.full(DOMAIN.shape, total), BUDGET_UNITS // 2)
+        measured = (Marginal((), np.array(total), BUDGET_UNITS // 4), cells)
         transcript = Transcript(DOMAIN.shape, Fraction(1, BUDGET_UNITS), measured)
         return Release(DOMAIN, transcript, Provenance("x", Fraction(1), "test", period=month, private=False))
 
     whole = merged([of_total(7, MONTHS[0]), of_total(9, MONTHS[1])])
     total = whole.transcript.measurements[0]
-    assert isinstance(total, MarginalCounts)
+    assert isinstance(total, Marginal)
     assert (total.axes, total.counts.tolist(), total.units) == ((0,), [7, 9], BUDGET_UNITS // 4)
 
 
@@ -215,7 +215,7 @@ def test_releases_of_different_epsilons_add_up_with_their_own_errors(
 
 def test_tables_that_not_all_have_are_left_out() -> None:
     first, second = (release(k) for k in range(2))
-    table = MarginalCounts((0,), counts(0).sum(axis=1), 10_000)
+    table = Marginal((0,), counts(0).sum(axis=1), 10_000)
     more = Transcript(DOMAIN.shape, first.transcript.epsilon_per_unit, (table, *first.transcript.measurements))
     whole = merged([Release(DOMAIN, more, first.provenance), second])
     assert [one.kind for one in whole.transcript.measurements] == ["boxes"]

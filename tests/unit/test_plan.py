@@ -13,17 +13,17 @@ from scipy import stats
 from dpcube import Category, Date, Domain, Integer, evaluate, plan, theory
 from dpcube import strategies as strategy
 from dpcube.core.boxes import Boxes
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import BudgetError, InputError
 from dpcube.plan import predict as predicting
 from dpcube.plan.axes import PlannedAxis, at_most, axes_of, halve_longest, shape_of
-from dpcube.plan.counter import SimulatedCounter
 from dpcube.plan.predict import Predictor
 from dpcube.plan.queries import QUERY_KINDS, workload_of
 from dpcube.plan.search import least_epsilon, rounded_up
 from dpcube.plan.stand_ins import STAND_INS, made_up_counts
 from dpcube.research.planning import FACTOR, Compared, compare_plan
 from dpcube.strategies import BY_NAME, Cells, TwoPhase
+from dpcube.strategies.simulated import simulated_gate
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +97,7 @@ def test_stand_ins_differ_in_character() -> None:
 
 def test_simulated_noise_has_the_law_of_the_gate() -> None:
     epsilon, size = Fraction(1, 2), 200_000
-    noise = SimulatedCounter(np.zeros(size, np.int64), epsilon, seed=3).count_cells(BUDGET_UNITS)
+    noise = every_cell(simulated_gate(np.zeros(size, np.int64), epsilon, seed=3), BUDGET_UNITS)
     values = np.arange(-20, 21)
     law = np.tanh(0.25) * np.exp(-0.5 * np.abs(values))
     seen = np.array([(noise == v).sum() for v in values])
@@ -113,24 +113,23 @@ def test_simulated_boxes_have_noise_of_their_own_units() -> None:
     lower = np.stack([np.arange(6000), np.zeros(6000, np.int64)], axis=1)
     boxes = Boxes((6000, 1), lower, lower + 1)
     units = np.where(np.arange(6000) % 2, BUDGET_UNITS, BUDGET_UNITS // 10)
-    noise = SimulatedCounter(made_up, Fraction(1), seed=5).count_boxes(boxes, units) - made_up[:, 0]
+    noise = simulated_gate(made_up, Fraction(1), seed=5).boxes(boxes, units) - made_up[:, 0]
     for share, of in ((1.0, noise[1::2]), (0.1, noise[::2])):
         assert np.abs(of).mean() == pytest.approx(1 / math.sinh(share), rel=0.1)
 
 
 def test_a_smaller_epsilon_scales_the_same_noise() -> None:
     small, large = (
-        SimulatedCounter(np.zeros(500, np.int64), Fraction(e), seed=1).count_cells(BUDGET_UNITS)
-        for e in ("0.01", "0.02")
+        every_cell(simulated_gate(np.zeros(500, np.int64), Fraction(e), seed=1), BUDGET_UNITS) for e in ("0.01", "0.02")
     )
     assert np.abs(small - 2 * large).max() <= 2  # rounding of each part
 
 
 def test_a_simulated_counter_refuses_what_the_gate_refuses() -> None:
-    counter = SimulatedCounter(np.zeros((4, 4), np.int64), Fraction(1), seed=0)
-    counter.count_cells(BUDGET_UNITS)
+    counter = simulated_gate(np.zeros((4, 4), np.int64), Fraction(1), seed=0)
+    every_cell(counter, BUDGET_UNITS)
     with pytest.raises(BudgetError):
-        counter.count_cells(1)
+        every_cell(counter, 1)
 
 
 # --- predictions ---------------------------------------------------------------------------------------------------

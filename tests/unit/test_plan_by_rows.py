@@ -24,11 +24,11 @@ from dpcube.plan.errors_by_rows import (
     ranges_of_share,
 )
 from dpcube.plan.made_up_rows import MadeUpRows, rows_made_up
-from dpcube.plan.row_counters import SimulatedCuboids, SimulatedGrid
 from dpcube.plan.stand_ins import STAND_INS
 from dpcube.queries import Workload
 from dpcube.strategies import Cuboids, FineGrid
 from dpcube.strategies.described import what_is_done
+from dpcube.strategies.simulated import simulated_gate
 
 WIDE = Domain(*(Integer(f"a{j}", 0, 4 + j) for j in range(4)), Category("sex", ("f", "m"), null="cell"))
 GRID = Domain(Integer("x", 0, 10**6 - 1), Integer("y", 0, 10**5 - 1))
@@ -67,23 +67,23 @@ def test_attributes_of_made_up_rows_follow_each_other_unless_they_are_even() -> 
 
 def test_simulated_tables_are_the_rows_with_noise_of_their_units() -> None:
     made = rows_of([[0, 1], [2, 0]], (3, 2), [1000, 5000])
-    counter = SimulatedCuboids(made, Fraction(10), seed=(0,))
-    assert np.abs(counter.count_marginal((0, 1), BUDGET_UNITS // 2) - [[0, 1000], [0, 0], [5000, 0]]).max() < 10
+    counter = simulated_gate(made.exact(), Fraction(10), seed=(0,))
+    assert np.abs(counter.marginal((0, 1), BUDGET_UNITS // 2) - [[0, 1000], [0, 0], [5000, 0]]).max() < 10
     coarser = counter.grouped([np.array([0, 1, 1]), np.array([0, 0])])
     assert coarser.shape == (2, 1)
-    assert np.abs(coarser.count_marginal((0,), BUDGET_UNITS // 2) - [1000, 5000]).max() < 10
+    assert np.abs(coarser.marginal((0,), BUDGET_UNITS // 2) - [1000, 5000]).max() < 10
     with pytest.raises(BudgetError):
-        counter.count_marginal((0,), 1)  # the coarser counter spent of the same budget
+        counter.marginal((0,), 1)  # the coarser counter spent of the same budget
 
 
 def test_simulated_boxes_are_the_rows_with_noise_of_their_units() -> None:
     made = rows_of([[5, 7], [900, 1]], (1000, 1000), [1000, 5000])
-    counter = SimulatedGrid(made, Fraction(10), seed=(0,))
+    counter = simulated_gate(made.exact(), Fraction(10), seed=(0,))
     boxes = Boxes(made.shape, np.array([[0, 0], [500, 0]]), np.array([[500, 1000], [1000, 1000]]))
-    counts = counter.count_boxes(boxes, np.full(2, BUDGET_UNITS))
+    counts = counter.boxes(boxes, np.full(2, BUDGET_UNITS))
     assert np.abs(counts - [1000, 5000]).max() < 10
     with pytest.raises(BudgetError):
-        counter.count_boxes(boxes, np.full(2, 1))
+        counter.boxes(boxes, np.full(2, 1))
 
 
 # Errors against rows that are known.
@@ -112,7 +112,7 @@ def test_ranges_of_a_share_take_it_and_every_other_one_holds_a_row() -> None:
 
 
 def quiet(made: MadeUpRows, strategy: Cuboids) -> CuboidsEstimate:
-    found = estimate(strategy.run(SimulatedCuboids(made, Fraction(50), seed=(0,))))
+    found = estimate(strategy.run(simulated_gate(made.exact(), Fraction(50), seed=(0,))))
     assert isinstance(found, CuboidsEstimate)
     return found
 
@@ -133,12 +133,12 @@ def test_without_noise_what_was_counted_is_told_and_what_was_not_is_wrong() -> N
 
 def test_errors_of_a_grid_are_of_each_size_that_holds_a_cell() -> None:
     made = rows_made_up("smooth", axes_of(Domain.of_shape((100, 30))), rows=500, most=500, seed=0)
-    found = estimate(FineGrid().run(SimulatedGrid(made, Fraction(1), seed=(0,))))
+    found = estimate(FineGrid().run(simulated_gate(made.exact(), Fraction(1), seed=(0,))))
     errors = errors_of_grid(found, made)
     sizes = ["", "25% of the grid", "5% of the grid", "1% of the grid"]
     assert [about for kind, about in errors if kind == "ranges"] == sizes
     whole = Workload(made.shape, np.array([[0, 0]]), np.array([made.shape]))
-    assert errors["total", ""] == (abs(found.range_values(whole)[0] - 500), 1.0)
+    assert errors["total", ""] == (abs(found.values(whole)[0] - 500), 1.0)
 
 
 # Plans.

@@ -14,7 +14,7 @@ import dpcube
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import Candidates
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import DomainError
 from dpcube.core.gate import Gate
 from dpcube.measurements import BoxCounts, Transcript
@@ -26,8 +26,8 @@ from dpcube.strategies.first_look import FIRST_TOTAL, LARGEST_CHOSEN, MOST_LOOK,
 from dpcube.strategies.level_budgets import LevelBudgets
 from dpcube.strategies.looking import ROOT_SHARE, look_levels, look_shares
 from dpcube.strategies.plans import ADAPTIVE, CELLS, CLEAR_AT_ONCE, LEVELS, PLANS, PlanSetting, TreePlan
-from dpcube.strategies.pseudo import PseudoCounter, discrete_noise, draw_below, noise_of_cells, ranges_of
 from dpcube.strategies.seen import ROOT, Seen
+from dpcube.strategies.simulated import discrete_noise, draw_below, noise_of_cells, ranges_of, simulated_gate
 from dpcube.strategies.simulation import AskedOfTables, choose
 from dpcube.testing import SeededNoise, SilentNoise
 from dpcube.trees.halving import depth
@@ -90,19 +90,19 @@ class Recorder:
         self._gate, self.shape, self.epsilon_per_unit = gate, gate.shape, gate.epsilon_per_unit
         self.given: list[int] = []
 
-    def count_cells(self, units: int) -> Ints:
-        raise AssertionError(units)
+    def grouped(self, groups: object) -> NoisyCounter:
+        raise AssertionError(groups)
 
-    def choose(self, candidates: Candidates, units: int) -> Ints:
+    def select(self, candidates: Candidates, units: int) -> Ints:
         raise AssertionError(candidates, units)
 
-    def count_boxes(self, boxes: Boxes, units: Ints) -> Ints:
-        said = self._gate.count_boxes(boxes, units)
+    def boxes(self, boxes: Boxes, units: Ints) -> Ints:
+        said = self._gate.boxes(boxes, units)
         self.given += said.tolist()
         return said
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> Ints:
-        said = self._gate.count_marginal(axes, units)
+    def marginal(self, axes: tuple[int, ...], units: int) -> Ints:
+        said = self._gate.marginal(axes, units)
         self.given += said.reshape(-1).tolist()
         return said
 
@@ -111,12 +111,8 @@ class Recorder:
 def test_everything_counted_is_in_the_transcript(exact: Ints) -> None:
     counter = Recorder(Gate(exact, Fraction(1, 2), noise=SeededNoise(4)))
     transcript = Adaptive().run(counter)
-    kept = [count for one in transcript.measurements for table in one.tables().values() for count in said_of(table)]
+    kept = [count for one in transcript.measurements for count in one.arrays()["counts"].reshape(-1).tolist()]
     assert sorted(kept) == sorted(counter.given)
-
-
-def said_of(table: dict[str, Ints]) -> list[int]:
-    return next((column.tolist() for name, column in table.items() if name.startswith("noisy_count")), [])
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
@@ -164,9 +160,8 @@ def test_the_choice_depends_on_what_was_counted_alone() -> None:
     np.random.default_rng().random()
     assert one.plan == again.plan
     for first, second in zip(one.measurements, again.measurements, strict=True):
-        for name, columns in first.tables().items():
-            for column, values in columns.items():
-                np.testing.assert_array_equal(values, second.tables()[name][column])
+        for name, array in first.arrays().items():
+            np.testing.assert_array_equal(array, second.arrays()[name])
 
 
 def test_the_first_look_is_nearly_free() -> None:
@@ -238,9 +233,9 @@ def test_what_is_drawn_follows_from_its_seed() -> None:
         totals = np.zeros(len(tree), np.int64)
         totals[0] = 10**6
         draw_below(tree, totals, ROOT, np.full(len(tree), 0.5), weights, 0.3, seed=seed)
-        counter = PseudoCounter(table, per_unit, seed=seed)
-        said = counter.count_boxes(corner, np.array([BUDGET_UNITS // 1000]))
-        cells, sums = counter.count_cells(BUDGET_UNITS // 1000), counter.count_marginal((1,), BUDGET_UNITS // 1000)
+        counter = simulated_gate(table, per_unit * BUDGET_UNITS, seed=seed)
+        said = counter.boxes(corner, np.array([BUDGET_UNITS // 1000]))
+        cells, sums = every_cell(counter, BUDGET_UNITS // 1000), counter.marginal((1,), BUDGET_UNITS // 1000)
         noise = noise_of_cells((4, 4), np.array(list(np.ndindex(4, 4))), 1.0, seed=seed)
         assert cells.shape == table.shape
         assert sums.shape == (4,)
@@ -255,7 +250,7 @@ def test_plain_cells_on_a_made_up_table_have_the_noise_of_the_plan_of_cells() ->
     """So that plans and plain cells are compared by what they do, not by luck."""
     table, per_unit = dense((8, 8)), Fraction(1, BUDGET_UNITS)
     seen, setting = prepared(Gate(table, Fraction(1), noise=SeededNoise(1)))
-    twin = seen.on(PseudoCounter(table, per_unit, seed=7))
+    twin = seen.on(simulated_gate(table, per_unit * BUDGET_UNITS, seed=7))
     CELLS.run(twin, setting)
     nodes, counts, _ = twin.rows[-1]
     places = twin.tree.lower[nodes]
@@ -264,7 +259,7 @@ def test_plain_cells_on_a_made_up_table_have_the_noise_of_the_plan_of_cells() ->
     assert (np.abs(noise - expected) <= 1 + 0.03 * np.abs(expected)).all()
     assert np.mean(noise == expected) > 0.9
     cells = Boxes((8, 8), places, places + 1)
-    plain = PseudoCounter(table, per_unit, seed=7).count_boxes(cells, np.full(64, BUDGET_UNITS))
+    plain = simulated_gate(table, per_unit * BUDGET_UNITS, seed=7).boxes(cells, np.full(64, BUDGET_UNITS))
     np.testing.assert_array_equal(plain - table[tuple(places.T)], expected)
 
 

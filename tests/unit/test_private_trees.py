@@ -10,7 +10,7 @@ import pytest
 from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import Candidates
 from dpcube.core.candidates.classes import CRITERIA, Criterion
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.domain import Domain
 from dpcube.core.errors import BudgetError
 from dpcube.core.gate import Gate
@@ -39,21 +39,21 @@ class Account:
         self.counter, self.charged, self.calls = counter, np.zeros(counter.shape, np.int64), list[Any]()
         self.shape, self.epsilon_per_unit = counter.shape, counter.epsilon_per_unit
 
-    def count_boxes(self, boxes: Boxes, units: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def boxes(self, boxes: Boxes, units: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         for lower, upper, each in zip(boxes.lower, boxes.upper, units, strict=True):
             self.charged[tuple(map(slice, lower, upper))] += each
-        return self._kept(self.counter.count_boxes(boxes, units))
+        return self._kept(self.counter.boxes(boxes, units))
 
-    def choose(self, candidates: Candidates, units: int) -> np.ndarray[Any, Any]:
+    def grouped(self, groups: object) -> NoisyCounter:
+        raise AssertionError(groups)
+
+    def select(self, candidates: Candidates, units: int) -> np.ndarray[Any, Any]:
         assert candidates.covered is not None
         for lower, upper in zip(candidates.covered.lower, candidates.covered.upper, strict=True):
             self.charged[tuple(map(slice, lower, upper))] += units
-        return self._kept(self.counter.choose(candidates, units))
+        return self._kept(self.counter.select(candidates, units))
 
-    def count_cells(self, units: int) -> np.ndarray[Any, Any]:
-        raise NotImplementedError
-
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> np.ndarray[Any, Any]:
+    def marginal(self, axes: tuple[int, ...], units: int) -> np.ndarray[Any, Any]:
         raise NotImplementedError
 
     def _kept(self, answer: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -67,10 +67,10 @@ class Replayed:
     def __init__(self, account: Account) -> None:
         self.shape, self.epsilon_per_unit, self._answers = account.shape, account.epsilon_per_unit, iter(account.calls)
 
-    def count_boxes(self, *_: object) -> Any:
+    def boxes(self, *_: object) -> Any:
         return next(self._answers)
 
-    choose = count_boxes
+    select = boxes
 
 
 def drawn(node: Node) -> object:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpcube import Category, Domain, Integer, Release
 from dpcube.core import private_table as private_table_module
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import BudgetError, DomainError, InputError, MemoryLimitError, ReleaseFileError, SourceError
 from dpcube.core.gate import Gate
 from dpcube.core.ledger.ledger import Ledger
@@ -319,7 +319,7 @@ class Overspending(Cells):
     """A strategy that asks for more than there is."""
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        counter.count_cells(BUDGET_UNITS // 2)
+        every_cell(counter, BUDGET_UNITS // 2)
         return Cells().run(counter)
 
 
@@ -369,7 +369,7 @@ def test_every_gate_is_told_how_many_rows_a_unit_has(strategy: str) -> None:
 def test_what_holds_rows_does_not_show_them() -> None:
     rows = pa.table({"age": [31] * 1009, "sex": ["zebra"] * 1009})
     gate = Gate(np.full((3, 2), 7919), Fraction(1))
-    gate.count_cells(BUDGET_UNITS // 2)
+    every_cell(gate, BUDGET_UNITS // 2)
     table = PrivateTable(rows, epsilon=1)
     parts = table.partition(DOMAIN["sex"])
     shown = [*map(repr, (gate, table, open_rows(rows), *parts.values())), *map(str, (gate, table, open_rows(rows)))]

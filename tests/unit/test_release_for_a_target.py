@@ -8,7 +8,7 @@ import pytest
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain import Category, Domain, Integer
 from dpcube.core.errors import InputError
-from dpcube.measurements import MarginalCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from dpcube.queries import Workload
 from dpcube.research import experiment
 from dpcube.strategies import Adaptive
@@ -25,7 +25,7 @@ def transcript(strategy: Adaptive, seed: int = 0) -> Transcript:
 
 
 def test_tables_of_each_attribute_by_class_get_the_same_good_part() -> None:
-    tables = [one for one in transcript(Adaptive(target="y")).measurements if isinstance(one, MarginalCounts)]
+    tables = [one for one in transcript(Adaptive(target="y")).measurements if isinstance(one, Marginal)]
     assert [table.axes for table in tables] == [(0, 1), (1, 2), (1, 3)]
     assert {table.units for table in tables} == {int(Fraction(2, 3) * BUDGET_UNITS) // 3}
 
@@ -66,7 +66,7 @@ def test_the_target_is_found_again_in_another_domain() -> None:
 
 def test_beside_kinds_of_queries_and_in_a_small_cube() -> None:
     strategy = Adaptive(target="y", queries=("ranges", "groups", "groups", "short"))
-    assert any(isinstance(one, MarginalCounts) for one in transcript(strategy).measurements)
+    assert any(isinstance(one, Marginal) for one in transcript(strategy).measurements)
     assert strategy.for_domain(DOMAIN).parameters() == {"queries": "ranges, groups, groups, short", "target": "y"}
     two = Domain(Integer("x", 0, 9), Category("y", ["no", "yes"]))
     counts = np.arange(20).reshape(10, 2)

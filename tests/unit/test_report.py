@@ -10,7 +10,7 @@ import pytest
 from dpcube import Domain
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain import Category, Integer
-from dpcube.measurements import CellCounts, Provenance, Transcript
+from dpcube.measurements import Marginal, Provenance, Transcript
 from dpcube.release import Release
 from dpcube.release.page_parts import html_table, picture_html
 from dpcube.release.plots import picture
@@ -21,7 +21,7 @@ WARDS = Category(name="ward", values=("heart", "hand", "head", "hip"))
 
 def release_of(counts: object, *attributes: Category | Integer) -> Release:
     domain = Domain(attributes)
-    cells = CellCounts(np.array(counts).reshape(domain.shape), BUDGET_UNITS)
+    cells = Marginal.of_cells(np.array(counts).reshape(domain.shape), BUDGET_UNITS)
     transcript = Transcript(domain.shape, Fraction(1, BUDGET_UNITS), (cells,))
     return Release(domain, transcript, Provenance("cells", Fraction(1), "dpcube test", {}))
 

@@ -233,11 +233,11 @@ def test_totals_and_variances_are_those_of_dense_least_squares(shape: tuple[int,
     np.testing.assert_allclose(found.cells(LEAST_SQUARES), expected, atol=1e-8)
     workload = random_ranges(shape, 20, seed=seed)
     weights = np.array([[_overlap(tree, leaf, workload, query) for leaf in tree.leaves] for query in range(20)])
-    stated = found.estimate(LEAST_SQUARES).range_errors(workload)
+    stated = found.estimate(LEAST_SQUARES).errors(workload)
     np.testing.assert_allclose(stated.noise_variances, np.einsum("ij,jk,ik->i", weights, covariance, weights))
     whole = np.isin(weights, (0, 1)).all(axis=1)
-    assert np.all(stated.within_squares[~whole] >= 0)
-    np.testing.assert_array_equal(stated.within_squares[whole], 0)
+    assert np.all(stated.nonuniformity_squares[~whole] >= 0)
+    np.testing.assert_array_equal(stated.nonuniformity_squares[whole], 0)
 
 
 def _overlap(tree: BoxTree, leaf: int, workload: Workload, query: int) -> float:
@@ -281,7 +281,7 @@ def test_least_squares_gains_what_the_paper_promises(levels: int) -> None:
     cells = 2 ** (levels - 1)
     release = made((cells,), Hierarchical(), seed=1)
     inner = Workload((cells,), np.array([[1]]), np.array([[cells - 1]]))
-    (variance,) = release.estimate(LEAST_SQUARES).range_errors(inner).noise_variances
+    (variance,) = release.estimate(LEAST_SQUARES).errors(inner).noise_variances
     one = 1 / (2 * np.sinh(1 / levels / 2) ** 2)
     plain = 2 * (levels - 2) * one  # so many nodes make up the range
     assert plain / variance == pytest.approx({5: 3.756, 8: 7.060}[levels], abs=5e-3)
@@ -296,16 +296,16 @@ def test_measured_errors_are_those_that_are_stated(strategy: Strategy) -> None:
     exact = np.random.default_rng(3).integers(0, 30, shape)
     workload = random_ranges(shape, 30, seed=2)
     truth = evaluate.exact_answers(exact, workload)
-    stated = made(shape, strategy, seed=0).estimate(LEAST_SQUARES).range_errors(workload)
+    stated = made(shape, strategy, seed=0).estimate(LEAST_SQUARES).errors(workload)
     wrong = np.array(
-        [made(shape, strategy, seed=seed).estimate(LEAST_SQUARES).range_values(workload) for seed in range(releases)]
+        [made(shape, strategy, seed=seed).estimate(LEAST_SQUARES).values(workload) for seed in range(releases)]
     )
     wrong -= truth
     sigma = np.sqrt(stated.noise_variances)
     assert np.abs(wrong.mean(axis=0) / sigma).max() < 5 / math.sqrt(releases)
     ratio = (wrong / sigma) ** 2
     assert abs(ratio.mean() - 1) < 5 * ratio.mean(axis=1).std() / math.sqrt(releases)
-    assert (stated.within_squares == 0).all()
+    assert (stated.nonuniformity_squares == 0).all()
 
 
 def test_a_release_by_a_rival_has_least_squares_beside_its_default() -> None:

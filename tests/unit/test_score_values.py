@@ -49,14 +49,14 @@ def test_logarithms_are_rounded_down() -> None:
 def test_spreads_and_limits() -> None:
     """A spread that is too small is not private, and one that is too large is noise for nothing."""
     cube = whole(2, 2)
-    assert MedianCuts(cube, np.array([0])).spread == 2
-    assert LargestClass(cube, 0).spread == 1
+    assert MedianCuts(cube, np.array([0])).sensitivity == 2
+    assert LargestClass(cube, 0).sensitivity == 1
     boxes = Boxes((2,), np.array([[0], [1]]), np.array([[1], [2]]))
     weights = np.array([3, 5])
-    assert BoxDistances(boxes, ONES, np.arange(2), weights, ONES).spread == 10
-    assert TableDistances((2, 2), ((0,), (1,)), (ONES, ONES), weights, ONES).spread == 10
-    assert [BestSplit(cube, 0, (1,), criterion).spread for criterion in CRITERIA] == [1, 2 * ONE, 66000]
-    few = [BestSplit(cube, 0, (1,), "information", most).spread for most in (1, 5, 1000, MOST_ROWS)]
+    assert BoxDistances(boxes, ONES, np.arange(2), weights, ONES).sensitivity == 10
+    assert TableDistances((2, 2), ((0,), (1,)), (ONES, ONES), weights, ONES).sensitivity == 10
+    assert [BestSplit(cube, 0, (1,), criterion).sensitivity for criterion in CRITERIA] == [1, 2 * ONE, 66000]
+    few = [BestSplit(cube, 0, (1,), "information", most).sensitivity for most in (1, 5, 1000, MOST_ROWS)]
     assert few == [2058, 4004, 11693, 66000]
     assert (MOST_PREDICTED, MOST_WEIGHT, MOST_VISITS, MOST_ROWS, ONE) == (2**62, 2**20, 64, 2**63 - 1, 1024)
 
@@ -96,7 +96,7 @@ def test_beyond_the_declared_rows_information_goes_on_in_a_straight_line() -> No
         split = BestSplit(whole(1, 2, 2), 2, (0, 1), "information", most)
         mixed, pure = (int(b) - int(a) for a, b in zip(split.scores(before), split.scores(after), strict=True))
         assert abs(pure) <= 4
-        assert abs(mixed - pure) <= split.spread
+        assert abs(mixed - pure) <= split.sensitivity
         changes.append(-mixed / ONE)
     assert changes == pytest.approx([3.9001 - 2.7549, 21.37 - 2.7549], abs=0.01)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpcube.core.arrays import Floats
-from dpcube.models.cuboids.cells_in_groups import shares_of_cells
-from dpcube.models.cuboids.smoothing import smoothed
+from dpcube.models.cuboids.shares import shares_of_cells, smoothed
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 64, 100, 1000])

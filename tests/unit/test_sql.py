@@ -15,7 +15,6 @@ from dpcube import Category, Date, Domain, Float, Integer, Release, evaluate
 from dpcube.core.errors import DpcubeError, QueryError, RefusedError
 from dpcube.models import estimate as estimates
 from dpcube.models.boxes import BoxEstimate
-from dpcube.release.sql import relation
 from dpcube.release.sql.order_statistics import OrderStatistics
 from dpcube.testing import SeededNoise, SilentNoise
 
@@ -174,9 +173,9 @@ def test_a_count_is_that_of_count(release: Release, condition: str) -> None:
         answer = release.count(condition, estimate=estimate)
         query = f"SELECT count(*) AS n FROM cube WHERE {condition}"
         (row,) = release.sql(query, error=True, estimate=estimate).to_pylist()
-        assert list(row) == ["n", "n_stderr", "n_within", "n_low", "n_high", *(["n_cut"] if answer.cut else [])]
+        assert list(row) == ["n", "n_stderr", "n_nonuniformity", "n_low", "n_high", *(["n_cut"] if answer.cut else [])]
         assert row.get("n_cut", "") == answer.cut
-        expected = [answer.value, answer.stderr, answer.within]
+        expected = [answer.value, answer.stderr, answer.nonuniformity]
         assert list(row.values())[:3] == pytest.approx(expected, rel=1e-7, abs=1e-6)
         assert (row["n_low"], row["n_high"]) == pytest.approx((answer.low, answer.high), rel=1e-7, abs=1e-6)
     assert release.sql(query, estimate="cells")["n"].to_pylist() == pytest.approx([answer.value], rel=1e-9)
@@ -379,7 +378,7 @@ def test_a_large_cube_is_answered_from_boxes(release: Release, monkeypatch: pyte
         "WHERE dose > 0.3 GROUP BY sex ORDER BY sex"
     )
     dense = release.sql(query).to_pylist()
-    monkeypatch.setattr(relation, "DENSE_CELLS", 1)
+    monkeypatch.setattr("dpcube.models.cellwise.DENSE_CELLS", 1)
     monkeypatch.setattr(sys.modules[BoxEstimate.__module__], "DENSE_CELLS", 1)
 
     def refuse(_estimate: BoxEstimate) -> np.ndarray:
@@ -399,12 +398,12 @@ def test_a_query_of_too_many_rows_is_refused() -> None:
     from dpcube.release.sql import run
 
     # Quantiles of wide bins do not need each value.
-    found = run("SELECT median(a) AS m FROM cube", domain, made, error=False, confidence=0.95, seconds=60)
+    found = run("SELECT median(a) AS m FROM cube", domain, lambda: made, error=False, confidence=0.95, seconds=60)
     assert found["m"].to_pylist() == pytest.approx([2**26], rel=0.01)
     asked = {"error": False, "confidence": 0.95, "seconds": 60}
     with pytest.raises(QueryError, match=r"needs each of its 134,217,728 values; at most 20,000,000"):
-        run("SELECT a % 3, count(*) FROM cube GROUP BY 1", domain, made, **asked)  # type: ignore[arg-type]
-    assert run("SELECT count(*) FROM cube WHERE a < 7 AND b = 5", domain, made, **asked).num_rows == 1  # type: ignore[arg-type]
+        run("SELECT a % 3, count(*) FROM cube GROUP BY 1", domain, lambda: made, **asked)  # type: ignore[arg-type]
+    assert run("SELECT count(*) FROM cube WHERE a < 7 AND b = 5", domain, lambda: made, **asked).num_rows == 1  # type: ignore[arg-type]
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------
@@ -479,3 +478,20 @@ def test_a_hostile_query_is_stopped(release: Release) -> None:
         release.sql(query, seconds=0.3)
     with pytest.raises(RefusedError, match="stopped after 0 seconds"):
         release.sql("SELECT count(*) FROM cube", seconds=0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELEC count(*) FROM cube",
+        "SELECT agee FROM cube",
+        "SELECT count(*) FROM cube WHERE sex = 'f'",
+        "SELECT sex, count(*) FROM cube GROUP BY seks",
+    ],
+)
+def test_a_mistake_in_a_query_costs_no_inference(release: Release, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(Release, "estimate", lambda _, name: asked.append(name))
+    with pytest.raises(QueryError):
+        release.sql(text)
+    assert asked == []

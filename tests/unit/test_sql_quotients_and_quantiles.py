@@ -42,7 +42,7 @@ def test_a_ratio_of_sums_has_its_error_by_the_delta_method(release: Release) -> 
     """Over the same rows it is an average: (x - R)/N, with an interval that is a little wider."""
     ratio = only(release, "SELECT sum(age) / count(*) AS c FROM cube WHERE sex = 'F'")
     average = only(release, "SELECT avg(age) AS c FROM cube WHERE sex = 'F'")
-    for part in ("", "_stderr", "_within"):
+    for part in ("", "_stderr", "_nonuniformity"):
         assert ratio[part] == pytest.approx(average[part])
     assert 1 < (ratio["_high"] - ratio["_low"]) / (average["_high"] - average["_low"]) < 1.2
     weights = (AGES - ratio[""], ALL, np.array([1.0, 0.0]))
@@ -53,9 +53,9 @@ def test_a_ratio_of_sums_has_its_error_by_the_delta_method(release: Release) -> 
 def test_a_ratio_has_fiellers_interval_at_its_widest(release: Release) -> None:
     found = only(release, "SELECT sum(age) / sum(age) FILTER (WHERE sex = 'F') AS c FROM cube", 0.9)
     under = only(release, "SELECT sum(age) AS c FROM cube WHERE sex = 'F'", 0.9)
-    s = np.hypot(found["_stderr"], found["_within"])
+    s = np.hypot(found["_stderr"], found["_nonuniformity"])
     z = deviations_for(0.9)
-    reach = z * np.hypot(under["_stderr"], under["_within"])
+    reach = z * np.hypot(under["_stderr"], under["_nonuniformity"])
     assert found["_high"] - found[""] == pytest.approx(z * s / (1 - reach / under[""]), rel=1e-6)
     assert found[""] - found["_low"] == pytest.approx(found["_high"] - found[""])
 
@@ -73,7 +73,7 @@ def test_a_ratio_has_fiellers_interval_at_its_widest(release: Release) -> None:
 )
 def test_ways_to_write_one_thing_have_one_error(release: Release, text: str, same: str) -> None:
     found, other = (only(release, f"SELECT {what} AS c FROM cube") for what in (text, same))
-    for part in ("", "_stderr", "_within"):
+    for part in ("", "_stderr", "_nonuniformity"):
         assert found[part] == pytest.approx(other[part], rel=1e-6, abs=1e-9)
     assert found["_low"] <= found[""] <= found["_high"]
 
@@ -91,7 +91,7 @@ def test_sums_along_two_axes_are_not_split_into_slices(release: Release) -> None
 def test_a_ratio_over_what_may_be_nothing_is_unknown() -> None:
     faint = released(DOMAIN, rows=0.1, epsilon=0.1)
     found = only(faint, "SELECT sum(age) / count_if(sex = 'F') AS c FROM cube WHERE age < 22")
-    assert np.isnan([found[part] for part in ("_stderr", "_within", "_low", "_high")]).all()
+    assert np.isnan([found[part] for part in ("_stderr", "_nonuniformity", "_low", "_high")]).all()
     groups = faint.sql(
         "SELECT sex, sum(hours) / count_if(age < 0) AS c, count(*) AS n FROM cube GROUP BY sex", error=True
     )
@@ -125,7 +125,7 @@ def woodruff(release: Release, share: float, confidence: float) -> tuple[float, 
         asked = CountingQueries((factor[None], ALL[None], np.ones((1, 2))), np.zeros((1, 3), np.int64))
         value, errors = release.estimate().answers(asked)
         assert value[0] == pytest.approx(cells @ factor, abs=1e-6)
-        half = deviations_for(confidence) * np.sqrt(errors.noise_variances[0] + errors.within_squares[0])
+        half = deviations_for(confidence) * np.sqrt(errors.noise_variances[0] + errors.nonuniformity_squares[0])
         for side in passing:
             if value[0] + side * (half + 1) >= 0:
                 passing[side].append(20.0 + age)

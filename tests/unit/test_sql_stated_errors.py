@@ -45,7 +45,7 @@ def test_a_multiple_has_the_multiple_of_the_error(
     ends = sorted(scale * plain[end] + offset for end in ("_low", "_high"))
     assert found[""] == pytest.approx(scale * plain[""] + offset)
     assert (found["_low"], found["_high"]) == pytest.approx(ends)
-    for part in ("_stderr", "_within"):
+    for part in ("_stderr", "_nonuniformity"):
         assert found[part] == pytest.approx(abs(scale) * plain[part])
 
 
@@ -97,7 +97,7 @@ def test_a_variance_has_its_error_by_the_delta_method(release: Release, name: st
     of_all = CountingQueries(tuple(w[None] for w in weights), np.zeros((1, 3), np.int64))
     errors = release.estimate().answers(of_all)[1]
     assert found["_stderr"] == pytest.approx(float(np.sqrt(errors.noise_variances[0])), rel=1e-3)
-    assert found["_within"] == pytest.approx(float(np.sqrt(errors.within_squares[0])), rel=1e-3, abs=1e-6)
+    assert found["_nonuniformity"] == pytest.approx(float(np.sqrt(errors.nonuniformity_squares[0])), rel=1e-3, abs=1e-6)
     assert 0 <= found["_low"] < found[""] < found["_high"]
     doubled = only(release, f"SELECT round(2 * {name}(age), 9) AS c FROM cube WHERE sex = 'F'")
     assert doubled["_stderr"] == pytest.approx(2 * found["_stderr"])

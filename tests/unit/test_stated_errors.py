@@ -7,9 +7,8 @@ import pytest
 from scipy.integrate import quad
 
 from dpcube.core.arrays import Floats
-from dpcube.models.errors.fixed_normals import fixed_normals
-from dpcube.models.errors.pooled_ranges import evenly_placed_ranges
-from dpcube.models.errors.within_boxes import PROBES, judge
+from dpcube.models.errors.fixed_inputs import evenly_placed_ranges, fixed_normals
+from dpcube.models.errors.nonuniformity import PROBES, judge
 from dpcube.models.posterior import Posterior, PosteriorEstimate, infer
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.queries.workload_model import MIXED, WorkloadModel
@@ -98,7 +97,7 @@ def test_the_stated_variance_of_a_range_is_that_of_its_splits_and_of_its_total()
     places = zip(posterior.start.tolist(), (8, 4), strict=True)
     marginals = [np.diff(posterior.prefix[base : base + n + 1]) for base, n in places]
     ranges = random_ranges((8, 4), 12, seed=5)
-    errors = estimate.range_errors(ranges)
+    errors = estimate.errors(ranges)
     for k, (low, high) in enumerate(zip(ranges.lower, ranges.upper, strict=True)):
         mask = np.zeros((8, 4))
         mask[low[0] : high[0], low[1] : high[1]] = 1
@@ -119,7 +118,7 @@ def test_the_stated_variance_of_a_range_is_that_of_its_splits_and_of_its_total()
             likely.append(part * math.exp(-(apart**2) / (2 * (prior + noise))) / math.sqrt(prior + noise))
         stated += float(np.average(told, weights=likely))
         assert errors.noise_variances[k] == pytest.approx(stated, rel=1e-6)
-        assert errors.within_squares[k] == pytest.approx(0.0, abs=1e-9)
+        assert errors.nonuniformity_squares[k] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_boxes_are_judged_by_plain_sums_over_ranges() -> None:
@@ -168,6 +167,6 @@ def test_halves_may_come_in_either_order() -> None:
         measured, variance = counts[order], np.full(5, 9.0)
         estimate = PosteriorEstimate("posterior", infer(tree, measured, variance), measured, variance)
         ranges = random_ranges((4, 2), 20, seed=1)
-        answers.append((estimate.range_values(ranges), estimate.posterior.splits.sum(), estimate.cells()))
+        answers.append((estimate.values(ranges), estimate.posterior.splits.sum(), estimate.cells()))
     for one, other in zip(*answers, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)

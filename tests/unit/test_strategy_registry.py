@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dpcube import Domain, evaluate, plan
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import DpcubeError, InputError, MemoryLimitError
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.curator import publish
-from dpcube.measurements import CellCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from dpcube.strategies import (
     BY_NAME,
     RIVALS,
@@ -39,7 +39,7 @@ class Plain:
     share: float = 0.5
 
     def run(self, counter: NoisyCounter) -> Transcript:
-        cells = CellCounts(counter.count_cells(BUDGET_UNITS), BUDGET_UNITS)
+        cells = Marginal.of_cells(every_cell(counter, BUDGET_UNITS), BUDGET_UNITS)
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 
@@ -208,7 +208,7 @@ def test_a_strategy_that_fails_as_it_measures_has_spent(returned: object, messag
                 return None
             assert isinstance(returned, tuple)
             shape, times = returned
-            cells = CellCounts(np.zeros(shape, np.int64), BUDGET_UNITS)
+            cells = Marginal.of_cells(np.zeros(shape, np.int64), BUDGET_UNITS)
             return Transcript(shape, times * counter.epsilon_per_unit, (cells,))
 
     with pytest.raises(DpcubeError, match=message) as told:

@@ -21,12 +21,14 @@ from dpcube.core.domain import Category, Date, Float, Integer
 from dpcube.core.errors import InputError, MemoryLimitError, QueryError
 from dpcube.core.spreadsheets import spreadsheet_text
 from dpcube.curator.publishing import count
+from dpcube.models import sampling
 from dpcube.models.non_negative import non_negative
-from dpcube.release import export, synthesize
+from dpcube.release import export
 from dpcube.release.synthesize import synthetic_rows
 from dpcube.research import experiment
 from dpcube.strategies import Cells
 from dpcube.testing import SeededNoise, SilentNoise
+from given_cells import given_cells
 
 ODD = Domain(
     (
@@ -45,10 +47,10 @@ def release_of(counts: NDArray[np.int64], domain: Domain, noise: SilentNoise | S
     return Release(domain, made.transcript, made.provenance)
 
 
-@pytest.mark.parametrize("batch_rows", [100, synthesize.BATCH_ROWS])
+@pytest.mark.parametrize("batch_rows", [100, sampling.BATCH_ROWS])
 def test_rows_of_whole_counts_are_counted_back_exactly(batch_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every value falls in the bin it was drawn for, read by the curator's own rules; whatever the batches."""
-    monkeypatch.setattr(synthesize, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(sampling, "BATCH_ROWS", batch_rows)
     table = release_of(ODD_COUNTS, ODD, SilentNoise()).synthesize(seed=1)
     np.testing.assert_array_equal(count(table, ODD), ODD_COUNTS)
 
@@ -74,7 +76,10 @@ def test_cells_of_their_own_are_null_unless_a_value_can_say_what_they_are() -> N
         for cell, expected in enumerate(shown, start=1):
             cells = np.zeros(domain.shape)
             cells[tuple(cell if j == axis else 0 for j in range(4))] = 3
-            (values,) = {repr(value) for value in synthetic_rows(domain, cells, None, 0).read_all()[axis].to_pylist()}
+            (values,) = {
+                repr(value)
+                for value in synthetic_rows(domain, given_cells(cells), None, 0).read_all()[axis].to_pylist()
+            }
             assert values == {"null": "None", "(unknown)": "'(unknown)'"}.get(expected, expected)
 
 
@@ -86,16 +91,16 @@ def test_the_number_of_rows_is_the_estimated_total_unless_said() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 37, 5000])
-@pytest.mark.parametrize("batch_rows", [10, 1000, synthesize.BATCH_ROWS])
+@pytest.mark.parametrize("batch_rows", [10, 1000, sampling.BATCH_ROWS])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_cell_is_two_rows_off_its_share(
     rows: int, batch_rows: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synthesize, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(sampling, "BATCH_ROWS", batch_rows)
     domain, cells = Domain.of_shape((7, 11)), np.random.default_rng(seed).exponential(size=(7, 11)) ** 3
     share = rows * cells / cells.sum()
     seen = np.zeros(domain.shape)
-    batches = synthetic_rows(domain, cells, rows, seed)
+    batches = synthetic_rows(domain, given_cells(cells), rows, seed)
     for batch in batches:
         counted = np.zeros(domain.shape)
         np.add.at(counted, tuple(column.to_numpy() for column in batch.columns), 1)
@@ -188,7 +193,7 @@ def test_parquet_files_say_what_their_rows_are(tmp_path: Path) -> None:
 
 def test_csv_tells_null_from_empty_text(tmp_path: Path) -> None:
     domain = Domain((Category(name="c", values=("",), null="cell"), Integer(name="n", min=1, max=1)))
-    export.write_table(synthetic_rows(domain, np.array([[2.0], [3.0]]), None, 0), tmp_path / "rows.csv")
+    export.write_table(synthetic_rows(domain, given_cells(np.array([[2.0], [3.0]])), None, 0), tmp_path / "rows.csv")
     lines = (tmp_path / "rows.csv").read_text().splitlines()
     assert sorted(lines[1:]) == ['"",1', '"",1', ",1", ",1", ",1"]
 
@@ -245,7 +250,7 @@ def test_both_kinds_of_file_hold_the_same_rows(tmp_path: Path) -> None:
     )
     cells = np.random.default_rng(0).random(domain.shape)
     for name in ("rows.csv", "rows.parquet"):
-        export.write_table(synthetic_rows(domain, cells, 1000, 5), tmp_path / name)
+        export.write_table(synthetic_rows(domain, given_cells(cells), 1000, 5), tmp_path / name)
     read = pacsv.read_csv(tmp_path / "rows.csv")
     assert read.equals(pq.read_table(tmp_path / "rows.parquet"))
 

@@ -12,13 +12,13 @@ from scipy import stats
 
 from dpcube import Domain
 from dpcube.core.errors import BudgetError, EmptyTotalError, LedgerError
-from dpcube.core.exact import ExactCounts
+from dpcube.core.exact import DenseCounts
 from dpcube.core.feasible import TOTAL_SHARE as SHARE
 from dpcube.core.feasible import error_of_total
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.total_first import draw_total
 from dpcube.curator import publish
-from dpcube.measurements.file import spent
+from dpcube.measurements.manifest import spent
 
 DOMAIN = Domain.of_shape((2, 3))
 FULL, EMPTY = np.full((2, 3), 10_000), np.zeros((2, 3), np.int64)
@@ -109,7 +109,7 @@ def test_without_a_ledger_it_stops_all_the_same(events: Events) -> None:
 
 
 def test_a_unit_of_many_rows_has_the_noise_of_all_of_them(events: Events) -> None:
-    assert draw_total(ExactCounts(FULL), ONE, max_rows=4) == 60_000
+    assert draw_total(DenseCounts(FULL), ONE, max_rows=4) == 60_000
     assert events == [("draw", Fraction(1, 4), 1, None)]
     assert error_of_total(ONE, 4) == error_of_total(Fraction(1, 4), 1)
 
@@ -179,7 +179,7 @@ def test_the_error_is_the_least_that_noise_stays_within(epsilon: Fraction) -> No
 @pytest.mark.slow
 def test_an_empty_table_goes_on_as_seldom_as_is_said() -> None:
     """P(z > t) is q^(t + 1) / (1 + q); the false-alarm rate is 1e-6."""
-    empty, error, q = ExactCounts(EMPTY), error_of_total(SHARE, 1), math.exp(-float(SHARE))
+    empty, error, q = DenseCounts(EMPTY), error_of_total(SHARE, 1), math.exp(-float(SHARE))
     passed = sum(draw_total(empty, SHARE, max_rows=1) > error for _ in range(2000))
     law = stats.binom(2000, q ** (error + 1) / (1 + q))
     assert law.ppf(5e-7) <= passed <= law.isf(5e-7)

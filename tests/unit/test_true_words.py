@@ -73,8 +73,8 @@ def test_a_report_says_what_was_counted(dense: Release, wide: Release, grid: Rel
     """Of a wide table, of 4 * 10^14 cells, it said "Noisy counts of every cell"."""
     said = re.compile("Noisy counts of (.*?), over a table")
     counted = {release: said.findall(text_of(report(release))) for release in (dense, wide, grid)}
-    assert wide.transcript.cuboids is not None
-    tables = f"4 tables over 1 attribute each and {len(wide.transcript.cuboids.cuboids)} tables over 2 attributes each"
+    pairs = sum(one.groups is not None for one in wide.transcript.marginals)
+    tables = f"4 tables over 1 attribute each and {pairs} tables over 2 attributes each"
     assert counted[wide] == [tables]
     assert grid.transcript.boxes is not None
     assert counted[grid] == [f"{len(np.unique(grid.transcript.boxes.node)):,} boxes of cells"]
@@ -183,7 +183,7 @@ def test_a_whole_file_is_not_called_damaged(
     saved: Path, monkeypatch: pytest.MonkeyPatch, fault: object, error: type[Exception], said: str
 ) -> None:
     """It was "damaged; ask its publisher for a fresh copy" whatever failed in reading it."""
-    monkeypatch.setattr(release_file, "_measurements", fault)
+    monkeypatch.setattr(release_file, "_read_arrays", fault)
     with pytest.raises(error, match=said) as raised:
         Release.open(saved)
     assert "damaged" not in str(raised.value)

@@ -59,7 +59,7 @@ class Grid:
         tree = BoxTree(counter.shape, lower, upper, parent)
         node = np.concatenate([[0], tree.leaves]) if self.with_total else tree.leaves
         units = np.full(len(node), BUDGET_UNITS // 2)
-        noisy = counter.count_boxes(Boxes(counter.shape, lower[node], upper[node]), units)
+        noisy = counter.boxes(Boxes(counter.shape, lower[node], upper[node]), units)
         return Transcript(counter.shape, counter.epsilon_per_unit, (BoxCounts(tree, node, noisy, units),))
 
 
@@ -78,11 +78,11 @@ def grid() -> Release:
 def test_whole_boxes_have_an_error_and_parts_of_them_an_unknown_one(grid: Release) -> None:
     for estimate in ("consistent", "uniform"):
         whole, part = (grid.count(x=(4, end), y=(0, 3), estimate=estimate) for end in (7, 6))
-        assert (whole.within, part.stderr > 0) == (0, True)
+        assert (whole.nonuniformity, part.stderr > 0) == (0, True)
         assert whole.low < whole.value < whole.high
-        assert np.isnan([part.within, part.low, part.high]).all()
+        assert np.isnan([part.nonuniformity, part.low, part.high]).all()
         assert "0.95 interval unknown" in str(part)
-        assert "within boxes unknown" in str(part)
+        assert "nonuniformity unknown" in str(part)
 
 
 def test_nothing_is_known_of_the_noise_of_counts_inside_one_another() -> None:
@@ -104,7 +104,7 @@ def test_another_estimate_of_an_adaptive_release_states_no_error() -> None:
 
 def test_every_way_of_asking_says_unknown(grid: Release) -> None:
     (row,) = grid.sql("SELECT count(*) AS n FROM cube WHERE x = 2", error=True).to_pylist()
-    assert np.isnan([row["n_within"], row["n_low"], row["n_high"]]).all()
+    assert np.isnan([row["n_nonuniformity"], row["n_low"], row["n_high"]]).all()
     table = grid.group_by("x").table()
     assert np.isnan(table["low"].to_numpy()).all()
     simultaneous = Answers(np.ones(2), np.ones(2), np.array([0.0, np.nan])).interval(simultaneous=True)
@@ -122,11 +122,11 @@ def test_the_command_prints_unknown_and_null(grid: Release, tmp_path: Path) -> N
     assert text[1].split()[-2:] == ["unknown", "unknown"]
     assert " to " in text[2]
     answers = json.loads(run.invoke(commands, ["count", str(path), "x = 2", "--json"]).output)
-    assert answers[0] | {"within": None, "low": None, "high": None} == answers[0]
+    assert answers[0] | {"nonuniformity": None, "low": None, "high": None} == answers[0]
     query = "SELECT count(*) AS n FROM cube WHERE x = 2"
     assert "unknown" in run.invoke(commands, ["sql", str(path), query, "--error"]).output
     (row,) = json.loads(run.invoke(commands, ["sql", str(path), query, "--error", "--json"]).output)
-    assert (row["n_low"], row["n_within"]) == (None, None)
+    assert (row["n_low"], row["n_nonuniformity"]) == (None, None)
     info = run.invoke(commands, ["info", str(path)]).output
     assert "one cell: unknown" in info
     assert json.loads(run.invoke(commands, ["info", str(path), "--json"]).output)["standard_errors"][-1]["most"] is None

@@ -14,12 +14,11 @@ from sklearn.linear_model import LogisticRegression
 
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
-from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.errors import QueryError
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.learn import TrainedModel
-from dpcube.learn.cuboid_tables import CuboidTables
-from dpcube.learn.evidence import CountsAndSquares
+from dpcube.learn.class_tables import CountsAndSquares, ModelTables
 from dpcube.learn.features import Features
 from dpcube.learn.terms import Term
 from dpcube.measurements import Provenance
@@ -39,9 +38,9 @@ def wide_release(
     counts: np.ndarray, domain: Domain, strategy: Cuboids, *, epsilon: str = "50", seed: int | None = None
 ) -> Release:
     places = np.argwhere(counts > 0)
-    rows = ExactRows(counts.shape, list(places.T), counts[counts > 0].astype(np.int64))
+    rows = SparseRows(counts.shape, list(places.T), counts[counts > 0].astype(np.int64))
     noise = SilentNoise() if seed is None else SeededNoise(seed)
-    transcript = strategy.for_domain(domain).run(CuboidGate(rows, Fraction(epsilon), noise=noise))
+    transcript = strategy.for_domain(domain).run(Gate(rows, Fraction(epsilon), noise=noise))
     return Release(domain, transcript, Provenance("cuboids", Fraction(epsilon), "test", private=False))
 
 
@@ -75,14 +74,14 @@ def test_a_wide_release_and_one_cube_teach_nearly_the_same(seed: int) -> None:
 
 
 def _classes_exchanged(of: Callable[..., CountsAndSquares]) -> Callable[..., CountsAndSquares]:
-    def table(self: CuboidTables, term: Term) -> CountsAndSquares:
+    def table(self: ModelTables, term: Term) -> CountsAndSquares:
         counts, squares = of(self, term)
         return counts[:, ::-1], squares[:, ::-1]
 
     return table
 
 
-def _rows_independent(_: CuboidsEstimate, rows: int) -> np.ndarray:
+def _rows_independent(_: object, rows: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, DOMAIN.shape, (rows, 3))
 
 
@@ -92,16 +91,16 @@ def test_the_same_check_finds_exchanged_classes_and_rows_that_do_not_hang_togeth
     assert apart(dependent_table(1), ALL_THREE) < 0.02
     assert apart(dependent_table(1), BY_PAIRS) < 0.06
     with monkeypatch.context() as patched:
-        patched.setattr(CuboidTables, "table", _classes_exchanged(CuboidTables.table))
+        patched.setattr(ModelTables, "table", _classes_exchanged(ModelTables.table))
         assert apart(dependent_table(1), ALL_THREE) > 0.3
-    monkeypatch.setattr("dpcube.learn.cuboid_tables.same_rows", _rows_independent)
+    monkeypatch.setattr("dpcube.learn.class_tables.same_rows", _rows_independent)
     assert apart(dependent_table(1), BY_PAIRS) > 0.06
 
 
-def tables_of(release: Release, target: str) -> CuboidTables:
+def tables_of(release: Release, target: str) -> ModelTables:
     estimate = release.estimate()
     assert isinstance(estimate, CuboidsEstimate)
-    return CuboidTables.of(estimate, release.domain.axis(target), Features.of(release.domain, target))
+    return ModelTables.of(estimate, estimate, release.domain.axis(target), Features.of(release.domain, target))
 
 
 def test_measured_tables_have_the_errors_of_their_noise_and_modelled_ones_the_models() -> None:

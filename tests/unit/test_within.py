@@ -10,12 +10,11 @@ from scipy.stats import norm
 
 from dpcube import evaluate
 from dpcube.models.boxes import BoxEstimate, BoxPart
-from dpcube.models.errors.fixed_normals import fixed_normals
-from dpcube.models.errors.pooled_ranges import POOLED_RANGES, evenly_placed_ranges
-from dpcube.models.errors.within_boxes import (
+from dpcube.models.errors.fixed_inputs import POOLED_RANGES, evenly_placed_ranges, fixed_normals
+from dpcube.models.errors.nonuniformity import (
     REACHED,
+    NonUniformity,
     Ratio,
-    WithinBoxes,
     judge,
     pooled_ratio,
     posterior_mean,
@@ -47,7 +46,7 @@ def test_without_noise_the_guess_is_the_error() -> None:
     estimate = release.estimate("uniform")
     assert isinstance(estimate, BoxEstimate)
     assert estimate.within is not None
-    wrong = estimate.range_values(every) - evaluate.exact_answers(counts, every)
+    wrong = estimate.values(every) - evaluate.exact_answers(counts, every)
     np.testing.assert_allclose(estimate.within.range_guesses(every), -wrong, atol=1e-9)
     assert np.abs(wrong).max() > 5  # three boxes cannot follow these counts
 
@@ -55,9 +54,9 @@ def test_without_noise_the_guess_is_the_error() -> None:
 def test_a_question_that_cuts_no_box_has_no_error_within() -> None:
     release = released(hills((64, 64), 50_000), 1)
     whole = release.count()
-    assert whole.within == pytest.approx(0, abs=1e-6)
+    assert whole.nonuniformity == pytest.approx(0, abs=1e-6)
     assert whole.stderr > 0
-    assert release.count(axis0=(3, 17), axis1=(2, 40)).within > 0
+    assert release.count(axis0=(3, 17), axis1=(2, 40)).nonuniformity > 0
 
 
 def test_one_answer_and_many_say_the_same() -> None:
@@ -68,7 +67,7 @@ def test_one_answer_and_many_say_the_same() -> None:
         one = release.count(axis0=(low[0], high[0] - 1), axis1=(low[1], high[1] - 1))
         assert one.value == pytest.approx(many.values[k])
         assert one.stderr == pytest.approx(many.stderrs[k])
-        assert one.within == pytest.approx(many.withins[k], abs=1e-6)
+        assert one.nonuniformity == pytest.approx(many.nonuniformities[k], abs=1e-6)
         assert (one.low, one.high) == pytest.approx([end[k] for end in many.interval()])
 
 
@@ -91,13 +90,13 @@ def test_intervals_are_not_idle_on_even_data() -> None:
     release = released(np.full((64, 64), 20), 6)
     workload = evaluate.random_ranges((64, 64), 400, seed=4)
     answers, by_cells = release.answer(workload), release.answer(workload, estimate="cells")
-    assert np.median(np.hypot(answers.stderrs, answers.withins) / by_cells.stderrs) < 0.8
+    assert np.median(np.hypot(answers.stderrs, answers.nonuniformities) / by_cells.stderrs) < 0.8
 
 
 def test_more_error_within_boxes_is_shrunk_less_and_none_is_beyond_the_worst() -> None:
     guess, cut = np.array([6.0]), np.array([1.0])
     for ratio, worst, prior in ((0.0, 1e9, 0.0), (1.0, 1e9, 4.0), (1e12, 1e9, 1e9), (1.0, 3.0, 3.0), (1.0, -1.0, 0.0)):
-        within = WithinBoxes(np.zeros((2, 2), np.int64), BoxTree.uncut((2, 2)), 4.0)
+        within = NonUniformity(np.zeros((2, 2), np.int64), BoxTree.uncut((2, 2)), 4.0)
         within.__dict__["ratio"] = Ratio(ratio)
         shrink = prior / (prior + 4)
         assert within.expected_square(guess, cut, np.array([worst])) == pytest.approx(shrink**2 * 36 + shrink * 4)
@@ -117,15 +116,15 @@ def test_rows_at_one_place_are_covered_however_little_is_known() -> None:
     )
     for start, stop in ((0, 13), (0, 32), (0, 63), (1, 64), (20, 52)):
         ranges = Workload((64,), np.array([[start]]), np.array([[stop]]))
-        reach = 2 * np.sqrt(estimate.range_errors(ranges)[1])
-        value = estimate.range_values(ranges)
+        reach = 2 * np.sqrt(estimate.errors(ranges)[1])
+        value = estimate.values(ranges)
         assert value - reach <= 0  # the place is outside
         assert value + reach >= 100  # it is inside
 
 
-def unknown(shape: tuple[int, ...], variance: float) -> WithinBoxes:
+def unknown(shape: tuple[int, ...], variance: float) -> NonUniformity:
     """Return what is known of one box by cells that are all noise, and say nothing of a guess."""
-    within = WithinBoxes(np.zeros(shape, np.int64), BoxTree.uncut(shape), variance)
+    within = NonUniformity(np.zeros(shape, np.int64), BoxTree.uncut(shape), variance)
     within.__dict__["ratio"] = Ratio(1e6)
     return within
 

@@ -8,12 +8,11 @@ import pyarrow as pa
 from dependent_rows import dependent_counts
 from dpcube import Category, Date, Domain, Float, Integer, Release
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.core.cuboid_gate import CuboidGate
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
 from dpcube.core.sources import open_rows
 from dpcube.core.sources.counts import counts_from_array
-from dpcube.measurements import BoxCounts, MarginalCounts, Provenance, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Provenance, Transcript
 from dpcube.models.marginals.components import subsets
 from dpcube.research.arrays import experiment
 from dpcube.strategies import Adaptive, Cuboids
@@ -61,7 +60,7 @@ def with_tables(domain: Domain) -> Release:
     exact, units = exact_counts(domain.shape), BUDGET_UNITS // 20
     gate = Gate(counts_from_array(exact, domain), Fraction(1), noise=SeededNoise(1))
     axes = [axes for axes in subsets((0, 1, 2)) if len(axes) in (1, 2)]
-    tables = [MarginalCounts(of, gate.count_marginal(of, units), units) for of in axes]
+    tables = [Marginal(of, gate.marginal(of, units), units) for of in axes]
     apart = Gate(counts_from_array(exact, domain), Fraction(7, 10), noise=SeededNoise(2))
     tree = Adaptive().run(apart).boxes
     assert tree is not None
@@ -84,6 +83,6 @@ def wide_release() -> Release:
     columns["x1"] = np.minimum(columns["x0"] + generator.integers(0, 2, 3000), 6)
     kinds = np.array(["red", HOSTILE, "=1+1"])[generator.integers(0, 3, 3000)]
     rows = open_rows(pa.table({**columns, "kind": kinds})).count_alike(WIDE)
-    gate = CuboidGate(ExactRows(WIDE.shape, *rows), Fraction(1), noise=SeededNoise(3))
+    gate = Gate(SparseRows(WIDE.shape, *rows), Fraction(1), noise=SeededNoise(3))
     transcript = Cuboids().for_domain(WIDE).run(gate)
     return Release(WIDE, transcript, Provenance("cuboids", Fraction(1), "test", private=False))

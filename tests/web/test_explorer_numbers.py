@@ -104,11 +104,11 @@ def python_answers(release: Release, shown: list[dict[str, Any]], **options: Any
 
 
 def check_alike(shown: dict[str, Any], answer: Answer) -> None:
-    found = {name: float(shown[name]) for name in ("value", "stderr", "within", "low", "high")}
+    found = {name: float(shown[name]) for name in ("value", "stderr", "nonuniformity", "low", "high")}
     expected = {name: float(getattr(answer, name)) for name in found}
     for name, number in expected.items():
         scale = max(1.0, abs(answer.value)) * 1e-9
-        alike = math.isclose(found[name], number, rel_tol=1e-9, abs_tol=scale * (1e3 if name == "within" else 1))
+        alike = math.isclose(found[name], number, rel_tol=1e-9, abs_tol=scale * (1e3 if name == "nonuniformity" else 1))
         assert alike or (math.isnan(number) and math.isnan(found[name])), (name, found, answer, shown["commands"][0])
     assert (float(shown["reach"]) > 0) <= bool(answer.cut)
 

@@ -87,7 +87,7 @@ def compare(page: Page, release: Release, query: str) -> None:
             else:
                 assert cell == ("\N{EN DASH}" if value is None else str(value)), query
     if re.search(r"count\(\*\) AS n\b", query):
-        assert {"n_stderr", "n_within", "n_low", "n_high"} <= set(header)
+        assert {"n_stderr", "n_nonuniformity", "n_low", "n_high"} <= set(header)
 
 
 @pytest.mark.slow

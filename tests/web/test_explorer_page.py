@@ -166,7 +166,7 @@ def test_what_is_shown_is_saved_as_csv_svg_and_png(page: Page, release: Release)
     page.run("[...document.querySelectorAll('.card')][2].querySelector('.saving button').click()")
     text = page.run("window.saved.at(-1).text()")
     header, *lines = csv.reader(io.StringIO(text))
-    assert header == ["blood type", "count", "low", "high", "noise", "within"]
+    assert header == ["blood type", "count", "low", "high", "noise", "nonuniformity"]
     for label, line in zip(release.domain["blood type"].labels(), lines, strict=True):
         answer = release.count({"age": (15, 19), "blood type": label})
         assert line[0] == label

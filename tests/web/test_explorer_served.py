@@ -140,7 +140,9 @@ def test_random_questions_have_the_answers_of_the_page_that_holds_its_cube(strat
         answer = release.count(" and ".join(words) or None, confidence=0.9)
         found = questions.headline({"asked": asked_of(asked)})["answer"]
         assert (found["value"], found["low"], found["high"]) == ends(answer)
-        assert (found["stderr"], found["within"]) == pytest.approx((answer.stderr, answer.within), nan_ok=True)
+        assert (found["stderr"], found["nonuniformity"]) == pytest.approx(
+            (answer.stderr, answer.nonuniformity), nan_ok=True
+        )
         assert (found["reach"] > 0) <= bool(answer.cut)
         cut += bool(answer.cut)
     assert cut > 5

@@ -12,17 +12,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates import Candidates, TableDistances
+from dpcube.core.candidates import Candidates
 from dpcube.core.errors import InputError
 
 BUDGET_UNITS = 2**40
 MOST_TABLE_CELLS = 2**24
-"""Cells of one table of a wide cube: a strategy that asked for more by mistake would fail once charged."""
+"""Cells of one marginal of a cube too large to materialise: a strategy that asked for more would fail once charged."""
 
 
-class BoxCounter(Protocol):
-    """Counts boxes with noise, for budget: all that can be asked of a cube too fine to hold."""
+class NoisyCounter(Protocol):
+    """Answers marginals, box counts and private selections with noise, for budget."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -34,62 +35,37 @@ class BoxCounter(Protocol):
         """Noise parameter of one unit of budget."""
         ...
 
-    def count_boxes(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a noisy count of each box; a cell is charged the sum over the boxes that hold it."""
-        ...
+    def marginal(self, axes: tuple[int, ...], units: int) -> NDArray[np.int64]:
+        """Return a noisy marginal over some axes, ascending, or over all of them, which is every cell of the cube.
 
-
-class NoisyCounter(BoxCounter, Protocol):
-    """Counts cells, boxes and tables over some axes with noise, and chooses among candidates, for budget."""
-
-    def count_cells(self, units: int) -> NDArray[np.int64]:
-        """Return a noisy count of every cell, each cell charged `units`."""
-        ...
-
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> NDArray[np.int64]:
-        """Return a noisy table over some axes of the cube, ascending; each cell of the cube is charged `units`."""
-        ...
-
-    def choose(self, candidates: Candidates, units: int) -> NDArray[np.int64]:
-        """Return the number of the candidate chosen for each question; each cell they cover is charged `units` once.
-
-        The better a candidate's score the likelier it is: by a factor of exp(units * epsilon_per_unit / spread) for
-        each point, about.
+        Each cell of the cube is charged `units`.
         """
         ...
 
-
-class CuboidCounter(Protocol):
-    """Counts tables over few axes of a cube too large to hold, and chooses among them, for one budget.
-
-    A job has BUDGET_UNITS units in all, which every call spends from.
-    """
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the cube."""
+    def boxes(self, boxes: Boxes, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a noisy count of each box; a cell is charged the sum over the boxes that hold it."""
         ...
 
-    @property
-    def epsilon_per_unit(self) -> Fraction:
-        """Noise parameter of one unit of budget."""
+    def select(self, candidates: Candidates, units: int) -> NDArray[np.int64]:
+        """Return the number of the candidate selected for each question; each cell they cover is charged `units` once.
+
+        The better a candidate's score the likelier it is: by a factor of exp(units * epsilon_per_unit / sensitivity)
+        for each point, about.
+        """
         ...
 
-    def grouped(self, groups: Sequence[NDArray[np.int64]]) -> "CuboidCounter":
+    def grouped(self, groups: Sequence[NDArray[np.int64]]) -> "NoisyCounter":
         """Return the counter of a coarser cube, of the same budget: `groups` has the group of each axis's cells."""
         ...
 
-    def count_marginal(self, axes: tuple[int, ...], units: int) -> NDArray[np.int64]:
-        """Return a noisy table over some axes of the cube, ascending."""
-        ...
 
-    def choose(self, candidates: TableDistances, units: int) -> NDArray[np.int64]:
-        """Return the number of the candidate chosen, as one number in an array."""
-        ...
+def every_cell(counter: NoisyCounter, units: int) -> Ints:
+    """Return a noisy count of every cell: the marginal over all axes."""
+    return counter.marginal(tuple(range(len(counter.shape))), units)
 
 
 def check_axes(axes: tuple[int, ...], shape: tuple[int, ...]) -> None:
-    """Raise InputError unless there can be a table over these axes of a cube: before anything is charged.
+    """Raise InputError unless there can be a marginal over these axes of a cube: before anything is charged.
 
     >>> check_axes((0, 2), (4, 3, 2))
     """
@@ -98,9 +74,22 @@ def check_axes(axes: tuple[int, ...], shape: tuple[int, ...]) -> None:
     plain = type(axes) is tuple and all(type(axis) is int for axis in axes)
     if not plain or not axes or not set(axes) <= set(range(len(shape))) or list(axes) != sorted(set(axes)):
         msg = (
-            f"count_marginal needs a tuple of one or more of the axes 0 to {len(shape) - 1} of the cube, ascending and "
-            "each once; count_boxes counts the whole cube"
+            f"marginal needs a tuple of one or more of the axes 0 to {len(shape) - 1} of the cube, ascending and "
+            "each once; boxes counts the whole cube"
         )
+        raise InputError(msg)
+
+
+def check_groups(groups: Sequence[Ints], shape: tuple[int, ...]) -> None:
+    """Raise InputError unless these put every cell of each axis into one group, numbered from 0 without a gap."""
+    fits = len(groups) == len(shape) and all(
+        of_axis.dtype == np.int64
+        and of_axis.shape == (side,)
+        and np.array_equal(np.unique(of_axis), np.arange(of_axis.max() + 1))
+        for of_axis, side in zip(groups, shape, strict=False)
+    )
+    if not fits:
+        msg = f"groups need one array of 64-bit integers for each of {len(shape)} axes: the group of every cell, from 0"
         raise InputError(msg)
 
 

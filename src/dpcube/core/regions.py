@@ -1,4 +1,4 @@
-"""Regions of a cube that nobody could hold: boxes enter, a partition of the cube in which each box is whole leaves.
+"""A tree of regions of a cube too large to materialise: the partition that any boxes induce, for counts and charges.
 
 The cube is cut in two where a box begins or ends inside it, then the halves are, until every box is made of leaves.
 Time and memory go by boxes and cuts, never by cells. Boxes may overlap, and need not fill the cube.
@@ -72,6 +72,12 @@ class RegionTree:
             _drop(self.half, self.axis, self.place, cells, rows, counts)
         _summed_up(self.half, counts)
         return counts
+
+    def leaves_inside(self, boxes: Boxes) -> Ints:
+        """Return the leaves that any of some boxes is made of; the boxes have been parted."""
+        marks = np.zeros(self.used, np.int64)
+        self.add(boxes, np.ones(len(boxes), np.int64), marks)
+        return np.flatnonzero((_summed_down(self.half, marks) > 0) & (self.half[: self.used] == 0))
 
     def most_on_a_path(self, of_nodes: Ints) -> int:
         """Return the largest sum of what the nodes around a cell have, over all cells."""

@@ -17,17 +17,16 @@ message, and nothing else: it costs the total's part.
 
 from fractions import Fraction
 
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import EmptyTotalError
-from dpcube.core.exact import ExactCounts
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import ExactData
 from dpcube.core.feasible import error_of_total
 from dpcube.core.gate import Gate
 
 
-def draw_total(exact_counts: ExactCounts | ExactRows, epsilon: Fraction, *, max_rows: int) -> int:
+def draw_total(exact: ExactData, epsilon: Fraction, *, max_rows: int) -> int:
     """Draw the noisy total of a cube, for an epsilon that has been charged."""
-    return int(Gate(exact_counts.total(), epsilon, max_rows=max_rows).count_cells(BUDGET_UNITS)[0])
+    return int(every_cell(Gate(exact.total(), epsilon, max_rows=max_rows), BUDGET_UNITS)[0])
 
 
 def refuse_empty(noisy_total: int, spent: Fraction, rest: Fraction, *, max_rows: int) -> None:

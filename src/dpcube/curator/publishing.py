@@ -4,7 +4,7 @@ Enters: a table, its declared domain, an epsilon. Leaves: a `Release`. The reque
 rows are counted, the budget is charged on disk, and only then is noise drawn.
 
 What a release costs. Counting reads rows and lets nothing out. The strategy sees a gate that spends the job's epsilon
-and no more (`core/gate.py`, `core/cell_budget.py`); whatever follows is computed from what the gate let out. If the
+and no more (`core/gate.py`, `core/budget.py`); whatever follows is computed from what the gate let out. If the
 total comes first, it and the strategy have parts of the epsilon that add up to it, and the transcript holds both
 (`core/total_first.py`). So each release costs the unit it protects at most its epsilon, and releases add up in the
 ledger (`core/ledger/ledger.py`).
@@ -22,15 +22,12 @@ from numpy.typing import NDArray
 
 from dpcube import __version__
 from dpcube.core.account import LedgerAccount
-from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.domain import Domain
 from dpcube.core.epsilon import parse_epsilon
 from dpcube.core.errors import DpcubeError, InputError, KeptReleaseError, LedgerError, MemoryLimitError
-from dpcube.core.exact import ExactCounts
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import DenseCounts, ExactData, SparseRows
 from dpcube.core.feasible import TOTAL_SHARE, check_drawable, check_public
 from dpcube.core.gate import Gate
-from dpcube.core.grid_gate import GridGate
 from dpcube.core.noise import check_can_draw
 from dpcube.core.request import (
     Bound,
@@ -49,7 +46,8 @@ from dpcube.core.sources.lakehouse import Snapshot
 from dpcube.core.sources.open import pinned
 from dpcube.core.total_first import draw_total, refuse_empty
 from dpcube.measurements import Provenance, Transcript
-from dpcube.measurements.file import check_domain, check_parameters, check_writable
+from dpcube.measurements.file import check_domain, check_writable
+from dpcube.measurements.manifest import check_parameters
 from dpcube.release import Release
 from dpcube.release.rescue import save_elsewhere
 from dpcube.strategies import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, check_room, releasing_strategy
@@ -190,22 +188,15 @@ def _check_room_beside_rows(strategy: FittedStrategy | Cuboids | FineGrid, domai
 
 
 def _measured(
-    strategy: FittedStrategy | Cuboids | FineGrid, exact: ExactCounts | ExactRows, epsilon: Fraction, *, max_rows: int
+    strategy: FittedStrategy | Cuboids | FineGrid, exact: ExactData, epsilon: Fraction, *, max_rows: int
 ) -> Transcript:
-    """Let a strategy spend an epsilon that has been charged, at the gate that is made for it."""
-    if isinstance(strategy, Cuboids):
-        assert isinstance(exact, ExactRows)
-        return strategy.run(CuboidGate(exact, epsilon, max_rows=max_rows))
-    if isinstance(strategy, FineGrid):
-        assert isinstance(exact, ExactRows)
-        return strategy.run(GridGate(exact, epsilon, max_rows=max_rows))
-    assert isinstance(exact, ExactCounts)
+    """Let a strategy spend an epsilon that has been charged, at the gate."""
     return strategy.run(Gate(exact, epsilon, max_rows=max_rows))
 
 
 def _charged(
     account: LedgerAccount,
-    exact_counts: ExactCounts | ExactRows,
+    exact: ExactData,
     amount: Fraction,
     *,
     even_if_empty: bool,
@@ -221,7 +212,7 @@ def _charged(
     first = amount * TOTAL_SHARE
     account.charge(amount - first, before=("total", first))
     with account.rest_undrawn():
-        noisy_total = draw_total(exact_counts, first, max_rows=max_rows)
+        noisy_total = draw_total(exact, first, max_rows=max_rows)
         refuse_empty(noisy_total, first, amount - first, max_rows=max_rows)
     return amount - first, noisy_total
 
@@ -235,9 +226,9 @@ def _counted(
     rows_of: Range | None,
     csv: CsvDialect | None,
     query: str | None,
-) -> ExactCounts:
+) -> DenseCounts:
     """Return the exact count of every cell, hidden before it leaves the seal."""
-    return ExactCounts(count(source, domain, unit=unit, rows_of=rows_of, csv=csv, query=query))
+    return DenseCounts(count(source, domain, unit=unit, rows_of=rows_of, csv=csv, query=query))
 
 
 @sealed
@@ -249,14 +240,14 @@ def _counted_alike(
     rows_of: Range | None,
     csv: CsvDialect | None,
     query: str | None,
-) -> ExactRows:
+) -> SparseRows:
     """Return the exact rows of a wide table or of a fine grid, hidden before they leave the seal."""
     if isinstance(source, np.ndarray):
         counts = count(source, domain, unit=unit, rows_of=rows_of)
         occupied = np.nonzero(counts)
-        return ExactRows(domain.shape, occupied, counts[occupied])
+        return SparseRows(domain.shape, occupied, counts[occupied])
     rows = _chosen(open_rows(source, csv=read_lines(domain, csv), query=query), unit, rows_of)
-    return ExactRows(domain.shape, *rows.count_alike(domain))
+    return SparseRows(domain.shape, *rows.count_alike(domain))
 
 
 @sealed

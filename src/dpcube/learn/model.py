@@ -10,7 +10,7 @@ from scipy.special import expit
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.errors import QueryError
 from dpcube.learn.additive import Additive, Evidence, learn_additive
-from dpcube.learn.evidence import MOST_FITTED_ROWS, ClassTables, evidence_of_class
+from dpcube.learn.class_tables import MOST_FITTED_ROWS, ClassTables, evidence_of_class
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms, weights_by
 
 

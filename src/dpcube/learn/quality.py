@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.learn.evidence import ClassTables
+from dpcube.learn.class_tables import ClassTables
 from dpcube.learn.model import ClassModel
 from dpcube.learn.terms import weights_by
 

@@ -1,4 +1,4 @@
-"""Facts of a manifest: a JSON value from anywhere enters, a value of the type that it should have leaves."""
+"""Typed access to the values of a manifest, which is JSON from anywhere."""
 
 import re
 from collections.abc import Mapping

@@ -1,14 +1,14 @@
-"""The `.dpcube` file: a zip of `manifest.json`, `domain.toml` and Parquet tables, self-describing and without pickle.
+"""The `.dpcube` file: a zip of `manifest.json`, `domain.toml` and `.npy` arrays of whole numbers, without pickle.
 
-Enters: a domain, a transcript and its provenance. Leaves: a file written in one step, or the three of them again.
-The manifest holds the SHA-256 of every other member. The digest of a release is of what it says, not of how Parquet
-happens to encode it, so it is the same in memory and in any file. Members are stored without zip compression (Parquet
-compresses), so the size of the file bounds what reading it can cost.
-Format 1 has at most one measurement of cells and one of boxes, in members of fixed names; format 2 has a list of
-measurements, each with members that bear its number, and the plan by which they were chosen, if there was one. What
-format 1 can hold is still written as format 1.
-A file that is damaged, truncated, hostile or of a future version gets one clear ReleaseFileError. Where memory or the
-compiler fails, the error says so: nothing is wrong with the file then.
+Every measurement has its arrays in members of its own (`3.counts.npy`), of the narrowest integer type that holds them;
+the groups of which marginals of a wide table are stand once (`groups.npy`). `numpy.load` reads them all. The manifest
+holds the SHA-256 of every other member, and the type and shape of each array. The digest of a release is of what it
+says, not of how it is packed, so it is the same in memory and in any file.
+
+Reading costs what was declared, and no more: shapes are held against the domain, their sum against the memory that is
+there, and a member's size and header against its shape, before a byte of it is unpacked. A file that is damaged,
+truncated, hostile or of a future version gets one clear ReleaseFileError. Where memory or the compiler fails, the error
+says so: nothing is wrong with the file then.
 """
 
 import hashlib
@@ -17,68 +17,123 @@ import math
 import os
 import shutil
 import zipfile
-from collections import Counter
-from collections.abc import Mapping
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from dpcube.core.arrays import Ints
 from dpcube.core.compiled import COMPILER_REMEDY, raised_by_compiler
-from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain import Domain
 from dpcube.core.domain.file import LARGEST_DOMAIN_FILE
-from dpcube.core.domain.text import is_text
-from dpcube.core.errors import CompilerError, DomainError, DpcubeError, InputError, MemoryLimitError, ReleaseFileError
+from dpcube.core.errors import CompilerError, DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.core.files import is_special, largest_file, new_file
 from dpcube.core.memory import check_memory, in_words
-from dpcube.measurements.cuboids import CuboidCounts
-from dpcube.measurements.facts import FutureFormatError, rational, value
-from dpcube.measurements.kinds import MEASUREMENT_KINDS
-from dpcube.measurements.measurements import MOST_UNITS, BoxCounts, CellCounts, Columns, MarginalCounts, Measurement
-from dpcube.measurements.provenance import Provenance
-from dpcube.measurements.tables import BYTES_A_VALUE, columns_of, parquet_of, rows_of
-from dpcube.measurements.transcript import MOST_MEASUREMENTS, PERIODS, TOTAL_UNITS, Transcript
+from dpcube.measurements.facts import FutureFormatError, value, whole_number_list
+from dpcube.measurements.manifest import (
+    LARGEST_MANIFEST,
+    Contents,
+    Listed,
+    Record,
+    contents,
+    facts_of,
+    parsed,
+    provenance_of,
+)
+from dpcube.measurements.measurements import MOST_UNITS, BoxCounts, Facts, Form, Groups, Marginal, Selection, exactly
+from dpcube.measurements.transcript import Provenance, Transcript
 
-LATEST_FORMAT = 2
-MANIFEST = "manifest.json"
-DOMAIN = "domain.toml"
-LARGEST_MANIFEST = 2**20
+MANIFEST, DOMAIN, GROUPS = "manifest.json", "domain.toml", "groups.npy"
 LARGEST_HELD = 2**27
 """Cells of the largest cube that answers may hold as a whole; of one tree in a larger one they go down its boxes."""
-FORMAT_1_KINDS = (CellCounts, BoxCounts)
-"""What format 1 can hold, in its order, at most one of each. It is still written for these: digests stay the same."""
-LOST_TOTAL_SHARE = Fraction(1, 20)
-"""What releases spent on their total first before it was kept in the transcript; their digests hold it."""
-FORMAT_1_LAW = "two-sided geometric: P(z) proportional to exp(-units * grain * |z|)"
-
-Record = tuple[Domain, Transcript, Provenance]
+TYPES = ("|i1", "<i2", "<i4", "<i8")
+"""Types of arrays, narrowest first."""
+BYTES_A_NUMBER = 24  # as it is stored, as a 64-bit integer, and what becomes of it
+NUMBERS_AT_A_TIME = 2**20
 
 
-class _Listed(NamedTuple):
-    """A measurement that a manifest speaks of: its kind, what is said of it, the members that hold its tables."""
+class Array(NamedTuple):
+    """The type and shape of an array in a file."""
 
-    kind: type[Measurement]
-    facts: Mapping[str, object]
-    members: Mapping[str, str]
+    type: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Ints) -> "Array":
+        """Return the narrowest type that holds the numbers of an array, and its shape."""
+        low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+        fits = (one for one in TYPES if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
+        return cls(next(fits), array.shape)
+
+    @property
+    def header(self) -> bytes:
+        """The header of the array in NumPy's format, version 1.0."""
+        text = f"{{'descr': '{self.type}', 'fortran_order': False, 'shape': {self.shape}, }}"
+        text += " " * (-(len(text) + 11) % 64) + "\n"
+        return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+    @property
+    def size(self) -> int:
+        """Size of the member in bytes."""
+        return len(self.header) + math.prod(self.shape) * np.dtype(self.type).itemsize
 
 
 def write_record(path: Path, record: Record, *, private: bool = False) -> str:
     """Write a release to a new file and return its digest; a file that is there already is never replaced."""
     check_domain(record[0])
-    members = _members(record)
-    manifest = _manifest(record, members)
     try:
-        with new_file(path, private=private) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in {MANIFEST: manifest, **members}.items():
-                archive.writestr(zipfile.ZipInfo(name), content)  # ZipInfo's fixed date keeps files reproducible
+        with (
+            new_file(path, private=private) as part,
+            zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            text = record[0].dumps().encode()
+            members: dict[str, dict[str, object]] = {DOMAIN: {"sha256": _added(archive, DOMAIN, [text], len(text))}}
+            for name, array in _arrays(record[1]):
+                form = Array.of(array)
+                sha256 = _added(archive, name, _encoded(array, form), form.size)
+                members[name] = {"sha256": sha256, "type": form.type, "shape": list(form.shape)}
+            manifest = json.dumps({**facts_of(record), "members": members}, indent=1, ensure_ascii=False).encode()
+            _added(archive, MANIFEST, [manifest], len(manifest))
     except FileExistsError:
         raise _exists(path) from None
     except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
         msg = f"cannot write {path}: {getattr(error, 'strerror', None) or 'no file can have this name'}"
         raise ReleaseFileError(msg) from None
     return digest(record)
+
+
+def _added(archive: zipfile.ZipFile, name: str, parts: Iterator[bytes] | list[bytes], size: int) -> str:
+    """Write a member part by part; return its SHA-256."""
+    info, whole = zipfile.ZipInfo(name), hashlib.sha256()  # ZipInfo's fixed date keeps files reproducible
+    info.compress_type, info.file_size = zipfile.ZIP_DEFLATED, size
+    with archive.open(info, "w") as member:
+        for part in parts:
+            member.write(part)
+            whole.update(part)
+    return whole.hexdigest()
+
+
+def _encoded(array: Ints, form: Array) -> Iterator[bytes]:
+    """Yield the parts of a member that holds an array."""
+    yield form.header
+    flat = np.ascontiguousarray(array).reshape(-1)
+    for start in range(0, flat.size, NUMBERS_AT_A_TIME):
+        yield flat[start : start + NUMBERS_AT_A_TIME].astype(form.type).tobytes()
+
+
+def _arrays(transcript: Transcript) -> Iterator[tuple[str, Ints]]:
+    """Yield every array of a transcript, by the name of its member."""
+    if transcript.groups is not None:
+        yield GROUPS, np.concatenate(transcript.groups.of_axis)
+    for number, measurement in enumerate(transcript.measurements, start=1):
+        for name, array in measurement.arrays().items():
+            yield member_name(number, name), array
+
+
+def member_name(number: int, array: str) -> str:
+    """Return the member that holds an array of a measurement, by its number from 1."""
+    return f"{number}.{array}.npy"
 
 
 def check_writable(path: Path, *, needed: int) -> None:
@@ -107,15 +162,6 @@ def check_domain(domain: Domain) -> None:
         raise DomainError(msg)
 
 
-def check_parameters(parameters: Mapping[str, object]) -> None:
-    """Raise InputError if a manifest with these parameters could not be read again; asked before anything is spent."""
-    size, most = len(json.dumps(dict(parameters), ensure_ascii=False).encode()), LARGEST_MANIFEST // 2
-    if size > most:
-        msg = f"the strategy's parameters (the questions that it is made for) take {in_words(size)} of text, and a "
-        msg += f"release holds {in_words(most)}; declare fewer questions"
-        raise InputError(msg)
-
-
 def _exists(path: Path) -> ReleaseFileError:
     return ReleaseFileError(f"{path} exists, and a release never overwrites a file; choose another name")
 
@@ -123,12 +169,11 @@ def _exists(path: Path) -> ReleaseFileError:
 def digest(record: Record) -> str:
     """Return the SHA-256 that identifies a release by its domain, its facts and everything measured."""
     domain, transcript, _ = record
-    whole = hashlib.sha256(json.dumps(_facts(record), sort_keys=True).encode())
+    whole = hashlib.sha256(json.dumps(facts_of(record), sort_keys=True).encode())
     whole.update(domain.dumps().encode())
-    for columns in _tables(transcript).values():
-        for name, column in columns.items():
-            whole.update(f"\n{name} {column.size}\n".encode())
-            whole.update(np.ascontiguousarray(column, "<i8").data)  # as it is, where it can be
+    for name, array in _arrays(transcript):
+        whole.update(f"\n{name} {array.shape}\n".encode())
+        whole.update(np.ascontiguousarray(array, "<i8").data)  # as it is, where it can be
     return whole.hexdigest()
 
 
@@ -140,7 +185,7 @@ def read_record(path: Path) -> Record:
             raise ReleaseFileError(msg)
         with zipfile.ZipFile(path) as archive:
             return _record(archive)
-    except Exception as error:  # bytes from anywhere: zipfile, json, tomllib and Arrow raise errors of a dozen kinds
+    except Exception as error:  # bytes from anywhere: zipfile, json, tomllib and NumPy raise errors of a dozen kinds
         raise _unread(path, error) from None
 
 
@@ -171,199 +216,117 @@ def _one_line(reason: str) -> str:
     return shown if len(shown) <= 300 else f"{shown[:300]}..."
 
 
-def _members(record: Record) -> dict[str, bytes]:
-    domain, transcript, _ = record
-    tables = {name: parquet_of(columns) for name, columns in _tables(transcript).items()}
-    return {DOMAIN: domain.dumps().encode(), **tables}
-
-
-def _tables(transcript: Transcript) -> dict[str, Columns]:
-    """Return the columns of every table, by the member that holds them."""
-    tables: dict[str, Columns] = {}
-    for measurement, members in _placed(transcript):
-        tables |= {members[name]: columns for name, columns in measurement.tables().items()}
-    return tables
-
-
-def _placed(transcript: Transcript) -> list[tuple[Measurement, dict[str, str]]]:
-    """Return the measurements in the order of the file, each with the members that hold its tables, by table."""
-    if _format_of(transcript) == 1:
-        ordered = [kept for kind in FORMAT_1_KINDS if (kept := transcript.only(kind)) is not None]
-        return [(kept, _member_names(type(kept))) for kept in ordered]
-    return [(kept, _member_names(type(kept), number)) for number, kept in enumerate(transcript.measurements, start=1)]
-
-
-def _member_names(kind: type[Measurement], number: int | None = None) -> dict[str, str]:
-    """Return the members that hold a measurement, by table: 3-tree.parquet of the third, tree.parquet in format 1."""
-    prefix = "" if number is None else f"{number}-"
-    return {table: f"{prefix}{table}.parquet" for table in kind.table_names}
-
-
-def _format_of(transcript: Transcript) -> int:
-    """Return the oldest format that can hold a transcript."""
-    kinds = [type(measurement) for measurement in transcript.measurements]
-    in_its_order = kinds == [kind for kind in FORMAT_1_KINDS if kind in kinds]  # it keeps no other
-    return 1 if in_its_order and transcript.plan is None else 2
-
-
-def _manifest(record: Record, members: dict[str, bytes]) -> bytes:
-    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
-    return json.dumps({**_facts(record), "members": hashes}, indent=1, ensure_ascii=False).encode()
-
-
-def _facts(record: Record) -> dict[str, object]:
-    _, transcript, provenance = record
-    return {
-        "format": _format_of(transcript),
-        "library": provenance.library,
-        "private": provenance.private,
-        "strategy": {"name": provenance.strategy, "parameters": dict(provenance.parameters)},
-        "privacy": {
-            "epsilon": str(provenance.epsilon),
-            "neighbours": "tables that differ by adding or removing one unit",
-            "unit": provenance.unit,
-            "max_rows": provenance.max_rows,
-            "period": provenance.period,
-            **({} if provenance.reading is None else {"reading": provenance.reading}),
-            "ledger": provenance.ledger,
-            "spent": spent(transcript, provenance),
-        },
-        **_measured_facts(transcript),
-    }
-
-
-def _measured_facts(transcript: Transcript) -> dict[str, object]:
-    epsilon_per_unit = str(transcript.epsilon_per_unit)
-    if _format_of(transcript) == 1:
-        cell_units = 0 if transcript.cells is None else transcript.cells.units
-        return {"noise": {"law": FORMAT_1_LAW, "grain": epsilon_per_unit, "cell_units": cell_units}}
-    listed = [
-        {"kind": kept.kind, "law": kept.law, **kept.facts(), "members": list(members.values())}
-        for kept, members in _placed(transcript)
-    ]
-    plan = {} if transcript.plan is None else {"plan": transcript.plan}
-    return {"noise": {"epsilon_per_unit": epsilon_per_unit}, **plan, "measurements": listed}
-
-
-def spent(transcript: Transcript, provenance: Provenance) -> dict[str, str]:
-    """Return the largest epsilon that any cell was charged by each measurement; those of one kind are numbered.
-
-    What a release spent on its total before anything else (`core/total_first.py`) comes first.
-    """
-    whole = transcript.epsilon_per_unit * provenance.max_rows * BUDGET_UNITS
-    first, lost = whole * Fraction(TOTAL_UNITS, BUDGET_UNITS), provenance.epsilon * LOST_TOTAL_SHARE
-    placed, amounts = [kept for kept, _ in _placed(transcript)], dict[str, str]()
-    if transcript.totals and whole + first == provenance.epsilon:
-        placed.remove(transcript.totals[0])
-        amounts["total"] = str(first)
-    elif whole + lost == provenance.epsilon:
-        amounts["total"] = str(lost)
-    else:  # of a unit in several periods epsilons add up, and those of measurements with them
-        charged = max(BUDGET_UNITS, transcript.most_charged()) if transcript.plan == PERIODS else BUDGET_UNITS
-        whole = provenance.epsilon * Fraction(BUDGET_UNITS, charged)
-    kinds, before = Counter(kept.kind for kept in placed), Counter[str]()
-    for kept in placed:
-        before[kept.kind] += 1
-        name = kept.kind if kinds[kept.kind] == 1 else f"{kept.kind} {before[kept.kind]}"
-        if units := kept.most_charged():
-            amounts[name] = str(whole * Fraction(units, BUDGET_UNITS))
-    return amounts
-
-
 def _record(archive: zipfile.ZipFile) -> Record:
-    manifest = json.loads(_member(archive, MANIFEST, LARGEST_MANIFEST))
-    if not isinstance(manifest, dict) or type(manifest.get("format")) is not int or manifest["format"] < 1:
-        msg = "it has no format version"
-        raise ReleaseFileError(msg)
-    if manifest["format"] > LATEST_FORMAT:
-        msg = f"its format is {manifest['format']} and this dpcube reads up to {LATEST_FORMAT}"
-        raise FutureFormatError(msg)
-    old = manifest["format"] == 1
-    noise, members = value(manifest, "noise", dict), value(manifest, "members", dict)
-    listed = _listed_by_format_1(noise, members) if old else _listed(value(manifest, "measurements", list))
-    content = _checked_members(archive, members, {DOMAIN, *(name for kept in listed for name in kept.members.values())})
-    domain = Domain.loads(content[DOMAIN].decode())
-    kinds = [kept.kind for kept in listed]
-    if CuboidCounts not in kinds:  # whose tables are all small, see `_measurements`
-        needed = 16 * domain.size
-        if [kept.kind for kept in listed if not _is_total(kept)] == [BoxCounts] and domain.size > LARGEST_HELD:
-            needed = min(needed, 200 * sum(domain.shape))  # a question has weights along each axis
-        check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
-    epsilon_per_unit = rational(noise, "grain" if old else "epsilon_per_unit")
-    plan = value(manifest, "plan", str) if "plan" in manifest and not old else None
-    transcript = Transcript(domain.shape, epsilon_per_unit, _measurements(listed, content, domain), plan)
-    provenance = _provenance(manifest)
+    manifest = parsed(_unpacked(archive, MANIFEST, LARGEST_MANIFEST))
+    told, members = contents(manifest), value(manifest, "members", dict)
+    if sorted(archive.namelist()) != sorted([MANIFEST, *members]) or DOMAIN not in members:
+        raise _wrong_members()
+    text = _unpacked(archive, DOMAIN, LARGEST_DOMAIN_FILE)
+    _check_sha256(members, DOMAIN, text)
+    domain = Domain.loads(text.decode())
+    _check_cube(domain, told)
+    shape, forms = domain.shape, _forms(told, domain.shape)
+    arrays = _read_arrays(archive, members, forms)
+    groups = _groups(arrays[GROUPS], told.sides, shape) if told.sides else None
+    measurements = []
+    for number, (kind, facts) in enumerate(told.listed, start=1):
+        own = {name: arrays[member_name(number, name)] for name in kind.forms(shape, told.sides, facts)}
+        measurement = kind.of_arrays(shape, groups, facts, own)
+        if facts["units"] != measurement.most_charged():
+            msg = f"its measurement of {measurement.kind} has other units than its manifest says"
+            raise ReleaseFileError(msg)
+        measurements.append(measurement)
+    transcript = Transcript(shape, told.epsilon_per_unit, tuple(measurements), told.plan, told.layout)
+    provenance = provenance_of(manifest)
     _check_claim(transcript, provenance)
     return domain, transcript, provenance
 
 
-def _is_total(listed: _Listed) -> bool:
-    return listed.kind is MarginalCounts and not value(listed.facts, "axes", list)
+def _check_cube(domain: Domain, told: Contents) -> None:
+    """Refuse a cube that what was measured needs whole and memory cannot hold; other marginals take what they are."""
+    apart = [one for one in told.listed if not (one.kind is Marginal and not value(one.facts, "axes", list))]
+    if not any(_lays_out(one, len(domain.shape)) for one in apart):
+        return
+    needed = 16 * domain.size
+    if [one.kind for one in apart] == [BoxCounts] and domain.size > LARGEST_HELD:
+        needed = min(needed, 200 * sum(domain.shape))  # a question has weights along each axis
+    check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
 
 
-def _listed_by_format_1(noise: Mapping[str, object], members: Mapping[str, object]) -> list[_Listed]:
-    """Return the measurements that a manifest of format 1 speaks of: it has no list of them, and no units of boxes."""
-    units = value(noise, "cell_units", int)
-    listed = []
-    for kind in FORMAT_1_KINDS:
-        names = _member_names(kind)
-        if set(names.values()) & set(members):
-            listed.append(_Listed(kind, {"units": units} if kind is CellCounts else {}, names))
-    if any(kept.kind is CellCounts for kept in listed) != (units != 0):
-        msg = "its members are not those its manifest speaks of"
+def _lays_out(one: Listed, axes: int) -> bool:
+    """Say whether a measurement is one of every cell, or of boxes of cells."""
+    if one.kind is Marginal:
+        return not value(one.facts, "grouped", bool) and len(value(one.facts, "axes", list)) >= axes
+    return one.kind is not Selection or value(one.facts, "boxes", bool)
+
+
+def _forms(told: Contents, shape: tuple[int, ...]) -> dict[str, Form]:
+    """Return what every array of a file must look like, by its member."""
+    forms: dict[str, Form] = {}
+    if told.sides:
+        if len(told.sides) != len(shape) or not all(1 <= a <= b for a, b in zip(told.sides, shape, strict=True)):
+            msg = "its groups are not as many as its attributes have cells"
+            raise DomainError(msg)
+        forms[GROUPS] = exactly(sum(shape))
+    for number, (kind, facts) in enumerate(told.listed, start=1):
+        own = kind.forms(shape, told.sides, facts)
+        forms |= {member_name(number, name): form for name, form in own.items()}
+    return forms
+
+
+def _groups(of_cells: Ints, sides: tuple[int, ...], shape: tuple[int, ...]) -> Groups:
+    groups = Groups(tuple(np.split(of_cells, np.cumsum(shape)[:-1])))
+    if groups.sides != sides:
+        msg = "its groups are not as many as its manifest says"
+        raise DomainError(msg)
+    return groups
+
+
+def _read_arrays(archive: zipfile.ZipFile, members: Facts, forms: Mapping[str, Form]) -> dict[str, Ints]:
+    """Read every array, once all are known to have the shapes they should and to fit into memory together."""
+    if set(members) != {DOMAIN, *forms}:
+        raise _wrong_members()
+    declared = {name: _declared(name, value(members, name, dict), form) for name, form in forms.items()}
+    numbers = sum(math.prod(one.shape) for one in declared.values())
+    needed = BYTES_A_NUMBER * numbers
+    check_memory(needed, what=f"a release with arrays of {numbers:,} numbers", remedy="open it on a larger machine")
+    return {name: _array(archive, members, name, one) for name, one in declared.items()}
+
+
+def _declared(name: str, facts: Facts, form: Form) -> Array:
+    """Return the type and the shape that a manifest declares of an array, if it may have them."""
+    array = Array(value(facts, "type", str), whole_number_list(facts, "shape"))
+    fits = len(array.shape) == len(form) and all(side in sides for side, sides in zip(array.shape, form, strict=True))
+    if not fits or array.type not in TYPES:
+        msg = f"its array {name} does not have the type and the shape it should"
         raise ReleaseFileError(msg)
-    return listed
+    return array
 
 
-def _listed(entries: list[object]) -> list[_Listed]:
-    """Return the measurements that a manifest of format 2 lists."""
-    if not 1 <= len(entries) <= MOST_MEASUREMENTS:
-        msg = f"it lists {len(entries):,} measurements, and a release has 1 to {MOST_MEASUREMENTS:,}"
+def _array(archive: zipfile.ZipFile, members: Facts, name: str, declared: Array) -> Ints:
+    content, header = _unpacked(archive, name, declared.size), declared.header
+    _check_sha256(members, name, content)
+    if len(content) != declared.size or not content.startswith(header):
+        msg = f"its array {name} is not what its manifest declares"
         raise ReleaseFileError(msg)
-    return [_entry(number, entry) for number, entry in enumerate(entries, start=1)]
+    numbers = np.frombuffer(content, declared.type, offset=len(header))
+    return numbers.astype(np.int64).reshape(declared.shape)
 
 
-def _entry(number: int, entry: object) -> _Listed:
-    facts = value({"measurements": entry}, "measurements", dict)
-    name, law = value(facts, "kind", str), value(facts, "law", str)
-    if name not in MEASUREMENT_KINDS or law != MEASUREMENT_KINDS[name].law:
-        msg = f"it holds a measurement of kind '{name}' and law '{law}', which this dpcube does not know"
-        raise FutureFormatError(msg)
-    value(facts, "units", int)
-    names = _member_names(MEASUREMENT_KINDS[name], number)
-    if value(facts, "members", list) != list(names.values()):
-        msg = f"the members of its measurement {number} are not {', '.join(names.values())}"
+def _check_sha256(members: Facts, name: str, content: bytes) -> None:
+    if hashlib.sha256(content).hexdigest() != value(value(members, name, dict), "sha256", str):
+        msg = f"its member {name} is not what its manifest says"
         raise ReleaseFileError(msg)
-    return _Listed(MEASUREMENT_KINDS[name], facts, names)
 
 
-def _measurements(listed: list[_Listed], content: Mapping[str, bytes], domain: Domain) -> tuple[Measurement, ...]:
-    """Read every table, once all are known to have the rows they should and to fit into memory together."""
-    forms, rows = {}, {}  # by member
-    for kept in listed:
-        for table, form in kept.kind.table_forms(domain.shape, kept.facts).items():
-            member = kept.members[table]
-            forms[member], rows[member] = form, rows_of(content[member], form)
-    needed = sum(BYTES_A_VALUE * rows[member] * len(form.columns) for member, form in forms.items())
-    check_memory(
-        needed, what=f"a release with tables of {sum(rows.values()):,} rows", remedy="open it on a larger machine"
-    )
-    measurements = []
-    for kept in listed:
-        tables = {
-            table: columns_of(content[member], forms[member], rows=rows[member])
-            for table, member in kept.members.items()
-        }
-        measurements.append(_checked(kept, kept.kind.of_tables(domain.shape, kept.facts, tables)))
-    return tuple(measurements)
-
-
-def _checked(listed: _Listed, measurement: Measurement) -> Measurement:
-    """Return a measurement that cost what its manifest says; format 1 says nothing of the cost of boxes."""
-    if listed.facts.get("units", measurement.most_charged()) != measurement.most_charged():
-        msg = f"its measurement of {measurement.kind} has other units than its manifest says"
+def _unpacked(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
+    """Return a member, of which no more is unpacked than it may have."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_DEFLATED or info.flag_bits & 1 or info.file_size > largest:
+        msg = f"its member {name} is too large, encrypted, or packed in another way"
         raise ReleaseFileError(msg)
-    return measurement
+    with archive.open(info) as member:
+        return member.read(info.file_size)  # told how much, it unpacks no more; and it checks the sum at the end
 
 
 def _check_claim(transcript: Transcript, provenance: Provenance) -> None:
@@ -374,50 +337,5 @@ def _check_claim(transcript: Transcript, provenance: Provenance) -> None:
         raise ReleaseFileError(msg)
 
 
-def _checked_members(archive: zipfile.ZipFile, listed: dict[str, str], wanted: set[str]) -> dict[str, bytes]:
-    """Return the members by name: those that the manifest lists, which are those that its measurements need."""
-    if sorted(archive.namelist()) != sorted([MANIFEST, *listed]) or set(listed) != wanted:
-        msg = "its members are not those its manifest lists"
-        raise ReleaseFileError(msg)
-    content = {}
-    for name, sha256 in listed.items():
-        content[name] = _member(archive, name, LARGEST_DOMAIN_FILE if name == DOMAIN else None)
-        if hashlib.sha256(content[name]).hexdigest() != sha256:
-            msg = f"its member {name} is not what its manifest says"
-            raise ReleaseFileError(msg)
-    return content
-
-
-def _member(archive: zipfile.ZipFile, name: str, largest: int | None) -> bytes:
-    info = archive.getinfo(name)
-    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or (largest and info.file_size > largest):
-        msg = f"its member {name} is too large, compressed or encrypted"
-        raise ReleaseFileError(msg)
-    return archive.read(name)
-
-
-def _provenance(manifest: dict[str, object]) -> Provenance:
-    privacy, strategy = value(manifest, "privacy", dict), value(manifest, "strategy", dict)
-    return Provenance(
-        strategy=value(strategy, "name", str),
-        epsilon=rational(privacy, "epsilon"),
-        library=value(manifest, "library", str),
-        parameters=_parameters(strategy),
-        unit=None if privacy["unit"] is None else value(privacy, "unit", str),
-        max_rows=value(privacy, "max_rows", int),
-        period=None if privacy["period"] is None else value(privacy, "period", str),
-        reading=None if privacy.get("reading") is None else value(privacy, "reading", str),
-        ledger=value(privacy, "ledger", bool),
-        private=value(manifest, "private", bool),
-    )
-
-
-def _parameters(strategy: Mapping[str, object]) -> dict[str, object]:
-    """Return a strategy's parameters, each of them one plain value."""
-    parameters = value(strategy, "parameters", dict)
-    for name, given in parameters.items():
-        plain = given is None or type(given) in (bool, int) or (type(given) is float and math.isfinite(given))
-        if not is_text(name) or not (plain or is_text(given)):
-            msg = "its manifest's parameters are not what they should be"
-            raise ReleaseFileError(msg)
-    return parameters
+def _wrong_members() -> ReleaseFileError:
+    return ReleaseFileError("its members are not those its manifest lists")

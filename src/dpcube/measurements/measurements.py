@@ -1,7 +1,7 @@
-"""What can be counted: noisy cells, noisy boxes of a tree, noisy tables over some attributes. One class each.
+"""The three measurements: noisy marginals, noisy counts of boxes, and selections by report-noisy-max.
 
-Enters: noisy counts and the units of budget that they cost. Leaves: a checked measurement that can tell its cost, its
-account and its tables in a file. A new kind is one class and its place in `measurements/kinds.py`.
+A marginal or a box count is a linear query with noise. Each class checks itself, states what it charged every cell of
+the cube, and turns into named arrays of whole numbers for a file and back.
 """
 
 import math
@@ -14,50 +14,76 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.core.boxes import add_to_boxes
+from dpcube.core.boxes import Boxes, add_to_boxes, first_meeting
+from dpcube.core.candidates import Candidates
 from dpcube.core.compiled import compiled
-from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.counter import BUDGET_UNITS, MOST_TABLE_CELLS
+from dpcube.core.domain.text import is_text
 from dpcube.core.errors import DomainError
 from dpcube.measurements.facts import value, whole_number_list
 from dpcube.noise import noise_variances
 from dpcube.trees.tree import BoxTree
 
 MOST_UNITS = 2**61  # so that the sum of two such is a 64-bit integer
+MOST_BOXES_A_CELL = 64
 TWO_SIDED_GEOMETRIC = "two-sided geometric: P(z) proportional to exp(-units * epsilon_per_unit * |z|)"
+REPORT_NOISY_MAX = (
+    "report-noisy-max: the first highest of score + g, P(g) proportional to "
+    "exp(-units * epsilon_per_unit * g / sensitivity) for g = 0, 1, 2, ..."
+)
 
-Columns = dict[str, Ints]
-"""The columns of a table of a file, by name, each of one number a row."""
-
-
-class TableForm(NamedTuple):
-    """What a table of a measurement must look like in a file: its columns, and its fewest and most rows."""
-
-    columns: tuple[str, ...]
-    least: int
-    most: int
+Facts = Mapping[str, object]
+Arrays = dict[str, Ints]
+"""The arrays of a measurement, by name."""
+Form = tuple[range, ...]
+"""The lengths that each axis of an array may have."""
 
 
 class CountsAlike(NamedTuple):
-    """Counts of a measurement that were made with the same units: what they are of, how many, the units of each.
+    """Counts of a measurement with the same units: what they are of, how many, the units of each.
 
-    Of choices there is a `spread` too, for which their noise is, and how much of a score makes `one` row or bit.
+    Selections have a `sensitivity` too, for which their noise is.
     """
 
     what: str
     counts: int
     units: int
-    spread: int | None = None
-    one: int = 1
+    sensitivity: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """A coarsening of a cube: the group of every cell of each attribute, numbered from 0 without a gap."""
+
+    of_axis: tuple[Ints, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of_axis", tuple(self.of_axis))
+        for of_cell in self.of_axis:
+            check_counts(of_cell)
+            # At most as many groups as cells: a number that is out of reach would make a long list.
+            gapless = of_cell.ndim == 1 and len(of_cell) > 0 and int(of_cell.max()) < len(of_cell)
+            if not gapless or not np.array_equal(np.unique(of_cell), np.arange(int(of_cell.max()) + 1)):
+                msg = "the groups of an attribute's cells must be numbered from 0, without a gap"
+                raise DomainError(msg)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the cube that is coarsened."""
+        return tuple(map(len, self.of_axis))
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Number of groups of each attribute: the shape of the coarser cube."""
+        return tuple(int(of_cell.max()) + 1 for of_cell in self.of_axis)
 
 
 class Measurement(ABC):
-    """Something measured with noise, of which the transcript of a release holds a list."""
+    """Something measured with noise, of which the transcript of a release has a list."""
 
     __slots__ = ()
     kind: ClassVar[str]
-    """Its name, in files and in `MEASUREMENT_KINDS` (`measurements/kinds.py`)."""
-    table_names: ClassVar[tuple[str, ...]]
-    """The names of its tables in a file."""
+    """Its name in files and in `MEASUREMENT_KINDS`."""
     law: ClassVar[str] = TWO_SIDED_GEOMETRIC
     """The law of its noise, in words; a file that states another is refused."""
 
@@ -71,8 +97,8 @@ class Measurement(ABC):
         """Raise DomainError unless it fits a cube of this shape."""
 
     @abstractmethod
-    def least_and_most_units(self) -> tuple[int, ...]:
-        """Return the least and the most units that any of its counts was measured with; nothing if it has no counts."""
+    def noise_units(self) -> tuple[Fraction, ...]:
+        """Return the least and the most units, over the sensitivity, of any of its noise; nothing if it has none."""
 
     @abstractmethod
     def most_charged(self) -> int:
@@ -90,83 +116,41 @@ class Measurement(ABC):
         """
 
     def facts(self) -> dict[str, object]:
-        """Return what a file's manifest says of it, besides its kind, its law and its tables."""
+        """Return what a file's manifest says of it, besides its kind and its arrays."""
         return {"units": self.most_charged()}
 
     @abstractmethod
-    def tables(self) -> dict[str, Columns]:
-        """Return its tables in a file, by `table_names`."""
+    def arrays(self) -> Arrays:
+        """Return its arrays in a file, by name."""
 
     @classmethod
     @abstractmethod
-    def table_forms(cls, shape: tuple[int, ...], facts: Mapping[str, object]) -> dict[str, TableForm]:
-        """Return what its tables must look like in a file of a cube of this shape, before any is read."""
+    def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:
+        """Return what its arrays must look like in a file of a cube of this shape, before any is read.
+
+        `sides` is the shape of the coarser cube that grouped marginals are of.
+        """
 
     @classmethod
     @abstractmethod
-    def of_tables(cls, shape: tuple[int, ...], facts: Mapping[str, object], tables: Mapping[str, Columns]) -> Self:
-        """Return the measurement that a file holds: what its manifest says and its tables."""
+    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:
+        """Return the measurement that a file holds, by what its manifest says and its arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CellCounts(Measurement):
-    """A noisy count of every cell, each measured with the same units of budget (phase I)."""
+class Marginal(Measurement):
+    """A noisy marginal over some attributes, all of its counts with the same units of budget.
 
-    kind: ClassVar[str] = "cells"
-    table_names: ClassVar[tuple[str, ...]] = ("cells",)
-    counts: Ints
-    units: int
-
-    def __post_init__(self) -> None:
-        check_counts(self.counts)
-        check_spent_units("cells", self.units)
-
-    def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise DomainError unless there is one count for each cell of the shape."""
-        if self.counts.shape != shape:
-            msg = f"cells of shape {self.counts.shape} do not fit a cube of shape {shape}"
-            raise DomainError(msg)
-
-    def least_and_most_units(self) -> tuple[int, ...]:
-        """Return the units of every count."""
-        return (self.units,)
-
-    def most_charged(self) -> int:
-        """Return the units: every cell is in one count."""
-        return self.units
-
-    def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:  # noqa: ARG002
-        """Return all counts in one group."""
-        return [CountsAlike("every cell", self.counts.size, self.units)]
-
-    def tables(self) -> dict[str, Columns]:
-        """Return the counts in the order of the cube's cells, the last attribute fastest."""
-        return {"cells": {"noisy_count": self.counts.reshape(-1)}}
-
-    @classmethod
-    def table_forms(cls, shape: tuple[int, ...], facts: Mapping[str, object]) -> dict[str, TableForm]:  # noqa: ARG003
-        """Return the form of a table of one row for each cell."""
-        return {"cells": TableForm(("noisy_count",), math.prod(shape), math.prod(shape))}
-
-    @classmethod
-    def of_tables(cls, shape: tuple[int, ...], facts: Mapping[str, object], tables: Mapping[str, Columns]) -> Self:
-        """Return the cells of a file."""
-        return cls(tables["cells"]["noisy_count"].reshape(shape), value(facts, "units", int))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MarginalCounts(Measurement):
-    """A noisy table over some attributes, each of its cells measured with the same units of budget.
-
-    `axes` are the numbers of the attributes, ascending, and `counts` has one axis for each of them; no axes is the
-    count of the whole table. Every cell of the cube is in exactly one cell of the table, and so is charged its units.
+    `axes` are the numbers of the attributes, ascending, and `counts` has one axis for each: all axes are the cells of
+    the cube, no axes the count of the whole table. With `groups` it is a marginal of the coarser cube. Every cell of
+    the cube is in exactly one count, and so is charged its units.
     """
 
     kind: ClassVar[str] = "marginal"
-    table_names: ClassVar[tuple[str, ...]] = ("marginal",)
     axes: tuple[int, ...]
     counts: Ints
     units: int
+    groups: Groups | None = None
 
     def __post_init__(self) -> None:
         check_counts(self.counts)
@@ -175,17 +159,33 @@ class MarginalCounts(Measurement):
         if not plain or sorted(set(self.axes)) != list(self.axes):
             msg = f"the axes of a marginal must be numbers of attributes from 0, ascending, got {self.axes!r:.50}"
             raise DomainError(msg)
-
-    def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise DomainError unless there is one count for each cell of the shape's axes."""
-        wanted = tuple(shape[axis] for axis in self.axes if axis < len(shape))
-        if len(wanted) != len(self.axes) or self.counts.shape != wanted:
-            msg = f"a marginal of shape {self.counts.shape} over axes {self.axes} does not fit a cube of shape {shape}"
+        if self.groups is not None and not self.axes:
+            msg = "a marginal of groups is over one or more attributes"
             raise DomainError(msg)
 
-    def least_and_most_units(self) -> tuple[int, ...]:
+    @classmethod
+    def of_cells(cls, counts: Ints, units: int) -> Self:
+        """Return the marginal over all attributes: a noisy count of every cell of the cube."""
+        return cls(tuple(range(counts.ndim)), counts, units)
+
+    def covers(self, shape: tuple[int, ...]) -> bool:
+        """Say whether it counts every cell of a cube of this shape by itself."""
+        return self.groups is None and len(self.axes) == len(shape)
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise DomainError unless there is one count for each cell, or group of cells, of the shape's axes."""
+        if self.groups is not None and self.groups.shape != shape:
+            msg = f"groups of cells of a cube of shape {self.groups.shape} do not fit one of shape {shape}"
+            raise DomainError(msg)
+        sides = shape if self.groups is None else self.groups.sides
+        wanted = tuple(sides[axis] for axis in self.axes if axis < len(sides))
+        if len(wanted) != len(self.axes) or self.counts.shape != wanted:
+            msg = f"a marginal of shape {self.counts.shape} over axes {self.axes} does not fit a cube of shape {sides}"
+            raise DomainError(msg)
+
+    def noise_units(self) -> tuple[Fraction, ...]:
         """Return the units of every count."""
-        return (self.units,)
+        return (Fraction(self.units),)
 
     def most_charged(self) -> int:
         """Return the units: every cell of the cube is in one count."""
@@ -193,45 +193,47 @@ class MarginalCounts(Measurement):
 
     def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:  # noqa: ARG002
         """Return all counts in one group."""
-        what = f"every cell of the table of {', '.join(names[axis] for axis in self.axes)}"
-        return [CountsAlike(what if self.axes else "the whole", self.counts.size, self.units)]
+        if not self.axes:
+            return [CountsAlike("the whole", 1, self.units)]
+        what = "every cell" if self.groups is None else "every group of cells"
+        if self.groups is not None or len(self.axes) < len(names):
+            what += f" of the table of {', '.join(names[axis] for axis in self.axes)}"
+        return [CountsAlike(what, self.counts.size, self.units)]
 
     def facts(self) -> dict[str, object]:
-        """Return the axes and the units."""
-        return {"axes": list(self.axes), "units": self.units}
+        """Return the axes, the units, and whether it counts groups."""
+        return {"axes": list(self.axes), "units": self.units, "grouped": self.groups is not None}
 
-    def tables(self) -> dict[str, Columns]:
-        """Return the counts in the order of the table's cells, the last axis fastest."""
-        return {"marginal": {"noisy_count": self.counts.reshape(-1)}}
-
-    @classmethod
-    def table_forms(cls, shape: tuple[int, ...], facts: Mapping[str, object]) -> dict[str, TableForm]:
-        """Return the form of a table of one row for each cell of the axes: no more than the cube has."""
-        rows = math.prod(kept(shape, whole_number_list(facts, "axes")))
-        return {"marginal": TableForm(("noisy_count",), rows, rows)}
+    def arrays(self) -> Arrays:
+        """Return the counts."""
+        return {"counts": self.counts}
 
     @classmethod
-    def of_tables(cls, shape: tuple[int, ...], facts: Mapping[str, object], tables: Mapping[str, Columns]) -> Self:
+    def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:
+        """Return the form of one count for each cell, or group of cells, of the axes: no more than the cube has."""
+        grouped = value(facts, "grouped", bool)
+        if grouped and not sides:
+            msg = "it has a marginal of groups and no groups"
+            raise DomainError(msg)
+        counted = kept(sides if grouped else shape, whole_number_list(facts, "axes"))
+        if grouped and math.prod(counted) > MOST_TABLE_CELLS:
+            msg = f"one of its marginals of groups has {math.prod(counted):,} counts, and at most "
+            msg += f"{MOST_TABLE_CELLS:,} are counted at once"
+            raise DomainError(msg)
+        return {"counts": exactly(*counted)}
+
+    @classmethod
+    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:  # noqa: ARG003
         """Return the marginal of a file."""
-        axes = whole_number_list(facts, "axes")
-        counts = tables["marginal"]["noisy_count"].reshape(kept(shape, axes))
-        return cls(axes, counts, value(facts, "units", int))
-
-
-def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the lengths of some axes of a cube; raise DomainError unless they are, and each named once."""
-    if not set(axes) <= set(range(len(shape))) or len(set(axes)) != len(axes):
-        msg = f"a marginal's axes must be among the {len(shape)} axes of the cube, each once"
-        raise DomainError(msg)
-    return tuple(shape[axis] for axis in axes)
+        of = groups if value(facts, "grouped", bool) else None
+        return cls(whole_number_list(facts, "axes"), arrays["counts"], value(facts, "units", int), of)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoxCounts(Measurement):
-    """Noisy counts of nodes of a tree of boxes (phase II): row k says node `node[k]` was measured with `units[k]`."""
+    """Noisy counts of nodes of a tree of boxes: row k says node `node[k]` was measured with `units[k]`."""
 
     kind: ClassVar[str] = "boxes"
-    table_names: ClassVar[tuple[str, ...]] = ("tree", "boxes")
     tree: BoxTree
     node: Ints
     counts: Ints
@@ -271,9 +273,9 @@ class BoxCounts(Measurement):
             msg = f"boxes in shape {self.tree.shape} do not fit a cube of shape {shape}"
             raise DomainError(msg)
 
-    def least_and_most_units(self) -> tuple[int, ...]:
+    def noise_units(self) -> tuple[Fraction, ...]:
         """Return the least and the most units of any row."""
-        return (int(self.units.min()), int(self.units.max())) if len(self.units) else ()
+        return (Fraction(int(self.units.min())), Fraction(int(self.units.max()))) if len(self.units) else ()
 
     def most_charged(self) -> int:
         """Return the most units that any cell was charged: the largest sum along a path from the root to a leaf.
@@ -301,33 +303,202 @@ class BoxCounts(Measurement):
             found.append(CountsAlike("other boxes, with at most", int(rest.sum()), int(self.units[rest].max())))
         return found
 
-    def tables(self) -> dict[str, Columns]:
-        """Return the nodes of the tree with their bounds, and the counts that were made of them."""
-        tree, axes = self.tree, range(len(self.tree.shape))
-        bounds = {f"lower_{j}": tree.lower[:, j] for j in axes} | {f"upper_{j}": tree.upper[:, j] for j in axes}
-        counted = {"node": self.node, "noisy_count": self.counts, "units": self.units}
-        return {"tree": {"parent": tree.parent, **bounds}, "boxes": counted}
+    def arrays(self) -> Arrays:
+        """Return the nodes of the tree with their bounds, and the counts that were made of them.
+
+        A node is told by its distance from the node, or the row, before: such numbers are small, and pack well.
+        """
+        tree = self.tree
+        above = np.arange(len(tree)) - np.maximum(tree.parent, 0)
+        bounds = {"lower": np.ascontiguousarray(tree.lower.T), "upper": np.ascontiguousarray(tree.upper.T)}
+        return {"above": above, **bounds, "step": steps(self.node), "counts": self.counts, "units": self.units}
 
     @classmethod
-    def table_forms(cls, shape: tuple[int, ...], facts: Mapping[str, object]) -> dict[str, TableForm]:  # noqa: ARG003
+    def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:  # noqa: ARG003
         """Return the forms of a tree, whose leaves are no more than the cells, and of rows about its nodes."""
         cells = math.prod(shape)
+        nodes, rows = range(1, 2 * cells + 1), range(MOST_BOXES_A_CELL * cells + 1)
+        bounds = (range(len(shape), len(shape) + 1), nodes)
         return {
-            "tree": TableForm(("parent", *_bounds("lower", shape), *_bounds("upper", shape)), 0, 2 * cells),
-            "boxes": TableForm(("node", "noisy_count", "units"), 0, 64 * cells),
+            "above": (nodes,),
+            "lower": bounds,
+            "upper": bounds,
+            **dict.fromkeys(("step", "counts", "units"), (rows,)),
         }
 
     @classmethod
-    def of_tables(cls, shape: tuple[int, ...], facts: Mapping[str, object], tables: Mapping[str, Columns]) -> Self:  # noqa: ARG003
+    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:  # noqa: ARG003
         """Return the boxes of a file."""
-        nodes, counted = tables["tree"], tables["boxes"]
-        lower, upper = (np.stack([nodes[name] for name in _bounds(end, shape)], axis=1) for end in ("lower", "upper"))
-        tree = BoxTree(shape, lower, upper, nodes["parent"])
-        return cls(tree, counted["node"], counted["noisy_count"], counted["units"])
+        parent = np.arange(len(arrays["above"])) - arrays["above"]
+        parent[0] = arrays["above"][0] - 1
+        tree = BoxTree(shape, arrays["lower"].T, arrays["upper"].T, parent)
+        return cls(tree, np.cumsum(arrays["step"]), arrays["counts"], arrays["units"])
 
 
-def _bounds(end: str, shape: tuple[int, ...]) -> list[str]:
-    return [f"{end}_{axis}" for axis in range(len(shape))]
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection(Measurement):
+    """Report-noisy-max: for each of some questions, which of its candidates was selected by a noisy score.
+
+    A question had `candidates[k]` candidates, of which number `chosen[k]` was selected; `axes[k]` are the attributes
+    that the selected one is about: those of a marginal, that of a cut. `boxes` hold every cell on which a score
+    depends, and a cell in any is charged once; None is the whole cube. What scores were made of (predictions, say) is
+    not kept: it follows from the measurements before, and no estimate uses it.
+    """
+
+    kind: ClassVar[str] = "selection"
+    law: ClassVar[str] = REPORT_NOISY_MAX
+    score: str
+    candidates: Ints
+    chosen: Ints
+    axes: Ints
+    units: int
+    sensitivity: int
+    boxes: Boxes | None = None
+
+    def __post_init__(self) -> None:
+        for column in (self.candidates, self.chosen, self.axes):
+            check_counts(column)
+        check_spent_units("a selection", self.units)
+        if not (is_text(self.score) and self.score.isprintable() and 0 < len(self.score) <= 100):
+            msg = "the score of a selection must be named by printable text of up to 100 characters"
+            raise DomainError(msg)
+        # A plain integer below 2^63 for the same reason as the units (`check_spent_units`).
+        if type(self.sensitivity) is not int or not 1 <= self.sensitivity < 2**63:
+            msg = f"the sensitivity of a score must be a whole number from 1, got {self.sensitivity!r:.50}"
+            raise DomainError(msg)
+        asked = self.candidates.shape
+        if len(asked) != 1 or asked[0] < 1 or (self.candidates < 1).any():
+            msg = "a selection needs one question or more, each with one candidate or more"
+            raise DomainError(msg)
+        if self.chosen.shape != asked or not ((self.chosen >= 0) & (self.chosen < self.candidates)).all():
+            msg = f"a selection must name one of the candidates of each of its {asked[0]:,} questions"
+            raise DomainError(msg)
+        if self.axes.ndim != 2 or len(self.axes) != asked[0] or (np.diff(self.axes, axis=1) <= 0).any():
+            msg = "a selection must name the axes of the candidate selected, ascending, for each of its questions"
+            raise DomainError(msg)
+        self._check_boxes()
+
+    def _check_boxes(self) -> None:
+        """Raise DomainError unless no cell is in two questions: it is charged for one."""
+        asked = len(self.candidates)
+        if asked > 1 and (self.boxes is None or len(self.boxes) != asked):
+            msg = f"a selection with {asked:,} questions needs as many boxes that they are about"
+            raise DomainError(msg)
+        if self.boxes is not None and asked > 1 and first_meeting(self.boxes, np.zeros(asked, np.int64)) >= 0:
+            msg = "the boxes of the questions of one selection must be disjoint"
+            raise DomainError(msg)
+
+    @classmethod
+    def among(cls, candidates: Candidates, chosen: Ints, axes: Sequence[Sequence[int]] | Ints, units: int) -> Self:
+        """Return what the gate selected among some candidates, which were about these axes."""
+        about = np.array(axes, np.int64).reshape(len(chosen), -1)
+        sizes, sensitivity = candidates.sizes, candidates.sensitivity
+        return cls(candidates.score, sizes, chosen, about, units, sensitivity, candidates.covered)
+
+    @property
+    def charges_evenly(self) -> bool:
+        """Whether its scores depend on every cell by their nature."""
+        return self.boxes is None
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise DomainError unless its questions are about a cube of this shape."""
+        fits = self.axes.size == 0 or (self.axes.min() >= 0 and self.axes.max() < len(shape))
+        if not fits or (self.boxes is not None and self.boxes.shape != shape):
+            msg = f"a selection about other axes or boxes than it has does not fit a cube of shape {shape}"
+            raise DomainError(msg)
+
+    def noise_units(self) -> tuple[Fraction, ...]:
+        """Return the units over the sensitivity, by which noise of scores is drawn."""
+        return (Fraction(self.units, self.sensitivity),)
+
+    def most_charged(self) -> int:
+        """Return the units: a cell pays once, however many boxes it is in."""
+        return self.units
+
+    def add_charges(self, charges: Ints) -> None:
+        """Add the units to every cell on which a score depends."""
+        if self.boxes is None:
+            charges += self.units
+        else:
+            held = np.zeros(charges.shape, np.int64)
+            add_to_boxes(held, self.boxes, np.ones(len(self.boxes), np.int64))
+            charges += np.minimum(held, 1) * self.units
+
+    def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:  # noqa: ARG002
+        """Return all selections in one group."""
+        most = int(self.candidates.max())
+        what = f"selection among up to {most:,} candidate{'s' * (most > 1)}, by {self.score}"
+        return [CountsAlike(what, len(self.chosen), self.units, self.sensitivity)]
+
+    def facts(self) -> dict[str, object]:
+        """Return the score, its sensitivity, the units, and whether it is about boxes."""
+        about = {"sensitivity": self.sensitivity, "units": self.units, "boxes": self.boxes is not None}
+        return {"score": self.score, **about}
+
+    def arrays(self) -> Arrays:
+        """Return a row for each question: the number of candidates, the one selected, its axes; and the boxes."""
+        found = {"questions": np.column_stack([self.candidates, self.chosen, self.axes])}
+        if self.boxes is None:
+            return found
+        lower, upper = (np.ascontiguousarray(bounds.T) for bounds in (self.boxes.lower, self.boxes.upper))
+        return {**found, "lower": lower, "upper": upper}
+
+    @classmethod
+    def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:  # noqa: ARG003
+        """Return the forms of questions, one about the whole cube or several about boxes, and of these."""
+        in_boxes, cells = value(facts, "boxes", bool), math.prod(shape)
+        asked = range(1, cells + 1 if in_boxes else 2)
+        found: dict[str, Form] = {"questions": (asked, range(2, 3 + len(shape)))}
+        if in_boxes:
+            bounds = (range(len(shape), len(shape) + 1), range(1, MOST_BOXES_A_CELL * cells + 1))
+            found |= {"lower": bounds, "upper": bounds}
+        return found
+
+    @classmethod
+    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:  # noqa: ARG003
+        """Return the selection of a file."""
+        in_boxes = value(facts, "boxes", bool)
+        boxes = Boxes(shape, arrays["lower"].T, arrays["upper"].T) if in_boxes else None
+        asked, units, sensitivity = arrays["questions"], value(facts, "units", int), value(facts, "sensitivity", int)
+        return cls(value(facts, "score", str), asked[:, 0], asked[:, 1], asked[:, 2:], units, sensitivity, boxes)
+
+
+MEASUREMENT_KINDS: dict[str, type[Measurement]] = {kind.kind: kind for kind in (Marginal, BoxCounts, Selection)}
+"""Every kind of measurement, by its name in a file."""
+
+
+def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the lengths of some axes of a cube; raise DomainError unless they are, and each named once."""
+    if not set(axes) <= set(range(len(shape))) or len(set(axes)) != len(axes):
+        msg = f"a marginal's axes must be among the {len(shape)} axes of the cube, each once"
+        raise DomainError(msg)
+    return tuple(shape[axis] for axis in axes)
+
+
+def exactly(*sides: int) -> Form:
+    """Return the form of an array of exactly this shape."""
+    return tuple(range(side, side + 1) for side in sides)
+
+
+def steps(numbers: Ints) -> Ints:
+    """Return numbers less the ones before them, of which `np.cumsum` makes them again."""
+    return np.diff(numbers, prepend=0)
+
+
+def check_counts(counts: Ints) -> None:
+    """Raise DomainError unless these are 64-bit integers; nobody can change them from here on."""
+    if counts.dtype != np.int64:
+        msg = f"measured counts must be 64-bit integers, got {counts.dtype}"
+        raise DomainError(msg)
+    counts.setflags(write=False)
+
+
+def check_spent_units(what: str, units: int) -> None:
+    """Raise DomainError unless something can have been measured with these units."""
+    # A plain integer, as the manifest holds it: a NumPy one would be found out when the budget is spent.
+    if type(units) is not int or not 0 < units <= BUDGET_UNITS:
+        msg = f"{what} must be measured with 1 to {BUDGET_UNITS} units, got {units!r:.50}"
+        raise DomainError(msg)
 
 
 def _after_cuts(level: Ints) -> str:
@@ -348,19 +519,3 @@ def _path_sums(parent: Ints, node: Ints, units: Ints) -> Ints:
     for child in range(1, len(parent)):
         charged[child] = min(charged[child] + charged[parent[child]], MOST_UNITS)
     return charged
-
-
-def check_counts(counts: Ints) -> None:
-    """Raise DomainError unless these are 64-bit integers; nobody can change them from here on."""
-    if counts.dtype != np.int64:
-        msg = f"measured counts must be 64-bit integers, got {counts.dtype}"
-        raise DomainError(msg)
-    counts.setflags(write=False)
-
-
-def check_spent_units(what: str, units: int) -> None:
-    """Raise DomainError unless something can have been measured with these units."""
-    # A plain integer, as the manifest holds it: a NumPy one would be found out when the budget is spent.
-    if type(units) is not int or not 0 < units <= BUDGET_UNITS:
-        msg = f"{what} must be measured with 1 to {BUDGET_UNITS} units, got {units!r:.50}"
-        raise DomainError(msg)

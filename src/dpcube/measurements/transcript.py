@@ -1,11 +1,12 @@
-"""The transcript: everything that was measured, which is all that a release is.
+"""The transcript: everything that was measured, which is all that a release is; and where a release comes from.
 
 Estimators are functions of it, so a better estimator can be applied to an old release at no privacy cost.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -14,9 +15,15 @@ from dpcube.core.domain.text import is_text
 from dpcube.core.epsilon import LARGEST_SHARE, SMALLEST_SHARE
 from dpcube.core.errors import DomainError
 from dpcube.core.feasible import TOTAL_SHARE
-from dpcube.measurements.cuboids import CuboidCounts
-from dpcube.measurements.kinds import MEASUREMENT_KINDS
-from dpcube.measurements.measurements import MOST_UNITS, BoxCounts, CellCounts, MarginalCounts, Measurement
+from dpcube.measurements.measurements import (
+    MEASUREMENT_KINDS,
+    MOST_UNITS,
+    BoxCounts,
+    Groups,
+    Marginal,
+    Measurement,
+    Selection,
+)
 from dpcube.noise import noise_variances
 
 MOST_MEASUREMENTS = 1025
@@ -26,25 +33,48 @@ TOTAL_UNITS = int(BUDGET_UNITS * TOTAL_SHARE / (1 - TOTAL_SHARE))
 MOST_UNEVEN = 32
 """Measurements that may charge cells differently: to add them up, each is painted over the whole cube."""
 
-FINE_GRID = "fine grid"
-"""The plan of a transcript of boxes in a cube too fine to hold."""
-PERIODS = "periods put together"
-"""The plan of a transcript of releases of disjoint periods, whose first attribute is the period."""
+Layout = Literal["cube", "grid", "periods"]
+"""How the boxes of a transcript lie: in a cube; in a grid too fine to be laid out as a cube; or below the slabs of
+releases of disjoint periods, which are the first attribute."""
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
-M = TypeVar("M", bound=Measurement)
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The public facts of a job. `private` is False for anything made with silent or seeded noise.
+
+    `reading` is a digest of how the column of a period was read: no row is in two periods of one reading.
+    """
+
+    strategy: str
+    epsilon: Fraction
+    library: str
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    unit: str | None = None
+    max_rows: int = 1
+    period: str | None = None
+    ledger: bool = False
+    private: bool = True
+    reading: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0 or self.max_rows < 1:
+            msg = f"a release needs epsilon above 0 and max_rows of at least 1, got {self.epsilon} and {self.max_rows}"
+            raise DomainError(msg)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transcript:
     """What a strategy measured, in the order in which it did. `epsilon_per_unit` is the noise of one unit of budget.
 
-    `plan` names what the strategy chose to do by its first counts, if it has several ways.
+    `plan` is a label: what the strategy chose to do by its first counts, if it has several ways.
     """
 
     shape: tuple[int, ...]
     epsilon_per_unit: Fraction
     measurements: tuple[Measurement, ...]
     plan: str | None = None
+    layout: Layout = "cube"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "measurements", tuple(self.measurements))
@@ -52,14 +82,17 @@ class Transcript:
         if self.plan is not None and not (is_text(self.plan) and self.plan.isprintable() and len(self.plan) <= 100):
             msg = "the plan of a transcript must be None, or printable text of up to 100 characters"
             raise DomainError(msg)
+        if self.layout not in LAYOUTS:
+            msg = f"the layout of a transcript must be one of {', '.join(LAYOUTS)}"
+            raise DomainError(msg)
         if not self.epsilon_per_unit > 0:
             msg = f"the epsilon_per_unit of a transcript must be above 0, got {self.epsilon_per_unit}"
             raise DomainError(msg)
         for measurement in self.measurements:
             measurement.check_shape(self.shape)
-            for units in measurement.least_and_most_units():
+            for units in measurement.noise_units():
                 if not SMALLEST_SHARE <= units * self.epsilon_per_unit <= LARGEST_SHARE:
-                    msg = f"counts measured with {units} units are measured with an epsilon outside 1e-9 to 100"
+                    msg = f"noise of {units} units is drawn with an epsilon outside 1e-9 to 100"
                     raise DomainError(msg)
 
     def _check_list(self) -> None:
@@ -71,35 +104,60 @@ class Transcript:
             if type(measurement) not in MEASUREMENT_KINDS.values():
                 msg = f"a {type(measurement).__name__} is no measurement; the kinds are {', '.join(MEASUREMENT_KINDS)}"
                 raise DomainError(msg)
-        kinds = {type(measurement) for measurement in self.measurements}
-        if CuboidCounts in kinds and (kinds - {CuboidCounts, MarginalCounts} or self.only(CuboidCounts) is None):
-            msg = "a transcript of cuboids holds them once, and tables over attributes besides, and nothing else"
-            raise DomainError(msg)
+        if self.groups is not None:
+            grouped = [one for one in self.marginals if one.groups is not None]
+            if any(one.groups is not self.groups for one in grouped):
+                msg = "all marginals of groups in a transcript share one object of groups"
+                raise DomainError(msg)
+            if any(not isinstance(one, Marginal) and not one.charges_evenly for one in self.measurements):
+                msg = (
+                    "a transcript with marginals of groups has marginals and selections of the whole cube, and no more"
+                )
+                raise DomainError(msg)
         if sum(not measurement.charges_evenly for measurement in self.measurements) > MOST_UNEVEN:
-            msg = f"a transcript holds {MOST_UNEVEN} trees of boxes and choices about boxes at most; put boxes that "
-            msg += "nest into one tree, and choices about disjoint boxes into one"
+            msg = f"a transcript has {MOST_UNEVEN} trees of boxes and selections in boxes at most; put boxes that "
+            msg += "nest into one tree, and selections in disjoint boxes into one"
             raise DomainError(msg)
-
-    def only(self, kind: type[M]) -> M | None:
-        """Return the only measurement of a kind; None if there is none, or more than one."""
-        found = [measurement for measurement in self.measurements if isinstance(measurement, kind)]
-        return found[0] if len(found) == 1 else None
 
     @property
-    def cells(self) -> CellCounts | None:
-        """The noisy cells, if they were measured once."""
-        return self.only(CellCounts)
+    def marginals(self) -> tuple[Marginal, ...]:
+        """Every marginal: the total, the cells, those of groups, and all others."""
+        return tuple(one for one in self.measurements if isinstance(one, Marginal))
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """Every selection."""
+        return tuple(one for one in self.measurements if isinstance(one, Selection))
+
+    @property
+    def groups(self) -> Groups | None:
+        """The groups of cells that marginals of a wide table are of, if any is."""
+        return next((one.groups for one in self.marginals if one.groups is not None), None)
+
+    @property
+    def cells(self) -> Marginal | None:
+        """The noisy cells: the marginal over all attributes, if it was measured once."""
+        found = [one for one in self.marginals if one.covers(self.shape)]
+        return found[0] if len(found) == 1 else None
 
     @property
     def boxes(self) -> BoxCounts | None:
         """The noisy boxes, if those of one tree were measured."""
-        return self.only(BoxCounts)
+        found = [one for one in self.measurements if isinstance(one, BoxCounts)]
+        return found[0] if len(found) == 1 else None
 
     @property
-    def totals(self) -> tuple[MarginalCounts, ...]:
+    def is_wide(self) -> bool:
+        """Whether only marginals over some of the attributes were measured, as of a cube too large to materialise."""
+        if any(isinstance(one, BoxCounts) for one in self.measurements):
+            return False
+        return self.groups is not None or not any(one.covers(self.shape) for one in self.marginals)
+
+    @property
+    def totals(self) -> tuple[Marginal, ...]:
         """The noisy count of the whole table that was drawn first, if one was; a strategy's own ones are not."""
         first = self.measurements[0]
-        return (first,) if isinstance(first, MarginalCounts) and not first.axes else ()
+        return (first,) if isinstance(first, Marginal) and not first.axes else ()
 
     @property
     def boxes_with_totals(self) -> BoxCounts | None:
@@ -117,13 +175,8 @@ class Transcript:
 
     def after_total(self, noisy_total: int) -> "Transcript":
         """Return the transcript of a release whose total was drawn first, with `TOTAL_SHARE` of its epsilon."""
-        total = MarginalCounts((), np.array(noisy_total, np.int64), TOTAL_UNITS)
+        total = Marginal((), np.array(noisy_total, np.int64), TOTAL_UNITS)
         return replace(self, measurements=(total, *self.measurements))
-
-    @property
-    def cuboids(self) -> CuboidCounts | None:
-        """The tables of a wide cube, which nobody could hold, if it is one."""
-        return self.only(CuboidCounts)
 
     @property
     def cell_variance(self) -> float:

@@ -13,7 +13,7 @@ v1/(v2 + n v1) when each count is weighted by its precision (paper's H+, spec 4.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,11 +22,11 @@ from dpcube.core.arrays import Floats
 from dpcube.core.boxes import MOST_CELLS, box_sums
 from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import QueryError
-from dpcube.measurements import FINE_GRID, PERIODS, BoxCounts, CellCounts, MarginalCounts, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models.boxes import BoxEstimate, BoxPart
 from dpcube.models.cuboids.estimate import CuboidsEstimate, makes_a_small_model
 from dpcube.models.cuboids.first_tables import counts_every_attribute
-from dpcube.models.errors import WithinBoxes, deviations_from_means
+from dpcube.models.errors import NonUniformity, deviations_from_means
 from dpcube.models.fine_grid import GridEstimate
 from dpcube.models.least_squares_tree import LeastSquaresTree
 from dpcube.models.marginals import LEAST_AXES, MOST_FITTED, BalancedEstimate, Components, noisy_cells, noisy_tables
@@ -39,13 +39,13 @@ from dpcube.models.posterior import (
     whole_count,
     with_unseen_departures,
 )
+from dpcube.models.posterior.inference import UnseenInside
 from dpcube.models.protocol import Estimate
 from dpcube.models.tree_totals import consistent_totals, least_squares_totals
-from dpcube.models.unseen import UnseenInside
 from dpcube.trees.straight_cuts import straight_cuts
 from dpcube.trees.tree import BoxTree
 
-Part = Literal["noise", "within"]
+Part = Literal["noise", "nonuniformity"]
 """A part of an error: that of the noise, and that of spreading boxes over their cells."""
 
 
@@ -133,7 +133,7 @@ def balanced(transcript: Transcript) -> Estimate:
 
     The tables are over one and two attributes, measured apart from the tree.
     """
-    periods = transcript.shape[0] if transcript.plan == PERIODS else 1
+    periods = transcript.shape[0] if transcript.layout == "periods" else 1
     whole = whole_count(_boxes_of(transcript), transcript.epsilon_per_unit, periods=periods)
     tables = _components(transcript)
     if whole is not None and tables is not None:
@@ -171,7 +171,7 @@ def _posterior(name: str, transcript: Transcript, *, whole: Whole | None) -> Pos
         found = with_unseen_departures(found, measured, variance)
     kept = found if halved else UnseenInside.of(found)
     return PosteriorEstimate(
-        name, kept, measured, variance, whole, doubting=name == "balanced", periods=transcript.plan == PERIODS
+        name, kept, measured, variance, whole, doubting=name == "balanced", periods=transcript.layout == "periods"
     )
 
 
@@ -240,7 +240,7 @@ def _evenly_spread(
     part = BoxPart(boxes.tree, totals, variance / boxes.tree.leaf_boxes.sizes.astype(np.float64) ** 2)
     within = None
     if transcript.cells is not None:
-        within = WithinBoxes(transcript.cells.counts, boxes.tree, transcript.cell_variance)
+        within = NonUniformity(transcript.cells.counts, boxes.tree, transcript.cell_variance)
     return BoxEstimate(name, transcript.shape, part, within=within, alpha=alpha)
 
 
@@ -263,8 +263,8 @@ def _to_whole(transcript: Transcript, totals: Floats, variances: Floats) -> Floa
 def counted_slabs(transcript: Transcript) -> BoxCounts | None:
     """Return the total that was drawn first as one box, or of releases put together those of the periods as boxes."""
     shape, first = transcript.shape, transcript.measurements[0]
-    drawn_first = (0,) if transcript.plan == PERIODS else ()
-    if not isinstance(first, MarginalCounts) or first.axes != drawn_first:
+    drawn_first = (0,) if transcript.layout == "periods" else ()
+    if not isinstance(first, Marginal) or first.axes != drawn_first or first is transcript.cells:
         return None
     lower, upper = np.zeros((1, len(shape)), np.int64), np.array([shape], np.int64)
     if first.axes:
@@ -278,7 +278,7 @@ def counted_slabs(transcript: Transcript) -> BoxCounts | None:
     return BoxCounts(tree, tree.leaves, counts, np.full(counts.size, first.units))
 
 
-def _cells_of(transcript: Transcript) -> CellCounts:
+def _cells_of(transcript: Transcript) -> Marginal:
     assert transcript.cells is not None  # as declared
     return transcript.cells
 
@@ -310,21 +310,21 @@ def _counts_leaves_only(transcript: Transcript) -> bool:
 
 
 def _states_everything(_: Transcript) -> frozenset[Part]:
-    return frozenset({"noise", "within"})
+    return frozenset({"noise", "nonuniformity"})
 
 
 def _states_of_uniform(transcript: Transcript) -> frozenset[Part]:
     """Noise; and what even spreading misses if cells can tell, or if no box has more than one cell."""
     tree = _boxes_of(transcript).tree
     tells = transcript.cells is not None or tree.sizes[tree.leaves].max() == 1
-    return frozenset({"noise", "within"}) if tells else frozenset({"noise"})
+    return frozenset({"noise", "nonuniformity"}) if tells else frozenset({"noise"})
 
 
 def _states_of_tree(transcript: Transcript) -> frozenset[Part]:
     """Noise; and what even spreading misses if a posterior can tell, or if no box has more than one cell."""
     tree = _boxes_of(transcript).tree
     tells = _has_posterior(transcript) or tree.sizes[tree.leaves].max() == 1
-    return frozenset({"noise", "within"}) if tells else frozenset({"noise"})
+    return frozenset({"noise", "nonuniformity"}) if tells else frozenset({"noise"})
 
 
 def _states_of_consistent(transcript: Transcript) -> frozenset[Part]:
@@ -348,8 +348,8 @@ def _leaves_what_chose_boxes(transcript: Transcript) -> bool:
     """
     if transcript.cells is None or transcript.boxes is None:
         return True
-    first = next(kept for kept in transcript.measurements if isinstance(kept, BoxCounts | CellCounts))
-    return isinstance(first, CellCounts)
+    order = transcript.measurements
+    return order.index(transcript.cells) < order.index(transcript.boxes)
 
 
 NEEDS_CELLS = Need(lambda transcript: transcript.cells is not None, "has no counts of cells")
@@ -365,16 +365,16 @@ NEEDS_COARSE = Need(
     "is of a grid too fine for it: it would learn the sums of every value of each attribute",
 )
 NEEDS_FINE = Need(
-    lambda transcript: transcript.plan == FINE_GRID and _boxes_of(transcript).tree.is_straight,
+    lambda transcript: transcript.layout == "grid" and _boxes_of(transcript).tree.is_straight,
     "is not one of a fine grid",
 )
 
 NEEDS_OF_POSTERIOR = (NEEDS_BOXES, NEEDS_LEAVES, NEEDS_COARSE, NEEDS_CUTS)
-NEEDS_CUBOIDS = Need(lambda transcript: transcript.cuboids is not None, "has no cuboids")
-NEEDS_ONES = Need(counts_every_attribute, "has not one table over each attribute beside its cuboids")
+NEEDS_MARGINALS = Need(lambda transcript: transcript.is_wide, "has not marginals alone")
+NEEDS_ONES = Need(counts_every_attribute, "has not one table over each attribute beside others")
 NEEDS_SMALL_MODEL = Need(
     makes_a_small_model,
-    "has cuboids that hang together too closely for a model that can be held",
+    "has marginals that form a junction tree of more than 2^20 cells",
 )
 
 ESTIMATORS = (
@@ -413,13 +413,10 @@ ESTIMATORS = (
         "weighted_least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, weighted_least_squares
     ),
     Estimator("least_squares", (NEEDS_CELLS, NEEDS_BOXES, NEEDS_LEAVES), _states_everything, least_squares),
-    Estimator("cells", (NEEDS_CELLS,), _states_everything, cells),
-    Estimator("cuboids", (NEEDS_CUBOIDS, NEEDS_ONES, NEEDS_SMALL_MODEL), _states_everything, cuboids),
+    Estimator("cells", (NEEDS_CELLS,), _states_everything, cells, suits=lambda transcript: transcript.groups is None),
+    Estimator("cuboids", (NEEDS_MARGINALS, NEEDS_ONES, NEEDS_SMALL_MODEL), _states_everything, cuboids),
 )
 """Every estimator. Of those that state as much of their errors for a release, the first is its default."""
-
-
-AS_RELEASED = "as-released"
 
 
 def available(transcript: Transcript) -> list[str]:
@@ -433,10 +430,7 @@ def estimate(transcript: Transcript, name: str = "auto", *, unordered: tuple[int
     """Return the named estimate; `"auto"` is the default of the release, the one behind every answer.
 
     `unordered` are the axes of attributes whose values have no order: nothing says that neighbours there are alike.
-    `"as-released"` is the one that was its default when it was made: trees without a plan are from before `balanced`.
     """
-    if name == AS_RELEASED:
-        name = "posterior" if transcript.plan is None and "posterior" in available(transcript) else "auto"
     if name == "auto":
         name = next(iter(available(transcript)), ESTIMATORS[0].name)  # of which what is lacking is said below
     chosen = next((one for one in ESTIMATORS if one.name == name), None)
@@ -447,15 +441,7 @@ def estimate(transcript: Transcript, name: str = "auto", *, unordered: tuple[int
     if lacking is not None:
         msg = f"the estimate '{name}' cannot be had: this release {lacking}; it has {_listed(transcript)}"
         raise QueryError(msg)
-    return _with_unordered(chosen.make(transcript), unordered)
-
-
-def _with_unordered(made: Estimate, unordered: tuple[int, ...]) -> Estimate:
-    if isinstance(made, PosteriorEstimate):
-        return replace(made, unordered=unordered)
-    if isinstance(made, BalancedEstimate):
-        return replace(made, unordered=unordered, tree=replace(made.tree, unordered=unordered))
-    return made
+    return chosen.make(transcript).without_order(unordered)
 
 
 def _listed(transcript: Transcript) -> str:

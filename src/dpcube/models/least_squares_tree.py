@@ -21,10 +21,12 @@ from functools import cached_property
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.core.boxes import filled_boxes
+from dpcube.core.boxes import Boxes, filled_boxes
 from dpcube.core.compiled import compiled
+from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
 from dpcube.models.boxes import BoxPart
 from dpcube.models.cell_sums import range_sums, summed_area_table
+from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import AxisWeights, axis_weights, even_measure, everything
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.errors.walks import common_weight, mean_weight
@@ -34,7 +36,7 @@ from dpcube.trees.tree import BoxTree
 
 
 @dataclass(frozen=True)
-class LeastSquaresTree:
+class LeastSquaresTree(CellwiseEstimate):
     """Totals of the nodes of a tree that add up, and the variances s of what each subtree says: shape (nodes,)."""
 
     name: str
@@ -62,7 +64,7 @@ class LeastSquaresTree:
         """Return the estimated count of every cell, in the shape of the cube."""
         return filled_boxes(self.boxes.leaves, self.boxes.density)
 
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+    def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         values, sums = self.boxes.query_sums(queries)
         asked = axis_weights(queries, *even_measure(self.shape))
@@ -79,9 +81,26 @@ class LeastSquaresTree:
         asked = everything(self.shape, *even_measure(self.shape)).inside(workload)
 
         def by_posterior(other: Estimate) -> tuple[Floats, ErrorParts]:
-            return other.range_values(workload), other.range_errors(workload)
+            return other.answers(workload)
 
         return self._errors(asked, self.boxes.range_sums(workload).cut, self.range_values(workload), by_posterior)
+
+    def evenly_spread(self) -> tuple[Boxes, Floats]:
+        """Return the leaves and their totals."""
+        return self.boxes.leaves, self.boxes.totals
+
+    def to_arrays(self) -> EstimateArrays:
+        """Return the tree, its totals and variances, and the posterior of the same counts, if there is one."""
+        tree = self.tree
+        facts: dict[str, object] = {"name": self.name, "shape": list(self.shape), "posterior": None}
+        bounds = {"end": tree.end, "lower": tree.lower, "upper": tree.upper}
+        arrays: Arrays = {name: small_ints(of) for name, of in bounds.items()}
+        arrays |= {"totals": self.totals, "subtree": self.subtree_variance}
+        if self._posterior is not None:
+            of_posterior = self._posterior.to_arrays()
+            facts["posterior"] = [of_posterior.kind, of_posterior.facts]
+            arrays |= {f"posterior {name}": array for name, array in of_posterior.arrays.items()}
+        return EstimateArrays("least squares", facts, arrays)
 
     @cached_property
     def _posterior(self) -> Estimate | None:
@@ -97,7 +116,7 @@ class LeastSquaresTree:
         if self._posterior is None:
             return ErrorParts(noise, np.where(cut > 0, np.nan, 0.0))
         mean, errors = by(self._posterior)
-        squares = (values - mean) ** 2 + errors.noise_variances + errors.within_squares
+        squares = (values - mean) ** 2 + errors.noise_variances + errors.nonuniformity_squares
         return ErrorParts(noise, np.where(cut > 0, np.maximum(squares - noise, 0.0), 0.0))
 
 

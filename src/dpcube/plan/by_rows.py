@@ -18,8 +18,8 @@ from dpcube.plan.axes import axes_of
 from dpcube.plan.errors_by_rows import Found, errors_of_cuboids, errors_of_grid
 from dpcube.plan.made_up_rows import MadeUpRows, rows_made_up
 from dpcube.plan.predict import Prediction, prediction_of
-from dpcube.plan.row_counters import SimulatedCuboids, SimulatedGrid
 from dpcube.strategies import Cuboids, FineGrid
+from dpcube.strategies.simulated import simulated_gate
 
 CHARACTERS = ("smooth", "clustered", "heavy-tailed", "even", "concentrated")
 """The stand-ins that are run, each for seconds; the first ROUGHLY of them where a rough plan will do."""
@@ -58,9 +58,9 @@ class RowPredictor:
     def _errors_on(self, name: str, strategy: Cuboids | FineGrid, epsilon: Fraction) -> Found:
         made_up = self._made_up(name, _most_rows(strategy))
         seed = (self._seed, CHARACTERS.index(name))  # the same for every epsilon: what differs then is due to it
+        found = estimate(strategy.run(simulated_gate(made_up.exact(), epsilon, seed=seed)))
         if isinstance(strategy, FineGrid):
-            return errors_of_grid(estimate(strategy.run(SimulatedGrid(made_up, epsilon, seed=seed))), made_up)
-        found = estimate(strategy.run(SimulatedCuboids(made_up, epsilon, seed=seed)))
+            return errors_of_grid(found, made_up)
         assert isinstance(found, CuboidsEstimate)  # that of cuboids, unless another is asked for
         return errors_of_cuboids(found, made_up, self._domain.names)
 

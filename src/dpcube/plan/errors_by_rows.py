@@ -106,7 +106,7 @@ def counts_in_ranges(table: MadeUpRows, asked: Workload) -> Ints:
 
 
 def _errors_of_ranges(found: Estimate, table: MadeUpRows, asked: Workload) -> tuple[float, float]:
-    wrong = np.abs(found.range_values(asked) - counts_in_ranges(table, asked))
+    wrong = np.abs(found.values(asked) - counts_in_ranges(table, asked))
     shares = ((asked.upper - asked.lower) / np.array(table.shape)).prod(axis=1)
     return float(wrong.mean()), float(shares.mean())
 

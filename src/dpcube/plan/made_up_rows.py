@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpcube.core.arrays import Floats, Ints
+from dpcube.core.exact import SparseRows
 from dpcube.plan.axes import Axes, PlannedAxis, shape_of
 from dpcube.plan.stand_ins import STAND_INS
 
@@ -32,6 +33,10 @@ class MadeUpRows:
     def total(self) -> int:
         """The number of rows."""
         return int(self.alike.sum())
+
+    def exact(self) -> SparseRows:
+        """Return the rows as the gate counts them."""
+        return SparseRows(self.shape, self.columns, self.alike)
 
     @cached_property
     def columns(self) -> list[Ints]:

@@ -18,11 +18,11 @@ from dpcube.models import estimate
 from dpcube.models.metrics import absolute_errors
 from dpcube.noise.sums import dl_sum_mean_abs
 from dpcube.plan.axes import Axes, at_most, shape_of
-from dpcube.plan.counter import SimulatedCounter
 from dpcube.plan.queries import QUERY_KINDS, QueryKind, workload_of
 from dpcube.plan.stand_ins import STAND_INS, made_up_counts
 from dpcube.queries import Workload
 from dpcube.strategies import Adaptive, Cells, Strategy
+from dpcube.strategies.simulated import simulated_gate
 
 SIMULATED_CELLS = 2**17
 """Cubes up to this size are simulated as they are; a run takes a fraction of a second."""
@@ -117,7 +117,7 @@ class MadeUpCube:
         made_up, wrong = self._made_up[table], np.zeros(len(self._all))
         for run in range(runs):
             # The same seeds for every strategy and epsilon: what differs then is due to them.
-            counter = SimulatedCounter(made_up, epsilon, seed=(self._seed, table, run))
+            counter = simulated_gate(made_up, epsilon, seed=(self._seed, table, run))
             estimated = estimate(strategy.run(counter), unordered=self._unordered).cells()
             wrong += absolute_errors(made_up, estimated, self._all)
         ends = np.cumsum([len(workload) for workload in self.workloads.values()])

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,23 +15,18 @@ from dpcube.models.errors.parts import EqualNoises, ErrorParts
 from dpcube.queries import CountingQueries
 from dpcube.queries.cuts import cut_queries, slopes_where_even, squared_where_even
 
+if TYPE_CHECKING:
+    from dpcube.models import Estimate
+
 MODELLED = "by the model"
 """How an answer is marked, wherever it is printed, that is a model's and not that of counts (docs/wide.md)."""
-
-
-class Answering(Protocol):
-    """What gives answers: an estimate, or the part of one that counting needs."""
-
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
-        """Return the estimated answers of many counting queries, shape (queries,), and the parts of their errors."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An estimated count, how far it may be off, and an interval for the true count.
 
-    `stderr` is the standard error of the noise added for privacy; `within` is the size of error expected from
+    `stderr` is the standard error of the noise added for privacy; `nonuniformity` is the size of error expected from
     spreading counts evenly inside boxes that the question cuts, as estimated from the release. The interval covers
     both, stays above zero as a true count does, and where there is noise never rules out a single row. `cut` says which
     bins the question cuts, if any: the interval then reaches from none of their rows to all of them, since nothing is
@@ -41,7 +36,7 @@ class Answer:
 
     value: float
     stderr: float
-    within: float
+    nonuniformity: float
     low: float
     high: float
     confidence: float
@@ -51,8 +46,8 @@ class Answer:
     def __str__(self) -> str:
         interval = f"{self.confidence:.3g} interval {self.interval}"
         cut = f"; {self.cut}" if self.cut else ""
-        other = MODELLED if self.modelled else "within boxes"
-        return f"{self.value:,.1f} ({interval}; noise {said(self.stderr)}, {other} {said(self.within)}{cut})"
+        other = MODELLED if self.modelled else "nonuniformity"
+        return f"{self.value:,.1f} ({interval}; noise {said(self.stderr)}, {other} {said(self.nonuniformity)}{cut})"
 
     def _repr_html_(self) -> str:
         from dpcube.release.notebook import answer_html
@@ -108,13 +103,13 @@ class Answers:
 
     values: Floats
     stderrs: Floats
-    withins: Floats
+    nonuniformities: Floats
     noises: EqualNoises | None = None
     cuts: CutAnswers | None = None
     modelled: Bools | None = None
 
     @classmethod
-    def asked(cls, domain: Domain, estimate: Answering, queries: CountingQueries) -> "Answers":
+    def asked(cls, domain: Domain, estimate: "Estimate", queries: CountingQueries) -> "Answers":
         """Return the answers of counting queries by shares of cells: the one way in which cut bins are answered."""
         answers, cut = cls._spread(domain, estimate, queries), cut_queries(domain, queries)
         if cut is None:
@@ -123,21 +118,21 @@ class Answers:
         return replace(answers, cuts=CutAnswers(cut.at, least, most, cut.words))
 
     @classmethod
-    def _spread(cls, domain: Domain, estimate: Answering, queries: CountingQueries) -> "Answers":
+    def _spread(cls, domain: Domain, estimate: "Estimate", queries: CountingQueries) -> "Answers":
         """Return answers that take rows to fall evenly into the bins that are cut."""
         values, errors = estimate.answers(queries)
         squared = squared_where_even(domain, queries)
         if squared is not None:
-            by_chance = np.maximum(values - estimate.answers(squared)[0], 0.0)
+            by_chance = np.maximum(values - estimate.values(squared), 0.0)
             by_slope = slope_squares(domain, estimate, queries)
-            errors = errors._replace(within_squares=errors.within_squares + by_chance + by_slope)
+            errors = errors._replace(nonuniformity_squares=errors.nonuniformity_squares + by_chance + by_slope)
         return cls.of(values, errors)
 
     @classmethod
     def of(cls, values: Floats, errors: ErrorParts) -> "Answers":
         """Return estimated values with what their errors are made of."""
-        stderrs, withins = np.sqrt(errors.noise_variances), np.sqrt(errors.within_squares)
-        return cls(values, stderrs, withins, errors.noises, modelled=errors.modelled)
+        stderrs, nonuniformities = np.sqrt(errors.noise_variances), np.sqrt(errors.nonuniformity_squares)
+        return cls(values, stderrs, nonuniformities, errors.noises, modelled=errors.modelled)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -150,9 +145,11 @@ class Answers:
     def first(self, confidence: float) -> Answer:
         """Return the first answer by itself, with its interval."""
         low, high = self.interval(confidence)
-        value, stderr, within = (float(part[0]) for part in (self.values, self.stderrs, self.withins))
+        value, stderr, nonuniformity = (float(part[0]) for part in (self.values, self.stderrs, self.nonuniformities))
         modelled = self.modelled is not None and bool(self.modelled[0])
-        return Answer(value, stderr, within, float(low[0]), float(high[0]), confidence, self.cut_words()[0], modelled)
+        return Answer(
+            value, stderr, nonuniformity, float(low[0]), float(high[0]), confidence, self.cut_words()[0], modelled
+        )
 
     def cut_words(self) -> list[str]:
         """Return for each answer which bins its question cuts, in words; nothing where it cuts none."""
@@ -194,19 +191,19 @@ class Answers:
         modelled = None
         if self.modelled is not None and others.modelled is not None:
             modelled = laid_out(self.modelled, others.modelled)
-        return Answers(values, stderrs, laid_out(self.withins, others.withins), noises, cuts, modelled)
+        return Answers(values, stderrs, laid_out(self.nonuniformities, others.nonuniformities), noises, cuts, modelled)
 
     def half_width(self, confidence: float = 0.95) -> Floats:
         """Return how far each answer is off at most, with this confidence for each by itself, cut bins apart.
 
         Where the law of an error is known this is its exact quantile; elsewhere a bound, so many standard errors.
         """
-        half_width: Floats = deviations_for(confidence) * np.hypot(self.stderrs, self.withins)
+        half_width: Floats = deviations_for(confidence) * np.hypot(self.stderrs, self.nonuniformities)
         if self.noises is not None:
             from dpcube.noise.single import noise_variance  # few answers need them
             from dpcube.noise.sums import dl_sum_quantile
 
-            known = (self.noises.numbers > 0) & (self.withins == 0)
+            known = (self.noises.numbers > 0) & (self.nonuniformities == 0)
             numbers, at = np.unique(self.noises.numbers[known], return_inverse=True)
             alpha = self.noises.alpha
             quantiles = dl_sum_quantile(confidence, numbers, alpha=alpha)
@@ -222,7 +219,7 @@ class Answers:
         interval holds with the confidence by itself; with `simultaneous`, all of them hold at once with it. That is
         the union bound (Bonferroni): n intervals each miss with 1/n of the chance, so it needs no word on how their
         errors hang together. For noise alone it is a guarantee, since the tail taken is never below the true one; for
-        the error within boxes and a posterior's it is as good as the standard errors that the release states.
+        the non-uniformity error and a posterior's it is as good as the standard errors that the release states.
         """
         alone = confidence
         if simultaneous and 0 < confidence < 1:
@@ -236,15 +233,18 @@ class Answers:
 
     def _ends(self, confidence: float) -> tuple[Floats, Floats]:
         """Return the ends of intervals, cut bins apart."""
-        half_width, least = self.half_width(confidence), np.where(np.hypot(self.stderrs, self.withins) > 0, 1.0, 0.0)
+        half_width, least = (
+            self.half_width(confidence),
+            np.where(np.hypot(self.stderrs, self.nonuniformities) > 0, 1.0, 0.0),
+        )
         return np.maximum(self.values - half_width, 0.0), np.maximum(self.values + half_width, least)
 
 
-def slope_squares(domain: Domain, estimate: Answering, queries: CountingQueries) -> Floats:
+def slope_squares(domain: Domain, estimate: "Estimate", queries: CountingQueries) -> Floats:
     """Return the squared error of each query by slopes inside the even bins that it cuts, as seen from bin to bin."""
     squares = np.zeros(len(queries))
     for signed in slopes_where_even(domain, queries):
-        squares += np.maximum(*(estimate.answers(of)[0] ** 2 for of in signed))
+        squares += np.maximum(*(estimate.values(of) ** 2 for of in signed))
     return squares
 
 

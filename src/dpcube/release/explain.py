@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcube.measurements import Choice
-from dpcube.measurements.measurements import CountsAlike, MarginalCounts, Measurement
+from dpcube.measurements import Marginal, Measurement, Selection
+from dpcube.measurements.measurements import CountsAlike
 from dpcube.noise import noise_variances
 from dpcube.release.answer import MODELLED
 from dpcube.release.trust import ONE_CELL, Trust, doubts, trust
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_EXPLAINED_CELLS = 2**22
 """Of larger cubes an account tells no errors: they would take longer than an account may."""
-MOST_UNITS = 3
+MOST_SHARES = 3
 """Tables over as many attributes that were counted with more different units are told together."""
 MOST_ATTRIBUTES, MOST_KINDS, WIDTH = 6, 8, 100  # so that an account fits one screen
 
@@ -38,12 +38,12 @@ class Measured:
         return f"{self.what}: {counts}, each with {self.share:.2%} of epsilon, noise {_rows(self.noise)}"
 
 
-class MeasuredChoices(Measured):
-    """A kind of choices that were made: how many, the share of epsilon spent on each, the noise of each score."""
+class MeasuredSelections(Measured):
+    """A kind of selections: how many, the share of epsilon spent on each, the noise of each score."""
 
     def __str__(self) -> str:
-        choices = f"{self.counts:,} choice{'s' if self.counts > 1 else ''}"
-        return f"{self.what}: {choices}, each with {self.share:.2%} of epsilon, noise of scores {_rows(self.noise)}"
+        selections = f"{self.counts:,} selection{'s' if self.counts > 1 else ''}"
+        return f"{self.what}: {selections}, each with {self.share:.2%} of epsilon, noise of scores {_rows(self.noise)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ def measured(release: "Release") -> list[Measured]:
     """Return what was measured, measurement by measurement, and of each the counts by what was spent on them."""
     names = release.domain.names
     several, measurements = _tables_alike(release.transcript.measurements)
-    choices, measurements = _choices_alike(measurements, names)
-    several += choices
+    selections, measurements = _selections_alike(measurements, names)
+    several += selections
     told = [alike for kept in measurements[:MOST_KINDS] for alike in kept.by_units(names, most=MOST_KINDS)]
     others = [alike for kept in measurements[MOST_KINDS:] for alike in kept.by_units(names, most=0)]
     if others:
@@ -145,47 +145,50 @@ def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike
 
     If each was counted with other units, as those of a wide table are, all over as many attributes are told together.
     """
-    alike: dict[tuple[int, int], list[MarginalCounts]] = {}
+    alike: dict[tuple[int, bool, int], list[Marginal]] = {}
     for kept in measurements:
-        if isinstance(kept, MarginalCounts) and kept.axes:
-            alike.setdefault((len(kept.axes), kept.units), []).append(kept)
+        if isinstance(kept, Marginal) and kept.axes:
+            alike.setdefault((len(kept.axes), kept.groups is not None, kept.units), []).append(kept)
     told, together = [], set()
-    for way in sorted({way for way, _ in alike}):
-        of_way = {units: tables for (axes, units), tables in alike.items() if axes == way}
+    for way, grouped in sorted({(way, grouped) for way, grouped, _ in alike}):
+        of_way = {key[2]: tables for key, tables in alike.items() if key[:2] == (way, grouped)}
+        every = "every group of cells" if grouped else "every cell"
         words = f"tables over {way} attribute{'s' * (way > 1)}"
-        if len(of_way) > MOST_UNITS:
+        if len(of_way) > MOST_SHARES:
             words += ", with at most"
             of_way = {max(of_way): [table for tables in of_way.values() for table in tables]}
         for units, tables in of_way.items():
             if len(tables) > 1:
                 counts = sum(table.counts.size for table in tables)
-                told.append(CountsAlike(f"every cell of {len(tables)} {words}", counts, units))
+                told.append(CountsAlike(f"{every} of {len(tables)} {words}", counts, units))
                 together |= {id(table) for table in tables}
     return told, [kept for kept in measurements if id(kept) not in together]
 
 
-def _choices_alike(
+def _selections_alike(
     measurements: Sequence[Measurement], names: Sequence[str]
 ) -> tuple[list[CountsAlike], list[Measurement]]:
-    """Return choices of one kind and cost together, as those of the levels of a tree, and the other measurements."""
-    alike: dict[CountsAlike, int] = {}
+    """Return selections by one score and cost together, as those of the levels of a tree, and other measurements."""
+    alike: dict[tuple[str, int, int], list[Selection]] = {}
     for kept in measurements:
-        if isinstance(kept, Choice):
-            for told in kept.by_units(names, most=1):
-                key = told._replace(counts=0)
-                alike[key] = alike.get(key, 0) + told.counts
-    others = [kept for kept in measurements if not isinstance(kept, Choice)]
-    return [key._replace(counts=counts) for key, counts in alike.items()], others
+        if isinstance(kept, Selection):
+            alike.setdefault((kept.score, kept.units, kept.sensitivity), []).append(kept)
+    told = []
+    for several in alike.values():
+        widest = max(several, key=lambda one: int(one.candidates.max()))
+        (one,) = widest.by_units(names, most=1)
+        told.append(one._replace(counts=sum(len(each.chosen) for each in several)))
+    return told, [kept for kept in measurements if not isinstance(kept, Selection)]
 
 
 def _measured(alike: CountsAlike, release: "Release") -> Measured:
     made, epsilon_per_unit = release.provenance, release.transcript.epsilon_per_unit
-    variance = float(noise_variances(np.array([alike.units]), epsilon_per_unit / (alike.spread or 1))[0])
+    variance = float(noise_variances(np.array([alike.units]), epsilon_per_unit / (alike.sensitivity or 1))[0])
     share = float(alike.units * epsilon_per_unit * made.max_rows / made.epsilon)
-    if alike.spread is None:
+    if alike.sensitivity is None:
         return Measured(alike.what, alike.counts, share, math.sqrt(variance))
     # The noise of a score is of one side, and has half the variance.
-    return MeasuredChoices(alike.what, alike.counts, share, math.sqrt(variance / 2) / alike.one)
+    return MeasuredSelections(alike.what, alike.counts, share, math.sqrt(variance / 2))
 
 
 def _rows(amount: float) -> str:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Floats
 from dpcube.core.domain.attribute import EPOCH
 from dpcube.core.errors import InputError, QueryError
-from dpcube.measurements import FINE_GRID
 from dpcube.queries import Workload
 from dpcube.release.answer import Answers
-from dpcube.release.groups import AxisGroups, check_rows, group_answers, group_values
+from dpcube.release.groups import AxisGroups, check_rows, group_answers, group_values, row_values
 
 if TYPE_CHECKING:
     from dpcube.release.release import Release
@@ -104,7 +103,9 @@ def to_hist(view: "View", *, errors: bool) -> Any:
     answers = group_answers(axes, view.release, view.estimate)
     histogram = hist.Hist(*made, storage=hist.storage.Weight())
     histogram.view().value[...] = answers.values.reshape(shape)
-    histogram.view().variance[...] = (answers.stderrs**2 + answers.withins**2 + answers.cut_reach() ** 2).reshape(shape)
+    histogram.view().variance[...] = (
+        answers.stderrs**2 + answers.nonuniformities**2 + answers.cut_reach() ** 2
+    ).reshape(shape)
     return histogram
 
 
@@ -112,7 +113,7 @@ def boxes(release: "Release", *, estimate: str, confidence: float) -> pa.Table:
     """Return a row for each box of a release: its first and last cell on each axis, noisy count and estimate."""
     measured = release.transcript.boxes
     if measured is None:
-        only = "cells" if release.transcript.cuboids is None else "cuboids"
+        only = "marginals" if release.transcript.is_wide else "cells"
         msg = f"this release has no boxes, it measured {only} alone; use table, to_pandas or to_polars for its cells"
         raise QueryError(msg)
     tree, leaves = measured.tree, measured.tree.leaves
@@ -140,10 +141,11 @@ def _measures(view: "View", axes: Sequence[AxisGroups], *, errors: bool, confide
 
 
 def _row_values(view: "View", axes: Sequence[AxisGroups]) -> Floats:
-    """Return the estimated count of every row: from all cells, or row by row of a grid that has too many."""
-    if view.release.transcript.plan == FINE_GRID:
-        return group_answers(axes, view.release, view.estimate).values
-    return group_values(axes, view.release.cells(view.estimate))
+    """Return the estimated count of every row: from a marginal, or row by row where not every cell can be laid out."""
+    estimate = view.release.estimate(view.estimate)
+    if estimate.is_materialisable:
+        return group_values(axes, view.release.cells(view.estimate))
+    return row_values(axes, estimate)
 
 
 def _of_answers(answers: Answers, confidence: float) -> dict[str, Any]:

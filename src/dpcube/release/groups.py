@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.core.domain import Attribute, Level
 from dpcube.core.errors import QueryError
+from dpcube.models import Estimate
 from dpcube.queries import CountingQueries, Workload
 from dpcube.release.answer import Answers
 
@@ -149,6 +150,18 @@ def group_answers(
     return as_ranges.beside(_query_answers(axes, places[~ranges], release, estimate), where=ranges)
 
 
+def row_values(axes: Sequence[AxisGroups], estimate: Estimate) -> Floats:
+    """Return the estimated count of every row, asked row by row; without errors."""
+    places = first_places(axes, check_rows(axes))
+    values = np.zeros(len(places))
+    ranges = np.logical_and.reduce([axis.is_range[places[:, j]] for j, axis in enumerate(axes)])
+    if ranges.any():
+        values[ranges] = estimate.values(_ranges(axes, places[ranges]))
+    if len(places) and not ranges.all():
+        values[~ranges] = estimate.values(_queries(axes, places[~ranges]))
+    return values
+
+
 def _ranges(axes: Sequence[AxisGroups], places: Ints) -> Workload:
     lower = np.stack([axis.lower[places[:, j]] for j, axis in enumerate(axes)], axis=1)
     upper = np.stack([axis.upper[places[:, j]] for j, axis in enumerate(axes)], axis=1)
@@ -160,8 +173,11 @@ def _query_answers(axes: Sequence[AxisGroups], places: Ints, release: "Release",
         msg = f"{len(places):,} rows of this view are no ranges of whole cells, and the errors of at most "
         msg += f"{MOST_ASKED_APART:,} such rows are worked out; roll up or dice it first, or ask for errors=False"
         raise QueryError(msg)
+    return Answers.asked(release.domain, release.estimate(estimate), _queries(axes, places))
+
+
+def _queries(axes: Sequence[AxisGroups], places: Ints) -> CountingQueries:
     used = [np.unique(places[:, j], return_inverse=True) for j in range(len(axes))]
     made = [axis.group_weights(groups) for axis, (groups, _) in zip(axes, used, strict=True)]
     weights, parts = zip(*made, strict=True)
-    asked = CountingQueries(weights, np.stack([chosen for _, chosen in used], axis=1), parts)
-    return Answers.asked(release.domain, release.estimate(estimate), asked)
+    return CountingQueries(weights, np.stack([chosen for _, chosen in used], axis=1), parts)

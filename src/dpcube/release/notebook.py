@@ -41,9 +41,9 @@ def release_html(release: "Release") -> str:
 
 def answer_html(answer: Answer) -> str:
     """Return an answer with its interval."""
-    other = MODELLED if answer.modelled else "within boxes"
+    other = MODELLED if answer.modelled else "nonuniformity"
     header = ("count", _interval_heading(answer.confidence), "noise", other, *(["note"] if answer.note else []))
-    row = (f"{answer.value:,.1f}", answer.interval, said(answer.stderr), said(answer.within))
+    row = (f"{answer.value:,.1f}", answer.interval, said(answer.stderr), said(answer.nonuniformity))
     return _page(_table(header, [(*row, *([answer.note] if answer.note else []))], numbers=range(4)))
 
 
@@ -85,12 +85,12 @@ def _answered(header: Sequence[str], labels: Sequence[Sequence[str]], answers: A
             answers.values.tolist(),
             zip(low.tolist(), high.tolist(), strict=True),
             answers.stderrs.tolist(),
-            answers.withins.tolist(),
+            answers.nonuniformities.tolist(),
             notes,
             strict=True,
         )
     ]
-    measures = ["count", _interval_heading(0.95), "noise", "within boxes"]
+    measures = ["count", _interval_heading(0.95), "noise", "nonuniformity"]
     numbers = range(len(header), len(header) + len(measures))
     return _table([*header, *measures, *["note"][shown]], rows, numbers=numbers)
 
@@ -113,7 +113,9 @@ def _at(answers: Answers, kept: slice | NDArray[np.bool_]) -> Answers:
     if noises is not None:
         noises = noises._replace(numbers=noises.numbers[kept])
     modelled = None if answers.modelled is None else answers.modelled[kept]
-    return Answers(answers.values[kept], answers.stderrs[kept], answers.withins[kept], noises, modelled=modelled)
+    return Answers(
+        answers.values[kept], answers.stderrs[kept], answers.nonuniformities[kept], noises, modelled=modelled
+    )
 
 
 def _interval(low: float, high: float) -> str:

@@ -26,16 +26,7 @@ from dpcube.core.arrays import Ints
 from dpcube.core.domain import Category, Domain
 from dpcube.core.errors import InputError
 from dpcube.core.memory import check_memory
-from dpcube.measurements import (
-    PERIODS,
-    BoxCounts,
-    CellCounts,
-    Choice,
-    MarginalCounts,
-    Measurement,
-    Provenance,
-    Transcript,
-)
+from dpcube.measurements import BoxCounts, Marginal, Measurement, Provenance, Selection, Transcript
 from dpcube.trees.tree import BoxTree
 
 if TYPE_CHECKING:
@@ -103,7 +94,7 @@ def merged(releases: Sequence["Release"], names: Sequence[str] | None = None) ->
             raise InputError(msg)
     ordered = [releases[place] for place in order]
     domain = _domain(ordered[0].domain, [str(covered[place]) for place in order])
-    if any(one.transcript.cuboids is not None for one in releases):
+    if any(one.transcript.groups is not None for one in releases):
         msg = "releases of wide tables cannot be put together yet; ask each by itself and add up what it answers"
         raise InputError(msg)
     check_memory(16 * domain.size, what=f"a cube of {domain.size:,} cells", remedy="put fewer releases together")
@@ -130,9 +121,9 @@ def _check_alike(first: "Release", other: "Release", name: str, others_name: str
 def _counts(transcript: Transcript) -> list[Measurement]:
     """Return what was counted, counts of a whole period as those of the root of its boxes where it has boxes alone.
 
-    Choices led to the boxes of one period, and nothing is estimated from them.
+    Selections led to the boxes of one period, and nothing is estimated from them.
     """
-    counted = [kept for kept in transcript.measurements if not isinstance(kept, Choice)]
+    counted = [kept for kept in transcript.measurements if not isinstance(kept, Selection)]
     boxes = transcript.boxes_with_totals
     if boxes is None or transcript.cells is not None:
         return counted
@@ -142,7 +133,7 @@ def _counts(transcript: Transcript) -> list[Measurement]:
 
 def _needed(transcript: Transcript) -> list[str]:
     """Return the kinds of counts that must be alike: all but tables beside others, which can be left out."""
-    kinds = [one.kind for one in _counts(transcript) if not isinstance(one, MarginalCounts)]
+    kinds = [one.kind for one in _counts(transcript) if one is transcript.cells or not isinstance(one, Marginal)]
     return kinds or [repr(_kind(one, transcript)) for one in _counts(transcript)]
 
 
@@ -155,9 +146,8 @@ def _kind(measurement: Measurement, transcript: Transcript) -> tuple[object, ...
     """Return what a measurement is of, and the epsilon of each count if all of its counts must have the same."""
     if isinstance(measurement, BoxCounts):
         return (measurement.kind,)
-    assert isinstance(measurement, CellCounts | MarginalCounts)
-    axes = measurement.axes if isinstance(measurement, MarginalCounts) else ()
-    return measurement.kind, axes, measurement.units * transcript.epsilon_per_unit
+    assert isinstance(measurement, Marginal)
+    return measurement.kind, measurement.axes, measurement.units * transcript.epsilon_per_unit
 
 
 def _domain(domain: Domain, periods: list[str]) -> Domain:
@@ -207,7 +197,7 @@ def _transcript(releases: Sequence["Release"], shape: tuple[int, ...]) -> Transc
         ),
         strict=True,
     )
-    return Transcript(shape, most, tuple(_side_by_side(shape, one) for one in lists), plan=PERIODS)
+    return Transcript(shape, most, tuple(_side_by_side(shape, one) for one in lists), layout="periods")
 
 
 def _in_units_of(measurement: Measurement, share: Fraction) -> Measurement:
@@ -217,18 +207,16 @@ def _in_units_of(measurement: Measurement, share: Fraction) -> Measurement:
     if isinstance(measurement, BoxCounts):
         units = [max(1, int(one * share)) for one in measurement.units.tolist()]
         return replace(measurement, units=np.array(units, np.int64))
-    assert isinstance(measurement, CellCounts | MarginalCounts)
+    assert isinstance(measurement, Marginal)
     return replace(measurement, units=max(1, int(measurement.units * share)))
 
 
 def _side_by_side(shape: tuple[int, ...], parts: tuple[Measurement, ...]) -> Measurement:
     """Return measurements of slabs as one measurement of the whole."""
     first = parts[0]
-    if isinstance(first, CellCounts):
-        return CellCounts(np.stack([one.counts for one in parts if isinstance(one, CellCounts)]), first.units)
-    if isinstance(first, MarginalCounts):
-        stacked = np.stack([one.counts for one in parts if isinstance(one, MarginalCounts)])
-        return MarginalCounts((0, *(axis + 1 for axis in first.axes)), stacked, first.units)
+    if isinstance(first, Marginal):
+        stacked = np.stack([one.counts for one in parts if isinstance(one, Marginal)])
+        return Marginal((0, *(axis + 1 for axis in first.axes)), stacked, first.units)
     assert isinstance(first, BoxCounts)
     boxes = [one for one in parts if isinstance(one, BoxCounts)]
     tree, starts = _stacked_tree(shape, [one.tree for one in boxes])

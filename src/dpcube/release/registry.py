@@ -18,7 +18,6 @@ from dpcube.core.domain.attribute import listing
 from dpcube.core.domain.text import is_text
 from dpcube.core.errors import InputError
 from dpcube.core.ledger.ledger import Charge, Statement
-from dpcube.measurements import Choice
 from dpcube.release.explain import measured
 from dpcube.release.plots.axis import LONGEST_NAME, in_rows, printable
 from dpcube.release.release import Release
@@ -251,7 +250,7 @@ def _implementation(release: Release, said: Mapping[str, str]) -> RegistryFields
     errors = "\n".join(
         f"- {code_span(t.question)}: 95% intervals of about ± {in_rows(t.half_width)} rows" for t in told
     )
-    chosen = any(isinstance(kept, Choice) for kept in release.transcript.measurements)
+    chosen = bool(release.transcript.selections)
     record: RegistryFields = {
         "mechanisms": (
             f"- Two-sided geometric noise (the discrete Laplace mechanism) on whole counts"

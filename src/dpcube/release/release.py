@@ -14,19 +14,16 @@ from dpcube.core.boxes import MOST_CELLS
 from dpcube.core.domain import Domain, Scalar
 from dpcube.core.errors import QueryError
 from dpcube.core.memory import check_memory
-from dpcube.measurements import FINE_GRID, Provenance, Transcript
+from dpcube.measurements import Provenance, Transcript
 from dpcube.measurements import file as release_file
 from dpcube.models import Estimate, available, estimate
-from dpcube.models.cuboids.estimate import CuboidsEstimate
-from dpcube.models.fine_grid import GridEstimate
 from dpcube.queries import Condition, CountingQueries, Workload, query
 from dpcube.queries.counting import query_of
 from dpcube.release import frames
 from dpcube.release.answer import Answer, Answers
-from dpcube.release.drawing import modelled_rows, rows_of_boxes
 from dpcube.release.explain import account
 from dpcube.release.pasteable import shell_word
-from dpcube.release.synthesize import BYTES_A_CELL, BYTES_A_SYNTHETIC_VALUE, synthetic_rows
+from dpcube.release.synthesize import BYTES_A_SYNTHETIC_VALUE, synthetic_rows
 from dpcube.release.view import View
 
 if TYPE_CHECKING:
@@ -130,8 +127,7 @@ class Release:
         if workload.shape != self.domain.shape:
             msg = f"a workload on shape {workload.shape} cannot be asked of a cube of shape {self.domain.shape}"
             raise QueryError(msg)
-        chosen = self.estimate(estimate)
-        return Answers.of(chosen.range_values(workload), chosen.range_errors(workload))
+        return Answers.of(*self.estimate(estimate).answers(workload))
 
     def sql(
         self,
@@ -144,17 +140,19 @@ class Release:
     ) -> "pa.Table":
         """Return the result of a SELECT on the table `cube`, whose columns are the attributes (docs/sql.md).
 
-        `error=True` adds columns `_stderr`, `_within`, `_low` and `_high` to counts, sums, averages, ratios, medians;
-        `seconds` is the longest the query may run.
+        `error=True` adds columns `_stderr`, `_nonuniformity`, `_low` and `_high` to counts, sums, averages, ratios and
+        medians; `seconds` is the longest the query may run.
         """
         from dpcube.release import sql
 
-        chosen = self.estimate(estimate)
-        return sql.run(query, self.domain, chosen, error=error, confidence=confidence, seconds=seconds)
+        def infer() -> Estimate:
+            return self.estimate(estimate)
+
+        return sql.run(query, self.domain, infer, error=error, confidence=confidence, seconds=seconds)
 
     def cells(self, estimate: str = "auto") -> NDArray[np.float64]:
         """Return the estimated count of every cell, in the order of the domain's axes."""
-        if self.transcript.cuboids is None:
+        if not self.transcript.is_wide:
             remedy = "ask for ranges, for groups of values, or for synthetic rows"
             check_memory(8 * self.domain.size, what=f"a table of all {self.domain.size:,} cells", remedy=remedy)
         return self.estimate(estimate).cells()
@@ -178,13 +176,7 @@ class Release:
             "dpcube.synthetic_rows_of": self.digest,  # so that nobody takes them for the table
             "dpcube.private": str(self.provenance.private).lower(),
         }
-        if isinstance(modelled := self.estimate(estimate), CuboidsEstimate):
-            return modelled_rows(self.domain, modelled, rows, seed, origin=origin)
-        if isinstance(modelled, GridEstimate):
-            return rows_of_boxes(self.domain, modelled, rows, seed, origin=origin)
-        needed = self.domain.size * BYTES_A_CELL
-        check_memory(needed, what=f"a cube of {self.domain.size:,} cells", remedy="use a larger machine")
-        return synthetic_rows(self.domain, self.cells(estimate), rows, seed, origin=origin)
+        return synthetic_rows(self.domain, self.estimate(estimate), rows, seed, origin=origin)
 
     def view(self, *, estimate: str = "auto") -> View:
         """Return the whole cube as a view, with every attribute at its cells."""
@@ -286,8 +278,8 @@ class Release:
         from dpcube.learn.features import Features
 
         features = Features.of(self.domain, target)
-        size, is_grid = self.domain.size, self.transcript.plan == FINE_GRID
-        if self.transcript.cuboids is None and size > (release_file.LARGEST_HELD if is_grid else MOST_CELLS):
+        size, is_grid = self.domain.size, self.transcript.layout == "grid"
+        if not self.transcript.is_wide and size > (release_file.LARGEST_HELD if is_grid else MOST_CELLS):
             msg = (
                 f"a grid of {size:,} cells is too fine to learn a classifier from its boxes; train a library's "
                 "classifier on synthetic rows (dpcube synth), or release the table with --target "
@@ -299,7 +291,7 @@ class Release:
     def train(self, target: str, *, estimate: str = "auto") -> "TrainedModel":
         """Return the default model of a target, to be saved: `dpcube train` (docs/classification.md)."""
         from dpcube.learn.origin import Origin
-        from dpcube.learn.train import ESTIMATES_TRIED, train
+        from dpcube.learn.training import ESTIMATES_TRIED, train
 
         self._features_for(target)
         made = self.provenance

@@ -13,9 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dpcube.measurements import BoxCounts, CellCounts, Transcript
-from dpcube.measurements.cuboids import CuboidCounts
-from dpcube.measurements.measurements import MarginalCounts
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.release.answer import MODELLED
 from dpcube.release.explain import measured
 from dpcube.release.page_parts import STYLE, html_table, pictures_html
@@ -188,12 +186,10 @@ def _counted(transcript: Transcript) -> str:
     for kept in transcript.measurements:
         if isinstance(kept, BoxCounts):
             found.append(f"{len(np.unique(kept.node)):,} boxes of cells")
-        elif isinstance(kept, CellCounts):
+        elif isinstance(kept, Marginal) and kept.covers(transcript.shape):
             found.append("every cell")
-        elif isinstance(kept, MarginalCounts):
+        elif isinstance(kept, Marginal):
             tables[len(kept.axes)] += 1
-        elif isinstance(kept, CuboidCounts):
-            tables.update(len(one.axes) for one in kept.cuboids)
     for axes, many in sorted(tables.items()):
         over = f"{axes} attribute{'s' * (axes != 1)}" + (" each" if many > 1 else "")
         found.append(f"{many} table{'s' * (many > 1)} over {over}" if axes else "all rows")

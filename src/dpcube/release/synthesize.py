@@ -1,15 +1,8 @@
-"""Synthetic rows: a domain and its estimated cells enter, any number of rows that look like them leave, in batches.
+"""Synthetic rows of a release: values drawn in the cells that `Estimate.draw` samples, in batches.
 
-This is post-processing: nothing but a released estimate is read, so rows cost no privacy however many are drawn, and
-NumPy's seeded generator is the right source of chance (exact noise and secret randomness belong to the release).
-
-The cells' counts, none below zero, are laid end to end; the line is cut into as many equal strata as rows are wanted,
-and one row is put uniformly in each. So a cell gets its share in expectation and is never two rows off it, the number
-of rows in any set of cells is a sum of independent yes-or-no draws, and it varies no more than with independent rows.
-Each batch takes strata from end to end of the line, in random order. Inside its bin a value is uniform.
+Rows are post-processing, so they cost no privacy however many are drawn. Inside its bin a value is uniform.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -20,25 +13,25 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Floats, Ints, Places
 from dpcube.core.domain import Attribute, Domain
 from dpcube.core.errors import QueryError
-from dpcube.models.non_negative import non_negative
+from dpcube.models import Estimate
 
-BATCH_ROWS = 2**18
-BYTES_A_CELL = 32  # the estimate, its copy without negatives, its order and its sums
 BYTES_A_SYNTHETIC_VALUE = 24  # at most about this much, unless texts are long
-MOST_SYNTHETIC_ROWS = 2**53  # rows are numbered in double precision
 
 
 def synthetic_rows(
-    domain: Domain, cells: Floats, rows: int | None, seed: int | None, *, origin: Mapping[str, str] | None = None
+    domain: Domain,
+    estimate: Estimate,
+    rows: int | None,
+    seed: int | None,
+    *,
+    origin: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
-    """Return a stream of rows drawn from estimated cells; as many as the cells say when `rows` is None.
+    """Return a stream of rows drawn from an estimate; as many as it estimates when `rows` is None.
 
     What `origin` says of the rows goes into the metadata of the schema, which Parquet files keep.
     """
-    expected = non_negative(cells)
-    count, generator = rows_to_draw(rows, float(expected.sum())), generator_of(seed)
-    drawn = stratified_places(expected, count, generator)
-    return streamed_rows(domain, (np.unravel_index(one, domain.shape) for one in drawn), generator, origin=origin)
+    generator = generator_of(seed)
+    return streamed_rows(domain, estimate.draw(rows, generator), generator, origin=origin)
 
 
 def generator_of(seed: int | None) -> np.random.Generator:
@@ -67,36 +60,6 @@ def streamed_rows(
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def rows_to_draw(rows: int | None, total: float) -> int:
-    """Return how many rows are drawn: as many as the total says unless given, or a QueryError."""
-    if rows is None:
-        return round(total)
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 0 <= rows < MOST_SYNTHETIC_ROWS:
-        msg = f"the number of rows must be a whole number from 0 to 2^53 - 1, got {rows!r}"
-        raise QueryError(msg)
-    if rows > 0 and total <= 0:
-        msg = (
-            f"this estimate has no rows in any cell, so {rows} cannot be drawn from it; ask for 0, or another estimate"
-        )
-        raise QueryError(msg)
-    return int(rows)
-
-
-def stratified_places(expected: Floats, rows: int, generator: np.random.Generator) -> Iterator[Ints]:
-    """Give the cells, or boxes, of rows, batch by batch, by their place in the array of expected counts."""
-    occupied = np.flatnonzero(expected)
-    ends = np.cumsum(expected[occupied])
-    batches = math.ceil(rows / BATCH_ROWS)
-    for first in generator.permutation(batches):
-        strata = np.arange(first, rows, batches, dtype=np.float64)
-        # In double precision a place may round up to the next stratum's first.
-        places = np.minimum(strata + generator.random(len(strata)), np.nextafter(strata + 1, 0))
-        found = np.searchsorted(ends, places * (ends[-1] / rows), side="right")
-        cells = occupied[np.minimum(found, len(ends) - 1)]
-        generator.shuffle(cells)
-        yield cells
 
 
 @dataclass(frozen=True, slots=True, eq=False)

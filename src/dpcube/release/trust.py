@@ -68,7 +68,7 @@ def _questions(release: "Release", attributes: Sequence[str]) -> Iterator[tuple[
     yield "a range at random", Workload(shape, ranges.lower[:MOST_TRUST_QUERIES], ranges.upper[:MOST_TRUST_QUERIES])
     for name in attributes:
         yield f"one value of {name}", _values_of(release.domain.axis(name), shape)
-    if release.transcript.cuboids is not None:
+    if release.transcript.is_wide:
         return  # of a wide table hardly any cell has a row, and none was counted
     cells = np.stack(np.unravel_index(_spaced(release.domain.size), shape), axis=1)
     yield ONE_CELL, Workload(shape, cells, cells + 1)
@@ -88,7 +88,7 @@ def _spaced(cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def _told(question: str, answers: Answers) -> Trust:
-    middle, most = np.quantile(np.hypot(answers.stderrs, answers.withins), (0.5, 0.9))
+    middle, most = np.quantile(np.hypot(answers.stderrs, answers.nonuniformities), (0.5, 0.9))
     value, half_width = np.median(answers.values), np.median(answers.half_width(0.95))
     modelled = 0.0 if answers.modelled is None else float(answers.modelled.mean())
     return Trust(question, float(value), float(half_width), float(middle), float(most), modelled)

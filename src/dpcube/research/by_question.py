@@ -58,7 +58,7 @@ class Tally:
         low, high = answers.interval(ASKED_CONFIDENCE)
         known = ~np.isnan(low + high)
         held = known & (low <= truths) & (truths <= high)
-        off, stated = answers.values - truths, np.hypot(answers.stderrs, answers.withins)
+        off, stated = answers.values - truths, np.hypot(answers.stderrs, answers.nonuniformities)
         half_width, stated = (np.where(known, width, 0.0) for width in ((high - low) / 2, stated))
         return cls(np.stack([np.ones(len(truths)), known, held, off, off**2, half_width, stated]) * counted)
 

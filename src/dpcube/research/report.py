@@ -29,15 +29,22 @@ def beside_truth(release: Release, exact_counts: NDArray[np.int64], *names: str)
 
 def demo_page(release: Release, exact_counts: NDArray[np.int64], asked: QuestionsAnswered, *, title: str) -> str:
     """Return the report of a release with questions answered, and the truth beside them."""
-    header = ("question", "truth", "answer", "noise", "within boxes", "95% interval")
+    header = ("question", "truth", "answer", "noise", "nonuniformity", "95% interval")
     rows = [
-        (named, f"{t:,}", f"{a.value:,.0f}", f"{a.stderr:,.0f}", f"{a.within:,.0f}", f"{a.low:,.0f} to {a.high:,.0f}")
+        (
+            named,
+            f"{t:,}",
+            f"{a.value:,.0f}",
+            f"{a.stderr:,.0f}",
+            f"{a.nonuniformity:,.0f}",
+            f"{a.low:,.0f} to {a.high:,.0f}",
+        )
         for named, t, a in ((f"{q} ({a.note})" if a.note else q, t, a) for q, t, a in asked)
     ]
     held = sum(answer.low <= truth <= answer.high for _, truth, answer in asked)
     words = (
         f"<p>The truth is shown because this table is public; a real report has none. {held} of {len(asked)} intervals "
-        "hold it. <i>noise</i> is the standard error of the noise added for privacy, <i>within boxes</i> the error "
+        "hold it. <i>noise</i> is the standard error of the noise added for privacy, <i>nonuniformity</i> the error "
         "expected from counts spread over cells that were counted together; the interval covers both.</p>"
     )
     section, pairs = (

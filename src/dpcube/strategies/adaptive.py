@@ -18,7 +18,7 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, share_units
 from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import InputError
-from dpcube.measurements import BoxCounts, MarginalCounts, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models.marginals.components import axes_of_several
 from dpcube.noise import noise_variances
 from dpcube.queries import query
@@ -150,7 +150,7 @@ class Adaptive:
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count a little and one-way marginals, choose a plan by these, and count as it says, with pairs or without.
 
-        Privacy: every count goes through `counter`, which refuses what any cell cannot pay (core/cell_budget.py), and
+        Privacy: every count goes through `counter`, which refuses what any cell cannot pay (core/budget.py), and
         what is asked follows from earlier answers, the shape and constants alone: choosing a plan is post-processing of
         answers. So the loss is at most the job's epsilon.
         """
@@ -167,7 +167,7 @@ class Adaptive:
         _count_tree(seen, pairs, plan, setting)
         return Transcript(counter.shape, counter.epsilon_per_unit, (*ones, *pairs, seen.counts()), plan=plan.name)
 
-    def _one_way_marginals(self, counter: NoisyCounter, seen: Seen) -> list[MarginalCounts]:
+    def _one_way_marginals(self, counter: NoisyCounter, seen: Seen) -> list[Marginal]:
         """Count the total, and by it the one-way marginals, if any are to be counted."""
         kinds = self._kinds(counter.shape)
         if self.target_axis is not None or not counts_one_way(counter.shape, kinds):
@@ -186,8 +186,8 @@ class Adaptive:
         model: WorkloadModel,
         plan: TreePlan,
         setting: PlanSetting,
-        ones: list[MarginalCounts],
-    ) -> list[MarginalCounts]:
+        ones: list[Marginal],
+    ) -> list[Marginal]:
         """Count a little of all two-way marginals, and a good part of the budget if they are worth it."""
         if self.target_axis is not None:
             return count_class_tables(counter, self.target_axis)
@@ -198,7 +198,7 @@ class Adaptive:
         pilot = count_pairs(counter, PILOT)
         asked = AskedOfTables.of(counter.shape, self._kinds(counter.shape), self.weights)
 
-        def count(simulated: NoisyCounter, of_pairs: Fraction) -> tuple[list[MarginalCounts], BoxCounts]:
+        def count(simulated: NoisyCounter, of_pairs: Fraction) -> tuple[list[Marginal], BoxCounts]:
             tables, tree = count_alike(simulated, ones), Seen(simulated, model.cut_order())
             tree.set_aside(of_ones)
             pairs = count_pairs(simulated, of_pairs) if of_pairs else []
@@ -217,7 +217,7 @@ class Adaptive:
             return False
         return shape[several[0]] > MANY_VALUES and 2 * math.prod(shape) <= largest_tree(shape)
 
-    def _planned(self, seen: Seen, model: WorkloadModel, ones: list[MarginalCounts]) -> tuple[TreePlan, PlanSetting]:
+    def _planned(self, seen: Seen, model: WorkloadModel, ones: list[Marginal]) -> tuple[TreePlan, PlanSetting]:
         """Return the plan for a table, chosen by a first look where it can be."""
         shape, looks = seen.tree.shape, look_levels(depth(seen.tree.shape))
         if not is_small(shape) or not look_first(seen):
@@ -234,7 +234,7 @@ class Adaptive:
         return (queries,) * len(shape) if isinstance(queries, str) else queries
 
 
-def _count_tree(seen: Seen, tables: list[MarginalCounts], plan: TreePlan, setting: PlanSetting) -> None:
+def _count_tree(seen: Seen, tables: list[Marginal], plan: TreePlan, setting: PlanSetting) -> None:
     """Count the tree by a plan with what tables leave."""
     seen.set_aside(sum(table.units for table in tables))
     if plan.looks:

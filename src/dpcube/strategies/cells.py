@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.measurements import CellCounts, Transcript
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
+from dpcube.measurements import Marginal, Transcript
 from dpcube.strategies.strategy import STARTING, Parameter
 
 
@@ -24,5 +24,5 @@ class Cells:
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Measure every cell with all units."""
-        noisy = counter.count_cells(BUDGET_UNITS)
-        return Transcript(counter.shape, counter.epsilon_per_unit, (CellCounts(noisy, BUDGET_UNITS),))
+        noisy = every_cell(counter, BUDGET_UNITS)
+        return Transcript(counter.shape, counter.epsilon_per_unit, (Marginal.of_cells(noisy, BUDGET_UNITS),))

@@ -4,7 +4,7 @@ A table over one attribute each comes first, or over each and a target that a cl
 of every attribute are put into groups that hold enough rows to be told from noise. Then, round after round, the gate
 chooses the pair of attributes whose table departs most from the model's, beyond what its noise would cost, and counts
 it; the model learns it (`models/cuboids/`). All of the budget is spent on whole tables, so what a row costs is the
-sum of what the calls cost (`core/cuboid_gate.py`).
+sum of what the calls cost (`core/gate.py`).
 """
 
 import itertools
@@ -18,17 +18,17 @@ import numpy as np
 
 from dpcube.core.arrays import Ints
 from dpcube.core.candidates import TableDistances
-from dpcube.core.counter import BUDGET_UNITS, MOST_TABLE_CELLS, CuboidCounter
+from dpcube.core.counter import BUDGET_UNITS, MOST_TABLE_CELLS, NoisyCounter
 from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
 from dpcube.core.epsilon import SMALLEST_SHARE
 from dpcube.core.errors import DomainError, InputError
-from dpcube.measurements import Cuboid, CuboidCounts, MarginalCounts, Transcript
+from dpcube.measurements import Groups, Marginal, Measurement, Selection, Transcript
 from dpcube.models.cuboids.estimate import MOST_MODEL_CELLS
 from dpcube.models.cuboids.first_tables import in_groups, tables_of_one
 from dpcube.models.cuboids.fitting import CountedTable, FittedModel, fit, total_of
 from dpcube.models.cuboids.junction import CliqueAxes, model_cells, model_cells_with, table_cells
-from dpcube.models.cuboids.smoothing import smoothed
+from dpcube.models.cuboids.shares import smoothed
 from dpcube.noise import noise_variances
 from dpcube.strategies.groups_of_cells import groups_beside_large_cells, groups_of_cells
 from dpcube.strategies.strategy import STARTING, Parameter
@@ -122,14 +122,12 @@ class Cuboids:
         classes = 1 if self.target_axis is None else shape[self.target_axis]
         return STARTING + 64 * MOST_LEARNT + 64 * classes * sum(shape) + 40 * pairs
 
-    def run(self, counter: CuboidCounter) -> Transcript:
+    def run(self, counter: NoisyCounter) -> Transcript:
         """Count each attribute, then tables of several, until the budget is spent."""
         shape, per = counter.shape, counter.epsilon_per_unit
         first = self.first_axes(len(shape))
         units = units_of_ones(shape, per) if self.target_axis is None else units_by_target(len(first))
-        firsts = [
-            MarginalCounts(axes, counter.count_marginal(axes, of), of) for axes, of in zip(first, units, strict=True)
-        ]
+        firsts = [Marginal(axes, counter.marginal(axes, of), of) for axes, of in zip(first, units, strict=True)]
         counted = [_noisy(one.axes, one.counts, one.units, per) for one in firsts]
         noisy = tables_of_one(counted)
         share = Fraction(0) if self.named else CHOICE_SHARE if self.target_axis is None else CHOICE_SHARE_BESIDE
@@ -146,23 +144,28 @@ class Cuboids:
         coarse = counter.grouped(groups)
         purse = _Purse(int(left * (1 - share)), rounds, coarse.shape, per)
         learnt = _Learnt.of(coarse, [in_groups(table, tuple(groups)) for table in counted], purse, self.target_axis)
-        cuboids = []
+        measured, grouped = list[Measurement](firsts), Groups(tuple(groups))
         for turn in range(rounds):
-            among, axes = 1, self.named[turn] if self.named else None
+            axes = self.named[turn] if self.named else None
             if axes is None:
                 candidates = learnt.candidates()
                 purse.turns = min(purse.turns, len(candidates))  # the last have all that is left
                 if not purse.turns:
                     break
-                among, axes = len(candidates), learnt.choose(candidates, of_choice)
+                selection = learnt.select(candidates, of_choice)
+                measured.append(selection)
+                axes = candidates[int(selection.chosen[0])]
                 of_table = purse.spend(axes)
-            counts = coarse.count_marginal(axes, of_table)
-            cuboids.append(Cuboid(axes, counts, of_table, among, 0 if self.named else of_choice))
+            counts = coarse.marginal(axes, of_table)
+            measured.append(Marginal(axes, counts, of_table, grouped))
             if not self.named and turn < rounds - 1:
                 learnt.learn(_noisy(axes, counts, of_table, per))
                 if turn + 1 == FIRST_TABLES and not learnt.tells:
                     purse.leave(max(few - FIRST_TABLES, 1), of_choice)
-        return Transcript(shape, per, (*firsts, CuboidCounts(tuple(groups), tuple(cuboids))), plan=self.name)
+        if len(measured) == len(firsts):  # there was no pair to count: one of the first again, with what is left
+            axes = max(first, key=lambda one: table_cells(coarse.shape, one))
+            measured.append(Marginal(axes, coarse.marginal(axes, left), left, grouped))
+        return Transcript(shape, per, tuple(measured), plan=self.name)
 
     def first_axes(self, attributes: int) -> list[CliqueAxes]:
         """Return the axes of the first tables: each by itself, or each with the target if there is any other."""
@@ -211,7 +214,7 @@ class Cuboids:
 class _Learnt:
     """What is known of a coarser cube so far."""
 
-    counter: CuboidCounter
+    counter: NoisyCounter
     tables: list[CountedTable]
     model: FittedModel
     purse: "_Purse"
@@ -223,7 +226,7 @@ class _Learnt:
     """By what the squares of each table's departures exceed those of its noise, in variances, and its cells."""
 
     @classmethod
-    def of(cls, counter: CuboidCounter, tables: list[CountedTable], purse: "_Purse", target: int | None) -> "_Learnt":
+    def of(cls, counter: NoisyCounter, tables: list[CountedTable], purse: "_Purse", target: int | None) -> "_Learnt":
         return cls(counter, tables, fit(counter.shape, tables), purse, target)
 
     def learn(self, table: CountedTable) -> None:
@@ -260,14 +263,15 @@ class _Learnt:
             self.beyond |= {pair for pair, most in zip(tying, cells.tolist(), strict=True) if most > MOST_LEARNT}
         return [pair for pair in pairs if pair not in self.beyond]
 
-    def choose(self, candidates: list[CliqueAxes], units: int) -> CliqueAxes:
-        """Let the counter choose the table that departs most from the model, beyond what its noise would cost."""
+    def select(self, candidates: list[CliqueAxes], units: int) -> Selection:
+        """Let the counter select the table that departs most from the model, beyond what its noise would cost."""
         shape = self.counter.shape
         predicted = tuple(np.rint(table).astype(np.int64) for table in self.model.beliefs.marginals(candidates))
         costs = np.array([round(self.purse.noise(axes) * table_cells(shape, axes)) for axes in candidates], np.int64)
         alike = np.ones(len(candidates), np.int64)
         asked = TableDistances(shape, tuple(candidates), predicted, alike, costs)
-        return candidates[int(self.counter.choose(asked, units)[0])]
+        chosen = self.counter.select(asked, units)
+        return Selection.among(asked, chosen, [candidates[int(chosen[0])]], units)
 
 
 @dataclass

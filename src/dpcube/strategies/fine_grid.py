@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dpcube.core.arrays import Bools, Floats, Ints
-from dpcube.core.counter import BUDGET_UNITS, BoxCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.domain import Domain
 from dpcube.core.epsilon import SMALLEST_SHARE
 from dpcube.core.errors import DomainError
 from dpcube.core.regions import MOST_SIZE
-from dpcube.measurements import FINE_GRID, Transcript
+from dpcube.measurements import Transcript
 from dpcube.queries.workload_model import MIXED, WorkloadModel
 from dpcube.strategies.looking import (
     ABOVE_PEAK,
@@ -64,10 +64,10 @@ class FineGrid:
         nodes = min(largest_tree(shape), MOST_GRID_NODES + SPARE)
         return STARTING + 200 * sum(shape) + nodes * (450 + 100 * len(shape))
 
-    def run(self, counter: BoxCounter) -> Transcript:
+    def run(self, counter: NoisyCounter) -> Transcript:
         """Look down from the whole, then count the boxes that fit best with all that is left.
 
-        Privacy: every count goes through `counter`, which refuses what any cell cannot pay (core/region_budget.py),
+        Privacy: every count goes through `counter`, which refuses what any cell cannot pay (core/budget.py),
         and what is asked follows from earlier answers, the shape and constants alone. So the loss is at most the job's
         epsilon.
         """
@@ -87,7 +87,7 @@ class FineGrid:
             seen.count(fresh, sums_to(seen.tree.parent, of_nodes)[fresh])
             active = worth_a_look(seen, fresh, model)
         seen.count(*best_boxes(seen, model))
-        return Transcript(shape, counter.epsilon_per_unit, (seen.counts(),), plan=FINE_GRID)
+        return Transcript(shape, counter.epsilon_per_unit, (seen.counts(),), layout="grid")
 
 
 def grid_levels(deepest: int) -> Iterator[tuple[int, int]]:

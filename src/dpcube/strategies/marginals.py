@@ -8,7 +8,7 @@ import itertools
 from fractions import Fraction
 
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.measurements import MarginalCounts
+from dpcube.measurements import Marginal
 from dpcube.models.marginals.components import TableAxes, axes_of_several
 
 AS_MUCH_AS_THE_TREE = 15
@@ -39,7 +39,7 @@ def share_of_pairs(shape: tuple[int, ...], *, before: Fraction = Fraction(0)) ->
     return min(MOST_OF_PAIRS * Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE), 1 - LEAST_OF_TREE - before)
 
 
-def count_pairs(counter: NoisyCounter, share: Fraction) -> list[MarginalCounts]:
+def count_pairs(counter: NoisyCounter, share: Fraction) -> list[Marginal]:
     """Count the marginals of all pairs with a share of the budget, alike for each.
 
     Privacy: every count goes through `counter`; which tables, and their units, follow from the shape and the share.
@@ -48,7 +48,7 @@ def count_pairs(counter: NoisyCounter, share: Fraction) -> list[MarginalCounts]:
     return _counted(counter, pairs, int(share * BUDGET_UNITS) // max(len(pairs), 1))
 
 
-def count_class_tables(counter: NoisyCounter, target: int) -> list[MarginalCounts]:
+def count_class_tables(counter: NoisyCounter, target: int) -> list[Marginal]:
     """Count a table of each attribute by the class, on the axis `target`, with a share of the budget.
 
     Privacy: every count goes through `counter`; which tables, and their units, follow from the shape and the target.
@@ -57,8 +57,8 @@ def count_class_tables(counter: NoisyCounter, target: int) -> list[MarginalCount
     return _counted(counter, pairs, int(OF_CLASS_TABLES * BUDGET_UNITS) // max(len(pairs), 1))
 
 
-def _counted(counter: NoisyCounter, tables: list[TableAxes], units: int) -> list[MarginalCounts]:
-    return [MarginalCounts(axes, counter.count_marginal(axes, units), units) for axes in tables]
+def _counted(counter: NoisyCounter, tables: list[TableAxes], units: int) -> list[Marginal]:
+    return [Marginal(axes, counter.marginal(axes, units), units) for axes in tables]
 
 
 def peak_bytes_of_tables(shape: tuple[int, ...]) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
-from dpcube.measurements import MarginalCounts
+from dpcube.measurements import Marginal
 from dpcube.models.marginals.components import axes_of_several
 
 SPARSE_SHARE = Fraction(1, 3)
@@ -70,15 +70,15 @@ def _shares_beside_cells(shape: tuple[int, ...], epsilon: float) -> list[float]:
     return [scale * share if scale * BESIDE_CELLS >= 1 else 0.0 for share in wanted]
 
 
-def count_one_way(counter: NoisyCounter, shares: list[Fraction]) -> list[MarginalCounts]:
+def count_one_way(counter: NoisyCounter, shares: list[Fraction]) -> list[Marginal]:
     """Count the marginal of every attribute that has a share.
 
     Privacy: every count goes through `counter`; which are counted, and with which units, follows from the shares.
     """
     units = [int(share * BUDGET_UNITS) for share in shares]
-    return [MarginalCounts((axis,), counter.count_marginal((axis,), of), of) for axis, of in enumerate(units) if of > 0]
+    return [Marginal((axis,), counter.marginal((axis,), of), of) for axis, of in enumerate(units) if of > 0]
 
 
-def count_alike(counter: NoisyCounter, tables: Sequence[MarginalCounts]) -> list[MarginalCounts]:
+def count_alike(counter: NoisyCounter, tables: Sequence[Marginal]) -> list[Marginal]:
     """Count the same marginals with the same units by another counter, that of a simulated table."""
-    return [MarginalCounts(one.axes, counter.count_marginal(one.axes, one.units), one.units) for one in tables]
+    return [Marginal(one.axes, counter.marginal(one.axes, one.units), one.units) for one in tables]

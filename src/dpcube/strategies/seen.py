@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcube.core.arrays import Ints
 from dpcube.core.compiled import compiled
-from dpcube.core.counter import BUDGET_UNITS, BoxCounter
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.measurements import BoxCounts
 from dpcube.models.posterior import Learnt, Posterior, infer
 from dpcube.trees.halving import CutOrder, halve, most_nodes
@@ -39,7 +39,7 @@ def largest_tree(shape: tuple[int, ...]) -> int:
 class Seen:
     """The tree so far and the counts of its nodes. `whole` is what the tree may spend on each cell."""
 
-    counter: BoxCounter
+    counter: NoisyCounter
     order: CutOrder
     whole: int = BUDGET_UNITS
     evenly: bool = False
@@ -56,7 +56,7 @@ class Seen:
         self.tree = BoxTree.uncut(self.counter.shape)
         self._settle()
 
-    def on(self, counter: BoxCounter) -> "Seen":
+    def on(self, counter: NoisyCounter) -> "Seen":
         """Return the same with another counter for whatever is counted from now on."""
         other = Seen(counter, self.order, self.whole, self.evenly, self.most)
         other.tree, other.left, other.rows, other.learnt = self.tree, self.left, list(self.rows), self.learnt
@@ -76,7 +76,7 @@ class Seen:
         if len(nodes) == 0:
             return
         boxes = self.tree.boxes(nodes)
-        self.rows.append((nodes, self.counter.count_boxes(boxes, units), units))
+        self.rows.append((nodes, self.counter.boxes(boxes, units), units))
         self._settle()
 
     def count_total(self, share: Fraction) -> None:

@@ -1,7 +1,7 @@
 """Which plan is best for a table: each is run on tables made up from what little was counted, and the least loss wins.
 
 Enters: a tree with a count of the whole table and of a few boxes. Leaves: a plan. Choosing is post-processing of noisy
-counts: it costs time and no budget. What is drawn for it comes from fixed seeds (`pseudo.py`).
+counts: it costs time and no budget. What is drawn for it comes from fixed seeds (`simulated.py`).
 """
 
 import itertools
@@ -12,7 +12,7 @@ import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.measurements import MarginalCounts
+from dpcube.measurements import Marginal
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.models.marginals.balanced import moved_by_departures
 from dpcube.models.marginals.components import Components, NoisyTable, tables_with_noise
@@ -23,8 +23,8 @@ from dpcube.queries import Workload
 from dpcube.queries.workload_model import MIXED
 from dpcube.strategies.one_way import count_alike
 from dpcube.strategies.plans import ADAPTIVE, PLANS, PlanSetting, TreePlan
-from dpcube.strategies.pseudo import PseudoCounter, draw_below, noise_of_cells, ranges_of
 from dpcube.strategies.seen import Seen
+from dpcube.strategies.simulated import draw_below, noise_of_cells, ranges_of, simulated_gate
 from dpcube.trees.halving import depth, halve
 
 MOST_SIMULATED, MOST_TABLES = 2**14, 4
@@ -107,7 +107,7 @@ def _of_tables(wrong: Floats) -> list[float]:
     return found
 
 
-def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables, ones: Sequence[MarginalCounts] = ()) -> TreePlan:
+def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables, ones: Sequence[Marginal] = ()) -> TreePlan:
     """Return the plan that loses least on simulated tables; a hopeless one is not run on all of them.
 
     `ones` are one-way marginals that were counted: simulated tables have them, and they are counted there too.
@@ -119,7 +119,7 @@ def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables, ones: Sequenc
         plain[number] = asked.errors(noise)
         hopeful = loss < loss.min() + HOPELESS
         for plan in np.flatnonzero(hopeful):
-            counter = PseudoCounter(table, seen.counter.epsilon_per_unit, seed=number)
+            counter = simulated_gate(table, seen.counter.epsilon_per_unit * BUDGET_UNITS, seed=number)
             twin = seen.on(counter)
             PLANS[plan].run(twin, setting)
             wrong[plan, number] = asked.errors(_estimated(twin, count_alike(counter, ones)) - table)
@@ -144,7 +144,7 @@ def _loss(wrong: Floats, asked: AskedOfTables) -> Floats:
     return loss
 
 
-def _estimated(seen: Seen, ones: list[MarginalCounts]) -> Floats:
+def _estimated(seen: Seen, ones: list[Marginal]) -> Floats:
     counts, epsilon_per_unit = seen.counts(), seen.counter.epsilon_per_unit
     measured, whole = counts.by_node(epsilon_per_unit), whole_count(counts, epsilon_per_unit)
     found = infer(seen.tree, *measured, rounds=SIMULATED_ROUNDS, whole=whole, even=None)
@@ -164,7 +164,7 @@ def _predicting_marginals(found: Posterior, shape: tuple[int, ...], tables: list
     return prefix
 
 
-def _tables_and_noise(seen: Seen, ones: Sequence[MarginalCounts], tables: int) -> Iterator[tuple[Ints, Floats]]:
+def _tables_and_noise(seen: Seen, ones: Sequence[Marginal], tables: int) -> Iterator[tuple[Ints, Floats]]:
     """Yield simulated tables, by two laws in turn, and the noise of plain cells on each."""
     found, shape = infer(seen.tree, *seen.counts().by_node(seen.counter.epsilon_per_unit)), seen.tree.shape
     tree, moved, _ = halve(seen.tree, seen.tree.leaves, depth(shape), seen.order)

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, share_units
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell, share_units
 from dpcube.core.errors import InputError
-from dpcube.measurements import BoxCounts, CellCounts, Transcript
-from dpcube.measurements.tables import ROWS_AT_A_TIME
+from dpcube.measurements import BoxCounts, Marginal, Transcript
+from dpcube.measurements.file import NUMBERS_AT_A_TIME
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.strategies.strategy import STARTING, Parameter
 from dpcube.trees.partition import grow
@@ -69,7 +69,7 @@ class TwoPhase:
         waiting = 0 if self.max_boxes is None else boxes * (160 + 16 * axes)
         growing = 48 * cells + 64 * boxes + 64 * sum(shape) + waiting
         counting = 20 * cells + (112 + 48 * axes) * boxes
-        saving = 28 * cells + (84 + 36 * axes) * boxes + 8 * (2 * axes + 1) * min(2 * boxes, ROWS_AT_A_TIME)
+        saving = 28 * cells + (84 + 36 * axes) * boxes + 8 * (2 * axes + 1) * min(2 * boxes, NUMBERS_AT_A_TIME)
         return STARTING + max(growing, counting, saving)
 
     def _most_boxes(self, cells: int) -> int:
@@ -84,7 +84,7 @@ class TwoPhase:
         are disjoint, so phase II costs what is left of it. The sum is the whole budget (sequential composition).
         """
         cell_units = share_units(self.share)
-        noisy_cells = counter.count_cells(cell_units)
+        noisy_cells = every_cell(counter, cell_units)
         noise_variance = DiscreteLaplace(cell_units * counter.epsilon_per_unit).variance
         tree = grow(
             np.clip(noisy_cells, 0 if self.partition_on == "records" else -LARGEST_CELL, LARGEST_CELL),
@@ -98,11 +98,11 @@ class TwoPhase:
             max_boxes=self.max_boxes,
         )
         box_units = np.full(len(tree.leaves), BUDGET_UNITS - cell_units, np.int64)
-        noisy_boxes = counter.count_boxes(tree.partitioning(), box_units)
+        noisy_boxes = counter.boxes(tree.partitioning(), box_units)
         return Transcript(
             counter.shape,
             counter.epsilon_per_unit,
-            (CellCounts(noisy_cells, cell_units), BoxCounts(tree, tree.leaves, noisy_boxes, box_units)),
+            (Marginal.of_cells(noisy_cells, cell_units), BoxCounts(tree, tree.leaves, noisy_boxes, box_units)),
         )
 
     def _check(self, holds: bool, parameter: str, allowed: str) -> None:  # noqa: FBT001

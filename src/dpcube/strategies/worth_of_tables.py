@@ -6,7 +6,7 @@ made up from it that are wrong in opposite directions: one has nothing beyond pa
 cells. On each the tree is tried with and without tables, and the mean logarithm of the ratio of errors decides.
 
 Enters: noisy tables. Leaves: yes or no. This is post-processing of what was counted; made-up cubes and their noise come
-from fixed seeds (`pseudo.py`).
+from fixed seeds (`simulated.py`).
 """
 
 import itertools
@@ -17,13 +17,13 @@ from fractions import Fraction
 import numpy as np
 
 from dpcube.core.arrays import Floats
-from dpcube.core.counter import NoisyCounter
-from dpcube.measurements import BoxCounts, MarginalCounts, Transcript
+from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.models.marginals.balanced import moved_by_departures
 from dpcube.models.marginals.components import Components, noisy_tables, table_over
-from dpcube.models.marginals.entropy import most_even_cube
+from dpcube.models.marginals.fitting import most_even_cube
 from dpcube.models.posterior import PosteriorEstimate, infer
-from dpcube.strategies.pseudo import PseudoCounter, clumped, made_up_rows
+from dpcube.strategies.simulated import clumped, made_up_rows, simulated_gate
 from dpcube.strategies.simulation import AskedOfTables
 
 PILOT = Fraction(4, 100)
@@ -35,11 +35,11 @@ MANY_ATTRIBUTES = 6
 MOST_TRIPLES = 10
 """Tables over three attributes, evenly chosen, that errors are taken of."""
 
-TablesAndTree = tuple[list[MarginalCounts], BoxCounts]
+TablesAndTree = tuple[list[Marginal], BoxCounts]
 
 
 def tables_are_worth_it(
-    pilot: list[MarginalCounts],
+    pilot: list[Marginal],
     share: Fraction,
     counter: NoisyCounter,
     asked: AskedOfTables,
@@ -58,7 +58,9 @@ def tables_are_worth_it(
         table = made_up_rows(cube, seed=seed)
         without, with_tables = (
             _log_errors(_estimated(Transcript(shape, unit, (*tables, boxes))) - table, asked)
-            for tables, boxes in (count(PseudoCounter(table, unit, seed=seed), part) for part in (Fraction(0), share))
+            for tables, boxes in (
+                count(simulated_gate(table, unit * BUDGET_UNITS, seed=seed), part) for part in (Fraction(0), share)
+            )
         )
         gain += without - with_tables
     return gain > 0

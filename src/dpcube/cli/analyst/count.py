@@ -76,7 +76,7 @@ def _column(fact: object) -> str:
 
 
 def _facts(release: "Release") -> dict[str, object]:
-    from dpcube.measurements.file import spent
+    from dpcube.measurements.manifest import spent
 
     made = release.provenance
     boxes = release.transcript.boxes
@@ -139,7 +139,7 @@ def _irregular(attribute: "Attribute") -> str:
     "--estimate",
     default="auto",
     show_default=True,
-    help="Estimate to answer from; `info` lists them, as-released is the old one.",
+    help="Estimate to answer from; `info` lists them.",
 )
 @as_json
 def count(release: Path, questions: tuple[str, ...], *, confidence: float, estimate: str, as_json: bool) -> None:
@@ -157,10 +157,10 @@ def count(release: Path, questions: tuple[str, ...], *, confidence: float, estim
     if as_json:
         print_json([{"question": text, **asdict(answer)} for text, answer in zip(asked, answers, strict=True)])
         return
-    other = MODELLED if all(a.modelled for a in answers) else "within boxes"
+    other = MODELLED if all(a.modelled for a in answers) else "nonuniformity"
     header = ["question", "count", "noise", other, f"{100 * confidence:.4g}% interval", "note"]
     rows = [
-        [text or "(all)", f"{a.value:,.1f}", said(a.stderr), said(a.within), a.interval, a.note]
+        [text or "(all)", f"{a.value:,.1f}", said(a.stderr), said(a.nonuniformity), a.interval, a.note]
         for text, a in zip(asked, answers, strict=True)
     ]
     columns = slice(None if any(a.note for a in answers) else -1)

@@ -25,7 +25,7 @@ from dpcube.cli.output import stage, stages_done, visible
     "--estimate",
     default="auto",
     show_default=True,
-    help="Estimate to draw; `info` lists them, as-released is the old one.",
+    help="Estimate to draw; `info` lists them.",
 )
 @click.option("--no-boxes", is_flag=True, help="Draw no lines around boxes.")
 def plot(

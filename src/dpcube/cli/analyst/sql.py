@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--estimate",
     default="auto",
     show_default=True,
-    help="Estimate to answer from; `info` lists them, as-released is the old one.",
+    help="Estimate to answer from; `info` lists them.",
 )
 @click.option("--seconds", default=60.0, show_default=True, help="Longest that the query may run.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the result as CSV.")
@@ -45,15 +45,15 @@ def sql(
 
     A query is like: SELECT sex, count(*), avg(age) FROM cube WHERE age >= 30 GROUP BY sex
     """
-    from dpcube.release.cache import estimate_of
+    from dpcube.release.cache import domain_and_estimate
 
     if as_csv and as_json:
         msg = "--csv and --json exclude each other"
         raise click.UsageError(msg)
-    domain, chosen = estimate_of(release, estimate)
+    domain, infer = domain_and_estimate(release, estimate)
     from dpcube.release.sql import run  # after the file is known to be a release
 
-    table = run(query, domain, chosen, error=error, confidence=confidence, seconds=seconds)
+    table = run(query, domain, infer, error=error, confidence=confidence, seconds=seconds)
     if as_json:
         print_json([{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()])
     elif as_csv:

@@ -20,7 +20,7 @@ estimate_option = click.option(
     "--estimate",
     default="auto",
     show_default=True,
-    help="Estimate to use; `info` lists them, as-released is the old one.",
+    help="Estimate to use; `info` lists them.",
 )
 
 

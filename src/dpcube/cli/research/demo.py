@@ -40,16 +40,16 @@ def demo(*, epsilon: str, strategy: str | None, output: Path, as_json: bool) -> 
             f"{t:,}",
             f"{a.value:,.0f}",
             f"{a.stderr:,.0f}",
-            f"{a.within:,.0f}",
+            f"{a.nonuniformity:,.0f}",
             f"{a.low:,.0f} to {a.high:,.0f}",
             a.note,
         )
         for q, t, a in zip(shown.questions, shown.truths, shown.answers, strict=True)
     ]
-    header = ("question", "truth", "answer", "noise", "within boxes", "95% interval", "note")
+    header = ("question", "truth", "answer", "noise", "nonuniformity", "95% interval", "note")
     columns = slice(None if any(answer.note for answer in shown.answers) else -1)
     print_table(header[columns], [row[columns] for row in rows], left=(0, 6))
-    click.echo("\nnoise: standard error of the noise added for privacy; within boxes: error expected from spreading")
+    click.echo("\nnoise: standard error of the noise added for privacy; nonuniformity: error expected from spreading")
     click.echo("counts evenly inside boxes, or of the model, estimated from the release. The interval covers both.")
     click.echo(f"\nReport:  {shown.report_path}")
     question = shell_word("age >= 65 and income = '>50K'")

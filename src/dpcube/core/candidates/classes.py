@@ -15,7 +15,7 @@ import numpy as np
 
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates.kind import Candidates, Scores, cells_of_box, check_axis, check_questions, summed_to
+from dpcube.core.candidates.kind import Candidates, Counted, Scores, check_axis, check_questions
 from dpcube.core.errors import InputError
 
 Criterion = Literal["max", "gini", "information"]
@@ -32,7 +32,7 @@ class LargestClass(Candidates):
     """The classes of each box: candidate k is the box's k-th value of the class, and the best has most rows.
 
     The score is less than 0 by the number of rows of other classes. One row more lowers the scores of all classes but
-    its own by 1: none goes up, and the spread is 1.
+    its own by 1: none goes up, and the sensitivity is 1.
 
     >>> LargestClass(Boxes((3,), np.array([[0]]), np.array([[3]])), target=0).scores(np.array([5, 1, 2]))
     array([-3, -7, -6])
@@ -63,13 +63,18 @@ class LargestClass(Candidates):
         return sizes
 
     @property
-    def spread(self) -> int:
+    def sensitivity(self) -> int:
         """The sensitivity of a count: scores go down together."""
         return 1
 
-    def scores(self, counts: Ints) -> Ints:
+    @property
+    def most_cells(self) -> int:
+        """All classes."""
+        return self.shape[self.target]
+
+    def scores_of(self, counted: Counted) -> Ints:
         """Return each class's rows less all rows of the box."""
-        tables = [summed_to(cells_of_box(counts, self.boxes[k]), (self.target,)) for k in range(len(self.boxes))]
+        tables = [counted.table((self.target,), self.boxes[k]) for k in range(len(self.boxes))]
         return np.concatenate([table - table.sum() for table in tables])
 
 
@@ -80,19 +85,19 @@ class BestSplit(Candidates):
     The term of a part with n rows, n_c of class c, and what one row more of class c does to it:
 
     * `max`: max_c n_c - n, the rows that the largest class does not have. The first goes up by 0 or 1 and n by 1, so
-      the term changes by 0 or -1: the spread is 1.
+      the term changes by 0 or -1: the sensitivity is 1.
     * `gini`: (sum_c n_c^2) / n - n. With S the sum of squares, S/n changes by (2 n_c + 1 - S/n) / (n + 1). As
       n_c^2 <= S <= n^2, that is at most (2 n_c + 1 - n_c^2/n) / (n + 1), which grows with n_c <= n and is 1 there, and
       at least (1 - n) / (n + 1) > -1. So the term changes by 0 to -2; that of an empty part is 0, and stays it. ONE S/n
-      is rounded down to whole numbers: it changes by ONE at most, so its whole part does. The spread is 2 ONE.
+      is rounded down to whole numbers: it changes by ONE at most, so its whole part does. The sensitivity is 2 ONE.
     * `information`: sum_c n_c log2(n_c / n), less than 0 by the bits that tell the classes of the part's rows. With
       f(x) = x log2 x and g(x) = f(x + 1) - f(x), which grows with x since f is convex, the term changes by
       g(n_c) - g(n): by 0 to -g(n), and g(n) = log2(n + 1) + n log2(1 + 1/n) has no bound but that of n. So f is taken
       to go on in a straight line from `most_rows` M, with slope g(M): g is then at most g(M) for every n. Fewer rows
       than that are scored as they are; more rows only lose sharpness. In whole numbers f is wrong by less than 2 (see
       `_rows_times_log`), and a term changes by two differences of it, each off by less than 2: by more than
-      -ONE g(M) - 4 and less than 4. The slope in whole numbers is less than 2 from ONE g(M): the spread is that slope
-      and 10.
+      -ONE g(M) - 4 and less than 4. The slope in whole numbers is less than 2 from ONE g(M): the sensitivity is that
+      slope and 10.
 
     >>> box = Boxes((2, 2, 2), np.zeros((1, 3), np.int64), np.full((1, 3), 2))
     >>> counts = np.array([[[4, 0], [4, 0]], [[0, 3], [1, 2]]])
@@ -139,18 +144,24 @@ class BestSplit(Candidates):
         return np.full(len(self.boxes), len(self.axes))
 
     @property
-    def spread(self) -> int:
+    def sensitivity(self) -> int:
         """As the criterion has it: all scores go down together, but for what is rounded."""
         if self.criterion == "information":
             return _slope(self.most_rows) + 10
         return 1 if self.criterion == "max" else 2 * ONE
 
-    def scores(self, counts: Ints) -> Scores:
-        """Return the score of each axis, box after box."""
-        return np.array([self._score(counts, k, axis) for k in range(len(self.boxes)) for axis in self.axes], object)
+    @property
+    def most_cells(self) -> int:
+        """The largest table of an axis by class."""
+        return max(self.shape[axis] for axis in self.axes) * self.shape[self.target]
 
-    def _score(self, counts: Ints, box: int, axis: int) -> int:
-        table = summed_to(cells_of_box(counts, self.boxes[box]), (axis, self.target))
+    def scores_of(self, counted: Counted) -> Scores:
+        """Return the score of each axis, box after box."""
+        return np.array([self._score(counted, k, axis) for k in range(len(self.boxes)) for axis in self.axes], object)
+
+    def _score(self, counted: Counted, box: int, axis: int) -> int:
+        first, second = sorted((axis, self.target))
+        table = counted.table((first, second), self.boxes[box])
         parts: list[list[int]] = (table if axis < self.target else table.T).tolist()
         if self.criterion == "max":
             return sum(max(part) - sum(part) for part in parts)

@@ -4,22 +4,21 @@ Enters: what was predicted, in whole numbers. Leaves: candidates whose score is 
 
 One row more changes one count of a candidate by 1 (its boxes are disjoint; a cell of the cube is in one cell of a
 table), or none, so the sum changes by at most 1, up or down. A score is weight * (distance - allowance) with public
-whole numbers, so it changes by at most the weight, and the spread is twice the largest weight.
+whole numbers, so it changes by at most the weight, and the sensitivity is twice the largest weight.
 
 Nothing wraps around. The counts of a candidate add up to less than 2^63 and its predictions to at most 2^62, both
 without their signs, so a distance is below 2^64: it is summed in unsigned 64-bit integers. The rest is in Python's.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dpcube.core.arrays import Ints
-from dpcube.core.boxes import Boxes, box_sums, first_meeting
-from dpcube.core.candidates.kind import Candidates, Scores, bounded_integers, check_axis, summed_to
+from dpcube.core.boxes import Boxes, first_meeting
+from dpcube.core.candidates.kind import Candidates, Counted, Scores, bounded_integers, check_axis
 from dpcube.core.errors import InputError
 
 MOST_PREDICTED = 2**62
@@ -81,14 +80,19 @@ class BoxDistances(Candidates):
         return np.array([len(self.weights)])
 
     @property
-    def spread(self) -> int:
+    def sensitivity(self) -> int:
         """Twice the largest weight."""
         return 2 * int(self.weights.max())
 
-    def scores(self, counts: Ints) -> Scores:
+    @property
+    def most_cells(self) -> int:
+        """A box is counted as one cell."""
+        return 1
+
+    def scores_of(self, counted: Counted) -> Scores:
         """Return the weighted distance of each set of boxes."""
         distances = np.zeros(len(self.weights), np.uint64)
-        np.add.at(distances, self.candidate, _apart(box_sums(counts, self.boxes), self.predicted))
+        np.add.at(distances, self.candidate, _apart(counted.sums(self.boxes), self.predicted))
         return _weighted(distances.tolist(), self.weights, self.allowances)
 
 
@@ -146,18 +150,19 @@ class TableDistances(Candidates):
         return np.array([len(self.axes)])
 
     @property
-    def spread(self) -> int:
+    def sensitivity(self) -> int:
         """Twice the largest weight."""
         return 2 * int(self.weights.max())
 
-    def scores(self, counts: Ints) -> Scores:
-        """Return the weighted distance of each table."""
-        return self.scores_of(lambda axes: summed_to(counts, axes))
+    @property
+    def most_cells(self) -> int:
+        """The largest table."""
+        return max(table.size for table in self.predicted)
 
-    def scores_of(self, exact_table: Callable[[tuple[int, ...]], Ints]) -> Scores:
-        """Return the weighted distance of each table, given what counts the exact table over some axes."""
+    def scores_of(self, counted: Counted) -> Scores:
+        """Return the weighted distance of each table."""
         pairs = zip(self.axes, self.predicted, strict=True)
-        distances = [int(_apart(exact_table(axes), predicted).sum()) for axes, predicted in pairs]
+        distances = [int(_apart(counted.table(axes), predicted).sum()) for axes, predicted in pairs]
         return _weighted(distances, self.weights, self.allowances)
 
 

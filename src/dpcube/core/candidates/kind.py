@@ -1,17 +1,45 @@
-"""What every kind of candidates tells the gate, and checks that they share."""
+"""What every kind of candidates of a private selection states to the gate, and checks that they share."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.core.arrays import Ints
-from dpcube.core.boxes import Box, Boxes, first_meeting
+from dpcube.core.boxes import Box, Boxes, box_sums, first_meeting
 from dpcube.core.errors import InputError
 
 Scores = NDArray[Any]
 """Whole numbers: 64-bit ones of which none is above 0, or Python's, of any size."""
+
+
+class Counted(Protocol):
+    """Exact counts as scores are computed from them. None is negative, and those of a cube are together below 2^63."""
+
+    def table(self, axes: tuple[int, ...], box: Box | None = None) -> Ints:
+        """Return the marginal over some axes, ascending, of the whole cube or of the cells of a box."""
+
+    def sums(self, boxes: Boxes) -> Ints:
+        """Return the count of each box."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CountedCells:
+    """Exact counts of every cell, in an array. No sum wraps around: all counts together are below 2^63."""
+
+    cells: Ints
+
+    def table(self, axes: tuple[int, ...], box: Box | None = None) -> Ints:
+        """Return sums over all other axes."""
+        cells = self.cells if box is None else self.cells[tuple(map(slice, box.lower, box.upper))]
+        others = tuple(axis for axis in range(cells.ndim) if axis not in axes)
+        return np.asarray(np.add.reduce(cells, axis=others, dtype=np.int64))
+
+    def sums(self, boxes: Boxes) -> Ints:
+        """Return the sum of each box."""
+        return box_sums(self.cells, boxes)
 
 
 class Candidates(ABC):
@@ -41,27 +69,33 @@ class Candidates(ABC):
 
     @property
     @abstractmethod
-    def spread(self) -> int:
+    def sensitivity(self) -> int:
         """The most by which one row more or less changes the difference of two scores of one question.
 
         If it changes each score by at most d, that is 2 d; if besides all of them go up, or all down, it is d.
         """
 
+    @property
     @abstractmethod
-    def scores(self, counts: Ints) -> Scores:
-        """Return the score of each candidate, question after question; the highest is best.
+    def most_cells(self) -> int:
+        """Cells of the largest table that a score is computed from."""
 
-        `counts` are of every cell of the cube: none is negative, and together they are below 2^63.
-        """
+    @abstractmethod
+    def scores_of(self, counted: Counted) -> Scores:
+        """Return the score of each candidate, question after question; the highest is best."""
+
+    def scores(self, counts: Ints) -> Scores:
+        """Return the scores by the counts of every cell of the cube."""
+        return self.scores_of(CountedCells(counts))
 
 
 def check_questions(boxes: Boxes) -> None:
     """Raise InputError unless there are boxes, of which no two have a cell in common."""
     if len(boxes) == 0:
-        msg = "a choice needs at least one box to be about"
+        msg = "a selection needs at least one box to be about"
         raise InputError(msg)
     if first_meeting(boxes, np.zeros(len(boxes), np.int64)) >= 0:
-        msg = "the boxes of one choice must be disjoint; ask about boxes that meet in calls of their own"
+        msg = "the boxes of one selection must be disjoint; ask about boxes that meet in calls of their own"
         raise InputError(msg)
 
 
@@ -81,14 +115,3 @@ def bounded_integers(what: str, given: object, *, size: int, least: int, most: i
     kept = np.array(found)
     kept.flags.writeable = False
     return kept
-
-
-def cells_of_box(counts: Ints, box: Box) -> Ints:
-    """Return the counts of the cells of a box, as a view of them."""
-    return counts[tuple(map(slice, box.lower, box.upper))]
-
-
-def summed_to(counts: Ints, axes: tuple[int, ...]) -> Ints:
-    """Return the sums over all other axes. No sum wraps around: all counts together are below 2^63."""
-    others = tuple(axis for axis in range(counts.ndim) if axis not in axes)
-    return np.asarray(np.add.reduce(counts, axis=others, dtype=np.int64))

@@ -7,7 +7,7 @@ import numpy as np
 
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Boxes
-from dpcube.core.candidates.kind import Candidates, bounded_integers, cells_of_box, check_questions, summed_to
+from dpcube.core.candidates.kind import Candidates, Counted, bounded_integers, check_questions
 from dpcube.core.errors import InputError
 
 
@@ -16,7 +16,7 @@ class MedianCuts(Candidates):
     """Every cut of a box across an axis: candidate k is before the box's cell k + 1, and the best is at the median.
 
     The score of a cut with r of the box's N rows below it is -|N - 2r|. One row more makes N - 2r one more if it is
-    above the cut and one less if it is below, so a score changes by 1, some up and some down: the spread is 2.
+    above the cut and one less if it is below, so a score changes by 1, some up and some down: the sensitivity is 2.
 
     >>> cuts = MedianCuts(Boxes((4,), np.array([[0]]), np.array([[4]])), np.array([0]))
     >>> cuts.scores(np.array([5, 1, 1, 1])), cuts.places(np.array([0]))
@@ -54,14 +54,19 @@ class MedianCuts(Candidates):
         return cuts
 
     @property
-    def spread(self) -> int:
+    def sensitivity(self) -> int:
         """Twice the sensitivity of a rank's distance from the middle."""
         return 2
 
-    def scores(self, counts: Ints) -> Ints:
+    @property
+    def most_cells(self) -> int:
+        """The longest axis, at most."""
+        return max(self.shape)
+
+    def scores_of(self, counted: Counted) -> Ints:
         """Return -|N - 2r| of every cut."""
         axes = self.axes.tolist()
-        return np.concatenate([_ranks(cells_of_box(counts, self.boxes[k]), axis) for k, axis in enumerate(axes)])
+        return np.concatenate([_ranks(counted.table((axis,), self.boxes[k])) for k, axis in enumerate(axes)])
 
     def places(self, chosen: Ints) -> Ints:
         """Return the first cell behind each chosen cut."""
@@ -69,8 +74,7 @@ class MedianCuts(Candidates):
         return places
 
 
-def _ranks(counts: Ints, axis: int) -> Ints:
-    along = summed_to(counts, (axis,))
+def _ranks(along: Ints) -> Ints:
     below = np.cumsum(along)
     above = below[-1] - below
     # Neither is negative, so their difference fits where twice a rank may not.

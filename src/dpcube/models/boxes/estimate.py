@@ -17,18 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats
-from dpcube.core.boxes import filled_boxes
+from dpcube.core.boxes import Boxes, filled_boxes
+from dpcube.models.arrays import Arrays, EstimateArrays, small_ints
 from dpcube.models.boxes.part import BoxPart, BoxSums
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
+from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.axis_weights import equal_weights, squared_weights
+from dpcube.models.errors.nonuniformity import NonUniformity
 from dpcube.models.errors.parts import EqualNoises, ErrorParts
-from dpcube.models.errors.within_boxes import WithinBoxes
 from dpcube.models.protocol import DENSE_CELLS
 from dpcube.queries import CountingQueries, Workload
 
 
 @dataclass(frozen=True)
-class BoxEstimate:
+class BoxEstimate(CellwiseEstimate):
     """An estimate by totals of boxes and details of cells, each linear in what was measured."""
 
     name: str
@@ -37,7 +39,7 @@ class BoxEstimate:
     detail: Floats | None = None
     """What is added to each cell, in the shape of the cube."""
     cell_variance: float = 0.0
-    within: WithinBoxes | None = None
+    within: NonUniformity | None = None
     """What tells the error of spreading boxes evenly, where something does."""
     alpha: float | None = None
     """Of the noise, where the estimate is one kind of counts, each measured once and alike: cells, or boxes."""
@@ -54,7 +56,7 @@ class BoxEstimate:
         cells = filled_boxes(self.boxes.leaves, self.boxes.density)
         return cells if self.detail is None else cells + self.detail
 
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+    def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
         values = np.zeros(len(queries)) if self.detail is None else weighted_sums(self.detail, queries)
         cell_noise = self.cell_variance * squared_weights(queries)
@@ -77,22 +79,43 @@ class BoxEstimate:
         sums = self.boxes.range_sums(workload)
         return self._box_errors(cell_noise, sums, lambda within: within.range_guesses(workload))
 
+    def evenly_spread(self) -> tuple[Boxes, Floats] | None:
+        """Return the boxes and their totals, where cells have no details of their own."""
+        return None if self.boxes is None or self.detail is not None else (self.boxes.leaves, self.boxes.totals)
+
+    def to_arrays(self) -> EstimateArrays:
+        """Return totals of boxes, details of cells, and what tells how uneven boxes are, as far as there are any."""
+        facts = {"name": self.name, "shape": list(self.shape), "alpha": self.alpha}
+        arrays: Arrays = {"cellVariance": np.array([float(self.cell_variance)])}
+        if self.detail is not None:
+            arrays["detail"] = self.detail.reshape(-1)
+        if self.boxes is not None:
+            tree = self.boxes.tree
+            bounds = {"end": tree.end, "lower": tree.lower, "upper": tree.upper}
+            arrays |= {name: small_ints(of) for name, of in bounds.items()}
+            arrays["below"] = self.boxes.below.reshape(-1)
+        if self.within is not None:
+            ratio = self.within.ratio
+            arrays["ratio"] = np.array([self.within.cell_variance, ratio.least, ratio.low, ratio.power])
+            arrays["deviation"] = self.within.deviation.reshape(-1)
+        return EstimateArrays("boxes", facts, arrays)
+
     def _cell_errors(self, cell_noise: Floats, numbers: NDArray[np.int64]) -> ErrorParts:
         """Return the errors of sums of noisy cells: noise alone."""
         return ErrorParts(cell_noise, np.zeros(len(cell_noise)), self._equal(numbers))
 
-    def _box_errors(self, cell_noise: Floats, sums: BoxSums, guesses: Callable[[WithinBoxes], Floats]) -> ErrorParts:
+    def _box_errors(self, cell_noise: Floats, sums: BoxSums, guesses: Callable[[NonUniformity], Floats]) -> ErrorParts:
         """Return the errors of what is taken of boxes: noise, and where boxes are cut that of spreading them evenly.
 
         That one is 0 if cells have details of their own; without details it is expected from the noisy cells, if there
         are any, and else unknown.
         """
-        within_squares = np.zeros(len(cell_noise))
+        nonuniformity_squares = np.zeros(len(cell_noise))
         if self.within is not None:
-            within_squares = self.within.expected_square(guesses(self.within), sums.cut, sums.worst)
+            nonuniformity_squares = self.within.expected_square(guesses(self.within), sums.cut, sums.worst)
         elif self.detail is None:
-            within_squares = np.where(sums.cut > 0, np.nan, 0.0)
-        return ErrorParts(np.maximum(cell_noise + sums.variance, 0.0), within_squares, self._equal(sums.number))
+            nonuniformity_squares = np.where(sums.cut > 0, np.nan, 0.0)
+        return ErrorParts(np.maximum(cell_noise + sums.variance, 0.0), nonuniformity_squares, self._equal(sums.number))
 
     def _equal(self, numbers: NDArray[np.int64] | Floats) -> EqualNoises | None:
         return None if self.alpha is None else EqualNoises(self.alpha, numbers.astype(np.int64))

@@ -11,8 +11,8 @@ from dpcube.core.boxes import Boxes
 from dpcube.core.compiled import compiled
 from dpcube.models.errors.axis_weights import AxisWeights, axis_weights, even_measure, everything, largest_weights
 from dpcube.models.errors.box_tables import BoxTables, worthwhile
+from dpcube.models.errors.nonuniformity import REACHED
 from dpcube.models.errors.walks import VALUE, leaf_sums
-from dpcube.models.errors.within_boxes import REACHED
 from dpcube.queries import CountingQueries, Workload
 from dpcube.trees.tree import BoxTree
 
@@ -23,8 +23,8 @@ class BoxSums(NamedTuple):
     Let a query give the n cells of a box weights of mean p and mean square q; of a range p = q is the part of the box
     that lies in it. `variance` sums p^2 times the variance of the box's total, the noise; `cut` sums n (q - p^2), which
     is 0 where no box is taken in part; `worst` sums how wrong the boxes that are taken in part can be (the end of
-    `errors/within_boxes.py`). `number` is how many boxes are taken if each is taken as a whole, with one size of weight
-    for all of them; else 0.
+    `errors/nonuniformity.py`). `number` is how many boxes are taken if each is taken as a whole, with one size of
+    weight for all of them; else 0.
     """
 
     variance: Floats
@@ -76,14 +76,14 @@ class BoxPart:
         return sums[:, VALUE], _box_sums(sums, largest_weights(queries))
 
     def _walked(self, asked: AxisWeights) -> Floats:
-        return leaf_sums(self.tree, self._below, asked)
+        return leaf_sums(self.tree, self.below, asked)
 
     @cached_property
     def _everything(self) -> AxisWeights:
         return everything(self.tree.shape, *even_measure(self.tree.shape))
 
     @cached_property
-    def _below(self) -> Floats:
+    def below(self) -> Floats:
         """Totals, variances and numbers of the leaves of every subtree, shape (nodes, 3)."""
         of_node = np.zeros((len(self.tree), 3))
         of_node[self.tree.leaves] = np.stack([self.totals, self.variances, np.ones(len(self.totals))], axis=1)

@@ -5,19 +5,19 @@ one attribute. The error of its answer is then that of the counts, and how far t
 question the model says more than was counted: the answer is modelled, and its error is told by cuboids held out.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dpcube.core.arrays import Bools, Floats, Ints
+from dpcube.core.arrays import Bools, Floats, Ints, Places
 from dpcube.core.errors import QueryError
-from dpcube.measurements import Transcript
-from dpcube.models.cell_sums import weighted_sums
-from dpcube.models.cuboids.beliefs import Beliefs
-from dpcube.models.cuboids.cells_in_groups import shares_of_cells
+from dpcube.models.arrays import EstimateArrays
+from dpcube.models.cell_sums import few_weighted_sums, weighted_sums
+from dpcube.models.cuboids.beliefs import Beliefs, spread
 from dpcube.models.cuboids.departures import Departure, departure_of
 from dpcube.models.cuboids.first_tables import (
     counted_table,
@@ -28,14 +28,21 @@ from dpcube.models.cuboids.first_tables import (
 )
 from dpcube.models.cuboids.fitting import CountedTable, fit, variance_of_total
 from dpcube.models.cuboids.junction import CliqueAxes, model_cells, table_cells
+from dpcube.models.cuboids.shares import shares_of_cells
+from dpcube.models.errors.axis_weights import ranges_by_weights
+from dpcube.models.errors.level_walk import FEW
 from dpcube.models.errors.parts import ErrorParts
+from dpcube.models.protocol import Queries, marginal_cells
+from dpcube.models.sampling import BATCH_ROWS, Generator, modelled_cells, rows_to_draw
 from dpcube.queries import CountingQueries, Workload
+
+if TYPE_CHECKING:
+    from dpcube.measurements import Transcript
 
 MOST_MODEL_CELLS = 2**20
 """Cells of all cliques of a model that is fitted; strategies stay far below it."""
 MOST_JOINT_CELLS = 2**20
 """Cells of a table over the attributes of many questions; larger ones are asked one by one."""
-MOST_RANGE_WEIGHTS = 2**26
 Way = Literal["weighed", "taken", "squared"]
 WAYS: tuple[Way, ...] = ("weighed", "taken", "squared")
 """How rows add up: by a query's weights, each that has one as 1, or by the squares of weights."""
@@ -59,16 +66,16 @@ class CuboidsEstimate:
     selected: bool = True
     """Whether the tables over groups were selected by how far they depart from the model, and not named."""
 
-    @classmethod
-    def of(cls, name: str, transcript: Transcript) -> "CuboidsEstimate":
-        """Return the estimate of a transcript of cuboids."""
-        measured = transcript.cuboids
-        assert measured is not None  # as declared
+    is_inferred = True
 
-        counted = [counted_table(transcript, one.axes, one.counts, one.units) for one in measured.cuboids]
+    @classmethod
+    def of(cls, name: str, transcript: "Transcript") -> "CuboidsEstimate":
+        """Return the estimate of a transcript of cuboids."""
+        counted = [counted_table(transcript, one) for one in transcript.marginals if one.groups is not None]
         firsts, wholes = first_tables(transcript), counts_of_whole(transcript)
-        selected = any(one.choice_units for one in measured.cuboids)
-        return cls(name, transcript.shape, measured.groups, tuple(firsts), tuple(counted), tuple(wholes), selected)
+        selected, groups = bool(transcript.selections), transcript.groups
+        of_axis = tuple(map(np.arange, transcript.shape)) if groups is None else groups.of_axis
+        return cls(name, transcript.shape, of_axis, tuple(firsts), tuple(counted), tuple(wholes), selected)
 
     @cached_property
     def ones(self) -> tuple[CountedTable, ...]:
@@ -109,18 +116,59 @@ class CuboidsEstimate:
 
     def cells(self) -> Floats:
         """Return the estimated count of every cell, if they can be held."""
-        if float(np.prod(self.shape, dtype=float)) > DENSE_MODELLED:
+        if not self.is_materialisable:
             msg = "this release is of a wide table, of more cells than can be laid out; ask for fewer attributes: "
             msg += "group_by, dice or SQL"
             raise QueryError(msg)
-        table = self.beliefs.marginal(tuple(range(len(self.shape))))
-        for axis, (groups, shares) in enumerate(zip(self.groups, self.shares, strict=True)):
-            along = shares.reshape([-1 if j == axis else 1 for j in range(table.ndim)])
-            table = np.take(table, groups, axis=axis) * along
+        return self.marginal(range(len(self.shape)))
+
+    @property
+    def is_materialisable(self) -> bool:
+        """Whether every cell can be laid out."""
+        return math.prod(self.shape) <= DENSE_MODELLED
+
+    def marginal(self, axes: Sequence[int], starts: Sequence[Ints] | None = None) -> Floats:
+        """Return the table over some axes: that of groups, shared out among their cells; ranges if it is large."""
+        sides = [self.shape[axis] for axis in axes] if starts is None else list(map(len, starts))
+        if max(table_cells(self.sides, axes), math.prod(sides)) > DENSE_MODELLED:
+            return self.values(marginal_cells(self.shape, axes, starts)).reshape(sides)
+        table = self.beliefs.marginal(tuple(axes))
+        for place, axis in enumerate(axes):
+            groups, shares = self.groups[axis], self.shares[axis]
+            if starts is None:
+                table = np.take(table, groups, axis=place) * spread(shares, (place,), tuple(range(table.ndim)))
+            else:
+                shared = np.where(groups[:, None] == np.arange(self.sides[axis]), shares[:, None], 0.0)
+                runs = np.add.reduceat(shared, starts[place], axis=0)
+                table = np.moveaxis(np.tensordot(runs, table, axes=([1], [place])), 0, place)
         return table
 
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
-        """Return the estimated answers of many counting queries and the parts of their errors."""
+    def draw(self, rows: int | None, generator: Generator, *, batch: int | None = None) -> Iterator[tuple[Places, ...]]:
+        """Return the cells of synthetic rows, drawn from the model."""
+        count, at_once = rows_to_draw(rows, self.beliefs.total), batch or BATCH_ROWS
+        return (
+            modelled_cells(self.beliefs, self.groups, self.shares, min(at_once, count - start), generator)
+            for start in range(0, count, at_once)
+        )
+
+    def without_order(self, axes: tuple[int, ...]) -> "CuboidsEstimate":  # noqa: ARG002 (the same for any order)
+        """Return the estimate itself: groups say which values are alike."""
+        return self
+
+    def to_arrays(self) -> EstimateArrays:
+        """Return the cliques of the model, the shares of cells, the noisy tables, and how far it departs from them."""
+        from dpcube.models.cuboids.stored import written_cuboids
+
+        return written_cuboids(self)
+
+    @property
+    def marginal_model(self) -> "CuboidsEstimate":
+        """The model itself."""
+        return self
+
+    def answers(self, queries: Queries) -> tuple[Floats, ErrorParts]:
+        """Return the estimated answers of many queries and the parts of their errors."""
+        queries = _weights(queries)
         values, asked = np.empty(len(queries)), _Asked.of(queries, self)
         noise, within, modelled = np.empty(len(queries)), np.zeros(len(queries)), np.zeros(len(queries), np.bool_)
         for axes, at in asked.patterns():
@@ -128,16 +176,16 @@ class CuboidsEstimate:
             noise[at], within[at], modelled[at] = self._errors(axes, asked, at, values[at])
         return values, ErrorParts(noise, within, modelled=modelled)
 
-    def range_values(self, workload: Workload) -> Floats:
-        """Return the estimated answers of many ranges."""
-        values, asked = np.empty(len(workload)), _Asked.of(_ranges(workload), self)
+    def values(self, queries: Queries) -> Floats:
+        """Return the estimated answers of many queries."""
+        values, asked = np.empty(len(queries)), _Asked.of(_weights(queries), self)
         for axes, at in asked.patterns():
             values[at] = self._values(axes, asked, at)
         return values
 
-    def range_errors(self, workload: Workload) -> ErrorParts:
-        """Return the parts of the errors of many ranges."""
-        return self.answers(_ranges(workload))[1]
+    def errors(self, queries: Queries) -> ErrorParts:
+        """Return the parts of the errors of many queries."""
+        return self.answers(queries)[1]
 
     def _values(self, axes: CliqueAxes, asked: "_Asked", at: Ints, way: Way = "weighed") -> Floats:
         """Return the answers of queries about some axes."""
@@ -283,9 +331,8 @@ class _Asked:
         if not axes:
             return np.full(len(at), float(table))
         weights = tuple(self.folded[way][axis] for axis in axes)
-        return weighted_sums(
-            np.ascontiguousarray(table), CountingQueries(weights, self.chosen[np.ix_(at, np.array(axes))])
-        )
+        queries = CountingQueries(weights, self.chosen[np.ix_(at, np.array(axes))])
+        return few_weighted_sums(table, queries) if len(at) <= FEW else weighted_sums(table, queries)
 
     def counted(self, table: CountedTable, axes: CliqueAxes, at: Ints) -> tuple[Floats, Floats]:
         """Return what a noisy table counts of queries about some of its axes, and the sums of squared weights."""
@@ -305,25 +352,13 @@ class _Asked:
         return counts.reshape(-1), np.asarray(squares, np.float64)
 
 
-def makes_a_small_model(transcript: Transcript) -> bool:
+def makes_a_small_model(transcript: "Transcript") -> bool:
     """Say whether the model of cuboids can be held."""
-    measured = transcript.cuboids
-    assert measured is not None  # as declared
-    axes = [first.axes for first in first_tables(transcript)] + [cuboid.axes for cuboid in measured.cuboids]
-    return model_cells(measured.sides, axes) <= MOST_MODEL_CELLS
+    axes = [one.axes for one in transcript.marginals if one.axes]
+    sides = transcript.shape if transcript.groups is None else transcript.groups.sides
+    return model_cells(sides, axes) <= MOST_MODEL_CELLS
 
 
-def _ranges(workload: Workload) -> CountingQueries:
-    """Return ranges as counting queries."""
-    weights, chosen = [], []
-    for axis, side in enumerate(workload.shape):
-        ends, which = np.unique(
-            np.stack([workload.lower[:, axis], workload.upper[:, axis]], axis=1), axis=0, return_inverse=True
-        )
-        if len(ends) * side > MOST_RANGE_WEIGHTS:
-            msg = f"{len(ends):,} ranges of an attribute of {side:,} cells are too many at once; ask for fewer"
-            raise QueryError(msg)
-        cells = np.arange(side)
-        weights.append(((cells >= ends[:, :1]) & (cells < ends[:, 1:])).astype(np.float64))
-        chosen.append(which.reshape(-1))
-    return CountingQueries(tuple(weights), np.stack(chosen, axis=1))
+def _weights(queries: Queries) -> CountingQueries:
+    """Return queries as weights along axes, ranges too."""
+    return ranges_by_weights(queries) if isinstance(queries, Workload) else queries

@@ -7,31 +7,30 @@ the classes, is one over the attribute; that of the target is told by all of the
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
-from dpcube.measurements import MarginalCounts, Transcript
+from dpcube.measurements import Marginal, Transcript
 from dpcube.models.cuboids.fitting import CountedTable, pooled
-from dpcube.models.cuboids.junction import CliqueAxes
 from dpcube.noise import noise_variances
 
 
-def counted_table(transcript: Transcript, axes: CliqueAxes, counts: Ints, units: int) -> CountedTable:
-    """Return noisy counts with the variance of the noise of so many units."""
-    variance = float(noise_variances(np.array([units]), transcript.epsilon_per_unit)[0])
-    return CountedTable(axes, counts.astype(np.float64), variance)
+def counted_table(transcript: Transcript, one: Marginal) -> CountedTable:
+    """Return a noisy marginal with the variance of its noise."""
+    variance = float(noise_variances(np.array([one.units]), transcript.epsilon_per_unit)[0])
+    return CountedTable(one.axes, one.counts.astype(np.float64), variance)
 
 
 def first_tables(transcript: Transcript) -> list[CountedTable]:
     """Return the noisy tables of cells, by their axes."""
     found = sorted(_over_attributes(transcript), key=lambda one: one.axes)
-    return [counted_table(transcript, one.axes, one.counts, one.units) for one in found]
+    return [counted_table(transcript, one) for one in found]
 
 
 def counts_of_whole(transcript: Transcript) -> list[CountedTable]:
     """Return the counts of the whole that were measured by themselves: tables over no axes."""
-    return [counted_table(transcript, (), one.counts, one.units) for one in transcript.totals]
+    return [counted_table(transcript, one) for one in transcript.totals]
 
 
-def _over_attributes(transcript: Transcript) -> list[MarginalCounts]:
-    return [kept for kept in transcript.measurements if isinstance(kept, MarginalCounts) and kept.axes]
+def _over_attributes(transcript: Transcript) -> list[Marginal]:
+    return [one for one in transcript.marginals if one.axes and one.groups is None]
 
 
 def tables_of_one(tables: list[CountedTable]) -> list[CountedTable]:

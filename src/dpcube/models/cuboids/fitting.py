@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from dpcube.core.arrays import Floats
 from dpcube.models.cuboids.beliefs import Beliefs, calibrated, zero_factors
@@ -100,6 +99,8 @@ def fit(
     A table over no axes is a count of the whole: it has a part in the total, to which all others are moved.
     It ends after so many steps, or at one that betters what is minimized by no more than the part `close` of it.
     """
+    from scipy.optimize import minimize  # an estimate that was stored needs none
+
     total = total_of(tables)
     tables = pooled([table for table in tables if table.axes])
     tree = JunctionTree.of(shape, [table.axes for table in tables])

@@ -8,13 +8,13 @@ one known law and nothing else, that is stated too (`EqualNoises`). What is not 
 
 **Who states each.** An estimate does, for many questions at once (`Estimate.answers`, `Estimate.range_errors`):
 
-* `BoxEstimate`: noise from the variances of the boxes' totals and of cells; the error within boxes from the noisy
-  cells of the release (`within_boxes.py`), or unknown without them; the law, where every count has the same noise.
-* `LeastSquaresTree`: noise exactly, by least squares; the error within boxes is unknown where a leaf of several cells
+* `BoxEstimate`: noise from the variances of the boxes' totals and of cells; the non-uniformity error from the noisy
+  cells of the release (`nonuniformity.py`), or unknown without them; the law, where every count has the same noise.
+* `LeastSquaresTree`: noise exactly, by least squares; the non-uniformity error is unknown where a leaf of several cells
   is cut.
 * `PosteriorEstimate`: noise from the variance of every split of the tree, and the bias of the posterior
-  (`biases.py`; as old files were released, all splits were raised alike: `calibration.py`, run by
-  `posterior/calibrated.py`); the error within boxes from the prior of the cuts that the leaves never got. No law: its
+  (`biases.py`; of the estimate `posterior` all splits are raised alike instead: `posterior/calibration.py`);
+  the non-uniformity error from the prior of the cuts that the leaves never got. No law: its
   errors are not sums of noises.
 * `BalancedEstimate`: those of its posterior, reduced for sums that noisy tables over one and two attributes state
   better (`marginals/balanced.py`).
@@ -27,8 +27,8 @@ one known law and nothing else, that is stated too (`EqualNoises`). What is not 
 **How they are added up over the boxes.** A question is weights along axes (`axis_weights.py`); a walk down the tree
 adds up what it takes of the boxes (`walks.py`: one walk for totals of boxes, one for a posterior, each for ranges and
 counting queries alike). For very many ranges tables give the same sums faster: `box_tables.py` for any boxes,
-`halving_table.py` for a posterior on a tree of halves. `pooled_ranges.py` are the ranges, and `fixed_normals.py` the
-made-up noise, with which an estimate is tried out; they are always the same, so the errors stated for a release never
+`halving_table.py` for a posterior on a tree of halves. `fixed_inputs.py` has the ranges and
+the simulated noise with which an estimate is probed; they are always the same, so the errors stated for a release never
 change.
 
 **Who makes an interval of them.** `dpcube.release.answer.Answers` takes the square roots of the two parts, adds what
@@ -42,12 +42,12 @@ from typing import TYPE_CHECKING
 from dpcube.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from dpcube.models.errors.fixed_inputs import evenly_placed_ranges
+    from dpcube.models.errors.nonuniformity import NonUniformity, deviations_from_means
     from dpcube.models.errors.parts import EqualNoises, ErrorParts
-    from dpcube.models.errors.pooled_ranges import evenly_placed_ranges
-    from dpcube.models.errors.within_boxes import WithinBoxes, deviations_from_means
 
-__all__ = ["EqualNoises", "ErrorParts", "WithinBoxes", "deviations_from_means", "evenly_placed_ranges"]
+__all__ = ["EqualNoises", "ErrorParts", "NonUniformity", "deviations_from_means", "evenly_placed_ranges"]
 
-_PARTS, _WITHIN = ("EqualNoises", "ErrorParts"), ("WithinBoxes", "deviations_from_means")
-_HOMES = {**dict.fromkeys(_PARTS, "parts"), **dict.fromkeys(_WITHIN, "within_boxes")}
-__getattr__ = lazily(__name__, {**_HOMES, "evenly_placed_ranges": "pooled_ranges"})
+_PARTS, _WITHIN = ("EqualNoises", "ErrorParts"), ("NonUniformity", "deviations_from_means")
+_HOMES = {**dict.fromkeys(_PARTS, "parts"), **dict.fromkeys(_WITHIN, "nonuniformity")}
+__getattr__ = lazily(__name__, {**_HOMES, "evenly_placed_ranges": "fixed_inputs"})

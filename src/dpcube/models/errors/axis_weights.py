@@ -11,9 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
+from dpcube.core.errors import QueryError
 from dpcube.queries import CountingQueries, Workload
 
 ROW, LOW, HIGH = range(3)
+MOST_RANGE_WEIGHTS = 2**26
+"""Weights of ranges that are laid out at once."""
 
 
 class AxisWeights(NamedTuple):
@@ -81,6 +84,22 @@ def axis_weights(queries: CountingQueries, measure: Floats, start: Ints) -> Axis
     measure = np.concatenate([np.append(0.0, np.cumsum(along)) for along in measures])
     taken = np.stack([first, np.zeros_like(first), np.broadcast_to(shape, first.shape)], axis=2)
     return AxisWeights(weight, until, sums, measure, start, taken)
+
+
+def ranges_by_weights(workload: Workload) -> CountingQueries:
+    """Return ranges as counting queries."""
+    weights, chosen = [], []
+    for axis, side in enumerate(workload.shape):
+        ends, which = np.unique(
+            np.stack([workload.lower[:, axis], workload.upper[:, axis]], axis=1), axis=0, return_inverse=True
+        )
+        if len(ends) * side > MOST_RANGE_WEIGHTS:
+            msg = f"{len(ends):,} ranges of an attribute of {side:,} cells are too many at once; ask for fewer"
+            raise QueryError(msg)
+        cells = np.arange(side)
+        weights.append(((cells >= ends[:, :1]) & (cells < ends[:, 1:])).astype(np.float64))
+        chosen.append(which.reshape(-1))
+    return CountingQueries(tuple(weights), np.stack(chosen, axis=1))
 
 
 def _rows_of_axis(weights: Floats, measure: Floats) -> tuple[Floats, Ints, Floats]:

@@ -1,12 +1,12 @@
-"""How far an answer is off for good: what its posterior is wrong by, as far as its counts can tell.
+"""Per-query bias of the posterior, estimated by empirical Bayes from its disagreement with least squares.
 
 A posterior is right on average over questions, if its prior is right on average over tables; of a single question it is
 wrong by some b, the same in every release of the table. Beforehand b is as good as normal around 0, with a variance p
-in proportion to the squared error s that the posterior states of that question: `BIAS` s, but for a few odd questions
+in proportion to the squared error s that the posterior states of that question: `BIAS` s, but for a few outliers
 `ODD_BIAS` s. (It may state next to nothing, where it takes boxes for surely empty; s is then taken to be the noise of
 the surest count there is.) The counts tell a little about it. Least squares is unbiased, so what it answers less what
-the posterior answers is -b and noise of a variance v, which probes show (`posterior/probes.py`). By Bayes' rule for
-normal laws, with w = p / (p + v),
+the posterior answers is -b and noise of a variance v, which probes show (`posterior/calibration.py`). By Bayes' rule
+for normal laws, with w = p / (p + v),
 
     E[b^2 | apart] = w v + (w apart)^2,
 
@@ -16,7 +16,7 @@ they are clear it is what they show.
 
 A sum over very many boxes errs more than s says, which takes the errors of boxes for independent; most where a cube has
 many attributes and a question asks of few of them. By how much is the same for questions that ask of as many
-attributes, so it is learnt from the release (`posterior/of_attributes.py`). Nothing else is pooled over questions.
+attributes, so it is learnt from the release (`posterior/calibration.py`). Nothing else is pooled over questions.
 
 Releases of several periods that are put together (`release/periods.py`) hold tables that are alike, so their posteriors
 are wrong the same way. The posterior of the whole adds up the squared errors s_k of the periods that a question takes,

@@ -1,4 +1,4 @@
-"""What the error of an answer is made of: noise, the error within boxes, and where it is known, the noise's law."""
+"""What the error of an answer is made of: noise, the non-uniformity error, and where it is known, the noise's law."""
 
 from typing import NamedTuple
 
@@ -18,13 +18,13 @@ class EqualNoises(NamedTuple):
 class ErrorParts(NamedTuple):
     """The parts of the errors of many answers, each of shape (answers,). What is not known is NaN, never 0.
 
-    `noise_variances` is the variance that the noise of the measured counts leaves in each answer; `within_squares` the
-    expected square of the error made by spreading the count of a box over its cells, where a question takes a part of
-    the box only; `noises` tells where the law of the error is known exactly. `modelled` tells which answers say more
-    than was counted of their attributes together: none unless given.
+    `noise_variances` is the variance that the noise of the measured counts leaves in each answer;
+    `nonuniformity_squares` the expected square of the error made by spreading the count of a box over its cells, where
+    a question takes a part of the box only; `noises` states the law of the error where it is known exactly. `modelled`
+    says which answers depend on more than was counted of their attributes together: none unless given.
     """
 
     noise_variances: Floats
-    within_squares: Floats
+    nonuniformity_squares: Floats
     noises: EqualNoises | None = None
     modelled: Bools | None = None

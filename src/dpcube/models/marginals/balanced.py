@@ -15,15 +15,16 @@ from functools import cached_property
 import numpy as np
 
 from dpcube.core.arrays import Floats, Ints
+from dpcube.models.arrays import EstimateArrays
 from dpcube.models.cell_sums import range_sums, summed_area_table, weighted_sums
+from dpcube.models.cellwise import CellwiseEstimate
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.marginals.components import Components, TableAxes, centred, table_over
-from dpcube.models.marginals.entropy import independent_cube
-from dpcube.models.marginals.fitting import fitted, one_way_tables, two_way_tables
+from dpcube.models.marginals.fitting import fitted, independent_cube, one_way_tables, two_way_tables
 from dpcube.models.marginals.one_way import SURPRISE, MovedValues, OneWay
 from dpcube.models.marginals.pooled import pooled_errors, values_inside, values_taken, weight_sums, with_values
 from dpcube.models.marginals.shrinkage import Departures, groups_by_size, signals
-from dpcube.models.posterior import PosteriorEstimate
+from dpcube.models.posterior import TreeEstimate
 from dpcube.queries import CountingQueries, Workload
 
 MOST_FITTED = 2**23
@@ -35,14 +36,16 @@ EVERYWHERE = 1e-5
 
 
 @dataclass(frozen=True)
-class BalancedEstimate:
+class BalancedEstimate(CellwiseEstimate):
     """An estimate of the whole cube: a posterior of a tree, moved to the components of noisy tables."""
 
     name: str
-    tree: PosteriorEstimate
+    tree: TreeEstimate
     tables: Components
     unordered: tuple[int, ...] = ()
     """Axes of attributes whose values have no order."""
+
+    is_inferred = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,13 +56,20 @@ class BalancedEstimate:
         """Return the estimated count of every cell, in the shape of the cube."""
         return self._moved.cells.copy()
 
-    def answers(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
+    def weighed(self, queries: CountingQueries) -> tuple[Floats, ErrorParts]:
         """Return the estimated answers of many counting queries and the parts of their errors."""
-        _, errors = self.tree.answers(queries)
-        own, asked = self.tree.own_squares(queries), weight_sums(queries)
-        pooled = self._pooled(errors, own, *asked)
+        asked = weight_sums(queries)
+        pooled = self._pooled(*self.tree.errors_beside_own(queries), *asked)
         errors = with_values(pooled, values_taken(self.of_values, queries), *asked, shape=self.shape)
-        return weighted_sums(self._moved.cells, queries), errors
+        return self.weighed_values(queries), errors
+
+    def weighed_values(self, queries: CountingQueries) -> Floats:
+        """Return the estimated answers of counting queries."""
+        return weighted_sums(self._moved.cells, queries)
+
+    def without_order(self, axes: tuple[int, ...]) -> "BalancedEstimate":
+        """Return the estimate for a cube on some of whose axes values have no order."""
+        return replace(self, unordered=axes, tree=self.tree.without_order(axes))
 
     def range_values(self, workload: Workload) -> Floats:
         """Return the estimated answers of many ranges."""
@@ -96,17 +106,27 @@ class BalancedEstimate:
                     return True
         return False
 
+    def to_arrays(self) -> EstimateArrays:
+        """Return the cells, the tree, how precisely tables were known, and by what they raised the tree's errors."""
+        _, facts, arrays = self.tree.to_arrays()
+        facts |= {"name": self.name, "values": sorted(self.of_values)}
+        facts["precisions"] = [[list(axes), precision] for axes, precision in self.tables.precisions.items()]
+        facts["factors"] = [[list(axes), factor] for axes, factor in self.factors.items()]
+        facts["ofTree"] = sorted(map(list, self.tables.of_tree))
+        arrays |= {f"values{axis}": squares for axis, squares in self.of_values.items()}
+        return EstimateArrays("balanced", facts, arrays | {"cells": self._moved.cells.reshape(-1)})
+
     @cached_property
     def _summed(self) -> Floats:
         return summed_area_table(self._moved.cells)
 
     @cached_property
-    def _moved(self) -> "_Moved":
-        return _Moved.of(self.tree, self.tables, self.unordered)
+    def _moved(self) -> "MovedCells":
+        return MovedCells.of(self.tree, self.tables, self.unordered)
 
 
 @dataclass(frozen=True)
-class _Moved:
+class MovedCells:
     """The cells of a cube that was moved to its tables, and by what factor each table raised the tree's errors."""
 
     cells: Floats
@@ -115,7 +135,7 @@ class _Moved:
     """The squared errors of the values of attributes whose marginals were counted."""
 
     @classmethod
-    def of(cls, tree: PosteriorEstimate, tables: Components, unordered: tuple[int, ...]) -> "_Moved":
+    def of(cls, tree: TreeEstimate, tables: Components, unordered: tuple[int, ...]) -> "MovedCells":
         """Move the total, then the 1-way and at last the 2-way tables of a tree's cube."""
         shape, cube = tree.shape, tree.cells()
         factors: dict[TableAxes, float] = {}
@@ -158,7 +178,7 @@ class _HeldAgainst:
         return centred(self.own + self.departures * squares / (squares + self.variance))
 
 
-def _held_against(cube: Floats, tree: PosteriorEstimate, tables: Components, of: list[TableAxes]) -> list[_HeldAgainst]:
+def _held_against(cube: Floats, tree: TreeEstimate, tables: Components, of: list[TableAxes]) -> list[_HeldAgainst]:
     """Return components of one order, with the factors of the tree's errors."""
     held = []
     for axes in of:
@@ -171,7 +191,7 @@ def _held_against(cube: Floats, tree: PosteriorEstimate, tables: Components, of:
 
 
 def _moved_components(
-    cube: Floats, tree: PosteriorEstimate, tables: Components, of: list[TableAxes], factors: dict[TableAxes, float]
+    cube: Floats, tree: TreeEstimate, tables: Components, of: list[TableAxes], factors: dict[TableAxes, float]
 ) -> dict[TableAxes, Floats]:
     """Return components of a cube, moved to those of the tables; note the factors of the tree's errors."""
     moved = {axes: centred(table_over(cube, axes)) for axes in of}
@@ -182,7 +202,7 @@ def _moved_components(
 
 def _moved_ones(
     cube: Floats,
-    tree: PosteriorEstimate,
+    tree: TreeEstimate,
     tables: Components,
     unordered: tuple[int, ...],
     factors: dict[TableAxes, float],

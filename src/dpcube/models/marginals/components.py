@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcube.core.arrays import Bools, Floats
-from dpcube.measurements import BoxCounts, MarginalCounts, Transcript
+from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.noise import noise_variances
 
 LEAST_AXES = 3
@@ -121,12 +121,12 @@ class Components:
 
 def noisy_tables(transcript: Transcript) -> list[NoisyTable]:
     """Return every table over some axes that a transcript holds; a total drawn first is a count of the tree's root."""
-    found = [one for one in transcript.measurements if isinstance(one, MarginalCounts)]
+    found = [one for one in transcript.marginals if one.groups is None and not one.covers(transcript.shape)]
     found = [one for one in found if one not in transcript.totals]
     return tables_with_noise(found, transcript.epsilon_per_unit)
 
 
-def tables_with_noise(counted: Sequence[MarginalCounts], epsilon_per_unit: Fraction) -> list[NoisyTable]:
+def tables_with_noise(counted: Sequence[Marginal], epsilon_per_unit: Fraction) -> list[NoisyTable]:
     """Return counted tables with the variances of their noise."""
     variances = noise_variances(np.array([one.units for one in counted], np.int64), epsilon_per_unit).tolist()
     return [NoisyTable(one.axes, one.counts.astype(np.float64), of) for one, of in zip(counted, variances, strict=True)]

@@ -15,7 +15,7 @@ import numpy as np
 from dpcube.core.arrays import Floats, Ints
 from dpcube.models.marginals.fitting import nearest_with_sums
 from dpcube.models.marginals.shrinkage import Departures, groups_by_size, posterior_signals
-from dpcube.models.posterior import PosteriorEstimate
+from dpcube.models.posterior import TreeEstimate
 from dpcube.queries import Workload
 
 SURPRISE = 7.0
@@ -29,7 +29,7 @@ class OneWay:
     """The marginal of one attribute: that of the tree, and its departures from the one that was counted."""
 
     axis: int
-    tree: PosteriorEstimate
+    tree: TreeEstimate
     table: Floats
     """The tree's marginal, shape (values,)."""
     departures: Floats

@@ -41,13 +41,13 @@ def pooled_errors(
     own = own * raised
     known = np.isfinite(of_tables) & (own > 0)
     moved = np.divide(own, own + of_tables, out=np.zeros_like(own), where=known)
-    of_tree = np.maximum(errors.noise_variances, own - errors.within_squares)
+    of_tree = np.maximum(errors.noise_variances, own - errors.nonuniformity_squares)
     added = np.multiply(moved**2, of_tables, out=np.zeros_like(own), where=known)
     same = np.zeros(len(sums), np.bool_)
     for axes in tables.of_tree:
         same |= asks_only(axes, asked)
-    added += 2 * same * np.sqrt(added * (1 - moved) ** 2 * (errors.noise_variances + errors.within_squares))
-    return ErrorParts((1 - moved) ** 2 * of_tree + added, (1 - moved) ** 2 * errors.within_squares)
+    added += 2 * same * np.sqrt(added * (1 - moved) ** 2 * (errors.noise_variances + errors.nonuniformity_squares))
+    return ErrorParts((1 - moved) ** 2 * of_tree + added, (1 - moved) ** 2 * errors.nonuniformity_squares)
 
 
 def values_inside(of_values: dict[int, Floats], workload: Workload) -> dict[int, Floats]:
@@ -65,8 +65,12 @@ def with_values(
     errors: ErrorParts, taken: dict[int, Floats], sums: Floats, squares: Floats, *, shape: tuple[int, ...]
 ) -> ErrorParts:
     """Return errors with those of questions of one value and nothing else as the value was moved."""
-    asked, noise, within = asked_axes(shape, sums, squares), errors.noise_variances.copy(), errors.within_squares.copy()
+    asked, noise, within = (
+        asked_axes(shape, sums, squares),
+        errors.noise_variances.copy(),
+        errors.nonuniformity_squares.copy(),
+    )
     for axis, found in taken.items():
         single = asks_only((axis,), asked) & (sums[:, axis] == 1) & (squares[:, axis] == 1)
         noise[single], within[single] = found[single], 0.0
-    return errors._replace(noise_variances=noise, within_squares=within)
+    return errors._replace(noise_variances=noise, nonuniformity_squares=within)

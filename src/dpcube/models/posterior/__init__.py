@@ -1,12 +1,11 @@
 """The posterior of a tree of noisy counts, and the estimate it makes.
 
-`inference.py` infers it, by the compiled loops of `splits.py`; `whole.py` is the count of the whole table; `even.py`
-says whether the table may be even; `contradicted.py` corrects marginals; `probes.py` holds the posterior against its
-counts, and `calibrated.py` measures by that how much more it errs than it says; `estimate.py` answers questions by it;
-`cells.py` fills in every cell.
+`inference.py` infers it, by the compiled loops of `splits.py`; `whole.py` is the count of the whole table;
+`calibration.py` estimates how much more it errs than it states; `estimate.py` answers queries by it, and `stored.py` by
+what was written of it.
 """
 
-from dpcube.models.posterior.estimate import PosteriorEstimate
+from dpcube.models.posterior.estimate import PosteriorEstimate, TreeEstimate
 from dpcube.models.posterior.inference import Learnt, Posterior, infer, with_unseen_departures
 from dpcube.models.posterior.whole import Whole, counted_apart, whole_count
 
@@ -14,6 +13,7 @@ __all__ = [
     "Learnt",
     "Posterior",
     "PosteriorEstimate",
+    "TreeEstimate",
     "Whole",
     "counted_apart",
     "infer",

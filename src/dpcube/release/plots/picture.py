@@ -178,7 +178,7 @@ def heat_map(
     at = release.domain.axis(names[0]), release.domain.axis(names[1])
     counted = release.transcript.boxes
     lines = None if counted is None or estimate == "cells" else outlines(counted.tree, (at[0], x), (at[1], y))
-    half_width, is_modelled = None, release.transcript.cuboids is not None
+    half_width, is_modelled = None, release.transcript.is_wide
     if where is None:
         workload = _grid(release, {at[0]: x, at[1]: y})
         answers = release.answer(workload, estimate=estimate)

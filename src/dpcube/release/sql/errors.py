@@ -1,7 +1,7 @@
 """Errors of counts, sums and averages: which rows each result came from enters; standard errors and intervals leave.
 
 A count or sum is the sum of f_r times the count of row r. When f is a product of one factor for each attribute, the
-estimate states its noise and its error within boxes exactly as `Release.count` does. Otherwise it is split into such
+estimate states its noise and its non-uniformity error exactly as `Release.count` does. Otherwise it is split into such
 products, and their standard errors are added up, which is at least the standard error of the sum. The error of an
 average S/N is that of the sum of (x - S/N)/N: the delta method, good when N is many times its own standard error. So
 are those of variances and standard deviations.
@@ -42,7 +42,7 @@ def error_columns(
         answers, cut = _with_cuts(relation, answers, entering, of)
     low, high = answers.interval(confidence) if of.kind == "count" else _free_interval(answers, confidence)
     low = np.maximum(low, 0.0) if of.kind.startswith(SPREADS) else low
-    found = {"stderr": answers.stderrs, "within": answers.withins, "low": low, "high": high}
+    found = {"stderr": answers.stderrs, "nonuniformity": answers.nonuniformities, "low": low, "high": high}
     made = {name: pa.array(column, mask=np.isnan(value), from_pandas=False) for name, column in found.items()}
     return made | modelled_column(answers, np.isnan(value)) | cut_column(cut, np.isnan(value))
 
@@ -61,7 +61,7 @@ def scaled_errors(found: dict[str, pa.Array], *, scale: float, offset: float) ->
     """Return the columns of errors of `scale` times what they are of, plus `offset`."""
     if (scale, offset) == (1.0, 0.0):
         return found
-    made = {name: pc.multiply(found[name], abs(scale)) for name in ("stderr", "within")}
+    made = {name: pc.multiply(found[name], abs(scale)) for name in ("stderr", "nonuniformity")}
     low, high = ("low", "high") if scale >= 0 else ("high", "low")
     ends = {"low": found[low], "high": found[high]}
     made |= {name: pc.add(pc.multiply(column, scale), offset) for name, column in ends.items()}
@@ -167,7 +167,7 @@ def end_of(relation: Relation, cells: ResultCells, extreme: Floats, settled: Flo
 def _taken(answers: Answers, at: Places) -> Answers:
     noises = answers.noises and EqualNoises(answers.noises.alpha, answers.noises.numbers[at])
     modelled = None if answers.modelled is None else answers.modelled[at]
-    return Answers(answers.values[at], answers.stderrs[at], answers.withins[at], noises, modelled=modelled)
+    return Answers(answers.values[at], answers.stderrs[at], answers.nonuniformities[at], noises, modelled=modelled)
 
 
 def answers_of(relation: Relation, value: Floats, entering: Entering, kind: str) -> Answers:
@@ -178,7 +178,10 @@ def answers_of(relation: Relation, value: Floats, entering: Entering, kind: str)
     def summed(of_products: Floats) -> Floats:
         return np.bincount(products.result, of_products, minlength=len(value)).astype(np.float64)
 
-    stderr, within = summed(size * np.sqrt(errors.noise_variances)), summed(size * np.sqrt(errors.within_squares))
+    stderr, within = (
+        summed(size * np.sqrt(errors.noise_variances)),
+        summed(size * np.sqrt(errors.nonuniformity_squares)),
+    )
     within = np.hypot(within, np.sqrt(by_chance(relation, entering, len(value))))
     noises = None
     if errors.noises is not None and kind in ("count", "sum"):  # the law of others is known in the limit only
@@ -199,27 +202,27 @@ def _errors(relation: Relation, products: Products, kind: str) -> ErrorParts:
         lower[:, axis], upper[:, axis], whole = _bounds(relation, axis, line, number)
         is_range &= whole
     workload = Workload(relation.shape, lower[is_range], upper[is_range])
-    found = [relation.estimate.range_errors(workload)]
+    found = [relation.estimate.errors(workload)]
     others = np.flatnonzero(~is_range)
     found += [_query_errors(relation, asked, kind) for asked in _queries(relation, products, others)]
     back = np.argsort(np.concatenate([np.flatnonzero(is_range), others]))
-    variances, withins = (np.concatenate([part[column] for part in found])[back] for column in (0, 1))
+    variances, nonuniformities = (np.concatenate([part[column] for part in found])[back] for column in (0, 1))
     laws = [part.noises for part in found if part.noises is not None]
     models = [part.modelled for part in found if part.modelled is not None]
     return ErrorParts(
         variances,
-        withins,
+        nonuniformities,
         EqualNoises(laws[0].alpha, np.concatenate([law.numbers for law in laws])[back]) if laws else None,
         np.concatenate(models)[back] if models else None,
     )
 
 
 def _query_errors(relation: Relation, asked: CountingQueries, kind: str) -> ErrorParts:
-    errors = relation.estimate.answers(asked)[1]
+    errors = relation.estimate.errors(asked)
     if kind != "count":  # weights are no shares of cells
         return errors
     return errors._replace(
-        within_squares=errors.within_squares + slope_squares(relation.domain, relation.estimate, asked)
+        nonuniformity_squares=errors.nonuniformity_squares + slope_squares(relation.domain, relation.estimate, asked)
     )
 
 

@@ -121,7 +121,7 @@ def quantile_errors(
     mask = np.isnan(value)
     made = {
         "stderr": pa.array(at_middle.stderrs * unit, mask=mask, from_pandas=False),
-        "within": pa.array(at_middle.withins * unit, mask=mask, from_pandas=False),
+        "nonuniformity": pa.array(at_middle.nonuniformities * unit, mask=mask, from_pandas=False),
         "low": _typed(attribute, low, mask),
         "high": _typed(attribute, high, mask),
     }

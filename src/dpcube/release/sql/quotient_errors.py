@@ -66,7 +66,7 @@ def quotient_errors(
         ratio = over / under
         answers, half_width = _spread(relation, above, below, ratio, under, confidence)
     low, high = ratio - half_width, ratio + half_width
-    made = {"stderr": answers.stderrs, "within": answers.withins, "low": low, "high": high}
+    made = {"stderr": answers.stderrs, "nonuniformity": answers.nonuniformities, "low": low, "high": high}
     cut = _widen_where_cut(relation, terms, of, made, confidence)
     masked = np.isnan(over + under)
     columns = {name: pa.array(column, mask=masked, from_pandas=False) for name, column in made.items()}
@@ -86,7 +86,7 @@ def _spread(
         reach = answers_of(relation, under, entering, "avg").half_width(confidence)
     left = 1 - reach / np.abs(under)
     is_known = np.where(np.isfinite(ratio) & (left > 0), 1.0, np.nan)
-    known = replace(answers, stderrs=answers.stderrs * is_known, withins=answers.withins * is_known)
+    known = replace(answers, stderrs=answers.stderrs * is_known, nonuniformities=answers.nonuniformities * is_known)
     return known, answers.half_width(confidence) / left * is_known
 
 

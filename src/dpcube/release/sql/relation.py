@@ -1,7 +1,7 @@
 """The rows that a query is run on: an estimate and the pieces of the axes it uses enter; an Arrow table leaves.
 
-Axes that the query does not use are summed over, so a question on two attributes of a huge cube touches only their
-marginal. Up to `DENSE_CELLS` the cells are summed; beyond, each row is a range that the estimate answers from boxes.
+Axes that the query does not use are summed out, so a question on two attributes of a huge cube touches only their
+marginal (`Estimate.marginal`).
 """
 
 import math
@@ -17,7 +17,6 @@ from dpcube.core.domain import Domain
 from dpcube.core.errors import QueryError
 from dpcube.core.memory import check_memory
 from dpcube.models import Estimate
-from dpcube.models.protocol import DENSE_CELLS
 from dpcube.queries import Workload
 from dpcube.release.sql.axes import MOST_QUERY_ROWS, Pieces
 
@@ -54,17 +53,7 @@ class Relation:
     @cached_property
     def _whole_counts(self) -> Floats:
         """Estimated count of every combination of pieces, the bins of parts taken whole, by the axes in use."""
-        cells = math.prod(self.shape)
-        if cells > DENSE_CELLS:
-            counts = self.estimate.range_values(self._ranges(self._all_combinations()))
-            counts = counts.reshape([len(piece) for piece in self.pieces.values()])
-        else:
-            check_memory(cells * 16, what="the estimate of every cell", remedy="use a larger machine")
-            unused = tuple(axis for axis in range(len(self.shape)) if axis not in self.pieces)
-            counts = np.asarray(self.estimate.cells().sum(axis=unused))
-            for axis, piece in enumerate(self.pieces.values()):
-                counts = np.add.reduceat(counts, piece.first_cell, axis=axis)
-        return counts
+        return self.estimate.marginal(list(self.pieces), [piece.first_cell for piece in self.pieces.values()])
 
     @cached_property
     def _counts(self) -> Floats:
@@ -106,7 +95,7 @@ class Relation:
             code, return_index=True, return_inverse=True, return_counts=True
         )
         distinct = {axis: rows[first] for axis, rows in index.items()}
-        errors = np.sqrt(self.estimate.range_errors(self._ranges(distinct)).noise_variances)
+        errors = np.sqrt(self.estimate.errors(self._ranges(distinct)).noise_variances)
         for axis, rows in distinct.items():
             errors = errors * self.pieces[axis].share[rows]
         return (errors / rows_in_range)[range_of_row]
@@ -136,11 +125,6 @@ class Relation:
         for axes, name in noises.items():
             made[name] = pa.array(self.noise_of_rows(axes))
         return pa.table(made)
-
-    def _all_combinations(self) -> dict[int, NDArray[np.intp]]:
-        """Return the piece on each axis in use of every combination of pieces, the last axis running fastest."""
-        grid = np.meshgrid(*(np.arange(len(piece)) for piece in self.pieces.values()), indexing="ij")
-        return {axis: chosen.reshape(-1) for axis, chosen in zip(self.pieces, grid, strict=True)}
 
     def _ranges(self, chosen: dict[int, NDArray[np.intp]]) -> Workload:
         """Return ranges of cells: `chosen` has, for some axes, the piece of each range; other axes are taken whole."""

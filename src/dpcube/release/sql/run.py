@@ -1,8 +1,10 @@
-"""SQL enters, an Arrow table leaves: each SELECT from the cube is rewritten, and its rows made, as it is met."""
+"""Execution of SQL on an estimated cube: each SELECT from the cube is rewritten, and its rows made, as it is met."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -48,8 +50,16 @@ ONLY_ERRORS_OF = (
 )
 
 
-def run(text: str, domain: Domain, estimate: Estimate, *, error: bool, confidence: float, seconds: float) -> pa.Table:
-    """Return the result of the query `text` on the cube that `estimate` estimates.
+def run(
+    text: str,
+    domain: Domain,
+    infer: Callable[[], Estimate],
+    *,
+    error: bool,
+    confidence: float,
+    seconds: float,
+) -> pa.Table:
+    """Return the result of the query `text` on the cube of an estimate, which is inferred once the query is checked.
 
     With `error`, counts, sums, averages, ratios and medians have errors and intervals of this `confidence` beside them.
     A query that takes longer than `seconds` is stopped.
@@ -58,7 +68,7 @@ def run(text: str, domain: Domain, estimate: Estimate, *, error: bool, confidenc
         return about
     tree = parse_select(text, as_select=lambda parsed: unpivoted(parsed, domain))
     with engine(confidence=confidence, seconds=seconds) as locked:
-        session = Session(domain, estimate, locked, error=error, confidence=confidence)
+        session = Session(domain, infer, locked, error=error, confidence=confidence)
         try:
             return session.result(tree)
         except RecursionError:
@@ -75,13 +85,21 @@ class Session:
     """
 
     domain: Domain
-    estimate: Estimate
+    infer: Callable[[], Estimate]
     engine: Engine
     error: bool
     confidence: float
     selects_made: int = field(default=0)
     _stating_errors: tuple[Rewritten, Relation] | None = field(default=None)
     _names: list[str] = field(default_factory=list)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The estimate, inferred when the first rows are made: a mistake in a query costs no inference."""
+        begun = time.monotonic()
+        made = self.infer()
+        self.engine.allow(time.monotonic() - begun)
+        return made
 
     def result(self, tree: exp.Query) -> pa.Table:
         """Return what the engine makes of the query: rows of the cube are given to it, and aggregates are weighted."""
@@ -275,7 +293,9 @@ class Session:
                     else quantile_errors(relation, *taken[0], of=of, confidence=self.confidence)
                 )
             except TooManyWaysError:
-                found = dict.fromkeys(("stderr", "within", "low", "high"), pa.array(np.full(len(taken[0][0]), np.nan)))
+                found = dict.fromkeys(
+                    ("stderr", "nonuniformity", "low", "high"), pa.array(np.full(len(taken[0][0]), np.nan))
+                )
         return scaled_errors(found, scale=of.scale, offset=of.offset)
 
 

@@ -49,7 +49,7 @@ def interactive_id3(
     level = [_Open(root, np.zeros_like(shape), shape, axes)]
     deviation = math.sqrt(2) / float(units * counter.epsilon_per_unit)
     for left in range(depth, -1, -1):
-        rows = counter.count_boxes(_boxes(counter, level), np.full(len(level), units))
+        rows = counter.boxes(_boxes(counter, level), np.full(len(level), units))
         worth = [
             _is_worth_splitting(one, int(n), target, deviation, counter) for one, n in zip(level, rows, strict=True)
         ]
@@ -91,7 +91,7 @@ def _count_classes(counter: NoisyCounter, leaves: Sequence[_Open], target: int, 
         return
     parts = [_parts(counter, one, (target,))[0] for one in leaves]
     lower, upper = (np.concatenate([getattr(part, end) for part in parts]) for end in ("lower", "upper"))
-    noisy = counter.count_boxes(Boxes(counter.shape, lower, upper), np.full(len(lower), units))
+    noisy = counter.boxes(Boxes(counter.shape, lower, upper), np.full(len(lower), units))
     for one, counts in zip(leaves, noisy.reshape(len(leaves), -1), strict=True):
         one.node.weights[:] = np.maximum(counts, 0)
 
@@ -104,7 +104,7 @@ def _by_choice(
     for axes in sorted({one.axes for one in level}):
         alike = [k for k, one in enumerate(level) if one.axes == axes]
         asked = BestSplit(_boxes(counter, [level[k] for k in alike]), target, axes, criterion, most_rows)
-        for k, number in zip(alike, counter.choose(asked, units).tolist(), strict=True):
+        for k, number in zip(alike, counter.select(asked, units).tolist(), strict=True):
             chosen[k] = axes[number]
     return chosen
 
@@ -117,8 +117,8 @@ def _by_counts(counter: NoisyCounter, level: Sequence[_Open], target: int, units
         for axis in one.axes:
             values, _ = _parts(counter, one, (axis,))
             by_class, sizes = _parts(counter, one, (axis, target))
-            rows = counter.count_boxes(values, np.full(len(values), each)).astype(np.float64)
-            parts = counter.count_boxes(by_class, np.full(len(by_class), each)).astype(np.float64).reshape(sizes)
+            rows = counter.boxes(values, np.full(len(values), each)).astype(np.float64)
+            parts = counter.boxes(by_class, np.full(len(by_class), each)).astype(np.float64).reshape(sizes)
             told.append(_information(parts, rows))
         chosen.append(one.axes[int(np.argmax(told))])
     return chosen

@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpcube import __version__
-from dpcube.core.cuboid_gate import CuboidGate
 from dpcube.core.domain import Attribute, Domain, Integer
-from dpcube.core.exact_rows import ExactRows
+from dpcube.core.exact import SparseRows
+from dpcube.core.gate import Gate
 from dpcube.core.sources import open_rows
 from dpcube.datasets import adult_domain
 from dpcube.measurements import Provenance
@@ -49,8 +49,8 @@ def wide_release(train: pa.Table, epsilon: str, seed: int) -> Release:
     """Return a release of training rows as cuboids for the target, read from its file, with noise from a seed."""
     domain, amount = wide_domain(), Fraction(epsilon)
     strategy = Cuboids(target=TARGET).for_domain(domain)
-    rows = ExactRows(domain.shape, *open_rows(train).count_alike(domain))
-    transcript = strategy.run(CuboidGate(rows, amount, noise=SeededNoise(seed)))
+    rows = SparseRows(domain.shape, *open_rows(train).count_alike(domain))
+    transcript = strategy.run(Gate(rows, amount, noise=SeededNoise(seed)))
     made = Provenance(strategy.name, amount, f"dpcube {__version__}", strategy.parameters(), private=False)
     with tempfile.TemporaryDirectory() as where:
         path = Path(where) / "adult.dpcube"

@@ -166,7 +166,7 @@ def _count_rows(counter: NoisyCounter, rows: int | None, share: Fraction) -> tup
     if rows is not None:
         return rows, []
     units = share_units(share)
-    counts = counter.count_boxes(_boxes(counter.shape, root_level(counter.shape)), np.array([units]))
+    counts = counter.boxes(_boxes(counter.shape, root_level(counter.shape)), np.array([units]))
     return int(counts[0]), [_Measured(0, np.zeros(1, np.int64), counts, units)]
 
 
@@ -180,7 +180,7 @@ def _count_leaves(counter: NoisyCounter, levels: list[BoxLevel], units: int) -> 
         places = np.flatnonzero(is_leaf)
         if len(places):
             boxes = Boxes(counter.shape, levels[depth].lower[places], levels[depth].upper[places])
-            found.append(_Measured(depth, places, counter.count_boxes(boxes, np.full(len(places), units)), units))
+            found.append(_Measured(depth, places, counter.boxes(boxes, np.full(len(places), units)), units))
     return found
 
 

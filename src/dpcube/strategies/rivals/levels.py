@@ -97,7 +97,7 @@ def level_units(grown: Grown, budgets: Sequence[int]) -> Ints:
 def measured_tree(counter: NoisyCounter, grown: Grown, units: Ints) -> Transcript:
     """Count every node that has units, all in one call, and return the transcript."""
     node = np.flatnonzero(units > 0)
-    counts = counter.count_boxes(grown.tree.boxes(node), units[node])
+    counts = counter.boxes(grown.tree.boxes(node), units[node])
     return Transcript(counter.shape, counter.epsilon_per_unit, (BoxCounts(grown.tree, node, counts, units[node]),))
 
 

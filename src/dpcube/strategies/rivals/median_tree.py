@@ -15,7 +15,7 @@ from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import MedianCuts
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.errors import InputError
-from dpcube.measurements import BoxCounts, Choice, Transcript
+from dpcube.measurements import BoxCounts, Selection, Transcript
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.strategies.rivals.levels import BoxLevel, root_level, tree_of_levels
 from dpcube.strategies.strategy import STARTING, Parameter
@@ -108,7 +108,7 @@ class GrowingTree:
     def __init__(self, counter: NoisyCounter) -> None:
         self._counter, self._levels = counter, [root_level(counter.shape)]
         self._counted: list[tuple[int, Ints, Ints, Ints]] = []
-        self._choices: list[Choice] = []
+        self._selections: list[Selection] = []
 
     @property
     def last(self) -> BoxLevel:
@@ -120,7 +120,7 @@ class GrowingTree:
         if len(boxes) == 0:
             return np.empty(0, np.int64)
         each = np.full(len(boxes), units)
-        noisy = self._counter.count_boxes(self._bounds(boxes), each)
+        noisy = self._counter.boxes(self._bounds(boxes), each)
         self._counted.append((len(self._levels) - 1, boxes, noisy, each))
         return noisy
 
@@ -128,8 +128,8 @@ class GrowingTree:
         """Cut some boxes of the last level at their private medians; their halves, lower ones first, are the next."""
         asked = self._bounds(boxes)
         cuts = MedianCuts(asked, axes)
-        chosen = self._counter.choose(cuts, units)
-        self._choices.append(Choice(cuts, chosen, units))
+        chosen = self._counter.select(cuts, units)
+        self._selections.append(Selection.among(cuts, chosen, axes, units))
         lower, upper = np.repeat(asked.lower, 2, axis=0), np.repeat(asked.upper, 2, axis=0)
         low, places = np.arange(0, 2 * len(boxes), 2), cuts.places(chosen)
         upper[low, axes] = lower[low + 1, axes] = places
@@ -144,4 +144,4 @@ class GrowingTree:
         node = np.concatenate([grown.nodes[depth][boxes] for depth, boxes, _, _ in self._counted])
         noisy, units = (np.concatenate([counted[part] for counted in self._counted]) for part in (2, 3))
         counts = BoxCounts(grown.tree, node, noisy, units)
-        return Transcript(self._counter.shape, self._counter.epsilon_per_unit, (*self._choices, counts))
+        return Transcript(self._counter.shape, self._counter.epsilon_per_unit, (*self._selections, counts))

@@ -15,7 +15,6 @@ from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.core.domain import Attribute, Domain, Selection
 from dpcube.core.errors import QueryError
 from dpcube.models import Estimate
-from dpcube.models.cuboids.estimate import CuboidsEstimate
 from dpcube.models.protocol import DENSE_CELLS
 from dpcube.queries import CountingQueries
 from dpcube.release.answer import Answers, deviations_for
@@ -112,7 +111,7 @@ class PageQuestions:
 
     @property
     def _is_dense(self) -> bool:
-        return self._domain.size <= DENSE_CELLS and not isinstance(self._estimate, CuboidsEstimate)
+        return self._domain.size <= DENSE_CELLS and self._estimate.is_materialisable
 
     def _axis(self, request: Mapping[str, Any], key: str) -> int:
         axis = request.get(key)
@@ -150,10 +149,15 @@ class PageQuestions:
             answers = Answers.asked(self._domain, self._estimate, queries)
             low, high = answers.interval(self._confidence)
             half_width = answers.half_width(self._confidence)
-        errors = np.hypot(answers.stderrs, answers.withins)
+        errors = np.hypot(answers.stderrs, answers.nonuniformities)
         with np.errstate(divide="ignore", invalid="ignore"):
             deviations = np.where(errors > 0, half_width / errors, deviations_for(self._confidence))
-        numbers = {"value": answers.values, "stderr": answers.stderrs, "within": answers.withins, "low": low}
+        numbers = {
+            "value": answers.values,
+            "stderr": answers.stderrs,
+            "nonuniformity": answers.nonuniformities,
+            "low": low,
+        }
         numbers |= {"high": high, "reach": answers.cut_reach(), "deviations": deviations}
         told: dict[str, list[Any]] = {name: known_numbers(of) for name, of in numbers.items()}
         modelled = np.zeros(len(answers), np.bool_) if answers.modelled is None else answers.modelled

@@ -1,11 +1,9 @@
-"""What a page holds of a release: facts and arrays, packed into bytes that a few lines of JavaScript unpack.
+"""What a page stores of a release: facts and arrays, packed into bytes that a few lines of JavaScript unpack.
 
-Packed are four bytes that say how long the head is, the head (JSON: facts, and where each array lies), and the arrays,
-each from a multiple of eight bytes on; all of it compressed by zlib. Everything follows from the released file, so the
-page is no more private than the file.
+They are packed as estimates are (`models/arrays.py`) and compressed by zlib. Everything follows from the released
+file, so the page is no more private than the file.
 """
 
-import json
 import zlib
 from collections.abc import Mapping
 from itertools import combinations
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpcube.core.arrays import Floats
 from dpcube.core.errors import QueryError
+from dpcube.models.arrays import Arrays, arrays_to_bytes
 from dpcube.models.protocol import DENSE_CELLS
 from dpcube.release import Release
 from dpcube.release.answer import deviations_for
@@ -25,18 +24,17 @@ from dpcube.release.plots.outlines import outlines
 from dpcube.release.plots.picture import stages_of
 from dpcube.web.explorer.attributes import attribute_facts, drawn_axis, edges_of
 from dpcube.web.explorer.engine_package import arrow_envelope
-from dpcube.web.explorer.models import Arrays, page_model
+from dpcube.web.explorer.models import page_model
 
 MOST_PAGE_CELLS = 2**20
 """Cells of a cube that a page holds."""
 MOST_OUTLINED = 45
 """Pairs of attributes for which outlines of boxes travel."""
-PACKED_KINDS = {"float64": "f8", "int32": "i4"}
 
 
 def is_held_by_a_page(release: Release) -> bool:
     """Say whether a page can hold all of a release and answer by itself."""
-    return release.domain.size <= MOST_PAGE_CELLS and release.transcript.cuboids is None
+    return release.domain.size <= MOST_PAGE_CELLS and not release.transcript.is_wide
 
 
 def packed_contents(
@@ -64,7 +62,7 @@ def served_contents(release: Release, path: Path, *, estimate: str = "auto", con
 
 def noisy_stage(release: Release) -> str | None:
     """Return the estimate that shows what was counted, with its noise: boxes if there are, else cells, else none."""
-    if release.transcript.cuboids is not None or release.domain.size > DENSE_CELLS:
+    if release.transcript.is_wide or release.domain.size > DENSE_CELLS:
         return None
     stages = stages_of(release).values()
     return next((stage for stage in ("uniform", "cells") if stage in stages), None)
@@ -104,15 +102,7 @@ def cells_in_words(cells: int) -> str:
 
 def packed(facts: Mapping[str, object], arrays: Arrays) -> bytes:
     """Return facts and arrays as compressed bytes."""
-    places, parts, at = {}, [], 0
-    for name, array in arrays.items():
-        content = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
-        places[name] = [PACKED_KINDS[array.dtype.name], at, array.size]
-        parts += [content, bytes(-len(content) % 8)]
-        at += len(content) + len(parts[-1])
-    head = json.dumps({"facts": facts, "arrays": places}, allow_nan=False).encode()
-    head += b" " * (-(len(head) + 4) % 8)
-    return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *parts]), 6)
+    return zlib.compress(arrays_to_bytes(facts, arrays), 6)
 
 
 def _made(release: Release) -> dict[str, object]:

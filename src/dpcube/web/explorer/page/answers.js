@@ -7,7 +7,7 @@ import { axesOf } from "./estimates.js";
 import { weightedSum } from "./marginals.js";
 import { cutShares } from "./weights.js";
 
-/** Return a function of questions that gives {value, stderr, within, low, high, reach}. */
+/** Return a function of questions that gives {value, stderr, nonuniformity, low, high, reach}. */
 export function answering({ facts, arrays }, estimate) {
   const cube = { facts, estimate, edges: facts.attributes.map((_, k) => arrays[`edges${k}`]), sure: arrays.quantiles };
   return (question, known) => answered(cube, question, known);
@@ -45,15 +45,15 @@ function withEnd(weights, cut, end) {
 function spreadAnswer({ facts, estimate, edges, sure }, weights, known) {
   const valueOf = (of) => weightedSum(estimate.cells, facts.shape, of);
   const value = known ?? valueOf(weights);
-  const { noise, within: square, number } = estimate.errors(axesOf(estimate, weights));
-  const within = Math.sqrt(square + evenSquares(facts, edges, weights, value, valueOf));
+  const { noise, nonuniformity: square, number } = estimate.errors(axesOf(estimate, weights));
+  const nonuniformity = Math.sqrt(square + evenSquares(facts, edges, weights, value, valueOf));
   const stderr = Math.sqrt(noise);
-  const deviations = number > 0 && within === 0 ? sure[number - 1] : facts.deviations;
-  return { value, stderr, within, deviations };
+  const deviations = number > 0 && nonuniformity === 0 ? sure[number - 1] : facts.deviations;
+  return { value, stderr, nonuniformity, deviations };
 }
 
-function endsOf({ value, stderr, within, deviations }) {
-  const error = Math.hypot(stderr, within);
+function endsOf({ value, stderr, nonuniformity, deviations }) {
+  const error = Math.hypot(stderr, nonuniformity);
   const half = error === 0 ? 0 : deviations * error;
   return { low: Math.max(value - half, 0), high: Math.max(value + half, error > 0 ? 1 : 0), half };
 }

@@ -10,15 +10,15 @@ import { isRangeOf } from "./state.js";
 /** Make the card of an attribute: its chart, fields for a range, a table and what can be saved. */
 export function attributeCard(page, attribute, axis) {
   const chart = barChart(attribute, axis, (bars, before) => chooseBars(page, axis, bars, before));
-  const header = ["bin", "count", "low", "high", "noise", "within"];
+  const header = ["bin", "count", "low", "high", "noise", "nonuniformity"];
   const table = () => [
     [attribute.name, ...header.slice(1)],
     chart
       .table()
-      .map(({ label, value, low, high, stderr, within }) => [
+      .map(({ label, value, low, high, stderr, nonuniformity }) => [
         label,
         value,
-        ...[low, high, stderr, within].map((n) => n ?? NaN),
+        ...[low, high, stderr, nonuniformity].map((n) => n ?? NaN),
       ]),
   ];
   const shown = made("table");

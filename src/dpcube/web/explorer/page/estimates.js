@@ -2,7 +2,7 @@
 
    Each kind does what its class in Python does: `tree` the posterior of a tree, `balanced` one that was moved to noisy
    tables, `boxes` totals of boxes and details of cells. Of any other kind the errors are not known here: NaN.
-   Parts are {noise, within, number}: a variance, an expected square, and of how many equal noises the error is the sum
+   Parts are {noise, nonuniformity, number}: a variance, an expected square, and of how many equal noises the error is the sum
    and of nothing else (0 if it is not known to be). */
 
 import { laidOut } from "./weights.js";
@@ -16,7 +16,7 @@ export function estimateOf(facts, arrays) {
   const { model, shape } = facts;
   if (model.kind === "boxes") return boxesEstimate(shape, arrays);
   if (model.kind === "cells") {
-    return { cells: arrays.cells, measures: null, errors: () => ({ noise: NaN, within: NaN, number: 0 }) };
+    return { cells: arrays.cells, measures: null, errors: () => ({ noise: NaN, nonuniformity: NaN, number: 0 }) };
   }
   const measures = axisMeasures(shape, arrays.measure);
   const { end, cutAxis, cutPlace, totals, variances, apart } = arrays;
@@ -58,10 +58,10 @@ function rowsOf(numbers, chosen, width) {
 
 /** Return the errors of a posterior; `own` is the squared error that it states without any bias. */
 function treeErrors(tree, axes) {
-  const { noise, within, hidden, apart } = walkedSplits(tree, axes);
-  const own = noise + within;
-  const added = tree.biases === null ? noise : noiseWithBias(tree, axes, apart, own) - within;
-  return { noise: added, within: within + hidden, number: 0, own };
+  const { noise, nonuniformity, hidden, apart } = walkedSplits(tree, axes);
+  const own = noise + nonuniformity;
+  const added = tree.biases === null ? noise : noiseWithBias(tree, axes, apart, own) - nonuniformity;
+  return { noise: added, nonuniformity: nonuniformity + hidden, number: 0, own };
 }
 
 /** Return the squared error that a posterior states, raised, and with what its answer may be off for good: `Biases.added`. */
@@ -101,22 +101,22 @@ function largestWeight(axes) {
 
 /** Return a tree's errors, moved in part to those of noisy tables: `pooled_errors` in Python. */
 function pooledErrors({ precisions, factors, ofTree }, arrays, shape, tree, axes) {
-  const { noise, within, own: stated } = treeErrors(tree, axes);
+  const { noise, nonuniformity, own: stated } = treeErrors(tree, axes);
   const asked = axes.flatMap(({ sum, square }, axis) => (sum !== shape[axis] || square !== shape[axis] ? [axis] : []));
   const ofTables = tablesVariance(precisions, shape, axes, asked);
   const own = stated * (numberOf(factors, asked) ?? 1);
   const known = Number.isFinite(ofTables) && own > 0;
   const moved = known ? own / (own + ofTables) : 0;
   const left = (1 - moved) ** 2;
-  const fromTree = Math.max(noise, own - within);
+  const fromTree = Math.max(noise, own - nonuniformity);
   const ofMoved = known ? moved ** 2 * ofTables : 0;
   const same = numberOf(ofTree.map((of) => [of, true]), asked) === true;
-  const together = same ? 2 * Math.sqrt(ofMoved * left * (noise + within)) : 0;
-  const pooled = { noise: left * fromTree + ofMoved + together, within: left * within, number: 0 };
+  const together = same ? 2 * Math.sqrt(ofMoved * left * (noise + nonuniformity)) : 0;
+  const pooled = { noise: left * fromTree + ofMoved + together, nonuniformity: left * nonuniformity, number: 0 };
   const squares = asked.length === 1 ? arrays[`values${asked[0]}`] : undefined;
   const { weights, sum, square } = axes[asked[0]] ?? {};
   if (!squares || sum !== 1 || square !== 1) return pooled;
-  return { ...pooled, noise: squares[weights.indexOf(1)], within: 0 };
+  return { ...pooled, noise: squares[weights.indexOf(1)], nonuniformity: 0 };
 }
 
 function numberOf(pairs, axes) {
@@ -153,11 +153,11 @@ function boxesEstimate(shape, arrays) {
   }
   const errors = (axes) => {
     const noise = cellVariance * axes.reduce((whole, { square }) => whole * square, 1);
-    if (!end) return { noise, within: 0, number: quantiles ? equalWeights(axes) : 0 };
+    if (!end) return { noise, nonuniformity: 0, number: quantiles ? equalWeights(axes) : 0 };
     const sums = walkedLeaves({ end, lower, upper, below }, axes, REACHED);
-    let within = detail || sums.cut === 0 ? 0 : NaN;
+    let nonuniformity = detail || sums.cut === 0 ? 0 : NaN;
     if (ratio)
-      within = expectedSquare(
+      nonuniformity = expectedSquare(
         ratio,
         weightedSum(
           deviation,
@@ -166,7 +166,7 @@ function boxesEstimate(shape, arrays) {
         ),
         sums,
       );
-    return { noise: Math.max(noise + sums.variance, 0), within, number: quantiles ? sums.number : 0 };
+    return { noise: Math.max(noise + sums.variance, 0), nonuniformity, number: quantiles ? sums.number : 0 };
   };
   return { cells, measures: null, errors };
 }
@@ -180,7 +180,7 @@ function equalWeights(axes) {
   }, 1);
 }
 
-/** Return the expected squared error of spreading boxes evenly: `errors/within_boxes.py` says why. */
+/** Return the expected squared error of spreading boxes evenly: `errors/nonuniformity.py` says why. */
 function expectedSquare([cellVariance, least, low, power], guess, { cut, worst }) {
   const noise = cellVariance * Math.max(cut, 0);
   const raised = least * (Math.max(cut, 0) / low) ** power;

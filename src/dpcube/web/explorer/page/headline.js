@@ -15,18 +15,18 @@ export function showHeadline(answer, words, facts) {
   byId("doubtful").textContent = "So few that it may be none at all.";
   byId("modelled").hidden = !answer.modelled;
   byId("parts").replaceChildren(partsOf(answer, facts));
-  const { value, stderr, within, low, high, reach } = answer;
-  Object.assign(byId("answer").dataset, { value, stderr, within, low, high, reach, modelled: answer.modelled ?? false });
+  const { value, stderr, nonuniformity, low, high, reach } = answer;
+  Object.assign(byId("answer").dataset, { value, stderr, nonuniformity, low, high, reach, modelled: answer.modelled ?? false });
 }
 
 function timesIn100(confidence) {
   return `right ${Number((100 * confidence).toPrecision(4))} times in 100`;
 }
 
-function partsOf({ stderr, within, reach, deviations, modelled }, { model }) {
+function partsOf({ stderr, nonuniformity, reach, deviations, modelled }, { model }) {
   const parts = [
     ["noise", deviations * stderr, "noise added for privacy", "±"],
-    ["within", deviations * within, modelled ? OF_A_MODEL : "rows spread inside boxes that were counted as one", "±"],
+    ["nonuniformity", deviations * nonuniformity, modelled ? OF_A_MODEL : "rows spread inside boxes that were counted as one", "±"],
     ["cut", reach, "rows of bins that the range cuts: it may hold none or all of them", "up to "],
   ].filter(([kind, size]) => (kind === "noise" || size !== 0) && !(model.kind === "cells" && kind !== "noise"));
   const most = Math.max(...parts.map(([, size]) => size || 0), 1e-9);

@@ -98,7 +98,7 @@ function compared(one, other) {
   return a.length - b.length;
 }
 
-const ERRORS = ["stderr", "within", "low", "high"];
+const ERRORS = ["stderr", "nonuniformity", "low", "high"];
 
 function namesOf({ items }, { facts }, withErrors) {
   return items.flatMap((item) => {

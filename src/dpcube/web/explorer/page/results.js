@@ -7,7 +7,7 @@ import { saveButtons } from "./saving.js";
 
 const [MOST_BARS, MOST_LINES] = [60, 500];
 const [LINE, WIDEST, NUMBERS] = [24, 640, 90];
-const OF_ERRORS = /_(stderr|within|low|high)$/;
+const OF_ERRORS = /_(stderr|nonuniformity|low|high)$/;
 
 /** Return the elements that show a result {columns, rows, total}. */
 export function resultOf(name, { columns, rows: lines, total }) {

@@ -80,7 +80,7 @@ export function walkedSplits(tree, axes) {
   const dims = axes.length;
   const apart = new Float64Array(columns);
   const whole = meanWeight(axes, lower, upper, 0, "sums");
-  let [noise, within, hidden] = [ofTotal * whole * whole, 0, 0];
+  let [noise, nonuniformity, hidden] = [ofTotal * whole * whole, 0, 0];
   for (let node = 0; node < end.length; ) {
     const at = node * dims;
     let mean = commonWeight(axes, lower, upper, at);
@@ -88,7 +88,7 @@ export function walkedSplits(tree, axes) {
     if (!alike && leaf) {
       mean = meanWeight(axes, lower, upper, at, "sums");
       const varying = Math.max(meanWeight(axes, lower, upper, at, "squares") - mean * mean, 0);
-      within += variances[node] * varying;
+      nonuniformity += variances[node] * varying;
       hidden += Math.max(totals[node] ** 2 * ofOneValue(tree, axes, at) - variances[node] * varying, 0);
     }
     if (alike || leaf) {
@@ -100,7 +100,7 @@ export function walkedSplits(tree, axes) {
     noise += variances[node] * differing * differing;
     node++;
   }
-  return { noise, within, hidden, apart };
+  return { noise, nonuniformity, hidden, apart };
 }
 
 const LEAST_ALIKE = 1 - 1e-12;

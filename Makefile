@@ -7,22 +7,27 @@ COMPILED := .venv/.compiled
 unexport PYTHONDONTWRITEBYTECODE
 # Two workers have the cores: threads of BLAS beside them wait for each other at full speed (matrices of 256 x 16 then
 # take fifty times their processor time).
-check test coverage: export OPENBLAS_NUM_THREADS = 1
+check test nightly coverage: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo check test coverage bench accuracy fuzz mutants lint linted-and-compiled clean
+.PHONY: demo check test nightly coverage bench accuracy fuzz mutants lint linted-and-compiled clean
 
 demo: $(COMPILED)     ## release the bundled table and ask it a few questions
 	$(BIN)/dpcube demo
 
 check: linted-and-compiled  ## the quick tests, without processes and statistics: under a minute
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" --hypothesis-profile=quick \
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not nightly" --hypothesis-profile=quick \
 		tests/unit tests/golden tests/property tests/architecture
 
-test: linted-and-compiled   ## everything CI runs
-	$(BIN)/pytest -q -n 2 --dist worksteal --durations=10
+test: linted-and-compiled   ## everything CI runs: ten minutes of two idle cores
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not nightly" --durations=10
+
+nightly: linted-and-compiled  ## every test, with more examples; long fuzzing; a sample of the mutants
+	$(BIN)/pytest -q -n 2 --dist worksteal --hypothesis-profile=nightly --durations=30
+	$(MAKE) fuzz FUZZ_SECONDS=300
+	$(MAKE) mutants MUTANTS="$(NIGHTLY_MUTANTS)"
 
 coverage: $(COMPILED) ## the same with the lines and branches that no test reaches; tracing takes as long again
-	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not nightly" --cov --cov-report=term:skip-covered
 
 # Two cores, and neither waits for the other: types are checked while loops are compiled.
 linted-and-compiled: $(READY)
@@ -41,6 +46,7 @@ DPBENCH ?= ../shared/data/dpbench
 accuracy: $(COMPILED) ## errors with fresh noise beside those of the rivals, on DPBench's arrays (not ours to give away)
 	$(BIN)/python -m dpcube.research.accuracy --groups dpbench --data $(DPBENCH) $(ACCURACY)
 
+NIGHTLY_MUTANTS ?= --sample 5
 FUZZ_SECONDS ?= 60
 fuzz: $(READY)        ## hostile files, questions and commands, guided by coverage, this long for each target
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)

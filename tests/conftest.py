@@ -3,6 +3,7 @@ and a real browser, the Debian package `chromium`.
 """
 
 import os
+import signal
 import warnings
 from collections.abc import Iterator
 from tempfile import mkdtemp
@@ -13,17 +14,40 @@ from hypothesis import settings
 
 from chromium import Browser, Page, open_browser
 from dpcube.core import caches
+from nightly import NIGHTLY
 
-settings.register_profile("dpcube", deadline=None)  # how busy the machine is must not decide a test
-settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=10)  # of `make check`; others draw 100
+settings.register_profile("dpcube", deadline=None, max_examples=40)  # how busy the machine is must not decide a test
+settings.register_profile("quick", settings.get_profile("dpcube"), max_examples=10)  # of `make check`
+settings.register_profile(NIGHTLY, settings.get_profile("dpcube"), max_examples=100)
 settings.load_profile("dpcube")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a command that a script starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # or what tests start could not be interrupted
+ENGINES = ("spark", "postgres")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let `make check` draw few examples of every property, of those too that say how many `make test` draws."""
+    """Let `make check` draw few examples of every property, and bring together what starts a server or a browser.
+
+    Two workers begin with a half of the list each and take from the other's end when theirs is done, so the first tests
+    of each half stay where they are: one worker starts Spark and PostgreSQL, the other starts the browser.
+    """
     if settings.get_current_profile_name() == "quick":
         for item in items:
             draw_few(getattr(item, "obj", None))
+    kinds: dict[str, list[pytest.Item]] = {"engines": [], "pages": [], "others": []}
+    for item in items:
+        kinds[what_it_starts(item)].append(item)
+    half = max((len(items) + 1) // 2 - len(kinds["engines"]), 0)
+    items[:] = kinds["engines"] + kinds["others"][:half] + kinds["pages"] + kinds["others"][half:]
+
+
+def what_it_starts(item: pytest.Item) -> str:
+    """Of a fixture that is asked for by a parameter, only the test's name tells."""
+    used = getattr(item, "fixturenames", ())
+    if any(engine in used or f"[{engine}" in item.name for engine in ENGINES):
+        return "engines"
+    return "pages" if "browser" in used else "others"
 
 
 def draw_few(test: Any) -> None:

@@ -43,13 +43,17 @@ def is_sample(line: str) -> bool:
 
 def output_of(line: str) -> list[str]:
     """Return what a command prints: the words of one that is refused, too."""
-    words = shlex.split(line.removeprefix("$ "), comments=True)
+    said = printed_by(shlex.split(line.removeprefix("$ "), comments=True))
+    return [text.rstrip() for text in said.splitlines()]
+
+
+def printed_by(words: list[str]) -> str:
     kept = os.environ.get("DPCUBE_CACHE", "off")  # tests have a directory of their own, which spares most of the work
     environment = {**os.environ, "DPCUBE_CACHE": kept, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, env=environment, check=False
     )
-    return [text.rstrip() for text in (done.stdout + done.stderr).splitlines()]
+    return done.stdout + done.stderr
 
 
 def main() -> None:

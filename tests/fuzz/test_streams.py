@@ -31,7 +31,7 @@ def shell(line: str, place: Path, **environment: str) -> subprocess.CompletedPro
         cwd=place,
         env={**os.environ, **environment},
         capture_output=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
@@ -147,7 +147,7 @@ def test_what_may_not_be_read_or_written(closed: Path, arguments: tuple[str, ...
         cwd=closed,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr.count("\n")) == (code, 1 if said else 0), done.stderr

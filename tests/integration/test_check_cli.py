@@ -15,6 +15,7 @@ from dpcube.core.check import ENDS, check
 from dpcube.core.domain import Category, Date, Domain, Float, Integer
 from dpcube.core.errors import DpcubeError
 from dpcube.curator import publish
+from forked import dpcube
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal")
 
@@ -176,13 +177,11 @@ def test_values_are_shown_only_when_asked_for_and_cannot_steer_the_terminal(tmp_
 
 @pytest.mark.parametrize("more", [[], ["--show-values"]])
 def test_a_pipe_or_a_file_gets_nothing(table: Path, more: list[str]) -> None:
-    command = [sys.executable, "-m", "dpcube", "check", "t.csv", "--domain", "d.toml", *more]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=table.parent, check=False)
+    done = dpcube("check", "t.csv", "--domain", "d.toml", *more, cwd=table.parent)
     assert (done.returncode, done.stdout) == (2, "")
     assert "on a terminal only" in done.stderr
 
 
 def test_there_is_no_json(table: Path) -> None:
-    command = [sys.executable, "-m", "dpcube", "check", "t.csv", "--domain", "d.toml", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=table.parent, check=False)
+    done = dpcube("check", "t.csv", "--domain", "d.toml", "--json", cwd=table.parent)
     assert (done.returncode, done.stdout) == (2, "")

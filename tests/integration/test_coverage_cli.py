@@ -1,8 +1,6 @@
 """`dpcube coverage` measures the bundled table and any directory of public counts."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +9,7 @@ import pytest
 from dpcube.core.errors import InputError
 from dpcube.research import coverage
 from dpcube.research.coverage import Coverage, coverage_summary, measure_coverage, samples_of
-
-
-def dpcube(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-m", "dpcube", *arguments], capture_output=True, text=True, check=False)
+from forked import dpcube
 
 
 def test_the_command_measures_the_bundled_table_and_the_arrays(tmp_path: Path) -> None:

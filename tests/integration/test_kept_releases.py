@@ -1,6 +1,7 @@
 """What fails after the charge loses no release: it is kept elsewhere, and its digest can be entered later."""
 
 import hashlib
+import importlib
 import os
 import shutil
 import signal
@@ -90,7 +91,7 @@ def test_on_a_terminal_the_command_asks_until_a_place_takes_the_release(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers = iter(["no/such/folder.dpcube", "t.csv", "saved.dpcube"])
-    monkeypatch.setattr(sys.modules["dpcube.cli.analyst.registry"], "can_ask", lambda: True)
+    monkeypatch.setattr(importlib.import_module("dpcube.cli.analyst.registry"), "can_ask", lambda: True)
     monkeypatch.setattr("click.prompt", lambda *_, **__: next(answers))
     assert dpcube(monkeypatch, *TABLE) == 1
     told = capsys.readouterr()
@@ -103,7 +104,7 @@ def test_on_a_terminal_the_command_asks_until_a_place_takes_the_release(
 def test_where_nobody_can_be_asked_the_command_says_that_the_release_is_lost(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys.modules["dpcube.cli.analyst.registry"], "can_ask", lambda: False)
+    monkeypatch.setattr(importlib.import_module("dpcube.cli.analyst.registry"), "can_ask", lambda: False)
     assert dpcube(monkeypatch, *TABLE) == 1
     assert "it is lost when this command ends" in capsys.readouterr().err
 

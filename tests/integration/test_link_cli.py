@@ -15,6 +15,8 @@ import pytest
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.link.secure import install_engine
 from dpcube.link.secure.environment import ENGINE_SWITCH
+from forked import dpcube
+from nightly import at_night
 
 RULES = """
 threshold = 2
@@ -30,15 +32,7 @@ DOMAIN = 'format = 1\n[[attribute]]\nname = "year"\ntype = "integer"\nmin = 1950
 
 
 def run(folder: Path, *words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dpcube", *words],
-        cwd=folder,
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    return dpcube(*words, cwd=folder, **(environment or {}))
 
 
 @pytest.fixture(scope="module")
@@ -122,18 +116,27 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_made(folder: Path, wor
 
 
 @pytest.mark.slow
-def test_two_processes_link_and_write_the_same_links(folder: Path) -> None:
+@pytest.mark.parametrize("turns", [("first",), at_night(("first", "second"))])
+def test_two_processes_link_and_write_the_same_links(folder: Path, turns: tuple[str, ...]) -> None:
     """With the real engine, which is installed once; a second start with the same sessions finds the same."""
     environment = {
         **os.environ,
         ENGINE_SWITCH: os.environ.get(ENGINE_SWITCH) or str(install_engine(Path(sys.prefix, "link-engine"))),
     }
-    for turn in ("first", "second"):
+    for turn in turns:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = str(free.getsockname()[1])
         parties = []
         for name, where in (("a", ["--listen", port]), ("b", ["--connect", f"127.0.0.1:{port}"])):
-            files = ["--session", f"{name}.session", "-o", f"{name}-{turn}.csv", "--key", "key", "--no-ledger"]
+            files = [
+                "--session",
+                f"{name}-{len(turns)}.session",
+                "-o",
+                f"{name}-{turn}-of-{len(turns)}.csv",
+                "--key",
+                "key",
+                "--no-ledger",
+            ]
             words = link_words(name, *files, *where)
             command = [sys.executable, "-m", "dpcube", *words]
             parties.append(
@@ -142,15 +145,15 @@ def test_two_processes_link_and_write_the_same_links(folder: Path) -> None:
                 )
             )
         for party in parties:
-            told = party.communicate(timeout=300)
+            told = party.communicate(timeout=1800)
             assert party.returncode == 0, told
             assert "150 links" in told[0]
     expected = {(f"a{i}", f"b{i}") for i in range(150, 300)}
-    for turn in ("first", "second"):
-        ours, theirs = (read(folder / f"{name}-{turn}.csv") for name in ("a", "b"))
+    for turn in turns:
+        ours, theirs = (read(folder / f"{name}-{turn}-of-{len(turns)}.csv") for name in ("a", "b"))
         assert set(ours) == expected
         assert theirs == [(b, a) for a, b in ours]
-        assert stat.S_IMODE((folder / f"a-{turn}.csv").stat().st_mode) == 0o600
+        assert stat.S_IMODE((folder / f"a-{turn}-of-{len(turns)}.csv").stat().st_mode) == 0o600
 
 
 def read(path: Path) -> list[tuple[str, str]]:

@@ -248,6 +248,7 @@ def test_postgres(postgres: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark leaves its sockets to be collected
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_spark(spark: Any) -> None:

@@ -10,7 +10,6 @@ real, in processes of their own with real noise on a terminal, where only digest
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 import zipfile
@@ -33,6 +32,7 @@ from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.sources import Rows
 from dpcube.curator import publish
 from dpcube.strategies import Cells
+from forked import dpcube
 
 DOMAIN = """
 format = 1
@@ -364,9 +364,7 @@ def test_a_row_more_of_a_parquet_file_changes_nothing_either(
 def ran(directory: Path, *arguments: str) -> tuple[int, str, str]:
     """Run the command with real noise; standard error is a terminal."""
     terminal, theirs = os.openpty()
-    process = subprocess.run(
-        [sys.executable, "-m", "dpcube", *arguments], cwd=directory, stdout=subprocess.PIPE, stderr=theirs, check=False
-    )
+    process = dpcube(*arguments, cwd=directory, err=os.ttyname(theirs))
     os.close(theirs)
     os.set_blocking(terminal, False)
     try:
@@ -374,7 +372,7 @@ def ran(directory: Path, *arguments: str) -> tuple[int, str, str]:
     except (BlockingIOError, OSError):
         shown = ""
     os.close(terminal)
-    return process.returncode, masked(process.stdout.decode()), masked(shown)
+    return process.returncode, masked(process.stdout), masked(shown)
 
 
 def masked(text: str) -> str:

@@ -45,12 +45,14 @@ def in_spark(spark: Any) -> Iterator[Callable[[], object]]:
         spark.catalog.dropTempView(left.name)
 
 
-@pytest.mark.parametrize("engine", ["postgres", "spark"])
+@pytest.mark.parametrize(
+    ("engine", "every"), [("postgres", 2), ("spark", 10), pytest.param("spark", 2, marks=pytest.mark.nightly)]
+)
 def test_an_exception_at_every_trusted_line_shows_no_count_of_an_engine(
-    engine: str, request: pytest.FixtureRequest
+    engine: str, every: int, request: pytest.FixtureRequest
 ) -> None:
     job = request.getfixturevalue(f"in_{engine}")
-    assert leaks(job, (), every=2) == {}
+    assert leaks(job, (), every=every) == {}
     assert leaks(job, (), every=1, within=f"{engine}.py", last=True, twice=True) == {}
 
 

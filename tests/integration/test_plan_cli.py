@@ -2,7 +2,6 @@
 
 import io
 import json
-import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from dpcube.cli import main
 from dpcube.strategies import BY_NAME
+from forked import dpcube
 
 DOMAIN = """
 format = 1
@@ -126,11 +126,7 @@ def test_the_help_warns_of_a_secret_number_of_rows(desk: Path) -> None:
 
 def test_a_picture_is_refused_before_the_work_without_matplotlib(desk: Path) -> None:
     """In a process of its own, as a user without the extra would run it."""
-    script = (
-        "import sys; sys.modules['matplotlib'] = None; "
-        "sys.argv = 'dpcube plan D.toml --epsilon 1 --rows 10 --plot p.svg'.split(); "
-        "from dpcube.cli import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=desk, capture_output=True, text=True, timeout=600)
+    asked = ("plan", "D.toml", "--epsilon", "1", "--rows", "10", "--plot", "p.svg")
+    done = dpcube(*asked, cwd=desk, without="matplotlib")
     assert done.returncode == 2
     assert done.stderr == "dpcube: drawing needs matplotlib: pip install 'dpcube[plot]'\n"

@@ -2,8 +2,6 @@
 
 import importlib.util
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from click.testing import CliRunner, Result
 import dpcube
 from dpcube.cli import commands
 from dpcube.core.errors import InputError
+from forked import dpcube as run_command
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 RELEASE = NOTEBOOKS / "adult.dpcube"
@@ -68,10 +67,8 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(tmp_path: Path, monkeypatch
 
 
 def test_without_matplotlib_there_is_a_report_but_no_picture(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['matplotlib'] = None; from dpcube.cli import main; main()"
     for arguments, outcome in ((("report", RELEASE, "-o", "r.html"), 0), (("plot", RELEASE, "-o", "x.svg"), 2)):
-        command = [sys.executable, "-c", code, *map(str, arguments)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+        done = run_command(*arguments, cwd=tmp_path, without="matplotlib")
         assert done.returncode == outcome
         said = "dpcube: pictures need matplotlib, which is not installed; pip install 'dpcube[plot]'\n"
         assert done.stderr == (said if outcome else "")

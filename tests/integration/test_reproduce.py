@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from dpcube.cli import commands
 from dpcube.core.errors import InputError
+from forked import dpcube
 
 FILES = {f"query-size.{ending}" for ending in ("svg", "png", "csv")} | {"figures.md"}
 
@@ -20,15 +21,7 @@ def run(*arguments: object) -> Result:
 
 def process(*arguments: object, cwd: Path, without: str = "") -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own, as if the module `without` were not installed."""
-    code = f"import sys; sys.modules[{without!r}] = None; from dpcube.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, "reproduce", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    return dpcube("reproduce", *arguments, cwd=cwd, without=without)
 
 
 def test_without_names_the_figures_are_listed() -> None:

@@ -24,7 +24,7 @@ from dpcube.link.secure.environment import ENGINE_SWITCH
 pytestmark = pytest.mark.slow
 
 PARTY = """
-import json, sys
+import json, os, sys
 import numpy as np
 from dpcube.core.errors import DpcubeError
 from dpcube.link.program import Comparison, Program
@@ -32,6 +32,8 @@ from dpcube.link.secure import Channel, await_peer, open_listener, reach_peer, s
 
 sent, queue = [], Channel.queue
 Channel.queue = lambda self, kind, payload=b"": (sent.append(payload), queue(self, kind, payload))[1]
+beat = Channel.beat  # before its peer is frozen, a party that is slow is waited for
+Channel.beat = lambda self, silence: beat(self, silence if os.path.exists(f"{folder}/frozen") else 1800.0)
 role, port, folder, silence = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
 told = json.load(open(f"{folder}/program.json"))
 comparisons = [Comparison(one["kind"], one["columns"], one["weight"], one["tolerance"], tuple(one["dice"]))
@@ -41,7 +43,7 @@ blocks = [np.load(f"{folder}/{role}{k}.npy") for k in range(told[role])]
 try:
     key = shared_key(f"{folder}/key")
     if role == "listener":
-        channel = await_peer(open_listener("127.0.0.1", port), key, seconds=60)
+        channel = await_peer(open_listener("127.0.0.1", port), key, seconds=1800)
     else:
         channel = reach_peer("127.0.0.1", port, key)
     with channel:
@@ -132,7 +134,7 @@ class Parties:
     def check(self, running: dict[str, "subprocess.Popen[str]"]) -> None:
         """Both end well, with the bits of the clear."""
         for role, process in running.items():
-            _, errors = process.communicate(timeout=300)
+            _, errors = process.communicate(timeout=1800)
             assert (process.returncode, errors) == (0, ""), role
             found = np.load(self.folder / f"{role}.npz")
             wanted = [
@@ -207,14 +209,16 @@ def test_a_death_half_way_is_told_and_a_new_start_succeeds(
         os.kill(children(right)[0], signal.SIGKILL)
     else:
         right.send_signal(signal.SIGKILL if victim == "party" else signal.SIGSTOP)
-    _, told = left.communicate(timeout=600)
+    if victim == "frozen":
+        (tmp_path / "frozen").touch()
+    _, told = left.communicate(timeout=1800)
     right.send_signal(signal.SIGKILL if victim == "frozen" else signal.SIGCONT)
     assert left.returncode == 1
     assert told.count("\n") == 1
     expected = {"party": "closed the connection", "engine": "ended the session early", "frozen": "silent for 8 s"}
     assert expected[victim] in told
     if victim == "engine":
-        assert "the engine stopped before its work was done" in right.communicate(timeout=600)[1]
+        assert "the engine stopped before its work was done" in right.communicate(timeout=1800)[1]
     assert wait_for(lambda: not any(Path(f"/proc/{number}/exe").exists() for number in engines), 300)
     assert not list(tmp_path.glob("*.npz"))
     if victim == "party":

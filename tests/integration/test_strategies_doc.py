@@ -20,6 +20,7 @@ from dpcube.curator.publishing import count
 from dpcube.research.coverage import Coverage, measure_coverage
 from dpcube.strategies import BY_NAME, NOT_COMPARED, RIVALS, Strategy
 from dpcube.testing import SilentNoise
+from forked import dpcube
 
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text(encoding="utf-8")
 
@@ -50,17 +51,11 @@ def agrid(folder: Path) -> Strategy:
     return space["AGrid"](side=4)  # type: ignore[operator, no-any-return]
 
 
-def dpcube(folder: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command as its script does, which does not put the current directory on Python's path."""
+def started(folder: Path, *arguments: str, path: str) -> "subprocess.CompletedProcess[str]":
+    """Start a process with `path` on Python's path, as the command's script does: without the current directory."""
     script = "import sys; from dpcube.cli import main; sys.argv[0] = 'dpcube'; main()"
-    return subprocess.run(
-        [sys.executable, "-P", "-c", script, *arguments],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, environment = [sys.executable, "-P", "-c", script, *arguments], {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_example_is_short() -> None:
@@ -83,14 +78,14 @@ def test_by_object(agrid: Strategy, folder: Path) -> None:
 
 def test_by_module_and_class_on_the_command_line(folder: Path) -> None:
     ask = ("release", "visits.csv", "--domain", "visits.toml", "--epsilon", "1", "-o", "v.dpcube")
-    done = dpcube(folder, *ask, "--strategy", "agrid:AGrid")
+    done = dpcube(*ask, "--strategy", "agrid:AGrid", cwd=folder)
     assert done.returncode == 0, done.stderr
-    told = json.loads(dpcube(folder, "info", "v.dpcube", "--json").stdout)
+    told = json.loads(dpcube("info", "v.dpcube", "--json", cwd=folder).stdout)
     assert told["strategy"] == "agrid"
     options = ("--epsilon", "1", "--rows", "4000", "--strategy", "cells,agrid:AGrid", "--json")
-    planned = dpcube(folder, "plan", "visits.toml", *options)
+    planned = dpcube("plan", "visits.toml", *options, cwd=folder)
     assert {p["strategy"] for p in json.loads(planned.stdout)["predictions"]} == {"cells", "agrid"}
-    wrong = dpcube(folder, *ask, "--strategy", "agrid:BGrid")
+    wrong = dpcube(*ask, "--strategy", "agrid:BGrid", cwd=folder)
     assert wrong.returncode == 2
     assert wrong.stderr.count("\n") == 1
     assert "strategy 'agrid:BGrid' cannot be loaded: AttributeError" in wrong.stderr
@@ -108,20 +103,20 @@ def test_by_a_real_entry_point(folder: Path) -> None:
     (info / "entry_points.txt").write_text("\n".join(offered), encoding="utf-8")
     path = os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH", "")]))
     ask = ("release", "visits.csv", "--domain", "visits.toml", "--epsilon", "1", "-o", "v.dpcube")
-    done = dpcube(folder, *ask, "--strategy", "my_agrid", PYTHONPATH=path)
+    done = started(folder, *ask, "--strategy", "my_agrid", path=path)
     assert done.returncode == 0, done.stderr
     assert Release.open(folder / "v.dpcube").provenance.strategy == "agrid"
     assert ", ".join([*BY_NAME, *NOT_COMPARED, *RIVALS, "broken", "my_agrid."]) in " ".join(
-        dpcube(folder, "release", "--help", PYTHONPATH=path).stdout.split()
+        started(folder, "release", "--help", path=path).stdout.split()
     )
-    broken = dpcube(folder, *ask, "--strategy", "broken", PYTHONPATH=path)
+    broken = started(folder, *ask, "--strategy", "broken", path=path)
     assert (broken.returncode, broken.stderr.count("\n")) == (2, 1)
     assert "strategy 'broken' (no_such_module:X) of an installed package cannot be loaded" in broken.stderr
 
 
 @pytest.mark.slow
 def test_coverage_on_the_command_line(folder: Path) -> None:
-    done = dpcube(folder, "coverage", "--strategy", "agrid:AGrid", "--releases", "1", "--json")
+    done = dpcube("coverage", "--strategy", "agrid:AGrid", "--releases", "1", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [one["strategy"] for one in found["ranges"]] == ["agrid"] * 3

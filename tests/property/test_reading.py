@@ -26,6 +26,7 @@ from dpcube.core.domain import Attribute, Category, Date, Domain, Float, Integer
 from dpcube.core.domain.reading import pieces
 from dpcube.core.errors import SourceError
 from dpcube.core.sources import CsvDialect, open_rows
+from nightly import examples, only_first
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 BLANKS = " \t\n\v\f\r"
@@ -502,7 +503,7 @@ def test_files_and_frames_read_as_the_reference_does(case: tuple[Any, list[str |
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=examples(60, nightly=200), deadline=None, suppress_health_check=RELAXED)
 @given(case=cases, another=st.integers(1, 5))
 def test_files_and_frames_read_as_the_reference_does_at_length(
     case: tuple[Any, Any], another: int, tmp_path: Path
@@ -529,7 +530,7 @@ def check(source: Any, attribute: Attribute, expected: list[int | None], dialect
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", range(5))
+@pytest.mark.parametrize("family", only_first(2, range(5)))
 def test_postgres_reads_as_the_reference_does(family: int, postgres: str) -> None:
     with psycopg.connect(postgres, autocommit=True) as connection:
 
@@ -550,7 +551,7 @@ def test_postgres_reads_as_the_reference_does(family: int, postgres: str) -> Non
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark leaves its sockets to be collected
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("family", range(4))
+@pytest.mark.parametrize("family", only_first(2, range(4)))
 def test_spark_reads_as_the_reference_does(family: int, spark: Any, tmp_path: Path) -> None:
     @seed(family)
     @settings(max_examples=8, deadline=None, suppress_health_check=RELAXED, database=None)

@@ -20,6 +20,7 @@ import sqlglot
 from dpcube import Category, Date, Domain, Integer, Release, evaluate
 from dpcube.core.errors import DpcubeError
 from dpcube.testing import SilentNoise
+from nightly import at_night, examples
 
 DOMAIN = Domain(
     (
@@ -169,7 +170,7 @@ def equal(ours: object, theirs: object) -> bool:
     return ours == theirs
 
 
-@pytest.mark.parametrize("queries", [30, *(pytest.param(n, marks=pytest.mark.slow) for n in (60, 70, 80))])
+@pytest.mark.parametrize("queries", [30, pytest.param(60, marks=pytest.mark.slow), at_night(70), at_night(80)])
 def test_sql_equals_duckdb_on_the_rows(release: Release, engine: duckdb.DuckDBPyConnection, queries: int) -> None:
     random = Random(f"part {queries}")
     rows = 0
@@ -202,7 +203,7 @@ def test_a_spoilt_query_is_answered_or_refused_in_one_line(release: Release) -> 
         "DATE",
         "/",
     ]
-    for _ in range(400):
+    for _ in range(examples(200, nightly=400)):
         tokens = [
             f"'{t.text}'" if t.token_type.name == "STRING" else t.text for t in sqlglot.tokenize(query(random)[0])
         ]

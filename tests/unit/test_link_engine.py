@@ -39,7 +39,7 @@ def fake(tmp_path: Path, script: str) -> Path:
 
 def slow(tmp_path: Path, script: str = "") -> Path:
     """A program that would take a minute, and leave a file then."""
-    return fake(tmp_path, f"{script}\nsleep 60; touch {tmp_path}/late")
+    return fake(tmp_path, f"{script}\nsleep 600; touch {tmp_path}/late")
 
 
 def outcome(channel: Channel, python: Path, **limits: float) -> str:

@@ -72,7 +72,7 @@ def carried(ends: tuple[Channel, Channel], folder: Path) -> Iterator[None]:
 
 def local(path: Path) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
-    made.settimeout(10)
+    made.settimeout(300)
     made.connect(str(path))
     return made
 
@@ -86,7 +86,7 @@ def read_all(one: socket.socket, size: int) -> bytes:
 
 def served(path: Path) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
-    made.settimeout(10)
+    made.settimeout(300)
     made.bind(str(path))
     made.listen()
     return made
@@ -106,7 +106,7 @@ def test_bytes_go_to_and_fro_even_before_the_other_engine_listens(
             time.sleep(0.1)
             server = late or stack.enter_context(served(folder / "b"))
             theirs = stack.enter_context(server.accept()[0])
-            theirs.settimeout(10)
+            theirs.settimeout(300)
             answering = pool.submit(theirs.sendall, back)
             reading = pool.submit(read_all, theirs, len(there)) if is_early else None
             assert read_all(ours, len(back)) == back

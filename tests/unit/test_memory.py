@@ -23,6 +23,7 @@ from dpcube.strategies import BY_NAME, Adaptive, Cells, FittedStrategy, TwoPhase
 from dpcube.strategies.strategy import STARTING
 from dpcube.testing import SeededNoise
 from dpcube.trees.halving import AT_A_TIME
+from nightly import at_night
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
@@ -213,15 +214,15 @@ WARM = 2**25
 @pytest.mark.parametrize(
     ("strategy", "shape"),
     [
-        (Adaptive(), (400_000,)),
-        (Adaptive(), (100_000, 2)),
+        at_night(Adaptive(), (400_000,)),
+        at_night(Adaptive(), (100_000, 2)),
         (Adaptive(), (10,) * 5),
-        (Adaptive(), (3,) * 11),
-        (Adaptive(), (2,) * 16),
+        at_night(Adaptive(), (3,) * 11),
+        at_night(Adaptive(), (2,) * 16),
         (TwoPhase(), (400_000,)),
-        (TwoPhase(), (300, 300)),
-        (TwoPhase(), (5,) * 7),
-        (TwoPhase(), (2,) * 16),
+        at_night(TwoPhase(), (300, 300)),
+        at_night(TwoPhase(), (5,) * 7),
+        at_night(TwoPhase(), (2,) * 16),
         (Cells(), (2_000_000,)),
         (Cells(), (2,) * 16),
     ],

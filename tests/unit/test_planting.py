@@ -254,6 +254,7 @@ else:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", ["loaded", "swapped"])
 def test_faults_are_planted_in_functions_wrappers_and_properties(tmp_path: Path, how: str) -> None:
     for folder in ("src", "tests"):

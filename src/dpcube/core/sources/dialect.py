@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dpcube.core.domain.grammar import DATE, DIGITS, INFINITY, LONGEST_READ, LONGEST_TEXT, NAN, NUMBER
 from dpcube.core.domain.reading import BLANKS, LOWER, UPPER
+from dpcube.core.domain.written import LARGEST_WHOLE
 from dpcube.core.sources.zone import Offsets
 
 MOST_EDGES = 10_000  # of an array that is searched
@@ -76,6 +77,14 @@ class Dialect:
     def whole_number(self, digits: str) -> str:
         """Return the integer that a few digits write."""
         return f"TRY_CAST({digits} AS BIGINT)"
+
+    def nearest_double(self, column: str, type_: pa.DataType) -> str:
+        """Return the double nearest to a number; the engine's cast of whole decimals beyond 64 bits gives another."""
+        cast = f"CAST({column} AS {self.double})"
+        if not pa.types.is_decimal(type_) or type_.precision <= 18 or type_.scale > 0:
+            return cast
+        small = f"{column} BETWEEN -{LARGEST_WHOLE} AND {LARGEST_WHOLE}"
+        return f"CASE WHEN {small} THEN {cast} ELSE CAST(CAST({column} AS {self.text}) AS {self.double}) END"
 
     def whole(self, v: str) -> str:
         """Return a double as a 64-bit integer, NULL if it is none."""

@@ -118,7 +118,7 @@ def number(column: Column, *, owner: str) -> tuple[str, bool]:
     numbers = {
         "integer": (name, True),
         "boolean": (f"CAST({name} AS INTEGER)", True),
-        "real": (f"CAST({name} AS {dialect.double})", False),
+        "real": (dialect.nearest_double(name, value_type(column.type)), False),
         "text": (f"coalesce({dialect.number(name)}, {dialect.boolean(name)})", False),
     }
     if column.kind in numbers:

@@ -492,9 +492,12 @@ def test_a_column_of_an_unusable_type_is_refused_by_its_type(
     assert rows.count() == 1
 
 
+EXTRAS: list[list[str | None]] = [[], [None], ["n/k"], ["n/k", None]]
+
+
 def test_frames_of_odd_types_are_counted_as_columns_of_objects_are() -> None:
     """One text makes durations objects: if their type were refused, that row would decide whether a run fails."""
-    odd = {
+    odd: dict[str, list[Any]] = {
         "duration": [timedelta(1), timedelta(2)],
         "complex": [1j, 2j],
         "period": [*pd.period_range("2026", periods=2, freq="M")],
@@ -505,7 +508,7 @@ def test_frames_of_odd_types_are_counted_as_columns_of_objects_are() -> None:
     own: dict[str, Any] = {"null": "cell", "unknown": "cell"}
     axes = [Category("x", ["1", "n/k"], **own), Integer("x", 0, 9, **own), Date("x", "2026-01-01", "2026-01-09", **own)]
     for name, values in odd.items():
-        for more in ([], [None], ["n/k"], ["n/k", None]):
+        for more in EXTRAS:
             for frame in (pd.DataFrame({"x": [*values, *more]}), pl.DataFrame({"x": [*values, *more]}, strict=False)):
                 for axis in axes:
                     counts = open_rows(frame).count_cells(Domain(axis)).tolist()

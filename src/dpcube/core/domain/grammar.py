@@ -27,6 +27,7 @@ NAN = "[nN][aA][nN]"
 NUMBER = f"[{BLANKS}]*[+-]?(?:{DIGITS}|{INFINITY}|{NAN})[{BLANKS}]*"
 WHOLE_NUMBER = f"[{BLANKS}]*([0-9]+)[.]0*[{BLANKS}]*"  # a whole number with a fraction of zeros; its digits are a group
 LONGEST_READ = 1000  # characters of text that is read as a number or a date
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # a text that no attribute knows
 LONGEST_TEXT = 2**20  # of any other text, characters that are read; bytes of a unit's name
 
 _LONG = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import numpy as np
 
-from dpcube.core.domain.grammar import LONGEST_TEXT
+from dpcube.core.domain.grammar import LONGEST_TEXT, UNKNOWN
 from dpcube.core.domain.written import LARGEST_WHOLE
 from dpcube.core.sources.unit import (
     NONE,
@@ -26,7 +26,6 @@ from dpcube.core.sources.unit import (
     form_of_whole,
 )
 
-UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # a text that no attribute knows
 MOST_PARTS = 100  # of a tuple
 SECONDS = {  # units of NumPy's times; those of years and months are no number of seconds
     **{"W": Fraction(604_800), "D": Fraction(86_400), "h": Fraction(3600), "m": Fraction(60)},

@@ -17,11 +17,11 @@ from uuid import uuid4
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpcube.core.domain.grammar import LONGEST_TEXT
+from dpcube.core.domain.grammar import LONGEST_TEXT, UNKNOWN
 from dpcube.core.domain.reading import BLANKS
 from dpcube.core.domain.written import LARGEST_WHOLE
 from dpcube.core.errors import SourceError
-from dpcube.core.sources.dialect import SPARK
+from dpcube.core.sources.dialect import SPARK, literal
 from dpcube.core.sources.lakehouse import refuse_parts
 from dpcube.core.sources.names import identity, matched, refuse_twice
 from dpcube.core.sources.sql import kind
@@ -194,6 +194,8 @@ def _value(column: str, type_: str) -> str:
     if held == "text":
         plain = f"CAST({column} AS BINARY)" if "collate" in type_ else column
         return SPARK.start(f"CAST({plain} AS STRING)")
+    if held is None:  # as the texts that Spark makes of such values are unknown, unless they are listed
+        return f"CASE WHEN {column} IS NOT NULL THEN {literal(UNKNOWN)} END"
     return f"CAST({column} AS DOUBLE)" if held == "real" else column
 
 

@@ -6,9 +6,10 @@ before arithmetic even where a condition leaves out those that could overflow. N
 (columns are called c0, c1, ...), and text only as literals. The rules are the same for every engine, down to the last
 bit. Engines differ in words.
 
-A value is read alike whatever type its column has (`domain.written`), and no type of one value a row is refused,
-unless the types are declared apart from the rows (`Column.declared`): what a library infers of a column may depend on
-one row. An integer and the double nearest to it lie in one bin, for no edge is beyond 2^53.
+A value is read alike whatever type its column has (`domain.written`), and no type is refused unless the types are
+declared apart from the rows (`Column.declared`): what a library infers of a column may depend on one row. Lists and
+other values that nothing is known of are unknown. An integer and the double nearest to it lie in one bin, for no edge
+is beyond 2^53.
 """
 
 import math
@@ -49,8 +50,11 @@ class Column:
 
     @property
     def kind(self) -> str | None:
-        """What the column holds by its type."""
-        return kind(self.type)
+        """What the column holds by its type; an inferred type that nothing is known of holds texts that are unknown.
+
+        One row makes such a type of a column that is empty in all others, so it is not refused.
+        """
+        return kind(self.type) or (None if self.declared or is_opaque(self.type, "lakehouse") else "text")
 
     def text(self) -> str:
         """Return SQL for the text of each value: of whole numbers their digits, of booleans true and false."""
@@ -98,6 +102,11 @@ def kind(type_: pa.DataType) -> str | None:
         "time": (types.is_time,),
     }
     return next((name for name, matches in tests.items() if any(match(value_type(type_)) for match in matches)), None)
+
+
+def is_opaque(type_: pa.DataType, vendor: str) -> bool:
+    """Say whether a type stands for one of an engine's own that Arrow does not have."""
+    return isinstance(type_, pa.OpaqueType) and type_.vendor_name == vendor
 
 
 def is_long(type_: pa.DataType) -> bool:

@@ -108,6 +108,7 @@ def test_distinct_values_are_texts_and_few_or_none() -> None:
     ("attribute", "texts", "ends"),
     [
         (AGE, TEXTS, (3, 7)),
+        (Integer("age", 0, 9, outside="clip", infinite="clip"), TEXTS, (3, 7)),
         (REAL, TEXTS, (3.0, 7.5)),
         (AGE, ["x", None, "12"], None),
         (Date("age", "2026-01-01", "2026-12-31"), ["2026-02-03", "2025-01-01", "2026-02-01"], 2),
@@ -127,6 +128,7 @@ def test_the_extremes_are_of_what_lies_inside(attribute: Attribute, texts: list[
         (REAL, ["1", "1", "1", "5"], [1.0, 5.0]),
         (REAL, ["1", "1"], None),
         (REAL, ["x"], None),
+        (Integer("age", 0, 9, outside="clip"), ["-5", "1", "4", "9", "30"], [1, 4, 9]),
         (AGE, ["1", "1"], [1]),
         (AGE, ["1", "4", "9"], [1, 4, 9]),
     ],
@@ -147,6 +149,17 @@ def test_records_are_the_rows_that_count_with_their_texts_and_numbers() -> None:
     assert [text if isinstance(text, str) else None for text in found["a1"][order]] == ["2026-01-02", None, "x"]
     assert np.ma.filled(found["x0"][order], -1).tolist() == [day, -1, -1]
     assert found["x1"][order].tolist() == [3.0, 4.0, 8.0]
+
+
+def test_records_of_limited_units_are_chosen_among_those_that_count() -> None:
+    table = {"ward": ["x", "a"] * 20, "who": ["u"] * 40, "born": ["2026-01-02"] * 40, "n": [3] * 40}
+    rows = open_rows(pa.table(table)).limit("who", max_rows=5)
+    ward, born = Category("ward", ["a", "b"]), Date("born", "2026-01-01", "2026-12-31")
+    found = rows.records(Domain(ward), ["n"], [Integer("n", 0, 9), born])
+    assert found["cell"].tolist() == [0] * 5
+    assert found["a0"].tolist() == ["3"] * 5
+    assert found["x0"].tolist() == [3.0] * 5
+    assert found["x1"].tolist() == [20_455.0] * 5  # days since 1970
 
 
 @pytest.mark.parametrize("error", [MemoryError, ValueError])

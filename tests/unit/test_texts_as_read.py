@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube.core.domain import Attribute, Category, Date, Domain, Integer
-from dpcube.core.domain.grammar import LONGEST_READ
+from dpcube.core.domain.grammar import LONGEST_READ, LONGEST_TEXT
 from dpcube.core.sources import open_rows
 from dpcube.core.sources.reading import in_any_case
 
@@ -95,6 +95,12 @@ def number(**how: Any) -> Integer:
 )
 def test_numbers_and_values_in_declared_forms(attribute: Attribute, text: str, label: str) -> None:
     assert label_of(attribute, text) == label
+
+
+def test_a_text_too_long_to_be_read_whole_is_not_trimmed() -> None:
+    value = Category("x", ["A"], trim=True, **OWN)
+    assert label_of(value, "A".ljust(LONGEST_TEXT - 1)) == "A"
+    assert label_of(value, "A".ljust(LONGEST_TEXT)) == "(unknown)"
 
 
 def test_a_pattern_of_either_case_has_no_other_characters() -> None:

@@ -1,5 +1,6 @@
 """Texts in declared forms, one at a time: the label of the cell that each has."""
 
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -95,6 +96,20 @@ def number(**how: Any) -> Integer:
 )
 def test_numbers_and_values_in_declared_forms(attribute: Attribute, text: str, label: str) -> None:
     assert label_of(attribute, text) == label
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_midnight_is_its_day_and_no_other_moment_is(unit: str) -> None:
+    day, moments = Category("x", ["2026-01-31"], **OWN), [datetime(2026, 1, 31), datetime(2026, 1, 31, 0, 0, 1), None]
+    counts = open_rows(pa.table({"x": pa.array(moments, pa.timestamp(unit))})).count_cells(Domain(day))
+    assert counts.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("cells", [2**16 - 1, 2**16, 2**16 + 1])
+def test_a_row_without_a_cell_is_left_out_of_domains_of_any_size(cells: int) -> None:
+    rows = open_rows(pa.table({"x": [0, cells - 1, cells, None]}))
+    counts = rows.count_cells(Domain(Integer("x", 0, cells - 1)))
+    assert (counts[0], counts[-1], counts.sum()) == (1, 1, 2)
 
 
 def test_a_text_too_long_to_be_read_whole_is_not_trimmed() -> None:

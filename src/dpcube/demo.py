@@ -98,7 +98,14 @@ def demo_page(release: Release, exact_counts: Ints, asked: QuestionsAnswered, *,
     """Return the report of a release with questions answered, and the truth beside them."""
     header = ("question", "truth", "answer", "noise", "non-uniformity", "95% interval")
     rows = [
-        (named, f"{t:,}", f"{a.value:,.0f}", f"{a.stderr:,.0f}", f"{a.nonuniformity:,.0f}", f"{a.low:,.0f} to {a.high:,.0f}")
+        (
+            named,
+            f"{t:,}",
+            f"{a.value:,.0f}",
+            f"{a.stderr:,.0f}",
+            f"{a.nonuniformity:,.0f}",
+            f"{a.low:,.0f} to {a.high:,.0f}",
+        )
         for named, t, a in ((f"{q} ({a.note})" if a.note else q, t, a) for q, t, a in asked)
     ]
     held = sum(answer.low <= truth <= answer.high for _, truth, answer in asked)

@@ -483,16 +483,6 @@ BAD = {
         2,
         "clinic.parquet has no column 'wards'; its columns are 'ward', 'age', 'dose', 'seen'",
     ),
-    "wrong type": (
-        ask((TABLE, "nested.parquet"), (TOML, "dated.toml")),
-        2,
-        "attribute 'age' needs a column of dates.*has the type list",
-    ),
-    "wrong type of category": (
-        ask((TABLE, "nested.parquet"), (TOML, "seen.toml")),
-        2,
-        "attribute 'seen' needs a column of text.*has the type list",
-    ),
     "no such domain": (ask((TOML, "none.toml")), 2, "cannot read none.toml: No such file or directory"),
     "mistake in domain": (
         ask((TOML, "mistake.toml")),
@@ -660,11 +650,6 @@ def refusals(clinic: Path, released: Path) -> dict[str, Outcome]:
     """What came of each bad request."""
     whole = released.read_bytes()
     (clinic / "wards.toml").write_text(DOMAIN.replace('"ward"', '"wards"'))
-    (clinic / "dated.toml").write_text(
-        '[[attribute]]\nname = "age"\ntype = "date"\nstart = 2025-01-01\nend = 2025-12-31\n'
-    )
-    pq.write_table(pa.table({"age": [[1]], "seen": [["x"]]}), clinic / "nested.parquet")
-    (clinic / "seen.toml").write_text('[[attribute]]\nname = "seen"\ntype = "category"\nvalues = ["x"]\n')
     (clinic / "mistake.toml").write_text(AGES + "mxa = 5\n")
     sizes = {"a": 10**7, "b": 10**8}
     (clinic / "huge.toml").write_text(

@@ -41,6 +41,7 @@ ATTRIBUTES: dict[str, Attribute] = {
     "fractions": Category("x", ["0.5", "1", "1.50", "-2", "inf", "nan"], **ANYTHING),
     "many fractions": Category("x", [f"{i / 4}" for i in range(90)], **ANYTHING),
     "large codes": Category("x", ["12345678901234567", "9007199254740991"], **ANYTHING),
+    "codes of 20 digits": Category("x", ["54220301558262534414", "18446744073709551615"], **ANYTHING),
     "booleans": Category("x", ["True", "False"], **ANYTHING),
     "words for booleans": Category("x", ["true", "false"], true=["1", "yes"], false=["0", "no"], **ANYTHING),
     "null code": Category("x", ["1", "2"], null_text=["-9", "n/k", "NA"], **ANYTHING),
@@ -62,10 +63,17 @@ ATTRIBUTES: dict[str, Attribute] = {
 NAIVE = (pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ns"))
 DECIMALS = (pa.decimal128(20, 3), pa.decimal256(60, 20))
 WHOLE = (pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), *DECIMALS)
+LONG = (pa.float64(), pa.decimal128(20), pa.decimal128(38), pa.decimal128(24, 3), *DECIMALS[1:])
+
+
+def _in_python(value: Any, type_: pa.DataType) -> Any:
+    if pa.types.is_decimal(type_):
+        return Decimal(str(value))
+    return float(value) if pa.types.is_floating(type_) else value
 
 
 def written(value: Any, *texts: str, types: tuple[pa.DataType, ...]) -> list[pa.Array]:
-    typed = [pa.array([Decimal(str(value)) if pa.types.is_decimal(type_) else value], type_) for type_ in types]
+    typed = [pa.array([_in_python(value, type_)], type_) for type_ in types]
     encoded = [text.encode() for text in texts]
     return [*typed, *(pa.array([t]) for t in texts), *(pa.array([e], pa.binary()) for e in encoded)]
 
@@ -84,6 +92,8 @@ VALUES: dict[str, list[pa.Array]] = {
     "nothing": written(0, "0", "0.0", "-0", "00", types=WHOLE),
     "a null's code": written(-9, "-9", "-9.0", "-09", types=WHOLE),
     "a large code": written(2**53 - 1, "9007199254740991", "9007199254740991.0", types=(pa.int64(), pa.float64())),
+    "20 digits": written(54220301558262534414, "54220301558262534414", "54220301558262534414.0", types=LONG),
+    "64 bits": written(2**64 - 1, "18446744073709551615", types=(pa.uint64(), *LONG)),
     "a half": written(0.5, "0.5", ".5", "5e-1", types=(pa.float32(), pa.float64())),
     "one and a half": written(1.5, "1.5", "1.50", types=(pa.float32(), pa.float64(), *DECIMALS)),
     "infinity": written(np.inf, "inf", "Infinity", types=(pa.float32(), pa.float64())),

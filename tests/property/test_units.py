@@ -391,11 +391,25 @@ def test_types_without_a_form_are_refused_before_a_row_is_read(type_: pa.DataTyp
         open_rows(table).limit("who", max_rows=1)
 
 
-def test_objects_of_polars_are_refused() -> None:
+def test_objects_of_polars_are_told_apart_by_what_they_are() -> None:
     """Polars hands them over by their place in memory."""
-    frame = pl.DataFrame({"who": pl.Series([UUID(int=1), UUID(int=1)], dtype=pl.Object), "v": [0, 1]})
-    with pytest.raises(SourceError, match="cannot name a unit"):
-        open_rows(frame).limit("who", max_rows=1)
+    people = [UUID(int=1), UUID(int=1), UUID(int=2), "2", 2, None, [1]]
+    frame = pl.DataFrame({"who": pl.Series(people, dtype=pl.Object), "v": [0] * 7})
+    counts = open_rows(frame).limit("who", max_rows=1, null="each").count_cells(Domain((FIVE,)))
+    assert counts.tolist() == [4, 0, 0, 0, 0]  # a list names nobody
+
+
+@pytest.mark.parametrize("dtype", ["timedelta64[ns]", "duration[ns][pyarrow]", "polars"])
+def test_durations_are_told_apart_to_the_nanosecond(dtype: str) -> None:
+    spans = [1, 1, 2, None]
+    column = pl.Series(spans, dtype=pl.Duration("ns")) if dtype == "polars" else None
+    if column is None:
+        frame: Any = pd.DataFrame({"who": pd.Series(pd.array(spans, "Int64"))}).astype({"who": dtype})
+    else:
+        frame = pl.DataFrame({"who": column})
+    frame = frame.assign(v=0) if dtype != "polars" else frame.with_columns(v=pl.lit(0))
+    counts = open_rows(frame).limit("who", max_rows=1).count_cells(Domain((FIVE,)))
+    assert counts.tolist() == [2, 0, 0, 0, 0]
 
 
 # CSV: any bytes.

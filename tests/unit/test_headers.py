@@ -27,13 +27,17 @@ ROWS = [
     f"{SECRET},3 Mar 2026,north",
     f'{SECRET},"March 3, 2026",north',
     f"{SECRET},08:30,north",
+    f"{SECRET},8:30 am,north",
     f"{SECRET},$5.00,north",  # an amount
+    f"{SECRET},<=50K,north",
+    f"{SECRET},TRUE,north",
     f"{SECRET},,north",  # nothing, or a word for it
     f"{SECRET},NA,north",
     f"{SECRET},?,north",
     f"{SECRET},nan,north",
     f"{SECRET}, Not in universe, Not in universe",  # twice
     f"{SECRET},{SECRET}",
+    f"{SECRET}, {SECRET}",
     f"{SECRET}@example.org,north",
     f"{SECRET},9b2f6d5e-8c1a-4e57-9d54-0f6f0c3b7a11,north",
     f"{SECRET};41;north",  # by another delimiter

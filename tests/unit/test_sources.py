@@ -390,7 +390,6 @@ def test_a_sum_beyond_64_bits_is_exact() -> None:
         ("v", 1, 0, "bound .* must be a whole number from 1 to"),
         ("v", 1, 2**31 + 1, "bound .* must be a whole number from 1 to"),
         ("v", 1, 2.5, "bound .* must be a whole number from 1 to"),
-        ("d", 1, 1, "column 'd' needs a column of numbers"),
         ("x", 1, 1, "no column 'x'; its columns are 'v', 'd'"),
     ],
 )
@@ -471,42 +470,85 @@ def test_a_missing_column_is_named_with_those_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "column", "needs"),
+    "values",
     [
-        (
-            Integer(name="v", min=0, max=1),
-            pa.array([{"a": 1}]),
-            "numbers, booleans or text, but its column has the type struct",
-        ),
-        (Category(name="v", values=("a",)), pa.array([[1]]), "text, numbers, booleans or dates"),
-        (
-            Date(name="v", start=date(2026, 1, 1), end=date(2026, 1, 2)),
-            pa.array([[1]]),
-            "dates, timestamps or text such as",
-        ),
-        (Integer(name="v", min=0, max=1), pa.array([timedelta(1)]), "has the type duration"),
+        pa.array([[1], None, [2]]),
+        pa.array([{"a": 1}, None, {"a": 2}]),
+        pa.array([timedelta(1), None, timedelta(2)]),
+        pa.array([[[b"1"]], None, []]),
     ],
+    ids=str,
 )
-def test_a_column_of_an_unusable_type_is_refused_by_its_type(
-    attribute: Attribute, column: pa.Array, needs: str
-) -> None:
-    rows = open_rows(pa.table({"w": [1], "v": column}))
-    with pytest.raises(SourceError, match=needs):
-        rows.count_cells(Domain((attribute,)))
-    assert rows.count() == 1
+def test_values_that_nothing_is_known_of_are_unknown(values: pa.Array, tmp_path: Path) -> None:
+    """Of a column that is empty but for one row, that row decides the type: if it were refused, the run would fail."""
+    own: dict[str, Any] = {"null": "cell", "unknown": "cell"}
+    axes = [Category("v", ["1"], **own), Integer("v", 0, 0, **own), Float("v", 0, 1, width=1, **own)]
+    empty = pa.table({"v": pa.nulls(3), "w": [0, 0, 1]})
+    table = pa.table({"v": values, "w": [0, 0, 1]})
+    for axis in (*axes, Date("v", "2026-01-01", "2026-01-01", **own)):
+        for name, rows, expected in (("a", empty, [0, 3, 0]), ("b", table, [0, 1, 2])):
+            pq.write_table(rows, tmp_path / f"{name}.parquet")
+            sources = [rows, rows.to_reader(), pads.dataset(rows), tmp_path / f"{name}.parquet"]
+            for source in sources[: 3 if pa.types.is_duration(values.type) else 4]:  # in Parquet they are whole numbers
+                assert open_rows(source).count_cells(Domain(axis)).tolist() == expected, (axis.kind, type(source))
+                if not isinstance(source, pa.RecordBatchReader):
+                    limited = open_rows(source).limit("w", max_rows=1)
+                    assert limited.count_cells(Domain(axis)).sum() == 2
 
 
-def test_unusable_columns_of_frames_do_no_harm_until_they_are_needed() -> None:
-    frames = [
-        pd.DataFrame({"v": [1j], "w": [1], "p": pd.period_range("2026", periods=1, freq="M")}),
-        pl.DataFrame({"v": [[1]], "w": [1], "p": [object()]}),
-    ]
-    for frame in frames:
-        rows = open_rows(frame)
-        assert rows.count_cells(Domain((Integer(name="w", min=1, max=1),))).tolist() == [1]
-        for name in ("v", "p"):
-            with pytest.raises(SourceError, match=f"attribute '{name}' needs a column of numbers"):
-                rows.count_cells(Domain((Integer(name=name, min=1, max=1),)))
+def test_a_row_that_changes_a_column_s_type_in_one_file_of_many_changes_no_other(tmp_path: Path) -> None:
+    """A value missing among whole numbers, text, a number of many digits: each makes another type of its file."""
+    files: list[list[Any]] = [[1, 2, 3], [1, 2, None], ["1", "n/k"], [None, None], [True], [b"\xff", b"1"], [1.5, 3]]
+    files += [[Decimal("3.0")], [date(2026, 1, 31)], [datetime(2026, 1, 31, tzinfo=UTC)], [1, 2, 2**90]]
+    own: dict[str, Any] = {"null": "cell", "unknown": "cell"}
+    axes: list[Attribute] = [Category("x", ["1", "2", "3"], **own), Integer("x", 0, 3, **own, outside="cell")]
+    for i, values in enumerate(files):
+        whole = pl.Series(values, dtype=pl.Int128) if i == len(files) - 1 else None
+        if whole is not None:
+            pl.DataFrame({"x": whole}).write_parquet(tmp_path / f"{i}.parquet")
+        else:
+            pq.write_table(pa.table({"x": pa.array(values)}), tmp_path / f"{i}.parquet")
+    for axis in (*axes, Date("x", "2026-01-31", "2026-01-31", **own, outside="cell")):
+        alone = [open_rows(tmp_path / f"{i}.parquet").count_cells(Domain(axis)) for i in range(len(files))]
+        assert open_rows(tmp_path).count_cells(Domain(axis)).tolist() == sum(alone).tolist()  # type: ignore[union-attr]
+    units = open_rows(tmp_path).limit("x", max_rows=1, null="each").count_cells(Domain(axes[0]))
+    assert units.tolist() == [1, 1, 1, 3, 5]  # unknown: n/k, true, the bytes, a day, and a moment of it
+
+
+@pytest.mark.parametrize("more", [[], ["99999999999999999999"], ["n/k"]])
+def test_long_whole_numbers_that_polars_writes_are_numbers(more: list[str], tmp_path: Path) -> None:
+    """One row of 20 digits makes all of them integers of 128 bits, which Parquet has as bytes."""
+    text = "\n".join(["x", *["1", "2"] * 4, *more])
+    pl.read_csv(io.StringIO(text), infer_schema_length=None).write_parquet(tmp_path / "t.parquet")
+    rows = open_rows(tmp_path / "t.parquet")
+    assert rows.count_cells(Domain(Category("x", ["1", "2"]))).tolist() == [4, 4]
+    assert rows.count_cells(Domain(Integer("x", 1, 2))).tolist() == [4, 4]
+    assert rows.limit("x", max_rows=3).count_cells(Domain(Category("x", ["1", "2"]))).tolist() == [3, 3]
+
+
+EXTRAS: list[list[str | None]] = [[], [None], ["n/k"], ["n/k", None]]
+
+
+def test_frames_of_odd_types_are_counted_as_columns_of_objects_are() -> None:
+    """One text makes durations objects: if their type were refused, that row would decide whether a run fails."""
+    odd: dict[str, list[Any]] = {
+        "duration": [timedelta(1), timedelta(2)],
+        "complex": [1j, 2j],
+        "period": [*pd.period_range("2026", periods=2, freq="M")],
+        "interval": [pd.Interval(0, 1), pd.Interval(1, 2)],
+        "list": [[1], [2]],
+        "struct": [{"a": 1}, {"a": 2}],
+    }
+    own: dict[str, Any] = {"null": "cell", "unknown": "cell"}
+    axes = [Category("x", ["1", "n/k"], **own), Integer("x", 0, 9, **own), Date("x", "2026-01-01", "2026-01-09", **own)]
+    for name, values in odd.items():
+        for more in EXTRAS:
+            for frame in (pd.DataFrame({"x": [*values, *more]}), pl.DataFrame({"x": [*values, *more]}, strict=False)):
+                for axis in axes:
+                    counts = open_rows(frame).count_cells(Domain(axis)).tolist()
+                    listed = more.count("n/k") if axis.kind == "category" else 0
+                    known = [*[0] * (axis.bins - 1), listed]
+                    assert counts == [*known, more.count(None), 2 + more.count("n/k") - listed], (name, more, axis.kind)
 
 
 def test_a_table_without_usable_columns_is_refused() -> None:

@@ -7,7 +7,7 @@ from importlib import import_module
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
     """Return the `__getattr__` of a package whose names live in modules of its own: by name, the module.
 
-    >>> lazily("dpcube", {"Answer": "analyst.answer"})("Answer").__name__
+    >>> lazily("dpcube", {"Answer": "release.answer"})("Answer").__name__
     'Answer'
     """
 

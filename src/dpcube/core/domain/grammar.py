@@ -31,6 +31,7 @@ INFINITY = "[iI][nN][fF](?:[iI][nN][iI][tT][yY])?"
 NAN = "[nN][aA][nN]"
 NUMBER = f"[{BLANKS}]*[+-]?(?:{DIGITS}|{INFINITY}|{NAN})[{BLANKS}]*"
 WHOLE_NUMBER = f"[{BLANKS}]*([0-9]+)[.]0*[{BLANKS}]*"  # a whole number with a fraction of zeros; its digits are a group
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # a text that no attribute reads
 
 _LONG = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
 _SHORT = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"

@@ -113,7 +113,9 @@ VALUES = (
     r"\d{4}-\d\d-\d\d[t ].*",
     rf"\d{{1,2}}[ ./-]?{MONTH}[ ./,-]*\d{{2,4}}",
     rf"{MONTH}[ .]*\d{{1,2}},? +\d{{4}}",
-    r"[+-]?(?:nan|inf|infinity)|n/?a|null|none|\?+|-+|\.+",
+    r"[+-]?(?:nan|inf|infinity)|n/?a|null|none|true|false|\?+|-+|\.+",
+    r"[<>]=? ?[$]?\d.*",
+    r"\d{1,2}:\d\d(?::\d\d)? ?[ap]\.?m\.?",
     r"[^\s@]+@[^\s@]+\.[^\s@]+",
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
 )
@@ -131,7 +133,8 @@ def check_header(file: str, fields: Sequence[str]) -> None:
     """
     inside = fields[1 if fields and not fields[0].strip() else 0 :]
     inside = inside[: -1 if len(inside) == len(fields) > 1 and not inside[-1].strip() else None]
-    if len({*fields}) == len(fields) and all(field.strip() and not _is_value(field) for field in inside):
+    is_unique = len({field.strip() for field in fields}) == len(fields)
+    if is_unique and all(field.strip() and not _is_value(field) for field in inside):
         return
     msg = (
         f"the first line of {file} does not look like column names: a field is empty, repeated, or looks like a value "

@@ -11,7 +11,7 @@ from decimal import Decimal, localcontext
 import pyarrow as pa
 
 from dpcube.core.domain.grammar import DATE, DIGITS, INFINITY, NAN, NUMBER
-from dpcube.core.domain.limits import MAX_PARSED_TEXT, MAX_TEXT
+from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_PARSED_TEXT, MAX_TEXT
 from dpcube.core.domain.reading import BLANKS, LOWER, UPPER
 from dpcube.core.sources.limits import MAX_COMPARED_VALUES, MAX_SEARCHED_EDGES
 from dpcube.core.sources.zone import Offsets
@@ -77,6 +77,14 @@ class Dialect:
     def whole_number(self, digits: str) -> str:
         """Return a short text of digits as an integer."""
         return f"TRY_CAST({digits} AS BIGINT)"
+
+    def nearest_double(self, column: str, type_: pa.DataType) -> str:
+        """Return the double nearest to a number; the engine's cast of whole decimals beyond 64 bits gives another."""
+        cast = f"CAST({column} AS {self.double})"
+        if not pa.types.is_decimal(type_) or type_.precision <= 18 or type_.scale > 0:
+            return cast
+        small = f"{column} BETWEEN -{MAX_EXACT_WHOLE} AND {MAX_EXACT_WHOLE}"
+        return f"CASE WHEN {small} THEN {cast} ELSE CAST(CAST({column} AS {self.text}) AS {self.double}) END"
 
     def whole(self, v: str) -> str:
         """Return a double as a 64-bit integer, NULL if it is not one."""

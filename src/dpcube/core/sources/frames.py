@@ -3,6 +3,9 @@
 A pandas column of Python objects is read as text, each object by the same rule whatever the others are (`objects.py`):
 Arrow and the engine would infer a type from some of them and raise on the rest. NaN means missing in pandas, and is
 null. Privacy units are distinguished by the objects themselves, as values of any other column are (`unit.py`).
+
+No column is refused for its type, because one row decides what a library infers: durations with one text among them are
+objects. A column of a type without scalar values (durations, complex numbers, lists) is read as those objects are.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcube.core.sources import objects, unit
+from dpcube.core.sources.sql import kind
 from dpcube.core.sources.table import Table, kept_rows, streamed_table
 
 Convert = Callable[[Any], pa.Array]
@@ -40,7 +44,7 @@ def polars_table(frame: Any) -> Table:
         empty,
         lambda i: lazy.select([names[j] for j in i]).collect(),
         _from_polars,
-        lambda series: _forms(_from_polars(series)),
+        _forms_of_polars,
     )
 
 
@@ -52,12 +56,6 @@ def _table(
     convert: Convert,
     forms: Forms,
 ) -> Table:
-    def type_(series: Any) -> pa.DataType:
-        try:
-            return convert(series).type
-        except (pa.ArrowException, TypeError):
-            return pa.opaque(pa.null(), str(series.dtype), owner)  # which is refused if an attribute needs it
-
     def parts(columns: Sequence[int], of: int | None) -> Iterable[pa.RecordBatch]:
         asked = sorted({*columns, *(() if of is None else (of,))})
         series = dict(zip(asked, _columns(select(asked)), strict=True))
@@ -68,7 +66,7 @@ def _table(
         table = pa.table(arrays)
         yield from (table if kept is None else kept_rows(table, kept)).to_batches()
 
-    types = map(type_, _columns(empty))
+    types = [convert(series).type for series in _columns(empty)]
     return streamed_table(owner, pa.schema(list(zip(names, types, strict=True))), parts)
 
 
@@ -77,38 +75,60 @@ def _columns(frame: Any) -> list[Any]:
 
 
 def _from_polars(series: Any) -> pa.ChunkedArray:
+    typed = _typed_in_polars(series)
+    return pa.chunked_array([_texts(series.to_list())]) if typed is None else typed
+
+
+def _typed_in_polars(series: Any) -> pa.ChunkedArray | None:
+    """Return the values of a column as Arrow has them, None if they are read one by one."""
     if str(series.dtype) == "Object":  # Polars would export memory addresses
-        msg = "objects have no type"
-        raise TypeError(msg)
+        return None
     if "Int128" in str(series.dtype):  # inferred for long numbers, and no type of Arrow: read their digits as text
         series = series.cast(import_module("polars").String)
-    return pa.chunked_array(series)
+    with suppress(pa.ArrowException):
+        made = pa.chunked_array(series)
+        return None if kind(made.type) is None else made
+    return None
+
+
+def _forms_of_polars(series: Any) -> tuple[pa.Array | pa.ChunkedArray, pa.Array | pa.ChunkedArray]:
+    if (typed := _typed_in_polars(series)) is not None:
+        return _forms(typed)
+    if str(series.dtype).startswith("Duration"):  # Python's durations are of whole microseconds
+        physical = pa.chunked_array(series.to_physical()).combine_chunks()
+        return _with_form(physical.cast(pa.string()).cast(pa.large_binary()))
+    return _with_form(_forms_of_each(series.to_list()))
 
 
 def _from_pandas(series: Any) -> pa.Array:
-    kind = str(series.dtype)
-    if kind == "category":
+    dtype = str(series.dtype)
+    if dtype == "category":
         return pa.DictionaryArray.from_arrays(_codes(series), _texts(series.cat.categories))
-    if kind == "object":
-        return _texts(series)
-    if kind not in ("str", "string"):
-        return pa.array(series, from_pandas=True)
-    try:
-        return pa.array(series, pa.large_string(), from_pandas=True)
-    except UnicodeEncodeError:  # a lone surrogate
-        return _texts(series).cast(pa.large_string())
+    if (typed := _typed_in_pandas(series)) is not None:
+        return typed
+    return _texts(series).cast(pa.large_string()) if dtype in ("str", "string") else _texts(series)
+
+
+def _typed_in_pandas(series: Any) -> pa.Array | None:
+    """Return the values of a column as Arrow has them, None if they are read one by one."""
+    dtype = str(series.dtype)
+    if dtype == "object":
+        return None
+    if dtype in ("str", "string"):
+        with suppress(UnicodeEncodeError):  # a lone surrogate
+            return pa.array(series, pa.large_string(), from_pandas=True)
+        return None
+    with suppress(pa.ArrowException, TypeError):
+        made = pa.array(series, from_pandas=True)
+        return None if kind(made.type) is None else made
+    return None
 
 
 def _forms_of_pandas(series: Any) -> tuple[pa.Array, pa.Array | None]:
-    kind = str(series.dtype)
-    if kind == "category":
+    if str(series.dtype) == "category":
         return _with_form(_forms_of_each(series.cat.categories).take(_codes(series)))
-    if kind in ("str", "string"):
-        with suppress(UnicodeEncodeError):  # a lone surrogate
-            return _forms(pa.array(series, pa.large_string(), from_pandas=True))
-    if kind in ("object", "str", "string"):
-        return _with_form(_forms_of_each(series))
-    return _forms(_from_pandas(series))
+    typed = _typed_in_pandas(series)
+    return _with_form(_forms_of_each(series)) if typed is None else _forms(typed)
 
 
 def _with_form(forms: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -142,6 +162,8 @@ def _of_each(values: Any, read: Callable[[object], Any], type_: pa.DataType) -> 
 
 
 def _missing(values: Any) -> Any:
+    if isinstance(values, list):
+        return [value is None for value in values]
     try:
         return values.isna()
     except ArithmeticError:  # a signalling NaN cannot be compared; it is missing like any other NaN

@@ -62,8 +62,11 @@ def position_of_typed(
     typed: TypedValues, many: int, column: str, kind: str, type_: pa.DataType, dialect: Dialect
 ) -> str:
     """Return SQL for the position of the listed value that equals a number, a boolean, a day or a time of day."""
-    if kind in ("integer", "real"):
-        return _of_number(typed.of_kind("number"), column, many, whole=kind == "integer", dialect=dialect)
+    if kind == "integer":
+        return _of_number(typed.of_kind("number"), column, many, whole=True, dialect=dialect)
+    if kind == "real":
+        value = dialect.nearest_double(column, type_)
+        return _of_number(typed.of_kind("number"), value, many, whole=False, dialect=dialect)
     if kind == "boolean":
         cases = " ".join(
             f"WHEN {column} = {'true' if key else 'false'} THEN {at}" for key, at in typed.of_kind("boolean").items()
@@ -85,7 +88,7 @@ def _of_number(positions: Mapping[float, int], v: str, many: int, *, whole: bool
     wholes = {
         key: at for key, at in positions.items() if math.isfinite(key) and key.is_integer() and abs(key) < 2.0**63
     }
-    if whole and any(abs(key) > MAX_EXACT_WHOLE for key in wholes):
+    if whole and any(math.isfinite(key) and abs(key) > MAX_EXACT_WHOLE for key in positions):
         v, whole = f"CAST({v} AS {dialect.double})", False
     digits = f"CAST({v if whole else dialect.whole(v)} AS {dialect.text})"
     found = _looked_up(digits, {str(int(key)): at for key, at in wholes.items()}, many, dialect)

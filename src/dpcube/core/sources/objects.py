@@ -14,6 +14,7 @@ from uuid import UUID
 
 import numpy as np
 
+from dpcube.core.domain.grammar import UNKNOWN
 from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_TEXT
 from dpcube.core.sources.limits import MAX_TUPLE_PARTS
 from dpcube.core.sources.unit import (
@@ -26,7 +27,6 @@ from dpcube.core.sources.unit import (
     form_of_whole,
 )
 
-UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # a text that no attribute reads
 SECONDS = {  # units of NumPy's times; years and months have no fixed number of seconds
     **{"W": Fraction(604_800), "D": Fraction(86_400), "h": Fraction(3600), "m": Fraction(60)},
     **{unit: Fraction(1, 1000**i) for i, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))},

@@ -17,10 +17,11 @@ from uuid import uuid4
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpcube.core.domain.grammar import UNKNOWN
 from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_TEXT
 from dpcube.core.domain.reading import BLANKS
 from dpcube.core.errors import SourceError
-from dpcube.core.sources.dialect import SPARK
+from dpcube.core.sources.dialect import SPARK, literal
 from dpcube.core.sources.lakehouse import refuse_parts
 from dpcube.core.sources.limits import MAX_PATTERNS
 from dpcube.core.sources.names import identity, matched, refuse_twice
@@ -193,6 +194,8 @@ def _value(column: str, type_: str) -> str:
     if found == "text":
         plain = f"CAST({column} AS BINARY)" if "collate" in type_ else column
         return SPARK.start(f"CAST({plain} AS STRING)")
+    if found is None:  # the texts that Spark makes of such values would be unknown, unless listed
+        return f"CASE WHEN {column} IS NOT NULL THEN {literal(UNKNOWN)} END"
     return f"CAST({column} AS DOUBLE)" if found == "real" else column
 
 

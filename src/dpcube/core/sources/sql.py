@@ -6,9 +6,10 @@ arithmetic even where a condition leaves out those that could overflow. No name 
 are called c0, c1, ...), and text only as literals. The rules are the same for every engine, down to the last bit; only
 the dialects differ.
 
-A value is read alike whatever the type of its column (`domain/written.py`). A type is refused only if it is declared
-apart from the rows (`Column.declared`), or has no scalar values: the type that a library infers may depend on one row.
-An integer and the double nearest to it lie in one bin, for no edge is beyond 2^53.
+A value is read alike whatever the type of its column (`domain/written.py`), and no type is refused unless it is
+declared apart from the rows (`Column.declared`): the type that a library infers may depend on one row. Lists and other
+values without a scalar form are unknown. An integer and the double nearest to it lie in one bin, for no edge is beyond
+2^53.
 """
 
 import math
@@ -50,8 +51,11 @@ class Column:
 
     @property
     def kind(self) -> str | None:
-        """Kind of the column by its type."""
-        return kind(self.type)
+        """Kind of the column by its type; a column of an inferred type without scalar values has unknown texts.
+
+        One row decides such a type of a column that is empty in all others, so it is not refused.
+        """
+        return kind(self.type) or (None if self.declared or is_opaque(self.type, "lakehouse") else "text")
 
     def text(self) -> str:
         """Return SQL for each value as text: digits for whole numbers, true and false for booleans."""
@@ -101,6 +105,11 @@ def kind(type_: pa.DataType) -> str | None:
     return next((name for name, matches in tests.items() if any(match(value_type(type_)) for match in matches)), None)
 
 
+def is_opaque(type_: pa.DataType, vendor: str) -> bool:
+    """Return whether a type stands for a type of an engine that Arrow does not have."""
+    return isinstance(type_, pa.OpaqueType) and type_.vendor_name == vendor
+
+
 def is_long(type_: pa.DataType) -> bool:
     """Return whether a type is of decimals with more digits than the engine has, which are read as text."""
     return bool(pa.types.is_decimal256(type_))
@@ -119,7 +128,7 @@ def number(column: Column, *, owner: str) -> tuple[str, bool]:
     numbers = {
         "integer": (name, True),
         "boolean": (f"CAST({name} AS INTEGER)", True),
-        "real": (f"CAST({name} AS {dialect.double})", False),
+        "real": (dialect.nearest_double(name, value_type(column.type)), False),
         "text": (f"coalesce({dialect.number(name)}, {dialect.boolean(name)})", False),
     }
     if column.kind in numbers:

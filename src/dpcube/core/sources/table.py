@@ -20,6 +20,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dpcube.core.domain.grammar import UNKNOWN
 from dpcube.core.domain.limits import MAX_EXACT_WHOLE, MAX_TEXT
 from dpcube.core.errors import SourceError
 from dpcube.core.sources import unit
@@ -27,6 +28,8 @@ from dpcube.core.sources.dialect import DUCKDB, Dialect, literal
 from dpcube.core.sources.names import identity, refuse_twice
 from dpcube.core.sources.sql import is_binary, is_long, kind, value_type
 
+TEXT = pa.large_binary()  # of which the bytes are kept, that tell units apart
+INT128 = pa.binary(16)
 Batches = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
 Parts = Callable[[Sequence[int], int | None], Iterable[pa.RecordBatch]]
 Start = TypeVar("Start")
@@ -235,15 +238,21 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
     The engine's reader raises on some times and on text that is not UTF-8, or replaces it by question marks, which are
     valid text. Arrow's reader raises on such text in dictionary columns, unless it uses the Parquet types instead of
     the Arrow schema in the file.
+    A column whose type differs between files is read as text: one missing value makes the whole numbers of its file real
+    ones, and must not decide about the other files.
     """
     metadata = read_each(paths, metadata_without_arrow)
-    schema = common_schema(paths, [part.schema.to_arrow_schema() for part in metadata])
+    schemas = list(map(_schema, metadata))
+    schema = common_schema(paths, schemas)
+    alike = all(one.types == schema.types for one in schemas)
 
     def batches(columns: Sequence[int]) -> Iterable[pa.RecordBatch]:
-        names = [schema.names[i] for i in columns]
+        asked = pa.schema([schema.field(i) for i in columns])
         for path, part in zip(paths, metadata, strict=True):
-            for batch in pq.ParquetFile(path, metadata=part).iter_batches(columns=names):
-                yield batch.select(names)
+            for batch in pq.ParquetFile(path, metadata=part).iter_batches(columns=asked.names):
+                found = zip(batch.select(asked.names).columns, asked.types, strict=True)
+                arrays = [array if array.type == type_ else _as_octets(array) for array, type_ in found]
+                yield pa.record_batch(arrays, asked.names)
 
     through_arrow = arrow_table(name, schema, batches)
     aliases = ", ".join(f"c{i}" for i in range(len(schema)))
@@ -254,7 +263,7 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
 
     def scans(columns: Sequence[int], of: int | None) -> Iterable[Scan]:
         read = {schema.types[i] for i in (*columns, *(() if of is None else (of,)))}
-        if not pattern and not any(_is_converted(type_) for type_ in read):
+        if alike and not pattern and not any(_is_converted(type_) for type_ in read):
             real = any(map(pa.types.is_floating, read))
             if of is None:
                 yield Scan(direct, paths=texts, bounds_hold=not real)
@@ -290,14 +299,35 @@ def read_each(paths: Sequence[Path], read: Callable[[Path], Start]) -> list[Star
 
 
 def common_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the schema of all files; refuse files whose columns differ in name, order or type."""
+    """Return a schema for all files, text where types differ; refuse other column names, and lists beside scalars."""
     first = schemas[0]
+    types = [{*held} for held in zip(*(schema.types for schema in schemas), strict=False)]
+    nested = any(len(held) > 1 and None in map(kind, held) for held in types)
     for path, schema in zip(paths, schemas, strict=True):
-        if schema.names != first.names or schema.types != first.types:
-            msg = f"{path} has other columns than {paths[0]}; the files of a table must have the same column names and "
-            msg += "types, in the same order"
+        if schema.names != first.names or (nested and schema.types != first.types):
+            msg = f"{path} has other columns than {paths[0]}; the files of a table must have the same column names in the "
+            msg += "same order, and values of one kind in each column"
             raise SourceError(msg)
-    return first
+    return pa.schema([(n, held.pop() if len(held) == 1 else TEXT) for n, held in zip(first.names, types, strict=True)])
+
+
+def _schema(metadata: pq.FileMetaData) -> pa.Schema:
+    """Return the schema of a Parquet file, in which integers of 128 bits, which Polars alone writes, are text."""
+    schema = metadata.schema.to_arrow_schema()
+    if str(metadata.created_by).startswith("Polars"):  # which writes bytes of any number, and no others of 16
+        types = [TEXT if type_ == INT128 else type_ for type_ in schema.types]
+        schema = pa.schema(list(zip(schema.names, types, strict=True)))
+    return schema
+
+
+def _as_octets(array: pa.Array) -> pa.Array:
+    """Return the texts of values, by which they are read as they are in a column of their own type."""
+    if array.type == INT128:
+        numbers = (None if v is None else int.from_bytes(v, "little", signed=True) for v in array.to_pylist())
+        return pa.array([None if number is None else str(number).encode() for number in numbers], TEXT)
+    if pa.types.is_floating(array.type):
+        array = array.cast(pa.float64())
+    return (array if kind(array.type) == "text" and not is_long(array.type) else array.cast(pa.string())).cast(TEXT)
 
 
 def metadata_without_arrow(path: Path) -> pq.FileMetaData:
@@ -319,6 +349,8 @@ def _sent(type_: pa.DataType) -> pa.DataType:
         return pa.int64()
     if pa.types.is_float16(type_):
         return pa.float32()
+    if kind(type_) is None:
+        return pa.string()
     if is_binary(type_) or _is_view(type_) or is_long(type_):
         return pa.large_string()
     return pa.string() if pa.types.is_null(type_) else type_
@@ -334,10 +366,13 @@ def _is_time(type_: pa.DataType) -> bool:
 
 def _is_converted(type_: pa.DataType) -> bool:
     """Return whether Arrow must read a column of a Parquet file because the engine's own conversion could raise."""
-    return pa.types.is_timestamp(type_) or pa.types.is_time(type_) or is_binary(type_) or is_long(type_)
+    is_time = pa.types.is_timestamp(type_) or pa.types.is_time(type_)
+    return is_time or is_binary(type_) or is_long(type_) or kind(type_) is None
 
 
 def _mend(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    if kind(array.type) is None:
+        return pc.if_else(array.is_valid(), UNKNOWN, pa.scalar(None, pa.string()))
     if pa.types.is_dictionary(type_):
         return pa.DictionaryArray.from_arrays(array.indices, _mend(array.dictionary, type_.value_type))
     if pa.types.is_dictionary(array.type):

@@ -94,19 +94,20 @@ def beside_truth(release: Release, exact_counts: Ints, *names: str) -> Picture:
     return replace(shown, panels=panels)
 
 
+def _rounded(*numbers: float) -> list[str]:
+    return [f"{number:,.0f}" for number in numbers]
+
+
+def _interval(answer: Answer) -> str:
+    return f"{answer.low:,.0f} to {answer.high:,.0f}"
+
+
 def demo_page(release: Release, exact_counts: Ints, asked: QuestionsAnswered, *, title: str) -> str:
     """Return the report of a release with questions answered, and the truth beside them."""
     header = ("question", "truth", "answer", "noise", "non-uniformity", "95% interval")
     rows = [
-        (
-            named,
-            f"{t:,}",
-            f"{a.value:,.0f}",
-            f"{a.stderr:,.0f}",
-            f"{a.nonuniformity:,.0f}",
-            f"{a.low:,.0f} to {a.high:,.0f}",
-        )
-        for named, t, a in ((f"{q} ({a.note})" if a.note else q, t, a) for q, t, a in asked)
+        (f"{q} ({a.note})" if a.note else q, f"{t:,}", *_rounded(a.value, a.stderr, a.nonuniformity), _interval(a))
+        for q, t, a in asked
     ]
     held = sum(answer.low <= truth <= answer.high for _, truth, answer in asked)
     words = (

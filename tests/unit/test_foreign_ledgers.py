@@ -27,7 +27,7 @@ from dpcube.core.ledger import ledger as ledger_module
 from dpcube.core.ledger.composition import composed_loss
 from dpcube.core.ledger.file import APPLICATION, FORMAT, SCHEMA
 from dpcube.core.ledger.ledger import Ledger, _append
-from dpcube.core.ledger.limits import MAX_NOTE
+from dpcube.core.ledger.limits import KEPT_FREE, MAX_DENOMINATOR_BITS, MAX_FILE, MAX_NOTE, MAX_STEPS, MAX_VALUE
 from dpcube.core.period import Period
 from dpcube.curator import publish
 
@@ -273,7 +273,7 @@ def test_the_largest_ledger_is_read_within_the_bounds(place: Path) -> None:
     """One of many thousand releases, as large as may be charged: it opens, and is charged, in the steps allowed."""
     many = [charged(str(Fraction(1, 1000 + n % 50)), **placed("date", 1 + n, 40 + n)) for n in range(30_000)]
     sealed(place, {**TOTAL, "epsilon": "50"}, *many)
-    assert 2 * 2**20 < place.stat().st_size < ledger_module.MAX_FILE
+    assert 2 * 2**20 < place.stat().st_size < MAX_FILE
     began = time.process_time()
     assert len(Ledger(place).statement().charges) == 30_000
     assert time.process_time() - began < 10
@@ -282,20 +282,20 @@ def test_the_largest_ledger_is_read_within_the_bounds(place: Path) -> None:
 def test_a_full_ledger_says_so_and_still_takes_completions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(place, total=Fraction(1))
     number = ledger.charge(TENTH, strategy="cells", domain="d")
-    monkeypatch.setattr(ledger_module, "MAX_FILE", ledger_module.KEPT_FREE + place.stat().st_size - 1)
+    monkeypatch.setattr("dpcube.core.ledger.ledger.MAX_FILE", KEPT_FREE + place.stat().st_size - 1)
     with pytest.raises(LedgerError, match="is full"):
         ledger.charge(TENTH, strategy="cells", domain="d")
     ledger.complete(number, "0f" * 32)
-    monkeypatch.setattr(ledger_module, "MAX_FILE", ledger_module.KEPT_FREE + place.stat().st_size)
+    monkeypatch.setattr("dpcube.core.ledger.ledger.MAX_FILE", KEPT_FREE + place.stat().st_size)
     ledger.charge(TENTH, strategy="cells", domain="d")
 
 
 def test_the_bounds_of_a_ledger_are_those_that_old_ones_were_written_under() -> None:
     """A lower bound would shut out a ledger that was fine, a higher one writes what an older dpcube cannot read."""
-    written = (ledger_module.MAX_FILE, ledger_module.KEPT_FREE, MAX_NOTE, composition.MAX_DENOMINATOR_BITS)
+    written = (MAX_FILE, KEPT_FREE, MAX_NOTE, MAX_DENOMINATOR_BITS)
     assert written == (16_777_216, 1_048_576, 10_000, 16_384)
-    assert (APPLICATION, FORMAT, ledger_file.MAX_VALUE) == (0x64706375, 1, 1_048_576)
-    assert (ledger_file.MAX_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
+    assert (APPLICATION, FORMAT, MAX_VALUE) == (0x64706375, 1, 1_048_576)
+    assert (MAX_STEPS, ledger_file.STEPS_AT_A_TIME) == (100_000_000, 100_000)
     assert ledger_module.PATIENCE == 60
 
 

@@ -22,7 +22,7 @@ from dpcube.curator.publishing import count
 from dpcube.strategies import BY_NAME, Adaptive, Cells, FittedStrategy, TwoPhase, seen
 from dpcube.strategies.strategy import STARTING
 from dpcube.testing import SeededNoise
-from dpcube.trees.halving import AT_A_TIME
+from dpcube.trees.halving import BATCH
 from nightly import at_night
 
 ROOT = Path(__file__).parents[2]
@@ -187,7 +187,7 @@ def test_a_tree_that_is_bounded_bounds_the_memory(shape: tuple[int, ...], monkey
     Adaptive().run(gate)
     _, taken = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    of_gate, batches = 8 * math.prod(shape), 3 * AT_A_TIME * (16 * len(shape) + 64)
+    of_gate, batches = 8 * math.prod(shape), 3 * BATCH * (16 * len(shape) + 64)
     assert taken + of_gate <= Adaptive().peak_bytes(shape) - STARTING + batches
 
 

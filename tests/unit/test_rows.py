@@ -43,7 +43,7 @@ def test_a_cell_s_sum_ends_at_its_share_of_what_a_number_holds() -> None:
 
 def test_the_fate_of_each_row_and_how_many_count() -> None:
     who = Category("who", ["a", "b", "c"])
-    found, every, counted = ROWS.fates(Domain(AGE, who))
+    found, every, counted = ROWS.outcomes(Domain(AGE, who))
     assert found[0] == fates(kept=3, null=1, nan=1, infinite=1, unknown=2, outside=2)
     assert found[1] == fates(kept=6, unknown=4)
     assert (every, counted) == (10, 3)
@@ -79,9 +79,9 @@ def test_fractions_are_those_that_lie_inside(texts: list[str | None], expected: 
     ],
 )
 def test_texts_that_are_not_counted(attribute: Attribute, dropped: set[str]) -> None:
-    found = ROWS.not_taken(attribute, most=20)
+    found = ROWS.dropped_texts(attribute, most=20)
     assert sorted(found) == sorted(dropped)
-    assert len(ROWS.not_taken(attribute, most=2)) == min(2, len(dropped))
+    assert len(ROWS.dropped_texts(attribute, most=2)) == min(2, len(dropped))
 
 
 def test_lines_are_known_of_files_of_text_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube.core.domain import Attribute, Category, Date, Domain, Integer
-from dpcube.core.domain.grammar import LONGEST_READ, LONGEST_TEXT
+from dpcube.core.domain.limits import MAX_PARSED_TEXT, MAX_TEXT
 from dpcube.core.sources import open_rows
 from dpcube.core.sources.reading import in_any_case
 
@@ -51,7 +51,7 @@ def days(*formats: str, zone: str | None = None) -> Date:
 )
 def test_days_in_declared_forms(attribute: Date, text: str, label: str) -> None:
     if label == "(unknown)" and text == "31.12.68":  # a day, of a year outside
-        assert open_rows(pa.table({"x": [text]})).fates(Domain(attribute))[0][0]["outside"] == 1
+        assert open_rows(pa.table({"x": [text]})).outcomes(Domain(attribute))[0][0]["outside"] == 1
     else:
         assert label_of(attribute, text) == label
 
@@ -80,8 +80,8 @@ def number(**how: Any) -> Integer:
         (number(), "true", "1"),
         (number(), "False", "0"),
         (number(), "tru", "(unknown)"),
-        (number(), "5".zfill(LONGEST_READ), "5"),
-        (number(), "5".zfill(LONGEST_READ + 1), "(unknown)"),
+        (number(), "5".zfill(MAX_PARSED_TEXT), "5"),
+        (number(), "5".zfill(MAX_PARSED_TEXT + 1), "(unknown)"),
         (number(thousands=","), "0,005", "5"),
         (number(thousands=","), "0,05", "(unknown)"),
         (number(null_text=["-9"]), "-9", "(null)"),
@@ -114,8 +114,8 @@ def test_a_row_without_a_cell_is_left_out_of_domains_of_any_size(cells: int) -> 
 
 def test_a_text_too_long_to_be_read_whole_is_not_trimmed() -> None:
     value = Category("x", ["A"], trim=True, **OWN)
-    assert label_of(value, "A".ljust(LONGEST_TEXT - 1)) == "A"
-    assert label_of(value, "A".ljust(LONGEST_TEXT)) == "(unknown)"
+    assert label_of(value, "A".ljust(MAX_TEXT - 1)) == "A"
+    assert label_of(value, "A".ljust(MAX_TEXT)) == "(unknown)"
 
 
 def test_a_pattern_of_either_case_has_no_other_characters() -> None:

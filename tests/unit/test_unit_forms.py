@@ -17,9 +17,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dpcube.core.domain.grammar import UNKNOWN
 from dpcube.core.domain.limits import MAX_TEXT
 from dpcube.core.sources.limits import MAX_TUPLE_PARTS
-from dpcube.core.sources.objects import UNKNOWN, object_form, text
+from dpcube.core.sources.objects import object_form, text
 from dpcube.core.sources.unit import NONE, carries, form, form_type, short_enough
 from unit_names import DROPPED, named
 

@@ -238,8 +238,8 @@ def parquet_table(name: str, paths: Sequence[Path]) -> Table:
     The engine's reader raises on some times and on text that is not UTF-8, or replaces it by question marks, which are
     valid text. Arrow's reader raises on such text in dictionary columns, unless it uses the Parquet types instead of
     the Arrow schema in the file.
-    A column whose type differs between files is read as text: one missing value makes the whole numbers of its file real
-    ones, and must not decide about the other files.
+    A column whose type differs between files is read as text: one missing value makes the whole numbers of its file
+    real ones, and must not decide about the other files.
     """
     metadata = read_each(paths, metadata_without_arrow)
     schemas = list(map(_schema, metadata))
@@ -305,8 +305,8 @@ def common_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Sch
     nested = any(len(held) > 1 and None in map(kind, held) for held in types)
     for path, schema in zip(paths, schemas, strict=True):
         if schema.names != first.names or (nested and schema.types != first.types):
-            msg = f"{path} has other columns than {paths[0]}; the files of a table must have the same column names in the "
-            msg += "same order, and values of one kind in each column"
+            msg = f"{path} has other columns than {paths[0]}; the files of a table must have the same column names in "
+            msg += "the same order, and values of one kind in each column"
             raise SourceError(msg)
     return pa.schema([(n, held.pop() if len(held) == 1 else TEXT) for n, held in zip(first.names, types, strict=True)])
 

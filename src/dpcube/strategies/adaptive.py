@@ -38,7 +38,7 @@ from dpcube.strategies.one_way import count_alike, count_one_way, counts_one_way
 from dpcube.strategies.plans import ADAPTIVE, CELLS, PlanSetting, TreePlan
 from dpcube.strategies.seen import ROOT, Seen, largest_tree
 from dpcube.strategies.simulation import AskedOfTables, choose
-from dpcube.strategies.strategy import STARTING, Parameter
+from dpcube.strategies.strategy import STARTING, OfCells, Parameter
 from dpcube.strategies.worth_of_tables import MOST_TRIED, PILOT, tables_are_worth_it
 from dpcube.trees.halving import depth
 
@@ -65,7 +65,7 @@ MOST_WEIGHTS = 2**26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adaptive:
+class Adaptive(OfCells):
     """The default strategy; it has nothing to choose but what will be asked, which is public and costs nothing.
 
     `queries` is a name for every attribute or one name each: "ranges" (ends anywhere), "prefixes", "short" ranges,

@@ -32,7 +32,7 @@ from dpcube.models.cuboids.junction import CliqueAxes, model_cells, model_cells_
 from dpcube.models.cuboids.smoothing import smoothed
 from dpcube.noise import noise_variances
 from dpcube.strategies.groups_of_cells import groups_beside_large_cells, groups_of_cells
-from dpcube.strategies.strategy import ONE, STARTING, Parameter, Store, WorkloadKind
+from dpcube.strategies.strategy import STARTING, UNIT_EPSILON, Parameter, Store, WorkloadKind
 
 FIRST_SHARE, SHARE_BY_TARGET = Fraction(2, 5), Fraction(7, 10)
 """Of the budget, for the tables over one attribute, or over each and a target."""
@@ -125,7 +125,7 @@ class Cuboids:
         classes = 1 if self.target_axis is None else shape[self.target_axis]
         return STARTING + 64 * MOST_LEARNT + 64 * classes * sum(shape) + 40 * pairs
 
-    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = ONE) -> list[str]:
+    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:
         """Return sentences on what a release would count; roughly how many tables, if it is known how many rows."""
         return [
             f"{domain.size:,} cells: released as cuboids, tables over few attributes each, from one count of the rows "

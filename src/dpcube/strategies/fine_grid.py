@@ -33,7 +33,7 @@ from dpcube.strategies.looking import (
     worth_a_look,
 )
 from dpcube.strategies.seen import ROOT, SPARE, Seen, largest_tree, sums_to
-from dpcube.strategies.strategy import ONE, STARTING, Parameter, Store, WorkloadKind
+from dpcube.strategies.strategy import STARTING, UNIT_EPSILON, Parameter, Store, WorkloadKind
 from dpcube.trees.halving import depth
 
 MOST_GRID_ATTRIBUTES = 3
@@ -68,7 +68,7 @@ class FineGrid:
         nodes = min(largest_tree(shape), MOST_GRID_NODES + SPARE)
         return STARTING + 200 * sum(shape) + nodes * (450 + 100 * len(shape))
 
-    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = ONE) -> list[str]:  # noqa: ARG002
+    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:  # noqa: ARG002
         """Return sentences on what a release would count.
 
         >>> print(FineGrid().description(Domain.of_shape((10**6, 10**6)))[1])

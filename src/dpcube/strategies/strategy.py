@@ -10,7 +10,7 @@ from dpcube.measurements import Transcript
 Parameter = str | int | float | bool | None
 Store = Literal["cells", "rows"]
 WorkloadKind = Literal["cube", "wide", "grid"]
-ONE = Fraction(1)
+UNIT_EPSILON = Fraction(1)
 STARTING = 2**28
 """Memory that any run may take besides: libraries as they load, loops as they compile, a file's buffers."""
 
@@ -51,7 +51,7 @@ class FittedStrategy(Strategy, Protocol):
         """Return the kind of table whose usual questions it is made for, and which a plan asks."""
         ...
 
-    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = ONE) -> list[str]:
+    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:
         """Return sentences on what a release would measure: nothing, where its name says it.
 
         With a public guess of how many `rows` there are, it may say roughly how much.
@@ -81,6 +81,6 @@ class OfCells:
     store: ClassVar[Store] = "cells"
     workload: ClassVar[WorkloadKind] = "cube"
 
-    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = ONE) -> list[str]:  # noqa: ARG002
+    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:  # noqa: ARG002
         """Return nothing: see docs/strategies.md."""
         return []

@@ -200,10 +200,10 @@ class Adaptive(OfCells):
 
         def count(simulated: NoisyCounter, of_pairs: Fraction) -> tuple[list[MarginalCounts], BoxCounts]:
             tables, tree = count_alike(simulated, ones), Seen(simulated, model.cut_order())
-            tree.set_aside(of_ones)
             pairs = count_pairs(simulated, of_pairs) if of_pairs else []
+            tree.set_aside(of_ones + sum(table.units for table in pairs))
             tree.count_total(ROOT_SHARE)
-            _count_tree(tree, pairs, plan, setting)
+            _count_tree(tree, [], plan, setting)
             return tables + pairs, tree.counts()
 
         if not tables_are_worth_it(ones + pilot, share, counter, asked, count):

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from dpcube.core import gate, private_table
+from dpcube.core import gate
 from dpcube.core.domain import Domain, Integer
 from dpcube.core.sources import Rows
 from dpcube.curator import publish
@@ -25,7 +25,6 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def loud(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "ExactNoise", Loud)
-    monkeypatch.setattr(private_table, "ExactNoise", Loud)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import itertools
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -35,7 +35,6 @@ from scipy import stats
 from dpcube import Category, Domain, Integer
 from dpcube.core import noise as noise_module
 from dpcube.core.boxes import Boxes
-from dpcube.core.budget import Account, Agent, Budget, PartitionBudget, check_positive
 from dpcube.core.counter import BUDGET_UNITS, every_cell
 from dpcube.core.errors import BudgetError, SourceError
 from dpcube.core.gate import Gate
@@ -43,9 +42,9 @@ from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.noise import ExactNoise, two_sided_geometric
 from dpcube.core.randomness import RandomWords
 from dpcube.core.request import PrivacyUnit
-from dpcube.core.sources import Rows, open_rows
+from dpcube.core.sources import Rows
 from dpcube.core.sources.aggregates import SelectedRows
-from dpcube.curator import PrivateTable, publish
+from dpcube.curator import publish
 from dpcube.curator.publishing import count
 from dpcube.strategies import Cells
 
@@ -72,7 +71,7 @@ def test_the_lower_bound_is_clopper_and_pearson_s() -> None:
 
 Audit = Callable[[Any, int], float]
 # Enough to see a tenth too little noise at 6 standard deviations; what is gross is seen in fewer.
-RUNS, CALLS, CALLS_OF_SUMS, FEW = 200_000, 25_000, 35_000, 4_000
+RUNS, FEW = 200_000, 4_000
 
 
 def by_default(exact_counts: Values, epsilon: Fraction) -> Gate:
@@ -98,96 +97,9 @@ def gate_phases(make: Callable[[Values, Fraction], Gate], runs: int) -> float:
     return max(at_least(*both), at_least(*apart))
 
 
-@dataclass
-class Counted:
-    """Rows whose exact answers were asked for once."""
-
-    rows: Rows
-    answers: dict[object, Any] = field(default_factory=dict)
-
-    def ask(self, key: object, ask: Callable[[], Any]) -> Any:
-        if key not in self.answers:
-            self.answers[key] = ask()
-        return self.answers[key]
-
-    def count(self) -> int:
-        return int(self.ask("count", self.rows.count))
-
-    def check_sum(self, column: str, **more: Any) -> Fraction:
-        return Fraction(self.ask(("check", column, *more.items()), lambda: self.rows.check_sum(column, **more)))
-
-    def sum(self, column: str, **more: Any) -> int:
-        return int(self.ask((column, *more.items()), lambda: self.rows.sum(column, **more)))
-
-    def restrict(self, attribute: Category, cells: list[int]) -> "Counted":
-        part = self.ask((attribute.name, *cells), lambda: Counted(self.rows.restrict(attribute, cells)))
-        assert isinstance(part, Counted)
-        return part
-
-
-WARD = Category(name="ward", values=("south", "west"))
-TABLE = pa.table({"ward": ["north"] * 3 + ["south"] * 2, "pay": [1, 2, 2, 2, 0]})
-NEIGHBOUR = pa.concat_tables([TABLE, pa.table({"ward": ["south"], "pay": [100]})])
-
-
-def tables(make: type[PrivateTable]) -> Iterator[Callable[[], PrivateTable]]:
-    """Ways to open the neighbour, and the table, each time with a budget of its own."""
-    for rows in (NEIGHBOUR, TABLE):
-        counted = Counted(open_rows(rows))
-
-        def opened(rows: pa.Table = rows, counted: Counted = counted) -> PrivateTable:
-            table = make(rows, epsilon=EPSILON)
-            table._rows = counted  # type: ignore[assignment]
-            return table
-
-        yield opened
-
-
-def events(
-    opened: Callable[[], PrivateTable], happens: Callable[[PrivateTable], bool], calls: int
-) -> NDArray[np.bool_]:
-    return np.fromiter((happens(opened()) for _ in range(calls)), np.bool_, calls)
-
-
-def noisy_count(make: type[PrivateTable], calls: int) -> float:
-    """Six rows, or five."""
-
-    def happens(table: PrivateTable) -> bool:
-        return table.noisy_count(epsilon=EPSILON) >= 6
-
-    return at_least(*(events(opened, happens, calls) for opened in tables(make)))
-
-
-def noisy_sum(make: type[PrivateTable], calls: int) -> float:
-    """The row more is of 100, clamped to 2: the sum is 9 with it and 7 without."""
-
-    def happens(table: PrivateTable) -> bool:
-        return table.noisy_sum("pay", epsilon=EPSILON, bound=2) >= 9
-
-    return at_least(*(events(opened, happens, calls) for opened in tables(make)))
-
-
-def partition(make: type[PrivateTable], calls: int) -> float:
-    """Every part is counted at epsilon; the row more should be in one of them, so it is the event in all it is in."""
-    opened = list(tables(make))
-    sizes = [{ward: part._rows.count() for ward, part in open_().partition(WARD).items()} for open_ in opened]
-    threshold = {ward: rows for ward, rows in sizes[0].items() if rows != sizes[1][ward]}
-    assert threshold
-
-    def happens(table: PrivateTable) -> bool:
-        noisy = {ward: part.noisy_count(epsilon=EPSILON) for ward, part in table.partition(WARD).items()}
-        assert table.remaining == 0
-        return all(noisy[ward] >= least for ward, least in threshold.items())
-
-    return at_least(*(events(open_, happens, calls) for open_ in opened))
-
-
 AUDITS: dict[str, tuple[Audit, Any, int]] = {
     "cells of the gate": (gate_cells, by_default, RUNS),
     "phases of the gate": (gate_phases, by_default, RUNS),
-    "NoisyCount": (noisy_count, PrivateTable, CALLS),
-    "NoisySum": (noisy_sum, PrivateTable, CALLS_OF_SUMS),
-    "Partition": (partition, PrivateTable, CALLS),
 }
 
 
@@ -200,43 +112,6 @@ def test_no_mechanism_has_more_than_its_epsilon(mechanism: str) -> None:
     assert found > 0.85 * EPSILON  # an audit that finds little would let much pass
 
 
-class Quieter(PrivateTable):
-    def _bind(self, *bound: Any) -> None:
-        super()._bind(*bound)
-        self._noise = Stretched(ExactNoise(), Fraction(10, 9))  # type: ignore[assignment]
-
-    def _part(self, rows: Rows, agent: Agent) -> PrivateTable:
-        part = super()._part(rows, agent)
-        part._noise = self._noise
-        return part
-
-
-class Unclamped(PrivateTable):
-    """The bound sets the noise, and is not enforced on the rows."""
-
-    def noisy_sum(self, column: str, *, epsilon: Any, bound: int, step: Fraction | float = 1) -> Fraction:
-        honest = super().noisy_sum(column, epsilon=epsilon, bound=bound, step=step)
-        return honest + self._rows.sum(column, step=1, bound=10**6) - self._rows.sum(column, step=1, bound=bound)
-
-
-class BoundForgotten(PrivateTable):
-    """Noise of a count for a sum of larger values."""
-
-    def noisy_sum(self, column: str, *, epsilon: Any, bound: int, step: Fraction | float = 1) -> Fraction:
-        return Fraction(self._rows.sum(column, step=step, bound=bound) + int(self._noise.draw(epsilon, 1)[0]))
-
-
-class Overlapping(PrivateTable):
-    """A part holds the rows of the part before it as well, and is paid for as if it did not."""
-
-    def partition(self, attribute: Any) -> dict[str, PrivateTable]:
-        parts = PartitionBudget(self._agent)
-        return {
-            label: self._part(self._rows.restrict(attribute, [max(cell - 1, 0), cell]), parts.part(cell))
-            for cell, label in enumerate(attribute.labels())
-        }
-
-
 def quieter(exact_counts: Values, epsilon: Fraction) -> Gate:
     return Gate(exact_counts, epsilon, noise=Stretched(ExactNoise(), Fraction(10, 9)))
 
@@ -244,14 +119,8 @@ def quieter(exact_counts: Values, epsilon: Fraction) -> Gate:
 SEEN_BY_SAMPLING: dict[str, tuple[Audit, Any, int]] = {
     "noise scale x 0.9: cells": (gate_cells, quieter, RUNS),
     "noise scale x 0.9: phases": (gate_phases, quieter, RUNS),
-    "noise scale x 0.9: NoisyCount": (noisy_count, Quieter, CALLS),
-    "noise scale x 0.9: NoisySum": (noisy_sum, Quieter, CALLS_OF_SUMS),
-    "noise scale x 0.9: Partition": (partition, Quieter, CALLS),
     "noise reused between phases": (gate_phases, ReusesNoise, FEW),
     "empty cells without noise": (gate_cells, SilentWhereEmpty, FEW),
-    "a sum that is not clamped": (noisy_sum, Unclamped, FEW),
-    "a sum with the noise of a count": (noisy_sum, BoundForgotten, FEW),
-    "parts that share rows": (partition, Overlapping, FEW),
 }
 
 
@@ -421,7 +290,17 @@ def test_sabotage_a_file_by_each_of_its_names_is_caught(tmp_path: Path, monkeypa
 # What no audit sees: arithmetic.
 
 
-def spends_exactly(make: Callable[[Fraction], Agent]) -> bool:
+class LedgerAgent:
+    """A ledger as something that can be asked to spend."""
+
+    def __init__(self, path: Path, total: Fraction) -> None:
+        self._ledger = Ledger.create(path, total=total)
+
+    def charge(self, epsilon: Fraction) -> None:
+        self._ledger.charge(epsilon, strategy="cells", domain="d")
+
+
+def spends_exactly(make: Callable[[Fraction], LedgerAgent]) -> bool:
     """Whether tenths add up to what they should, neither more nor less, by being charged and refused."""
     three, ten = make(Fraction(3, 10)), make(Fraction(1))
     try:
@@ -440,54 +319,18 @@ def spends_exactly(make: Callable[[Fraction], Agent]) -> bool:
     return True
 
 
-class LedgerAgent:
-    """A ledger as something that can be asked to spend."""
-
-    def __init__(self, path: Path, total: Fraction) -> None:
-        self.account = Account()
-        self._ledger = Ledger.create(path, total=total)
-
-    def charge(self, epsilon: Fraction) -> None:
-        self._ledger.charge(epsilon, strategy="cells", domain="d")
-
-
-class FloatBudget(Budget):
-    """A budget that adds floats."""
-
-    def charge(self, epsilon: Fraction) -> None:
-        spent = float(self.spent) + float(check_positive(epsilon))
-        if spent > float(self.total):
-            msg = "no"
-            raise BudgetError(msg)
-        self.spent = Fraction(spent)
-
-
 def test_budgets_add_up_exactly(tmp_path: Path) -> None:
     names = iter("ab")
-    assert spends_exactly(Budget)
-    assert spends_exactly(lambda total: PartitionBudget(Budget(total)).part("x"))
     assert spends_exactly(lambda total: LedgerAgent(tmp_path / next(names), total))
 
 
 def test_sabotage_a_budget_in_floats_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not spends_exactly(FloatBudget)
     monkeypatch.setattr("dpcube.core.ledger.ledger.composed_loss", lambda charges, _: sum(float(e) for e, _ in charges))
     names = iter("ab")
     assert not spends_exactly(lambda total: LedgerAgent(tmp_path / next(names), total))
 
 
 # What no audit sees: the order of charge and draw.
-
-
-def table_pays_first(make: type[PrivateTable]) -> bool:
-    table = make(TABLE, epsilon=EPSILON)
-    table._noise = noise = Witness(lambda: table.remaining < EPSILON)  # type: ignore[assignment]
-    table.noisy_count(epsilon=1)
-    table.noisy_sum("pay", epsilon=1, bound=3)
-    for ask in (lambda: table.noisy_count(epsilon=1), lambda: table.noisy_sum("pay", epsilon=1, bound=3)):
-        with pytest.raises(BudgetError):
-            ask()
-    return noise.draws == [True, True]
 
 
 def publish_pays_first(path: Path) -> bool:
@@ -499,20 +342,11 @@ def publish_pays_first(path: Path) -> bool:
     return len(noise.draws) > 1 and all(noise.draws)
 
 
-class CountsFirst(PrivateTable):
-    def noisy_count(self, *, epsilon: Any) -> int:
-        noisy = self._rows.count() + int(self._noise.draw(Fraction(epsilon), 1)[0])
-        self._agent.charge(Fraction(epsilon))
-        return noisy
-
-
 def test_every_charge_comes_before_its_draw(tmp_path: Path) -> None:
-    assert table_pays_first(PrivateTable)
     assert publish_pays_first(tmp_path / "t.ledger")
 
 
 def test_sabotage_a_charge_after_the_draw_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not table_pays_first(CountsFirst)
     charge, complete = Ledger.charge_parts, Ledger.complete_parts
     asked: dict[str, Any] = {}
 

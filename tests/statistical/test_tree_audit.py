@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from auditor import ChargeForgotten
 from checks import Values, revealed
-from test_adaptive_audit import Numbers, Source
+from test_release_audit import Numbers, Source
 from test_selection_audit import Halved, law
 
 from dpcube.core.boxes import Boxes, box_sums

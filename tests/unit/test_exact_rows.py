@@ -291,7 +291,7 @@ def selection(gate: Gate) -> None:
 def test_tables_take_no_memory_by_rows(ask: Callable[[Gate], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of one column of the rows would be 2.4 MB."""
     gate = Gate(many_rows((100, 50, 9)), Fraction(1), noise=SilentNoise())
-    monkeypatch.setattr("dpcube.core.exact.ROWS_AT_A_TIME", 2**12)
+    monkeypatch.setattr("dpcube.core.exact.BLOCK_ROWS", 2**12)
     assert taken(lambda: ask(gate)) < 2**20
 
 
@@ -299,7 +299,7 @@ def test_boxes_take_no_memory_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(many_rows((100, 50, 9)), Fraction(1), noise=SilentNoise())
     box = Boxes((100, 50, 9), np.array([[3, 4, 5]]), np.array([[90, 40, 8]]))
     gate.boxes(box, np.array([1]))  # the loops are compiled
-    monkeypatch.setattr("dpcube.core.exact.ROWS_AT_A_TIME", 2**12)
+    monkeypatch.setattr("dpcube.core.exact.BLOCK_ROWS", 2**12)
     assert taken(lambda: gate.boxes(box, np.array([1]))) < 2**20
 
 
@@ -326,7 +326,7 @@ def test_blocks_of_rows_count_as_all_rows_at_once(data: st.DataObject) -> None:
     groups = [np.array([0, 1, 1, 0]), np.array([0, 0, 1]), np.array([2, 0, 1, 1, 2])]
     twice = [np.array([1, 0]), np.array([0, 0]), np.array([0, 1, 0])]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpcube.core.exact.ROWS_AT_A_TIME", data.draw(st.integers(1, 5)))
+        patch.setattr("dpcube.core.exact.BLOCK_ROWS", data.draw(st.integers(1, 5)))
         hidden = SparseRows(shape, codes, alike)
         assert (hidden.marginal((0, 1, 2)).reveal() == cube).all()
         assert (hidden.marginal((1,)).reveal() == cube.sum((0, 2))).all()

@@ -22,16 +22,15 @@ from scipy import stats
 
 from dpcube.core import budget as budget_module
 from dpcube.core.boxes import Boxes
-from dpcube.core.budget import Account, Agent, Budget, CellBudget, PartitionBudget
+from dpcube.core.budget import Account, CellBudget, CoarseBudget
 from dpcube.core.counter import BUDGET_UNITS, every_cell
-from dpcube.core.domain import Integer
 from dpcube.core.errors import BudgetError, SourceError
+from dpcube.core.exact import DenseCounts, SparseRows
 from dpcube.core.gate import Gate
 from dpcube.core.noise import ExactNoise
 from dpcube.core.randomness import RandomWords
 from dpcube.core.sources import open_rows
 from dpcube.core.unique import this_process
-from dpcube.curator import PrivateTable
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.testing import SilentNoise
 
@@ -66,26 +65,27 @@ def granted(charges: list[Charge], *, tries: int = CHARGES) -> int:
         return sum(pool.map(hammer, charges))
 
 
-def spend(agent: Agent) -> Charge:
-    return lambda: agent.charge(ONE)
+def spend(budget: CellBudget) -> Charge:
+    return lambda: budget.charge_all(1)
 
 
-def budgets() -> tuple[Budget, list[Charge]]:
-    root = Budget(CHARGES * ONE)
+def budgets() -> tuple[CellBudget, list[Charge]]:
+    root = CellBudget((2,), CHARGES)
     return root, [spend(root)] * THREADS
 
 
-def partitions() -> tuple[Budget, list[Charge]]:
-    """Threads in pairs on the same part of a partition of a partition, and on a second partition: all must add up."""
-    root = Budget(CHARGES * ONE)
-    parts = [PartitionBudget(PartitionBudget(root).part("a")).part("x") for _ in range(THREADS // 2)]
+def coarser() -> tuple[CellBudget, list[Charge]]:
+    """Threads in pairs on coarser cubes of coarser cubes of one budget: all must add up."""
+    root = CellBudget((2,), CHARGES)
+    parts = [CoarseBudget(CoarseBudget(root, (2,), by_cells=True), (1,), by_cells=True) for _ in range(THREADS // 2)]
     return root, [spend(part) for part in parts for _ in range(2)]
 
 
-def one_part() -> tuple[Budget, list[Charge]]:
-    root = Budget(CHARGES * ONE)
-    part = PartitionBudget(PartitionBudget(root).part("a")).part("x")
-    return root, [spend(part)] * THREADS
+def by_regions() -> tuple[CellBudget, list[Charge]]:
+    """Threads that charge boxes of a cube too large to materialise."""
+    root = CellBudget((2,), CHARGES, by_cells=False)
+    box = Boxes((2,), np.array([[1]]), np.array([[2]]))
+    return root, [lambda: root.charge(box, np.array([1]))] * THREADS
 
 
 class Unlocked(Account):
@@ -95,26 +95,19 @@ class Unlocked(Account):
         return nullcontext()
 
 
-MAKES = [budgets, partitions, one_part]
+MAKES = [budgets, coarser, by_regions]
 
 
 @pytest.mark.parametrize("make", MAKES)
 def test_threads_are_granted_what_there_is_and_no_more(make: Callable[[], Any], hasty: None) -> None:
     root, charges = make()
     assert granted(charges) == CHARGES
-    assert root.remaining == 0
+    assert root.most_charged() == CHARGES
 
 
 def test_sabotage_a_budget_without_its_lock_overspends(hasty: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget_module, "Account", Unlocked)
     assert any(granted(budgets()[1]) > CHARGES for _ in range(100))
-
-
-def test_the_parts_of_a_partition_cost_what_the_dearest_costs_in_threads_too(hasty: None) -> None:
-    root = Budget(CHARGES * ONE)
-    parts = PartitionBudget(root)
-    assert granted([spend(parts.part(key)) for key in range(THREADS)]) == THREADS * CHARGES
-    assert root.remaining == 0
 
 
 def gate_charges(gate: Gate, units: int) -> list[Charge]:
@@ -135,14 +128,6 @@ def test_sabotage_a_gate_without_its_lock_overspends(hasty: None, monkeypatch: p
         return granted(gate_charges(Gate(np.array([1, 2]), ONE, noise=SilentNoise()), BUDGET_UNITS // 64), tries=64)
 
     assert any(once() > 64 for _ in range(100))
-
-
-def test_a_private_table_grants_threads_its_epsilon_and_no_more(hasty: None) -> None:
-    table = PrivateTable(pa.table({"age": [1, 2, 3]}), epsilon=4)
-    part = table.partition(Integer(name="age", min=0, max=3))["2"]
-    charges: list[Charge] = [lambda: table.noisy_count(epsilon=1), lambda: part.noisy_count(epsilon=1)]
-    assert granted(charges * 2, tries=2) == 4
-    assert table.remaining == part.remaining == 0
 
 
 def test_units_changed_by_another_holder_of_the_array_do_not_change_the_noise() -> None:
@@ -171,17 +156,14 @@ def test_units_changed_by_another_holder_of_the_array_do_not_change_the_noise() 
 
 
 def things() -> dict[str, object]:
-    root = Budget(ONE)
-    parts = PartitionBudget(root)
-    table = PrivateTable(pa.table({"age": [1, 2, 3]}), epsilon=1)
+    root = CellBudget((2,), BUDGET_UNITS)
     return {
         "budget": root,
-        "partition": parts,
-        "part": parts.part("a"),
-        "account": root.account,
-        "table": table,
-        "part of a table": table.partition(Integer(name="age", min=0, max=3))["2"],
-        "regions": CellBudget((2,), BUDGET_UNITS),
+        "budget of a coarser cube": CoarseBudget(root, (1,), by_cells=True),
+        "regions": CellBudget((2,), BUDGET_UNITS, by_cells=False),
+        "account": Account(),
+        "counts": DenseCounts(np.array([1, 2])),
+        "rows": SparseRows((2,), [np.array([1])], np.array([3])),
         "gate": Gate(np.array([1, 2]), ONE),
         "words": RandomWords(),
     }
@@ -219,17 +201,15 @@ def in_a_child(ask: Charge) -> str:
 
 
 def asks() -> dict[str, Charge]:
-    root = Budget(ONE)
-    part = PartitionBudget(root).part("a")
-    table = PrivateTable(pa.table({"age": [1, 2, 3]}), epsilon=1)
-    gate = Gate(np.array([1, 2]), ONE)
+    root = CellBudget((2,), 1)
+    coarse = CoarseBudget(CellBudget((2,), 1), (1,), by_cells=True)
+    gate, rows = Gate(np.array([1, 2]), ONE), Gate(SparseRows((2,), [np.array([1])], np.array([3])), ONE)
     whole = Boxes((2,), np.array([[0]]), np.array([[2]]))
     return {
-        "budget": lambda: root.charge(ONE),
-        "part": lambda: part.charge(ONE),
-        "remaining": lambda: table.remaining,
-        "count": lambda: table.noisy_count(epsilon=1),
-        "sum": lambda: table.noisy_sum("age", epsilon=1, bound=3),
+        "budget": lambda: root.charge_all(1),
+        "coarser": lambda: coarse.charge_all(1),
+        "charged": root.most_charged,
+        "boxes of rows": lambda: rows.boxes(whole, np.array([BUDGET_UNITS])),
         "cells": lambda: every_cell(gate, BUDGET_UNITS),
         "boxes": lambda: gate.boxes(whole, np.array([BUDGET_UNITS])),
     }
@@ -253,17 +233,17 @@ def test_a_process_is_told_by_its_number_too() -> None:
 
 def test_what_was_made_in_another_process_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same refusal without a fork, for tools that see one process only."""
-    account, root, regions = Account(), Budget(Fraction(1)), CellBudget((2,), 10)
-    part = PartitionBudget(root).part("a")
+    account, cells, regions = Account(), CellBudget((2,), 10), CellBudget((2,), 10, by_cells=False)
+    coarse, whole = CoarseBudget(cells, (1,), by_cells=True), Boxes((2,), np.array([[0]]), np.array([[2]]))
     monkeypatch.setattr(budget_module, "this_process", lambda: (0, 0))
-    asked: list[Charge] = [account.mine, lambda: root.charge(Fraction(1)), lambda: root.remaining]
-    asked += [lambda: part.charge(Fraction(1)), lambda: regions.charge_all(1)]
+    asked: list[Charge] = [account.mine, lambda: cells.charge_all(1), cells.most_charged]
+    asked += [lambda: coarse.charge_all(1), lambda: regions.charge(whole, np.array([1]))]
     for ask in asked:
         with pytest.raises(BudgetError, match="in the process that made it"):
             ask()
     monkeypatch.undo()
-    assert root.spent == 0
-    regions.charge_all(10)
+    for budget in (cells, regions):
+        budget.charge_all(10)
 
 
 @needs_fork
@@ -276,34 +256,34 @@ def test_sabotage_a_budget_that_ignores_forks_is_caught(monkeypatch: pytest.Monk
 @needs_fork
 @may_fork
 def test_a_fork_while_another_thread_holds_the_lock_is_refused_and_does_not_wait() -> None:
-    root = Budget(ONE)
+    root = CellBudget((2,), 1)
     holding, enough = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with root.account.mine():
+        with root._account.mine():
             holding.set()
             enough.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
     holding.wait()
-    told = in_a_child(lambda: root.charge(ONE))
+    told = in_a_child(lambda: root.charge_all(1))
     enough.set()
     thread.join()
     assert told.startswith("BudgetError")
 
 
-def _charge(table: PrivateTable) -> None:
-    table.noisy_count(epsilon=1)
+def _charge(gate: Gate) -> None:
+    every_cell(gate, BUDGET_UNITS)
 
 
 @pytest.mark.slow
 @may_fork
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_multiprocessing_spend_nothing(method: str) -> None:
-    table = PrivateTable(pa.table({"age": [1, 2, 3]}), epsilon=1)
+    gate = Gate(np.array([1, 2]), ONE)
     context: Any = multiprocessing.get_context(method)
-    worker = context.Process(target=_charge, args=(table,))
+    worker = context.Process(target=_charge, args=(gate,))
     if method == "spawn":
         with pytest.raises(TypeError, match="never copied or pickled"):
             worker.start()
@@ -311,7 +291,7 @@ def test_workers_of_multiprocessing_spend_nothing(method: str) -> None:
         worker.start()
         worker.join()
         assert worker.exitcode == 1
-    assert table.remaining == 1
+    assert gate._budget.most_charged() == 0
 
 
 # Words and noise.

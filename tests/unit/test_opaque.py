@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dpcube import Domain
-from dpcube.core import gate, private_table
+from dpcube.core import gate
 from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import BestSplit, BoxDistances, LargestClass, MedianCuts, TableDistances
 from dpcube.core.candidates.classes import CRITERIA
@@ -25,7 +25,7 @@ from dpcube.core.exact import DenseCounts, SparseRows
 from dpcube.core.gate import Gate
 from dpcube.core.seal import sealed
 from dpcube.core.sources import Rows, counts_from_frame
-from dpcube.curator import PrivateTable, publish
+from dpcube.curator import publish
 from dpcube.measurements import Marginal, Transcript
 from tracebacks import MANY, ROWS, SECRET, Loud, Raiser, leaks, seen, texts
 
@@ -40,7 +40,6 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def loud(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "ExactNoise", Loud)
-    monkeypatch.setattr(private_table, "ExactNoise", Loud)
 
 
 # The jobs: everything that handles exact numbers, on tables whose counts are easy to tell.
@@ -84,13 +83,6 @@ class Chooser:
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 
-def table_job(table: object) -> None:
-    private = PrivateTable(table, epsilon=10)
-    private.noisy_count(epsilon=1)
-    private.noisy_sum("age", epsilon=1, bound=3)
-    private.partition(AGES.attributes[0])["3"].noisy_count(epsilon=1)
-
-
 @pytest.fixture
 def jobs(tmp_path: Path) -> dict[str, Callable[[], object]]:
     path = tmp_path / "t.csv"
@@ -104,14 +96,12 @@ def jobs(tmp_path: Path) -> dict[str, Callable[[], object]]:
         "counts in a frame": lambda: counts_from_frame(COUNTED, AGES),
         "frame by unit": lambda: publish(ROW_BY_ROW, AGES, unit="who", **given),
         "csv": lambda: publish(path, AGES, strategy="dpcube", epsilon="1/2", ledger=tmp_path / "l", total=50),
-        "private table": lambda: table_job(ROW_BY_ROW),
     }
 
 
 PASSED = (ARRAY, SQUARE, COUNTED, ROW_BY_ROW)
 JOBS = (
     *("array, cells", "array, boxes", "array, tables", "array, choices", "counts in a frame", "frame by unit", "csv"),
-    "private table",
 )
 SCORING = ("selection.py", "medians.py", "classes.py", "distances.py")
 
@@ -348,4 +338,4 @@ def test_errors_of_ours_keep_their_words() -> None:
     with pytest.raises(SourceError, match="the counts have the shape"):
         publish(ARRAY[:2], AGES, epsilon=1, ledger=None)
     with pytest.raises(DpcubeError, match="no column 'height'"):
-        PrivateTable(ROW_BY_ROW, epsilon=1).noisy_sum("height", epsilon=1, bound=1)
+        publish(ROW_BY_ROW, Domain((Integer(name="height", min=0, max=2),)), epsilon=1, ledger=None)

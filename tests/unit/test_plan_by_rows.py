@@ -27,7 +27,6 @@ from dpcube.plan.made_up_rows import MadeUpRows, rows_made_up
 from dpcube.plan.stand_ins import STAND_INS
 from dpcube.queries import Workload
 from dpcube.strategies import Cuboids, FineGrid
-from dpcube.strategies.described import what_is_done
 from dpcube.strategies.simulated import simulated_gate
 
 WIDE = Domain(*(Integer(f"a{j}", 0, 4 + j) for j in range(4)), Category("sex", ("f", "m"), null="cell"))
@@ -241,16 +240,16 @@ def shares_in(sentence: str) -> list[float]:
 
 def test_what_is_done_adds_up_to_the_whole() -> None:
     for strategy in (Cuboids(), Cuboids(target="sex")):
-        _, first, further = what_is_done(strategy.for_domain(WIDE), WIDE)
+        _, first, further = strategy.for_domain(WIDE).description(WIDE)
         whole = [shares_in(first)[0], *shares_in(further)]
         assert sum(whole) == pytest.approx(100)
-    parts = shares_in(what_is_done(Cuboids(), WIDE)[1])
+    parts = shares_in(Cuboids().description(WIDE)[1])
     assert sum(parts[1:]) == pytest.approx(parts[0], abs=0.05)
 
 
 def test_what_is_done_with_tables_that_are_named() -> None:
     named = Cuboids(cuboids=(("a1", "a2"), ("sex", "a1"))).for_domain(WIDE)
-    assert "the tables named (a1, a2; sex, a1): 60%" in what_is_done(named, WIDE)[2]
+    assert "the tables named (a1, a2; sex, a1): 60%" in named.description(WIDE)[2]
 
 
 def test_the_command_prints_a_plan_of_a_wide_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

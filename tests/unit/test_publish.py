@@ -21,14 +21,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcube import Category, Domain, Integer, Release
-from dpcube.core import private_table as private_table_module
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.errors import BudgetError, DomainError, InputError, MemoryLimitError, ReleaseFileError, SourceError
 from dpcube.core.gate import Gate
 from dpcube.core.ledger.ledger import Ledger
 from dpcube.core.noise import ExactNoise
 from dpcube.core.sources import open_rows
-from dpcube.curator import PrivateTable, explain, publish
+from dpcube.curator import explain, publish
 from dpcube.measurements import Transcript
 from dpcube.strategies import Cells, TwoPhase
 from dpcube.strategies.strategy import Parameter
@@ -370,147 +369,11 @@ def test_what_holds_rows_does_not_show_them() -> None:
     rows = pa.table({"age": [31] * 1009, "sex": ["zebra"] * 1009})
     gate = Gate(np.full((3, 2), 7919), Fraction(1))
     every_cell(gate, BUDGET_UNITS // 2)
-    table = PrivateTable(rows, epsilon=1)
-    parts = table.partition(DOMAIN["sex"])
-    shown = [*map(repr, (gate, table, open_rows(rows), *parts.values())), *map(str, (gate, table, open_rows(rows)))]
-    assert len(shown) == 8
+    shown = [*map(repr, (gate, open_rows(rows))), *map(str, (gate, open_rows(rows)))]
+    assert len(shown) == 4
     for text in shown:
         assert not any(secret in text for secret in ("1009", "zebra", "7919", "31"))
     assert repr(gate) == "<Gate over a private cube of shape (3, 2)>"
-
-
-# PINQ's interface.
-
-
-def test_noisy_counts_and_parts_are_counts_and_parts() -> None:
-    table = PrivateTable(TABLE, epsilon=LOUD)
-    parts = table.partition(Category(name="sex", values=("F", "M", "nobody")))
-    assert {key: part.noisy_count(epsilon=LOUD) for key, part in parts.items()} == {"F": 6, "M": 6, "nobody": 0}
-    assert table.remaining == 0
-    assert PrivateTable(TABLE, epsilon=LOUD).noisy_count(epsilon=LOUD) == 13
-
-
-def test_parts_of_parts_are_where_both_hold() -> None:
-    table = PrivateTable(TABLE, epsilon=LOUD)
-    got = {
-        (sex, age): part.noisy_count(epsilon=LOUD)
-        for sex, women_or_men in table.partition(DOMAIN["sex"]).items()
-        for age, part in women_or_men.partition(DOMAIN["age"]).items()
-    }
-    ages = DOMAIN["age"].labels()
-    assert got == {(sex, age): EXACT[i][j] for j, sex in enumerate("FM") for i, age in enumerate(ages)}
-    assert table.remaining == 0
-
-
-@pytest.mark.parametrize(
-    ("values", "step", "steps"),
-    [
-        ([1, 1, 1, -1, 0], 1, 2),
-        ([250, 149, 150, -49, -151, 51, None], 100, 1 + 1 + 1 + 0 - 1 + 1),
-        ([0.5, -0.5, 1.5, 0.49], 1, 1 - 1 + 1 + 0),
-        ([0.3, 0.1, -7.0, 0.04], 0.1, 1 + 1 - 1 + 0),
-        ([10**18, -(10**18), 10**18], Fraction(1, 3), 1),
-        ([None, float("nan"), float("inf"), float("inf"), float("-inf")], 1, 1),
-        ([], 1, 0),
-    ],
-)
-def test_a_noisy_sum_is_the_sum_of_clamped_steps(values: list[Any], step: Fraction | float, steps: int) -> None:
-    """With a bound of 1 the noise of a sum at epsilon 50 is 0 but for a chance of 4e-22."""
-    type_ = pa.float64() if any(isinstance(value, float) for value in values) else pa.int64()
-    table = PrivateTable(pa.table({"v": pa.array(values, type_)}), epsilon=LOUD)
-    total = table.noisy_sum("v", epsilon=LOUD, bound=1, step=step)
-    assert isinstance(total, Fraction)
-    assert total == steps * Fraction(str(step))
-
-
-class Drawn:
-    """Noise of nothing, which keeps at what epsilon it was drawn."""
-
-    def __init__(self) -> None:
-        self.draws: list[tuple[Fraction, int]] = []
-
-    def draw(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        self.draws.append((epsilon, size))
-        return np.zeros(size, np.int64)
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
-    noise = Drawn()
-    monkeypatch.setattr(private_table_module, "ExactNoise", lambda: noise)
-    return noise
-
-
-def test_a_sum_is_drawn_at_epsilon_over_its_bound(drawn: Drawn) -> None:
-    table = PrivateTable(TABLE, epsilon=1)
-    assert table.noisy_sum("age", epsilon="1/2", bound=30) == sum(min(age, 30) for age in AGES)
-    assert table.noisy_count(epsilon="1/4") == 13
-    assert drawn.draws == [(Fraction(1, 60), 1), (Fraction(1, 4), 1)]
-    assert table.remaining == Fraction(1, 4)
-
-
-def test_parts_cost_what_the_dearest_costs(drawn: Drawn) -> None:
-    table = PrivateTable(TABLE, epsilon=1)
-    parts = table.partition(Category(name="sex", values=("F", "M", "X")))
-    for key, epsilon in {"F": "0.3", "M": "0.5", "X": "0.2"}.items():
-        parts[key].noisy_count(epsilon=epsilon)
-    assert table.remaining == Fraction(1, 2)
-    parts["F"].noisy_count(epsilon="0.3")
-    assert table.remaining == parts["M"].remaining == Fraction(4, 10)
-    for part in parts["X"].partition(DOMAIN["age"]).values():
-        part.noisy_count(epsilon="0.8")
-    assert table.remaining == 0
-
-
-def test_what_is_refused_costs_and_draws_nothing(drawn: Drawn) -> None:
-    table = PrivateTable(TABLE, epsilon="0.3")
-    part = table.partition(DOMAIN["sex"])["F"]
-    for asked in (table, part):
-        with pytest.raises(BudgetError, match="nothing was drawn"):
-            asked.noisy_count(epsilon="0.31")
-        with pytest.raises(BudgetError, match="nothing was drawn"):
-            asked.noisy_sum("age", epsilon="0.31", bound=5)
-        with pytest.raises(InputError, match="epsilon"):
-            asked.noisy_count(epsilon=0)
-    assert drawn.draws == []
-    assert table.remaining == Fraction(3, 10)
-    part.noisy_count(epsilon=0.1)
-    part.noisy_count(epsilon=0.2)  # 0.1 + 0.2 is 0.3 in rationals
-    assert table.remaining == 0
-
-
-@pytest.mark.parametrize(
-    ("column", "bound", "step"),
-    [
-        ("height", 1, 1),
-        ("age", 0, 1),
-        ("age", -3, 1),
-        ("age", 2.5, 1),
-        ("age", 2**40, 1),
-        ("age", 1, 0),
-        ("age", 1, -1),
-    ],
-)
-def test_a_sum_that_cannot_be_costs_nothing(column: str, bound: Any, step: float, drawn: Drawn) -> None:
-    table = PrivateTable(TABLE, epsilon=1)
-    with pytest.raises(InputError):
-        table.noisy_sum(column, epsilon=1, bound=bound, step=step)
-    assert table.remaining == 1
-    assert drawn.draws == []
-
-
-def test_a_part_by_a_column_that_is_not_there_costs_nothing() -> None:
-    table = PrivateTable(TABLE, epsilon=1)
-    with pytest.raises(SourceError, match="height"):
-        table.partition(Integer(name="height", min=0, max=9))["3"].noisy_count(epsilon=1)
-    assert table.remaining == 1
-
-
-def test_a_sum_too_noisy_to_draw_costs_nothing() -> None:
-    table = PrivateTable(TABLE, epsilon=1)
-    with pytest.raises(InputError, match="epsilon"):
-        table.noisy_sum("age", epsilon="0.000001", bound=2**31)
-    assert table.remaining == 1
 
 
 def test_the_release_is_what_the_analyst_holds(tmp_path: Path) -> None:

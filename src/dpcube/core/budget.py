@@ -22,11 +22,11 @@ was drawn was charged. Nothing is ever in two places: copies and pickles are ref
 copy of its parent's memory, is refused before it asks for the lock, which in that copy may be held for ever.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from threading import RLock
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import numpy as np
 
@@ -61,80 +61,6 @@ class Account(Unique):
             msg = "a budget is spent in the process that made it, and this is another; ask there; nothing was drawn"
             raise BudgetError(msg)
         return self._lock
-
-
-class Agent(Protocol):
-    """Whatever can be asked to spend."""
-
-    @property
-    def account(self) -> Account:
-        """What the whole chain up to the root is charged under."""
-
-    def charge(self, epsilon: Fraction) -> None:
-        """Spend epsilon, or raise BudgetError and change nothing."""
-
-
-class Budget(Unique):
-    """An amount of epsilon that can be spent and never returns.
-
-    >>> budget = Budget(Fraction(1, 5))
-    >>> budget.charge(Fraction(1, 10))
-    >>> budget.remaining
-    Fraction(1, 10)
-    """
-
-    def __init__(self, total: Fraction) -> None:
-        self.account = Account()
-        self.total = check_positive(total)
-        self.spent = Fraction(0)
-
-    @property
-    def remaining(self) -> Fraction:
-        """What is left to spend."""
-        with self.account.mine():
-            return self.total - self.spent
-
-    def charge(self, epsilon: Fraction) -> None:
-        """Spend epsilon, or raise BudgetError and change nothing."""
-        with self.account.mine():
-            if check_positive(epsilon) > self.remaining:
-                left = f"{self.remaining} of {self.total} is left"
-                msg = f"a request for epsilon {epsilon} was refused: {left}; nothing was drawn"
-                raise BudgetError(msg)
-            self.spent += epsilon
-
-
-class PartitionBudget(Unique):
-    """The budget of a table cut into disjoint parts: its parent pays for the part that spends most."""
-
-    def __init__(self, parent: Agent) -> None:
-        self.account = parent.account
-        self._parent = parent
-        self._spent: dict[Hashable, Fraction] = {}
-        self._largest = Fraction(0)
-
-    def part(self, key: Hashable) -> Agent:
-        """Return the agent of one part."""
-        return _Part(self, key)
-
-    def charge_part(self, key: Hashable, epsilon: Fraction) -> None:
-        """Spend epsilon on one part; the parent is asked for the increase of the maximum, and first."""
-        with self.account.mine():
-            would_be = self._spent.get(key, Fraction(0)) + check_positive(epsilon)
-            if would_be > self._largest:
-                self._parent.charge(would_be - self._largest)
-                self._largest = would_be
-            self._spent[key] = would_be
-
-
-class _Part(Unique):
-    def __init__(self, partition: PartitionBudget, key: Hashable) -> None:
-        self.account = partition.account
-        self._partition = partition
-        self._key = key
-
-    def charge(self, epsilon: Fraction) -> None:
-        self._partition.charge_part(self._key, epsilon)
 
 
 def epsilon_per_row(epsilon: Fraction, max_rows: int) -> Fraction:

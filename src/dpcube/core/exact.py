@@ -24,11 +24,11 @@ from dpcube.core.seal import sealed
 from dpcube.core.selection import chosen
 from dpcube.core.unique import Unique
 
-Axes = tuple[int, ...]
+_Axes = tuple[int, ...]
 Codes = Sequence[NDArray[Any]]
 MOST_KEPT = 2**24
 """Cells of exact marginals that are kept for the next selection: candidates come again, round after round."""
-ROWS_AT_A_TIME = 2**16
+BLOCK_ROWS = 2**16
 """Rows at a time: half a megabyte a column."""
 
 
@@ -54,7 +54,7 @@ class ExactData(Unique):
         """
 
     @abstractmethod
-    def marginal(self, axes: Axes) -> "DenseCounts":
+    def marginal(self, axes: _Axes) -> "DenseCounts":
         """Return the exact count of each cell of the table over some axes, which are checked and ascending."""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class DenseCounts(ExactData):
         return DenseCounts(self._hold().sum(dtype=np.int64).reshape(1))
 
     @sealed
-    def marginal(self, axes: Axes) -> "DenseCounts":
+    def marginal(self, axes: _Axes) -> "DenseCounts":
         """Return sums over the other axes; over none the counts themselves, without a copy."""
         others = tuple(axis for axis in range(len(self.shape)) if axis not in axes)
         return DenseCounts(np.add.reduce(self._hold(), axis=others, dtype=np.int64)) if others else self
@@ -158,13 +158,13 @@ class SparseRows(ExactData):
     _what = "exact rows"
     by_cells = False
     _hold: Callable[[], tuple[Codes, Ints, Codes | None]]
-    _kept: Callable[[], dict[Axes, Ints]]
+    _kept: Callable[[], dict[_Axes, Ints]]
 
     @sealed
     def __init__(self, shape: tuple[int, ...], codes: Codes, rows: Ints, *, groups: Codes | None = None) -> None:
         """Hold rows whose cells are `codes`, or of a coarser cube the groups that these are put into."""
         held = tuple(codes), np.ascontiguousarray(rows, np.int64), groups
-        kept: dict[Axes, Ints] = {}
+        kept: dict[_Axes, Ints] = {}
         object.__setattr__(self, "_hold", lambda: held)
         object.__setattr__(self, "_kept", lambda: kept)
         object.__setattr__(self, "shape", tuple(shape))
@@ -178,7 +178,7 @@ class SparseRows(ExactData):
         return DenseCounts(self._hold()[1].sum(keepdims=True))
 
     @sealed
-    def marginal(self, axes: Axes) -> DenseCounts:
+    def marginal(self, axes: _Axes) -> DenseCounts:
         """Return the counts of a table of at most MOST_TABLE_CELLS cells."""
         self._check_cells(math.prod(self.shape[axis] for axis in axes), len(axes))
         return DenseCounts(self._table(axes))
@@ -223,7 +223,7 @@ class SparseRows(ExactData):
         return regions.sums(boxes, regions.counted(self._block(axes, start) for start in self._starts()))
 
     @sealed
-    def _table(self, axes: Axes) -> Ints:
+    def _table(self, axes: _Axes) -> Ints:
         kept = self._kept()
         if axes not in kept:
             table = self._counted(axes, None)
@@ -233,7 +233,7 @@ class SparseRows(ExactData):
         return kept[axes]
 
     @sealed
-    def _counted(self, axes: Axes, box: Box | None) -> Ints:
+    def _counted(self, axes: _Axes, box: Box | None) -> Ints:
         """Count the table over some axes, of the whole cube or of the cells of a box."""
         lower, upper = ((0,) * len(self.shape), self.shape) if box is None else (box.lower, box.upper)
         sides = tuple(upper[axis] - lower[axis] for axis in axes)
@@ -254,13 +254,13 @@ class SparseRows(ExactData):
     @sealed
     def _starts(self) -> range:
         """Return where the blocks of rows begin."""
-        return range(0, len(self._hold()[1]), ROWS_AT_A_TIME)
+        return range(0, len(self._hold()[1]), BLOCK_ROWS)
 
     @sealed
     def _block(self, axes: Sequence[int], start: int) -> tuple[Ints, Ints]:
         """Return a block of rows: their cells on some axes, shape (rows, axes), and how many are alike."""
         codes, rows, groups = self._hold()
-        block = slice(start, start + ROWS_AT_A_TIME)
+        block = slice(start, start + BLOCK_ROWS)
         cells = np.empty((len(rows[block]), len(axes)), np.int64)
         for column, axis in enumerate(axes):
             cells[:, column] = codes[axis][block] if groups is None else groups[axis][codes[axis][block]]
@@ -273,7 +273,7 @@ class _CountedRows:
     def __init__(self, rows: SparseRows) -> None:
         self._rows = rows
 
-    def table(self, axes: Axes, box: Box | None = None) -> Ints:
+    def table(self, axes: _Axes, box: Box | None = None) -> Ints:
         """Count the table over some axes, of the whole cube or of a box."""
         return self._rows._table(axes) if box is None else self._rows._counted(axes, box)
 

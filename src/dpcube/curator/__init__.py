@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpcube.core.private_table import PrivateTable
     from dpcube.core.request import LedgerLocation
     from dpcube.core.sources import CsvDialect
     from dpcube.curator.publishing import explain, publish
@@ -16,12 +15,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "CsvDialect": "dpcube.core.sources",
     "LedgerLocation": "dpcube.core.request",
-    "PrivateTable": "dpcube.core.private_table",
     "explain": "dpcube.curator.publishing",
     "publish": "dpcube.curator.publishing",
 }
 
-__all__ = ["CsvDialect", "LedgerLocation", "PrivateTable", "explain", "publish"]
+__all__ = ["CsvDialect", "LedgerLocation", "explain", "publish"]
 
 
 def __getattr__(name: str) -> object:

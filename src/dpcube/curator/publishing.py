@@ -50,7 +50,7 @@ from dpcube.measurements.file import check_domain, check_writable
 from dpcube.measurements.manifest import check_parameters
 from dpcube.release import Release
 from dpcube.release.rescue import save_elsewhere
-from dpcube.strategies import DEFAULT, Cuboids, FineGrid, FittedStrategy, Strategy, check_room, releasing_strategy
+from dpcube.strategies import DEFAULT, FittedStrategy, Strategy, check_room, releasing_strategy
 from dpcube.strategies.strategy import STARTING
 
 ONE_ROW = PrivacyUnit()
@@ -61,7 +61,7 @@ def publish(
     domain: Domain | str | Path,
     *,
     epsilon: str | float | Fraction,
-    strategy: str | Strategy | Cuboids | FineGrid = DEFAULT,
+    strategy: str | Strategy = DEFAULT,
     ledger: str | Path | LedgerLocation | None = LedgerLocation.BESIDE_TABLE,
     total: str | float | Fraction | None = None,
     unit: str | None = None,
@@ -102,7 +102,6 @@ def publish(
     check_domain(domain)
     check_parameters(chosen.parameters())
     peak_bytes = chosen.peak_bytes(domain.shape)
-    by_rows = isinstance(chosen, Cuboids | FineGrid)
     check_room(chosen, domain)
     if save_to is not None:
         check_writable(Path(save_to), needed=(peak_bytes - STARTING) // 4)
@@ -114,10 +113,10 @@ def publish(
     noted = _noted(purpose, source, query)
     check_can_draw()
     progress("counting the rows")
-    counted = _counted_alike if by_rows else _counted
+    counted: Callable[..., ExactData] = _counted_alike if chosen.store == "rows" else _counted
     exact = counted(source, domain, unit=protected, rows_of=rows_of, csv=csv, query=query)
     del source  # which may be an array of exact counts
-    if by_rows:
+    if chosen.store == "rows":
         _check_room_beside_rows(chosen, domain)
     progress("measuring")
     book = None if place is None else open_ledger(place, amount, total=allowed, unit=unit)
@@ -178,7 +177,7 @@ def _keep(release: Release, account: LedgerAccount, wanted: Path | None) -> None
         raise KeptReleaseError(msg, release, place)
 
 
-def _check_room_beside_rows(strategy: FittedStrategy | Cuboids | FineGrid, domain: Domain) -> None:
+def _check_room_beside_rows(strategy: FittedStrategy, domain: Domain) -> None:
     """Refuse, before the charge, what the rows leave no room for; how many they are is not said."""
     try:
         check_room(strategy, domain)
@@ -187,9 +186,7 @@ def _check_room_beside_rows(strategy: FittedStrategy | Cuboids | FineGrid, domai
         raise MemoryLimitError(msg) from None
 
 
-def _measured(
-    strategy: FittedStrategy | Cuboids | FineGrid, exact: ExactData, epsilon: Fraction, *, max_rows: int
-) -> Transcript:
+def _measured(strategy: FittedStrategy, exact: ExactData, epsilon: Fraction, *, max_rows: int) -> Transcript:
     """Let a strategy spend an epsilon that has been charged, at the gate."""
     return strategy.run(Gate(exact, epsilon, max_rows=max_rows))
 

@@ -13,18 +13,17 @@ import numpy as np
 
 from dpcube.core.domain import Domain
 from dpcube.models import estimate
-from dpcube.models.cuboids import CuboidsEstimate
 from dpcube.plan.axes import axes_of
-from dpcube.plan.errors_by_rows import Found, errors_of_cuboids, errors_of_grid
+from dpcube.plan.errors_by_rows import ERRORS, Found
 from dpcube.plan.made_up_rows import MadeUpRows, rows_made_up
 from dpcube.plan.predict import Prediction, prediction_of
-from dpcube.strategies import Cuboids, FineGrid
 from dpcube.strategies.simulated import simulated_gate
+from dpcube.strategies.strategy import FittedStrategy, WorkloadKind
 
 CHARACTERS = ("smooth", "clustered", "heavy-tailed", "even", "concentrated")
 """The stand-ins that are run, each for seconds; the first ROUGHLY of them where a rough plan will do."""
 ROUGHLY = 3
-MOST_WIDE_ROWS, MOST_GRID_ROWS = 2**16, 2**20
+MOST_MADE_UP_ROWS: dict[WorkloadKind, int] = {"wide": 2**16, "grid": 2**20}
 """Made-up rows. Of a larger table each stands for several: their noise is as small beside the counts, but the table is
 as rough as one of so many rows."""
 
@@ -38,7 +37,7 @@ class RowPredictor:
         self._made_up = cache(self._make_up)
 
     def predict(
-        self, strategy: Cuboids | FineGrid, epsilon: Fraction, *, roughly: bool = False
+        self, strategy: FittedStrategy, epsilon: Fraction, *, roughly: bool = False
     ) -> Mapping[str, Prediction]:
         """Return the predicted error of every kind of question, then of its parts; `roughly`, on fewer stand-ins."""
         each = epsilon / self._max_rows
@@ -55,15 +54,12 @@ class RowPredictor:
     def _make_up(self, name: str, most: int) -> MadeUpRows:
         return rows_made_up(name, axes_of(self._domain), rows=self._rows, most=most, seed=self._seed)
 
-    def _errors_on(self, name: str, strategy: Cuboids | FineGrid, epsilon: Fraction) -> Found:
+    def _errors_on(self, name: str, strategy: FittedStrategy, epsilon: Fraction) -> Found:
         made_up = self._made_up(name, _most_rows(strategy))
         seed = (self._seed, CHARACTERS.index(name))  # the same for every epsilon: what differs then is due to it
         found = estimate(strategy.run(simulated_gate(made_up.exact(), epsilon, seed=seed)))
-        if isinstance(strategy, FineGrid):
-            return errors_of_grid(found, made_up)
-        assert isinstance(found, CuboidsEstimate)  # that of cuboids, unless another is asked for
-        return errors_of_cuboids(found, made_up, self._domain.names)
+        return ERRORS[strategy.workload](found, made_up, self._domain.names)
 
 
-def _most_rows(strategy: Cuboids | FineGrid) -> int:
-    return MOST_GRID_ROWS if isinstance(strategy, FineGrid) else MOST_WIDE_ROWS
+def _most_rows(strategy: FittedStrategy) -> int:
+    return MOST_MADE_UP_ROWS[strategy.workload]

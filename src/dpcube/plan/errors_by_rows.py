@@ -5,6 +5,7 @@ question and of its parts. The questions are the same for every table of a domai
 """
 
 import math
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -16,6 +17,7 @@ from dpcube.plan.made_up_rows import MadeUpRows
 from dpcube.plan.queries import QueryKind
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
+from dpcube.strategies.strategy import WorkloadKind
 
 RANGES, MOST_PAIRS, MOST_CELLS_ASKED = 300, 60, 2**14
 MOST_RANGE_CELLS = 2**25
@@ -30,8 +32,9 @@ Found = dict[Asked, tuple[float, float]]
 """The mean error, and the mean answer as a share of all rows if these were spread evenly."""
 
 
-def errors_of_cuboids(found: CuboidsEstimate, table: MadeUpRows, names: tuple[str, ...]) -> Found:
+def errors_of_cuboids(found: Estimate, table: MadeUpRows, names: tuple[str, ...]) -> Found:
     """Return the mean errors of a wide release: of ranges, of attributes, of pairs and of the total."""
+    assert isinstance(found, CuboidsEstimate)  # that of cuboids, unless another is asked for
     generator = np.random.default_rng(0)
     axes = [axis for axis, side in enumerate(table.shape) if side > 1]
     ones = {axis: _errors_of_table(found, table, (axis,), generator) for axis in axes}
@@ -51,7 +54,7 @@ def errors_of_cuboids(found: CuboidsEstimate, table: MadeUpRows, names: tuple[st
     return errors
 
 
-def errors_of_grid(found: Estimate, table: MadeUpRows) -> Found:
+def errors_of_grid(found: Estimate, table: MadeUpRows, names: tuple[str, ...] = ()) -> Found:  # noqa: ARG001 (as above)
     """Return the mean errors of a release of a grid: of ranges with both ends at random, of each size, of the total."""
     errors: Found = {("ranges", ""): _errors_of_ranges(found, table, random_ranges(table.shape, RANGES, seed=0))}
     whole = Workload(table.shape, np.zeros((1, len(table.shape)), np.int64), np.array([table.shape]))
@@ -61,6 +64,13 @@ def errors_of_grid(found: Estimate, table: MadeUpRows) -> Found:
             workload = ranges_of_share(table, share)
             errors["ranges", f"{100 * share:g}% of the grid"] = _errors_of_ranges(found, table, workload)
     return errors
+
+
+ERRORS: dict[WorkloadKind, Callable[[Estimate, MadeUpRows, tuple[str, ...]], Found]] = {
+    "wide": errors_of_cuboids,
+    "grid": errors_of_grid,
+}
+"""The errors of an estimate of rows, by the kind of table."""
 
 
 def ranges_of_few(shape: tuple[int, ...]) -> Workload:

@@ -15,13 +15,11 @@ from dpcube.plan.advice import Advice, advise
 from dpcube.plan.axes import axes_of
 from dpcube.plan.by_rows import RowPredictor
 from dpcube.plan.predict import Prediction, Predictor
-from dpcube.plan.queries import ALL_KINDS, BY_ROWS_KINDS, GRID_KINDS, QUERY_KINDS, QueryKind
+from dpcube.plan.queries import ALL_KINDS, KINDS_OF, QueryKind
 from dpcube.plan.search import least_epsilon, rounded_up
-from dpcube.strategies import BY_NAME, DEFAULT, Cuboids, FineGrid, Strategy, check_room, releasing_strategy
-from dpcube.strategies.described import what_is_done
+from dpcube.strategies import BY_NAME, DEFAULT, Strategy, check_room, releasing_strategy
 from dpcube.strategies.strategy import FittedStrategy
 
-Planned = FittedStrategy | Cuboids | FineGrid
 Predictions = Callable[[Fraction], Mapping[str, Prediction]]
 
 MOST_PLANNED_ROWS = 10**12
@@ -83,7 +81,7 @@ def plan(
     rows: int,
     epsilon: str | float | Fraction,
     queries: str = "ranges",
-    strategies: str | Strategy | Cuboids | FineGrid | Sequence[str | Strategy] = (),
+    strategies: str | Strategy | Sequence[str | Strategy] = (),
     max_rows: int = 1,
     accuracy: float | None = None,
     curve: bool = False,
@@ -109,9 +107,9 @@ def plan(
     _check(rows, max_rows, accuracy)
     check_drawable(amount, max_rows)
     chosen = _by_name(strategies, domain)
-    by_rows = next((one for one in chosen.values() if isinstance(one, Cuboids | FineGrid)), None)
-    kind = _kind(queries, by_rows, domain)
-    _check_size(domain, by_rows)
+    first = next(iter(chosen.values()))
+    kind = _kind(queries, first, domain)
+    _check_size(domain, first)
     predictors = _Predictors(domain, rows, max_rows, seed)
     predict = {name: _remembered(predictors, one, progress, roughly=roughly) for name, one in chosen.items()}
     best = min((at(amount)[kind] for at in predict.values()), key=lambda p: p.typical)
@@ -128,7 +126,7 @@ def plan(
         reaching={} if accuracy is None else {n: _reach(at, kind, accuracy, amount) for n, at in predict.items()},
         curve=tuple(_curve(predictors, chosen, predict, amount, kind, progress)) if curve else (),
         refusals=tuple(_refusals(domain, rows, amount, max_rows, list(chosen.values()))),
-        done=() if by_rows is None else tuple(what_is_done(by_rows, domain, rows=rows, epsilon=amount / max_rows)),
+        done=tuple(first.description(domain, rows=rows, epsilon=amount / max_rows)),
     )
 
 
@@ -149,20 +147,17 @@ class _Predictors:
     def of_rows(self) -> RowPredictor:
         return RowPredictor(self.domain, self.rows, max_rows=self.max_rows, seed=self.seed)
 
-    def predict(self, strategy: Planned, epsilon: Fraction, *, roughly: bool) -> Mapping[str, Prediction]:
-        if isinstance(strategy, Cuboids | FineGrid):
-            return self.of_rows.predict(strategy, epsilon, roughly=roughly)
-        return self.of_cubes.predict(strategy, epsilon, roughly=roughly)
+    def predict(self, strategy: FittedStrategy, epsilon: Fraction, *, roughly: bool) -> Mapping[str, Prediction]:
+        predictor = self.of_rows if strategy.store == "rows" else self.of_cubes
+        return predictor.predict(strategy, epsilon, roughly=roughly)
 
-    def advice(self, strategy: Planned, before: Prediction) -> Advice | None:
+    def advice(self, strategy: FittedStrategy, before: Prediction) -> Advice | None:
         """Return how to coarsen a cube; in a wide table or a grid cells are put together by what they hold."""
-        if isinstance(strategy, Cuboids | FineGrid):
-            return None
-        return advise(self.of_cubes, strategy, before=before)
+        return None if strategy.store == "rows" else advise(self.of_cubes, strategy, before=before)
 
 
 def _refusals(
-    domain: Domain, rows: int, epsilon: Fraction, max_rows: int, strategies: Sequence[Planned]
+    domain: Domain, rows: int, epsilon: Fraction, max_rows: int, strategies: Sequence[FittedStrategy]
 ) -> Iterator[str]:
     """Say how a release would be refused on this machine, by the rules of `release` itself."""
     try:
@@ -180,18 +175,16 @@ def _refusals(
         yield f"A release would likely be stopped at its total: {told}; spend more, or: --even-if-empty."
 
 
-def _by_name(
-    strategies: str | Strategy | Cuboids | FineGrid | Sequence[str | Strategy], domain: Domain
-) -> dict[str, Planned]:
+def _by_name(strategies: str | Strategy | Sequence[str | Strategy], domain: Domain) -> dict[str, FittedStrategy]:
     """Return the strategies to plan, fitted to the attributes as `publish` does; unless given, those built in."""
     given = strategies if isinstance(strategies, Sequence) and not isinstance(strategies, str) else [strategies]
     if not given:
         default = releasing_strategy(DEFAULT, domain)
-        given = (DEFAULT,) if isinstance(default, Cuboids | FineGrid) else tuple(BY_NAME)
+        given = (DEFAULT,) if default.store == "rows" else tuple(BY_NAME)
     chosen = [releasing_strategy(strategy, domain) for strategy in given]
-    by_rows = [strategy.name for strategy in chosen if isinstance(strategy, Cuboids | FineGrid)]
-    if by_rows and len(chosen) > 1:
-        msg = f"a release by {by_rows[0]} is planned by itself, for other questions are asked of it; name it alone"
+    others = [strategy.name for strategy in chosen if strategy.store == "rows"]
+    if others and len(chosen) > 1:
+        msg = f"a release by {others[0]} is planned by itself: it is evaluated on another workload; name it alone"
         raise InputError(msg)
     if len({strategy.name for strategy in chosen}) < len(chosen):
         msg = "a plan names its predictions by strategy, so each strategy may be given once; plan variants one by one"
@@ -200,7 +193,7 @@ def _by_name(
 
 
 def _remembered(
-    predictors: _Predictors, strategy: Planned, progress: Callable[[str], None], *, roughly: bool
+    predictors: _Predictors, strategy: FittedStrategy, progress: Callable[[str], None], *, roughly: bool
 ) -> Predictions:
     """Return the predictions of a strategy as a function of epsilon, each made once."""
 
@@ -214,7 +207,7 @@ def _remembered(
 
 def _curve(
     predictors: _Predictors,
-    chosen: Mapping[str, Planned],
+    chosen: Mapping[str, FittedStrategy],
     predict: Mapping[str, Predictions],
     asked: Fraction,
     kind: QueryKind,
@@ -239,8 +232,8 @@ def _around(epsilon: Fraction) -> list[Fraction]:
     return sorted({epsilon, *(min(max(point, SMALLEST), LARGEST) for point in points)})
 
 
-def _check_size(domain: Domain, by_rows: Planned | None) -> None:
-    if by_rows is None and domain.size > MOST_PLANNED_CELLS:
+def _check_size(domain: Domain, strategy: FittedStrategy) -> None:
+    if strategy.store == "cells" and domain.size > MOST_PLANNED_CELLS:
         most = f"{MOST_PLANNED_CELLS:,} cells"
         msg = f"a plan is for cubes of up to {most}, and this one has {domain.size:,}; declare fewer bins"
         raise InputError(msg)
@@ -258,15 +251,15 @@ def _check(rows: int, max_rows: int, accuracy: float | None) -> None:
         raise InputError(msg)
 
 
-def _kind(queries: str, by_rows: Planned | None, domain: Domain) -> QueryKind:
-    kinds = QUERY_KINDS if by_rows is None else GRID_KINDS if isinstance(by_rows, FineGrid) else BY_ROWS_KINDS
+def _kind(queries: str, strategy: FittedStrategy, domain: Domain) -> QueryKind:
+    kinds = KINDS_OF[strategy.workload]
     asked = min(sum(side > 1 for side in domain.shape), 2)
-    of_few: dict[QueryKind, int] = {"marginals": 1, "pairs": 2} if kinds is BY_ROWS_KINDS else {}
+    of_few: dict[QueryKind, int] = {"marginals": 1, "pairs": 2} if strategy.workload == "wide" else {}
     kinds = tuple(kind for kind in kinds if of_few.get(kind, 0) <= asked)
     for kind in ALL_KINDS:
         if kind == queries and kind in kinds:
             return kind
-    what = "" if by_rows is None else f" with {by_rows.name}"
+    what = "" if strategy.workload == "cube" else f" with {strategy.name}"
     msg = f"there are no queries '{queries}' to plan for{what}; the kinds are {listing(kinds)}"
     raise InputError(msg)
 

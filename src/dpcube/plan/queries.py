@@ -7,14 +7,21 @@ from numpy.typing import NDArray
 
 from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
+from dpcube.strategies.strategy import WorkloadKind
 
 QueryKind = Literal["ranges", "cells", "marginals", "total", "pairs"]
 ALL_KINDS: tuple[QueryKind, ...] = get_args(QueryKind)
 QUERY_KINDS: tuple[QueryKind, ...] = ALL_KINDS[:-1]
 """What is asked of a cube."""
-BY_ROWS_KINDS: tuple[QueryKind, ...] = ("ranges", "marginals", "pairs", "total")
-"""What is asked of a wide table: ranges of up to three attributes, and no single cells, which hold next to nothing."""
-GRID_KINDS: tuple[QueryKind, ...] = ("ranges", "total")
+KINDS_OF: dict[WorkloadKind, tuple[QueryKind, ...]] = {
+    "cube": QUERY_KINDS,
+    "wide": ("ranges", "marginals", "pairs", "total"),
+    "grid": ("ranges", "total"),
+}
+"""What a plan asks, by the kind of table that a strategy is made for.
+
+Of a wide table ranges of up to three attributes, and no single cells, which hold next to nothing.
+"""
 IN_WORDS: dict[QueryKind, str] = {
     "ranges": "a random range",
     "cells": "a single cell",

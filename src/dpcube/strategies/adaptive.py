@@ -38,7 +38,7 @@ from dpcube.strategies.one_way import count_alike, count_one_way, counts_one_way
 from dpcube.strategies.plans import ADAPTIVE, CELLS, PlanSetting, TreePlan
 from dpcube.strategies.seen import ROOT, Seen, largest_tree
 from dpcube.strategies.simulation import AskedOfTables, choose
-from dpcube.strategies.strategy import STARTING, Parameter
+from dpcube.strategies.strategy import STARTING, OfCells, Parameter
 from dpcube.strategies.worth_of_tables import MOST_TRIED, PILOT, tables_are_worth_it
 from dpcube.trees.halving import depth
 
@@ -65,7 +65,7 @@ MOST_WEIGHTS = 2**26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adaptive:
+class Adaptive(OfCells):
     """The default strategy; it has nothing to choose but what will be asked, which is public and costs nothing.
 
     `queries` is a name for every attribute or one name each: "ranges" (ends anywhere), "prefixes", "short" ranges,
@@ -200,10 +200,10 @@ class Adaptive:
 
         def count(simulated: NoisyCounter, of_pairs: Fraction) -> tuple[list[Marginal], BoxCounts]:
             tables, tree = count_alike(simulated, ones), Seen(simulated, model.cut_order())
-            tree.set_aside(of_ones)
             pairs = count_pairs(simulated, of_pairs) if of_pairs else []
+            tree.set_aside(of_ones + sum(table.units for table in pairs))
             tree.count_total(ROOT_SHARE)
-            _count_tree(tree, pairs, plan, setting)
+            _count_tree(tree, [], plan, setting)
             return tables + pairs, tree.counts()
 
         if not tables_are_worth_it(ones + pilot, share, counter, asked, count):

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.measurements import Marginal, Transcript
-from dpcube.strategies.strategy import STARTING, Parameter
+from dpcube.strategies.strategy import STARTING, OfCells, Parameter
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(OfCells):
     """Count every cell; no structure is learnt. Cells are disjoint, so the cost is the whole budget once."""
 
     name: str = "cells"

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from dpcube.models.cuboids.junction import CliqueAxes, model_cells, model_cells_
 from dpcube.models.cuboids.shares import smoothed
 from dpcube.noise import noise_variances
 from dpcube.strategies.groups_of_cells import groups_beside_large_cells, groups_of_cells
-from dpcube.strategies.strategy import STARTING, Parameter
+from dpcube.strategies.strategy import STARTING, UNIT_EPSILON, Parameter, Store, WorkloadKind
 
 FIRST_SHARE, SHARE_BY_TARGET = Fraction(2, 5), Fraction(7, 10)
 """Of the budget, for the tables over one attribute, or over each and a target."""
@@ -65,6 +66,8 @@ class Cuboids:
     """
 
     name: str = "cuboids"
+    store: ClassVar[Store] = "rows"
+    workload: ClassVar[WorkloadKind] = "wide"
     cuboids: tuple[tuple[str, ...], ...] = ()
     target: str | None = None
     ordered: tuple[bool, ...] | None = field(default=None, repr=False, compare=False)
@@ -121,6 +124,42 @@ class Cuboids:
         pairs = math.comb(len(shape), 2) * MOST_GROUPS**2
         classes = 1 if self.target_axis is None else shape[self.target_axis]
         return STARTING + 64 * MOST_LEARNT + 64 * classes * sum(shape) + 40 * pairs
+
+    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:
+        """Return sentences on what a release would count; roughly how many tables, if it is known how many rows."""
+        return [
+            f"{domain.size:,} cells: released as cuboids, tables over few attributes each, from one count of the rows "
+            "that are alike (docs/wide.md).",
+            self._described_first(domain),
+            self._described_further(domain, None if rows is None else float(rows * epsilon)),
+        ]
+
+    def _described_first(self, domain: Domain) -> str:
+        if self.target is not None:
+            return f"First each attribute by '{self.target}': {_percent(SHARE_BY_TARGET)} of epsilon, alike for all."
+        units = units_of_ones(domain.shape, Fraction(1, BUDGET_UNITS))
+        parts = ", ".join(
+            f"{name} {_percent(Fraction(of, BUDGET_UNITS))}" for name, of in zip(domain.names, units, strict=True)
+        )
+        return f"First each attribute by itself: {_percent(FIRST_SHARE)} of epsilon ({parts})."
+
+    def _described_further(self, domain: Domain, rows_times_epsilon: float | None) -> str:
+        beside = self.target is not None
+        left = 1 - (SHARE_BY_TARGET if beside else FIRST_SHARE)
+        within = "Then, in groups of cells that hold enough rows,"
+        if self.cuboids:
+            tables = "; ".join(", ".join(table) for table in self.cuboids)
+            return f"{within} the tables named ({tables}): {_percent(left)}, alike."
+        choosing = left * (CHOICE_SHARE_BESIDE if beside else CHOICE_SHARE)
+        many = ""
+        if rows_times_epsilon is not None:
+            few, most = rounds_for(rows_times_epsilon, domain.shape, beside=beside)
+            many = f", about {few} of them" if few == most else f", about {few} to {most} of them"
+        return (
+            f"{within} pairs of attributes{many}: each time the one that departs most from the model is chosen "
+            f"({_percent(choosing)} of epsilon for all choices) and counted ({_percent(left - choosing)} for all "
+            "tables)."
+        )
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Count each attribute, then tables of several, until the budget is spent."""
@@ -395,3 +434,7 @@ def _check_target(target: str, domain: Domain) -> None:
         msg = f"strategy cuboids: '{widest.name}' by the target '{target}' has more than {MOST_TABLE_CELLS:,} cells; "
         msg += "use wider bins"
         raise DomainError(msg)
+
+
+def _percent(share: Fraction) -> str:
+    return f"{100 * float(share):.3g}%"

@@ -9,6 +9,8 @@ of the noise, most of it. So a dense clump and the empty land around it each spe
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,7 +33,7 @@ from dpcube.strategies.looking import (
     worth_a_look,
 )
 from dpcube.strategies.seen import ROOT, SPARE, Seen, largest_tree, sums_to
-from dpcube.strategies.strategy import STARTING, Parameter
+from dpcube.strategies.strategy import STARTING, UNIT_EPSILON, Parameter, Store, WorkloadKind
 from dpcube.trees.halving import depth
 
 MOST_GRID_ATTRIBUTES = 3
@@ -45,6 +47,8 @@ class FineGrid:
     """The strategy for few attributes of very many cells each, such as coordinates or times."""
 
     name: str = "fine_grid"
+    store: ClassVar[Store] = "rows"
+    workload: ClassVar[WorkloadKind] = "grid"
     kinds: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
     """What will be asked of each attribute, once the domain is known."""
 
@@ -63,6 +67,20 @@ class FineGrid:
         """Return the memory of the axes and of the largest tree with its regions; rows take theirs besides."""
         nodes = min(largest_tree(shape), MOST_GRID_NODES + SPARE)
         return STARTING + 200 * sum(shape) + nodes * (450 + 100 * len(shape))
+
+    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:  # noqa: ARG002
+        """Return sentences on what a release would count.
+
+        >>> print(FineGrid().description(Domain.of_shape((10**6, 10**6)))[1])
+        From the whole down, boxes that stand out are cut in halves four times over and counted: 10 looks at most.
+        """
+        looks = len(list(grid_levels(depth(domain.shape))))
+        return [
+            f"{domain.size:,} cells: released as a fine grid, boxes of cells alone, from one count of the rows that "
+            "are alike (docs/grids.md).",
+            "From the whole down, boxes that stand out are cut in halves four times over and counted: "
+            f"{looks} looks at most.",
+        ]
 
     def run(self, counter: NoisyCounter) -> Transcript:
         """Look down from the whole, then count the boxes that fit best with all that is left.

@@ -13,13 +13,13 @@ from dpcube.core.domain import Domain
 from dpcube.core.errors import DpcubeError, InputError
 from dpcube.measurements import Transcript
 from dpcube.strategies.marginals import peak_bytes_of_tables
-from dpcube.strategies.strategy import STARTING, Parameter, Strategy
+from dpcube.strategies.strategy import STARTING, OfCells, Parameter, Strategy
 
 LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outside:
+class Outside(OfCells):
     """A strategy that is not built in."""
 
     strategy: Strategy

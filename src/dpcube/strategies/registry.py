@@ -28,6 +28,7 @@ from dpcube.strategies.strategy import FittedStrategy, Strategy
 from dpcube.strategies.two_phase import TwoPhase
 
 BY_NAME: dict[str, type[Adaptive | Cells | TwoPhase]] = {"adaptive": Adaptive, "dpcube": TwoPhase, "cells": Cells}
+OF_ROWS: dict[str, type[Cuboids | FineGrid]] = {"cuboids": Cuboids, "fine_grid": FineGrid}
 """The strategies that are built in. Their names are theirs: an installed strategy of such a name is not reached."""
 RIVALS = {
     "uniform": "dpcube.strategies.rivals.uniform:Uniform",
@@ -40,14 +41,13 @@ RIVALS = {
 }
 """Systems that others published, built in too (docs/rivals.md): where each is, loaded when its name is asked for."""
 DEFAULT = "adaptive"
-WIDE_STRATEGY = Cuboids().name
-"""The strategy of releases of wide tables, chosen for them unless another is named."""
-GRID_STRATEGY = FineGrid().name
-"""The strategy of releases of fine grids, chosen for few attributes of very many cells unless another is named."""
-NOT_COMPARED = (WIDE_STRATEGY, GRID_STRATEGY)
+WIDE_STRATEGY, GRID_STRATEGY = OF_ROWS
+"""The strategies of wide tables and of fine grids, chosen for these unless another is named."""
+NOT_COMPARED = tuple(OF_ROWS)
 """Strategies that release a table and that no command compares with others."""
 MOST_CELLS_OF_A_CUBE = 2**28
 """Domains of more cells are released as a grid's boxes, or as cuboids: a cube would take some 20 GB."""
+BUILT_IN = (*BY_NAME.values(), *OF_ROWS.values())
 GROUP = "dpcube.strategies"
 """The group of entry points by which an installed package offers strategies."""
 OF_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
@@ -59,18 +59,12 @@ def strategy_names() -> list[str]:
     return [*built_in, *sorted({one.name for one in _installed()} - set(built_in))]
 
 
-def releasing_strategy(
-    strategy: str | Strategy | Cuboids | FineGrid, domain: Domain
-) -> FittedStrategy | Cuboids | FineGrid:
-    """Return the strategy of a release: that of cuboids or of grids if it is named, or if no cube could hold it.
+def releasing_strategy(strategy: str | Strategy, domain: Domain) -> FittedStrategy:
+    """Return the strategy of a release, fitted to its domain: one of rows if the default's cube is too large.
 
-    Whether it could follows from the domain alone, so that a table is released alike on every machine.
+    Whether it is follows from the domain alone, so that a table is released alike on every machine.
     """
-    if isinstance(strategy, FineGrid) or strategy == GRID_STRATEGY:
-        return FineGrid().for_domain(domain)
-    if isinstance(strategy, Cuboids) or strategy == WIDE_STRATEGY:
-        return (strategy if isinstance(strategy, Cuboids) else Cuboids()).for_domain(domain)
-    fitted = strategy_of(strategy, domain)
+    fitted = _fitted(strategy, domain)
     default = Adaptive() if strategy == DEFAULT else strategy
     if type(default) is not Adaptive or default.queries is not None or default.questions:
         return fitted
@@ -84,35 +78,40 @@ def releasing_strategy(
     return Cuboids(target=default.target).for_domain(domain)
 
 
-def check_room(strategy: FittedStrategy | Cuboids | FineGrid, domain: Domain) -> None:
+def check_room(strategy: FittedStrategy, domain: Domain) -> None:
     """Raise MemoryLimitError if a release by a strategy needs more memory than there is."""
     peak_bytes = strategy.peak_bytes(domain.shape)
-    if isinstance(strategy, Cuboids | FineGrid):
-        what = "cuboids" if isinstance(strategy, Cuboids) else f"a grid of {domain.size:,} cells"
-        check_memory(peak_bytes, what=f"a release of {what}", remedy="use a larger machine, or wider bins")
+    if strategy.store == "rows":
+        what = (
+            "a release of cuboids" if strategy.workload == "wide" else f"a release of a grid of {domain.size:,} cells"
+        )
+        check_memory(peak_bytes, what=what, remedy="use a larger machine, or wider bins")
     else:
         check_fits(domain, peak_bytes=peak_bytes)
 
 
 def strategy_of(strategy: str | Strategy, domain: Domain | None = None) -> FittedStrategy:
-    """Return a strategy by name, as MODULE:CLASS or as given; fitted to the attributes of a domain if it can be."""
+    """Return a strategy of cubes by name, as MODULE:CLASS or as given; fitted to a domain if it can be."""
+    if strategy in NOT_COMPARED:
+        what = "wide tables" if strategy == WIDE_STRATEGY else "fine grids"
+        msg = f"the strategy {strategy} makes releases of {what}, which are not compared yet; name another"
+        raise InputError(msg)
+    return _fitted(strategy, domain)
+
+
+def _fitted(strategy: str | Strategy, domain: Domain | None) -> FittedStrategy:
     found: object = _named(strategy) if isinstance(strategy, str) else strategy
-    fitted: FittedStrategy
-    if isinstance(found, Adaptive | Cells | TwoPhase) and type(found) in BY_NAME.values():
-        fitted = found
-    else:
-        fitted = found if isinstance(found, Outside) else Outside(found)  # type: ignore[arg-type] # Outside checks it
+    built_in = type(found) in BUILT_IN or isinstance(found, Outside)
+    fitted: FittedStrategy = found if built_in else Outside(found)  # type: ignore[arg-type, assignment] # it checks
     fit: Callable[[Domain], FittedStrategy] | None = getattr(fitted, "for_domain", None)
     return fitted if fit is None or domain is None else fit(domain)
 
 
 def _named(name: str) -> object:
-    if name in NOT_COMPARED:
-        what = "wide tables" if name == WIDE_STRATEGY else "fine grids"
-        msg = f"the strategy {name} makes releases of {what}, which are not compared yet; name another"
-        raise InputError(msg)
     if name in BY_NAME:
         return BY_NAME[name]()
+    if name in OF_ROWS:
+        return OF_ROWS[name]()
     if name in RIVALS:
         return _attribute(RIVALS[name])()  # type: ignore[operator] # a class, as listed
     offered = [one for one in _installed() if one.name == name]

@@ -1,11 +1,16 @@
 """What a strategy is: given a `NoisyCounter` it decides what to measure, and returns the transcript."""
 
-from typing import Protocol
+from fractions import Fraction
+from typing import ClassVar, Literal, Protocol
 
 from dpcube.core.counter import NoisyCounter
+from dpcube.core.domain import Domain
 from dpcube.measurements import Transcript
 
 Parameter = str | int | float | bool | None
+Store = Literal["cells", "rows"]
+WorkloadKind = Literal["cube", "wide", "grid"]
+UNIT_EPSILON = Fraction(1)
 STARTING = 2**28
 """Memory that any run may take besides: libraries as they load, loops as they compile, a file's buffers."""
 
@@ -36,6 +41,23 @@ class Strategy(Protocol):
 class FittedStrategy(Strategy, Protocol):
     """A strategy with all that a release asks of it before anything is spent: what `strategy_of` returns."""
 
+    @property
+    def store(self) -> Store:
+        """Return what the gate must hold: counts of all "cells", or the "rows" of a cube too large to materialise."""
+        ...
+
+    @property
+    def workload(self) -> WorkloadKind:
+        """Return the kind of table whose usual questions it is made for, and which a plan asks."""
+        ...
+
+    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:
+        """Return sentences on what a release would measure: nothing, where its name says it.
+
+        With a public guess of how many `rows` there are, it may say roughly how much.
+        """
+        ...
+
     def parameters(self) -> dict[str, Parameter]:
         """Return its public parameters as plain values, for the release's manifest.
 
@@ -50,3 +72,15 @@ class FittedStrategy(Strategy, Protocol):
         it says, it is taken to need a tree of two nodes for every cell, with all that a posterior tells of each.
         """
         ...
+
+
+class OfCells:
+    """What strategies of materialised cubes have in common: they ask for cells, and their names describe them."""
+
+    __slots__ = ()
+    store: ClassVar[Store] = "cells"
+    workload: ClassVar[WorkloadKind] = "cube"
+
+    def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:  # noqa: ARG002
+        """Return nothing: see docs/strategies.md."""
+        return []

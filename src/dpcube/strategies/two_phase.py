@@ -12,7 +12,7 @@ from dpcube.core.errors import InputError
 from dpcube.measurements import BoxCounts, Marginal, Transcript
 from dpcube.measurements.file import NUMBERS_AT_A_TIME
 from dpcube.noise.law import DiscreteLaplace
-from dpcube.strategies.strategy import STARTING, Parameter
+from dpcube.strategies.strategy import STARTING, OfCells, Parameter
 from dpcube.trees.partition import grow
 
 LARGEST_CELL = 2**30
@@ -20,7 +20,7 @@ LARGEST_CELL = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwoPhase:
+class TwoPhase(OfCells):
     """The paper's DPCube: phase I measures cells with `share` of the budget, phase II the boxes with the rest.
 
     A box is split while the variance of its noisy cells, less the variance that the noise alone would give them,

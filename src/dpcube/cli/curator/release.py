@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpcube.core.domain import Domain
     from dpcube.core.errors import KeptReleaseError
     from dpcube.curator import CsvDialect
-    from dpcube.strategies import Cuboids, Strategy
+    from dpcube.strategies import Strategy
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., object])
 
@@ -339,20 +339,16 @@ def _command(verb: str, *words: Path | str) -> str:
     return " ".join(["dpcube", verb, *shown])
 
 
-def _said_of_cuboids(strategy: "str | Strategy | Cuboids", declared: "Domain") -> list[str]:
-    """Return sentences that describe a release by cuboids or a fine grid, none for other strategies."""
-    from dpcube.strategies import Cuboids, FineGrid, releasing_strategy
-    from dpcube.strategies.described import what_is_done
+def _said_of_cuboids(strategy: "str | Strategy", declared: "Domain") -> list[str]:
+    """Return what would be measured, in sentences, where the name of the strategy does not say it."""
+    from dpcube.strategies import releasing_strategy
 
-    chosen = releasing_strategy(strategy, declared)
-    if not isinstance(chosen, Cuboids | FineGrid):
-        return []
-    return [*what_is_done(chosen, declared)]
+    return releasing_strategy(strategy, declared).description(declared)
 
 
 def _fitted(
     strategy: str | None, queries: str | None, questions: Path | None, target: str | None, cuboids: str | None
-) -> "str | Strategy | Cuboids":
+) -> "str | Strategy":
     """Return the strategy for the given workload options."""
     from dpcube.core.errors import InputError
     from dpcube.strategies import BY_NAME, DEFAULT, WIDE_STRATEGY, Adaptive, Cuboids

@@ -18,14 +18,14 @@ from dpcube.core.errors import InputError
 from dpcube.measurements import BoxCounts, Selection, Transcript
 from dpcube.noise.law import DiscreteLaplace
 from dpcube.strategies.rivals.levels import BoxLevel, root_level, tree_of_levels
-from dpcube.strategies.strategy import STARTING, Parameter
+from dpcube.strategies.strategy import STARTING, OfCells, Parameter
 
 HIGHEST = 30
 """A transcript holds choices of so many levels beside the tree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MedianTree:
+class MedianTree(OfCells):
     """A tree of at most `height` cuts above a leaf, with equal budgets for its levels: half to count, half to cut.
 
     A box is cut at its private median across the next axis in turn, or across its `widest` side, unless its noisy count

@@ -24,7 +24,7 @@ from dpcube.measurements.facts import value, whole_number_list
 from dpcube.noise import noise_variances
 from dpcube.trees.tree import BoxTree
 
-MOST_UNITS = 2**61  # so that the sum of two such is a 64-bit integer
+MOST_SUMMED = 2**61  # so that the sum of two such is a 64-bit integer
 MOST_BOXES_A_CELL = 64
 TWO_SIDED_GEOMETRIC = "two-sided geometric: P(z) proportional to exp(-units * epsilon_per_unit * |z|)"
 REPORT_NOISY_MAX = (
@@ -33,7 +33,7 @@ REPORT_NOISY_MAX = (
 )
 
 Facts = Mapping[str, object]
-Arrays = dict[str, Ints]
+NamedArrays = dict[str, Ints]
 """The arrays of a measurement, by name."""
 Form = tuple[range, ...]
 """The lengths that each axis of an array may have."""
@@ -52,7 +52,7 @@ class CountsAlike(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Groups:
+class CellGroups:
     """A coarsening of a cube: the group of every cell of each attribute, numbered from 0 without a gap."""
 
     of_axis: tuple[Ints, ...]
@@ -120,7 +120,7 @@ class Measurement(ABC):
         return {"units": self.most_charged()}
 
     @abstractmethod
-    def arrays(self) -> Arrays:
+    def arrays(self) -> NamedArrays:
         """Return its arrays in a file, by name."""
 
     @classmethod
@@ -133,7 +133,7 @@ class Measurement(ABC):
 
     @classmethod
     @abstractmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:
+    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:
         """Return the measurement that a file holds, by what its manifest says and its arrays."""
 
 
@@ -150,7 +150,7 @@ class Marginal(Measurement):
     axes: tuple[int, ...]
     counts: Ints
     units: int
-    groups: Groups | None = None
+    groups: CellGroups | None = None
 
     def __post_init__(self) -> None:
         check_counts(self.counts)
@@ -204,7 +204,7 @@ class Marginal(Measurement):
         """Return the axes, the units, and whether it counts groups."""
         return {"axes": list(self.axes), "units": self.units, "grouped": self.groups is not None}
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> NamedArrays:
         """Return the counts."""
         return {"counts": self.counts}
 
@@ -223,7 +223,7 @@ class Marginal(Measurement):
         return {"counts": exactly(*counted)}
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:  # noqa: ARG003
+    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the marginal of a file."""
         of = groups if value(facts, "grouped", bool) else None
         return cls(whole_number_list(facts, "axes"), arrays["counts"], value(facts, "units", int), of)
@@ -303,7 +303,7 @@ class BoxCounts(Measurement):
             found.append(CountsAlike("other boxes, with at most", int(rest.sum()), int(self.units[rest].max())))
         return found
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> NamedArrays:
         """Return the nodes of the tree with their bounds, and the counts that were made of them.
 
         A node is told by its distance from the node, or the row, before: such numbers are small, and pack well.
@@ -327,7 +327,7 @@ class BoxCounts(Measurement):
         }
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:  # noqa: ARG003
+    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the boxes of a file."""
         parent = np.arange(len(arrays["above"])) - arrays["above"]
         parent[0] = arrays["above"][0] - 1
@@ -435,7 +435,7 @@ class Selection(Measurement):
         about = {"sensitivity": self.sensitivity, "units": self.units, "boxes": self.boxes is not None}
         return {"score": self.score, **about}
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> NamedArrays:
         """Return a row for each question: the number of candidates, the one selected, its axes; and the boxes."""
         found = {"questions": np.column_stack([self.candidates, self.chosen, self.axes])}
         if self.boxes is None:
@@ -455,7 +455,7 @@ class Selection(Measurement):
         return found
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:  # noqa: ARG003
+    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the selection of a file."""
         in_boxes = value(facts, "boxes", bool)
         boxes = Boxes(shape, arrays["lower"].T, arrays["upper"].T) if in_boxes else None
@@ -515,7 +515,7 @@ def _path_sums(parent: Ints, node: Ints, units: Ints) -> Ints:
     """Return for each node of a tree the units spent on it and on all nodes above it."""
     charged = np.zeros(len(parent), np.int64)
     for row in range(len(node)):
-        charged[node[row]] = min(charged[node[row]] + units[row], MOST_UNITS)
+        charged[node[row]] = min(charged[node[row]] + units[row], MOST_SUMMED)
     for child in range(1, len(parent)):
-        charged[child] = min(charged[child] + charged[parent[child]], MOST_UNITS)
+        charged[child] = min(charged[child] + charged[parent[child]], MOST_SUMMED)
     return charged

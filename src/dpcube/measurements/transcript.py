@@ -17,9 +17,9 @@ from dpcube.core.errors import DomainError
 from dpcube.core.feasible import TOTAL_SHARE
 from dpcube.measurements.measurements import (
     MEASUREMENT_KINDS,
-    MOST_UNITS,
+    MOST_SUMMED,
     BoxCounts,
-    Groups,
+    CellGroups,
     Marginal,
     Measurement,
     Selection,
@@ -130,7 +130,7 @@ class Transcript:
         return tuple(one for one in self.measurements if isinstance(one, Selection))
 
     @property
-    def groups(self) -> Groups | None:
+    def groups(self) -> CellGroups | None:
         """The groups of cells that marginals of a wide table are of, if any is."""
         return next((one.groups for one in self.marginals if one.groups is not None), None)
 
@@ -197,5 +197,5 @@ class Transcript:
         charges = np.zeros(self.shape, np.int64)
         for measurement in uneven:
             measurement.add_charges(charges)
-            np.minimum(charges, MOST_UNITS, out=charges)
+            np.minimum(charges, MOST_SUMMED, out=charges)
         return total + int(charges.max())

@@ -23,7 +23,8 @@ from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, QueryError, ReleaseFileError
 from dpcube.measurements import BoxCounts, CellGroups, Marginal, Measurement, Selection, Transcript
 from dpcube.measurements.manifest import spent
-from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_SUMMED, CountsAlike, Facts, Form, NamedArrays
+from dpcube.measurements.measurement import CountsAlike, Facts, Form, NamedArrays
+from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_SUMMED
 from dpcube.measurements.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
 from dpcube.release.explain import account
 from dpcube.release.plots.picture import picture

@@ -1,6 +1,7 @@
 """What was measured, where it comes from, and the file that holds it."""
 
-from dpcube.measurements.measurements import BoxCounts, CellGroups, Marginal, Measurement, Selection
+from dpcube.measurements.measurement import CellGroups, Measurement
+from dpcube.measurements.measurements import BoxCounts, Marginal, Selection
 from dpcube.measurements.transcript import Layout, Provenance, Transcript
 
 __all__ = [

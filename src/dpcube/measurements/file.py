@@ -41,16 +41,8 @@ from dpcube.measurements.manifest import (
     parsed,
     provenance_of,
 )
-from dpcube.measurements.measurements import (
-    MOST_SUMMED,
-    BoxCounts,
-    CellGroups,
-    Facts,
-    Form,
-    Marginal,
-    Selection,
-    exactly,
-)
+from dpcube.measurements.measurement import CellGroups, Facts, Form, exactly
+from dpcube.measurements.measurements import MOST_SUMMED, BoxCounts, Marginal, Selection
 from dpcube.measurements.transcript import Provenance, Transcript
 
 MANIFEST, DOMAIN, GROUPS = "manifest.json", "domain.toml", "groups.npy"

@@ -15,15 +15,8 @@ from dpcube.core.domain.text import is_text
 from dpcube.core.epsilon import LARGEST_SHARE, SMALLEST_SHARE
 from dpcube.core.errors import DomainError
 from dpcube.core.feasible import TOTAL_SHARE
-from dpcube.measurements.measurements import (
-    MEASUREMENT_KINDS,
-    MOST_SUMMED,
-    BoxCounts,
-    CellGroups,
-    Marginal,
-    Measurement,
-    Selection,
-)
+from dpcube.measurements.measurement import CellGroups, Measurement
+from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_SUMMED, BoxCounts, Marginal, Selection
 from dpcube.noise import noise_variances
 
 MOST_MEASUREMENTS = 1025

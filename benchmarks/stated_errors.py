@@ -141,7 +141,7 @@ def few(epsilon: str, seed: int) -> Iterator[tuple[str, list[float]]]:
         rows = SparseRows(THREE, np.nonzero(counts), counts[np.nonzero(counts)])
         transcript = Cuboids().run(Gate(rows, Fraction(epsilon), noise=noise))
         made = Release(Domain.of_shape(THREE), transcript, Provenance("cuboids", Fraction(epsilon), "", private=False))
-        pairs = sum(len(one.axes) > 1 for one in made.transcript.marginals)
+        pairs = sum(one.groups is not None for one in made.transcript.marginals)
         yield f"cuboids, {pairs} pairs: {name}", asked_of(made, counts, random_ranges(THREE, RANGES, seed=5))
 
 

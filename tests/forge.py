@@ -19,7 +19,7 @@ from dpcube.core.boxes import Boxes
 from dpcube.core.candidates import BestSplit, MedianCuts, TableDistances
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.gate import Gate
-from dpcube.measurements import BoxCounts, Groups, Marginal, Measurement, Provenance, Selection, Transcript
+from dpcube.measurements import BoxCounts, CellGroups, Marginal, Measurement, Provenance, Selection, Transcript
 from dpcube.strategies import TwoPhase
 from dpcube.testing import SeededNoise
 from dpcube.trees.tree import BoxTree
@@ -63,7 +63,7 @@ def make_list() -> tuple[Measurement, ...]:
 
 def make_cuboids() -> tuple[Measurement, ...]:
     """A wide release of the small cube: a table over each attribute, and two of groups, one of them selected."""
-    groups = Groups((np.array([0, 0, 1, 2, 2]), np.array([0, 1, 2, 0])))
+    groups = CellGroups((np.array([0, 0, 1, 2, 2]), np.array([0, 1, 2, 0])))
     return (
         Marginal((0,), np.array([30, 20, -5, 40, 10]), EIGHTH),
         Marginal((1,), np.array([40, 30, 20, 5]), EIGHTH),

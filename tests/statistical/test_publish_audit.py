@@ -56,7 +56,7 @@ def table_of(exact: Values) -> pa.Table:
 def released(strategy: str, exact: Values, noise: Noise) -> Said:
     with pytest.MonkeyPatch.context() as patch:
         for gate in GATES:
-            patch.setattr(f"dpcube.curator.{gate}.ExactNoise", lambda: noise)
+            patch.setattr(f"dpcube.core.{gate}.ExactNoise", lambda: noise)
         patch.setattr(Cuboids, "run", one_table)
         patch.setattr(FineGrid, "run", every_cell)
         how: dict[str, Any] = {"strategy": strategy, "unit": "person", "max_rows": ROWS, "ledger": None}

@@ -20,7 +20,7 @@ from dpcube.core.errors import DomainError, DpcubeError, InputError, QueryError,
 from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
 from dpcube.curator import publish
-from dpcube.measurements import Groups, Marginal, Provenance, Transcript
+from dpcube.measurements import CellGroups, Marginal, Provenance, Transcript
 from dpcube.models import estimate
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from dpcube.queries.random_ranges import random_ranges
@@ -100,7 +100,7 @@ def test_a_measured_question_has_a_measured_interval_and_another_says_that_it_is
 
 
 def test_a_question_that_cuts_groups_of_counted_attributes_is_modelled() -> None:
-    groups = Groups((np.array([0, 0, 1, 2, 2]), np.arange(4)))
+    groups = CellGroups((np.array([0, 0, 1, 2, 2]), np.arange(4)))
     release = make_release_of(*ONES, Marginal((0, 1), np.full((3, 4), 30), EIGHTH, groups))
     assert not release.count(age=(20, 21), sex="F").modelled
     assert release.count(age=(20, 20), sex="F").modelled
@@ -110,7 +110,7 @@ def test_a_question_that_cuts_groups_of_counted_attributes_is_modelled() -> None
 def test_cells_that_the_model_leaves_empty_are_not_known_to_be_empty() -> None:
     """Rows that the noise of an attribute's table hides may be there: no interval shrinks to nothing."""
     ones = Marginal((0,), np.array([900, -40, 500, 400, 500]), EIGHTH), ONES[1]
-    groups = Groups((np.array([0, 0, 1, 2, 2]), np.arange(4)))
+    groups = CellGroups((np.array([0, 0, 1, 2, 2]), np.arange(4)))
     release = make_release_of(*ones, Marginal((0, 1), np.full((3, 4), 200), EIGHTH, groups))
     hidden, shown = release.count(age=(21, 21), sex="F"), release.count(age=(20, 20), sex="F")
     assert hidden.modelled
@@ -462,7 +462,7 @@ LAST = TRANSCRIPT.groups.of_axis[1]
 )
 def test_groups_that_are_none_are_no_measurement(groups: Any) -> None:
     with pytest.raises(DomainError):
-        Groups(groups)
+        CellGroups(groups)
 
 
 @pytest.mark.parametrize(
@@ -515,7 +515,7 @@ def test_a_model_that_nobody_could_hold_is_refused_when_it_is_asked() -> None:
     """Every pair of 40 attributes: a clique of all of them. It opens, and answers nothing."""
     shape = (4,) * 40
     ones = [Marginal((j,), np.ones(4, np.int64), 2**20) for j in range(40)]
-    groups = Groups((np.arange(4),) * 40)
+    groups = CellGroups((np.arange(4),) * 40)
     pairs = [Marginal(pair, np.ones((4, 4), np.int64), 2**20, groups) for pair in combinations(range(40), 2)]
     transcript = Transcript(shape, Fraction(1, BUDGET_UNITS), (*ones, *pairs))
     release = Release(Domain.of_shape(shape), transcript, Provenance("cuboids", Fraction(1), "test", private=False))

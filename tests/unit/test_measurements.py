@@ -21,9 +21,10 @@ from dpcube.core.boxes import Boxes, add_to_boxes
 from dpcube.core.candidates import MedianCuts, TableDistances
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, QueryError, ReleaseFileError
-from dpcube.measurements import BoxCounts, Groups, Marginal, Measurement, Selection, Transcript
+from dpcube.measurements import BoxCounts, CellGroups, Marginal, Measurement, Selection, Transcript
 from dpcube.measurements.manifest import spent
-from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_UNITS, Arrays, CountsAlike, Facts, Form
+from dpcube.measurements.measurement import CountsAlike, Facts, Form, NamedArrays
+from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_SUMMED
 from dpcube.measurements.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
 from dpcube.release.explain import account
 from dpcube.release.plots.picture import picture
@@ -193,7 +194,7 @@ def test_charges_too_large_to_add_up_stay_too_large() -> None:
     rows = np.ones(2**21 + 1, np.int64)
     dear = BoxCounts(tree, rows, rows, rows * BUDGET_UNITS)
     for trees in range(1, 6):
-        assert transcript_of(*(dear,) * trees).most_charged() >= MOST_UNITS
+        assert transcript_of(*(dear,) * trees).most_charged() >= MOST_SUMMED
 
 
 def test_what_was_spent_is_told_by_measurement() -> None:
@@ -269,7 +270,7 @@ def test_the_digest_depends_on_the_whole_list() -> None:
         (first, CELLS),
         (CELLS, first),
         (CELLS,),
-        (Marginal((0, 1), CELLS.counts, EIGHTH, Groups((np.arange(5), np.arange(4)))),),
+        (Marginal((0, 1), CELLS.counts, EIGHTH, CellGroups((np.arange(5), np.arange(4)))),),
         (selection(), CELLS),
         (replace(selection(), score="another score"), CELLS),
         (replace(selection(), sensitivity=3), CELLS),
@@ -306,7 +307,7 @@ class Ranking(Measurement):
     def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:
         return [CountsAlike(f"a ranking of {names[0]}", 1, self.units)][:most]
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> NamedArrays:
         return {"order": self.order}
 
     @classmethod
@@ -315,7 +316,9 @@ class Ranking(Measurement):
         return {"order": (range(1, 10),)}
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+    def of_arrays(
+        cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Mapping[str, Any], arrays: NamedArrays
+    ) -> Self:
         assert (shape, groups) == (SHAPE, None)
         return cls(arrays["order"], facts["units"])
 

@@ -1,11 +1,12 @@
 """What was measured, where it comes from, and the file that holds it."""
 
-from dpcube.measurements.measurements import BoxCounts, Groups, Marginal, Measurement, Selection
+from dpcube.measurements.measurement import CellGroups, Measurement
+from dpcube.measurements.measurements import BoxCounts, Marginal, Selection
 from dpcube.measurements.transcript import Layout, Provenance, Transcript
 
 __all__ = [
     "BoxCounts",
-    "Groups",
+    "CellGroups",
     "Layout",
     "Marginal",
     "Measurement",

@@ -34,14 +34,15 @@ from dpcube.measurements.facts import FutureFormatError, value, whole_number_lis
 from dpcube.measurements.manifest import (
     LARGEST_MANIFEST,
     Contents,
-    Listed,
+    ListedMeasurement,
     Record,
     contents,
     facts_of,
     parsed,
     provenance_of,
 )
-from dpcube.measurements.measurements import MOST_UNITS, BoxCounts, Facts, Form, Groups, Marginal, Selection, exactly
+from dpcube.measurements.measurement import CellGroups, Facts, Form, exactly
+from dpcube.measurements.measurements import MOST_SUMMED, BoxCounts, Marginal, Selection
 from dpcube.measurements.transcript import Provenance, Transcript
 
 MANIFEST, DOMAIN, GROUPS = "manifest.json", "domain.toml", "groups.npy"
@@ -251,7 +252,7 @@ def _check_cube(domain: Domain, told: Contents) -> None:
     check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
 
 
-def _lays_out(one: Listed, axes: int) -> bool:
+def _lays_out(one: ListedMeasurement, axes: int) -> bool:
     """Say whether a measurement is one of every cell, or of boxes of cells."""
     if one.kind is Marginal:
         return not value(one.facts, "grouped", bool) and len(value(one.facts, "axes", list)) >= axes
@@ -272,8 +273,8 @@ def _forms(told: Contents, shape: tuple[int, ...]) -> dict[str, Form]:
     return forms
 
 
-def _groups(of_cells: Ints, sides: tuple[int, ...], shape: tuple[int, ...]) -> Groups:
-    groups = Groups(tuple(np.split(of_cells, np.cumsum(shape)[:-1])))
+def _groups(of_cells: Ints, sides: tuple[int, ...], shape: tuple[int, ...]) -> CellGroups:
+    groups = CellGroups(tuple(np.split(of_cells, np.cumsum(shape)[:-1])))
     if groups.sides != sides:
         msg = "its groups are not as many as its manifest says"
         raise DomainError(msg)
@@ -330,7 +331,7 @@ def _unpacked(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
 def _check_claim(transcript: Transcript, provenance: Provenance) -> None:
     """Refuse a file whose measurements cost more than the epsilon it claims, or than can be added up."""
     units = transcript.most_charged()
-    if units >= MOST_UNITS or units * transcript.epsilon_per_unit * provenance.max_rows > provenance.epsilon:
+    if units >= MOST_SUMMED or units * transcript.epsilon_per_unit * provenance.max_rows > provenance.epsilon:
         msg = f"what it measured costs more than the epsilon {provenance.epsilon} it claims"
         raise ReleaseFileError(msg)
 

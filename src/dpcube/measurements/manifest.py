@@ -13,16 +13,17 @@ from dpcube.core.domain.text import is_text
 from dpcube.core.errors import InputError, ReleaseFileError
 from dpcube.core.memory import in_words
 from dpcube.measurements.facts import FutureFormatError, rational, value, whole_number_list
-from dpcube.measurements.measurements import MEASUREMENT_KINDS, Facts, Measurement
+from dpcube.measurements.measurement import Facts, Measurement
+from dpcube.measurements.measurements import MEASUREMENT_KINDS
 from dpcube.measurements.transcript import LAYOUTS, MOST_MEASUREMENTS, TOTAL_UNITS, Layout, Provenance, Transcript
 
-FORMAT = 1
+RELEASE_FORMAT = 1
 LARGEST_MANIFEST = 2**20
 
 Record = tuple[Domain, Transcript, Provenance]
 
 
-class Listed(NamedTuple):
+class ListedMeasurement(NamedTuple):
     """A measurement that a manifest lists: its kind and its facts."""
 
     kind: type[Measurement]
@@ -32,7 +33,7 @@ class Listed(NamedTuple):
 class Contents(NamedTuple):
     """What a manifest says of the transcript besides its arrays."""
 
-    listed: list[Listed]
+    listed: list[ListedMeasurement]
     sides: tuple[int, ...]
     """Number of groups of each attribute, of which marginals are; empty if there are none."""
     epsilon_per_unit: Fraction
@@ -45,7 +46,7 @@ def facts_of(record: Record) -> dict[str, object]:
     _, transcript, provenance = record
     kinds = dict.fromkeys(kept.kind for kept in transcript.measurements)
     return {
-        "format": FORMAT,
+        "format": RELEASE_FORMAT,
         "library": provenance.library,
         "private": provenance.private,
         "strategy": {"name": provenance.strategy, "parameters": dict(provenance.parameters)},
@@ -109,8 +110,8 @@ def parsed(text: bytes) -> Mapping[str, object]:
     if not isinstance(manifest, dict) or type(manifest.get("format")) is not int or manifest["format"] < 1:
         msg = "it has no format version"
         raise ReleaseFileError(msg)
-    if manifest["format"] > FORMAT:
-        msg = f"its format is {manifest['format']} and this dpcube reads up to {FORMAT}"
+    if manifest["format"] > RELEASE_FORMAT:
+        msg = f"its format is {manifest['format']} and this dpcube reads up to {RELEASE_FORMAT}"
         raise FutureFormatError(msg)
     return manifest
 
@@ -132,7 +133,7 @@ def contents(manifest: Mapping[str, object]) -> Contents:
     return Contents(listed, sides, rational(noise, "epsilon_per_unit"), plan, layout)
 
 
-def _listed(entry: object, laws: Mapping[str, object]) -> Listed:
+def _listed(entry: object, laws: Mapping[str, object]) -> ListedMeasurement:
     facts = value({"measurements": entry}, "measurements", dict)
     name = value(facts, "kind", str)
     law = value(laws, name, str) if name in laws else "none"
@@ -140,7 +141,7 @@ def _listed(entry: object, laws: Mapping[str, object]) -> Listed:
         msg = f"it holds a measurement of kind '{name}' and law '{law}', which this dpcube does not know"
         raise FutureFormatError(msg)
     value(facts, "units", int)
-    return Listed(MEASUREMENT_KINDS[name], facts)
+    return ListedMeasurement(MEASUREMENT_KINDS[name], facts)
 
 
 def provenance_of(manifest: Mapping[str, object]) -> Provenance:

@@ -1,15 +1,13 @@
 """The three measurements: noisy marginals, noisy counts of boxes, and selections by report-noisy-max.
 
-A marginal or a box count is a linear query with noise. Each class checks itself, states what it charged every cell of
-the cube, and turns into named arrays of whole numbers for a file and back.
+A marginal or a box count is a linear query with noise.
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -21,120 +19,27 @@ from dpcube.core.counter import BUDGET_UNITS, MOST_TABLE_CELLS
 from dpcube.core.domain.text import is_text
 from dpcube.core.errors import DomainError
 from dpcube.measurements.facts import value, whole_number_list
+from dpcube.measurements.measurement import (
+    CellGroups,
+    CountsAlike,
+    Facts,
+    Form,
+    Measurement,
+    NamedArrays,
+    check_counts,
+    check_spent_units,
+    exactly,
+    kept,
+)
 from dpcube.noise import noise_variances
 from dpcube.trees.tree import BoxTree
 
-MOST_UNITS = 2**61  # so that the sum of two such is a 64-bit integer
+MOST_SUMMED = 2**61  # so that the sum of two such is a 64-bit integer
 MOST_BOXES_A_CELL = 64
-TWO_SIDED_GEOMETRIC = "two-sided geometric: P(z) proportional to exp(-units * epsilon_per_unit * |z|)"
 REPORT_NOISY_MAX = (
     "report-noisy-max: the first highest of score + g, P(g) proportional to "
     "exp(-units * epsilon_per_unit * g / sensitivity) for g = 0, 1, 2, ..."
 )
-
-Facts = Mapping[str, object]
-Arrays = dict[str, Ints]
-"""The arrays of a measurement, by name."""
-Form = tuple[range, ...]
-"""The lengths that each axis of an array may have."""
-
-
-class CountsAlike(NamedTuple):
-    """Counts of a measurement with the same units: what they are of, how many, the units of each.
-
-    Selections have a `sensitivity` too, for which their noise is.
-    """
-
-    what: str
-    counts: int
-    units: int
-    sensitivity: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Groups:
-    """A coarsening of a cube: the group of every cell of each attribute, numbered from 0 without a gap."""
-
-    of_axis: tuple[Ints, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "of_axis", tuple(self.of_axis))
-        for of_cell in self.of_axis:
-            check_counts(of_cell)
-            # At most as many groups as cells: a number that is out of reach would make a long list.
-            gapless = of_cell.ndim == 1 and len(of_cell) > 0 and int(of_cell.max()) < len(of_cell)
-            if not gapless or not np.array_equal(np.unique(of_cell), np.arange(int(of_cell.max()) + 1)):
-                msg = "the groups of an attribute's cells must be numbered from 0, without a gap"
-                raise DomainError(msg)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the cube that is coarsened."""
-        return tuple(map(len, self.of_axis))
-
-    @property
-    def sides(self) -> tuple[int, ...]:
-        """Number of groups of each attribute: the shape of the coarser cube."""
-        return tuple(int(of_cell.max()) + 1 for of_cell in self.of_axis)
-
-
-class Measurement(ABC):
-    """Something measured with noise, of which the transcript of a release has a list."""
-
-    __slots__ = ()
-    kind: ClassVar[str]
-    """Its name in files and in `MEASUREMENT_KINDS`."""
-    law: ClassVar[str] = TWO_SIDED_GEOMETRIC
-    """The law of its noise, in words; a file that states another is refused."""
-
-    @property
-    def charges_evenly(self) -> bool:
-        """Whether it charges every cell of the cube the same units."""
-        return True
-
-    @abstractmethod
-    def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise DomainError unless it fits a cube of this shape."""
-
-    @abstractmethod
-    def noise_units(self) -> tuple[Fraction, ...]:
-        """Return the least and the most units, over the sensitivity, of any of its noise; nothing if it has none."""
-
-    @abstractmethod
-    def most_charged(self) -> int:
-        """Return the most units that it charged any cell of the cube."""
-
-    def add_charges(self, charges: Ints) -> None:
-        """Add to each cell of an array of the cube's shape the units that it was charged, in place."""
-        charges += self.most_charged()
-
-    @abstractmethod
-    def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:
-        """Return its counts by their units, for an account: the first `most` groups, and all others in one.
-
-        `names` are those of the cube's attributes.
-        """
-
-    def facts(self) -> dict[str, object]:
-        """Return what a file's manifest says of it, besides its kind and its arrays."""
-        return {"units": self.most_charged()}
-
-    @abstractmethod
-    def arrays(self) -> Arrays:
-        """Return its arrays in a file, by name."""
-
-    @classmethod
-    @abstractmethod
-    def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:
-        """Return what its arrays must look like in a file of a cube of this shape, before any is read.
-
-        `sides` is the shape of the coarser cube that grouped marginals are of.
-        """
-
-    @classmethod
-    @abstractmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:
-        """Return the measurement that a file holds, by what its manifest says and its arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +55,7 @@ class Marginal(Measurement):
     axes: tuple[int, ...]
     counts: Ints
     units: int
-    groups: Groups | None = None
+    groups: CellGroups | None = None
 
     def __post_init__(self) -> None:
         check_counts(self.counts)
@@ -204,7 +109,7 @@ class Marginal(Measurement):
         """Return the axes, the units, and whether it counts groups."""
         return {"axes": list(self.axes), "units": self.units, "grouped": self.groups is not None}
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> NamedArrays:
         """Return the counts."""
         return {"counts": self.counts}
 
@@ -223,7 +128,7 @@ class Marginal(Measurement):
         return {"counts": exactly(*counted)}
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:  # noqa: ARG003
+    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the marginal of a file."""
         of = groups if value(facts, "grouped", bool) else None
         return cls(whole_number_list(facts, "axes"), arrays["counts"], value(facts, "units", int), of)
@@ -303,7 +208,7 @@ class BoxCounts(Measurement):
             found.append(CountsAlike("other boxes, with at most", int(rest.sum()), int(self.units[rest].max())))
         return found
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> NamedArrays:
         """Return the nodes of the tree with their bounds, and the counts that were made of them.
 
         A node is told by its distance from the node, or the row, before: such numbers are small, and pack well.
@@ -327,7 +232,7 @@ class BoxCounts(Measurement):
         }
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:  # noqa: ARG003
+    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the boxes of a file."""
         parent = np.arange(len(arrays["above"])) - arrays["above"]
         parent[0] = arrays["above"][0] - 1
@@ -435,7 +340,7 @@ class Selection(Measurement):
         about = {"sensitivity": self.sensitivity, "units": self.units, "boxes": self.boxes is not None}
         return {"score": self.score, **about}
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> NamedArrays:
         """Return a row for each question: the number of candidates, the one selected, its axes; and the boxes."""
         found = {"questions": np.column_stack([self.candidates, self.chosen, self.axes])}
         if self.boxes is None:
@@ -455,7 +360,7 @@ class Selection(Measurement):
         return found
 
     @classmethod
-    def of_arrays(cls, shape: tuple[int, ...], groups: Groups | None, facts: Facts, arrays: Arrays) -> Self:  # noqa: ARG003
+    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:  # noqa: ARG003
         """Return the selection of a file."""
         in_boxes = value(facts, "boxes", bool)
         boxes = Boxes(shape, arrays["lower"].T, arrays["upper"].T) if in_boxes else None
@@ -467,38 +372,9 @@ MEASUREMENT_KINDS: dict[str, type[Measurement]] = {kind.kind: kind for kind in (
 """Every kind of measurement, by its name in a file."""
 
 
-def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the lengths of some axes of a cube; raise DomainError unless they are, and each named once."""
-    if not set(axes) <= set(range(len(shape))) or len(set(axes)) != len(axes):
-        msg = f"a marginal's axes must be among the {len(shape)} axes of the cube, each once"
-        raise DomainError(msg)
-    return tuple(shape[axis] for axis in axes)
-
-
-def exactly(*sides: int) -> Form:
-    """Return the form of an array of exactly this shape."""
-    return tuple(range(side, side + 1) for side in sides)
-
-
 def steps(numbers: Ints) -> Ints:
     """Return numbers less the ones before them, of which `np.cumsum` makes them again."""
     return np.diff(numbers, prepend=0)
-
-
-def check_counts(counts: Ints) -> None:
-    """Raise DomainError unless these are 64-bit integers; nobody can change them from here on."""
-    if counts.dtype != np.int64:
-        msg = f"measured counts must be 64-bit integers, got {counts.dtype}"
-        raise DomainError(msg)
-    counts.setflags(write=False)
-
-
-def check_spent_units(what: str, units: int) -> None:
-    """Raise DomainError unless something can have been measured with these units."""
-    # A plain integer, as the manifest holds it: a NumPy one would be found out when the budget is spent.
-    if type(units) is not int or not 0 < units <= BUDGET_UNITS:
-        msg = f"{what} must be measured with 1 to {BUDGET_UNITS} units, got {units!r:.50}"
-        raise DomainError(msg)
 
 
 def _after_cuts(level: Ints) -> str:
@@ -515,7 +391,7 @@ def _path_sums(parent: Ints, node: Ints, units: Ints) -> Ints:
     """Return for each node of a tree the units spent on it and on all nodes above it."""
     charged = np.zeros(len(parent), np.int64)
     for row in range(len(node)):
-        charged[node[row]] = min(charged[node[row]] + units[row], MOST_UNITS)
+        charged[node[row]] = min(charged[node[row]] + units[row], MOST_SUMMED)
     for child in range(1, len(parent)):
-        charged[child] = min(charged[child] + charged[parent[child]], MOST_UNITS)
+        charged[child] = min(charged[child] + charged[parent[child]], MOST_SUMMED)
     return charged

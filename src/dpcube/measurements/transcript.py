@@ -15,15 +15,8 @@ from dpcube.core.domain.text import is_text
 from dpcube.core.epsilon import LARGEST_SHARE, SMALLEST_SHARE
 from dpcube.core.errors import DomainError
 from dpcube.core.feasible import TOTAL_SHARE
-from dpcube.measurements.measurements import (
-    MEASUREMENT_KINDS,
-    MOST_UNITS,
-    BoxCounts,
-    Groups,
-    Marginal,
-    Measurement,
-    Selection,
-)
+from dpcube.measurements.measurement import CellGroups, Measurement
+from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_SUMMED, BoxCounts, Marginal, Selection
 from dpcube.noise import noise_variances
 
 MOST_MEASUREMENTS = 1025
@@ -130,7 +123,7 @@ class Transcript:
         return tuple(one for one in self.measurements if isinstance(one, Selection))
 
     @property
-    def groups(self) -> Groups | None:
+    def groups(self) -> CellGroups | None:
         """The groups of cells that marginals of a wide table are of, if any is."""
         return next((one.groups for one in self.marginals if one.groups is not None), None)
 
@@ -197,5 +190,5 @@ class Transcript:
         charges = np.zeros(self.shape, np.int64)
         for measurement in uneven:
             measurement.add_charges(charges)
-            np.minimum(charges, MOST_UNITS, out=charges)
+            np.minimum(charges, MOST_SUMMED, out=charges)
         return total + int(charges.max())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcube.measurements import Marginal, Measurement, Selection
-from dpcube.measurements.measurements import CountsAlike
+from dpcube.measurements.measurement import CountsAlike
 from dpcube.noise import noise_variances
 from dpcube.release.answer import MODELLED
 from dpcube.release.trust import ONE_CELL, Trust, doubts, trust

@@ -24,7 +24,7 @@ from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
 from dpcube.core.epsilon import SMALLEST_SHARE
 from dpcube.core.errors import DomainError, InputError
-from dpcube.measurements import Groups, Marginal, Measurement, Selection, Transcript
+from dpcube.measurements import CellGroups, Marginal, Measurement, Selection, Transcript
 from dpcube.models.cuboids.estimate import MOST_MODEL_CELLS
 from dpcube.models.cuboids.first_tables import in_groups, tables_of_one
 from dpcube.models.cuboids.fitting import CountedTable, FittedModel, fit, total_of
@@ -183,7 +183,7 @@ class Cuboids:
         coarse = counter.grouped(groups)
         purse = _Purse(int(left * (1 - share)), rounds, coarse.shape, per)
         learnt = _Learnt.of(coarse, [in_groups(table, tuple(groups)) for table in counted], purse, self.target_axis)
-        measured, grouped = list[Measurement](firsts), Groups(tuple(groups))
+        measured, grouped = list[Measurement](firsts), CellGroups(tuple(groups))
         for turn in range(rounds):
             axes = self.named[turn] if self.named else None
             if axes is None:

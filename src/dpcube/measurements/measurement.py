@@ -1,0 +1,148 @@
+"""What every measurement states: its cost, its account, and the named arrays of whole numbers that it is in a file."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from dpcube.core.arrays import Ints
+from dpcube.core.counter import BUDGET_UNITS
+from dpcube.core.errors import DomainError
+
+TWO_SIDED_GEOMETRIC = "two-sided geometric: P(z) proportional to exp(-units * epsilon_per_unit * |z|)"
+
+Facts = Mapping[str, object]
+NamedArrays = dict[str, Ints]
+"""The arrays of a measurement, by name."""
+Form = tuple[range, ...]
+"""The lengths that each axis of an array may have."""
+
+
+class CountsAlike(NamedTuple):
+    """Counts of a measurement with the same units: what they are of, how many, the units of each.
+
+    Selections have a `sensitivity` too, for which their noise is.
+    """
+
+    what: str
+    counts: int
+    units: int
+    sensitivity: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellGroups:
+    """A coarsening of a cube: the group of every cell of each attribute, numbered from 0 without a gap."""
+
+    of_axis: tuple[Ints, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of_axis", tuple(self.of_axis))
+        for of_cell in self.of_axis:
+            check_counts(of_cell)
+            # At most as many groups as cells: a number that is out of reach would make a long list.
+            gapless = of_cell.ndim == 1 and len(of_cell) > 0 and int(of_cell.max()) < len(of_cell)
+            if not gapless or not np.array_equal(np.unique(of_cell), np.arange(int(of_cell.max()) + 1)):
+                msg = "the groups of an attribute's cells must be numbered from 0, without a gap"
+                raise DomainError(msg)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the cube that is coarsened."""
+        return tuple(map(len, self.of_axis))
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Number of groups of each attribute: the shape of the coarser cube."""
+        return tuple(int(of_cell.max()) + 1 for of_cell in self.of_axis)
+
+
+class Measurement(ABC):
+    """Something measured with noise, of which the transcript of a release has a list."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    """Its name in files and in `MEASUREMENT_KINDS`."""
+    law: ClassVar[str] = TWO_SIDED_GEOMETRIC
+    """The law of its noise, in words; a file that states another is refused."""
+
+    @property
+    def charges_evenly(self) -> bool:
+        """Whether it charges every cell of the cube the same units."""
+        return True
+
+    @abstractmethod
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise DomainError unless it fits a cube of this shape."""
+
+    @abstractmethod
+    def noise_units(self) -> tuple[Fraction, ...]:
+        """Return the least and the most units, over the sensitivity, of any of its noise; nothing if it has none."""
+
+    @abstractmethod
+    def most_charged(self) -> int:
+        """Return the most units that it charged any cell of the cube."""
+
+    def add_charges(self, charges: Ints) -> None:
+        """Add to each cell of an array of the cube's shape the units that it was charged, in place."""
+        charges += self.most_charged()
+
+    @abstractmethod
+    def by_units(self, names: Sequence[str], *, most: int) -> list[CountsAlike]:
+        """Return its counts by their units, for an account: the first `most` groups, and all others in one.
+
+        `names` are those of the cube's attributes.
+        """
+
+    def facts(self) -> dict[str, object]:
+        """Return what a file's manifest says of it, besides its kind and its arrays."""
+        return {"units": self.most_charged()}
+
+    @abstractmethod
+    def arrays(self) -> NamedArrays:
+        """Return its arrays in a file, by name."""
+
+    @classmethod
+    @abstractmethod
+    def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:
+        """Return what its arrays must look like in a file of a cube of this shape, before any is read.
+
+        `sides` is the shape of the coarser cube that grouped marginals are of.
+        """
+
+    @classmethod
+    @abstractmethod
+    def of_arrays(cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Facts, arrays: NamedArrays) -> Self:
+        """Return the measurement that a file holds, by what its manifest says and its arrays."""
+
+
+def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the lengths of some axes of a cube; raise DomainError unless they are, and each named once."""
+    if not set(axes) <= set(range(len(shape))) or len(set(axes)) != len(axes):
+        msg = f"a marginal's axes must be among the {len(shape)} axes of the cube, each once"
+        raise DomainError(msg)
+    return tuple(shape[axis] for axis in axes)
+
+
+def exactly(*sides: int) -> Form:
+    """Return the form of an array of exactly this shape."""
+    return tuple(range(side, side + 1) for side in sides)
+
+
+def check_counts(counts: Ints) -> None:
+    """Raise DomainError unless these are 64-bit integers; nobody can change them from here on."""
+    if counts.dtype != np.int64:
+        msg = f"measured counts must be 64-bit integers, got {counts.dtype}"
+        raise DomainError(msg)
+    counts.setflags(write=False)
+
+
+def check_spent_units(what: str, units: int) -> None:
+    """Raise DomainError unless something can have been measured with these units."""
+    # A plain integer, as the manifest holds it: a NumPy one would be found out when the budget is spent.
+    if type(units) is not int or not 0 < units <= BUDGET_UNITS:
+        msg = f"{what} must be measured with 1 to {BUDGET_UNITS} units, got {units!r:.50}"
+        raise DomainError(msg)

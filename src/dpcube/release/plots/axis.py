@@ -1,4 +1,4 @@
-"""An attribute as it is drawn: an attribute enters; its cells, merged where there are too many to see, leave."""
+"""An attribute as it is drawn: its cells, merged where there are too many to see."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Outlines of boxes on a map of two attributes: a tree of boxes enters, lines and their strength leave.
+"""Outlines of boxes on a map of two attributes: lines and their strength.
 
 On a cube of more than two attributes boxes lie behind one another. A line then stands for the share of the cells
 behind it at which a box ends, so that cuts made everywhere are strong and cuts made in a few places are faint.

@@ -1,4 +1,4 @@
-"""Pictures as numbers: a release enters; panels of bars and heat maps leave, drawn by nothing yet.
+"""Pictures as numbers: panels of bars and heat maps, before any plotting library draws them.
 
 The same panels are drawn twice: `interactive` makes Plotly figures of them, `static` SVG and PNG files.
 """

@@ -116,3 +116,12 @@ def test_the_check_finds_what_breaks_a_rule(kind: type[BoxEstimate]) -> None:
     broken = kind(sound.name, sound.shape, detail=sound.detail, cell_variance=2.0)
     with pytest.raises(AssertionError):
         check_estimate(broken)
+
+
+def test_views_without_errors_have_the_values_of_those_with_errors() -> None:
+    """Of wide tables and fine grids too, whose cells cannot be laid out."""
+    for kind, attributes in (("wide", ("a0", "c")), ("grid", ()), ("tree", ("a0",))):
+        view = releases()[kind].group_by(*attributes)
+        plain = view.table(errors=False)
+        assert "stderr" not in plain.column_names
+        np.testing.assert_allclose(plain["value"].to_numpy(), view.table()["value"].to_numpy(), rtol=1e-9)

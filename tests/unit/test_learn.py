@@ -306,7 +306,7 @@ def test_the_noise_of_a_group_is_that_of_its_classes_counts() -> None:
         np.testing.assert_allclose(evidence.noise[0], expected)
         other = evidence_of_class(tables, [tables.table(term)], fitted, 0)
         np.testing.assert_allclose(other.noise[0], evidence.noise[0])
-    uneven = replace(tables, estimate=_Uneven(made.estimate()))
+    uneven = replace(tables, estimate=_Uneven(made.estimate()))  # type: ignore[arg-type]
     found = evidence_of_class(uneven, [uneven.table(pair)], fitted, 1)
     share = found.share[0]
     np.testing.assert_allclose(found.noise[0], 9 * (1 - share) ** 2 + share**2)

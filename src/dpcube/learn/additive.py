@@ -1,7 +1,7 @@
-"""How a model is learnt from noisy tables: an additive logistic model, shrunk by what is known of the noise.
+"""Additive logistic regression on noisy marginals, with errors in the targets and empirical Bayes shrinkage.
 
-Enters: rows of cells with weights, the share of a class in each group of each term, and the variance that noise leaves
-there. Leaves: a number for each group, and their covariance.
+Given are rows of cells with weights, the share of a class in each group of each term, and the variance that noise
+leaves there; the result is a coefficient for each group, and their covariance.
 
 The log-odds of the class are a constant and one number for each term: b0 + sum_T b_T[group]. If the counts were exact,
 the b that are likeliest solve, for each group j, target_j = sum of w p over its rows; the target is the number of rows

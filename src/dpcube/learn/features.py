@@ -1,4 +1,4 @@
-"""Features and the class: a domain and the name of the target enter; what stands for each cell in a matrix leaves."""
+"""Features and the class of a classifier, and the design matrix of cells."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""ID3 on weighted cells, as the paper trains it on released histograms: rows with weights enter, a tree leaves.
+"""ID3 decision trees on weighted cells, as the paper trains them on released histograms.
 
 Quinlan's ID3: a node is split by the attribute that tells most of the class (information gain), into all its values,
 until its rows are of one class or no attribute is left that tells anything; nothing is pruned. A value that no row of a

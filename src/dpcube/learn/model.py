@@ -1,4 +1,4 @@
-"""A learnt model of all classes: cells of features enter; probabilities with their uncertainty leave."""
+"""A classifier over all classes: class probabilities of cells of features, with their uncertainty."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

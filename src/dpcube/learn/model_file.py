@@ -1,4 +1,4 @@
-"""The model file: JSON, without pickle. A trained model enters and leaves as text that anyone can read.
+"""The model file: a trained model as JSON, without pickle.
 
 It has the domain of its release, the target, the numbers of the model with their covariances, where it comes from, and
 what the release can tell of its quality. A file that is damaged, hostile or of a future version gets one InputError;

@@ -1,4 +1,4 @@
-"""Predictions as a table: rows of one's own enter, classes with probabilities and their intervals leave."""
+"""Predictions as a table: the class of each row, with probabilities and their confidence intervals."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows to cells, for rows that are the analyst's own: a column enters, the number of each value's cell leaves.
+"""Binning of an analyst's own rows: the cell of each value of a column.
 
 A private table is counted elsewhere, by SQL (`curator/sources`), where no value may show; here values may, and the
 rules are the same: what a domain declares of text, of irregular values and of bins. A test compares the two.

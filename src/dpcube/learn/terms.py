@@ -1,7 +1,7 @@
-"""The tables that a model is made of: one for each feature, and coarser ones for pairs of features.
+"""Terms of the additive model: a table for each feature, and coarser ones (interactions) for pairs of features.
 
-Enters: how many rows each cell of each feature is thought to hold. Leaves: terms, each of which puts every cell of its
-features into a group; the model has one number for each group.
+A term puts every cell of its features into a group, by the estimated rows of the cells; the model has one coefficient
+for each group.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Sums over cells: a cube of numbers and many queries enter, one sum for each query leaves.
+"""Sums over the cells of a cube, by ranges or by counting queries.
 
 Ranges are read from a summed-area table at their corners; queries with weights go through the cells that they take.
 """

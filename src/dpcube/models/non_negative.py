@@ -1,4 +1,4 @@
-"""Cells as rows could be: estimated counts of any sign enter, the nearest that are not below zero leave."""
+"""Projection of estimated counts onto counts that are not below zero and keep the total."""
 
 import numpy as np
 

@@ -1,12 +1,12 @@
-"""Totals of the nodes of a tree that add up: every node is the sum of its children.
+"""Consistency of the counts of a tree: totals of which every node is the sum of its children.
 
-Enters: a measured count and its noise variance for each node of a tree (infinite where an inner node was not measured),
-both of shape (nodes,). Leaves: a total for each node, shape (nodes,). Upward pass: generalised least squares pools a
-node's own count with the sum of its children's pooled counts. Downward pass: each parent's total is divided among its
-children, as closely to their pooled counts as possible: without any falling below zero (`consistent_totals`), or
-wherever they fall, so that totals stay linear in the counts and unbiased (`linear_totals` for trees of halves,
-`least_squares_totals` for any). A single projection of all leaves at once is measurably worse than the first: it moves
-large ranges.
+Given are a measured count and its noise variance for each node of a tree (infinite where an inner node was not
+measured), both of shape (nodes,); the result is a total for each node, shape (nodes,). Upward pass: generalised least
+squares pools a node's own count with the sum of its children's pooled counts. Downward pass: each parent's total is
+divided among its children, as closely to their pooled counts as possible: without any falling below zero
+(`consistent_totals`), or wherever they fall, so that totals stay linear in the counts and unbiased (`linear_totals`
+for trees of halves, `least_squares_totals` for any). A single projection of all leaves at once is measurably worse
+than the first: it moves large ranges.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Frames: a view enters, a table of its rows leaves, for Arrow, pandas, Polars, xarray or Scikit-HEP's hist.
+"""Views as tables: Arrow, pandas, Polars, xarray or Scikit-HEP's hist.
 
 Each of these libraries but Arrow is optional and imported when asked for.
 """

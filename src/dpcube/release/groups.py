@@ -1,8 +1,8 @@
 """Groups of cells along an axis, and the answers for rows of groups.
 
-Enters: what is kept of each attribute, and its level. Leaves: the groups along its axis, and the estimated count and
-error of each row of a view. A row is one group of every axis. Where all its groups are runs of whole cells it is asked
-as a range; otherwise (a region of scattered countries, a bin cut by a question) as a counting query.
+The groups follow from what is kept of each attribute, and its level. A row of a view is one group of every axis. Where
+all its groups are runs of whole cells it is asked as a range; otherwise (a region of scattered countries, a bin cut by
+a question) as a counting query.
 """
 
 import math

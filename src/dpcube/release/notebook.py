@@ -1,4 +1,4 @@
-"""How a release, an answer and a view look in a notebook: they enter, small HTML tables leave.
+"""HTML representations of releases, answers and views for notebooks.
 
 The tables have no scripts, no colours of their own and nothing to fetch, so that they read in light and in dark. Names
 come from files made elsewhere: all text is escaped, and shortened. At most `SHOWN_ROWS` rows are shown, and no more are

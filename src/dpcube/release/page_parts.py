@@ -1,4 +1,4 @@
-"""Parts of a page that stands by itself: tables and pictures enter, HTML leaves that fits any screen and paper.
+"""Building blocks of a self-contained HTML page: tables and pictures that fit any screen and paper.
 
 A telephone has tables row by row, with each number's name beside it, and pictures one below the other; on paper no row
 and no picture is cut in two.

@@ -1,4 +1,4 @@
-"""Commands to be pasted into a shell: names from files enter, words that a shell takes for themselves leave.
+"""Shell quoting of names from files, for commands that a user pastes.
 
 A domain file and the name of a file may hold anything; a line that is shown to be pasted must ask what it says, and do
 nothing else.

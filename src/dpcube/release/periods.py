@@ -1,4 +1,4 @@
-"""Releases over time: releases of disjoint periods over one domain enter, one release with an axis of periods leaves.
+"""Releases of disjoint periods over one domain, merged into one release with an axis of periods.
 
 No row is in two of the periods, so what was measured of each is a measurement of its slab of a larger cube, whose first
 attribute is the period. It is put together as such: trees of boxes below a tree that halves the periods, cells and

@@ -1,6 +1,6 @@
-"""One model behind the tables of a wide release: the most even cube that agrees with them as far as noise allows.
+"""Maximum-entropy model of the noisy marginals of a wide release, on a junction tree.
 
-Enters: noisy tables over few attributes each. Leaves: a junction tree of small tables that answers for all attributes.
+The marginals are over few attributes each; the cliques of the tree are small tables that answer for all attributes.
 """
 
 from dpcube.models.cuboids.estimate import CuboidsEstimate

@@ -1,4 +1,4 @@
-"""What a junction tree holds: factors of its cliques enter, the table of every clique leaves, all of them agreeing."""
+"""Belief propagation on a junction tree: calibrated clique tables, and the marginals that follow from them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How far tables that a model has not seen depart from it: held-out cuboids enter, two numbers leave.
+"""Prediction error of the model for marginals it has not seen, estimated from marginals that are held out.
 
 The last third of the cuboids over several attributes is held out: in a release that chose them they are those that
 departed most from what was known before, so what they say of the others is rather too much than too little, even if

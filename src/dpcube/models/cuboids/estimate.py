@@ -1,4 +1,4 @@
-"""An estimate of a wide cube by one model: counting queries enter, answers leave, and what their errors are made of.
+"""Estimate of a wide table by a maximum-entropy model of its noisy marginals, with errors of its answers.
 
 A question is inside a cuboid if it asks about that cuboid's attributes only, in whole groups of their cells, or about
 one attribute. The error of its answer is then that of the counts, and how far the model departs from them. Of any other

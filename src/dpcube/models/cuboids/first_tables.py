@@ -1,7 +1,7 @@
-"""The first tables of a wide release, of cells: over each attribute, or over each and a target.
+"""One-way marginals of a wide release, or two-way marginals of each attribute with a target, at full resolution.
 
-Enters: a transcript. Leaves: a noisy table over each attribute, and those by class. A table by class, summed over
-the classes, is one over the attribute; that of the target is told by all of them, each by its precision.
+They are read from the transcript. A marginal with the target, summed over the classes, is the attribute's one-way
+marginal; that of the target is the mean of all of them, weighted by precision.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The most even cube that agrees with noisy tables: tables enter, the beliefs of a junction tree leave.
+"""Maximum-entropy (log-linear) model of noisy marginals, fitted by L-BFGS on a junction tree.
 
 Of all cubes p with N rows it is the one of least
 

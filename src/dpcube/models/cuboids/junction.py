@@ -1,4 +1,4 @@
-"""Junction trees: sets of axes that tables are over enter, a tree of cliques that hold them leaves.
+"""Junction trees of the axes of marginals: cliques that contain every marginal, and their separators.
 
 A cube that is a product of factors over few axes each (a graphical model) has its marginals by messages along such a
 tree: each table lies in a clique, and the cliques that hold an axis are connected (Lauritzen and Spiegelhalter).

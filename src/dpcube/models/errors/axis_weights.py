@@ -1,8 +1,8 @@
 """The weights of many queries along the axes, laid out for walks down a tree of boxes.
 
-Enters: counting queries (a product of one weight for each axis) or ranges, and a measure of each axis: how the total of
-a box is spread along it (1 for each cell, or a marginal). Leaves: arrays from which the mean weight that a query gives
-to any box is read in a few steps, as a product over axes of differences of prefix sums.
+Queries are ranges or counting queries (a product of one weight for each axis). The measure of an axis is how the total
+of a box is spread along it: 1 for each cell, or a marginal. The mean weight that a query gives to any box is read from
+these arrays in a few steps, as a product over axes of differences of prefix sums.
 """
 
 from collections.abc import Sequence

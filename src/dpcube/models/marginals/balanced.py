@@ -1,4 +1,4 @@
-"""The posterior of a tree, moved to what tables over one and two attributes say as far as they know better.
+"""The default estimate: a tree's posterior combined with noisy one- and two-way marginals where these are more precise.
 
 The tree's posterior p is sharp where the table has structure, but its small errors go the same way and add up in sums
 over many boxes. The tables' least squares u is unbiased and was measured apart from the tree. So for the total, every

@@ -1,4 +1,4 @@
-"""The count of the whole table by the counts whose making their own noise did not decide.
+"""The root total, by complete sets of counts whose selection did not depend on their own noise.
 
 A strategy that looks on where counts are large keeps what noise has raised and parts it further, so what all its counts
 together say of the total is a little too large. The sum of boxes that fill the cube and were counted in one go does not

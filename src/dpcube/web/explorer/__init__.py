@@ -1,4 +1,4 @@
-"""The explorer: a release enters; a page that shows and answers it by itself leaves.
+"""The explorer: a page that shows a release and answers questions about it by itself.
 
 `contents.py` packs what the page needs: facts of the attributes (`attributes.py`) and the arrays from which counts and
 their errors follow (`models.py`). `page/` is the page, plain modules of JavaScript; `inlined.py` makes one file of it.

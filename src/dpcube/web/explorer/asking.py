@@ -1,4 +1,4 @@
-"""What a page cannot hold is answered here: what is chosen enters, counts with their errors leave, ready for JSON.
+"""The server's side of the explorer: counts with their errors, as JSON, for releases too large for the page.
 
 For cubes of more cells than a page takes, and for wide tables. The page says of each attribute which runs of cells or
 which range is chosen, as its address has it (`page/state.js`), and shows what it is told.

@@ -1,4 +1,4 @@
-"""DuckDB for a page: a package that the user has enters, checked by digest; the two parts a page needs leave.
+"""DuckDB for the page: the parts it needs of a package that the user has, checked by digest.
 
 The package is npm's `@duckdb/duckdb-wasm` (MIT), of one version. dpcube fetches nothing: the user names the archive, or
 the folder it was unpacked to. What is not this very version is refused, for it will run wherever the page is read.

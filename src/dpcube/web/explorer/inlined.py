@@ -1,4 +1,4 @@
-"""The page as one file: its modules, its style and its contents enter; HTML that needs nothing else leaves.
+"""The page as one HTML file: its modules, its style and its contents inlined.
 
 There is nothing to build. The modules are written for a browser that imports them; here each becomes a function that
 returns what it exports, called in the order below, and what it imports is taken from the modules before it. What may

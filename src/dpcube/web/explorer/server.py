@@ -1,4 +1,4 @@
-"""The explorer with Python behind it: a released file enters, a server of its page on loopback leaves.
+"""The explorer served on loopback from a released file, with Python behind it.
 
 The page is that of the file `dpcube explore -o` writes. What a page cannot hold it asks for here: counts of cubes of
 very many cells (`asking.py`), SQL (`sql_process.py`), synthetic rows.

@@ -1,4 +1,4 @@
-"""SQL in a process that can be stopped: a statement enters, its result as JSON leaves, in bounded time and memory.
+"""SQL in a child process, in bounded time and memory; its result is JSON.
 
 The statement is checked, rewritten and run as by `dpcube sql`: one SELECT, in an engine without files, network,
 settings or extensions. What it takes before and after the engine runs counts too, so all of it happens in a process of

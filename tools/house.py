@@ -238,13 +238,10 @@ def name_checks(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, ast.unparse(node)
 
 
-def places(find: Callable[[ast.Module], Iterator[tuple[int, str]]], *, outside: Sequence[str] = ()) -> list[str]:
+def places(find: Callable[[ast.Module], Iterator[tuple[int, str]]]) -> list[str]:
     """Return the places, with their text, that a search finds in the product without research."""
     found = [
-        (path, line, text)
-        for path, tree in modules().items()
-        if not is_research(path) and not is_in(path, outside)
-        for line, text in find(tree)
+        (path, line, text) for path, tree in modules().items() if not is_research(path) for line, text in find(tree)
     ]
     return [f"{path}:{line}  {text}" for path, line, text in sorted(found)]
 
@@ -300,6 +297,17 @@ def homes() -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
+def two_homes() -> dict[str, list[str]]:
+    """Return public names that are defined at the top of two or more modules, with their modules."""
+    return {name: where for name, where in homes().items() if len(where) > 1}
+
+
+def kinds_asked() -> int:
+    """Return how often `isinstance` asks for the kind of an attribute outside of the domain's package."""
+    outside = [tree for path, tree in modules().items() if not is_in(path, DOMAIN)]
+    return sum(len(list(kind_checks(tree, ATTRIBUTE_KINDS))) for tree in outside)
+
+
 def print_sizes() -> None:
     """Print lines by part of the package, and of its trusted code."""
     print("lines of Python (all, and without blanks, comments and docstrings):")
@@ -343,10 +351,7 @@ def print_kinds() -> None:
         print(f"  {what}: {len(found[what])}", *(f"    {place}" for place in found[what]), sep="\n")
     named = places(name_checks)
     print(f"  comparisons with the name of a kind: {len(named)}", *(f"    {place}" for place in named), sep="\n")
-    attributes = places(partial(kind_checks, names=ATTRIBUTE_KINDS), outside=DOMAIN)
-    print(
-        f"  attributes, outside of the domain: {len(attributes)}", *(f"    {place}" for place in attributes), sep="\n"
-    )
+    print(f"  attributes, outside of the domain: {kinds_asked()}")
 
 
 def print_names() -> None:
@@ -361,7 +366,7 @@ def print_names() -> None:
     short = [path for path in modules() if lines_of(path) < FEW_LINES]
     packages = sum(path.endswith("__init__.py") for path in short)
     print(f"files under {FEW_LINES} lines: {len(short)} of {len(modules())}, {packages} of them __init__.py")
-    twice = {name: where for name, where in every.items() if len(where) > 1}
+    twice = two_homes()
     constants = [name for name in twice if name.isupper()]
     named = [f"{name} ({', '.join(where)})" for name, where in twice.items() if name not in constants]
     print(f"functions, classes and type aliases with two homes: {len(named)}", *named, sep="\n  ")

@@ -48,7 +48,7 @@ CUBES = (
 WIDE_EPSILONS = ("0.1", "1", "3")
 EVEN_TABLES, EVEN_EPSILONS = ("uniform, 2-D", "stripes, 2-D"), ("0.01", "0.1")
 HELD_OUT_EPSILONS = ("0.01", "0.1", "1")
-RANGES = 2000
+ASKED_RANGES = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ class AccuracyCase:
     recorded: dpbench.Key | None = None
 
 
-def asked_ranges(domain: Domain, number: int = RANGES, *, seed: int) -> Workload:
+def asked_ranges(domain: Domain, number: int = ASKED_RANGES, *, seed: int) -> Workload:
     """Return random ranges; of an attribute without an order, one value or all of them."""
     random = random_ranges(domain.shape, number, seed=seed)
     lower, upper = random.lower.copy(), random.upper.copy()

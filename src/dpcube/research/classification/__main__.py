@@ -11,7 +11,7 @@ from dpcube.research.classification.others import TARGETS, loaded, other_task
 from dpcube.research.classification.wide import wide_score
 
 
-def main() -> None:
+def measure_classifiers() -> None:
     """Measure, and print a row for each method, epsilon and run as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", nargs="?", default="adult", choices=("adult", *TARGETS))
@@ -46,4 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    measure_classifiers()

@@ -20,6 +20,7 @@ from dpcube.link.limits import MAX_COMPARED
 from dpcube.link.program import Comparison, Program, matches
 from dpcube.link.secure import install_engine, write_shared_key
 from dpcube.link.secure.environment import ENGINE_SWITCH
+from nightly import at_night
 
 pytestmark = pytest.mark.slow
 
@@ -188,7 +189,7 @@ def wait_for(condition: Any, seconds: float) -> bool:
     return bool(condition())
 
 
-@pytest.mark.parametrize("victim", ["party", "engine", "frozen"])
+@pytest.mark.parametrize("victim", [at_night("party"), "engine", "frozen"])
 def test_a_death_half_way_is_told_and_a_new_start_succeeds(
     tmp_path: Path, engine: str, ended: list[Any], victim: str
 ) -> None:

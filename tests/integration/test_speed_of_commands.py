@@ -115,6 +115,7 @@ def test_compiling_is_said_once_on_a_terminal_and_only_when_it_happens(tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_compiling_ahead_leaves_nothing_to_compile(tmp_path: Path) -> None:
     """In the cache of this checkout: from nothing it would take minutes."""
     command = [sys.executable, "-m", "dpcube", "compile"]

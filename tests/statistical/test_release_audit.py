@@ -28,7 +28,7 @@ from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.errors import BudgetError
 from dpcube.core.gate import Gate
 from dpcube.core.noise import ExactNoise, Noise
-from dpcube.measurements import CellCounts, Provenance, Transcript
+from dpcube.measurements import Marginal, Provenance, Transcript
 from dpcube.release import Release
 from dpcube.strategies import (
     RIVALS,
@@ -417,7 +417,7 @@ class Peeking(Adaptive):
         lower = np.zeros((1, len(counter.shape)), np.int64)
         counter.boxes(Boxes(counter.shape, lower, lower + (1 if rows > 10 else 2)), np.array([BUDGET_UNITS]))
         return Transcript(
-            counter.shape, counter.epsilon_per_unit, (CellCounts(np.zeros(counter.shape, np.int64), BUDGET_UNITS),)
+            counter.shape, counter.epsilon_per_unit, (Marginal.of_cells(np.zeros(counter.shape, np.int64), BUDGET_UNITS),)
         )
 
 
@@ -433,7 +433,7 @@ class Leaking(Cells):
         honest = Cells.run(self, counter)
         assert honest.cells is not None
         rows = int(getattr(counter, "exact", np.zeros(1)).sum())
-        cells = CellCounts(honest.cells.counts + rows, BUDGET_UNITS)
+        cells = Marginal.of_cells(honest.cells.counts + rows, BUDGET_UNITS)
         return Transcript(counter.shape, counter.epsilon_per_unit, (cells,))
 
 

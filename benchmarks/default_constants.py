@@ -17,7 +17,7 @@ from dpcube.core.domain import Domain
 from dpcube.curator.publishing import count
 from dpcube.datasets import adult_domain, adult_table
 from dpcube.models.marginals import balanced, shrinkage
-from dpcube.models.posterior import contradicted, even
+from dpcube.models.posterior import inference
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.research.arrays import experiment
 from dpcube.research.seeds import seed_of
@@ -37,9 +37,9 @@ CONSTANTS: tuple[tuple[ModuleType, str], ...] = (
     (simulation, "WORSE_THAN_CELLS"),
     (simulation, "TOLERATED"),
     (simulation, "SURER"),
-    (even, "ORDINARY"),
-    (even, "RARE"),
-    (contradicted, "RARELY_APART"),
+    (inference, "ORDINARY"),
+    (inference, "RARE"),
+    (inference, "RARELY_APART"),
     (balanced, "SURPRISE"),
     (balanced, "LEAST_MOVE"),
     (shrinkage, "PRIOR_CELLS"),

@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from dpcube.release.cache.balanced_answers import BalancedAnswers
 
 from dependent_rows import all_cells, dependent_counts
 from dpcube.core.arrays import Floats
 from dpcube.measurements import BoxCounts
 from dpcube.models import estimate
+from dpcube.models.arrays import estimate_of_arrays
 from dpcube.models.errors.parts import ErrorParts
 from dpcube.models.marginals import BalancedEstimate, Components, noisy_cells
 from dpcube.models.marginals.balanced import cells_of_table
@@ -134,7 +134,6 @@ def test_what_is_kept_of_it_answers_as_it_does() -> None:
     single = tuple(np.vstack([np.eye(extent), np.ones(extent)]) for extent in SPARSE)  # one value, or all
     asked = CountingQueries(single, np.random.default_rng(3).integers(2, 4, (40, len(SPARSE))))
     expected, parts = found.answers(asked)
-    kept = BalancedAnswers.of_bytes(BalancedAnswers.of(found).to_bytes(), SPARSE)
-    values, errors = kept.answers(asked)
+    values, errors = estimate_of_arrays(found.to_arrays()).answers(asked)
     np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-6)
     np.testing.assert_allclose(errors.noise_variances, parts.noise_variances, rtol=1e-7, atol=1e-6)

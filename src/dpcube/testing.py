@@ -66,7 +66,7 @@ def check_estimate(estimate: Estimate, *, seed: int = 0) -> None:
         _close(again.values(asked), estimate.values(asked), scale, "what is written answers alike")
 
 
-RANGES = 24
+CHECKED_RANGES = 24
 MOST_CHECKED = 2**20
 """Cells of an estimate that are laid out to be checked."""
 
@@ -110,9 +110,9 @@ def _check_errors(errors: ErrorParts, queries: int) -> None:
 
 def _some_ranges(shape: tuple[int, ...], chance: np.random.Generator) -> Workload:
     """Return the whole cube, and ranges on up to three axes."""
-    ends = np.sort(chance.integers(0, shape, (RANGES, 2, len(shape))), axis=1)
+    ends = np.sort(chance.integers(0, shape, (CHECKED_RANGES, 2, len(shape))), axis=1)
     whole = np.array([np.zeros(len(shape), np.int64), np.array(shape) - 1])
-    asked = np.argsort(chance.random((RANGES, len(shape))), axis=1) < chance.integers(0, 4, (RANGES, 1))
+    asked = np.argsort(chance.random((CHECKED_RANGES, len(shape))), axis=1) < chance.integers(0, 4, (CHECKED_RANGES, 1))
     lower, upper = np.moveaxis(np.where(asked[:, None], ends, whole), 1, 0)
     return Workload(shape, lower, upper + 1)
 

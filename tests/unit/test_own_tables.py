@@ -134,7 +134,6 @@ def test_what_is_kept_of_it_answers_as_it_does() -> None:
     single = tuple(np.vstack([np.eye(extent), np.ones(extent)]) for extent in SPARSE)  # one value, or all
     asked = CountingQueries(single, np.random.default_rng(3).integers(2, 4, (40, len(SPARSE))))
     expected, parts = found.answers(asked)
-    kept = estimate_of_arrays(found.to_arrays())
-    values, errors = kept.answers(asked)
+    values, errors = estimate_of_arrays(found.to_arrays()).answers(asked)
     np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-6)
     np.testing.assert_allclose(errors.noise_variances, parts.noise_variances, rtol=1e-7, atol=1e-6)

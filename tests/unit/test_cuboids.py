@@ -366,6 +366,7 @@ def tables_of(rows: np.ndarray, side: int) -> list[Marginal]:
     return measured(transcript)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depends", [True, False])
 def test_many_tables_are_counted_only_where_the_first_tell_something(*, depends: bool) -> None:
     random = np.random.default_rng(4)

@@ -70,6 +70,7 @@ def coordinates(rows: int, *, at: tuple[float, float], heap: int) -> pa.Table:
     return pa.table(places)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("within", ["any", "even"])
 @pytest.mark.parametrize(("strategy", "width"), [("fine_grid", 1e-5), ("adaptive", 0.1), ("cuboids", 0.1)])
 def test_one_real_value_may_have_all_rows_of_its_bin(

@@ -416,9 +416,8 @@ class Peeking(Adaptive):
         rows = getattr(counter, "exact", np.zeros(1)).sum()
         lower = np.zeros((1, len(counter.shape)), np.int64)
         counter.boxes(Boxes(counter.shape, lower, lower + (1 if rows > 10 else 2)), np.array([BUDGET_UNITS]))
-        return Transcript(
-            counter.shape, counter.epsilon_per_unit, (Marginal.of_cells(np.zeros(counter.shape, np.int64), BUDGET_UNITS),)
-        )
+        nothing = Marginal.of_cells(np.zeros(counter.shape, np.int64), BUDGET_UNITS)
+        return Transcript(counter.shape, counter.epsilon_per_unit, (nothing,))
 
 
 def test_sabotage_a_strategy_that_asks_by_the_data_is_caught() -> None:

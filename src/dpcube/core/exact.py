@@ -50,7 +50,7 @@ class ExactData(Unique):
         """Return the exact count of the whole, as a table of one cell.
 
         No sum here or below wraps around: no count is negative, and the sources keep all of a cube together below 2^63
-        (`sources/rows.py`, `sources/counts.py`), so the sum of any of them is in between.
+        (`sources/rows.py`, `sources/open.py`), so the sum of any of them is in between.
         """
 
     @abstractmethod

@@ -81,7 +81,7 @@ TABLE = Capability(
     too_large="roll it up or dice it first",
     refused={
         ReleaseKind.WIDE: f"a wide table has more cells than a table can list; {_FEW}",
-        ReleaseKind.GRID: f"{_LARGE_GRID}dice it first, or export its boxes: boxes()",
+        ReleaseKind.GRID: f"{_LARGE_GRID}dice it first, or export its boxes (dpcube export --boxes)",
     },
 )
 BOXES = Capability(

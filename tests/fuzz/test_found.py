@@ -24,7 +24,7 @@ from dpcube.core.domain.limits import MAX_KEY_DEPTH
 from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, ReleaseFileError
 from dpcube.curator import publish
 from dpcube.measurements import Marginal
-from dpcube.measurements.measurements import MOST_SUMMED
+from dpcube.measurements.measurements import MAX_SUMMED_UNITS
 from dpcube.models.cell_sums import range_sums, summed_area_table
 from forge import DOMAIN, array_of, changed, file_of, forged, make_release, make_release_of, members_of, zipped
 
@@ -183,7 +183,7 @@ def test_a_tree_charged_more_than_64_bits_hold_is_refused(tmp_path: Path) -> Non
 
     def change(manifest: dict[str, Any]) -> None:
         over(1)(manifest)
-        manifest["measurements"][1]["units"] = MOST_SUMMED
+        manifest["measurements"][1]["units"] = MAX_SUMMED_UNITS
 
     arrays = {f"2.{name}": array for name, array in boxes.items()}
     content = forged(WHOLE, change, domain=domain, **{"1.counts": np.zeros(cells, np.int64)}, **arrays)

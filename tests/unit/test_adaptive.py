@@ -318,7 +318,7 @@ def test_the_tree_is_bounded_and_grows_where_it_is_worth_most(monkeypatch: pytes
     counts[:8, :8] = counts[:8, -8:] = counts[-8:, :8] = 1000
     counts[-8:, -8:] = 10_000
     free = boxes_of(Adaptive().run(Gate(counts, Fraction(1), noise=SeededNoise(1))))
-    monkeypatch.setattr(seen, "MOST_NODES", 300)
+    monkeypatch.setattr(seen, "MAX_NODES", 300)
     bounded = boxes_of(Adaptive().run(Gate(counts, Fraction(1), noise=SeededNoise(1))))
     assert len(bounded.tree) <= 300 < len(free.tree)
     smallest = bounded.tree.leaves[bounded.tree.sizes[bounded.tree.leaves] == 1]

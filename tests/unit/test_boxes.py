@@ -172,8 +172,8 @@ def test_equal_volume_does_not_hide_an_overlap() -> None:
 
 
 def test_as_many_cells_are_labelled_as_there_are_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert np.iinfo(np.int32).max == boxes_module.MOST_CELLS
-    monkeypatch.setattr(boxes_module, "MOST_CELLS", 4)
+    assert np.iinfo(np.int32).max == boxes_module.MAX_LABELLED_CELLS
+    monkeypatch.setattr(boxes_module, "MAX_LABELLED_CELLS", 4)
     assert paint((2, 2), np.array([[0, 0]]), np.array([[2, 2]])).tolist() == [[0, 0], [0, 0]]
     with pytest.raises(DomainError, match="at most 4 can be labelled"):
         paint((5,), np.array([[0]]), np.array([[5]]))

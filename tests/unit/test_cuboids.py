@@ -15,7 +15,7 @@ import dpcube
 from dpcube import Category, Domain, Integer, Release
 from dpcube.cli import commands
 from dpcube.core.counter import BUDGET_UNITS
-from dpcube.core.epsilon import SMALLEST, SMALLEST_SHARE
+from dpcube.core.epsilon import MIN_EPSILON, MIN_SHARE
 from dpcube.core.errors import DomainError, DpcubeError, InputError, QueryError, ReleaseFileError
 from dpcube.core.exact import SparseRows
 from dpcube.core.gate import Gate
@@ -124,8 +124,8 @@ def test_units_go_by_the_square_root_of_cells_and_none_is_too_few_to_draw() -> N
     few, many = units_of_ones((4, 100), per)
     assert many / few == pytest.approx(5, rel=1e-3)
     assert few + many <= 2 * BUDGET_UNITS / 5
-    smallest = SMALLEST / BUDGET_UNITS
-    assert min(units_of_ones((2,) + (2**20,) * 63, smallest)) * smallest >= SMALLEST_SHARE
+    smallest = MIN_EPSILON / BUDGET_UNITS
+    assert min(units_of_ones((2,) + (2**20,) * 63, smallest)) * smallest >= MIN_SHARE
 
 
 @pytest.mark.slow
@@ -229,7 +229,7 @@ def test_without_noise_tables_are_exact_and_the_model_agrees_with_them() -> None
     assert release.count(kind="red", same="blue").value < 40
 
 
-@pytest.mark.parametrize("epsilon", [str(SMALLEST), "0.001", "1", "99"])
+@pytest.mark.parametrize("epsilon", [str(MIN_EPSILON), "0.001", "1", "99"])
 @pytest.mark.parametrize("strategy", [Cuboids(), Cuboids(cuboids=(("x0", "x1", "x2", "x3"),)), Cuboids(target="same")])
 def test_no_epsilon_makes_a_run_fail_once_it_is_charged(epsilon: str, strategy: Cuboids) -> None:
     empty = SparseRows(WIDE_DOMAIN.shape, [np.empty(0, np.int64)] * 14, np.empty(0, np.int64))
@@ -558,7 +558,7 @@ def test_questions_about_very_many_attributes_are_answered_one_by_one(
 ) -> None:
     conditions: dict[str, Any] = {f"x{j}": (0, 6 + j) for j in range(12)}
     together = release.count(kind="red", **{name: conditions[name] for name in ("x0", "x1", "x2")})
-    monkeypatch.setattr("dpcube.models.cuboids.estimate.MOST_JOINT_CELLS", 1)
+    monkeypatch.setattr("dpcube.models.cuboids.estimate.MAX_JOINT_CELLS", 1)
     alone = release.count(kind="red", **{name: conditions[name] for name in ("x0", "x1", "x2")})
     assert alone.value == pytest.approx(together.value)
     assert alone.high == pytest.approx(together.high)

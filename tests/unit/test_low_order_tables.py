@@ -17,7 +17,7 @@ from dpcube.models.estimators import available, estimate
 from dpcube.strategies import Adaptive
 from dpcube.strategies.adaptive import FAINT, MANY_VALUES
 from dpcube.strategies.marginals import (
-    LEAST_OF_TREE,
+    MIN_TREE_SHARE,
     count_pairs,
     pairs_of_attributes,
     peak_bytes_of_tables,
@@ -55,11 +55,11 @@ def test_the_more_pairs_the_larger_their_share(attributes: int, share: float) ->
 
 
 def test_very_many_pairs_leave_the_tree_its_part() -> None:
-    assert share_of_pairs((2,) * 20, before=SPARSE_SHARE) == 1 - SPARSE_SHARE - LEAST_OF_TREE
+    assert share_of_pairs((2,) * 20, before=SPARSE_SHARE) == 1 - SPARSE_SHARE - MIN_TREE_SHARE
     transcript = run((2,) * 12, Fraction(1, 10))
     assert transcript.boxes is not None
     spent = sum(table.units for table in tables(transcript))
-    assert spent <= (1 - LEAST_OF_TREE) * BUDGET_UNITS
+    assert spent <= (1 - MIN_TREE_SHARE) * BUDGET_UNITS
     assert transcript.most_charged() == BUDGET_UNITS
 
 

@@ -24,8 +24,8 @@ from dpcube.core.errors import DomainError, DpcubeError, MemoryLimitError, Query
 from dpcube.measurements import BoxCounts, CellGroups, Marginal, Measurement, Selection, Transcript
 from dpcube.measurements.manifest import spent
 from dpcube.measurements.measurement import CountsAlike, Facts, Form, NamedArrays
-from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_SUMMED
-from dpcube.measurements.transcript import MOST_MEASUREMENTS, MOST_UNEVEN
+from dpcube.measurements.measurements import MAX_SUMMED_UNITS, MEASUREMENT_KINDS
+from dpcube.measurements.transcript import MAX_MEASUREMENTS, MAX_UNEVEN_MEASUREMENTS
 from dpcube.release.explain import account
 from dpcube.release.plots.picture import picture
 from dpcube.release.report import report
@@ -73,8 +73,8 @@ def test_cells_and_boxes_are_found_if_there_is_one_of_each() -> None:
     ("measurements", "reason"),
     [
         ((), "at least one measurement"),
-        ((TOTAL,) * (MOST_MEASUREMENTS + 1), "at most 1,025"),
-        ((halves(0, 2, units=(10_000, 10_000)),) * (MOST_UNEVEN + 1), "32 trees"),
+        ((TOTAL,) * (MAX_MEASUREMENTS + 1), "at most 1,025"),
+        ((halves(0, 2, units=(10_000, 10_000)),) * (MAX_UNEVEN_MEASUREMENTS + 1), "32 trees"),
         ((CELLS, None), "a NoneType is no measurement; the kinds are marginal, boxes, selection"),
         ((Marginal.of_cells(np.zeros((4, 5), np.int64), 10_000),), "does not fit a cube"),
         ((Marginal((0,), np.zeros(4, np.int64), 10_000),), "does not fit a cube"),
@@ -194,7 +194,7 @@ def test_charges_too_large_to_add_up_stay_too_large() -> None:
     rows = np.ones(2**21 + 1, np.int64)
     dear = BoxCounts(tree, rows, rows, rows * BUDGET_UNITS)
     for trees in range(1, 6):
-        assert transcript_of(*(dear,) * trees).most_charged() >= MOST_SUMMED
+        assert transcript_of(*(dear,) * trees).most_charged() >= MAX_SUMMED_UNITS
 
 
 def test_what_was_spent_is_told_by_measurement() -> None:
@@ -281,9 +281,9 @@ def test_the_digest_depends_on_the_whole_list() -> None:
 @pytest.mark.slow
 def test_a_file_may_hold_as_many_measurements_as_a_transcript(tmp_path: Path) -> None:
     few = Marginal((0,), np.arange(5), 10_000)
-    release = make_release_of(*(few,) * MOST_MEASUREMENTS)
+    release = make_release_of(*(few,) * MAX_MEASUREMENTS)
     release.save(tmp_path / "a.dpcube")
-    assert len(Release.open(tmp_path / "a.dpcube").transcript.measurements) == MOST_MEASUREMENTS
+    assert len(Release.open(tmp_path / "a.dpcube").transcript.measurements) == MAX_MEASUREMENTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -435,17 +435,19 @@ def test_a_marginal_is_no_larger_than_the_cube(tmp_path: Path, axes: list[int]) 
 
 def test_a_list_longer_than_a_transcript_is_refused_before_its_members_are_read(tmp_path: Path) -> None:
     def lengthen(manifest: Manifest) -> None:
-        manifest["measurements"] = [{}] * (MOST_MEASUREMENTS + 1)
+        manifest["measurements"] = [{}] * (MAX_MEASUREMENTS + 1)
 
     assert "1,026 measurements" in refused(tmp_path, forged(LIST, lengthen))
 
 
 def test_more_trees_than_a_transcript_holds_are_refused(tmp_path: Path) -> None:
     arrays = [stem.removeprefix("5.") for stem in arrays_of(LIST) if stem.startswith("5.")]
-    many = {f"{n}.{name}": array_of(LIST, f"5.{name}") for n in range(7, 7 + MOST_UNEVEN) for name in arrays}
+    many = {
+        f"{n}.{name}": array_of(LIST, f"5.{name}") for n in range(7, 7 + MAX_UNEVEN_MEASUREMENTS) for name in arrays
+    }
 
     def lengthen(manifest: Manifest) -> None:
-        manifest["measurements"] += [ENTRIES[4]] * MOST_UNEVEN
+        manifest["measurements"] += [ENTRIES[4]] * MAX_UNEVEN_MEASUREMENTS
 
     assert "32 trees" in refused(tmp_path, forged(LIST, lengthen, **many))
 

@@ -41,7 +41,7 @@ AXES = axes_of(PEOPLE)
 @pytest.fixture
 def few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare time where a test is about what is made of predictions, not about how well they are known."""
-    monkeypatch.setattr(predicting, "MOST_RUNS", 2)
+    monkeypatch.setattr(predicting, "MAX_RUNS", 2)
 
 
 def test_axes_are_those_of_the_domain() -> None:
@@ -336,7 +336,7 @@ def test_a_curve_spans_a_hundredfold_and_falls() -> None:
 @pytest.fixture(scope="module")
 def drawable() -> plan.Plan:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predicting, "MOST_RUNS", 2)
+        patch.setattr(predicting, "MAX_RUNS", 2)
         return plan.plan(Domain.of_shape((8, 8)), rows=500, epsilon=1, queries="cells", accuracy=1, curve=True)
 
 

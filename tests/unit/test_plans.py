@@ -22,7 +22,7 @@ from dpcube.noise import noise_variances
 from dpcube.queries.workload_model import WorkloadModel
 from dpcube.research import experiment
 from dpcube.strategies import Adaptive
-from dpcube.strategies.first_look import FIRST_TOTAL, LARGEST_CHOSEN, MOST_LOOK, is_small, look_first
+from dpcube.strategies.first_look import FIRST_TOTAL, MAX_PILOT_SHARE, MAX_SELECTION_CELLS, is_small, look_first
 from dpcube.strategies.level_budgets import LevelBudgets
 from dpcube.strategies.looking import ROOT_SHARE, look_levels, look_shares
 from dpcube.strategies.plans import ADAPTIVE, CELLS, CLEAR_AT_ONCE, LEVELS, PLANS, PlanSetting, TreePlan
@@ -68,7 +68,7 @@ def test_dense_tables_have_their_cells_counted_and_sparse_ones_are_looked_at() -
 
 def test_a_large_epsilon_and_a_large_cube_name_their_plans_too() -> None:
     assert Adaptive().run(Gate(dense((4, 4)), Fraction(6), noise=SeededNoise(1))).plan == "cells"
-    large = np.zeros((LARGEST_CHOSEN // 64 + 1, 64), np.int64)
+    large = np.zeros((MAX_SELECTION_CELLS // 64 + 1, 64), np.int64)
     assert not is_small(large.shape)
     transcript = Adaptive().run(Gate(large, Fraction(1), noise=SeededNoise(1)))
     assert transcript.plan == "adaptive"
@@ -77,8 +77,8 @@ def test_a_large_epsilon_and_a_large_cube_name_their_plans_too() -> None:
 
 
 def test_a_plan_is_chosen_by_the_number_of_cells_however_many_attributes_there_are() -> None:
-    assert is_small((LARGEST_CHOSEN,))
-    assert not is_small((LARGEST_CHOSEN + 1,))
+    assert is_small((MAX_SELECTION_CELLS,))
+    assert not is_small((MAX_SELECTION_CELLS + 1,))
     assert is_small((2,) * 18)
     assert not is_small((2,) * 19)
 
@@ -171,7 +171,7 @@ def test_the_first_look_is_nearly_free() -> None:
             WorkloadModel(exact.shape, ("mixed",) * exact.ndim).cut_order(),
         )
         look_first(seen)
-        assert charged(seen.counts()).max() <= float(FIRST_TOTAL + MOST_LOOK) * BUDGET_UNITS
+        assert charged(seen.counts()).max() <= float(FIRST_TOTAL + MAX_PILOT_SHARE) * BUDGET_UNITS
 
 
 def test_declared_ranges_are_what_counts() -> None:

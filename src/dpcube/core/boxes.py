@@ -18,7 +18,7 @@ from dpcube.core.errors import DomainError
 
 Element = TypeVar("Element", np.int64, np.float64)
 
-MOST_CELLS = 2**31 - 1  # a label is an int32
+MAX_LABELLED_CELLS = 2**31 - 1  # a label is an int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ def paint(shape: Sequence[int], lower: Ints, upper: Ints) -> NDArray[np.int32]:
 def paint_chosen(boxes: Boxes, chosen: Ints) -> NDArray[np.int32]:
     """Return for each cell which of the chosen boxes it is in; refuse them if they overlap or leave a cell out."""
     cells = math.prod(boxes.shape)
-    if cells > MOST_CELLS:
-        message = f"a cube of shape {boxes.shape} has {cells} cells; at most {MOST_CELLS} can be labelled"
+    if cells > MAX_LABELLED_CELLS:
+        message = f"a cube of shape {boxes.shape} has {cells} cells; at most {MAX_LABELLED_CELLS} can be labelled"
         raise DomainError(message)
     labels = np.full(cells, -1, dtype=np.int32)
     overlapping, covered = _paint_boxes(labels, np.array(boxes.shape), boxes.lower, boxes.upper, chosen)

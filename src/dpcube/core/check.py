@@ -13,11 +13,11 @@ from typing import Literal
 
 from dpcube.core.domain import Attribute, Domain
 from dpcube.core.domain.attribute import IRREGULAR
-from dpcube.core.request import MOST_ROWS_OF_A_UNIT, Bound, PrivacyUnit, Range, read_lines
+from dpcube.core.request import MAX_UNIT_ROWS, Bound, PrivacyUnit, Range, read_lines
 from dpcube.core.seal import sealed
 from dpcube.core.sources import CsvDialect, Rows, open_rows
 
-MOST_EXAMPLES = 5
+MAX_EXAMPLES = 5
 ENDS = ("kept", "clipped", "null", "unknown", "dropped")
 
 
@@ -84,7 +84,7 @@ def check(
     inside = None if rows_of is None else share(total, table)
     named = kept = None
     if limited is not None:
-        with_unit = rows.limit(protected.column or "", max_rows=MOST_ROWS_OF_A_UNIT, null=null_unit)
+        with_unit = rows.limit(protected.column or "", max_rows=MAX_UNIT_ROWS, null=null_unit)
         having = int(with_unit.count_cells(declared).sum())
         named, kept = share(having, counted), share(int(limited.count_cells(declared).sum()), having)
     return Checked(tuple(looks), share(counted, total), broken, inside, named, kept)
@@ -114,7 +114,7 @@ def _ends(attribute: Attribute, fates: dict[str, int]) -> Sequence[int]:
 
 @sealed
 def _examples(rows: Rows, attribute: Attribute) -> tuple[str, ...]:
-    return tuple(rows.dropped_texts(attribute, most=MOST_EXAMPLES))
+    return tuple(rows.dropped_texts(attribute, most=MAX_EXAMPLES))
 
 
 def share(part: int, whole: int) -> str:

@@ -18,7 +18,7 @@ from dpcube.core.candidates import Candidates
 from dpcube.core.errors import InputError
 
 BUDGET_UNITS = 2**40
-MOST_TABLE_CELLS = 2**24
+MAX_TABLE_CELLS = 2**24
 """Cells of one marginal of a cube too large to materialise: a strategy that asked for more would fail once charged."""
 
 

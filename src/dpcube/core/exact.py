@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpcube.core.arrays import Ints
 from dpcube.core.boxes import Box, Boxes, box_sums
 from dpcube.core.candidates import Candidates
-from dpcube.core.counter import MOST_TABLE_CELLS
+from dpcube.core.counter import MAX_TABLE_CELLS
 from dpcube.core.errors import InputError
 from dpcube.core.regions import RegionTree
 from dpcube.core.seal import sealed
@@ -26,7 +26,7 @@ from dpcube.core.unique import Unique
 
 _Axes = tuple[int, ...]
 Codes = Sequence[NDArray[Any]]
-MOST_KEPT = 2**24
+MAX_CACHED_CELLS = 2**24
 """Cells of exact marginals that are kept for the next selection: candidates come again, round after round."""
 BLOCK_ROWS = 2**16
 """Rows at a time: half a megabyte a column."""
@@ -179,7 +179,7 @@ class SparseRows(ExactData):
 
     @sealed
     def marginal(self, axes: _Axes) -> DenseCounts:
-        """Return the counts of a table of at most MOST_TABLE_CELLS cells."""
+        """Return the counts of a table of at most MAX_TABLE_CELLS cells."""
         self._check_cells(math.prod(self.shape[axis] for axis in axes), len(axes))
         return DenseCounts(self._table(axes))
 
@@ -212,8 +212,8 @@ class SparseRows(ExactData):
         return chosen(candidates.scores_of(_CountedRows(self)), noise, sizes=candidates.sizes)
 
     def _check_cells(self, cells: int, axes: int) -> None:
-        if cells > MOST_TABLE_CELLS:
-            msg = f"a table over {axes} axes has {cells:,} cells; at most {MOST_TABLE_CELLS:,} are counted at once"
+        if cells > MAX_TABLE_CELLS:
+            msg = f"a table over {axes} axes has {cells:,} cells; at most {MAX_TABLE_CELLS:,} are counted at once"
             raise InputError(msg)
 
     @sealed
@@ -227,7 +227,7 @@ class SparseRows(ExactData):
         kept = self._kept()
         if axes not in kept:
             table = self._counted(axes, None)
-            if sum(one.size for one in kept.values()) + table.size > MOST_KEPT:
+            if sum(one.size for one in kept.values()) + table.size > MAX_CACHED_CELLS:
                 kept.clear()
             kept[axes] = table
         return kept[axes]

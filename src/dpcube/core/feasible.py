@@ -7,9 +7,9 @@ here: the share of an epsilon that goes to the total first, and the error of tha
 import math
 from fractions import Fraction
 
-from dpcube.core.boxes import MOST_CELLS
+from dpcube.core.boxes import MAX_LABELLED_CELLS
 from dpcube.core.domain import Domain
-from dpcube.core.epsilon import SMALLEST
+from dpcube.core.epsilon import MIN_EPSILON
 from dpcube.core.errors import DomainError, InputError, MemoryLimitError
 from dpcube.core.memory import available_bytes, in_words
 
@@ -22,7 +22,7 @@ MISSED = 0.05  # how often the total of an empty table is further off than its e
 
 def check_drawable(epsilon: Fraction, max_rows: int) -> None:
     """Refuse an epsilon so small for each row that no strategy's share of it could be drawn."""
-    if epsilon / max_rows < SMALLEST:
+    if epsilon / max_rows < MIN_EPSILON:
         msg = f"epsilon {epsilon} for {max_rows} rows a unit is less than 0.000001 a row; lower max_rows"
         raise InputError(msg)
 
@@ -42,8 +42,10 @@ def check_fits(domain: Domain, *, peak_bytes: int) -> None:
     # Counting comes first: its engine has half of what is free, and a row for each cell that holds any takes the rest.
     needed = max(peak_bytes, 2 * ANSWER_BYTES * domain.size)
     available = available_bytes()
-    fits = MOST_CELLS if available is None else max(1, min(MOST_CELLS, domain.size * available // needed))
-    if domain.size <= MOST_CELLS and (available is None or needed <= available):
+    fits = (
+        MAX_LABELLED_CELLS if available is None else max(1, min(MAX_LABELLED_CELLS, domain.size * available // needed))
+    )
+    if domain.size <= MAX_LABELLED_CELLS and (available is None or needed <= available):
         return
     widest = max(domain.attributes, key=lambda attribute: attribute.size)
     msg = (

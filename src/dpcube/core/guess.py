@@ -43,7 +43,7 @@ SIGNS = (
 )  # euro, pound
 TOLD = ("format", "decimal", "thousands", "prefix", "suffix")
 TRUTH_WORDS = (("true", "false"), ("yes", "no"), ("y", "n"), ("ja", "nein"), ("t", "f"))
-LARGEST_GUESS = 2**52
+MAX_GUESSED_NUMBER = 2**52
 BLANK: dict[str, Any] = {"trim": True, "null_text": ("",)}
 ENOUGH_TEXTS = 0.9  # of the texts that are not empty, for a guess
 MANY = 20  # rows, from which on a column of values that are all different is taken for a name of rows
@@ -157,4 +157,4 @@ def read_by(column: str, guess: Guess) -> Attribute:
         # Bins of equal length are found by one division, and those of ten thousand years by as many comparisons.
         return Date(column, "0001-01-01", "9999-12-31", every="week", **options)
     kind = Integer if guess.kind == "integer" else Float
-    return kind(column, -LARGEST_GUESS, LARGEST_GUESS, width=LARGEST_GUESS, **options)
+    return kind(column, -MAX_GUESSED_NUMBER, MAX_GUESSED_NUMBER, width=MAX_GUESSED_NUMBER, **options)

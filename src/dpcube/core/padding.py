@@ -31,8 +31,8 @@ from dpcube.core.epsilon import check_share
 from dpcube.core.errors import InputError
 from dpcube.core.noise import ExactNoise, exp_bounds
 
-LARGEST_SENSITIVITY = 2**20
-LARGEST_SHIFT = 2**31
+MAX_SENSITIVITY = 2**20
+MAX_SHIFT = 2**31
 
 
 def padding_shift(epsilon: Fraction, delta: Fraction, *, sensitivity: int = 1) -> int:
@@ -41,8 +41,8 @@ def padding_shift(epsilon: Fraction, delta: Fraction, *, sensitivity: int = 1) -
     >>> padding_shift(Fraction(1, 10), Fraction(1, 10**6))
     132
     """
-    if not isinstance(sensitivity, int) or not 1 <= sensitivity <= LARGEST_SENSITIVITY:
-        msg = f"the sensitivity of sizes must be a whole number from 1 to {LARGEST_SENSITIVITY}, got {sensitivity!r}"
+    if not isinstance(sensitivity, int) or not 1 <= sensitivity <= MAX_SENSITIVITY:
+        msg = f"the sensitivity of sizes must be a whole number from 1 to {MAX_SENSITIVITY}, got {sensitivity!r}"
         raise InputError(msg)
     if not isinstance(delta, Fraction) or not 0 < delta < 1:
         msg = f"padding takes a delta between 0 and 1 as a Fraction, got {delta!r:.50}; pass it through parse_delta"
@@ -52,8 +52,8 @@ def padding_shift(epsilon: Fraction, delta: Fraction, *, sensitivity: int = 1) -
     least, enough = 0, 1
     while not _suffices(enough, share, delta, sensitivity):
         least, enough = enough, 2 * enough
-        if enough > LARGEST_SHIFT:
-            msg = f"epsilon {epsilon} needs over {LARGEST_SHIFT:,} dummies a block; ask for a larger epsilon"
+        if enough > MAX_SHIFT:
+            msg = f"epsilon {epsilon} needs over {MAX_SHIFT:,} dummies a block; ask for a larger epsilon"
             raise InputError(msg)
     while enough - least > 1:
         middle = (least + enough) // 2

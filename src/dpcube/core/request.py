@@ -40,8 +40,8 @@ class LedgerLocation(Enum):
 Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
 PLAIN_LINES = CsvDialect()
-MOST_ROWS_OF_A_UNIT = 2**20
-LONGEST_READING = 1000  # characters of one that a ledger keeps; of a longer one it keeps the digest
+MAX_UNIT_ROWS = 2**20
+MAX_READING_LENGTH = 1000  # characters of one that a ledger keeps; of a longer one it keeps the digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class PrivacyUnit:
     null: Literal["drop", "each"] = "drop"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= MOST_ROWS_OF_A_UNIT:
-            msg = f"max_rows must be a whole number from 1 to {MOST_ROWS_OF_A_UNIT}, got {self.max_rows!r}"
+        if not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= MAX_UNIT_ROWS:
+            msg = f"max_rows must be a whole number from 1 to {MAX_UNIT_ROWS}, got {self.max_rows!r}"
             raise InputError(msg)
         if self.column is None and (self.max_rows != 1 or self.null != "drop"):
             msg = (
@@ -128,7 +128,7 @@ class Range:
     def _text(reading: dict[str, object]) -> str:
         """Return a text that is the same for the same reading, and short."""
         text = json.dumps(reading, sort_keys=True) if reading else ""
-        return text if len(text) <= LONGEST_READING else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
+        return text if len(text) <= MAX_READING_LENGTH else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
 
     def _reading(self, attribute: Attribute) -> str:
         """Return everything that decides which value a row has, the column apart."""

@@ -44,9 +44,9 @@ OWN_SCALE = 1e-3
 """Beside differences of neighbours, the part of a walk's precision that holds its numbers near 0."""
 ROUNDS, STEPS, SETTLED = 12, 25, 0.02
 HALVINGS = 10
-NEAR, LONGEST_STEP = 1e-3, 2.0
+NEAR, MAX_STEP = 1e-3, 2.0
 """A step no longer than the first ends a climb; the second is the longest that is gone: H may change beyond it."""
-MOST_PARAMETERS = 640
+MAX_PARAMETERS = 640
 LEARNT = 0.05
 """A term of which fewer numbers than this were learnt says nothing, and is left out."""
 
@@ -127,7 +127,7 @@ def _worth_joining(model: Additive, evidence: Evidence, terms: Sequence[Term], s
         apart = evidence.share[k] * rows - weights_by(at, expected, size)
         chance = weights_by(at, expected * (1 - expected / np.maximum(evidence.weights, 1e-300)), size)
         found[k] = float((apart**2 / (chance + evidence.noise[k] + 1e-9) - 1)[rows > 0].sum())
-    chosen, room = [], MOST_PARAMETERS - len(model.numbers)
+    chosen, room = [], MAX_PARAMETERS - len(model.numbers)
     for k in sorted(found, key=lambda k: -found[k]):
         if found[k] > 0 and terms[k].size <= room:
             chosen.append(k)
@@ -244,7 +244,7 @@ def _climbed(numbers: Floats, data: _Data, prior: Floats) -> tuple[Floats, _Told
         told = _Told.of(curved, apart, spread)
         step = cho_solve(cho_factor(told.precision + prior + 1e-9 * np.eye(len(numbers))), told.slope - prior @ numbers)
         longest = float(np.abs(step).max())
-        for part in min(1.0, LONGEST_STEP / max(longest, 1e-300)) * 0.5 ** np.arange(HALVINGS):
+        for part in min(1.0, MAX_STEP / max(longest, 1e-300)) * 0.5 ** np.arange(HALVINGS):
             reached = numbers + part * step
             apart = data.apart(reached)
             found = squares(apart, reached)

@@ -32,7 +32,7 @@ from dpcube.queries import CountingQueries, Workload
 if TYPE_CHECKING:
     from dpcube.models.cuboids.fitting import CountedTable
 
-MOST_FITTED_ROWS = 2**15
+MAX_FITTED_ROWS = 2**15
 """Rows of cells that a model is fitted on; of more, so many are drawn by their weights, evenly."""
 BYTES_OF_CELL = 48
 """The estimate, its copy without negatives and its order, the copy by class, and sums of it."""

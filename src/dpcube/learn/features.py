@@ -14,7 +14,7 @@ from dpcube.core.domain.attribute import EPOCH
 from dpcube.core.errors import DomainError, InputError, QueryError
 from dpcube.learn.rows import cells_of_rows
 
-MOST_CLASSES = 64
+MAX_CLASSES = 64
 Encoding = Literal["numbers", "cells"]
 
 
@@ -37,8 +37,8 @@ class Features:
             found = domain[target]
         except DomainError as error:
             raise QueryError(str(error)) from None
-        if not 2 <= found.bins <= MOST_CLASSES:
-            msg = f"attribute '{target}' has {found.bins:,} values, and a classifier tells 2 to {MOST_CLASSES} apart; "
+        if not 2 <= found.bins <= MAX_CLASSES:
+            msg = f"attribute '{target}' has {found.bins:,} values, and a classifier tells 2 to {MAX_CLASSES} apart; "
             msg += "release it with coarser bins, or choose another target"
             raise QueryError(msg)
         others = tuple(attribute for attribute in domain.attributes if attribute.name != target)

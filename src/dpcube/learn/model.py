@@ -10,7 +10,7 @@ from scipy.special import expit
 from dpcube.core.arrays import Floats, Ints
 from dpcube.core.errors import QueryError
 from dpcube.learn.additive import Additive, Evidence, learn_additive
-from dpcube.learn.class_tables import MOST_FITTED_ROWS, ClassTables, evidence_of_class
+from dpcube.learn.class_tables import MAX_FITTED_ROWS, ClassTables, evidence_of_class
 from dpcube.learn.terms import Feature, Term, pair_terms, single_terms, weights_by
 
 
@@ -53,7 +53,7 @@ class ClassModel:
 
 def model_of_tables(tables: ClassTables) -> ClassModel:
     """Return the model that a release's tables lead to."""
-    cells, by_class = tables.rows(MOST_FITTED_ROWS)
+    cells, by_class = tables.rows(MAX_FITTED_ROWS)
     fitted, singles, pairs = (cells, by_class.sum(axis=1)), tables.singles(), tables.pairs()
     known = [tables.table(term) for term in (*singles, *pairs)]
     return _model(singles, pairs, tables.classes, lambda k: evidence_of_class(tables, known, fitted, k))

@@ -20,7 +20,7 @@ from dpcube.learn.origin import Origin
 from dpcube.learn.quality import quality
 from dpcube.models import Estimate
 
-MOST_TRAINING_ROWS = 2**20
+MAX_TRAINING_ROWS = 2**20
 """Rows of training data unless told otherwise; of more cells, so many are drawn by their weights, evenly."""
 ROWS_A_BATCH = 2**16
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2

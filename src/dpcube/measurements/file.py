@@ -32,7 +32,7 @@ from dpcube.core.files import is_special, largest_file, new_file
 from dpcube.core.memory import check_memory, in_words
 from dpcube.measurements.facts import FutureFormatError, value, whole_number_list
 from dpcube.measurements.manifest import (
-    LARGEST_MANIFEST,
+    MAX_MANIFEST_BYTES,
     Contents,
     ListedMeasurement,
     Record,
@@ -42,11 +42,11 @@ from dpcube.measurements.manifest import (
     provenance_of,
 )
 from dpcube.measurements.measurement import CellGroups, Facts, Form, exactly
-from dpcube.measurements.measurements import MOST_SUMMED, BoxCounts, Marginal, Selection
+from dpcube.measurements.measurements import MAX_SUMMED_UNITS, BoxCounts, Marginal, Selection
 from dpcube.measurements.transcript import Provenance, Transcript
 
 MANIFEST, DOMAIN, GROUPS = "manifest.json", "domain.toml", "groups.npy"
-LARGEST_HELD = 2**27
+MAX_DENSE_CELLS = 2**27
 """Cells of the largest cube that answers may hold as a whole; of one tree in a larger one they go down its boxes."""
 TYPES = ("|i1", "<i2", "<i4", "<i8")
 """Types of arrays, narrowest first."""
@@ -216,7 +216,7 @@ def _one_line(reason: str) -> str:
 
 
 def _record(archive: zipfile.ZipFile) -> Record:
-    manifest = parsed(_unpacked(archive, MANIFEST, LARGEST_MANIFEST))
+    manifest = parsed(_unpacked(archive, MANIFEST, MAX_MANIFEST_BYTES))
     told, members = contents(manifest), value(manifest, "members", dict)
     if sorted(archive.namelist()) != sorted([MANIFEST, *members]) or DOMAIN not in members:
         raise _wrong_members()
@@ -247,7 +247,7 @@ def _check_cube(domain: Domain, told: Contents) -> None:
     if not any(_lays_out(one, len(domain.shape)) for one in apart):
         return
     needed = 16 * domain.size
-    if [one.kind for one in apart] == [BoxCounts] and domain.size > LARGEST_HELD:
+    if [one.kind for one in apart] == [BoxCounts] and domain.size > MAX_DENSE_CELLS:
         needed = min(needed, 200 * sum(domain.shape))  # a question has weights along each axis
     check_memory(needed, what=f"a cube of {domain.size:,} cells", remedy="open it on a larger machine")
 
@@ -331,7 +331,7 @@ def _unpacked(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
 def _check_claim(transcript: Transcript, provenance: Provenance) -> None:
     """Refuse a file whose measurements cost more than the epsilon it claims, or than can be added up."""
     units = transcript.most_charged()
-    if units >= MOST_SUMMED or units * transcript.epsilon_per_unit * provenance.max_rows > provenance.epsilon:
+    if units >= MAX_SUMMED_UNITS or units * transcript.epsilon_per_unit * provenance.max_rows > provenance.epsilon:
         msg = f"what it measured costs more than the epsilon {provenance.epsilon} it claims"
         raise ReleaseFileError(msg)
 

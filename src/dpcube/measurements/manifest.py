@@ -15,10 +15,10 @@ from dpcube.core.memory import in_words
 from dpcube.measurements.facts import FutureFormatError, rational, value, whole_number_list
 from dpcube.measurements.measurement import Facts, Measurement
 from dpcube.measurements.measurements import MEASUREMENT_KINDS
-from dpcube.measurements.transcript import LAYOUTS, MOST_MEASUREMENTS, TOTAL_UNITS, Layout, Provenance, Transcript
+from dpcube.measurements.transcript import LAYOUTS, MAX_MEASUREMENTS, TOTAL_UNITS, Layout, Provenance, Transcript
 
 RELEASE_FORMAT = 1
-LARGEST_MANIFEST = 2**20
+MAX_MANIFEST_BYTES = 2**20
 
 Record = tuple[Domain, Transcript, Provenance]
 
@@ -73,7 +73,7 @@ def facts_of(record: Record) -> dict[str, object]:
 
 def check_parameters(parameters: Mapping[str, object]) -> None:
     """Raise InputError if a manifest with these parameters could not be read again; asked before anything is spent."""
-    size, most = len(json.dumps(dict(parameters), ensure_ascii=False).encode()), LARGEST_MANIFEST // 2
+    size, most = len(json.dumps(dict(parameters), ensure_ascii=False).encode()), MAX_MANIFEST_BYTES // 2
     if size > most:
         msg = f"the strategy's parameters (the questions that it is made for) take {in_words(size)} of text, and a "
         msg += f"release holds {in_words(most)}; declare fewer questions"
@@ -119,8 +119,8 @@ def parsed(text: bytes) -> Mapping[str, object]:
 def contents(manifest: Mapping[str, object]) -> Contents:
     """Return what a manifest says of the transcript."""
     noise, entries = value(manifest, "noise", dict), value(manifest, "measurements", list)
-    if not 1 <= len(entries) <= MOST_MEASUREMENTS:
-        msg = f"it lists {len(entries):,} measurements, and a release has 1 to {MOST_MEASUREMENTS:,}"
+    if not 1 <= len(entries) <= MAX_MEASUREMENTS:
+        msg = f"it lists {len(entries):,} measurements, and a release has 1 to {MAX_MEASUREMENTS:,}"
         raise ReleaseFileError(msg)
     laws = value(noise, "laws", dict)
     listed = [_listed(entry, laws) for entry in entries]

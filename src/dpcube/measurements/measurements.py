@@ -15,7 +15,7 @@ from dpcube.core.arrays import Floats, Ints
 from dpcube.core.boxes import Boxes, add_to_boxes, first_meeting
 from dpcube.core.candidates import Candidates
 from dpcube.core.compiled import compiled
-from dpcube.core.counter import BUDGET_UNITS, MOST_TABLE_CELLS
+from dpcube.core.counter import BUDGET_UNITS, MAX_TABLE_CELLS
 from dpcube.core.domain.text import is_text
 from dpcube.core.errors import DomainError
 from dpcube.measurements.facts import value, whole_number_list
@@ -34,8 +34,8 @@ from dpcube.measurements.measurement import (
 from dpcube.noise import noise_variances
 from dpcube.trees.tree import BoxTree
 
-MOST_SUMMED = 2**61  # so that the sum of two such is a 64-bit integer
-MOST_BOXES_A_CELL = 64
+MAX_SUMMED_UNITS = 2**61  # so that the sum of two such is a 64-bit integer
+MAX_BOXES_PER_CELL = 64
 REPORT_NOISY_MAX = (
     "report-noisy-max: the first highest of score + g, P(g) proportional to "
     "exp(-units * epsilon_per_unit * g / sensitivity) for g = 0, 1, 2, ..."
@@ -121,9 +121,9 @@ class Marginal(Measurement):
             msg = "it has a marginal of groups and no groups"
             raise DomainError(msg)
         counted = kept(sides if grouped else shape, whole_number_list(facts, "axes"))
-        if grouped and math.prod(counted) > MOST_TABLE_CELLS:
+        if grouped and math.prod(counted) > MAX_TABLE_CELLS:
             msg = f"one of its marginals of groups has {math.prod(counted):,} counts, and at most "
-            msg += f"{MOST_TABLE_CELLS:,} are counted at once"
+            msg += f"{MAX_TABLE_CELLS:,} are counted at once"
             raise DomainError(msg)
         return {"counts": exactly(*counted)}
 
@@ -222,7 +222,7 @@ class BoxCounts(Measurement):
     def forms(cls, shape: tuple[int, ...], sides: tuple[int, ...], facts: Facts) -> dict[str, Form]:  # noqa: ARG003
         """Return the forms of a tree, whose leaves are no more than the cells, and of rows about its nodes."""
         cells = math.prod(shape)
-        nodes, rows = range(1, 2 * cells + 1), range(MOST_BOXES_A_CELL * cells + 1)
+        nodes, rows = range(1, 2 * cells + 1), range(MAX_BOXES_PER_CELL * cells + 1)
         bounds = (range(len(shape), len(shape) + 1), nodes)
         return {
             "above": (nodes,),
@@ -355,7 +355,7 @@ class Selection(Measurement):
         asked = range(1, cells + 1 if in_boxes else 2)
         found: dict[str, Form] = {"questions": (asked, range(2, 3 + len(shape)))}
         if in_boxes:
-            bounds = (range(len(shape), len(shape) + 1), range(1, MOST_BOXES_A_CELL * cells + 1))
+            bounds = (range(len(shape), len(shape) + 1), range(1, MAX_BOXES_PER_CELL * cells + 1))
             found |= {"lower": bounds, "upper": bounds}
         return found
 
@@ -391,7 +391,7 @@ def _path_sums(parent: Ints, node: Ints, units: Ints) -> Ints:
     """Return for each node of a tree the units spent on it and on all nodes above it."""
     charged = np.zeros(len(parent), np.int64)
     for row in range(len(node)):
-        charged[node[row]] = min(charged[node[row]] + units[row], MOST_SUMMED)
+        charged[node[row]] = min(charged[node[row]] + units[row], MAX_SUMMED_UNITS)
     for child in range(1, len(parent)):
-        charged[child] = min(charged[child] + charged[parent[child]], MOST_SUMMED)
+        charged[child] = min(charged[child] + charged[parent[child]], MAX_SUMMED_UNITS)
     return charged

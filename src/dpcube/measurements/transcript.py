@@ -12,18 +12,18 @@ import numpy as np
 
 from dpcube.core.counter import BUDGET_UNITS
 from dpcube.core.domain.text import is_text
-from dpcube.core.epsilon import LARGEST_SHARE, SMALLEST_SHARE
+from dpcube.core.epsilon import MAX_SHARE, MIN_SHARE
 from dpcube.core.errors import DomainError
 from dpcube.core.feasible import TOTAL_SHARE
 from dpcube.measurements.measurement import CellGroups, Measurement
-from dpcube.measurements.measurements import MEASUREMENT_KINDS, MOST_SUMMED, BoxCounts, Marginal, Selection
+from dpcube.measurements.measurements import MAX_SUMMED_UNITS, MEASUREMENT_KINDS, BoxCounts, Marginal, Selection
 from dpcube.noise import noise_variances
 
-MOST_MEASUREMENTS = 1025
+MAX_MEASUREMENTS = 1025
 """1,024 of a strategy, and the total before them."""
 TOTAL_UNITS = int(BUDGET_UNITS * TOTAL_SHARE / (1 - TOTAL_SHARE))
 """Units of the total that is drawn before the strategy: 1/17 of epsilon is 2^36 units where 16/17 are 2^40, exactly."""
-MOST_UNEVEN = 32
+MAX_UNEVEN_MEASUREMENTS = 32
 """Measurements that may charge cells differently: to add them up, each is painted over the whole cube."""
 
 Layout = Literal["cube", "grid", "periods"]
@@ -84,14 +84,14 @@ class Transcript:
         for measurement in self.measurements:
             measurement.check_shape(self.shape)
             for units in measurement.noise_units():
-                if not SMALLEST_SHARE <= units * self.epsilon_per_unit <= LARGEST_SHARE:
+                if not MIN_SHARE <= units * self.epsilon_per_unit <= MAX_SHARE:
                     msg = f"noise of {units} units is drawn with an epsilon outside 1e-9 to 100"
                     raise DomainError(msg)
 
     def _check_list(self) -> None:
-        if not 1 <= len(self.measurements) <= MOST_MEASUREMENTS:
+        if not 1 <= len(self.measurements) <= MAX_MEASUREMENTS:
             many = len(self.measurements)
-            msg = f"a transcript needs at least one measurement and at most {MOST_MEASUREMENTS:,}, got {many:,}"
+            msg = f"a transcript needs at least one measurement and at most {MAX_MEASUREMENTS:,}, got {many:,}"
             raise DomainError(msg)
         for measurement in self.measurements:
             if type(measurement) not in MEASUREMENT_KINDS.values():
@@ -107,9 +107,9 @@ class Transcript:
                     "a transcript with marginals of groups has marginals and selections of the whole cube, and no more"
                 )
                 raise DomainError(msg)
-        if sum(not measurement.charges_evenly for measurement in self.measurements) > MOST_UNEVEN:
-            msg = f"a transcript has {MOST_UNEVEN} trees of boxes and selections in boxes at most; put boxes that "
-            msg += "nest into one tree, and selections in disjoint boxes into one"
+        if sum(not measurement.charges_evenly for measurement in self.measurements) > MAX_UNEVEN_MEASUREMENTS:
+            msg = f"a transcript has {MAX_UNEVEN_MEASUREMENTS} trees of boxes and selections in boxes at most; put "
+            msg += "boxes that nest into one tree, and selections in disjoint boxes into one"
             raise DomainError(msg)
 
     @property
@@ -190,5 +190,5 @@ class Transcript:
         charges = np.zeros(self.shape, np.int64)
         for measurement in uneven:
             measurement.add_charges(charges)
-            np.minimum(charges, MOST_SUMMED, out=charges)
+            np.minimum(charges, MAX_SUMMED_UNITS, out=charges)
         return total + int(charges.max())

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dpcube.core.arrays import Floats
-from dpcube.core.boxes import MOST_CELLS, box_sums
+from dpcube.core.boxes import MAX_LABELLED_CELLS, box_sums
 from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import QueryError
 from dpcube.measurements import BoxCounts, Marginal, Transcript
@@ -29,7 +29,14 @@ from dpcube.models.cuboids.first_tables import counts_every_attribute
 from dpcube.models.errors import NonUniformity, deviations_from_means
 from dpcube.models.fine_grid import GridEstimate
 from dpcube.models.least_squares_tree import LeastSquaresTree
-from dpcube.models.marginals import LEAST_AXES, MOST_FITTED, BalancedEstimate, Components, noisy_cells, noisy_tables
+from dpcube.models.marginals import (
+    LEAST_AXES,
+    MAX_FITTED_CELLS,
+    BalancedEstimate,
+    Components,
+    noisy_cells,
+    noisy_tables,
+)
 from dpcube.models.marginals.components import axes_of_several
 from dpcube.models.posterior import (
     PosteriorEstimate,
@@ -141,7 +148,7 @@ def balanced(transcript: Transcript) -> Estimate:
             whole = whole.pooled_with(Whole(float(tables.values[()]), 1 / tables.precisions[()]))
         tables = tables.with_total(whole.total, whole.variance)
     tree = _posterior("balanced", transcript, whole=whole)
-    if tables is None or math.prod(transcript.shape) > MOST_FITTED:
+    if tables is None or math.prod(transcript.shape) > MAX_FITTED_CELLS:
         return tree
     made = BalancedEstimate("balanced", tree, tables)
     return made if made.moves() else tree
@@ -361,7 +368,7 @@ NEEDS_CUTS = Need(
 )
 
 NEEDS_COARSE = Need(
-    lambda transcript: math.prod(transcript.shape) <= MOST_CELLS,
+    lambda transcript: math.prod(transcript.shape) <= MAX_LABELLED_CELLS,
     "is of a grid too fine for it: it would learn the sums of every value of each attribute",
 )
 NEEDS_FINE = Need(

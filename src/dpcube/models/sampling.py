@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Generator = np.random.Generator
 BATCH_ROWS = 2**18
 """Rows that are drawn at a time unless told otherwise."""
-MOST_SYNTHETIC_ROWS = 2**53
+MAX_SYNTHETIC_ROWS = 2**53
 """Rows are numbered in double precision."""
 
 
@@ -39,7 +39,7 @@ def rows_to_draw(rows: int | None, total: float) -> int:
     """Return how many rows are drawn: as many as the total says unless given, or a QueryError."""
     if rows is None:
         return round(total)
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 0 <= rows < MOST_SYNTHETIC_ROWS:
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 0 <= rows < MAX_SYNTHETIC_ROWS:
         msg = f"the number of rows must be a whole number from 0 to 2^53 - 1, got {rows!r}"
         raise QueryError(msg)
     if rows > 0 and total <= 0:

@@ -23,7 +23,7 @@ from dpcube.strategies.strategy import FittedStrategy, WorkloadKind
 CHARACTERS = ("smooth", "clustered", "heavy-tailed", "even", "concentrated")
 """The stand-ins that are run, each for seconds; the first ROUGHLY of them where a rough plan will do."""
 ROUGHLY = 3
-MOST_MADE_UP_ROWS: dict[WorkloadKind, int] = {"wide": 2**16, "grid": 2**20}
+MAX_SIMULATED_ROWS: dict[WorkloadKind, int] = {"wide": 2**16, "grid": 2**20}
 """Made-up rows. Of a larger table each stands for several: their noise is as small beside the counts, but the table is
 as rough as one of so many rows."""
 
@@ -62,4 +62,4 @@ class RowPredictor:
 
 
 def _most_rows(strategy: FittedStrategy) -> int:
-    return MOST_MADE_UP_ROWS[strategy.workload]
+    return MAX_SIMULATED_ROWS[strategy.workload]

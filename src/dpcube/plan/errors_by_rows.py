@@ -19,10 +19,10 @@ from dpcube.queries import Workload
 from dpcube.queries.random_ranges import random_ranges
 from dpcube.strategies.strategy import WorkloadKind
 
-RANGES, MOST_PAIRS, MOST_CELLS_ASKED = 300, 60, 2**14
-MOST_RANGE_CELLS = 2**25
+RANGES, MAX_PAIRS_ASKED, MAX_CELLS_ASKED = 300, 60, 2**14
+MAX_RANGE_CELLS = 2**25
 """Cells of an attribute, times ranges: an estimate of cuboids lays out the weights of each."""
-MOST_ATTRIBUTES_ASKED = 3
+MAX_ATTRIBUTES_ASKED = 3
 SHARES_OF_A_GRID = (0.25, 0.05, 0.01, 1e-4, 1e-6)
 """Sizes of ranges of a grid, half of them around rows."""
 
@@ -75,11 +75,11 @@ ERRORS: dict[WorkloadKind, Callable[[Estimate, MadeUpRows, tuple[str, ...]], Fou
 
 def ranges_of_few(shape: tuple[int, ...]) -> Workload:
     """Return ranges of one to three attributes, both ends of each at random; of the others every cell counts."""
-    many = max(min(RANGES, MOST_RANGE_CELLS // max(shape)), 1)
+    many = max(min(RANGES, MAX_RANGE_CELLS // max(shape)), 1)
     drawn = random_ranges(shape, many, seed=0)
     generator = np.random.default_rng(0)
     turns = generator.permuted(np.tile(np.arange(len(shape)), (many, 1)), axis=1)
-    asked: Bools = turns <= (np.arange(many) % MOST_ATTRIBUTES_ASKED)[:, None]
+    asked: Bools = turns <= (np.arange(many) % MAX_ATTRIBUTES_ASKED)[:, None]
     return Workload(shape, np.where(asked, drawn.lower, 0), np.where(asked, drawn.upper, np.array(shape)))
 
 
@@ -131,7 +131,7 @@ def _errors_of_pairs(
     for place in generator.permutation(len(pairs)).tolist():
         pair = pairs[place]
         kept = counted if any(set(pair) <= one for one in together) else modelled
-        if len(kept) < MOST_PAIRS:
+        if len(kept) < MAX_PAIRS_ASKED:
             wrong = _errors_of_table(found, table, pair, generator)
             kept.append((float(wrong.mean()), 1 / math.prod(table.shape[axis] for axis in pair)))
     return counted, modelled
@@ -143,7 +143,7 @@ def _errors_of_table(
     """Return the error of each cell of a table over some axes; of very many cells, of some at random."""
     sides = tuple(table.shape[axis] for axis in axes)
     many = math.prod(sides)
-    asked = np.arange(many) if many <= MOST_CELLS_ASKED else generator.integers(many, size=MOST_CELLS_ASKED)
+    asked = np.arange(many) if many <= MAX_CELLS_ASKED else generator.integers(many, size=MAX_CELLS_ASKED)
     held, which = np.unique(np.ravel_multi_index([table.columns[axis] for axis in axes], sides), return_inverse=True)
     counts = np.bincount(which, weights=table.alike)
     place = np.minimum(np.searchsorted(held, asked), len(held) - 1)

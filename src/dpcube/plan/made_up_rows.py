@@ -17,7 +17,7 @@ from dpcube.plan.axes import Axes, PlannedAxis, shape_of
 from dpcube.plan.stand_ins import STAND_INS
 
 STRONGEST_TIE = 0.9
-MOST_SHAPED = 2**16
+MAX_SHAPED_BINS = 2**16
 """Bins of an attribute over which a character is laid out; inside each of them finer cells are alike."""
 
 
@@ -66,7 +66,7 @@ def rows_made_up(name: str, axes: Axes, *, rows: int, most: int, seed: int) -> M
 
 
 def _shaped(axis: PlannedAxis) -> PlannedAxis:
-    return replace(axis, bins=min(axis.bins, MOST_SHAPED))
+    return replace(axis, bins=min(axis.bins, MAX_SHAPED_BINS))
 
 
 def _drawn(

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
-from dpcube.core.epsilon import LARGEST, SMALLEST, parse_epsilon
+from dpcube.core.epsilon import MAX_EPSILON, MIN_EPSILON, parse_epsilon
 from dpcube.core.errors import DomainError, InputError, MemoryLimitError
 from dpcube.core.feasible import TOTAL_SHARE, check_drawable, check_public, error_of_total
 from dpcube.plan.advice import Advice, advise
@@ -22,8 +22,8 @@ from dpcube.strategies.strategy import FittedStrategy
 
 Predictions = Callable[[Fraction], Mapping[str, Prediction]]
 
-MOST_PLANNED_ROWS = 10**12
-MOST_PLANNED_CELLS = 10**15
+MAX_PLAN_ROWS = 10**12
+MAX_PLAN_CELLS = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,19 +229,19 @@ def _reach(predict: Predictions, kind: QueryKind, accuracy: float, start: Fracti
 def _around(epsilon: Fraction) -> list[Fraction]:
     """Return the epsilons of a curve, from a tenth of the asked one to ten times it, which is among them."""
     points = (rounded_up(float(epsilon) * 10 ** (step / 2)) for step in (-2, -1, 1, 2))
-    return sorted({epsilon, *(min(max(point, SMALLEST), LARGEST) for point in points)})
+    return sorted({epsilon, *(min(max(point, MIN_EPSILON), MAX_EPSILON) for point in points)})
 
 
 def _check_size(domain: Domain, strategy: FittedStrategy) -> None:
-    if strategy.store == "cells" and domain.size > MOST_PLANNED_CELLS:
-        most = f"{MOST_PLANNED_CELLS:,} cells"
+    if strategy.store == "cells" and domain.size > MAX_PLAN_CELLS:
+        most = f"{MAX_PLAN_CELLS:,} cells"
         msg = f"a plan is for cubes of up to {most}, and this one has {domain.size:,}; declare fewer bins"
         raise InputError(msg)
 
 
 def _check(rows: int, max_rows: int, accuracy: float | None) -> None:
-    if not 1 <= rows <= MOST_PLANNED_ROWS:
-        msg = f"a plan is for 1 to {MOST_PLANNED_ROWS:,} rows, got {rows}; say roughly how many there are"
+    if not 1 <= rows <= MAX_PLAN_ROWS:
+        msg = f"a plan is for 1 to {MAX_PLAN_ROWS:,} rows, got {rows}; say roughly how many there are"
         raise InputError(msg)
     if max_rows < 1:
         msg = f"a unit has at least one row, got max_rows {max_rows}"

@@ -28,7 +28,7 @@ SIMULATED_CELLS = 2**17
 """Cubes up to this size are simulated as they are; a run takes a fraction of a second."""
 SMALLER = 8
 """Of the two cubes that stand for a larger one, how many times smaller the second is."""
-MOST_RUNS = 8
+MAX_RUNS = 8
 RUNS_OF_PLANNERS = 4
 """Runs on each made-up table of a strategy that itself tries plans on made-up tables: one takes half a second, a
 hundred times as long as others. Typical errors of ranges were within 7% of those by eight runs."""
@@ -98,7 +98,7 @@ class MadeUpCube:
         self._unordered = tuple(number for number, axis in enumerate(axes) if not axis.ordered)
         self._seed = seed
         self._made_up = [made_up_counts(name, axes, rows=rows, seed=seed) for name in STAND_INS]
-        self._runs = int(np.clip(2 * SIMULATED_CELLS // np.prod(self.shape), 2, MOST_RUNS))
+        self._runs = int(np.clip(2 * SIMULATED_CELLS // np.prod(self.shape), 2, MAX_RUNS))
         self.workloads = {kind: workload_of(kind, self.shape, seed=seed) for kind in QUERY_KINDS}
         self._all = Workload(
             self.shape,

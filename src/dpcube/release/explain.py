@@ -17,11 +17,11 @@ from dpcube.release.trust import ONE_CELL, Trust, doubts, trust
 if TYPE_CHECKING:
     from dpcube.release.release import Release
 
-MOST_EXPLAINED_CELLS = 2**22
+MAX_EXPLAINED_CELLS = 2**22
 """Of larger cubes an account tells no errors: they would take longer than an account may."""
-MOST_SHARES = 3
+MAX_LISTED_SHARES = 3
 """Tables over as many attributes that were counted with more different units are told together."""
-MOST_ATTRIBUTES, MOST_KINDS, WIDTH = 6, 8, 100  # so that an account fits one screen
+MAX_LISTED_ATTRIBUTES, MAX_LISTED_KINDS, WIDTH = 6, 8, 100  # so that an account fits one screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ def account(release: "Release") -> ReleaseAccount:
     unit = "one row" if made.unit is None else f"all rows of one {made.unit} ({made.max_rows} counted at most)"
     names, sides = ", ".join(release.domain.names), " x ".join(map(str, shape))
     answers = bool(release.estimates)
-    told = answers and release.domain.size <= MOST_EXPLAINED_CELLS
-    errors = trust(release, release.domain.names[:MOST_ATTRIBUTES]) if told else ()
+    told = answers and release.domain.size <= MAX_EXPLAINED_CELLS
+    errors = trust(release, release.domain.names[:MAX_LISTED_ATTRIBUTES]) if told else ()
     return ReleaseAccount(
         cube=f"A cube of {names}: {sides} = {release.domain.size:,} cells, by {_method(release)}.",
         protection=f"What {unit} adds changes the chance of any outcome by a factor of exp({made.epsilon}) at most.",
@@ -132,11 +132,13 @@ def measured(release: "Release") -> list[Measured]:
     several, measurements = _tables_alike(release.transcript.measurements)
     selections, measurements = _selections_alike(measurements, names)
     several += selections
-    told = [alike for kept in measurements[:MOST_KINDS] for alike in kept.by_units(names, most=MOST_KINDS)]
-    others = [alike for kept in measurements[MOST_KINDS:] for alike in kept.by_units(names, most=0)]
+    told = [alike for kept in measurements[:MAX_LISTED_KINDS] for alike in kept.by_units(names, most=MAX_LISTED_KINDS)]
+    others = [alike for kept in measurements[MAX_LISTED_KINDS:] for alike in kept.by_units(names, most=0)]
     if others:
         counts, most = sum(alike.counts for alike in others), max(alike.units for alike in others)
-        told.append(CountsAlike(f"{len(measurements) - MOST_KINDS} other measurements, with at most", counts, most))
+        told.append(
+            CountsAlike(f"{len(measurements) - MAX_LISTED_KINDS} other measurements, with at most", counts, most)
+        )
     return [_measured(alike, release) for alike in several + told]
 
 
@@ -154,7 +156,7 @@ def _tables_alike(measurements: Sequence[Measurement]) -> tuple[list[CountsAlike
         of_way = {key[2]: tables for key, tables in alike.items() if key[:2] == (way, grouped)}
         every = "every group of cells" if grouped else "every cell"
         words = f"tables over {way} attribute{'s' * (way > 1)}"
-        if len(of_way) > MOST_SHARES:
+        if len(of_way) > MAX_LISTED_SHARES:
             words += ", with at most"
             of_way = {max(of_way): [table for tables in of_way.values() for table in tables]}
         for units, tables in of_way.items():

@@ -33,7 +33,7 @@ from dpcube.trees.tree import BoxTree
 if TYPE_CHECKING:
     from dpcube.release.release import Release
 
-MOST_RELEASES = 1000
+MAX_MERGED_RELEASES = 1000
 SPELL = re.compile(r"(?P<column>.+) from (?P<first>\S+) to (?P<last>\S+)", re.DOTALL)
 PERIOD_NAMES = ("period", "release period", "period of release")
 """What the new attribute is called: the first of these that no attribute has."""
@@ -76,8 +76,8 @@ def merged(releases: Sequence["Release"], names: Sequence[str] | None = None) ->
     """
     from dpcube.release.release import Release
 
-    if not 2 <= len(releases) <= MOST_RELEASES:
-        msg = f"2 to {MOST_RELEASES:,} releases can be put together, got {len(releases):,}"
+    if not 2 <= len(releases) <= MAX_MERGED_RELEASES:
+        msg = f"2 to {MAX_MERGED_RELEASES:,} releases can be put together, got {len(releases):,}"
         raise InputError(msg)
     names = [f"release {number}" for number in range(1, len(releases) + 1)] if names is None else names
     covered = [ReleasedPeriod.of(one, name) for one, name in zip(releases, names, strict=True)]

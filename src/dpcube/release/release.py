@@ -274,7 +274,7 @@ class Release:
         from dpcube.learn import training
 
         features, axis = self._features_for(target), self.domain.axis(target)
-        most = training.MOST_TRAINING_ROWS if most is None else most
+        most = training.MAX_TRAINING_ROWS if most is None else most
         return training.to_training(features, self.estimate(estimate), axis, encoding=encoding, most=most)
 
     def _features_for(self, target: str) -> "Features":

@@ -23,8 +23,8 @@ from dpcube.release.plots.picture import Bars, Picture, picture
 from dpcube.release.release import Release
 from dpcube.release.trust import COVERAGE, INTERVAL_KINDS, Trust, doubts, trust
 
-LONGEST_TITLE = 1000
-MOST_IN_TITLE = 6
+MAX_TITLE_LENGTH = 1000
+MAX_TITLE_ATTRIBUTES = 6
 """Attributes that a title names; of more it names the first, and says how many others there are."""
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 OF_A_MODEL = (
@@ -40,7 +40,7 @@ def report(
 
     `with_map=False` leaves out the map of two attributes, for a page one of whose sections has it.
     """
-    head = printable(title, longest=LONGEST_TITLE) or f"A private cube of {_named(release.domain.names)}"
+    head = printable(title, longest=MAX_TITLE_LENGTH) or f"A private cube of {_named(release.domain.names)}"
     made, told, marginals = release.provenance, trust(release), picture(release)
     parts = {
         "Headline numbers": _headline(told, marginals),
@@ -71,9 +71,11 @@ def report(
 def _named(names: Sequence[str]) -> str:
     """Return the names of attributes, each whole; of very many the first, and how many others there are."""
     shown = [printable(name, longest=LONGEST_NAME) for name in names]
-    if len(shown) <= MOST_IN_TITLE:
+    if len(shown) <= MAX_TITLE_ATTRIBUTES:
         return ", ".join(shown)
-    return f"{', '.join(shown[: MOST_IN_TITLE - 1])} and {len(shown) - MOST_IN_TITLE + 1} other attributes"
+    return (
+        f"{', '.join(shown[: MAX_TITLE_ATTRIBUTES - 1])} and {len(shown) - MAX_TITLE_ATTRIBUTES + 1} other attributes"
+    )
 
 
 def _headline(told: Sequence[Trust], marginals: Picture) -> str:

@@ -13,7 +13,7 @@ from dpcube.release.answer import Answers
 if TYPE_CHECKING:
     from dpcube.release.release import Release
 
-MOST_TRUST_QUERIES = 200
+MAX_TRUST_QUERIES = 200
 """Ranges, cells and values of one attribute that typical errors are taken over, always the same ones."""
 ONE_CELL = "one cell"
 INTERVAL_KINDS = {"ranges": "random ranges", "marginals": "groups of one attribute", "cells": "single cells"}
@@ -65,7 +65,7 @@ def _questions(release: "Release", attributes: Sequence[str]) -> Iterator[tuple[
     shape = release.domain.shape
     yield "all rows", Workload(shape, np.zeros((1, len(shape)), np.int64), np.array([shape]))
     ranges = evenly_placed_ranges(shape)
-    yield "a range at random", Workload(shape, ranges.lower[:MOST_TRUST_QUERIES], ranges.upper[:MOST_TRUST_QUERIES])
+    yield "a range at random", Workload(shape, ranges.lower[:MAX_TRUST_QUERIES], ranges.upper[:MAX_TRUST_QUERIES])
     for name in attributes:
         yield f"one value of {name}", _values_of(release.domain.axis(name), shape)
     if release.transcript.is_wide:
@@ -84,7 +84,7 @@ def _values_of(axis: int, shape: tuple[int, ...]) -> Workload:
 
 def _spaced(cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return every cell, or of many some evenly spaced ones."""
-    return np.unique(np.linspace(0, cells - 1, min(cells, MOST_TRUST_QUERIES)).astype(np.int64))
+    return np.unique(np.linspace(0, cells - 1, min(cells, MAX_TRUST_QUERIES)).astype(np.int64))
 
 
 def _told(question: str, answers: Answers) -> Trust:

@@ -39,7 +39,7 @@ from dpcube.strategies.plans import ADAPTIVE, CELLS, PlanSetting, TreePlan
 from dpcube.strategies.seen import ROOT, Seen, largest_tree
 from dpcube.strategies.simulation import AskedOfTables, choose
 from dpcube.strategies.strategy import STARTING, OfCells, Parameter
-from dpcube.strategies.worth_of_tables import MOST_TRIED, PILOT, tables_are_worth_it
+from dpcube.strategies.worth_of_tables import MAX_TRIED_CELLS, PILOT, tables_are_worth_it
 from dpcube.trees.halving import depth
 
 PLAIN = 1 / 45
@@ -60,7 +60,7 @@ OF_SHRUNK_VALUE = 600
 """Bytes of a value of a marginal, while it is learnt how much of its departures is real."""
 OF_MADE_UP_CELL = 90
 """Bytes of a cell of a made-up cube, with what is estimated of it and what is drawn for it."""
-MOST_WEIGHTS = 2**26
+MAX_WEIGHTS = 2**26
 """Weights that given questions may have, over all attributes: half a gigabyte."""
 
 
@@ -113,7 +113,7 @@ class Adaptive(OfCells):
         kinds = tuple(MIXED if attribute.ordered else "groups" for attribute in domain.attributes)
         if not self.questions:
             return replace(self, queries=kinds)
-        if len(self.questions) * sum(domain.shape) > MOST_WEIGHTS:
+        if len(self.questions) * sum(domain.shape) > MAX_WEIGHTS:
             many, cells = len(self.questions), sum(domain.shape)
             msg = f"strategy adaptive: {many:,} questions on attributes of {cells:,} cells are too many; give fewer"
             raise InputError(msg)
@@ -138,7 +138,7 @@ class Adaptive(OfCells):
         cells, axes = math.prod(shape), len(shape)
         of_node = max(200 + 16 * axes, 140 + 32 * axes)
         given = 0 if self.weights is None else 3 * max(weights.nbytes for weights in self.weights)
-        tried = is_small(shape) or (len(pairs_of_attributes(shape)) > 0 and cells <= MOST_TRIED)
+        tried = is_small(shape) or (len(pairs_of_attributes(shape)) > 0 and cells <= MAX_TRIED_CELLS)
         trees = 3 if tried else 1  # that of all cells and that of a made-up table, where a plan is chosen
         nodes = trees * largest_tree(shape)
         of_cell = 26 + (OF_MADE_UP_CELL if tried else 0)

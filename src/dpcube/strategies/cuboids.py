@@ -19,13 +19,13 @@ import numpy as np
 
 from dpcube.core.arrays import Ints
 from dpcube.core.candidates import TableDistances
-from dpcube.core.counter import BUDGET_UNITS, MOST_TABLE_CELLS, NoisyCounter
+from dpcube.core.counter import BUDGET_UNITS, MAX_TABLE_CELLS, NoisyCounter
 from dpcube.core.domain import Domain
 from dpcube.core.domain.attribute import listing
-from dpcube.core.epsilon import SMALLEST_SHARE
+from dpcube.core.epsilon import MIN_SHARE
 from dpcube.core.errors import DomainError, InputError
 from dpcube.measurements import CellGroups, Marginal, Measurement, Selection, Transcript
-from dpcube.models.cuboids.estimate import MOST_MODEL_CELLS
+from dpcube.models.cuboids.estimate import MAX_MODEL_CELLS
 from dpcube.models.cuboids.first_tables import in_groups, tables_of_one
 from dpcube.models.cuboids.fitting import CountedTable, FittedModel, fit, total_of
 from dpcube.models.cuboids.junction import CliqueAxes, model_cells, model_cells_with, table_cells
@@ -40,19 +40,19 @@ CHOICE_SHARE, CHOICE_SHARE_BESIDE = Fraction(1, 10), Fraction(3, 10)
 """Of what is left then, for choices; beside tables by a target, where fewer are made and each matters."""
 NOISE_OF_TABLE = 0.3
 """The part of all rows that the noise of a table over two attributes may amount to: it decides how many groups."""
-FEWEST_GROUPS, MOST_GROUPS = 3, 60
-MOST_LEARNT = 2**16
+MIN_TABLE_GROUPS, MAX_TABLE_GROUPS = 3, 60
+MAX_CLIQUE_CELLS = 2**16
 """Cells of the model's cliques: it is fitted some hundred times, a pass over all of them each."""
 STEPS_BETWEEN, CLOSE_BETWEEN = 60, 1e-7
 """Steps by which the model learns a table before the next choice, and how little the last may better it: 1e-7 of some
 ten nats a row are less than a thousandth in total variation, below what a choice can tell."""
-LITTLE_NOISE, MOST_AFFORDED = 0.03, 100
+LITTLE_NOISE, MAX_AFFORDED_TABLES = 0.03, 100
 """The part of all rows that noise may move in each of many small tables, and how many there may be: each is fitted."""
 FIRST_TABLES = 3
 """Tables by which it is judged whether many more of them would tell anything: these depart most."""
-MOST_AXES, MOST_NAMED = 4, 256
-MOST_TELLING = 2**10
-MOST_CELLS_OF_ONE = 2**20
+MAX_TABLE_AXES, MAX_NAMED_TABLES = 4, 256
+MAX_WEIGHTED_SIDE = 2**10
+MAX_ATTRIBUTE_CELLS = 2**20
 """Cells of an attribute: each is counted by itself."""
 
 
@@ -85,9 +85,9 @@ class Cuboids:
     def for_domain(self, domain: Domain) -> "Cuboids":
         """Return the strategy with the axes of what was named."""
         names = domain.names
-        if max(domain.shape) > MOST_CELLS_OF_ONE:
+        if max(domain.shape) > MAX_ATTRIBUTE_CELLS:
             widest = max(domain.attributes, key=lambda attribute: attribute.size)
-            msg = f"strategy cuboids: an attribute has at most {MOST_CELLS_OF_ONE:,} cells, and '{widest.name}' "
+            msg = f"strategy cuboids: an attribute has at most {MAX_ATTRIBUTE_CELLS:,} cells, and '{widest.name}' "
             msg += f"{widest.size:,}; use wider bins"
             raise DomainError(msg)
         ordered = tuple(attribute.ordered for attribute in domain.attributes)
@@ -104,10 +104,9 @@ class Cuboids:
         if not self.cuboids:
             return replace(self, ordered=ordered)
         twice = [table for table, of in zip(self.cuboids, axes, strict=True) if axes.count(of) > 1]
-        if twice or max(map(len, axes)) > MOST_AXES or len(axes) > MOST_NAMED:
-            msg = (
-                f"strategy cuboids: name each table once, at most {MOST_NAMED}, each of at most {MOST_AXES} attributes"
-            )
+        if twice or max(map(len, axes)) > MAX_TABLE_AXES or len(axes) > MAX_NAMED_TABLES:
+            msg = f"strategy cuboids: name each table once, at most {MAX_NAMED_TABLES}, each of at most "
+            msg += f"{MAX_TABLE_AXES} attributes"
             raise InputError(msg)
         found = replace(self, ordered=ordered, named=tuple(axes))
         found._check_model(domain.shape)
@@ -121,9 +120,9 @@ class Cuboids:
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return the memory of the tables and of the model; rows take theirs besides, as many as there are."""
-        pairs = math.comb(len(shape), 2) * MOST_GROUPS**2
+        pairs = math.comb(len(shape), 2) * MAX_TABLE_GROUPS**2
         classes = 1 if self.target_axis is None else shape[self.target_axis]
-        return STARTING + 64 * MOST_LEARNT + 64 * classes * sum(shape) + 40 * pairs
+        return STARTING + 64 * MAX_CLIQUE_CELLS + 64 * classes * sum(shape) + 40 * pairs
 
     def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:
         """Return sentences on what a release would count; roughly how many tables, if it is known how many rows."""
@@ -173,12 +172,12 @@ class Cuboids:
         left = BUDGET_UNITS - sum(units)
         few, rounds = len(self.named), len(self.named)
         if not self.named:
-            drawable = max(int(left * share * per / (2 * SMALLEST_SHARE)), 1)  # noise of smaller shares is not
+            drawable = max(int(left * share * per / (2 * MIN_SHARE)), 1)  # noise of smaller shares is not
             signal = total_of(noisy) * float(per * BUDGET_UNITS)
             few, rounds = (min(r, drawable) for r in rounds_for(signal, shape, beside=self.target_axis is not None))
         of_choice, of_table = int(left * share / rounds), int(left * (1 - share) / rounds)
         noise = 1 / float(of_table * per)
-        most = int(np.clip(math.sqrt(NOISE_OF_TABLE * total_of(noisy) / noise), FEWEST_GROUPS, MOST_GROUPS))
+        most = int(np.clip(math.sqrt(NOISE_OF_TABLE * total_of(noisy) / noise), MIN_TABLE_GROUPS, MAX_TABLE_GROUPS))
         groups = self._groups_of_a_model(noisy, most, noise, [*first, *self.named])
         coarse = counter.grouped(groups)
         purse = _Purse(int(left * (1 - share)), rounds, coarse.shape, per)
@@ -215,8 +214,8 @@ class Cuboids:
 
     def _check_model(self, shape: tuple[int, ...]) -> None:
         """Refuse tables that no model could hold, however few the groups: by then the budget would be spent."""
-        sides = [side if axis == self.target_axis else min(side, FEWEST_GROUPS) for axis, side in enumerate(shape)]
-        if model_cells(tuple(sides), [*self.first_axes(len(shape)), *self.named]) > MOST_MODEL_CELLS:
+        sides = [side if axis == self.target_axis else min(side, MIN_TABLE_GROUPS) for axis, side in enumerate(shape)]
+        if model_cells(tuple(sides), [*self.first_axes(len(shape)), *self.named]) > MAX_MODEL_CELLS:
             what = "the tables named hang together so closely" if self.named else f"'{self.target}' has so many values"
             msg = f"strategy cuboids: {what} that no model could hold them; name fewer tables, or use wider bins"
             raise InputError(msg)
@@ -228,7 +227,7 @@ class Cuboids:
         while True:
             groups = self._groups(noisy, most, noise)
             sides = tuple(int(of_axis.max()) + 1 for of_axis in groups)
-            if most == 1 or model_cells(sides, tables) <= MOST_MODEL_CELLS:
+            if most == 1 or model_cells(sides, tables) <= MAX_MODEL_CELLS:
                 return groups
             most = max(most * 3 // 4, 1)
 
@@ -299,7 +298,7 @@ class _Learnt:
         ]
         if tying:
             cells = model_cells_with(shape, counted, tying)
-            self.beyond |= {pair for pair, most in zip(tying, cells.tolist(), strict=True) if most > MOST_LEARNT}
+            self.beyond |= {pair for pair, most in zip(tying, cells.tolist(), strict=True) if most > MAX_CLIQUE_CELLS}
         return [pair for pair in pairs if pair not in self.beyond]
 
     def select(self, candidates: list[CliqueAxes], units: int) -> Selection:
@@ -359,7 +358,7 @@ class _Purse:
 
 def least_units(per: Fraction) -> int:
     """Return the fewest units by which noise can be drawn."""
-    return math.ceil(SMALLEST_SHARE / per)
+    return math.ceil(MIN_SHARE / per)
 
 
 def units_of_ones(shape: tuple[int, ...], per: Fraction) -> list[int]:
@@ -367,9 +366,9 @@ def units_of_ones(shape: tuple[int, ...], per: Fraction) -> list[int]:
 
     The noise of a table of c cells adds up to c / epsilon without signs, and the sum of c_j / epsilon_j is least, for
     epsilons that add up, if epsilon_j goes by the square root of c_j. An attribute of very many cells leaves others
-    their part: no more than MOST_TELLING of them count.
+    their part: no more than MAX_WEIGHTED_SIDE of them count.
     """
-    roots = [math.sqrt(min(side, MOST_TELLING)) for side in shape]
+    roots = [math.sqrt(min(side, MAX_WEIGHTED_SIDE)) for side in shape]
     least = least_units(per)
     shared = int(FIRST_SHARE * BUDGET_UNITS) - least * len(shape)
     return [least + int(shared * root / sum(roots)) for root in roots]
@@ -391,11 +390,11 @@ def rounds_for(rows_times_epsilon: float, shape: tuple[int, ...], *, beside: boo
         (SHARE_BY_TARGET, CHOICE_SHARE_BESIDE, 2.2, 0.2) if beside else (FIRST_SHARE, CHOICE_SHARE, 1.95, 0.5)
     )
     wanted = len(shape) * np.clip(0.72 * math.log10(max(rows_times_epsilon, 1.0)) - less, fewest, 2.0)
-    sides = [min(side, MOST_GROUPS) for side in shape if side > 1]
+    sides = [min(side, MAX_TABLE_GROUPS) for side in shape if side > 1]
     cells = [one * other for one, other in itertools.combinations(sides, 2)]
     # A table with the epsilon of one of r rounds has a noise of 1 / epsilon a cell; half of their sum are rows moved.
     afforded = 2 * LITTLE_NOISE * rows_times_epsilon * float((1 - first) * (1 - choices)) / float(np.mean(cells or [1]))
-    few, most = np.clip(np.rint([wanted, min(afforded, MOST_AFFORDED)]), 1, max(math.comb(len(shape), 2), 1))
+    few, most = np.clip(np.rint([wanted, min(afforded, MAX_AFFORDED_TABLES)]), 1, max(math.comb(len(shape), 2), 1))
     return int(few), int(max(few, most))
 
 
@@ -430,8 +429,8 @@ def _check_target(target: str, domain: Domain) -> None:
         key=lambda one: one.size,
         default=None,
     )
-    if widest is not None and widest.size * domain[target].size > MOST_TABLE_CELLS:
-        msg = f"strategy cuboids: '{widest.name}' by the target '{target}' has more than {MOST_TABLE_CELLS:,} cells; "
+    if widest is not None and widest.size * domain[target].size > MAX_TABLE_CELLS:
+        msg = f"strategy cuboids: '{widest.name}' by the target '{target}' has more than {MAX_TABLE_CELLS:,} cells; "
         msg += "use wider bins"
         raise DomainError(msg)
 

@@ -17,9 +17,9 @@ import numpy as np
 from dpcube.core.arrays import Bools, Floats, Ints
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter
 from dpcube.core.domain import Domain
-from dpcube.core.epsilon import SMALLEST_SHARE
+from dpcube.core.epsilon import MIN_SHARE
 from dpcube.core.errors import DomainError
-from dpcube.core.regions import MOST_SIZE
+from dpcube.core.regions import MAX_GRID_CELLS
 from dpcube.measurements import Transcript
 from dpcube.queries.workload_model import MIXED, WorkloadModel
 from dpcube.strategies.looking import (
@@ -36,9 +36,9 @@ from dpcube.strategies.seen import ROOT, SPARE, Seen, largest_tree, sums_to
 from dpcube.strategies.strategy import STARTING, UNIT_EPSILON, Parameter, Store, WorkloadKind
 from dpcube.trees.halving import depth
 
-MOST_GRID_ATTRIBUTES = 3
+MAX_GRID_ATTRIBUTES = 3
 """Attributes, of more than one cell, of a domain that is released so unless another strategy is named."""
-MOST_GRID_NODES = 2**20
+MAX_GRID_NODES = 2**20
 """Nodes to which the tree grows, about: some 0.7 GB with the regions by which the gate counts and charges."""
 
 
@@ -54,7 +54,7 @@ class FineGrid:
 
     def for_domain(self, domain: Domain) -> "FineGrid":
         """Return the strategy with what will be asked of each attribute of a domain."""
-        if domain.size > MOST_SIZE:
+        if domain.size > MAX_GRID_CELLS:
             msg = f"strategy {self.name}: a grid has at most 2^61 cells, and the domain {domain.size:,}; use wider bins"
             raise DomainError(msg)
         return replace(self, kinds=tuple(MIXED if attribute.ordered else "groups" for attribute in domain.attributes))
@@ -65,7 +65,7 @@ class FineGrid:
 
     def peak_bytes(self, shape: tuple[int, ...]) -> int:
         """Return the memory of the axes and of the largest tree with its regions; rows take theirs besides."""
-        nodes = min(largest_tree(shape), MOST_GRID_NODES + SPARE)
+        nodes = min(largest_tree(shape), MAX_GRID_NODES + SPARE)
         return STARTING + 200 * sum(shape) + nodes * (450 + 100 * len(shape))
 
     def description(self, domain: Domain, *, rows: int | None = None, epsilon: Fraction = UNIT_EPSILON) -> list[str]:  # noqa: ARG002
@@ -91,7 +91,7 @@ class FineGrid:
         """
         shape = counter.shape
         model = WorkloadModel(shape, self.kinds or (MIXED,) * len(shape))
-        seen = Seen(counter, model.cut_order(), evenly=True, most=MOST_GRID_NODES)
+        seen = Seen(counter, model.cut_order(), evenly=True, most=MAX_GRID_NODES)
         seen.count_total(ROOT_SHARE)
         active = ROOT
         for level, more in grid_levels(depth(shape)):
@@ -129,7 +129,7 @@ def next_look(seen: Seen, active: Ints, more: int) -> tuple[Ints, Ints]:
     spare = np.maximum(seen.left[active] - kept, 0)
     left = np.asarray(seen.left[active] * per, np.float64)
     units = (spare / weights_to_come(seen.posterior().totals[active], left, more)).astype(np.int64)
-    can_pay: Bools = units >= math.ceil(SMALLEST_SHARE / seen.counter.epsilon_per_unit) + 1
+    can_pay: Bools = units >= math.ceil(MIN_SHARE / seen.counter.epsilon_per_unit) + 1
     can_pay &= units >= BUDGET_UNITS >> 20
     return active[can_pay], units[can_pay]
 

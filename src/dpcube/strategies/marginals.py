@@ -12,10 +12,10 @@ from dpcube.measurements import Marginal
 from dpcube.models.marginals.components import TableAxes, axes_of_several
 
 AS_MUCH_AS_THE_TREE = 15
-"""The tree is worth as many pairs: n pairs may get n / (n + 15) of `MOST_OF_PAIRS` of the budget."""
-MOST_OF_PAIRS = Fraction(3, 4)
+"""The tree is worth as many pairs: n pairs may get n / (n + 15) of `MAX_PAIRS_SHARE` of the budget."""
+MAX_PAIRS_SHARE = Fraction(3, 4)
 """3 attributes may give .13 of the budget to pairs, 4 .21, 5 .30, 6 .38, 8 .49."""
-LEAST_OF_TREE = Fraction(1, 10)
+MIN_TREE_SHARE = Fraction(1, 10)
 """What is left to the tree whatever the number of pairs."""
 OF_CLASS_TABLES = Fraction(2, 3)
 """The part of the budget for tables of attributes by class, where a release is made for a target."""
@@ -36,7 +36,7 @@ def pairs_of_attributes(shape: tuple[int, ...]) -> list[TableAxes]:
 def share_of_pairs(shape: tuple[int, ...], *, before: Fraction = Fraction(0)) -> Fraction:
     """Return the share of the budget of two-way marginals where they are worth it, given what was spent `before`."""
     pairs = len(pairs_of_attributes(shape))
-    return min(MOST_OF_PAIRS * Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE), 1 - LEAST_OF_TREE - before)
+    return min(MAX_PAIRS_SHARE * Fraction(pairs, pairs + AS_MUCH_AS_THE_TREE), 1 - MIN_TREE_SHARE - before)
 
 
 def count_pairs(counter: NoisyCounter, share: Fraction) -> list[Marginal]:

@@ -15,16 +15,16 @@ from dpcube.models.marginals.components import axes_of_several
 
 SPARSE_SHARE = Fraction(1, 3)
 """The share of all one-way marginals together where cells do not stand out of their noise."""
-VALUES_POWER, MOST_SHARING = 1 / 4, 2**10
+VALUES_POWER, MAX_SHARING_VALUES = 1 / 4, 2**10
 """They divide it by this power of their numbers of values, of which no more than so many count."""
 DENSE = 1.0
 """Rows times epsilon per cell from which cells stand out of their noise."""
-BESIDE_CELLS, LARGEST_PART = 3.0, 1 / 4
+BESIDE_CELLS, MAX_MARGINAL_SHARE = 3.0, 1 / 4
 """There a marginal gets so many times the share that makes it as precise as a sum of cells; none if that share is
 larger than this part of epsilon."""
-LEAST_BESIDE = 1 / 15
+MIN_MARGINAL_SHARE = 1 / 15
 """Which is not less than this, for an attribute of few values in a cube of very many cells."""
-MOST_BESIDE, COST_TO_CELLS = 1 / 4, 0.15
+MAX_MARGINALS_SHARE, COST_TO_CELLS = 1 / 4, 0.15
 """All of them together have the first at most, and the second over epsilon: noise of cells falls exponentially with
 epsilon. If that leaves any less than precise as a sum of cells, none is counted."""
 OF_RANGES = Fraction(1, 4)
@@ -54,7 +54,7 @@ def one_way_shares(
     """
     cells = math.prod(shape)
     if total * epsilon < DENSE * cells:
-        roots = [min(values, MOST_SHARING) ** VALUES_POWER if values > 1 else 0.0 for values in shape]
+        roots = [min(values, MAX_SHARING_VALUES) ** VALUES_POWER if values > 1 else 0.0 for values in shape]
         shares = [SPARSE_SHARE * Fraction(root / sum(roots)) for root in roots]
     else:
         shares = list(map(Fraction, _shares_beside_cells(shape, epsilon)))
@@ -64,9 +64,9 @@ def one_way_shares(
 def _shares_beside_cells(shape: tuple[int, ...], epsilon: float) -> list[float]:
     cells = math.prod(shape)
     as_precise = [math.sqrt(values / cells) for values in shape]
-    counted = [values > 1 and part <= LARGEST_PART for values, part in zip(shape, as_precise, strict=True)]
-    wanted = [max(BESIDE_CELLS * part, LEAST_BESIDE) * of for part, of in zip(as_precise, counted, strict=True)]
-    scale = min(1.0, min(MOST_BESIDE, COST_TO_CELLS / epsilon) / max(sum(wanted), 1e-9))
+    counted = [values > 1 and part <= MAX_MARGINAL_SHARE for values, part in zip(shape, as_precise, strict=True)]
+    wanted = [max(BESIDE_CELLS * part, MIN_MARGINAL_SHARE) * of for part, of in zip(as_precise, counted, strict=True)]
+    scale = min(1.0, min(MAX_MARGINALS_SHARE, COST_TO_CELLS / epsilon) / max(sum(wanted), 1e-9))
     return [scale * share if scale * BESIDE_CELLS >= 1 else 0.0 for share in wanted]
 
 

@@ -15,7 +15,7 @@ from dpcube.measurements import Transcript
 from dpcube.strategies.marginals import peak_bytes_of_tables
 from dpcube.strategies.strategy import STARTING, OfCells, Parameter, Strategy
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,8 +97,8 @@ def _name_of(strategy: object) -> str:
         msg = f"{strategy.__name__} is a class; a strategy is an object of it: {strategy.__name__}()"
         raise InputError(msg)
     name = getattr(strategy, "name", None)
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        msg = f"a strategy must have a name, a text of up to {LONGEST_NAME} characters; {_kind(strategy)} has none"
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+        msg = f"a strategy must have a name, a text of up to {MAX_NAME_LENGTH} characters; {_kind(strategy)} has none"
         raise InputError(msg)
     if not callable(getattr(strategy, "run", None)):
         msg = f"strategy '{name}' must have a method run(counter) that returns a Transcript; {_kind(strategy)} has none"

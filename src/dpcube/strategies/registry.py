@@ -18,11 +18,11 @@ from dpcube.core.domain.attribute import listing
 from dpcube.core.errors import InputError
 from dpcube.core.feasible import check_fits
 from dpcube.core.memory import check_memory
-from dpcube.core.regions import MOST_SIZE
+from dpcube.core.regions import MAX_GRID_CELLS
 from dpcube.strategies.adaptive import Adaptive
 from dpcube.strategies.cells import Cells
-from dpcube.strategies.cuboids import MOST_CELLS_OF_ONE, Cuboids
-from dpcube.strategies.fine_grid import MOST_GRID_ATTRIBUTES, FineGrid
+from dpcube.strategies.cuboids import MAX_ATTRIBUTE_CELLS, Cuboids
+from dpcube.strategies.fine_grid import MAX_GRID_ATTRIBUTES, FineGrid
 from dpcube.strategies.outside import Outside, in_one_line
 from dpcube.strategies.strategy import FittedStrategy, Strategy
 from dpcube.strategies.two_phase import TwoPhase
@@ -45,7 +45,7 @@ WIDE_STRATEGY, GRID_STRATEGY = OF_ROWS
 """The strategies of wide tables and of fine grids, chosen for these unless another is named."""
 NOT_COMPARED = tuple(OF_ROWS)
 """Strategies that release a table and that no command compares with others."""
-MOST_CELLS_OF_A_CUBE = 2**28
+MAX_CUBE_CELLS = 2**28
 """Domains of more cells are released as a grid's boxes, or as cuboids: a cube would take some 20 GB."""
 BUILT_IN = (*BY_NAME.values(), *OF_ROWS.values())
 GROUP = "dpcube.strategies"
@@ -68,12 +68,12 @@ def releasing_strategy(strategy: str | Strategy, domain: Domain) -> FittedStrate
     default = Adaptive() if strategy == DEFAULT else strategy
     if type(default) is not Adaptive or default.queries is not None or default.questions:
         return fitted
-    if domain.size <= MOST_CELLS_OF_A_CUBE:
+    if domain.size <= MAX_CUBE_CELLS:
         return fitted
-    few = sum(side > 1 for side in domain.shape) <= MOST_GRID_ATTRIBUTES
-    if few and domain.size <= MOST_SIZE and default.target is None:
+    few = sum(side > 1 for side in domain.shape) <= MAX_GRID_ATTRIBUTES
+    if few and domain.size <= MAX_GRID_CELLS and default.target is None:
         return FineGrid().for_domain(domain)
-    if max(domain.shape) > MOST_CELLS_OF_ONE:
+    if max(domain.shape) > MAX_ATTRIBUTE_CELLS:
         return fitted
     return Cuboids(target=default.target).for_domain(domain)
 

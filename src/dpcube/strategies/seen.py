@@ -20,7 +20,7 @@ from dpcube.trees.tree import BoxTree
 
 LOOK_ROUNDS = 1
 """Rounds of inference after each look: each starts from what the one before has learnt."""
-MOST_NODES = 2**22
+MAX_NODES = 2**22
 """The tree grows to about so many nodes; where more boxes are worth a look, those worth most are looked into.
 
 Cubes of up to two million cells never come there. It bounds the memory of a release whatever the domain.
@@ -32,7 +32,7 @@ ROOT = np.zeros(1, np.int64)
 
 def largest_tree(shape: tuple[int, ...]) -> int:
     """Return how many nodes a tree of a shape may come to have: two for each cell, unless that is too many."""
-    return min(2 * math.prod(shape), MOST_NODES + SPARE)
+    return min(2 * math.prod(shape), MAX_NODES + SPARE)
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Seen:
     whole: int = BUDGET_UNITS
     evenly: bool = False
     """Whether axes are so long that the posterior learns no marginals of them."""
-    most: int = field(default_factory=lambda: MOST_NODES)
+    most: int = field(default_factory=lambda: MAX_NODES)
     """The nodes to which the tree grows, about."""
     tree: BoxTree = field(init=False)
     left: Ints = field(init=False)

@@ -27,7 +27,7 @@ from dpcube.strategies.seen import Seen
 from dpcube.strategies.simulated import draw_below, noise_of_cells, ranges_of, simulated_gate
 from dpcube.trees.halving import depth, halve
 
-MOST_SIMULATED, MOST_TABLES = 2**14, 4
+MAX_SIMULATED_CELLS, MAX_SIMULATED_TABLES = 2**14, 4
 """Cells of the made-up tables of one law together, and how many such tables there are at most. At least one is."""
 SIMULATED_ROUNDS = 2
 """Rounds of inference for the estimate of a made-up table: one less than a release takes, for time."""
@@ -50,7 +50,7 @@ NO_ERROR = 1e-3
 """So many rows are no error: at a large epsilon plain cells of a small table often have none at all."""
 LEAST_OF_MEAN = 1e-3
 """No value of a simulated table is expected to have less than this part of the mean of its attribute's values."""
-MOST_QUESTIONS = 64
+MAX_QUESTIONS = 64
 """Of declared questions so many are asked of a made-up table, evenly chosen from the list."""
 
 
@@ -66,7 +66,7 @@ class AskedOfTables:
     def of(cls, shape: tuple[int, ...], kinds: tuple[str, ...], weights: tuple[Floats, ...] | None) -> "AskedOfTables":
         """Return what the kinds of queries on each axis, or given questions, ask."""
         if weights is not None:
-            chosen = np.unique(np.linspace(0, len(weights[0]) - 1, MOST_QUESTIONS).astype(np.int64))
+            chosen = np.unique(np.linspace(0, len(weights[0]) - 1, MAX_QUESTIONS).astype(np.int64))
             return cls((), tuple(of_axis[chosen] for of_axis in weights), any_kind=False)
         each = [
             tuple(kind if of_axis == MIXED else of_axis for of_axis in kinds)
@@ -112,7 +112,7 @@ def choose(seen: Seen, setting: PlanSetting, asked: AskedOfTables, ones: Sequenc
 
     `ones` are one-way marginals that were counted: simulated tables have them, and they are counted there too.
     """
-    tables = 2 * min(max(MOST_SIMULATED // int(np.prod(seen.tree.shape)), 1), MOST_TABLES)
+    tables = 2 * min(max(MAX_SIMULATED_CELLS // int(np.prod(seen.tree.shape)), 1), MAX_SIMULATED_TABLES)
     wrong, loss = np.zeros((len(PLANS), tables, len(asked.errors(np.zeros(seen.tree.shape))))), np.zeros(len(PLANS))
     plain = wrong[0].copy()
     for number, (table, noise) in enumerate(_tables_and_noise(seen, ones, tables)):

@@ -15,7 +15,7 @@ from dpcube.noise.law import DiscreteLaplace
 from dpcube.strategies.strategy import STARTING, OfCells, Parameter
 from dpcube.trees.partition import grow
 
-LARGEST_CELL = 2**30
+MAX_CELL_COUNT = 2**30
 """Cells are partitioned as if none held more, which keeps the sums of squares in range whatever the rows hold."""
 
 
@@ -87,7 +87,7 @@ class TwoPhase(OfCells):
         noisy_cells = every_cell(counter, cell_units)
         noise_variance = DiscreteLaplace(cell_units * counter.epsilon_per_unit).variance
         tree = grow(
-            np.clip(noisy_cells, 0 if self.partition_on == "records" else -LARGEST_CELL, LARGEST_CELL),
+            np.clip(noisy_cells, 0 if self.partition_on == "records" else -MAX_CELL_COUNT, MAX_CELL_COUNT),
             threshold=self.threshold,
             rule=self.rule,
             weight=self.weight,

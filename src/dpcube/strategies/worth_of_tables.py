@@ -28,11 +28,11 @@ from dpcube.strategies.simulation import AskedOfTables
 
 PILOT = Fraction(4, 100)
 """The part of the budget that all tables together get before it is known whether they are worth more."""
-MOST_TRIED = 2**18
+MAX_TRIED_CELLS = 2**18
 """Cubes of more cells are not tried: that would take too long."""
 MANY_ATTRIBUTES = 6
 """From so many attributes on tables are taken to be worth it where that is not tried."""
-MOST_TRIPLES = 10
+MAX_TRIPLES = 10
 """Tables over three attributes, evenly chosen, that errors are taken of."""
 
 TablesAndTree = tuple[list[Marginal], BoxCounts]
@@ -50,7 +50,7 @@ def tables_are_worth_it(
     `count` counts the tables and the tree of a counter, given the part of the budget for the tables: `share` or none.
     """
     shape, unit = counter.shape, counter.epsilon_per_unit
-    if math.prod(shape) > MOST_TRIED:
+    if math.prod(shape) > MAX_TRIED_CELLS:
         return len(shape) >= MANY_ATTRIBUTES
     even = most_even_cube(Components.of(shape, noisy_tables(Transcript(shape, unit, tuple(pilot)))))
     gain = 0.0
@@ -83,7 +83,7 @@ def _log_errors(wrong: Floats, asked: AskedOfTables) -> float:
     axes, found = range(wrong.ndim), [of_questions]
     for way in (1, 2, 3):
         chosen = list(itertools.combinations(axes, way))
-        some = chosen[:: max(len(chosen) // MOST_TRIPLES, 1)] if way == 3 else chosen
+        some = chosen[:: max(len(chosen) // MAX_TRIPLES, 1)] if way == 3 else chosen
         sums = np.mean([np.abs(table_over(wrong, kept)).mean() for kept in some])
         found.append(np.log(max(float(sums), 1e-9)))
     return float(np.mean(found))

@@ -10,7 +10,7 @@ import numpy as np
 from dpcube.core.arrays import Floats
 from dpcube.models.cuboids.junction import CliqueAxes, JunctionTree, table_cells
 
-MOST_BROUGHT = 2**13
+MAX_CACHED_TABLE = 2**13
 """Cells of a table that is kept while many others are made that may use it."""
 
 _Part = tuple[Floats, CliqueAxes]
@@ -82,7 +82,7 @@ class Beliefs:
                 ]
                 parts = [(self._given[k], self.tree.cliques[k]), *factors.pop(k, []), *own]
                 found = _contracted(parts, {*wanted, *upper})
-                if not weights and found[0].size <= MOST_BROUGHT:
+                if not weights and found[0].size <= MAX_CACHED_TABLE:
                     brought[k, wanted] = found
             factors.setdefault(self.tree.parents[k], []).append(found)
         own = [(weights[axis], (axis,)) for axis in self.tree.cliques[top] if axis in weights]

@@ -39,9 +39,9 @@ from dpcube.queries import CountingQueries, Workload
 if TYPE_CHECKING:
     from dpcube.measurements import Transcript
 
-MOST_MODEL_CELLS = 2**20
+MAX_MODEL_CELLS = 2**20
 """Cells of all cliques of a model that is fitted; strategies stay far below it."""
-MOST_JOINT_CELLS = 2**20
+MAX_JOINT_CELLS = 2**20
 """Cells of a table over the attributes of many questions; larger ones are asked one by one."""
 Way = Literal["weighed", "taken", "squared"]
 WAYS: tuple[Way, ...] = ("weighed", "taken", "squared")
@@ -189,7 +189,7 @@ class CuboidsEstimate:
 
     def _values(self, axes: CliqueAxes, asked: "_Asked", at: Ints, way: Way = "weighed") -> Floats:
         """Return the answers of queries about some axes."""
-        if table_cells(self.sides, axes) <= MOST_JOINT_CELLS:
+        if table_cells(self.sides, axes) <= MAX_JOINT_CELLS:
             return asked.sums(self.beliefs.marginal(axes), axes, at, way)
         weights = asked.folded[way]
         one_by_one = [
@@ -356,7 +356,7 @@ def makes_a_small_model(transcript: "Transcript") -> bool:
     """Say whether the model of cuboids can be held."""
     axes = [one.axes for one in transcript.marginals if one.axes]
     sides = transcript.shape if transcript.groups is None else transcript.groups.sides
-    return model_cells(sides, axes) <= MOST_MODEL_CELLS
+    return model_cells(sides, axes) <= MAX_MODEL_CELLS
 
 
 def _weights(queries: Queries) -> CountingQueries:

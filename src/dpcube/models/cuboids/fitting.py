@@ -26,13 +26,13 @@ from dpcube.core.arrays import Floats
 from dpcube.models.cuboids.beliefs import Beliefs, calibrated, zero_factors
 from dpcube.models.cuboids.junction import CliqueAxes, JunctionTree, places_without
 
-EVENNESS, MOST_EVEN = 0.05, 0.01
+EVENNESS, MAX_REGULARISATION = 0.05, 0.01
 """In units of the noise's deviation: a theta of 1 moves a count by a twentieth of that, or less if noise is small. So
 evenness is 0.05 over the deviation of the middle table, but at most the second. Halved or doubled, total variation on
 the Adult table changes by less than 2% at epsilon 0.1, 1 and 3. As one number for all epsilons, 0.001, it left classes
 off by 200 rows at epsilon 4, where tables counted them to 5: the less even a cube may be, the more steps lead to it.
 """
-MOST_FIT_STEPS, STEPS_KEPT = 500, 80
+MAX_FIT_STEPS, STEPS_KEPT = 500, 80
 """Steps of L-BFGS, and how many of them it remembers: of 20, twice as many are needed."""
 
 
@@ -91,7 +91,7 @@ def fit(
     tables: list[CountedTable],
     *,
     start: Mapping[CliqueAxes, Floats] | None = None,
-    steps: int = MOST_FIT_STEPS,
+    steps: int = MAX_FIT_STEPS,
     close: float = 1e-10,
 ) -> FittedModel:
     """Return the most even cube that agrees with noisy tables; `start` are thetas of an earlier fit.
@@ -105,7 +105,7 @@ def fit(
     tables = pooled([table for table in tables if table.axes])
     tree = JunctionTree.of(shape, [table.axes for table in tables])
     deviation = math.sqrt(float(np.median([table.variance for table in tables])))
-    evenness = min(EVENNESS / max(deviation, 1e-9), MOST_EVEN)
+    evenness = min(EVENNESS / max(deviation, 1e-9), MAX_REGULARISATION)
     wanted = [table.counts + (total - table.counts.sum()) * table.variances / table.variances.sum() for table in tables]
     scales = [
         1 / np.sqrt(np.maximum(counts, 0) + evenness * table.variances + 1)

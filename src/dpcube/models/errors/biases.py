@@ -44,7 +44,7 @@ bundled table, of 25 settings of drawn tables and of 21 of DPBench's, intervals 
 and none odd, and the worst tenth of questions holds 92% (89%), 76% (75%) and 81% (77%).
 """
 
-LARGEST_NOISE = 25.0
+MAX_NOISE = 25.0
 """Noise beyond so many times the stated square counts as so much in `geometric_middle`. Halved or doubled, intervals on
 seven tables of 8 to 14 attributes become 1% narrower or wider, and as many hold."""
 
@@ -125,7 +125,7 @@ def geometric_middle(own: Floats, noise: Floats) -> Floats:
     Biases of sums of many boxes are in between: the more boxes, the larger the noise, and the more of them are off the
     same way. Where next to nothing was counted the noise tells nothing.
     """
-    return np.asarray(np.sqrt(own * np.minimum(noise, LARGEST_NOISE * own)))
+    return np.asarray(np.sqrt(own * np.minimum(noise, MAX_NOISE * own)))
 
 
 def _square(apart: Floats, noise: Floats, seen: Floats) -> Floats:

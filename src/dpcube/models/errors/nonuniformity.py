@@ -38,7 +38,7 @@ from dpcube.trees.tree import BoxTree
 PROBES = 4
 REACHED = 0.75
 """The c of the worst a box of T rows can do: (f - c f^2) T^2."""
-LARGEST_CLIPPED = 2**30
+MAX_CLIPPED_COUNT = 2**30
 """Cells are partitioned as if none held more, as by the strategy."""
 
 
@@ -62,7 +62,7 @@ class NonUniformity:
     @cached_property
     def ratio(self) -> "Ratio":
         """The ratio of true squared error to noise variance, by thinning."""
-        noisy = np.clip(self.noisy, -LARGEST_CLIPPED, LARGEST_CLIPPED)
+        noisy = np.clip(self.noisy, -MAX_CLIPPED_COUNT, MAX_CLIPPED_COUNT)
         noise = (
             np.rint(np.sqrt(self.cell_variance) * fixed_normals(noisy.size, 0)).astype(np.int64).reshape(noisy.shape)
         )
@@ -71,7 +71,7 @@ class NonUniformity:
 
     def _judged(self, growers: NDArray[np.int64], judges: NDArray[np.int64]) -> Floats | None:
         tree = grow(
-            np.clip(growers, -LARGEST_CLIPPED, LARGEST_CLIPPED),
+            np.clip(growers, -MAX_CLIPPED_COUNT, MAX_CLIPPED_COUNT),
             threshold=0.0,
             noise_variance=2 * self.cell_variance,
             slack=1.0,

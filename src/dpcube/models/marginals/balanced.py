@@ -27,7 +27,7 @@ from dpcube.models.marginals.shrinkage import Departures, groups_by_size, signal
 from dpcube.models.posterior import TreeEstimate
 from dpcube.queries import CountingQueries, Workload
 
-MOST_FITTED = 2**23
+MAX_FITTED_CELLS = 2**23
 """Cubes up to so many cells are taken to their tables; all of their cells are gone through a few hundred times."""
 LEAST_MOVE = 0.03
 """Tables are left alone if they would move no component of the tree by more than this part of the way."""

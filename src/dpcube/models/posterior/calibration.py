@@ -155,7 +155,7 @@ def calibrated_splits(posterior: Posterior, probes: Probes) -> Floats:
 
 FEWEST_ATTRIBUTES = 6
 """With fewer, intervals hold as they are: learning from few tables would widen them by chance."""
-MOST_ASKED = 4
+MAX_CALIBRATED_ATTRIBUTES = 4
 """Questions that ask of more attributes are taken to err as those that ask of so many."""
 TABLES, CELLS = 8, 8
 """So many tables are looked at for each number of attributes, and so many cells of each."""
@@ -173,7 +173,7 @@ def learnt_biases(
     columns), `own_squares` the squared errors that the posterior states.
     """
     several = [axis for axis, extent in enumerate(shape) if extent > 1]
-    most = min(MOST_ASKED, len(several) - 1) if len(several) >= FEWEST_ATTRIBUTES else 0
+    most = min(MAX_CALIBRATED_ATTRIBUTES, len(several) - 1) if len(several) >= FEWEST_ATTRIBUTES else 0
     raised, beyond = [1.0], [0.0]
     for number in range(1, most + 1):
         cells = [some_cells(shape, axes) for axes in tables_over(several, number)]

@@ -66,7 +66,7 @@ def fill_cells(
                     index[axis - 1] += 1
 
 
-MOST_PROBED = 2**22
+MAX_PROBED_CELLS = 2**22
 """In cubes up to so many cells every answer is held against its counts; in larger ones none is, for that takes a table
 of every cell for each probe."""
 
@@ -337,7 +337,7 @@ class PosteriorEstimate(TreeEstimate):
     @property
     def columns_apart(self) -> Floats:
         """Totals of the nodes by which biases are judged, `Probes.columns`; none of a cube that is too large."""
-        probed = self.doubting and math.prod(self.shape) <= MOST_PROBED
+        probed = self.doubting and math.prod(self.shape) <= MAX_PROBED_CELLS
         return self._probes.columns if probed else np.zeros((len(self.posterior.tree), 0))
 
     @cached_property

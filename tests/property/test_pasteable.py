@@ -88,7 +88,7 @@ def test_a_name_too_long_for_an_example_is_passed_over() -> None:
 
 
 def release_of(domain: Domain) -> Release:
-    cells = Marginal.of_cells(np.array([3, 5]), BUDGET_UNITS)
+    cells = Marginal.from_cells(np.array([3, 5]), BUDGET_UNITS)
     transcript = Transcript(domain.shape, Fraction(1, BUDGET_UNITS), (cells,))
     return Release(domain, transcript, Provenance("cells", Fraction(1), "dpcube test", {}, private=False))
 

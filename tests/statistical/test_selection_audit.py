@@ -35,7 +35,7 @@ from dpcube.core.candidates import BestSplit, BoxDistances, Candidates, LargestC
 from dpcube.core.candidates.classes import CRITERIA
 from dpcube.core.counter import BUDGET_UNITS, NoisyCounter, every_cell
 from dpcube.core.gate import Gate
-from dpcube.core.selection import chosen, one_sided
+from dpcube.core.selection import one_sided, selected
 
 HALF = BUDGET_UNITS // 2
 BY_STORE = pytest.mark.parametrize("store", list(STORES))
@@ -276,7 +276,7 @@ class FromFloats(Gate):
         self._budget.charge_once(candidates.covered, units)
         epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         scores = revealed(self._exact).astype(np.float64)
-        return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
+        return selected(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
 
 
 class NoiseOfCells(Gate):
@@ -311,7 +311,7 @@ class Rounded(Gate):
         charge_selection(self, candidates, units)
         epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         scores = candidates.scores(revealed(self._exact)) // 2 * 2
-        return chosen(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
+        return selected(scores, self._noise.draw(epsilon, scores.size), sizes=candidates.sizes)
 
 
 def cells_and_choice(counter: NoisyCounter) -> Hashable:
@@ -389,7 +389,7 @@ class BothSides(Gate):
         epsilon = units * self.epsilon_per_unit / candidates.sensitivity
         noise = self._noise.draw(epsilon, int(candidates.sizes.sum()))
         scores = candidates.scores(revealed(self._exact)) + noise - one_sided(noise)
-        return chosen(scores, noise, sizes=candidates.sizes)
+        return selected(scores, noise, sizes=candidates.sizes)
 
 
 class LastOfTheBest(Gate):

@@ -12,7 +12,7 @@ from dpcube.core.boxes import (
     box_sums,
     filled_boxes,
     paint,
-    paint_chosen,
+    paint_selected,
 )
 from dpcube.core.errors import DomainError
 
@@ -161,9 +161,9 @@ def test_boxes_outside_the_cube_label_nothing(upper: list[list[int]]) -> None:
 
 def test_boxes_are_told_by_their_own_numbers_where_some_are_chosen() -> None:
     boxes = Boxes((4,), np.array([[0], [1], [2]]), np.array([[2], [4], [4]]))
-    assert paint_chosen(boxes, np.array([2, 0])).tolist() == [1, 1, 0, 0]
+    assert paint_selected(boxes, np.array([2, 0])).tolist() == [1, 1, 0, 0]
     with pytest.raises(DomainError, match=r"box 0 .* overlaps a box before it"):
-        paint_chosen(boxes, np.array([1, 0]))
+        paint_selected(boxes, np.array([1, 0]))
 
 
 def test_equal_volume_does_not_hide_an_overlap() -> None:

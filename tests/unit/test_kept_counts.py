@@ -88,7 +88,7 @@ def balanced(shape: tuple[int, ...], seed: int) -> BalancedEstimate:
         NoisyTable(axes, table + generator.normal(0, 4.0, table.shape), 16.0)
         for axes, table in ((axes, table_over(cube, axes)) for axes in pairs)
     ]
-    return BalancedEstimate("balanced", tree, Components.of(shape, tables))
+    return BalancedEstimate("balanced", tree, Components.from_tables(shape, tables))
 
 
 @settings(max_examples=25)

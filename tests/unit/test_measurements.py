@@ -49,7 +49,7 @@ from random_trees import random_tree
 
 SHAPE = DOMAIN.shape
 LIST = file_of(make_release_of(*make_list()))
-CELLS = Marginal.of_cells(np.zeros(SHAPE, np.int64), EIGHTH)
+CELLS = Marginal.from_cells(np.zeros(SHAPE, np.int64), EIGHTH)
 TOTAL = Marginal((), np.array(7), EIGHTH)
 
 
@@ -76,7 +76,7 @@ def test_cells_and_boxes_are_found_if_there_is_one_of_each() -> None:
         ((TOTAL,) * (MAX_MEASUREMENTS + 1), "at most 1,025"),
         ((halves(0, 2, units=(10_000, 10_000)),) * (MAX_UNEVEN_MEASUREMENTS + 1), "32 trees"),
         ((CELLS, None), "a NoneType is no measurement; the kinds are marginal, boxes, selection"),
-        ((Marginal.of_cells(np.zeros((4, 5), np.int64), 10_000),), "does not fit a cube"),
+        ((Marginal.from_cells(np.zeros((4, 5), np.int64), 10_000),), "does not fit a cube"),
         ((Marginal((0,), np.zeros(4, np.int64), 10_000),), "does not fit a cube"),
         ((Marginal((2,), np.zeros(4, np.int64), 10_000),), "does not fit a cube"),
         ((Marginal((0, 1), np.zeros(20, np.int64), 10_000),), "does not fit a cube"),
@@ -137,7 +137,7 @@ def random_measurement(shape: tuple[int, ...], generator: np.random.Generator) -
     if kind == 4:
         return random_selection(shape, generator, units)
     if kind == 0:
-        return Marginal.of_cells(generator.integers(-9, 9, shape), units)
+        return Marginal.from_cells(generator.integers(-9, 9, shape), units)
     if kind == 1:
         axes = tuple(np.flatnonzero(generator.random(len(shape)) < 0.5).tolist())
         return Marginal(axes, np.asarray(generator.integers(-9, 9, tuple(shape[a] for a in axes))), units)
@@ -214,7 +214,7 @@ def test_what_was_spent_is_told_by_measurement() -> None:
 
 
 def test_many_measurements_are_told_together() -> None:
-    rows = account(make_release_of(*(TOTAL,) * 19, Marginal.of_cells(np.zeros(SHAPE, np.int64), 2 * EIGHTH))).measured
+    rows = account(make_release_of(*(TOTAL,) * 19, Marginal.from_cells(np.zeros(SHAPE, np.int64), 2 * EIGHTH))).measured
     assert len(rows) == 9
     assert (rows[-1].what, rows[-1].counts) == ("12 other measurements, with at most", 31)
     assert rows[-1].share == 0.25
@@ -316,7 +316,7 @@ class Ranking(Measurement):
         return {"order": (range(1, 10),)}
 
     @classmethod
-    def of_arrays(
+    def from_arrays(
         cls, shape: tuple[int, ...], groups: CellGroups | None, facts: Mapping[str, Any], arrays: NamedArrays
     ) -> Self:
         assert (shape, groups) == (SHAPE, None)
@@ -332,7 +332,7 @@ def test_a_new_kind_is_one_class_and_one_line(tmp_path: Path, monkeypatch: pytes
     assert same(back.transcript.measurements[1], release.transcript.measurements[1])
     assert [row.what for row in account(back).measured] == ["every cell", "a ranking of age"]
     monkeypatch.undo()
-    with pytest.raises(ReleaseFileError, match=r"of kind 'ranking'.* does not know; install a newer dpcube"):
+    with pytest.raises(ReleaseFileError, match=r"of kind 'ranking'.* does not support; install a newer dpcube"):
         Release.open(tmp_path / "a.dpcube")
 
 
@@ -479,7 +479,7 @@ def test_the_cost_of_a_list_is_that_of_all_its_measurements(tmp_path: Path) -> N
 
 def test_all_tables_must_fit_into_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes 480 bytes at most by itself."""
-    content = file_of(make_release_of(*(Marginal.of_cells(np.zeros(SHAPE, np.int64), 10_000),) * 9))
+    content = file_of(make_release_of(*(Marginal.from_cells(np.zeros(SHAPE, np.int64), 10_000),) * 9))
     monkeypatch.setattr(memory, "available_bytes", lambda: 9 * 480 - 1)
     assert "arrays of 180 numbers" in refused(tmp_path, content, kind=MemoryLimitError)
     monkeypatch.setattr(memory, "available_bytes", lambda: 9 * 480)

@@ -98,7 +98,7 @@ def test_the_unit_and_the_period_choose_rows_for_counting_and_in_the_sql() -> No
     def counts(**more: Any) -> list[int]:
         return [int(cell) for cell in count(rows, DOMAIN, **more)[:2]]
 
-    within = Range.of(PERIOD, DOMAIN, None)
+    within = Range.from_request(PERIOD, DOMAIN, None)
     assert counts() == [3, 2]
     assert counts(rows_of=within) == [2, 1]
     assert counts(unit=PrivacyUnit("p", 1)) == [1, 0]
@@ -127,7 +127,7 @@ def test_a_query_reaches_the_source_which_refuses_it_if_it_is_no_database(table:
 
 @pytest.mark.parametrize("more", [{"unit": "p"}, {"period": PERIOD}, {"unit": "p", "period": PERIOD}])
 def test_an_array_has_no_rows_to_choose(more: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="has no rows to choose by unit or period"):
+    with pytest.raises(InputError, match="has no rows to select by unit or period"):
         publish(np.zeros(5, np.int64), DOMAIN, epsilon=1, ledger=None, **more)
 
 

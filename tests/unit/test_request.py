@@ -67,7 +67,7 @@ def test_rows_without_a_unit_are_dropped_or_each_their_own() -> None:
 
 
 def asked(first: Any, last: Any, column: str = "visits") -> Range:
-    made = Range.of((column, first, last), DOMAIN, None)
+    made = Range.from_request((column, first, last), DOMAIN, None)
     assert made is not None
     return made
 
@@ -106,17 +106,17 @@ def test_a_bound_that_is_no_bound_is_refused(end: str) -> None:
 
 
 def test_a_column_that_is_no_attribute_is_read_plainly_and_one_that_is_as_declared() -> None:
-    assert Range.of(None, DOMAIN, None) is None
+    assert Range.from_request(None, DOMAIN, None) is None
     other = asked(1, 2, "elsewhere")
     assert (other.like, other.period().reading) == (None, "")
     nulls = Domain((Integer(name="n", column="Nr", min=0, max=9, null_text=("9",), thousands=","),))
-    made = Range.of(("n", 1, 9), nulls, None)
+    made = Range.from_request(("n", 1, 9), nulls, None)
     assert made is not None
     attribute = made.attribute()
     assert isinstance(attribute, Integer)
     assert (attribute.source_column, attribute.null_text, attribute.thousands) == ("Nr", ("9",), ",")
     assert made.period().column == "Nr"
-    days = Range.of(("n", "2026-01-01", "2026-01-02"), nulls, None)  # thousands are no affair of dates
+    days = Range.from_request(("n", "2026-01-01", "2026-01-02"), nulls, None)  # thousands are no affair of dates
     assert days is not None
     assert isinstance(days.attribute(), Date)
 

@@ -1,7 +1,7 @@
-"""Drafting a domain file: a table's column names and types enter, the text of a domain file to be filled in leaves.
+"""Draft of a domain file from a table's column names and types, to be filled in by its owner.
 
 Names and types are public by convention (they are the table's declaration); values are not. Only `from_data=True`
-looks at values, and what it writes is stamped so that `publish` refuses it until its owner signs it as public.
+reads values, and its draft is marked so that `publish` refuses it until its owner signs it as public.
 """
 
 import json

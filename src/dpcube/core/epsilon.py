@@ -1,4 +1,4 @@
-"""Epsilon and delta as exact rationals: what a user writes enters, a `Fraction` or a one-line error leaves."""
+"""Epsilon and delta as exact rationals, parsed from what a user writes."""
 
 import re
 from decimal import Decimal
@@ -10,15 +10,15 @@ from dpcube.core.errors import InputError
 
 MIN_EPSILON = Fraction(1, 10**6)
 MAX_EPSILON = Fraction(50)
-"""What a user may ask for a whole job."""
+"""Range of the epsilon of a whole job."""
 
 MIN_SHARE = Fraction(1, 10**9)
 MAX_SHARE = Fraction(100)
-"""What the sampler accepts: inside a job a region may be measured with a small share of the whole."""
+"""Range of the sampler: inside a job a region may be measured with a small share of the whole epsilon."""
 
 MIN_DELTA = Fraction(1, 10**30)
 MAX_DELTA = Fraction(1, 1000)
-"""What may be asked where delta is not 0. From about 1 in the number of rows on, delta protects nobody."""
+"""Range of a delta that is not 0. From about 1 over the number of rows on, delta protects nobody."""
 
 _LONGEST = 100
 # ASCII digits only, and at most four of exponent: 1e-999999999 would otherwise build a number of a billion digits.

@@ -19,7 +19,7 @@ from dpcube.core.errors import DomainError
 MAX_REGIONS = 2**23
 """Nodes of one tree, about a hundred bytes each."""
 MAX_GRID_CELLS = 2**61
-"""Cells of a cube whose boxes are counted so: twice the number of cells of any box is a 64-bit integer."""
+"""Cells of a cube with a region tree: twice the number of cells of any box is a 64-bit integer."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -36,7 +36,7 @@ class RegionTree:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         if math.prod(shape) > MAX_GRID_CELLS:
-            msg = f"a cube of shape {shape} has more than 2^61 cells, too many to tell its boxes apart"
+            msg = f"a cube of shape {shape} has more than 2^61 cells; use wider bins or fewer attributes"
             raise DomainError(msg)
         self.shape = tuple(shape)
         self.lower, self.upper = (np.zeros((2**6, len(shape)), np.int64) for _ in range(2))

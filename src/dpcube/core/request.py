@@ -1,7 +1,4 @@
-"""What a curator asks for, checked before any row is read: whom to protect, which rows, where the ledger is.
-
-Enters: what the caller wrote. Leaves: values that are valid, or one error that says what is allowed.
-"""
+"""The terms of a release, validated before any row is read: privacy unit, period, and location of the ledger."""
 
 import glob
 import hashlib
@@ -32,7 +29,7 @@ from dpcube.core.sources.open import is_address
 
 
 class LedgerLocation(Enum):
-    """Where a ledger is when the caller does not say."""
+    """Default location of a ledger."""
 
     BESIDE_TABLE = "beside the table"
 
@@ -41,12 +38,12 @@ Bound = int | str | date
 COMPRESSED, KINDS = (".gz", ".zst"), (".csv", ".tsv", ".parquet")
 PLAIN_LINES = CsvDialect()
 MAX_UNIT_ROWS = 2**20
-MAX_READING_LENGTH = 1000  # characters of one that a ledger keeps; of a longer one it keeps the digest
+MAX_READING_LENGTH = 1000  # characters that a ledger records; of a longer one it records the digest
 
 
 @dataclass(frozen=True, slots=True)
 class PrivacyUnit:
-    """Whom a release protects: one row, or all rows of one value of `column`, of which `max_rows` are kept.
+    """The privacy unit: one row, or all rows of one value of `column`, of which at most `max_rows` are counted.
 
     A row without a unit (null in `column`) is dropped, or with `null="each"` counts as a unit of its own.
     """
@@ -85,7 +82,7 @@ class Range:
     query: str | None = None
 
     @classmethod
-    def of(
+    def from_request(
         cls,
         period: tuple[str, Bound, Bound] | None,
         domain: Domain,

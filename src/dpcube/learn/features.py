@@ -23,7 +23,7 @@ class Features:
     """All attributes of a domain but the target, in the order of its axes, and the target, whose bins are the classes.
 
     >>> from dpcube.core.domain import Category, Integer
-    >>> Features.of(Domain(Integer("age", 0, 39, width=20), Category("ill", ["no", "yes"])), "ill").columns
+    >>> Features.from_domain(Domain(Integer("age", 0, 39, width=20), Category("ill", ["no", "yes"])), "ill").columns
     ('age',)
     """
 
@@ -31,7 +31,7 @@ class Features:
     target: Attribute
 
     @classmethod
-    def of(cls, domain: Domain, target: str) -> "Features":
+    def from_domain(cls, domain: Domain, target: str) -> "Features":
         """Return the features for a target; QueryError if it is none of the attributes, or nothing can be learnt."""
         try:
             found = domain[target]

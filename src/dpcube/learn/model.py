@@ -28,7 +28,8 @@ class ClassModel:
     def interval(self, cells: Ints, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return between what each probability lies, by the noise of the release and by chance: (rows, classes) both.
 
-        It takes the model's form for true. Of more than two classes, each is told from the others by itself.
+        It takes the model's form for true. With more than two classes, each is modelled against the others
+        (one-vs-rest).
         """
         if not 0 < confidence < 1:
             msg = f"confidence must be between 0 and 1, got {confidence!r}"

@@ -47,7 +47,7 @@ class TrainedModel:
     @property
     def features(self) -> Features:
         """How rows are read."""
-        return Features.of(self.domain, self.target)
+        return Features.from_domain(self.domain, self.target)
 
     def save(self, path: str | Path) -> None:
         """Write a new file; one that is there already is never replaced."""
@@ -118,7 +118,7 @@ class TrainedModel:
             msg = f"its keys must be {listing(MODEL_KEYS)}"
             raise InputError(msg)
         domain = Domain.loads(_is(held, "domain", str))
-        features = Features.of(domain, _is(held, "target", str))
+        features = Features.from_domain(domain, _is(held, "target", str))
         if held["classes"] != features.classes.tolist():
             msg = "its classes are not the values of its target"
             raise InputError(msg)

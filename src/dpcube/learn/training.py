@@ -104,7 +104,7 @@ ESTIMATES_TRIED = ("balanced", "posterior")
 
 def train(domain: Domain, target: str, estimates: Iterable[Estimate], origin: Origin) -> TrainedModel:
     """Return the default model of a target, learnt from the estimate that states the least errors of its tables."""
-    features = Features.of(domain, target)
+    features = Features.from_domain(domain, target)
     tables = [class_tables(estimate, domain.axis(target), features) for estimate in estimates]
     best = tables[0] if len(tables) == 1 else min(tables, key=ClassTables.stated)
     model = model_of_tables(best)

@@ -1,6 +1,6 @@
-"""The transcript: everything that was measured, which is all that a release is; and where a release comes from.
+"""The transcript of a release, which is the list of all its noisy measurements, and the provenance of the release.
 
-Estimators are functions of it, so a better estimator can be applied to an old release at no privacy cost.
+Estimators are functions of the transcript, so a better one can be applied to an old release at no privacy cost.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ from dpcube.measurements.measurements import MAX_SUMMED_UNITS, MEASUREMENT_KINDS
 from dpcube.noise import noise_variances
 
 MAX_MEASUREMENTS = 1025
-"""1,024 of a strategy, and the total before them."""
+"""1,024 of a strategy, and the noisy total before them."""
 TOTAL_UNITS = int(BUDGET_UNITS * TOTAL_SHARE / (1 - TOTAL_SHARE))
 """Units of the total that is drawn before the strategy: 1/17 of epsilon is 2^36 units where 16/17 are 2^40, exactly."""
 MAX_UNEVEN_MEASUREMENTS = 32
-"""Measurements that may charge cells differently: to add them up, each is painted over the whole cube."""
+"""Measurements that may charge cells differently: to add up their charges, each needs an array of the whole cube."""
 
 Layout = Literal["cube", "grid", "periods"]
-"""How the boxes of a transcript lie: in a cube; in a grid too fine to be laid out as a cube; or below the slabs of
-releases of disjoint periods, which are the first attribute."""
+"""Layout of the boxes of a transcript: a cube; a grid too fine to materialise; or boxes below the slabs of disjoint
+periods, which are the first attribute."""
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 
@@ -58,9 +58,9 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transcript:
-    """What a strategy measured, in the order in which it did. `epsilon_per_unit` is the noise of one unit of budget.
+    """The noisy measurements of a strategy, in order. `epsilon_per_unit` is the noise of one unit of budget.
 
-    `plan` is a label: what the strategy chose to do by its first counts, if it has several ways.
+    `plan` is the name of the plan that the strategy selected by its first counts, if it has several.
     """
 
     shape: tuple[int, ...]
@@ -124,7 +124,7 @@ class Transcript:
 
     @property
     def groups(self) -> CellGroups | None:
-        """The groups of cells that marginals of a wide table are of, if any is."""
+        """The groups of cells of coarsened marginals, if there are any."""
         return next((one.groups for one in self.marginals if one.groups is not None), None)
 
     @property
@@ -180,7 +180,7 @@ class Transcript:
     def most_charged(self) -> int:
         """Return the most units that any cell was charged by all measurements together; from 2^61 on, at least that.
 
-        What charges every cell alike adds to any sum, so the most are added up. Two trees may each charge most where
+        Uniform charges add up. Two trees may each charge most where
         the other charges little: of more than one, the charges of every cell are added up (8 bytes a cell).
         """
         uneven = [measurement for measurement in self.measurements if not measurement.charges_evenly]

@@ -32,8 +32,8 @@ MAX_SINGLE_ANSWERS = 20_000
 class AxisGroups:
     """The groups along one axis, numbered in the order of the level; `level` is None where all cells are one group.
 
-    `weights` is the share of each cell that is kept, shape (cells,), and `parts` tells which are kept in part while
-    nothing is known inside them: a single real number has no share. A group of which nothing is kept is left out.
+    `weights` is the share of each cell that is kept, shape (cells,), and `parts` marks those kept in part that have
+    no inner distribution: a single real number has no share. A group of which nothing is kept is left out.
     """
 
     attribute: Attribute
@@ -101,7 +101,7 @@ class AxisGroups:
 
 
 def check_rows(axes: Sequence[AxisGroups]) -> int:
-    """Return how many rows the groups of these axes make, refusing more than a frame should hold."""
+    """Return how many rows the groups of these axes make, refusing more than a frame should have."""
     rows = int(np.prod([len(axis) for axis in axes], dtype=object))
     if rows > MAX_VIEW_ROWS:
         msg = f"this view has {rows:,} rows; at most {MAX_VIEW_ROWS:,} are laid out: roll up or dice it first"

@@ -1,7 +1,7 @@
 """Shell quoting of names from files, for commands that a user pastes.
 
-A domain file and the name of a file may hold anything; a line that is shown to be pasted must ask what it says, and do
-nothing else.
+Names in a domain file, and names of files, may contain anything; a command shown for pasting must mean what it says,
+and do nothing else.
 """
 
 import re

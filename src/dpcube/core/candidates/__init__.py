@@ -1,7 +1,7 @@
-"""Public candidates of private selections, and how the exact counts score them: a small closed set of kinds.
+"""Public candidates of private selections and their scores: a small closed set of kinds.
 
-Each kind says by how much one row can change the difference of two scores, with its proof beside it; scores are whole
-numbers from beginning to end. What is done with them is proved in `core/selection.py`.
+Each kind states its sensitivity, the most by which one row changes the difference of two scores, with a proof beside
+it; scores are integers throughout. The mechanism that uses them is proved in `core/selection.py`.
 """
 
 from dpcube.core.candidates.classes import BestSplit, LargestClass
@@ -14,12 +14,12 @@ __all__ = ["CANDIDATE_KINDS", "BestSplit", "BoxDistances", "Candidates", "Counte
 __all__ += ["TableDistances", "check_candidates"]
 
 CANDIDATE_KINDS: tuple[type[Candidates], ...] = (MedianCuts, LargestClass, BestSplit, BoxDistances, TableDistances)
-"""Every kind. One of one's own has no proof, so a counter refuses it."""
+"""Every kind. A counter refuses any other, because its sensitivity is not proved."""
 
 
 def check_candidates(candidates: object, shape: tuple[int, ...]) -> None:
     """Raise InputError unless these are candidates of a known kind in a cube of this shape: before a charge."""
-    # The very classes and nothing made of them: what is proved of their scores is not proved of others'.
+    # Exactly these classes and no subclass: the sensitivity of others' scores is not proved.
     if type(candidates) not in CANDIDATE_KINDS:
         names = ", ".join(kind.__name__ for kind in CANDIDATE_KINDS)
         msg = f"select needs candidates of one of the kinds {names}, not {type(candidates).__name__}"

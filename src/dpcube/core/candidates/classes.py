@@ -1,6 +1,6 @@
-"""What private trees choose: the class of a leaf, the attribute that splits a node. Counts by class, and their scores.
+"""Candidates of private decision trees, scored by class counts: the class of a leaf, the attribute that splits a node.
 
-Enters: boxes of a cube one of whose axes is the class. Leaves: candidates with whole scores, none above 0.
+One of the axes of the cube is the class; scores are integers, none above 0.
 
 Below, a split of a box by an axis has a part for each of the box's values of it; n is the number of rows in a part and
 n_c those of class c in it. One row more, of class c, changes its own part alone: n and n_c by one. So what one row does

@@ -1,6 +1,4 @@
-"""What departs most from a prediction: sets of boxes, or tables over some axes, with predicted counts.
-
-Enters: what was predicted, in whole numbers. Leaves: candidates whose score is the sum of |exact - predicted|.
+"""Candidates scored by their distance from predicted counts: the sum of |exact - predicted|, in integers.
 
 One row more changes one count of a candidate by 1 (its boxes are disjoint; a cell of the cube is in one cell of a
 table), or none, so the sum changes by at most 1, up or down. A score is weight * (distance - allowance) with public

@@ -1,4 +1,4 @@
-"""What every kind of candidates of a private selection states to the gate, and checks that they share."""
+"""Base class of the candidates of a private selection, and checks that its kinds share."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Candidates(ABC):
     @property
     @abstractmethod
     def covered(self) -> Boxes | None:
-        """The boxes that hold every cell on which a score depends; None if all cells do."""
+        """The boxes that contain every cell on which a score depends; None for all cells."""
 
     @property
     @abstractmethod
@@ -107,7 +107,7 @@ def check_axis(what: str, axis: object, shape: tuple[int, ...]) -> None:
 
 
 def bounded_integers(what: str, given: object, *, size: int, least: int, most: int) -> Ints:
-    """Return a copy that nobody can change of so many 64-bit integers, each within bounds; raise InputError else."""
+    """Return a read-only copy of so many 64-bit integers, each within bounds; raise InputError otherwise."""
     found = np.asarray(given)
     if found.shape != (size,) or found.dtype != np.int64 or (size and not least <= found.min() <= found.max() <= most):
         msg = f"{what} must be an array of {size:,} 64-bit integers, each from {least:,} to {most:,}"

@@ -1,4 +1,4 @@
-"""Where to cut boxes so that half of the rows are on each side: boxes and axes enter, cuts with their ranks leave."""
+"""Private medians: candidate cuts of boxes across an axis, scored by the distance of their rank from the middle."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -50,7 +50,7 @@ class BoxTables:
     """The longest side on each axis of the leaves below each node, shape (nodes, axes)."""
 
     @classmethod
-    def of(cls, tree: BoxTree, terms: Floats) -> "BoxTables":
+    def from_terms(cls, tree: BoxTree, terms: Floats) -> "BoxTables":
         """Build the tables."""
         tables = np.zeros((2 ** len(tree.shape), *(extent + 1 for extent in tree.shape), terms.shape[1]))
         strides, rows = _rows(tables)

@@ -1,4 +1,4 @@
-"""How much of a noisy departure is real: learnt from many departures of a kind, by empirical Bayes.
+"""Empirical Bayes shrinkage of noisy departures, with a prior estimated from many departures of one kind.
 
 A departure is a signal and noise. The signals of a group are taken for a mixture of normal laws of many scales, none
 included; how likely each scale is, is learnt from the group's departures by expectation maximisation. What is returned
@@ -17,7 +17,7 @@ NOISE_WEIGHTS: Floats = np.array([0.6, 0.4])
 NOISE_VARIANCES: Floats = np.array([0.62, 1.39]) ** 2
 """Two normal laws that together are close to Laplace's law of variance 1."""
 MAX_DEPARTURE = 2.0**14
-"""Departures farther off, in units of their noise, are real as nearly all of this one is; densities do not vanish."""
+"""Departures beyond so many units of their noise, nearly all real, are clipped, so that densities do not vanish."""
 PRIOR_CELLS = 4.0
 """Departures that what is learnt from all groups together counts for in each of them."""
 STEPS = 25
@@ -73,7 +73,7 @@ def _densities(relative: Floats) -> Floats:
 
 
 def _learnt(densities: Floats, prior: Floats) -> Floats:
-    """Return how likely each scale is; `prior`, shape (scales,), is what is known beforehand."""
+    """Return the posterior of each scale; `prior` has shape (scales,)."""
     of_scale, weights = densities.sum(axis=1) + 1e-300, prior
     number = densities.shape[-1]
     for _ in range(STEPS):
